@@ -1,0 +1,368 @@
+//! Claims: what an operation asks of a record's abstract lock, and the lock itself.
+//!
+//! A type states its commutativity specification (R7) in three parts:
+//!
+//! 1. its lock **modes** and which of them conflict ([`Modes`]);
+//! 2. for each operation, in the state where it is granted, the **claims** it makes: a mode on the whole
+//!    record or on one element of it;
+//! 3. for escrow types a **draw**: how far the operation may move a value down or up. Draws of all pending
+//!    operations are summed against the room that the state leaves, so three withdrawals that are fine
+//!    pair by pair and overdraw together are caught (R7).
+//!
+//! [`Held`] is the sum of all granted claims on one record. It answers "does this claim commute with
+//! everything that *others* hold?" in time that depends on the number of modes, never on the number of
+//! holders (R9). Invariant: every count in [`Held`] is the sum over the holders' own claims; what is added
+//! by [`Held::add`] is taken back by exactly one [`Held::remove`] with the same claims.
+//!
+//! Two elements are told apart by a 64-bit hash. A collision makes a conflict where there is none, never
+//! the reverse: modes on one element conflict at least as much as modes on two.
+
+use std::hash::BuildHasher;
+
+use hashbrown::HashTable;
+use smallvec::SmallVec;
+
+/// A lock mode: an index into a type's [`Modes`], or one of the two universal modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Mode(pub u8);
+
+/// How many modes there can be, the universal two among them.
+pub const MODES_MAX: usize = 16;
+
+impl Mode {
+    /// Conflicts with [`Mode::EXCLUSIVE`] and with every mode of the type: reading under reader/writer locks.
+    pub const SHARED: Mode = Mode(14);
+    /// Conflicts with everything, itself included: writing under reader/writer locks.
+    pub const EXCLUSIVE: Mode = Mode(15);
+
+    fn bit(self) -> u16 {
+        1 << self.0
+    }
+}
+
+/// A type's lock modes: a name each, and for each the modes it conflicts with.
+///
+/// The relation is symmetric (checked by [`Modes::is_symmetric`], which the oracle asks first).
+#[derive(Clone, Copy, Debug)]
+pub struct Modes {
+    /// Names, for people: waits, transcripts and the oracle print them.
+    pub names: &'static [&'static str],
+    /// `conflicts[m]` has bit `n` set when modes `m` and `n` conflict where their scopes meet.
+    pub conflicts: &'static [u16],
+}
+
+impl Modes {
+    /// The set of modes that conflict with `mode`.
+    pub fn conflicts_of(&self, mode: Mode) -> u16 {
+        match mode {
+            Mode::EXCLUSIVE => u16::MAX,
+            Mode::SHARED => !Mode::SHARED.bit(),
+            Mode(own) => self.conflicts[own as usize] | Mode::EXCLUSIVE.bit() | Mode::SHARED.bit(),
+        }
+    }
+
+    /// The name of a mode.
+    pub fn name_of(&self, mode: Mode) -> &'static str {
+        match mode {
+            Mode::EXCLUSIVE => "exclusive",
+            Mode::SHARED => "shared",
+            Mode(own) => self.names[own as usize],
+        }
+    }
+
+    /// Whether `a` conflicts with `b` exactly when `b` conflicts with `a`, and the tables agree in length.
+    pub fn is_symmetric(&self) -> bool {
+        let count = self.names.len();
+        count == self.conflicts.len()
+            && count <= Mode::SHARED.0 as usize
+            && (0..count).all(|a| {
+                self.conflicts[a] >> count == 0
+                    && (0..count).all(|b| (self.conflicts[a] >> b) & 1 == (self.conflicts[b] >> a) & 1)
+            })
+    }
+}
+
+/// A set of modes as bits, for the tables in [`Modes::conflicts`].
+pub const fn modes(list: &[Mode]) -> u16 {
+    let mut bits = 0;
+    let mut i = 0;
+    while i < list.len() {
+        bits |= 1 << list[i].0;
+        i += 1;
+    }
+    bits
+}
+
+/// What part of the record a claim is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Scope {
+    /// All of it: meets every other scope.
+    Record,
+    /// One element (a member, a field), by hash: meets the record and the same element.
+    Element(u64),
+}
+
+impl Scope {
+    /// The scope of one element. The hash is the same in every process and every run.
+    pub fn element(name: &[u8]) -> Self {
+        Scope::Element(foldhash::fast::FixedState::with_seed(0x636c_6172_6574).hash_one(name))
+    }
+}
+
+/// One claim: a mode on a scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Claim {
+    /// Where.
+    pub scope: Scope,
+    /// How.
+    pub mode: Mode,
+}
+
+/// How far an operation may move a bounded value: the escrow part of a claim (R7).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Draw {
+    /// At most this far down.
+    pub down: u64,
+    /// At most this far up.
+    pub up: u64,
+}
+
+/// How far a state lets its value move: what draws are summed against.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Down to the lower bound.
+    pub down: u64,
+    /// Up to the upper bound.
+    pub up: u64,
+}
+
+impl Room {
+    /// For types without escrow.
+    pub const UNBOUNDED: Room = Room { down: u64::MAX, up: u64::MAX };
+}
+
+/// All that one operation claims.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Claims {
+    /// The modes, on their scopes.
+    pub list: SmallVec<[Claim; 2]>,
+    /// The escrow it draws.
+    pub draw: Draw,
+}
+
+impl Claims {
+    /// Claims nothing: commutes with everything.
+    pub fn none() -> Self {
+        Claims::default()
+    }
+
+    /// A mode on the whole record.
+    pub fn record(mode: Mode) -> Self {
+        Claims::of(Scope::Record, mode)
+    }
+
+    /// A mode on one element.
+    pub fn element(name: &[u8], mode: Mode) -> Self {
+        Claims::of(Scope::element(name), mode)
+    }
+
+    /// A mode on a scope.
+    pub fn of(scope: Scope, mode: Mode) -> Self {
+        let mut list = SmallVec::new();
+        list.push(Claim { scope, mode });
+        Claims { list, draw: Draw::default() }
+    }
+
+    /// And another claim.
+    pub fn and(mut self, scope: Scope, mode: Mode) -> Self {
+        self.push(scope, mode);
+        self
+    }
+
+    /// Adds a claim, once.
+    pub fn push(&mut self, scope: Scope, mode: Mode) {
+        let claim = Claim { scope, mode };
+        if !self.list.contains(&claim) {
+            self.list.push(claim);
+        }
+    }
+
+    /// With escrow drawn.
+    pub fn drawing(mut self, draw: Draw) -> Self {
+        self.draw = draw;
+        self
+    }
+
+    /// Whether two sets of claims conflict under `modes`, escrow aside.
+    pub fn conflict_with(&self, other: &Claims, modes: &Modes) -> bool {
+        self.list.iter().any(|a| {
+            other.list.iter().any(|b| {
+                let meets = match (a.scope, b.scope) {
+                    (Scope::Element(x), Scope::Element(y)) => x == y,
+                    (Scope::Record, _) | (_, Scope::Record) => true,
+                };
+                meets && modes.conflicts_of(a.mode) & b.mode.bit() != 0
+            })
+        })
+    }
+}
+
+/// Per element, how many claims there are of each mode that is claimed on it.
+#[derive(Debug)]
+struct Element {
+    hash: u64,
+    counts: SmallVec<[(Mode, u32); 2]>,
+}
+
+/// The sum of the claims that are granted on one record: the state of its abstract lock.
+#[derive(Debug, Default)]
+pub struct Held {
+    /// Claims of each mode, on the record and on elements.
+    all: [u32; MODES_MAX],
+    /// Claims of each mode on the whole record.
+    whole: [u32; MODES_MAX],
+    /// Modes with a count in `all`, as bits.
+    present: u16,
+    elements: HashTable<Element>,
+    down: u128,
+    up: u128,
+}
+
+impl Held {
+    /// Whether nobody holds anything.
+    pub fn is_empty(&self) -> bool {
+        self.present == 0 && self.down == 0 && self.up == 0
+    }
+
+    /// Grants claims. O(claims).
+    pub fn add(&mut self, claims: &Claims) {
+        for claim in &claims.list {
+            let mode = claim.mode.0 as usize;
+            self.all[mode] += 1;
+            self.present |= claim.mode.bit();
+            match claim.scope {
+                Scope::Record => self.whole[mode] += 1,
+                Scope::Element(hash) => self.add_element(hash, claim.mode),
+            }
+        }
+        self.down += u128::from(claims.draw.down);
+        self.up += u128::from(claims.draw.up);
+    }
+
+    /// Takes back claims granted before. O(claims).
+    ///
+    /// # Panics
+    /// When they were not granted: a fault of the caller.
+    pub fn remove(&mut self, claims: &Claims) {
+        for claim in &claims.list {
+            let mode = claim.mode.0 as usize;
+            self.all[mode] = self.all[mode].checked_sub(1).expect("a claim is released once");
+            if self.all[mode] == 0 {
+                self.present &= !claim.mode.bit();
+            }
+            match claim.scope {
+                Scope::Record => {
+                    self.whole[mode] = self.whole[mode].checked_sub(1).expect("a claim is released once");
+                }
+                Scope::Element(hash) => self.remove_element(hash, claim.mode),
+            }
+        }
+        self.down = self.down.checked_sub(u128::from(claims.draw.down)).expect("a draw is returned once");
+        self.up = self.up.checked_sub(u128::from(claims.draw.up)).expect("a draw is returned once");
+    }
+
+    /// Whether `claims` commute with everything held, apart from what the same owner holds (`own`, all its
+    /// claims on this record), when the state leaves `room`. O(claims x (modes + own claims)), whatever
+    /// the number of holders.
+    pub fn admits<'a>(
+        &self,
+        modes: &Modes,
+        claims: &Claims,
+        room: Room,
+        own: impl Iterator<Item = &'a Claims> + Clone,
+    ) -> bool {
+        self.admits_modes(modes, claims, own.clone()) && self.admits_draw(claims.draw, room, own)
+    }
+
+    fn admits_modes<'a>(
+        &self,
+        modes: &Modes,
+        claims: &Claims,
+        own: impl Iterator<Item = &'a Claims> + Clone,
+    ) -> bool {
+        claims.list.iter().all(|claim| {
+            let mut suspects = modes.conflicts_of(claim.mode) & self.present;
+            while suspects != 0 {
+                let mode = Mode(suspects.trailing_zeros() as u8);
+                suspects &= suspects - 1;
+                let held = self.count(claim.scope, mode);
+                if held > 0 && held > own_count(own.clone(), claim.scope, mode) {
+                    return false;
+                }
+            }
+            true
+        })
+    }
+
+    fn admits_draw<'a>(&self, draw: Draw, room: Room, own: impl Iterator<Item = &'a Claims>) -> bool {
+        if draw == Draw::default() {
+            return true;
+        }
+        let (mut down, mut up) = (self.down, self.up);
+        for claims in own {
+            down -= u128::from(claims.draw.down);
+            up -= u128::from(claims.draw.up);
+        }
+        (draw.down == 0 || down + u128::from(draw.down) <= u128::from(room.down))
+            && (draw.up == 0 || up + u128::from(draw.up) <= u128::from(room.up))
+    }
+
+    /// How many claims of `mode` meet `scope`.
+    fn count(&self, scope: Scope, mode: Mode) -> u32 {
+        match scope {
+            Scope::Record => self.all[mode.0 as usize],
+            Scope::Element(hash) => {
+                let on_element = self
+                    .elements
+                    .find(hash, |element| element.hash == hash)
+                    .and_then(|element| element.counts.iter().find(|(held, _)| *held == mode))
+                    .map_or(0, |(_, count)| *count);
+                self.whole[mode.0 as usize] + on_element
+            }
+        }
+    }
+
+    fn add_element(&mut self, hash: u64, mode: Mode) {
+        let entry = self.elements.entry(hash, |element| element.hash == hash, |element| element.hash);
+        let element = entry.or_insert_with(|| Element { hash, counts: SmallVec::new() }).into_mut();
+        match element.counts.iter_mut().find(|(held, _)| *held == mode) {
+            Some((_, count)) => *count += 1,
+            None => element.counts.push((mode, 1)),
+        }
+    }
+
+    fn remove_element(&mut self, hash: u64, mode: Mode) {
+        let entry = self.elements.find_entry(hash, |element| element.hash == hash);
+        let mut entry = entry.expect("an element is released once");
+        let counts = &mut entry.get_mut().counts;
+        let at = counts.iter().position(|(held, _)| *held == mode).expect("a claim is released once");
+        counts[at].1 -= 1;
+        if counts[at].1 == 0 {
+            counts.swap_remove(at);
+        }
+        if entry.get().counts.is_empty() {
+            entry.remove();
+        }
+    }
+}
+
+/// How many of the owner's own claims of `mode` meet `scope`.
+fn own_count<'a>(own: impl Iterator<Item = &'a Claims>, scope: Scope, mode: Mode) -> u32 {
+    own.flat_map(|claims| claims.list.iter())
+        .filter(|claim| claim.mode == mode)
+        .filter(|claim| match (scope, claim.scope) {
+            (Scope::Element(x), Scope::Element(y)) => x == y,
+            (Scope::Record, _) | (_, Scope::Record) => true,
+        })
+        .count() as u32
+}

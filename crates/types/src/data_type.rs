@@ -1,0 +1,208 @@
+//! The contract of a data type.
+//!
+//! Whoever writes a type, in this crate or outside it, implements [`DataType`] and gets abstract locks,
+//! phases, combining, read-your-writes and the oracle, with nothing else to touch (R7, R8). Operations are
+//! split as in the Claret paper (`claret-2015`, s.3.3): *execute* reads and decides, once the lock is
+//! granted; *apply* mutates, at commit. Between the two stands the **effect**, which carries what was
+//! decided (named elements, amounts) and never a choice to be made again, because other effects may be
+//! applied in between (deferred update).
+//!
+//! A type must keep these promises; the oracle (`claret check-type`) checks them all on small cases:
+//!
+//! - `execute` and `apply` are functions of their arguments alone;
+//! - operations whose claims admit one another give the same replies and the same final state in every
+//!   order and for every subset, whatever else is granted, applied or given up in between;
+//! - `footprint` claims at least as much as `execute` does in any state;
+//! - the effect that `apply` returns undoes it exactly.
+
+use std::fmt::Debug;
+
+use smallvec::SmallVec;
+
+use crate::{Bytes, Claims, Modes, OpError, Reply, Room};
+
+/// Whether an operation reads or writes: its reader/writer reading, for the baseline (R7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Leaves the record as it is.
+    Read,
+    /// May change it.
+    Write,
+}
+
+/// One operation of a type, described once as data: the shell, the help and the docs read it from here.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    /// The Redis name, in capitals. The variant that returns something ends in `.RETURNING` where Redis
+    /// has one name for both (R5).
+    pub name: &'static str,
+    /// The arguments after the key, in Redis's notation: `member [member ...]`.
+    pub arguments: &'static str,
+    /// What it does, in half a line.
+    pub summary: &'static str,
+    /// Its reader/writer reading.
+    pub access: Access,
+    /// Whether it answers with something. Void operations take their lock at commit and cost no round trip (R5).
+    pub returns: bool,
+    /// Cost of executing and applying it.
+    pub complexity: &'static str,
+}
+
+/// A number that no other execution on the same record ever gets, even of one that aborts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unique(pub u64);
+
+/// What executing an operation decides.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Execution<E> {
+    /// The answer; [`Reply::Ok`] for void operations.
+    pub reply: Reply,
+    /// What to do at commit; `None` when nothing changes.
+    pub effect: Option<E>,
+    /// What must be held until then for the decision to stay right.
+    pub claims: Claims,
+}
+
+impl<E> Execution<E> {
+    /// Reads, and changes nothing.
+    pub fn read(reply: Reply, claims: Claims) -> Self {
+        Execution { reply, effect: None, claims }
+    }
+
+    /// Changes, and answers nothing.
+    pub fn void(effect: E, claims: Claims) -> Self {
+        Execution { reply: Reply::Ok, effect: Some(effect), claims }
+    }
+
+    /// Changes and answers.
+    pub fn returning(reply: Reply, effect: E, claims: Claims) -> Self {
+        Execution { reply, effect: Some(effect), claims }
+    }
+}
+
+/// The arguments of a call as they come from a prompt or a wire.
+pub type Arguments<'a> = &'a [Bytes];
+
+/// A data type. See the module's text for what it promises.
+pub trait DataType: Sized + Send + Sync + 'static {
+    /// The name, as in `claret check-type NAME`.
+    const NAME: &'static str;
+    /// One line on what it is for.
+    const SUMMARY: &'static str;
+    /// The native Redis type a record of it is in a cluster (`string`, `hash`, `set`, `zset`, `list`).
+    /// Types that share a `State` share keys, as in Redis.
+    const NATIVE: &'static str;
+    /// Lock modes and their conflicts.
+    const MODES: Modes;
+    /// All operations.
+    const METHODS: &'static [Method];
+
+    /// A record's content. `default()` is the absent record.
+    type State: Clone + Default + PartialEq + Debug + Send + Sync + 'static;
+    /// An operation with its arguments.
+    type Op: Clone + PartialEq + Debug + Send + Sync + 'static;
+    /// A decided change.
+    type Effect: Clone + PartialEq + Debug + Send + Sync + 'static;
+
+    /// Reads a call from its name (in capitals) and arguments. Bad arguments are refused here, by name:
+    /// an operation that was built is well-formed.
+    fn parse(method: &str, arguments: Arguments<'_>) -> Result<Self::Op, OpError>;
+
+    /// Which of [`Self::METHODS`] an operation is.
+    fn method(op: &Self::Op) -> &'static Method;
+
+    /// Checks the arguments of an operation that a program built (NaN, negative bounds). Called before
+    /// anything is sent or locked.
+    fn check(op: &Self::Op) -> Result<(), OpError> {
+        let _ = op;
+        Ok(())
+    }
+
+    /// The largest argument in bytes: held against the limit on values.
+    fn size(op: &Self::Op) -> usize {
+        let _ = op;
+        0
+    }
+
+    /// Whether the record is gone (Redis deletes empty collections).
+    fn is_absent(state: &Self::State) -> bool;
+
+    /// The claims of an operation whatever the state: at least those of `execute` in any state. Queues and
+    /// combining, which cannot see the state, go by it.
+    fn footprint(op: &Self::Op) -> Claims;
+
+    /// Decides an operation in `state`, which the caller's own earlier effects are already part of.
+    /// Read-only.
+    ///
+    /// # Errors
+    /// When it cannot be done in this state (overflow, not a number). The transaction is then doomed.
+    fn execute(
+        state: &Self::State,
+        op: &Self::Op,
+        unique: Unique,
+    ) -> Result<Execution<Self::Effect>, OpError>;
+
+    /// How far the value may still move, for types with escrow.
+    fn room(state: &Self::State) -> Room {
+        let _ = state;
+        Room::UNBOUNDED
+    }
+
+    /// Carries out an effect and returns the one that undoes it. Cannot fail: whatever could was decided
+    /// by `execute`.
+    fn apply(state: &mut Self::State, effect: Self::Effect) -> Self::Effect;
+
+    /// Derives the answer of `op` from that of `held`, an operation of another transaction of the same
+    /// process that still holds its lock (combining, `claret-2015` s.5.3). Only asked for operations that
+    /// return something and only read.
+    fn combine(held: &Self::Op, answer: &Reply, op: &Self::Op) -> Option<Reply> {
+        if held == op { Some(answer.clone()) } else { None }
+    }
+}
+
+/// Small cases of a type, for the oracle: a few states and the operations that tell them apart.
+pub trait Examples: DataType {
+    /// States that differ in what operations see: absent, one element, several, at a bound.
+    fn states() -> Vec<Self::State>;
+    /// Operations over the same few elements, every method and every interesting argument among them.
+    fn operations() -> Vec<Self::Op>;
+}
+
+/// Several effects or elements: mostly one.
+pub type Few<T> = SmallVec<[T; 1]>;
+
+/// Finds a method in a table by its name: the last step of [`DataType::method`].
+///
+/// # Panics
+/// When it is not in the table: a fault of the type's author that its first call shows.
+pub fn method_named(methods: &'static [Method], name: &str) -> &'static Method {
+    methods.iter().find(|method| method.name == name).expect("every operation is in METHODS")
+}
+
+/// Reading arguments, with errors that name what was given.
+pub mod arguments {
+    use super::{Bytes, OpError};
+
+    /// An integer.
+    pub fn int(given: &Bytes) -> Result<i64, OpError> {
+        parsed(given, "an integer")
+    }
+
+    /// A count or an index from zero.
+    pub fn unsigned(given: &Bytes) -> Result<u64, OpError> {
+        parsed(given, "a whole number, zero or more")
+    }
+
+    /// A float that is not NaN; `inf`, `+inf` and `-inf` are.
+    pub fn float(given: &Bytes, what: &'static str) -> Result<f64, OpError> {
+        let value: f64 = parsed(given, "a number")?;
+        if value.is_nan() { Err(OpError::NotANumber(what)) } else { Ok(value) }
+    }
+
+    fn parsed<T: std::str::FromStr>(given: &Bytes, expected: &'static str) -> Result<T, OpError> {
+        given
+            .as_str()
+            .and_then(|text| text.parse().ok())
+            .ok_or_else(|| OpError::Argument { given: given.to_string(), expected })
+    }
+}

@@ -1,0 +1,88 @@
+//! What can be wrong with an operation. Every variant is final: the same operation on the same state
+//! fails again, so retrying does not help, and each says what would.
+//!
+//! The key is named by whoever knows it (the store), not here.
+
+use thiserror::Error;
+
+/// Why an operation cannot be carried out.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum OpError {
+    /// The key holds another type.
+    #[error(
+        "WRONGTYPE the key holds a {found}, and {method} works on a {expected}; use another key, or DEL it first"
+    )]
+    WrongType {
+        /// What the key holds.
+        found: &'static str,
+        /// What the operation works on.
+        expected: &'static str,
+        /// The operation.
+        method: &'static str,
+    },
+    /// No such operation.
+    #[error("unknown operation '{0}'; HELP lists them")]
+    UnknownMethod(String),
+    /// Arguments of the wrong number.
+    #[error("wrong number of arguments for '{method}'; usage: {usage}")]
+    Arity {
+        /// The operation.
+        method: &'static str,
+        /// Its argument shape.
+        usage: &'static str,
+    },
+    /// An argument that is not of the asked shape.
+    #[error("'{given}' is not {expected}")]
+    Argument {
+        /// What was given.
+        given: String,
+        /// What was expected, with its article.
+        expected: &'static str,
+    },
+    /// A NaN, which has no place in an order or a sum.
+    #[error("a {0} cannot be NaN; pass a number")]
+    NotANumber(&'static str),
+    /// The value held cannot take part in arithmetic.
+    #[error("the value '{0}' is not {1}; SET it to a number first")]
+    NotNumeric(String, &'static str),
+    /// The result would not fit.
+    #[error("{0} would overflow: {1}; nothing was changed")]
+    Overflow(&'static str, String),
+    /// A bound, a capacity or an amount that makes no sense.
+    #[error("{what} cannot be {given}; it must be {expected}")]
+    Bound {
+        /// What it is.
+        what: &'static str,
+        /// What was given.
+        given: String,
+        /// What it must be.
+        expected: &'static str,
+    },
+    /// The record exists with other parameters.
+    #[error("{0}")]
+    Mismatch(String),
+    /// A value over the limit.
+    #[error("a {what} of {size} bytes is over the limit of {limit} bytes; split it over several keys")]
+    TooLarge {
+        /// What it is.
+        what: &'static str,
+        /// Its size in bytes.
+        size: usize,
+        /// The limit in bytes.
+        limit: usize,
+    },
+    /// The empty key.
+    #[error("a key cannot be empty; name one")]
+    EmptyKey,
+}
+
+impl OpError {
+    /// The error for a call that no pattern of a type's `parse` took: the name is unknown, or the number of
+    /// arguments is wrong.
+    pub fn misuse(methods: &'static [crate::Method], name: &str) -> Self {
+        match methods.iter().find(|method| method.name == name) {
+            Some(method) => OpError::Arity { method: method.name, usage: method.arguments },
+            None => OpError::UnknownMethod(name.to_owned()),
+        }
+    }
+}

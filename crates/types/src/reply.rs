@@ -1,0 +1,168 @@
+//! What an operation answers.
+//!
+//! One shape for all types, close to RESP, so that transactions, the shell, the wire and the checkers
+//! can carry any answer. Typed handles turn it into Rust values through [`FromReply`].
+
+use std::fmt;
+
+use crate::Bytes;
+
+/// The answer of an operation.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Reply {
+    /// Nothing there (an absent key, field or member).
+    #[default]
+    Nil,
+    /// Done; the answer of every void operation.
+    Ok,
+    /// An integer; booleans are 0 and 1, as in Redis.
+    Int(i64),
+    /// A float.
+    Float(f64),
+    /// A byte string.
+    Bytes(Bytes),
+    /// Several answers. Pairs (member, score; field, value) lie flat, as in Redis.
+    Array(Vec<Reply>),
+}
+
+impl Reply {
+    /// 1 for true, 0 for false.
+    pub fn bool(value: bool) -> Self {
+        Reply::Int(i64::from(value))
+    }
+
+    /// A length or a count.
+    pub fn count(value: usize) -> Self {
+        Reply::Int(value as i64)
+    }
+}
+
+/// As `redis-cli` prints it, on one line.
+impl fmt::Display for Reply {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reply::Nil => write!(f, "(nil)"),
+            Reply::Ok => write!(f, "OK"),
+            Reply::Int(value) => write!(f, "(integer) {value}"),
+            Reply::Float(value) => write!(f, "(float) {value}"),
+            Reply::Bytes(bytes) => write!(f, "\"{bytes}\""),
+            Reply::Array(items) => {
+                write!(f, "[")?;
+                for (i, item) in items.iter().enumerate() {
+                    write!(f, "{}{item}", if i == 0 { "" } else { ", " })?;
+                }
+                write!(f, "]")
+            }
+        }
+    }
+}
+
+/// Rust values that a [`Reply`] turns into. `None` where the shape does not fit, which is a mistake of
+/// the type's author, not of the user.
+pub trait FromReply: Sized {
+    /// Converts.
+    fn from_reply(reply: Reply) -> Option<Self>;
+}
+
+impl FromReply for Reply {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        Some(reply)
+    }
+}
+
+impl FromReply for () {
+    fn from_reply(_: Reply) -> Option<Self> {
+        Some(())
+    }
+}
+
+impl FromReply for bool {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Int(value) => Some(value != 0),
+            Reply::Ok => Some(true),
+            Reply::Nil => Some(false),
+            Reply::Float(_) | Reply::Bytes(_) | Reply::Array(_) => None,
+        }
+    }
+}
+
+impl FromReply for i64 {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Int(value) => Some(value),
+            _ => None,
+        }
+    }
+}
+
+impl FromReply for u64 {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        i64::from_reply(reply).and_then(|value| u64::try_from(value).ok())
+    }
+}
+
+impl FromReply for usize {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        i64::from_reply(reply).and_then(|value| usize::try_from(value).ok())
+    }
+}
+
+impl FromReply for f64 {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Float(value) => Some(value),
+            Reply::Int(value) => Some(value as f64),
+            _ => None,
+        }
+    }
+}
+
+impl FromReply for Bytes {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Bytes(bytes) => Some(bytes),
+            _ => None,
+        }
+    }
+}
+
+impl FromReply for String {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        Bytes::from_reply(reply).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
+    }
+}
+
+impl<T: FromReply> FromReply for Option<T> {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Nil => Some(None),
+            other => T::from_reply(other).map(Some),
+        }
+    }
+}
+
+impl<T: FromReply> FromReply for Vec<T> {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match reply {
+            Reply::Array(items) => items.into_iter().map(T::from_reply).collect(),
+            _ => None,
+        }
+    }
+}
+
+/// Flat pairs, the way Redis answers `ZRANGE ... WITHSCORES` and `HGETALL`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pairs<A, B>(pub Vec<(A, B)>);
+
+impl<A: FromReply, B: FromReply> FromReply for Pairs<A, B> {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        let Reply::Array(items) = reply else { return None };
+        let mut pairs = Vec::with_capacity(items.len() / 2);
+        let mut items = items.into_iter();
+        while let Some(first) = items.next() {
+            pairs.push((A::from_reply(first)?, B::from_reply(items.next()?)?));
+        }
+        Some(Pairs(pairs))
+    }
+}

@@ -1,0 +1,322 @@
+//! Set: distinct members, no order. Native Redis type: set.
+//!
+//! # Commutativity specification
+//!
+//! After Table 2 of `claret-2015` (s.5.1), refined by element and by what the set holds when the lock is
+//! granted. "x in" means: in the set, the transaction's own earlier changes included.
+//!
+//! | operation | when | claims |
+//! |---|---|---|
+//! | `SADD x` (void) | x not in | `add` on x |
+//! | `SADD x` (void) | x in | `pin-present` on x |
+//! | `SADD.RETURNING x` | x not in: 1 | `add-seen` on x |
+//! | `SADD.RETURNING x` | x in: 0 | `pin-present` on x |
+//! | `SREM x` (void) | x in | `remove` on x |
+//! | `SREM x` (void) | x not in | `pin-absent` on x |
+//! | `SREM.RETURNING x` | x in: 1 | `remove-seen` on x |
+//! | `SREM.RETURNING x` | x not in: 0 | `pin-absent` on x |
+//! | `SISMEMBER x` | in / not in | `pin-present` / `pin-absent` on x |
+//! | `SCARD`, `SMEMBERS` | | `read-all` on the record |
+//!
+//! Claims on different elements never conflict. On one element, or with the record:
+//!
+//! | | add | add-seen | remove | remove-seen | pin-present | pin-absent | read-all |
+//! |---|---|---|---|---|---|---|---|
+//! | add | | x | x | x | | x | x |
+//! | add-seen | x | x | x | x | x | x | x |
+//! | remove | x | x | | x | x | | x |
+//! | remove-seen | x | x | x | x | x | x | x |
+//! | pin-present | | x | x | x | | x | |
+//! | pin-absent | x | x | | x | x | | |
+//! | read-all | x | x | x | x | | | |
+//!
+//! Void adds of one member commute; those that answer "was it new" do not. `SCARD` commutes with an add of
+//! a member that is in already, because what that add claims is only that the member stays.
+
+use hashbrown::HashSet;
+
+use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, method_named};
+use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope, modes};
+
+/// The type. See the module's text for its commutativity.
+pub struct Set;
+
+/// Operations of [`Set`].
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum SetOp {
+    Add(Few<Bytes>),
+    AddReturning(Few<Bytes>),
+    Remove(Few<Bytes>),
+    RemoveReturning(Few<Bytes>),
+    Contains(Bytes),
+    Len,
+    Members,
+}
+
+/// Members that come and members that go: disjoint, and each a real change.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SetEffect {
+    added: Few<Bytes>,
+    removed: Few<Bytes>,
+}
+
+type Members = HashSet<Bytes, foldhash::fast::FixedState>;
+
+const ADD: Mode = Mode(0);
+const ADD_SEEN: Mode = Mode(1);
+const REMOVE: Mode = Mode(2);
+const REMOVE_SEEN: Mode = Mode(3);
+const PIN_PRESENT: Mode = Mode(4);
+const PIN_ABSENT: Mode = Mode(5);
+const READ_ALL: Mode = Mode(6);
+
+const METHODS: &[Method] = &[
+    Method {
+        name: "SADD",
+        arguments: "member [member ...]",
+        summary: "adds members",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(members)",
+    },
+    Method {
+        name: "SADD.RETURNING",
+        arguments: "member [member ...]",
+        summary: "adds members; how many were new",
+        access: Access::Write,
+        returns: true,
+        complexity: "O(members)",
+    },
+    Method {
+        name: "SREM",
+        arguments: "member [member ...]",
+        summary: "removes members",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(members)",
+    },
+    Method {
+        name: "SREM.RETURNING",
+        arguments: "member [member ...]",
+        summary: "removes members; how many there were",
+        access: Access::Write,
+        returns: true,
+        complexity: "O(members)",
+    },
+    Method {
+        name: "SISMEMBER",
+        arguments: "member",
+        summary: "1 if it is a member, else 0",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "SCARD",
+        arguments: "",
+        summary: "how many members",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "SMEMBERS",
+        arguments: "",
+        summary: "all members, in bytewise order",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(n log n)",
+    },
+];
+
+impl DataType for Set {
+    const NAME: &'static str = "set";
+    const SUMMARY: &'static str = "distinct members without order";
+    const NATIVE: &'static str = "set";
+    const METHODS: &'static [Method] = METHODS;
+    const MODES: Modes = Modes {
+        names: &["add", "add-seen", "remove", "remove-seen", "pin-present", "pin-absent", "read-all"],
+        conflicts: &[
+            modes(&[ADD_SEEN, REMOVE, REMOVE_SEEN, PIN_ABSENT, READ_ALL]),
+            modes(&[ADD, ADD_SEEN, REMOVE, REMOVE_SEEN, PIN_PRESENT, PIN_ABSENT, READ_ALL]),
+            modes(&[ADD, ADD_SEEN, REMOVE_SEEN, PIN_PRESENT, READ_ALL]),
+            modes(&[ADD, ADD_SEEN, REMOVE, REMOVE_SEEN, PIN_PRESENT, PIN_ABSENT, READ_ALL]),
+            modes(&[ADD_SEEN, REMOVE, REMOVE_SEEN, PIN_ABSENT]),
+            modes(&[ADD, ADD_SEEN, REMOVE_SEEN, PIN_PRESENT]),
+            modes(&[ADD, ADD_SEEN, REMOVE, REMOVE_SEEN]),
+        ],
+    };
+
+    type State = Members;
+    type Op = SetOp;
+    type Effect = SetEffect;
+
+    fn parse(method: &str, arguments: Arguments<'_>) -> Result<SetOp, OpError> {
+        let op = match (method, arguments) {
+            ("SADD", [_, ..]) => SetOp::Add(arguments.into()),
+            ("SADD.RETURNING", [_, ..]) => SetOp::AddReturning(arguments.into()),
+            ("SREM", [_, ..]) => SetOp::Remove(arguments.into()),
+            ("SREM.RETURNING", [_, ..]) => SetOp::RemoveReturning(arguments.into()),
+            ("SISMEMBER", [member]) => SetOp::Contains(member.clone()),
+            ("SCARD", []) => SetOp::Len,
+            ("SMEMBERS", []) => SetOp::Members,
+            _ => return Err(OpError::misuse(METHODS, method)),
+        };
+        Ok(op)
+    }
+
+    fn method(op: &SetOp) -> &'static Method {
+        // Void and returning variants stand in METHODS in this order.
+        match op {
+            SetOp::Add(_) => &METHODS[0],
+            SetOp::AddReturning(_) => &METHODS[1],
+            SetOp::Remove(_) => &METHODS[2],
+            SetOp::RemoveReturning(_) => &METHODS[3],
+            SetOp::Contains(_) => &METHODS[4],
+            SetOp::Len => &METHODS[5],
+            SetOp::Members => method_named(METHODS, "SMEMBERS"),
+        }
+    }
+
+    fn size(op: &SetOp) -> usize {
+        match op {
+            SetOp::Add(list)
+            | SetOp::AddReturning(list)
+            | SetOp::Remove(list)
+            | SetOp::RemoveReturning(list) => list.iter().map(|member| member.len()).max().unwrap_or(0),
+            SetOp::Contains(member) => member.len(),
+            SetOp::Len | SetOp::Members => 0,
+        }
+    }
+
+    fn is_absent(state: &Members) -> bool {
+        state.is_empty()
+    }
+
+    fn footprint(op: &SetOp) -> Claims {
+        let each = |list: &[Bytes], modes: &[Mode]| {
+            let mut claims = Claims::none();
+            for member in list {
+                for mode in modes {
+                    claims.push(Scope::element(member), *mode);
+                }
+            }
+            claims
+        };
+        match op {
+            SetOp::Add(list) => each(list, &[ADD, PIN_PRESENT]),
+            SetOp::AddReturning(list) => each(list, &[ADD_SEEN, PIN_PRESENT]),
+            SetOp::Remove(list) => each(list, &[REMOVE, PIN_ABSENT]),
+            SetOp::RemoveReturning(list) => each(list, &[REMOVE_SEEN, PIN_ABSENT]),
+            SetOp::Contains(member) => each(std::slice::from_ref(member), &[PIN_PRESENT, PIN_ABSENT]),
+            SetOp::Len | SetOp::Members => Claims::record(READ_ALL),
+        }
+    }
+
+    fn execute(state: &Members, op: &SetOp, _: Unique) -> Result<Execution<SetEffect>, OpError> {
+        let execution = match op {
+            SetOp::Add(list) => add(state, list, ADD, false),
+            SetOp::AddReturning(list) => add(state, list, ADD_SEEN, true),
+            SetOp::Remove(list) => remove(state, list, REMOVE, false),
+            SetOp::RemoveReturning(list) => remove(state, list, REMOVE_SEEN, true),
+            SetOp::Contains(member) => {
+                let is_in = state.contains(member);
+                let pin = if is_in { PIN_PRESENT } else { PIN_ABSENT };
+                Execution::read(Reply::bool(is_in), Claims::element(member, pin))
+            }
+            SetOp::Len => Execution::read(Reply::count(state.len()), Claims::record(READ_ALL)),
+            SetOp::Members => Execution::read(members(state), Claims::record(READ_ALL)),
+        };
+        Ok(execution)
+    }
+
+    fn apply(state: &mut Members, effect: SetEffect) -> SetEffect {
+        // Of two transactions that add one member, the second finds it there: undoing it must not take
+        // the first one's away, so the inverse holds only what really changed.
+        let mut inverse = SetEffect::default();
+        for member in effect.removed {
+            if state.remove(&member) {
+                inverse.added.push(member);
+            }
+        }
+        for member in effect.added {
+            if state.insert(member.clone()) {
+                inverse.removed.push(member);
+            }
+        }
+        inverse
+    }
+
+    fn combine(held: &SetOp, answer: &Reply, op: &SetOp) -> Option<Reply> {
+        match (held, op, answer) {
+            (SetOp::Members, SetOp::Len, Reply::Array(members)) => Some(Reply::count(members.len())),
+            (SetOp::Members, SetOp::Contains(member), Reply::Array(members)) => {
+                Some(Reply::bool(members.contains(&Reply::Bytes(member.clone()))))
+            }
+            _ if held == op => Some(answer.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn add(state: &Members, list: &[Bytes], fresh: Mode, returns: bool) -> Execution<SetEffect> {
+    let mut claims = Claims::none();
+    let mut added = Few::new();
+    for member in list {
+        if state.contains(member) {
+            claims.push(Scope::element(member), PIN_PRESENT);
+        } else if !added.contains(member) {
+            claims.push(Scope::element(member), fresh);
+            added.push(member.clone());
+        }
+    }
+    let reply = if returns { Reply::count(added.len()) } else { Reply::Ok };
+    let effect = (!added.is_empty()).then(|| SetEffect { added, removed: Few::new() });
+    Execution { reply, effect, claims }
+}
+
+fn remove(state: &Members, list: &[Bytes], taken: Mode, returns: bool) -> Execution<SetEffect> {
+    let mut claims = Claims::none();
+    let mut removed = Few::new();
+    for member in list {
+        if !state.contains(member) {
+            claims.push(Scope::element(member), PIN_ABSENT);
+        } else if !removed.contains(member) {
+            claims.push(Scope::element(member), taken);
+            removed.push(member.clone());
+        }
+    }
+    let reply = if returns { Reply::count(removed.len()) } else { Reply::Ok };
+    let effect = (!removed.is_empty()).then(|| SetEffect { added: Few::new(), removed });
+    Execution { reply, effect, claims }
+}
+
+fn members(state: &Members) -> Reply {
+    let mut list: Vec<Bytes> = state.iter().cloned().collect();
+    list.sort_unstable();
+    Reply::Array(list.into_iter().map(Reply::Bytes).collect())
+}
+
+impl Examples for Set {
+    fn states() -> Vec<Members> {
+        [&[][..], &["x"], &["y"], &["x", "y"]]
+            .iter()
+            .map(|list| list.iter().map(|member| Bytes::from(*member)).collect())
+            .collect()
+    }
+
+    fn operations() -> Vec<SetOp> {
+        let few = |list: &[&str]| list.iter().map(|member| Bytes::from(*member)).collect::<Few<Bytes>>();
+        let mut operations = vec![SetOp::Len, SetOp::Members, SetOp::Add(few(&["x", "y"]))];
+        for member in ["x", "y"] {
+            operations.push(SetOp::Add(few(&[member])));
+            operations.push(SetOp::AddReturning(few(&[member])));
+            operations.push(SetOp::Remove(few(&[member])));
+            operations.push(SetOp::RemoveReturning(few(&[member])));
+            operations.push(SetOp::Contains(member.into()));
+        }
+        operations.push(SetOp::RemoveReturning(few(&["x", "y"])));
+        operations
+    }
+}
