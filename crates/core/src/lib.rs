@@ -1,1 +1,19 @@
-//! .
+//! Claret's protocol as state machines without I/O.
+//!
+//! [`Shard`] is the participant's side, [`Coordinator`] the transaction's. Both are driven from outside: inputs
+//! go in with the time, outputs are drained. Same inputs, same outputs. The rules are in `docs/protocol.md`.
+//!
+//! This crate names no clock, thread, socket, random source, log or async runtime.
+
+mod coordinator;
+mod ids;
+mod limits;
+pub mod message;
+mod shard;
+mod switches;
+
+pub use coordinator::{Cause, Coordinator, Event, Session};
+pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
+pub use limits::Limits;
+pub use shard::{Shard, Stats, key_hash};
+pub use switches::{Delivery, Locks, Switches};

@@ -61,6 +61,14 @@ impl Modes {
         }
     }
 
+    /// The same for any mode index, also of another type's table: then everything conflicts.
+    pub fn conflicts_of_any(&self, mode: Mode) -> u16 {
+        if mode.0 < Mode::SHARED.0 && mode.0 as usize >= self.conflicts.len() {
+            return u16::MAX;
+        }
+        self.conflicts_of(mode)
+    }
+
     /// The name of a mode.
     pub fn name_of(&self, mode: Mode) -> &'static str {
         match mode {
@@ -208,7 +216,7 @@ impl Claims {
 }
 
 /// Per element, how many claims there are of each mode that is claimed on it.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Element {
     hash: u64,
     counts: SmallVec<[(Mode, u32); 2]>,
@@ -284,7 +292,8 @@ impl Held {
         self.admits_modes(modes, claims, own.clone()) && self.admits_draw(claims.draw, room, own)
     }
 
-    fn admits_modes<'a>(
+    /// The part of [`Held::admits`] that is about modes, not about escrow.
+    pub fn admits_modes<'a>(
         &self,
         modes: &Modes,
         claims: &Claims,
@@ -365,4 +374,18 @@ fn own_count<'a>(own: impl Iterator<Item = &'a Claims>, scope: Scope, mode: Mode
             (Scope::Record, _) | (_, Scope::Record) => true,
         })
         .count() as u32
+}
+
+/// Equal when the same claims are held, in whatever order they came.
+impl PartialEq for Held {
+    fn eq(&self, other: &Self) -> bool {
+        (self.all, self.whole, self.down, self.up) == (other.all, other.whole, other.down, other.up)
+            && self.elements.len() == other.elements.len()
+            && self.elements.iter().all(|element| {
+                other.elements.find(element.hash, |it| it.hash == element.hash).is_some_and(|it| {
+                    it.counts.len() == element.counts.len()
+                        && element.counts.iter().all(|count| it.counts.contains(count))
+                })
+            })
+    }
 }

@@ -1,0 +1,740 @@
+//! The coordinator of one transaction, over all its attempts (`docs/protocol.md`).
+//!
+//! Sans I/O, like the shard: the application's calls and the shards' responses go in with the time; requests
+//! ([`Coordinator::poll_send`]) and events for the application ([`Coordinator::poll_event`]) are drained, and
+//! [`Coordinator::poll_timeout`] says when to come back.
+//!
+//! ```text
+//!  Running --commit--> Preparing --all yes--> Committed --all applied--> over
+//!     |                   |  \--a no--> over for this attempt: Restart or Failed
+//!     |                   `--give way, abort--> Withdrawing --a no--> the same; all yes --> Committed
+//!     `--abort, give way, a refusal--> over for this attempt
+//! ```
+//!
+//! Rules it keeps: once a prepare has left, an attempt ends only by a recorded no or by all yes (trap 1); the next
+//! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9).
+
+mod closing;
+mod session;
+
+use std::collections::VecDeque;
+
+use claret_types::{Bytes, Claims, Operation, Reply};
+use smallvec::SmallVec;
+
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, ShardId, Time};
+use crate::limits::Limits;
+use crate::message::{Call, KeyedCall, Listed, Members, Participants, Refusal, Request, Response, Status};
+use crate::switches::{Delivery, Locks, Switches};
+
+use closing::Closing;
+pub use session::Session;
+
+/// What the application hears.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The answer of a call that was executed at once.
+    Answer {
+        /// Which call.
+        no: CallNo,
+        /// Its answer.
+        reply: Reply,
+    },
+    /// All participants have voted yes. Told before anything is applied (R12).
+    Committed {
+        /// Answers of the calls that were buffered until commit and return something, in no useful order.
+        replies: Vec<(CallNo, Reply)>,
+    },
+    /// Aborted as asked; nothing of it will ever be applied.
+    Aborted,
+    /// This attempt is over and another may fare better: run it again from its start, after
+    /// [`Coordinator::restart`].
+    Restart {
+        /// Why.
+        cause: Cause,
+    },
+    /// Refused for good; nothing of it will ever be applied.
+    Failed {
+        /// Why.
+        refusal: Refusal,
+    },
+}
+
+/// Why an attempt restarts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// An elder waited for what it held, while it waited itself (R11).
+    GaveWay,
+    /// Without phases: a lock was refused too often.
+    Busy,
+    /// A shard refused.
+    Refused(Refusal),
+}
+
+/// One shard that takes part in the attempt.
+#[derive(Debug)]
+struct Party {
+    shard: ShardId,
+    incarnation: Option<Incarnation>,
+    granted: u32,
+    vote: Option<bool>,
+    applied: bool,
+    /// It said that the prepare waits.
+    queued: bool,
+}
+
+/// A call that was sent for execution and is not answered.
+#[derive(Debug)]
+struct Outstanding {
+    no: CallNo,
+    shard: ShardId,
+    key: Bytes,
+    calls: SmallVec<[Call; 1]>,
+    queued: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Running,
+    Preparing,
+    /// Prepares have left, and this attempt is to end.
+    Withdrawing(Goal),
+    Committed,
+    /// Between attempts, or over.
+    Idle,
+}
+
+/// Why an attempt is withdrawn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Goal {
+    Abort,
+    GiveWay,
+    Busy,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Coordinator {
+    birth: Birth,
+    number: u32,
+    switches: Switches,
+    limits: Limits,
+    state: State,
+    parties: SmallVec<[Party; 4]>,
+    outstanding: SmallVec<[Outstanding; 1]>,
+    /// Calls that wait for the commit.
+    buffered: Vec<(ShardId, KeyedCall)>,
+    /// What was used on records that were executed on, for the next attempt's first touch (trap 12).
+    touched: Vec<(Bytes, Operation)>,
+    reserves: Vec<(Bytes, Claims)>,
+    participants: Option<Participants>,
+    members: Members,
+    next_call: u32,
+    /// The eldest that waits for what this attempt holds.
+    elder: Option<Birth>,
+    blocked_since: Option<Time>,
+    resend_at: Option<Time>,
+    backoff_at: Option<Time>,
+    tries: u32,
+    jitter: u64,
+    replies: Vec<(CallNo, Reply)>,
+    closing: Vec<Closing>,
+    sends: VecDeque<(ShardId, Request)>,
+    events: VecDeque<Event>,
+}
+
+impl Coordinator {
+    /// A transaction that begins its first attempt. `seed` is any number, for the jitter of pauses.
+    pub fn new(birth: Birth, switches: Switches, limits: Limits, seed: u64) -> Self {
+        Coordinator {
+            birth,
+            number: 1,
+            switches,
+            limits,
+            state: State::Running,
+            parties: SmallVec::new(),
+            outstanding: SmallVec::new(),
+            buffered: Vec::new(),
+            touched: Vec::new(),
+            reserves: Vec::new(),
+            participants: None,
+            members: Members::All,
+            next_call: 0,
+            elder: None,
+            blocked_since: None,
+            resend_at: None,
+            backoff_at: None,
+            tries: 0,
+            jitter: seed | 1,
+            replies: Vec::new(),
+            closing: Vec::new(),
+            sends: VecDeque::new(),
+            events: VecDeque::new(),
+        }
+    }
+
+    // --- getters ---
+
+    /// The attempt that runs, or ran last.
+    pub fn attempt(&self) -> AttemptId {
+        AttemptId { tx: self.birth.tx, attempt: self.number }
+    }
+
+    /// When it first began.
+    pub fn birth(&self) -> Birth {
+        self.birth
+    }
+
+    /// Whether the application may still issue operations.
+    pub fn is_running(&self) -> bool {
+        self.state == State::Running
+    }
+
+    /// Whether every participant of every attempt knows the end of it: nothing more will be sent.
+    pub fn is_over(&self) -> bool {
+        self.state == State::Idle && self.closing.is_empty()
+    }
+
+    /// Attempts of which some participant may still hold something: they must be kept alive.
+    pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
+        let running = (self.state != State::Idle).then(|| self.attempt());
+        running.into_iter().chain(self.closing.iter().map(|closing| closing.attempt))
+    }
+
+    // --- the application's calls ---
+
+    /// Sends an operation whose answer is wanted now, behind what the transaction has buffered for its record
+    /// (R3). `reserve` are claims to take besides its own.
+    pub fn execute(
+        &mut self,
+        now: Time,
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+        reserve: Option<Claims>,
+    ) -> CallNo {
+        debug_assert_eq!(self.state, State::Running);
+        let mut calls: SmallVec<[Call; 1]> = SmallVec::new();
+        if self.buffered.iter().any(|(_, buffered)| buffered.key == key) {
+            let all = std::mem::take(&mut self.buffered);
+            let (mine, rest): (Vec<_>, Vec<_>) =
+                all.into_iter().partition(|(_, buffered)| buffered.key == key);
+            self.buffered = rest;
+            calls.extend(mine.into_iter().map(|(_, buffered)| buffered.call));
+        }
+        for call in &calls {
+            self.touched.push((key.clone(), call.op.clone()));
+        }
+        self.touched.push((key.clone(), op.clone()));
+        let reserve = reserve.or_else(|| self.reserve_for(&key));
+        let no = self.number_call();
+        calls.push(Call { no, op, member: Member(0), reserve });
+        self.party(shard);
+        self.outstanding.push(Outstanding { no, shard, key, calls, queued: false });
+        self.send_execute(now, self.outstanding.len() - 1);
+        no
+    }
+
+    /// Keeps an operation until the commit, or until its record is executed on. O(1).
+    pub fn buffer(&mut self, shard: ShardId, key: Bytes, op: Operation) -> CallNo {
+        debug_assert_eq!(self.state, State::Running);
+        let no = self.number_call();
+        let call = Call { no, op, member: Member(0), reserve: None };
+        self.buffered.push((shard, KeyedCall { key, call }));
+        no
+    }
+
+    /// Takes the buffered calls out, when nothing else was ever sent: the host may do them instantly.
+    /// `None` when some shard takes part already.
+    pub fn take_buffered(&mut self) -> Option<Vec<(ShardId, KeyedCall)>> {
+        self.parties.is_empty().then(|| std::mem::take(&mut self.buffered))
+    }
+
+    /// Puts calls back that [`Self::take_buffered`] gave.
+    pub fn put_back(&mut self, calls: Vec<(ShardId, KeyedCall)>) {
+        self.buffered = calls;
+    }
+
+    /// The host carried the whole transaction out by itself.
+    pub fn close_instantly(&mut self) {
+        debug_assert!(self.parties.is_empty());
+        self.state = State::Idle;
+    }
+
+    /// Starts the commit: one message with one participant (R13), otherwise round one (R12).
+    pub fn commit(&mut self, now: Time) {
+        debug_assert!(self.state == State::Running && self.outstanding.is_empty());
+        for at in 0..self.buffered.len() {
+            self.party(self.buffered[at].0);
+        }
+        if self.parties.is_empty() {
+            self.state = State::Idle;
+            self.events.push_back(Event::Committed { replies: Vec::new() });
+            return;
+        }
+        let listed = |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation };
+        self.participants = Some(self.parties.iter().map(listed).collect());
+        self.state = State::Preparing;
+        for at in 0..self.parties.len() {
+            self.send_prepare(at);
+        }
+        self.expect_answers(now);
+    }
+
+    /// Ends the attempt without a trace, if that is still possible: [`Event::Aborted`] or
+    /// [`Event::Committed`] follows.
+    pub fn abort(&mut self, now: Time) {
+        match self.state {
+            State::Running => {
+                self.close_attempt(now, None);
+                self.events.push_back(Event::Aborted);
+            }
+            State::Preparing => self.withdraw(now, Goal::Abort),
+            State::Withdrawing(_) => self.state = State::Withdrawing(Goal::Abort),
+            State::Committed | State::Idle => {}
+        }
+    }
+
+    /// Begins the next attempt, after [`Event::Restart`]. The birth stays (R11).
+    pub fn restart(&mut self) {
+        debug_assert_eq!(self.state, State::Idle);
+        self.reserves = self.joined_claims();
+        self.number += 1;
+        self.state = State::Running;
+        self.buffered.clear();
+        self.touched.clear();
+        self.next_call = 0;
+        self.elder = None;
+        self.tries = 0;
+        self.replies.clear();
+        self.participants = None;
+    }
+
+    // --- the shards' responses ---
+
+    /// Takes one response. Late, doubled and reordered ones are told by their attempt and the state.
+    pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
+        if response.attempt() != self.attempt() || self.state == State::Idle {
+            return self.handle_closing(from, &response);
+        }
+        match response {
+            Response::Granted { no, reply, granted, incarnation, .. } => {
+                self.on_granted(from, no, reply, granted, incarnation);
+            }
+            Response::Queued { .. } => self.on_queued(now, from),
+            Response::Busy { .. } => self.on_busy(now, from),
+            Response::Elder { birth, .. } => {
+                if self.elder.is_none_or(|known| birth < known) {
+                    self.elder = Some(birth);
+                }
+                self.consider_giving_way(now);
+            }
+            Response::Voted { replies, .. } => self.on_vote(now, from, replies),
+            Response::Committed { replies, .. } => {
+                if matches!(self.state, State::Preparing | State::Withdrawing(_)) {
+                    self.state = State::Idle;
+                    self.forget_attempt();
+                    self.events.push_back(Event::Committed { replies });
+                }
+            }
+            Response::Refused { refusal, .. } => self.on_refused(now, from, refusal),
+            Response::Applied { .. } => self.on_applied(from),
+            Response::Asked { status, .. } => self.on_asked(now, from, status),
+            Response::Aborted { .. } => {} // Only closed attempts are aborted.
+        }
+    }
+
+    /// Sends again what was not answered, tries refused locks again, gives way.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.backoff_at.is_some_and(|at| at <= now) {
+            self.backoff_at = None;
+            self.try_again(now);
+        }
+        if self.resend_at.is_some_and(|at| at <= now) {
+            self.resend(now);
+        }
+        self.consider_giving_way(now);
+    }
+
+    // --- outputs ---
+
+    /// The next request to send.
+    pub fn poll_send(&mut self) -> Option<(ShardId, Request)> {
+        self.sends.pop_front()
+    }
+
+    /// The next event.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        let give_way = match (self.elder, self.blocked_since) {
+            (Some(elder), Some(since)) if elder < self.birth && self.may_give_way() => {
+                Some(since.plus(self.limits.give_way_us))
+            }
+            _ => None,
+        };
+        [self.resend_at, self.backoff_at, give_way].into_iter().flatten().min()
+    }
+
+    // --- handling ---
+
+    fn on_granted(
+        &mut self,
+        from: ShardId,
+        no: CallNo,
+        reply: Reply,
+        granted: u32,
+        incarnation: Incarnation,
+    ) {
+        let Some(at) = self.outstanding.iter().position(|it| it.no == no) else { return };
+        self.outstanding.swap_remove(at);
+        let party = self.party(from);
+        party.granted = party.granted.max(granted);
+        party.incarnation.get_or_insert(incarnation);
+        self.unblock();
+        self.events.push_back(Event::Answer { no, reply });
+    }
+
+    fn on_queued(&mut self, now: Time, from: ShardId) {
+        for waiting in self.outstanding.iter_mut().filter(|it| it.shard == from) {
+            waiting.queued = true;
+        }
+        if self.state == State::Preparing {
+            self.party(from).queued = true;
+        }
+        self.blocked_since.get_or_insert(now);
+        self.consider_giving_way(now);
+    }
+
+    fn on_busy(&mut self, now: Time, from: ShardId) {
+        self.tries += 1;
+        if self.tries > self.limits.lock_tries_max {
+            return self.end_attempt(now, Goal::Busy);
+        }
+        if self.state == State::Preparing {
+            self.party(from).queued = true;
+        }
+        for waiting in self.outstanding.iter_mut().filter(|it| it.shard == from) {
+            waiting.queued = true;
+        }
+        let pause = self.pause();
+        self.backoff_at = Some(now.plus(pause));
+    }
+
+    fn on_vote(&mut self, now: Time, from: ShardId, replies: Vec<(CallNo, Reply)>) {
+        if !matches!(self.state, State::Preparing | State::Withdrawing(_)) {
+            return;
+        }
+        let party = self.party(from);
+        if party.vote.is_some() {
+            return; // A double.
+        }
+        party.vote = Some(true);
+        party.queued = false;
+        self.replies.extend(replies);
+        if self.parties.iter().all(|party| party.vote == Some(true)) {
+            self.state = State::Committed;
+            let replies = std::mem::take(&mut self.replies);
+            self.events.push_back(Event::Committed { replies });
+            let attempt = self.attempt();
+            for party in &self.parties {
+                self.sends.push_back((party.shard, Request::Apply { attempt }));
+            }
+            self.blocked_since = None;
+            self.expect_answers(now);
+        } else {
+            self.unblock();
+        }
+    }
+
+    fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal) {
+        let goal = match self.state {
+            State::Withdrawing(goal) => Some(goal),
+            State::Running | State::Preparing => None,
+            State::Committed | State::Idle => return,
+        };
+        self.party(from).vote = Some(false);
+        self.close_attempt(now, Some(from));
+        let event = match goal {
+            Some(Goal::Abort) => Event::Aborted,
+            _ if !refusal.is_retryable() => Event::Failed { refusal },
+            Some(Goal::GiveWay) => Event::Restart { cause: Cause::GaveWay },
+            Some(Goal::Busy) => Event::Restart { cause: Cause::Busy },
+            None => Event::Restart { cause: Cause::Refused(refusal) },
+        };
+        self.events.push_back(event);
+    }
+
+    fn on_applied(&mut self, from: ShardId) {
+        if self.state != State::Committed {
+            return;
+        }
+        self.party(from).applied = true;
+        if self.parties.iter().all(|party| party.applied) {
+            self.state = State::Idle;
+            self.forget_attempt();
+        }
+    }
+
+    fn on_asked(&mut self, now: Time, from: ShardId, status: Status) {
+        match status {
+            Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new()),
+            Status::Refused | Status::Lost => self.on_refused(now, from, Refusal::Recovered),
+            Status::Forgotten => {}
+        }
+    }
+
+    // --- giving way ---
+
+    fn may_give_way(&self) -> bool {
+        match self.state {
+            State::Running => self.outstanding.iter().any(|it| it.queued),
+            State::Preparing => self.parties.iter().any(|party| party.queued && party.vote.is_none()),
+            State::Withdrawing(_) | State::Committed | State::Idle => false,
+        }
+    }
+
+    /// R11: an elder waits for what this attempt holds, this attempt is blocked itself, a vote is missing, and
+    /// about a round trip has passed.
+    fn consider_giving_way(&mut self, now: Time) {
+        let told = self.elder.is_some_and(|elder| elder < self.birth);
+        let waited = self.blocked_since.is_some_and(|since| now.since(since) >= self.limits.give_way_us);
+        if told && waited && self.may_give_way() {
+            self.end_attempt(now, Goal::GiveWay);
+        }
+    }
+
+    /// Ends an attempt that should be run again.
+    fn end_attempt(&mut self, now: Time, goal: Goal) {
+        if self.state == State::Preparing {
+            return self.withdraw(now, goal);
+        }
+        self.close_attempt(now, None);
+        let cause = if goal == Goal::Busy { Cause::Busy } else { Cause::GaveWay };
+        self.events.push_back(Event::Restart { cause });
+    }
+
+    /// Prepares have left: only a recorded no ends the attempt now (trap 1). One is enough; those that wait are
+    /// asked for it.
+    fn withdraw(&mut self, now: Time, goal: Goal) {
+        self.state = State::Withdrawing(goal);
+        self.blocked_since = None;
+        self.backoff_at = None;
+        let attempt = self.attempt();
+        for party in self.parties.iter().filter(|party| party.vote.is_none()) {
+            self.sends.push_back((party.shard, Request::Withdraw { attempt }));
+        }
+        self.expect_answers(now);
+    }
+
+    // --- sending ---
+
+    fn send_execute(&mut self, now: Time, at: usize) {
+        let attempt = self.attempt();
+        let Outstanding { shard, key, calls, .. } = &self.outstanding[at];
+        let (shard, key, calls) = (*shard, key.clone(), calls.clone());
+        let incarnation = self.party(shard).incarnation;
+        let birth = self.birth;
+        self.sends.push_back((shard, Request::Execute { attempt, birth, incarnation, key, calls }));
+        self.expect_answers(now);
+    }
+
+    fn send_prepare(&mut self, at: usize) {
+        let attempt = self.attempt();
+        let party = &self.parties[at];
+        let shard = party.shard;
+        let mine = self.buffered.iter().filter(|(to, _)| *to == shard);
+        let request = Request::Prepare {
+            attempt,
+            birth: self.birth,
+            participants: self.participants.clone().expect("listed"),
+            relies_on: party.granted,
+            calls: mine.map(|(_, call)| call.clone()).collect(),
+            members: self.members.clone(),
+        };
+        self.sends.push_back((shard, request));
+    }
+
+    /// Without phases: asks again for what was busy.
+    fn try_again(&mut self, now: Time) {
+        match self.state {
+            State::Running => {
+                for at in 0..self.outstanding.len() {
+                    if std::mem::take(&mut self.outstanding[at].queued) {
+                        self.send_execute(now, at);
+                    }
+                }
+            }
+            State::Preparing => {
+                for at in 0..self.parties.len() {
+                    if std::mem::take(&mut self.parties[at].queued) {
+                        self.send_prepare(at);
+                    }
+                }
+            }
+            State::Withdrawing(_) | State::Committed | State::Idle => {}
+        }
+    }
+
+    /// Sends again whatever has no answer.
+    fn resend(&mut self, now: Time) {
+        self.resend_at = None;
+        let attempt = self.attempt();
+        match self.state {
+            State::Running => (0..self.outstanding.len()).for_each(|at| self.send_execute(now, at)),
+            State::Preparing => {
+                for at in 0..self.parties.len() {
+                    if self.parties[at].vote.is_none() {
+                        self.send_prepare(at);
+                    }
+                }
+            }
+            State::Withdrawing(_) => {
+                for party in self.parties.iter().filter(|party| party.vote.is_none()) {
+                    self.sends.push_back((party.shard, Request::Withdraw { attempt }));
+                }
+            }
+            State::Committed => {
+                for party in self.parties.iter().filter(|party| !party.applied) {
+                    self.sends.push_back((party.shard, Request::Apply { attempt }));
+                }
+            }
+            State::Idle => {}
+        }
+        for closing in &self.closing {
+            closing.send(&mut self.sends);
+        }
+        let waits =
+            self.state != State::Idle && !(self.state == State::Running && self.outstanding.is_empty());
+        if waits || !self.closing.is_empty() {
+            self.expect_answers(now);
+        }
+    }
+
+    fn expect_answers(&mut self, now: Time) {
+        if self.switches.delivery == Delivery::Network {
+            self.resend_at.get_or_insert(now.plus(self.limits.resend_us));
+        }
+    }
+
+    // --- ends of attempts ---
+
+    /// Aborts the attempt at everybody who may hold something of it.
+    fn close_attempt(&mut self, now: Time, refused_by: Option<ShardId>) {
+        let attempt = self.attempt();
+        let others = self.parties.iter().map(|party| party.shard).filter(|shard| Some(*shard) != refused_by);
+        let waiting: SmallVec<[ShardId; 4]> = others.collect();
+        let closing = Closing { attempt, refused_by, waiting };
+        if !closing.waiting.is_empty() {
+            closing.send(&mut self.sends);
+            self.closing.push(closing);
+            self.expect_answers(now);
+        }
+        self.state = State::Idle;
+        self.forget_attempt();
+    }
+
+    fn handle_closing(&mut self, from: ShardId, response: &Response) {
+        let attempt = response.attempt();
+        match response {
+            Response::Aborted { .. } | Response::Refused { .. } => {
+                for closing in self.closing.iter_mut().filter(|closing| closing.attempt == attempt) {
+                    closing.waiting.retain(|shard| *shard != from);
+                }
+                self.closing.retain(|closing| !closing.waiting.is_empty());
+            }
+            Response::Granted { .. }
+            | Response::Queued { .. }
+            | Response::Busy { .. }
+            | Response::Voted { .. }
+            | Response::Committed { .. }
+            | Response::Applied { .. }
+            | Response::Elder { .. }
+            | Response::Asked { .. } => {} // Late news of an attempt that is over.
+        }
+        if self.is_over() {
+            self.resend_at = None;
+        }
+    }
+
+    fn forget_attempt(&mut self) {
+        self.parties.clear();
+        self.outstanding.clear();
+        self.blocked_since = None;
+        self.backoff_at = None;
+        if self.closing.is_empty() {
+            self.resend_at = None;
+        }
+    }
+
+    // --- small things ---
+
+    fn number_call(&mut self) -> CallNo {
+        let no = CallNo(self.next_call);
+        self.next_call += 1;
+        no
+    }
+
+    fn party(&mut self, shard: ShardId) -> &mut Party {
+        let at = self.parties.iter().position(|party| party.shard == shard).unwrap_or_else(|| {
+            self.parties.push(Party {
+                shard,
+                incarnation: None,
+                granted: 0,
+                vote: None,
+                applied: false,
+                queued: false,
+            });
+            self.parties.len() - 1
+        });
+        &mut self.parties[at]
+    }
+
+    /// Something came; whether anything is still blocked shows from what is queued.
+    fn unblock(&mut self) {
+        let blocked = self.outstanding.iter().any(|it| it.queued)
+            || self.parties.iter().any(|party| party.queued && party.vote.is_none());
+        if !blocked {
+            self.blocked_since = None;
+        }
+    }
+
+    fn reserve_for(&mut self, key: &Bytes) -> Option<Claims> {
+        let at = self.reserves.iter().position(|(reserved, _)| reserved == key)?;
+        Some(self.reserves.swap_remove(at).1)
+    }
+
+    /// For each record this attempt executed on: everything it would claim there, if that is more than its
+    /// first call claims.
+    fn joined_claims(&self) -> Vec<(Bytes, Claims)> {
+        let mut joined: Vec<(Bytes, Claims)> = Vec::new();
+        let later = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
+        for (key, op) in self.touched.iter().map(|(key, op)| (key, op)).chain(later) {
+            let claims = match self.switches.locks {
+                Locks::ReaderWriter => op.reader_writer(),
+                Locks::Abstract => op.footprint(),
+            };
+            match joined.iter_mut().find(|(known, _)| known == key) {
+                Some((_, sum)) => claims.list.iter().for_each(|claim| sum.push(claim.scope, claim.mode)),
+                None if self.touched.iter().any(|(touched, _)| touched == key) => {
+                    joined.push((key.clone(), Claims { draw: Default::default(), ..claims }));
+                }
+                None => {}
+            }
+        }
+        joined
+    }
+
+    /// A pause that doubles with each refusal, with jitter (R2).
+    fn pause(&mut self) -> u64 {
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        let doubled = self.limits.backoff_us_min << self.tries.min(20);
+        let longest = doubled.min(self.limits.backoff_us_max);
+        longest / 2 + self.jitter % (longest / 2 + 1)
+    }
+}

@@ -1,0 +1,47 @@
+//! A session: one client process. It numbers transactions and knows which are still open, so that shards may
+//! forget the others (the floor, R14).
+//!
+//! Invariant: the floor never passes an open transaction; a number is never given twice.
+
+use std::collections::BTreeSet;
+
+use crate::ids::{Birth, Sequence, SessionId, Time, TxId};
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Session {
+    id: SessionId,
+    next: Sequence,
+    open: BTreeSet<Sequence>,
+}
+
+impl Session {
+    /// A session that was never used before: numbers of sessions are not reused.
+    pub fn new(id: SessionId) -> Self {
+        Session { id, next: Sequence(1), open: BTreeSet::new() }
+    }
+
+    /// Begins a transaction.
+    pub fn begin(&mut self, now: Time) -> Birth {
+        let sequence = self.next;
+        self.next = Sequence(sequence.0 + 1);
+        self.open.insert(sequence);
+        Birth { time: now, tx: TxId { session: self.id, sequence } }
+    }
+
+    /// A transaction is over at every participant.
+    pub fn end(&mut self, tx: TxId) {
+        debug_assert_eq!(tx.session, self.id);
+        self.open.remove(&tx.sequence);
+    }
+
+    /// No earlier transaction is open.
+    pub fn floor(&self) -> Sequence {
+        self.open.first().copied().unwrap_or(self.next)
+    }
+
+    /// Who.
+    pub fn id(&self) -> SessionId {
+        self.id
+    }
+}

@@ -1,0 +1,98 @@
+//! Names of things: sessions, transactions, attempts, shards, incarnations, and time.
+//!
+//! All are plain numbers given from outside; nothing here draws a random number or reads a clock.
+
+use std::fmt;
+
+/// Microseconds since whenever the host began to count. Serves liveness only, never safety (R14).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(pub u64);
+
+impl Time {
+    /// So many microseconds later.
+    pub fn plus(self, micros: u64) -> Time {
+        Time(self.0.saturating_add(micros))
+    }
+
+    /// Microseconds from `earlier` to here; 0 when it is later.
+    pub fn since(self, earlier: Time) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}
+
+/// One shard: one lock table, one serial order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ShardId(pub u32);
+
+/// Changes whenever a shard may have lost what it held in memory: restart, promotion, reset (R14).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incarnation(pub u64);
+
+/// One client process, from its start to its end. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SessionId(pub u64);
+
+/// The place of a transaction in its session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Sequence(pub u64);
+
+/// A transaction, over all its attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxId {
+    /// Whose.
+    pub session: SessionId,
+    /// Which.
+    pub sequence: Sequence,
+}
+
+/// One attempt of a transaction. Every message carries it, so that a vote for one attempt never counts for
+/// another (trap 2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AttemptId {
+    /// The transaction.
+    pub tx: TxId,
+    /// From 1.
+    pub attempt: u32,
+}
+
+/// When a transaction first began: the elder of two has the smaller birth. A restart keeps it, so every
+/// transaction becomes the eldest in time (R11).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Birth {
+    /// The coordinator's clock at the first attempt. Skewed clocks harm fairness only.
+    pub time: Time,
+    /// Breaks ties.
+    pub tx: TxId,
+}
+
+/// The place of a call within its transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallNo(pub u32);
+
+/// A member of a combined group (R16); a transaction on its own has just the founder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Member(pub u16);
+
+impl fmt::Display for ShardId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "s{}", self.0)
+    }
+}
+
+impl fmt::Display for TxId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.session.0, self.sequence.0)
+    }
+}
+
+impl fmt::Display for AttemptId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.tx, self.attempt)
+    }
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}us", self.0)
+    }
+}

@@ -1,0 +1,62 @@
+//! Every bound of the protocol, with its unit last in the name.
+
+/// Bounds. All are enforced; none is advice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The longest key, in bytes. Redis allows 512 MB.
+    pub key_bytes_max: usize,
+    /// The largest value, member or field in one operation, in bytes.
+    pub value_bytes_max: usize,
+    /// Operations in one transaction.
+    pub calls_max: u32,
+    /// How many may join a phase once somebody waits for its end (R10).
+    pub phase_joins_max: u32,
+    /// How long a phase takes in joiners once somebody waits for its end, in microseconds (R10).
+    pub phase_us_max: u64,
+    /// Waiters on one record; more are refused.
+    pub waiters_max: usize,
+    /// How many refused waiters of one mode a release looks past before it gives up on that mode.
+    pub settle_misses_max: u32,
+    /// How long a participant keeps an unprepared attempt without a sign of life, in microseconds (R6).
+    pub lease_us: u64,
+    /// How long a participant in doubt waits between two rounds of asking, in microseconds (R14).
+    pub inquire_us: u64,
+    /// How long a coordinator that is blocked waits before it gives way to an elder, in microseconds: about a
+    /// round trip (R11).
+    pub give_way_us: u64,
+    /// How long a coordinator waits for an answer before it sends again, in microseconds.
+    pub resend_us: u64,
+    /// Without phases: the shortest pause before a refused lock is asked for again, in microseconds.
+    pub backoff_us_min: u64,
+    /// Without phases: the longest such pause, in microseconds.
+    pub backoff_us_max: u64,
+    /// Without phases: after so many refusals of one lock the attempt restarts.
+    pub lock_tries_max: u32,
+    /// Transactions in one combined group (R16).
+    pub group_members_max: u16,
+    /// How long a group waits for its slowest member once one wants to commit, in microseconds (R16).
+    pub group_wait_us_max: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            key_bytes_max: 64 * 1024,
+            value_bytes_max: 64 * 1024 * 1024,
+            calls_max: 1 << 20,
+            phase_joins_max: 64,
+            phase_us_max: 5_000,
+            waiters_max: 1 << 20,
+            settle_misses_max: 8,
+            lease_us: 10_000_000,
+            inquire_us: 100_000,
+            give_way_us: 200,
+            resend_us: 50_000,
+            backoff_us_min: 50,
+            backoff_us_max: 10_000,
+            lock_tries_max: 12,
+            group_members_max: 32,
+            group_wait_us_max: 1_000,
+        }
+    }
+}

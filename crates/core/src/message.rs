@@ -1,0 +1,339 @@
+//! Every message of the protocol, in the order of a transaction's life. `docs/protocol.md` has them in a
+//! table, with who sends what when.
+
+use std::sync::Arc;
+
+use claret_types::{Bytes, Claims, OpError, Operation, Reply};
+use smallvec::SmallVec;
+use thiserror::Error;
+
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId};
+
+/// One operation on its way to a shard.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Its place in the transaction.
+    pub no: CallNo,
+    /// The operation.
+    pub op: Operation,
+    /// Which member of a combined group asks (R16).
+    pub member: Member,
+    /// Claims to take besides the operation's own: what an earlier attempt needed on this record, or what
+    /// `get_for_update` announces (R11).
+    pub reserve: Option<Claims>,
+}
+
+/// A call and its key.
+#[derive(Clone, Debug)]
+pub struct KeyedCall {
+    /// The record.
+    pub key: Bytes,
+    /// The operation on it.
+    pub call: Call,
+}
+
+/// A participant as the coordinator knew it when the attempt first met it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// The shard.
+    pub shard: ShardId,
+    /// The incarnation its grants came from; `None` if it is met with the prepare only.
+    pub incarnation: Option<Incarnation>,
+}
+
+/// The participants of an attempt: immutable once the first prepare left (R12).
+pub type Participants = Arc<[Listed]>;
+
+/// From a coordinator to a shard.
+#[derive(Clone, Debug)]
+pub enum Request {
+    /// Lock and execute calls on one record, now; the last one returns something.
+    Execute {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Its transaction's birth.
+        birth: Birth,
+        /// The incarnation that earlier grants came from.
+        incarnation: Option<Incarnation>,
+        /// The record.
+        key: Bytes,
+        /// Buffered operations of the transaction on this record, and then the one that is waited for (R3).
+        calls: SmallVec<[Call; 1]>,
+    },
+    /// Round one. With a single participant it is the whole commit (R13).
+    Prepare {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Its transaction's birth.
+        birth: Birth,
+        /// All participants.
+        participants: Participants,
+        /// How many calls this shard has granted and the coordinator relies on.
+        relies_on: u32,
+        /// What is still to be locked and executed here.
+        calls: Vec<KeyedCall>,
+        /// Members whose effects count; the others left the group.
+        members: Members,
+    },
+    /// Round two: everybody voted yes.
+    Apply {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// Write no, unless yes is written already.
+    Withdraw {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// The attempt is over. A prepared participant heeds it only when a refusal is named (trap 1).
+    Abort {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Who recorded a no; `None` when no prepare ever left.
+        refused_by: Option<ShardId>,
+    },
+    /// The session lives, with these attempts open; everything below the floor is over everywhere.
+    Heartbeat {
+        /// Attempts that are still open.
+        live: Vec<AttemptId>,
+        /// No earlier transaction of the session is open (R14).
+        floor: Sequence,
+    },
+    /// What became of it? Answered from the write-once register, and writes no if nothing is there.
+    Ask {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+}
+
+/// Members of a group that commit.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// Everyone who has calls at the shard.
+    All,
+    /// Only these.
+    Only(SmallVec<[Member; 4]>),
+}
+
+impl Members {
+    /// Whether a member's effects count.
+    pub fn includes(&self, member: Member) -> bool {
+        match self {
+            Members::All => true,
+            Members::Only(list) => list.contains(&member),
+        }
+    }
+}
+
+/// Why an attempt was refused.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum Refusal {
+    /// An operation cannot be done; the same attempt would fail again.
+    #[error("{error} (key '{key}')")]
+    Operation {
+        /// The record.
+        key: Bytes,
+        /// The error.
+        error: OpError,
+    },
+    /// The coordinator took it back.
+    #[error("withdrawn by its coordinator")]
+    Withdrawn,
+    /// A recovering participant, or one who asked, found nothing prepared here.
+    #[error("refused to let another participant recover")]
+    Recovered,
+    /// No sign of life for longer than a lease.
+    #[error("its lease ran out")]
+    LeaseExpired,
+    /// The shard restarted, or never saw what the prepare relies on.
+    #[error("the shard lost its locks")]
+    LostLocks,
+    /// Below the session's floor, or of an old connection: nobody waits for it any more.
+    #[error("it is over")]
+    Stale,
+    /// A bound of the shard is reached.
+    #[error("too many wait for key '{0}'; try again later")]
+    Crowded(Bytes),
+}
+
+impl Refusal {
+    /// Whether another attempt may fare better.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            Refusal::Operation { .. } | Refusal::Crowded(_) => false,
+            Refusal::Withdrawn
+            | Refusal::Recovered
+            | Refusal::LeaseExpired
+            | Refusal::LostLocks
+            | Refusal::Stale => true,
+        }
+    }
+}
+
+/// What a participant has written, for those who ask.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Status {
+    /// Yes, and waiting for the decision.
+    Prepared,
+    /// Decided and done.
+    Applied,
+    /// No.
+    Refused,
+    /// So long ago that it is forgotten.
+    Forgotten,
+    /// The shard lost its memory since; it cannot say (trap 8).
+    Lost,
+}
+
+/// From a shard to a coordinator.
+#[derive(Clone, Debug)]
+pub enum Response {
+    /// A call that returns something has its lock and its answer.
+    Granted {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Which call.
+        no: CallNo,
+        /// Its answer.
+        reply: Reply,
+        /// How many calls of the attempt this shard granted.
+        granted: u32,
+        /// Who grants.
+        incarnation: Incarnation,
+    },
+    /// It waits; the grant follows.
+    Queued {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// Without phases: somebody holds it; ask again.
+    Busy {
+        /// The attempt.
+        attempt: AttemptId,
+    },
+    /// The vote, written once.
+    Voted {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Who votes.
+        shard: ShardId,
+        /// Answers of the calls that came with the prepare and return something.
+        replies: Vec<(CallNo, Reply)>,
+    },
+    /// The only participant executed and applied it.
+    Committed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Answers of the calls that came with the prepare and return something.
+        replies: Vec<(CallNo, Reply)>,
+    },
+    /// No is written.
+    Refused {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Who refuses.
+        shard: ShardId,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Applied, and the locks are gone.
+    Applied {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where.
+        shard: ShardId,
+    },
+    /// Aborted, and the locks are gone.
+    Aborted {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where.
+        shard: ShardId,
+    },
+    /// An elder waits for what the attempt holds: a level, sent again when it grows older (trap 11).
+    Elder {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where.
+        shard: ShardId,
+        /// The eldest.
+        birth: Birth,
+    },
+    /// The answer to [`Request::Ask`].
+    Asked {
+        /// The attempt.
+        attempt: AttemptId,
+        /// What is written.
+        status: Status,
+    },
+}
+
+impl Response {
+    /// The attempt it is about.
+    pub fn attempt(&self) -> AttemptId {
+        match self {
+            Response::Granted { attempt, .. }
+            | Response::Queued { attempt }
+            | Response::Busy { attempt }
+            | Response::Voted { attempt, .. }
+            | Response::Committed { attempt, .. }
+            | Response::Refused { attempt, .. }
+            | Response::Applied { attempt, .. }
+            | Response::Aborted { attempt, .. }
+            | Response::Elder { attempt, .. }
+            | Response::Asked { attempt, .. } => *attempt,
+        }
+    }
+}
+
+/// Between shards: recovery of attempts in doubt (R14).
+#[derive(Clone, Debug)]
+pub enum PeerMessage {
+    /// What have you written? Writes no if nothing is there.
+    Inquire {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Who asks, and is prepared.
+        from: ShardId,
+        /// The asked shard's incarnation on the list.
+        listed: Option<Incarnation>,
+    },
+    /// This.
+    Answer {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Who answers.
+        from: ShardId,
+        /// What is written there.
+        status: Status,
+    },
+}
+
+/// What a shard wants delivered.
+#[derive(Clone, Debug)]
+pub enum Output {
+    /// To the coordinators of a session.
+    Respond {
+        /// Whose.
+        session: SessionId,
+        /// What.
+        response: Response,
+    },
+    /// To another shard.
+    Tell {
+        /// Which.
+        shard: ShardId,
+        /// What.
+        message: PeerMessage,
+    },
+}
+
+/// Where a request comes from: a session's connection. After a reconnect the number is higher, and what
+/// still arrives over the old one is refused (trap 19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// The session.
+    pub session: SessionId,
+    /// Its connection to this shard, counted from 0.
+    pub connection: u32,
+}

@@ -1,0 +1,658 @@
+//! The records of a shard and their abstract locks (R9-R11).
+//!
+//! One lock a record, and only while somebody holds it or waits for it: an idle record carries no lock
+//! memory. Granting, checking and releasing cost the same for ten holders as for ten thousand, because the
+//! lock is a sum of claims ([`Held`]); who holds what stands aside, for releasing and for telling holders
+//! that an elder waits.
+//!
+//! Effects of a holder are kept beside its claims and applied at release (deferred update). A call of a
+//! transaction that has effects here already is executed on top of them: they are applied, the call is
+//! executed, and they are undone, all before anybody else looks (R3).
+//!
+//! Invariants ([`LockTable::check_invariants`]): the sum of the holders' claims is what `held` says; claims of
+//! different holders do not conflict; an idle lock has no waiters; who waits is not granted.
+//!
+//! This file knows nothing of votes, leases or messages.
+
+use std::collections::VecDeque;
+
+use claret_types::{Bytes, Claims, Effect, Held, Mode, OpError, Reply, Room, State, TypeInfo, Unique};
+use hashbrown::HashTable;
+use indexmap::IndexMap;
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::phaser::{Phaser, Waiter, same};
+use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
+use crate::limits::Limits;
+use crate::message::{Call, Members};
+use crate::switches::{Locks, Switches};
+
+/// A record's place in the table, stable while it is held.
+pub(crate) type RecordIx = usize;
+
+/// Who asks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Owner {
+    pub(crate) attempt: AttemptId,
+    pub(crate) birth: Birth,
+}
+
+/// The answer to a request.
+#[derive(Debug)]
+pub(crate) enum Decision {
+    /// With the answer; `first` when the owner held nothing on the record before.
+    Granted {
+        reply: Reply,
+        first: bool,
+    },
+    Queued,
+    /// Somebody holds it, and there are no queues.
+    Busy,
+    Crowded,
+}
+
+/// A waiter that left the queue by itself: granted, or found impossible.
+#[derive(Debug)]
+pub(crate) struct Woken {
+    pub(crate) attempt: AttemptId,
+    pub(crate) record: RecordIx,
+    pub(crate) no: CallNo,
+    pub(crate) result: Result<(Reply, bool), OpError>,
+}
+
+/// A holder is told that an elder waits.
+#[derive(Debug)]
+pub(crate) struct Notice {
+    pub(crate) attempt: AttemptId,
+    pub(crate) elder: Birth,
+}
+
+/// How a holder leaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Fate<'a> {
+    Apply(&'a Members),
+    Drop,
+}
+
+/// One granted call.
+#[derive(Debug)]
+struct Item {
+    member: Member,
+    claims: Claims,
+    effect: Option<Effect>,
+}
+
+#[derive(Debug)]
+struct Holder {
+    birth: Birth,
+    items: SmallVec<[Item; 1]>,
+    /// The eldest waiter it was told of.
+    told: Option<Birth>,
+}
+
+impl Holder {
+    fn claims(&self) -> impl Iterator<Item = &Claims> + Clone {
+        self.items.iter().map(|item| &item.claims)
+    }
+}
+
+#[derive(Debug, Default)]
+struct Lock {
+    /// The type whose modes are held; the first holder's.
+    kind: Option<&'static TypeInfo>,
+    held: Held,
+    holders: IndexMap<AttemptId, Holder, foldhash::fast::FixedState>,
+    phaser: Phaser,
+}
+
+#[derive(Debug)]
+struct Record {
+    key: Bytes,
+    hash: u64,
+    state: Option<State>,
+    lock: Option<Box<Lock>>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct LockTable {
+    switches: Switches,
+    limits: Limits,
+    records: Slab<Record>,
+    index: HashTable<RecordIx>,
+    /// Locks not in use, with their memory; boxed, so that handing one out moves a pointer.
+    #[allow(clippy::vec_box)]
+    idle: Vec<Box<Lock>>,
+    /// What an instant transaction did so far, to be undone if it cannot finish.
+    staged: Vec<(RecordIx, Effect)>,
+    unique: u64,
+    pub(crate) woken: VecDeque<Woken>,
+    pub(crate) notices: Vec<Notice>,
+    pub(crate) waits: u64,
+    pub(crate) phases: u64,
+}
+
+/// How many idle locks are kept for reuse.
+const IDLE_MAX: usize = 1024;
+
+impl LockTable {
+    pub(crate) fn new(switches: Switches, limits: Limits, unique_base: u64) -> Self {
+        LockTable {
+            switches,
+            limits,
+            records: Slab::new(),
+            index: HashTable::new(),
+            idle: Vec::new(),
+            staged: Vec::new(),
+            unique: unique_base,
+            woken: VecDeque::new(),
+            notices: Vec::new(),
+            waits: 0,
+            phases: 0,
+        }
+    }
+
+    // --- looking ---
+
+    pub(crate) fn find(&self, hash: u64, key: &[u8]) -> Option<RecordIx> {
+        self.index.find(hash, |ix| &*self.records[*ix].key == key).copied()
+    }
+
+    pub(crate) fn state(&self, record: RecordIx) -> Option<&State> {
+        self.records[record].state.as_ref()
+    }
+
+    /// Every record's key and content, in no useful order.
+    pub(crate) fn contents(&self) -> impl Iterator<Item = (&Bytes, &State)> {
+        self.records.iter().filter_map(|(_, record)| Some((&record.key, record.state.as_ref()?)))
+    }
+
+    /// Records that somebody holds or waits for.
+    pub(crate) fn locked(&self) -> usize {
+        self.records.iter().filter(|(_, record)| record.lock.is_some()).count()
+    }
+
+    /// The eldest waiter that a holder was told of on this record.
+    pub(crate) fn told(&self, record: RecordIx, attempt: AttemptId) -> Option<Birth> {
+        self.records[record].lock.as_ref()?.holders.get(&attempt)?.told
+    }
+
+    // --- asking ---
+
+    /// The place of a key's record, made if there is none. Paired with [`Self::tidy`].
+    pub(crate) fn ensure(&mut self, hash: u64, key: &Bytes) -> RecordIx {
+        match self.find(hash, key) {
+            Some(record) => record,
+            None => {
+                let record = self.records.insert(Record { key: key.clone(), hash, state: None, lock: None });
+                self.index.insert_unique(hash, record, |ix| self.records[*ix].hash);
+                record
+            }
+        }
+    }
+
+    /// Asks for a call's lock and, if it is granted, executes it. O(own calls on the record).
+    pub(crate) fn request(
+        &mut self,
+        now: Time,
+        record: RecordIx,
+        owner: Owner,
+        call: &Call,
+    ) -> Result<Decision, OpError> {
+        let decided = self.decide(record, owner, call);
+        let (reply, item) = match decided {
+            Ok(Some(decided)) => decided,
+            Ok(None) => return Ok(self.enqueue(now, record, owner, call)),
+            Err(error) => {
+                self.tidy(record);
+                return Err(error);
+            }
+        };
+        if !self.may_join(now, record, owner, call) {
+            return Ok(self.enqueue(now, record, owner, call));
+        }
+        let first = self.grant(record, owner, call, item);
+        Ok(Decision::Granted { reply, first })
+    }
+
+    /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
+    pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
+        let Record { state, lock: Some(lock), .. } = &mut self.records[record] else { return };
+        if let Some(holder) = lock.holders.swap_remove(&attempt) {
+            for item in holder.items {
+                lock.held.remove(&item.claims);
+                if let (Fate::Apply(members), Some(effect)) = (fate, item.effect)
+                    && members.includes(item.member)
+                {
+                    effect.apply(state);
+                }
+            }
+        }
+        if lock.holders.is_empty() {
+            debug_assert!(lock.held.is_empty(), "claims without a holder");
+            lock.kind = None;
+        }
+        self.settle(now, record);
+        self.tidy(record);
+    }
+
+    /// Stops waiting.
+    pub(crate) fn cancel(&mut self, now: Time, record: RecordIx, owner: Owner) {
+        let Some(lock) = &mut self.records[record].lock else { return };
+        if lock.phaser.remove((owner.birth, owner.attempt)) {
+            self.settle(now, record);
+        }
+        self.tidy(record);
+    }
+
+    // --- deciding ---
+
+    /// Executes a call on top of its owner's effects and checks its claims against everybody else's.
+    /// `None`: not now.
+    fn decide(
+        &mut self,
+        record: RecordIx,
+        owner: Owner,
+        call: &Call,
+    ) -> Result<Option<(Reply, Item)>, OpError> {
+        let unique = self.next_unique();
+        let Record { state, lock, .. } = &mut self.records[record];
+        let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
+        let undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, state));
+        let executed = call.op.execute(state.as_ref(), unique);
+        let room = call.op.room(state.as_ref());
+        for effect in undo.into_iter().rev() {
+            effect.apply(state);
+        }
+        let executed = executed?;
+        let kind = call.op.type_info();
+        let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
+        let mut claims = match (&self.switches.locks, &call.reserve) {
+            _ if !same(lock_kind, kind) => Claims::record(Mode::EXCLUSIVE),
+            (Locks::ReaderWriter, None) => call.op.reader_writer(),
+            (Locks::ReaderWriter, Some(reserve)) => union(call.op.reader_writer(), reserve),
+            (Locks::Abstract, None) => executed.claims,
+            (Locks::Abstract, Some(reserve)) => union(executed.claims, reserve),
+        };
+        let alone = lock
+            .as_ref()
+            .is_none_or(|lock| lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt)));
+        let admitted = match lock {
+            None => true,
+            Some(lock) => {
+                let own = lock.holders.get(&owner.attempt);
+                let own = own.into_iter().flat_map(Holder::claims);
+                alone || lock.held.admits(&lock_kind.modes, &claims, room, own)
+            }
+        };
+        if alone && !draws_fit(&claims, room) {
+            // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
+            claims = Claims::record(Mode::EXCLUSIVE);
+        }
+        Ok(admitted.then(|| (executed.reply, Item { member: call.member, claims, effect: executed.effect })))
+    }
+
+    /// R10: whether a request that the holders admit may pass those who wait.
+    fn may_join(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> bool {
+        let Some(lock) = &mut self.records[record].lock else { return true };
+        if lock.phaser.is_empty() || lock.holders.contains_key(&owner.attempt) {
+            return true;
+        }
+        let footprint = footprint(&self.switches, call);
+        let Some(eldest) = lock.phaser.eldest_conflicting(call.op.type_info(), &footprint) else {
+            return true;
+        };
+        if !lock.phaser.is_capped(now, self.limits.phase_joins_max, self.limits.phase_us_max) {
+            lock.phaser.joins += 1;
+            return true;
+        }
+        owner.birth < eldest
+    }
+
+    fn grant(&mut self, record: RecordIx, owner: Owner, call: &Call, item: Item) -> bool {
+        let idle = &mut self.idle;
+        let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
+        lock.kind.get_or_insert(call.op.type_info());
+        lock.held.add(&item.claims);
+        let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder {
+            birth: owner.birth,
+            items: SmallVec::new(),
+            told: None,
+        });
+        if !lock.phaser.is_empty()
+            && let Some(elder) = lock.phaser.eldest_conflicting(call.op.type_info(), &item.claims)
+            && elder < owner.birth
+            && holder.told.is_none_or(|told| elder < told)
+        {
+            holder.told = Some(elder);
+            self.notices.push(Notice { attempt: owner.attempt, elder });
+        }
+        holder.items.push(item);
+        holder.items.len() == 1
+    }
+
+    fn enqueue(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> Decision {
+        self.waits += 1;
+        let idle = &mut self.idle;
+        let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
+        if !self.switches.phasing {
+            self.tidy(record);
+            return Decision::Busy;
+        }
+        if lock.phaser.len() >= self.limits.waiters_max {
+            return Decision::Crowded;
+        }
+        let footprint = footprint(&self.switches, call);
+        let upgrade = lock.holders.contains_key(&owner.attempt);
+        let kind = call.op.type_info();
+        let waiter = Waiter { call: call.clone(), footprint, kind };
+        lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
+        tell_holders(lock, owner, &mut self.notices);
+        Decision::Queued
+    }
+
+    // --- letting waiters in ---
+
+    /// Grants what can be granted after somebody left (R10): upgrades first, then the eldest waiter and with
+    /// it its whole mode, then whoever overtakes nobody elder.
+    fn settle(&mut self, now: Time, record: RecordIx) {
+        let Some(lock) = &mut self.records[record].lock else { return };
+        if lock.phaser.is_empty() {
+            return;
+        }
+        let upgrades: SmallVec<[_; 4]> = lock.phaser.upgrades.keys().copied().collect();
+        for place in upgrades {
+            self.settle_one(record, place, true);
+        }
+        let mut tried: SmallVec<[(&'static str, Mode); 4]> = SmallVec::new();
+        let mut leading = true;
+        while let Some(next) = self.next_queue(record, &tried) {
+            tried.push(next);
+            if self.settle_queue(record, next, leading) && leading {
+                leading = false;
+                self.phases += 1;
+                if let Some(lock) = &mut self.records[record].lock {
+                    lock.phaser.joins = 0;
+                    lock.phaser.waited_since = Some(now);
+                    lock.phaser.tidy();
+                }
+            }
+        }
+        if let Some(lock) = &mut self.records[record].lock {
+            lock.phaser.tidy();
+        }
+    }
+
+    /// Of the queues not tried yet, the one with the eldest head.
+    fn next_queue(&self, record: RecordIx, tried: &[(&'static str, Mode)]) -> Option<(&'static str, Mode)> {
+        let lock = self.records[record].lock.as_ref()?;
+        let open = lock.phaser.queues.iter().filter(|queue| !tried.contains(&(queue.kind.name, queue.mode)));
+        open.filter_map(|queue| Some((queue.waiters.keys().next()?, (queue.kind.name, queue.mode))))
+            .min_by_key(|(place, _)| **place)
+            .map(|(_, queue)| queue)
+    }
+
+    /// Grants from one queue, eldest first; a leading queue is granted as a whole. Returns whether its eldest
+    /// got in.
+    fn settle_queue(&mut self, record: RecordIx, name: (&'static str, Mode), leading: bool) -> bool {
+        let mut head_granted = false;
+        let mut misses = 0;
+        let mut after = None;
+        loop {
+            let Some(lock) = &self.records[record].lock else { return head_granted };
+            let Some(queue) = lock.phaser.queues.iter().find(|queue| (queue.kind.name, queue.mode) == name)
+            else {
+                return head_granted;
+            };
+            use std::ops::Bound::{Excluded, Unbounded};
+            let range = (after.map_or(Unbounded, Excluded), Unbounded);
+            let Some((place, waiter)) = queue.waiters.range(range).next() else { return head_granted };
+            let place = *place;
+            let whole = waiter.footprint.list.iter().any(|c| c.scope == claret_types::Scope::Record);
+            let first = after.is_none();
+            let granted = (leading && head_granted || self.overtakes_nobody(record, place, waiter))
+                && self.settle_one(record, place, false);
+            head_granted |= granted && first;
+            if !granted {
+                misses += 1;
+                if whole || misses > self.limits.settle_misses_max {
+                    return head_granted;
+                }
+            }
+            after = Some(place);
+        }
+    }
+
+    fn overtakes_nobody(&self, record: RecordIx, place: (Birth, AttemptId), waiter: &Waiter) -> bool {
+        let Some(lock) = &self.records[record].lock else { return true };
+        let eldest = lock.phaser.eldest_conflicting(waiter.kind, &waiter.footprint);
+        eldest.is_none_or(|eldest| place.0 <= eldest)
+    }
+
+    /// Tries to grant one waiter. Returns whether it left the queue.
+    fn settle_one(&mut self, record: RecordIx, place: (Birth, AttemptId), upgrade: bool) -> bool {
+        let Some(lock) = &self.records[record].lock else { return false };
+        let waiter = if upgrade {
+            lock.phaser.upgrades.get(&place)
+        } else {
+            lock.phaser.queues.iter().find_map(|queue| queue.waiters.get(&place))
+        };
+        let Some(waiter) = waiter else { return false };
+        // Executing may be dear. A footprint of one claim is what the call will claim; if that is refused there
+        // is no need to execute. (Only concurrency could be lost here, never correctness.)
+        if !upgrade
+            && waiter.footprint.list.len() == 1
+            && lock.kind.is_some_and(|kind| {
+                same(kind, waiter.kind)
+                    && !lock.held.admits_modes(&kind.modes, &waiter.footprint, std::iter::empty())
+            })
+        {
+            return false;
+        }
+        let call = waiter.call.clone();
+        let owner = Owner { birth: place.0, attempt: place.1 };
+        let result = match self.decide(record, owner, &call) {
+            Ok(None) => return false,
+            Ok(Some((reply, item))) => {
+                self.remove_waiter(record, place);
+                Ok((reply, self.grant(record, owner, &call, item)))
+            }
+            Err(error) => {
+                self.remove_waiter(record, place);
+                Err(error)
+            }
+        };
+        self.woken.push_back(Woken { attempt: owner.attempt, record, no: call.no, result });
+        true
+    }
+
+    fn remove_waiter(&mut self, record: RecordIx, place: (Birth, AttemptId)) {
+        if let Some(lock) = &mut self.records[record].lock {
+            lock.phaser.remove(place);
+        }
+    }
+
+    // --- instant transactions ---
+
+    /// Executes and applies a call at once, for a transaction that holds nothing anywhere: no lock is taken,
+    /// since nobody can look in between. `None`: somebody else's claims are in the way. Until
+    /// [`Self::finish_instant`] it can be undone by [`Self::undo_instant`].
+    pub(crate) fn instant(
+        &mut self,
+        hash: u64,
+        key: &Bytes,
+        call: &claret_types::Operation,
+        locking: bool,
+    ) -> Result<Option<Reply>, OpError> {
+        let unique = self.next_unique();
+        let Some(record) = self.find(hash, key) else {
+            let executed = call.execute(None, unique)?;
+            if let Some(effect) = executed.effect {
+                let record = self.ensure(hash, key);
+                let undo = effect.apply(&mut self.records[record].state);
+                self.staged.push((record, undo));
+            }
+            return Ok(Some(executed.reply));
+        };
+        let Record { state, lock, .. } = &mut self.records[record];
+        let executed = call.execute(state.as_ref(), unique)?;
+        if locking && let Some(lock) = lock {
+            let kind = lock.kind.unwrap_or(call.type_info());
+            let claims = match self.switches.locks {
+                _ if !same(kind, call.type_info()) => Claims::record(Mode::EXCLUSIVE),
+                Locks::ReaderWriter => call.reader_writer(),
+                Locks::Abstract => executed.claims,
+            };
+            let room = call.room(state.as_ref());
+            if !lock.held.admits(&kind.modes, &claims, room, std::iter::empty()) {
+                return Ok(None);
+            }
+        }
+        if let Some(effect) = executed.effect {
+            let undo = effect.apply(state);
+            self.staged.push((record, undo));
+        }
+        Ok(Some(executed.reply))
+    }
+
+    /// Makes what was done instantly stay.
+    pub(crate) fn finish_instant(&mut self) {
+        while let Some((record, _)) = self.staged.pop() {
+            self.tidy(record);
+        }
+    }
+
+    /// Undoes what was done instantly, last first.
+    pub(crate) fn undo_instant(&mut self) {
+        let mut touched = SmallVec::<[RecordIx; 8]>::new();
+        while let Some((record, undo)) = self.staged.pop() {
+            undo.apply(&mut self.records[record].state);
+            touched.push(record);
+        }
+        for record in touched {
+            self.tidy(record);
+        }
+    }
+
+    // --- keeping house ---
+
+    fn next_unique(&mut self) -> Unique {
+        self.unique += 1;
+        Unique(self.unique)
+    }
+
+    /// Gives back the memory of an idle lock, and the record of a key that does not exist.
+    pub(crate) fn tidy(&mut self, record: RecordIx) {
+        let Some(entry) = self.records.get_mut(record) else { return };
+        if entry.lock.as_ref().is_some_and(|lock| lock.holders.is_empty() && lock.phaser.is_empty()) {
+            let lock = entry.lock.take().expect("just seen");
+            if self.idle.len() < IDLE_MAX && lock.holders.capacity() <= 64 {
+                self.idle.push(lock);
+            }
+        }
+        if entry.lock.is_none() && entry.state.is_none() {
+            let hash = entry.hash;
+            if let Ok(found) = self.index.find_entry(hash, |ix| *ix == record) {
+                found.remove();
+            }
+            self.records.remove(record);
+        }
+    }
+
+    /// See the module's text. O(holders squared).
+    ///
+    /// # Panics
+    /// When one does not hold.
+    pub(crate) fn check_invariants(&self) {
+        assert!(self.staged.is_empty(), "an instant transaction was left half done");
+        for (_, record) in &self.records {
+            let key = &record.key;
+            assert!(record.state.is_some() || record.lock.is_some(), "'{key}' is nothing and yet there");
+            let Some(lock) = &record.lock else { continue };
+            assert!(
+                !lock.holders.is_empty() || lock.phaser.is_empty(),
+                "'{key}' is idle and somebody waits for it"
+            );
+            assert!(!lock.holders.is_empty() || lock.kind.is_none());
+            let mut sum = Held::default();
+            for claims in lock.holders.values().flat_map(Holder::claims) {
+                sum.add(claims);
+            }
+            assert!(sum == lock.held, "'{key}': the claims do not add up: {sum:?} {:?}", lock.held);
+            let Some(kind) = lock.kind else { continue };
+            for (i, a) in lock.holders.values().enumerate() {
+                for b in lock.holders.values().skip(i + 1) {
+                    let conflict = a.claims().any(|a| b.claims().any(|b| a.conflict_with(b, &kind.modes)));
+                    assert!(!conflict, "'{key}': holders conflict: {a:?} and {b:?}");
+                }
+            }
+            let mut seen = std::collections::BTreeSet::new();
+            for ((_, attempt), _) in lock.phaser.waiters() {
+                assert!(seen.insert(*attempt), "'{key}': {attempt} waits twice");
+            }
+        }
+    }
+}
+
+/// Applies a holder's effects for the time of one execution; undone by the returned ones in reverse.
+fn overlay(holder: &Holder, state: &mut Option<State>) -> SmallVec<[Effect; 2]> {
+    holder.items.iter().filter_map(|item| item.effect.clone()).map(|effect| effect.apply(state)).collect()
+}
+
+/// What a call may claim, whatever the state.
+fn footprint(switches: &Switches, call: &Call) -> Claims {
+    let own = match switches.locks {
+        Locks::ReaderWriter => call.op.reader_writer(),
+        Locks::Abstract => call.op.footprint(),
+    };
+    match &call.reserve {
+        Some(reserve) => union(own, reserve),
+        None => own,
+    }
+}
+
+fn union(mut claims: Claims, more: &Claims) -> Claims {
+    for claim in &more.list {
+        claims.push(claim.scope, claim.mode);
+    }
+    claims
+}
+
+fn draws_fit(claims: &Claims, room: Room) -> bool {
+    claims.draw.down <= room.down && claims.draw.up <= room.up
+}
+
+/// Tells the younger holders of conflicting modes that `elder` waits, unless they know of an elder one.
+fn tell_holders(lock: &mut Lock, elder: Owner, notices: &mut Vec<Notice>) {
+    let Some(kind) = lock.kind else { return };
+    let place = (elder.birth, elder.attempt);
+    let (wanted, told) = match lock.phaser.upgrades.get(&place) {
+        Some(waiter) => (modes_of(&waiter.footprint), None),
+        None => {
+            let mut queues = lock.phaser.queues.iter_mut();
+            let Some(queue) = queues.find(|queue| queue.waiters.contains_key(&place)) else { return };
+            let told = queue.told;
+            queue.told = Some(told.map_or(elder.birth, |told| told.min(elder.birth)));
+            (modes_of(&queue.waiters[&place].footprint), told)
+        }
+    };
+    if told.is_some_and(|told| told <= elder.birth) {
+        return;
+    }
+    let conflicts = wanted.iter().fold(0, |bits, mode| bits | kind.modes.conflicts_of_any(*mode));
+    for (attempt, holder) in &mut lock.holders {
+        let concerned = *attempt != elder.attempt
+            && elder.birth < holder.birth
+            && holder.told.is_none_or(|told| elder.birth < told)
+            && holder.claims().flat_map(|claims| &claims.list).any(|c| conflicts >> c.mode.0 & 1 == 1);
+        if concerned {
+            holder.told = Some(elder.birth);
+            notices.push(Notice { attempt: *attempt, elder: elder.birth });
+        }
+    }
+}
+
+fn modes_of(claims: &Claims) -> SmallVec<[Mode; 4]> {
+    claims.list.iter().map(|claim| claim.mode).collect()
+}

@@ -1,0 +1,647 @@
+//! A shard: the participant's side of the protocol (`docs/protocol.md`).
+//!
+//! Sans I/O: requests and peers' messages go in with the time ([`Shard::handle`], [`Shard::handle_peer`],
+//! [`Shard::handle_timeout`]), outputs are drained with [`Shard::poll_output`], and [`Shard::poll_timeout`] says
+//! when to come back. The same inputs give the same outputs.
+//!
+//! Every attempt has one write-once register here, yes or no (trap 1): *yes* is the stage `Prepared`, *no* is a
+//! `Decided::Refused` in the session's history (with direct delivery, where nothing is ever late, no is simply
+//! being gone).
+//!
+//! What this file does not do: locks (`lock_table`), queues (`phaser`), recovery (`recovery`).
+
+mod history;
+mod instant;
+mod lock_table;
+mod participant;
+mod phaser;
+mod recovery;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::BuildHasher;
+
+use claret_types::{Bytes, Reply, State};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, SessionId, ShardId, Time};
+use crate::limits::Limits;
+use crate::message::{
+    Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response, Status,
+};
+use crate::switches::{Delivery, Switches};
+
+use history::{Decided, History};
+use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
+use participant::{Blocked, Participant, Round, Stage};
+
+/// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
+pub fn key_hash(key: &[u8]) -> u64 {
+    foldhash::fast::FixedState::with_seed(0x006b_6579).hash_one(key)
+}
+
+/// Counts since the shard began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests that had to wait, or were refused as busy.
+    pub waits: u64,
+    /// Phases that began with waiters.
+    pub phases: u64,
+    /// Attempts committed here.
+    pub commits: u64,
+    /// Attempts refused or aborted here.
+    pub aborts: u64,
+    /// Attempts in doubt that were resolved by asking the other participants.
+    pub recoveries: u64,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Shard {
+    id: ShardId,
+    incarnation: Incarnation,
+    switches: Switches,
+    limits: Limits,
+    table: LockTable,
+    attempts: HashMap<AttemptId, Box<Participant>, foldhash::fast::FixedState>,
+    sessions: BTreeMap<SessionId, History>,
+    deadlines: BTreeSet<(Time, AttemptId)>,
+    outputs: VecDeque<Output>,
+    stats: Stats,
+}
+
+impl Shard {
+    /// An empty shard.
+    pub fn new(id: ShardId, incarnation: Incarnation, switches: Switches, limits: Limits) -> Self {
+        // Unique numbers: 20 bits of shard, 12 of incarnation, 31 counted.
+        let unique_base = u64::from(id.0) << 43 | (incarnation.0 & 0xfff) << 31;
+        Shard {
+            id,
+            incarnation,
+            switches,
+            limits,
+            table: LockTable::new(switches, limits, unique_base),
+            attempts: HashMap::default(),
+            sessions: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            outputs: VecDeque::new(),
+            stats: Stats::default(),
+        }
+    }
+
+    // --- getters ---
+
+    /// Which shard.
+    pub fn id(&self) -> ShardId {
+        self.id
+    }
+
+    /// Which life of it.
+    pub fn incarnation(&self) -> Incarnation {
+        self.incarnation
+    }
+
+    /// The committed content of a record.
+    pub fn state(&self, key: &[u8]) -> Option<&State> {
+        self.table.find(key_hash(key), key).and_then(|record| self.table.state(record))
+    }
+
+    /// All committed records, in no useful order.
+    pub fn contents(&self) -> impl Iterator<Item = (&Bytes, &State)> {
+        self.table.contents()
+    }
+
+    /// How many records somebody holds or waits for. O(records).
+    pub fn locked_records(&self) -> usize {
+        self.table.locked()
+    }
+
+    /// Attempts that are here and not decided.
+    pub fn open_attempts(&self) -> usize {
+        self.attempts.len()
+    }
+
+    /// Decisions remembered until the sessions' floors pass them.
+    pub fn remembered(&self) -> usize {
+        self.sessions.values().map(|history| history.decided.len()).sum()
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> Stats {
+        Stats { waits: self.table.waits, phases: self.table.phases, ..self.stats }
+    }
+
+    // --- inputs ---
+
+    /// Takes one request.
+    pub fn handle(&mut self, now: Time, link: Link, request: Request) {
+        match request {
+            Request::Execute { attempt, birth, incarnation, key, calls } => {
+                if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
+                    self.execute(now, owner, &key, calls);
+                }
+            }
+            Request::Prepare { attempt, birth, participants, relies_on, calls, members } => {
+                self.prepare(now, link, attempt, birth, participants, relies_on, calls, members);
+            }
+            Request::Apply { attempt } => self.apply(now, attempt),
+            Request::Withdraw { attempt } => self.withdraw(now, attempt),
+            Request::Abort { attempt, refused_by } => self.abort(now, attempt, refused_by),
+            Request::Heartbeat { live, floor } => self.heartbeat(now, link, &live, floor),
+            Request::Ask { attempt } => {
+                let status = self.status_or_refuse(now, attempt, None);
+                self.respond(attempt, Response::Asked { attempt, status });
+            }
+        }
+        self.drain(now);
+    }
+
+    /// Takes one message of another shard.
+    pub fn handle_peer(&mut self, now: Time, message: PeerMessage) {
+        match message {
+            PeerMessage::Inquire { attempt, from, listed } => {
+                let status = self.status_or_refuse(now, attempt, listed);
+                let message = PeerMessage::Answer { attempt, from: self.id, status };
+                self.outputs.push_back(Output::Tell { shard: from, message });
+            }
+            PeerMessage::Answer { attempt, from, status } => self.handle_answer(now, attempt, from, status),
+        }
+        self.drain(now);
+    }
+
+    /// Ends leases and asks about attempts in doubt. O(what is due).
+    pub fn handle_timeout(&mut self, now: Time) {
+        while let Some((due, attempt)) = self.deadlines.first().copied() {
+            if due > now {
+                break;
+            }
+            self.deadlines.pop_first();
+            let Some(participant) = self.attempts.get_mut(&attempt) else { continue };
+            participant.deadline = None;
+            if participant.is_prepared() {
+                self.inquire(now, attempt);
+            } else {
+                self.refuse(now, attempt, Refusal::LeaseExpired);
+            }
+        }
+        self.drain(now);
+    }
+
+    // --- outputs ---
+
+    /// The next output.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.deadlines.first().map(|(due, _)| *due)
+    }
+
+    // --- gates ---
+
+    /// Lets an attempt in, or answers why not.
+    fn admit(
+        &mut self,
+        now: Time,
+        link: Link,
+        attempt: AttemptId,
+        birth: Birth,
+        incarnation: Option<Incarnation>,
+    ) -> Option<Owner> {
+        let owner = Owner { attempt, birth };
+        if self.switches.delivery == Delivery::Network && !self.admit_from_network(now, link, attempt) {
+            return None;
+        }
+        if !self.attempts.contains_key(&attempt) {
+            self.attempts.insert(attempt, Box::new(Participant::new(owner)));
+            self.renew(now, attempt);
+        }
+        if incarnation.is_some_and(|relied| relied != self.incarnation) {
+            self.refuse(now, attempt, Refusal::LostLocks);
+            return None;
+        }
+        Some(owner)
+    }
+
+    /// Refuses what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
+    fn admit_from_network(&mut self, now: Time, link: Link, attempt: AttemptId) -> bool {
+        let place = (attempt.tx.sequence, attempt.attempt);
+        let history = self.sessions.entry(attempt.tx.session).or_default();
+        let refusal = if link.connection < history.connection || attempt.tx.sequence < history.floor {
+            Refusal::Stale
+        } else if let Some(decided) = history.decided.get(&place) {
+            match decided {
+                Decided::Refused(refusal) => refusal.clone(),
+                Decided::Applied { .. } => return false,
+            }
+        } else {
+            history.connection = link.connection;
+            history.open.insert(place);
+            // A newer attempt says that the older ones are over: the coordinator starts it after a recorded no.
+            let older = history.open.range((place.0, 0)..place);
+            let older: SmallVec<[u32; 2]> = older.map(|(_, number)| *number).collect();
+            for number in older {
+                let stale = AttemptId { tx: attempt.tx, attempt: number };
+                if self.attempts.get(&stale).is_some_and(|participant| !participant.is_prepared()) {
+                    self.refuse(now, stale, Refusal::Stale);
+                }
+            }
+            return true;
+        };
+        let response = Response::Refused { attempt, shard: self.id, refusal };
+        self.respond(attempt, response);
+        false
+    }
+
+    // --- execute ---
+
+    fn execute(&mut self, now: Time, owner: Owner, key: &Bytes, calls: SmallVec<[Call; 1]>) {
+        let attempt = owner.attempt;
+        let participant = self.attempts.get_mut(&attempt).expect("admitted");
+        if !matches!(participant.stage, Stage::Open) {
+            return; // A double of something that was answered before the prepare.
+        }
+        let last = calls.last().map(|call| call.no);
+        let fresh = unseen(participant, &self.switches, calls);
+        if fresh.is_empty() {
+            let answered = participant.replies.iter().find(|(no, _)| Some(*no) == last);
+            let response = match answered {
+                Some((no, reply)) => {
+                    granted(attempt, *no, reply.clone(), participant.granted, self.incarnation)
+                }
+                None => Response::Queued { attempt },
+            };
+            return self.respond(attempt, response);
+        }
+        let record = self.table.ensure(key_hash(key), key);
+        match self.run(now, owner, key, record, fresh) {
+            Ran::All => {}
+            Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
+            Ran::Busy => self.busy(attempt),
+            Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
+        }
+    }
+
+    /// Locks and executes calls on one record, as far as they go. What is left is kept with the participant.
+    fn run(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        key: &Bytes,
+        record: RecordIx,
+        mut calls: VecDeque<Call>,
+    ) -> Ran {
+        while let Some(call) = calls.front() {
+            match self.table.request(now, record, owner, call) {
+                Ok(Decision::Granted { reply, first }) => {
+                    let call = calls.pop_front().expect("the front");
+                    self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
+                }
+                Ok(stopped @ (Decision::Queued | Decision::Busy)) => {
+                    let blocked = Blocked { key: key.clone(), record, calls };
+                    self.participant(owner.attempt).blocked.push(blocked);
+                    return if matches!(stopped, Decision::Busy) { Ran::Busy } else { Ran::Waits };
+                }
+                Ok(Decision::Crowded) => return Ran::Failed(Refusal::Crowded(key.clone())),
+                Err(error) => return Ran::Failed(Refusal::Operation { key: key.clone(), error }),
+            }
+        }
+        Ran::All
+    }
+
+    /// Notes a granted call, and answers it if somebody waits for the answer.
+    fn note_grant(
+        &mut self,
+        attempt: AttemptId,
+        record: RecordIx,
+        first: bool,
+        no: CallNo,
+        returns: bool,
+        reply: Reply,
+    ) {
+        let incarnation = self.incarnation;
+        let keep = self.switches.delivery == Delivery::Network;
+        let participant = self.participant(attempt);
+        participant.granted += 1;
+        if first {
+            participant.held.push(record);
+        }
+        if !returns {
+            return;
+        }
+        let open = matches!(participant.stage, Stage::Open);
+        if keep || !open {
+            participant.replies.push((no, reply.clone()));
+        }
+        if open {
+            let response = granted(attempt, no, reply, participant.granted, incarnation);
+            self.respond(attempt, response);
+        }
+    }
+
+    /// Without phases: the coordinator asks again, and what is blocked is forgotten until then.
+    fn busy(&mut self, attempt: AttemptId) {
+        let participant = self.participant(attempt);
+        if matches!(participant.stage, Stage::Open) {
+            let again: SmallVec<[CallNo; 4]> =
+                participant.blocked.drain(..).flat_map(|blocked| blocked.calls).map(|call| call.no).collect();
+            participant.seen.retain(|no| !again.contains(no));
+        }
+        self.respond(attempt, Response::Busy { attempt });
+    }
+
+    // --- round one ---
+
+    #[allow(clippy::too_many_arguments, reason = "the fields of one message")]
+    fn prepare(
+        &mut self,
+        now: Time,
+        link: Link,
+        attempt: AttemptId,
+        birth: Birth,
+        participants: Participants,
+        relies_on: u32,
+        calls: Vec<KeyedCall>,
+        members: Members,
+    ) {
+        if let Some(Decided::Applied { replies }) = self.decided(attempt) {
+            let replies = replies.clone();
+            let response = match participants.len() {
+                1 => Response::Committed { attempt, replies },
+                _ => Response::Voted { attempt, shard: self.id, replies },
+            };
+            return self.respond(attempt, response);
+        }
+        let listed = participants.iter().find(|listed| listed.shard == self.id);
+        let incarnation = listed.and_then(|listed| listed.incarnation);
+        let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else { return };
+        let participant = self.participant(attempt);
+        match participant.stage {
+            Stage::Open => {}
+            Stage::Preparing(_) => return self.prepare_again(now, owner),
+            Stage::Prepared { .. } => return self.vote_again(attempt),
+        }
+        if participant.granted != relies_on || !participant.blocked.is_empty() {
+            return self.refuse(now, attempt, Refusal::LostLocks);
+        }
+        let replies_before = participant.replies.len();
+        participant.stage = Stage::Preparing(Round { participants, members, replies_before });
+        let mut waits = None;
+        for (key, calls) in by_key(calls) {
+            let record = self.table.ensure(key_hash(&key), &key);
+            match self.run(now, owner, &key, record, calls) {
+                Ran::All => {}
+                Ran::Failed(refusal) => return self.refuse(now, attempt, refusal),
+                stopped @ (Ran::Waits | Ran::Busy) => waits = Some(stopped),
+            }
+        }
+        match waits {
+            None => self.vote(now, attempt),
+            Some(Ran::Busy) => self.busy(attempt),
+            Some(_) => self.respond(attempt, Response::Queued { attempt }),
+        }
+    }
+
+    /// A prepare came again: a double while it waits, or, without phases, another try.
+    fn prepare_again(&mut self, now: Time, owner: Owner) {
+        let attempt = owner.attempt;
+        if self.switches.phasing {
+            return self.respond(attempt, Response::Queued { attempt });
+        }
+        let blocked = std::mem::take(&mut self.participant(attempt).blocked);
+        for Blocked { key, calls, .. } in blocked {
+            // Nobody waited in the record, so it may have left the table.
+            let record = self.table.ensure(key_hash(&key), &key);
+            if let Ran::Failed(refusal) = self.run(now, owner, &key, record, calls) {
+                return self.refuse(now, attempt, refusal);
+            }
+        }
+        if self.participant(attempt).blocked.is_empty() {
+            self.vote(now, attempt);
+        } else {
+            self.busy(attempt);
+        }
+    }
+
+    /// Writes yes. With one participant that is the decision, and it is carried out (R13).
+    fn vote(&mut self, now: Time, attempt: AttemptId) {
+        let participant = self.attempts.get_mut(&attempt).expect("preparing");
+        let Stage::Preparing(round) = &participant.stage else { unreachable!("only a preparing one votes") };
+        let replies = participant.replies[round.replies_before..].to_vec();
+        if round.participants.len() == 1 {
+            let members = round.members.clone();
+            self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: replies.clone() });
+            return self.respond(attempt, Response::Committed { attempt, replies });
+        }
+        participant.stage = Stage::Prepared { round: round.clone(), answers: SmallVec::new() };
+        self.renew(now, attempt);
+        self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
+    }
+
+    fn vote_again(&mut self, attempt: AttemptId) {
+        let replies = self.participant(attempt).voted_replies();
+        self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
+    }
+
+    /// Writes no: everything it held or waited for here is free.
+    fn refuse(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
+        debug_assert!(!self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()), "yes is written");
+        self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal.clone()));
+        self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal });
+    }
+
+    // --- round two ---
+
+    fn apply(&mut self, now: Time, attempt: AttemptId) {
+        match self.attempts.get(&attempt).map(|participant| &participant.stage) {
+            Some(Stage::Prepared { round, .. }) => {
+                let members = round.members.clone();
+                let replies = self.attempts[&attempt].voted_replies();
+                self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies });
+                self.respond(attempt, Response::Applied { attempt, shard: self.id });
+            }
+            Some(Stage::Open | Stage::Preparing(_)) => {
+                // Nobody can have decided: this participant has not voted. A forged or corrupt message.
+                debug_assert!(false, "{attempt}: apply before the vote");
+            }
+            // A double; it was applied here, or the floor has passed it.
+            None => self.respond(attempt, Response::Applied { attempt, shard: self.id }),
+        }
+    }
+
+    fn withdraw(&mut self, now: Time, attempt: AttemptId) {
+        match self.attempts.get(&attempt) {
+            Some(participant) if participant.is_prepared() => self.vote_again(attempt),
+            Some(_) => self.refuse(now, attempt, Refusal::Withdrawn),
+            None => match self.decided(attempt) {
+                Some(Decided::Applied { replies }) => {
+                    let response = Response::Voted { attempt, shard: self.id, replies: replies.clone() };
+                    self.respond(attempt, response);
+                }
+                Some(Decided::Refused(refusal)) => {
+                    let response = Response::Refused { attempt, shard: self.id, refusal: refusal.clone() };
+                    self.respond(attempt, response);
+                }
+                // Its prepare is late, or lost: a tombstone awaits it.
+                None => self.refuse(now, attempt, Refusal::Withdrawn),
+            },
+        }
+    }
+
+    fn abort(&mut self, now: Time, attempt: AttemptId, refused_by: Option<ShardId>) {
+        match self.attempts.get(&attempt) {
+            // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
+            Some(participant) if participant.is_prepared() && refused_by.is_none() => {
+                return self.vote_again(attempt);
+            }
+            Some(_) => self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Withdrawn)),
+            None if self.decided(attempt).is_none() => {
+                self.remember(attempt, Decided::Refused(Refusal::Withdrawn));
+            }
+            None => {}
+        }
+        self.respond(attempt, Response::Aborted { attempt, shard: self.id });
+    }
+
+    /// Ends an attempt here: locks go, the decision is remembered.
+    fn finish(&mut self, now: Time, attempt: AttemptId, fate: Fate<'_>, decided: Decided) {
+        match &decided {
+            Decided::Applied { .. } => self.stats.commits += 1,
+            Decided::Refused(_) => self.stats.aborts += 1,
+        }
+        self.remember(attempt, decided);
+        let Some(participant) = self.attempts.remove(&attempt) else { return };
+        if let Some(deadline) = participant.deadline {
+            self.deadlines.remove(&(deadline, attempt));
+        }
+        if self.switches.phasing {
+            for blocked in &participant.blocked {
+                self.table.cancel(now, blocked.record, participant.owner);
+            }
+        }
+        for record in &participant.held {
+            self.table.release(now, *record, attempt, fate);
+        }
+    }
+
+    // --- waking ---
+
+    /// Carries on with everybody whom the last input let in.
+    fn drain(&mut self, now: Time) {
+        while let Some(woken) = self.table.woken.pop_front() {
+            let Some(participant) = self.attempts.get_mut(&woken.attempt) else { continue };
+            let owner = participant.owner;
+            let Some(at) = participant.blocked.iter().position(|it| it.record == woken.record) else {
+                unreachable!("{} was woken and did not wait", woken.attempt)
+            };
+            let Blocked { key, record, mut calls } = participant.blocked.swap_remove(at);
+            let call = calls.pop_front().expect("it waited for a call");
+            debug_assert_eq!(call.no, woken.no);
+            let ran = match woken.result {
+                Ok((reply, first)) => {
+                    self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
+                    self.run(now, owner, &key, record, calls)
+                }
+                Err(error) => Ran::Failed(Refusal::Operation { key, error }),
+            };
+            if let Ran::Failed(refusal) = ran {
+                self.refuse(now, owner.attempt, refusal);
+                continue;
+            }
+            let participant = self.participant(owner.attempt);
+            if participant.blocked.is_empty() && matches!(participant.stage, Stage::Preparing(_)) {
+                self.vote(now, owner.attempt);
+            }
+        }
+        for notice in std::mem::take(&mut self.table.notices) {
+            let undecided = self.attempts.get(&notice.attempt).is_some();
+            if undecided {
+                let (attempt, birth) = (notice.attempt, notice.elder);
+                self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });
+            }
+        }
+    }
+
+    // --- small things ---
+
+    fn participant(&mut self, attempt: AttemptId) -> &mut Participant {
+        self.attempts.get_mut(&attempt).expect("the attempt is here")
+    }
+
+    fn decided(&self, attempt: AttemptId) -> Option<&Decided> {
+        let history = self.sessions.get(&attempt.tx.session)?;
+        history.decided.get(&(attempt.tx.sequence, attempt.attempt))
+    }
+
+    fn remember(&mut self, attempt: AttemptId, decided: Decided) {
+        if self.switches.delivery == Delivery::Direct {
+            return;
+        }
+        let history = self.sessions.entry(attempt.tx.session).or_default();
+        let place = (attempt.tx.sequence, attempt.attempt);
+        history.open.remove(&place);
+        if attempt.tx.sequence >= history.floor {
+            history.decided.insert(place, decided);
+        }
+    }
+
+    fn respond(&mut self, attempt: AttemptId, response: Response) {
+        self.outputs.push_back(Output::Respond { session: attempt.tx.session, response });
+    }
+
+    /// Checks the state machine. Called after every simulated step.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
+    pub fn check_invariants(&self) {
+        self.table.check_invariants();
+        for (attempt, participant) in &self.attempts {
+            assert!(
+                !participant.is_prepared() || participant.blocked.is_empty(),
+                "{attempt} voted and still waits"
+            );
+            assert!(self.decided(*attempt).is_none(), "{attempt} is decided and still here");
+            if let Some(deadline) = participant.deadline {
+                assert!(self.deadlines.contains(&(deadline, *attempt)));
+            }
+        }
+        for history in self.sessions.values() {
+            assert!(history.decided.keys().all(|(sequence, _)| *sequence >= history.floor));
+        }
+    }
+}
+
+/// How far calls on one record went.
+enum Ran {
+    All,
+    Waits,
+    Busy,
+    Failed(Refusal),
+}
+
+fn granted(attempt: AttemptId, no: CallNo, reply: Reply, granted: u32, incarnation: Incarnation) -> Response {
+    Response::Granted { attempt, no, reply, granted, incarnation }
+}
+
+/// The calls that did not come before. They come again when a message is doubled or sent again, and, without
+/// phases, when one of them was busy.
+fn unseen(participant: &mut Participant, switches: &Switches, calls: SmallVec<[Call; 1]>) -> VecDeque<Call> {
+    if switches.delivery == Delivery::Direct && switches.phasing {
+        return calls.into_iter().collect();
+    }
+    let fresh: VecDeque<Call> =
+        calls.into_iter().filter(|call| !participant.seen.contains(&call.no)).collect();
+    participant.seen.extend(fresh.iter().map(|call| call.no));
+    fresh
+}
+
+/// Groups calls by record, keeping the order of each record's calls.
+fn by_key(calls: Vec<KeyedCall>) -> indexmap::IndexMap<Bytes, VecDeque<Call>, foldhash::fast::FixedState> {
+    let mut grouped: indexmap::IndexMap<Bytes, VecDeque<Call>, _> = indexmap::IndexMap::default();
+    for KeyedCall { key, call } in calls {
+        grouped.entry(key).or_default().push_back(call);
+    }
+    grouped
+}

@@ -1,0 +1,92 @@
+//! One attempt at one shard: what it holds, what it still waits for, and its write-once register (R12).
+//!
+//! ```text
+//!   Open --prepare--> Preparing --all locked and executed--> Prepared --apply or abort--> gone
+//!     \                  |                (yes is written)
+//!      `---withdrawn, lease over, failed: no is written--> gone
+//! ```
+//!
+//! Invariant: `Prepared` is yes; once there, only a decision ends it.
+
+use std::collections::VecDeque;
+
+use claret_types::{Bytes, Reply};
+use smallvec::SmallVec;
+
+use super::lock_table::{Owner, RecordIx};
+use crate::ids::{CallNo, ShardId, Time};
+use crate::message::{Call, Members, Participants, Status};
+
+/// Calls on one record that could not go on: the first one waits in the record's queue (or was refused as
+/// busy), the others stand behind it.
+#[derive(Debug)]
+pub(crate) struct Blocked {
+    pub(crate) key: Bytes,
+    /// Where it waits. Without phases nobody waits in the record, and it may move.
+    pub(crate) record: RecordIx,
+    pub(crate) calls: VecDeque<Call>,
+}
+
+/// What a prepare said.
+#[derive(Clone, Debug)]
+pub(crate) struct Round {
+    pub(crate) participants: Participants,
+    pub(crate) members: Members,
+    /// How many answers were there before the prepare: later ones travel with the vote.
+    pub(crate) replies_before: usize,
+}
+
+/// Where the attempt stands. See the module's text.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    Open,
+    Preparing(Round),
+    Prepared { round: Round, answers: SmallVec<[(ShardId, Status); 4]> },
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Participant {
+    pub(crate) owner: Owner,
+    pub(crate) stage: Stage,
+    /// Records on which it holds something, each once.
+    pub(crate) held: SmallVec<[RecordIx; 4]>,
+    pub(crate) blocked: SmallVec<[Blocked; 1]>,
+    /// Calls that were granted.
+    pub(crate) granted: u32,
+    /// Answers of calls that return something, in the order granted.
+    pub(crate) replies: Vec<(CallNo, Reply)>,
+    /// Calls that came, to tell doubles.
+    pub(crate) seen: Vec<CallNo>,
+    /// When its lease ends, or when it asks the others again.
+    pub(crate) deadline: Option<Time>,
+}
+
+impl Participant {
+    pub(crate) fn new(owner: Owner) -> Self {
+        Participant {
+            owner,
+            stage: Stage::Open,
+            held: SmallVec::new(),
+            blocked: SmallVec::new(),
+            granted: 0,
+            replies: Vec::new(),
+            seen: Vec::new(),
+            deadline: None,
+        }
+    }
+
+    pub(crate) fn is_prepared(&self) -> bool {
+        matches!(self.stage, Stage::Prepared { .. })
+    }
+
+    /// The answers that travel with the vote.
+    pub(crate) fn voted_replies(&self) -> Vec<(CallNo, Reply)> {
+        match &self.stage {
+            Stage::Open => Vec::new(),
+            Stage::Preparing(round) | Stage::Prepared { round, .. } => {
+                self.replies[round.replies_before..].to_vec()
+            }
+        }
+    }
+}

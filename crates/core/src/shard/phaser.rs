@@ -1,0 +1,151 @@
+//! The phaser of one record: who waits for its lock, in which mode (R10).
+//!
+//! Waiters stand in one queue a mode, eldest first, so that a release looks at a handful of heads, however
+//! many wait. When a phase ends, the eldest waiter's mode begins the next one and all of that mode that
+//! commute are granted at once. A waiter that holds the record already (an upgrade) stands apart and
+//! overtakes all.
+//!
+//! Invariants: a transaction waits at most once on one record; `wanted` is the sum of the footprints of the
+//! queue's waiters; `told` says that every holder whose claims conflict with the mode has heard of a waiter at
+//! least that old (traps 10, 11).
+
+use std::collections::BTreeMap;
+
+use claret_types::{Claims, Held, Mode, TypeInfo};
+use smallvec::SmallVec;
+
+use crate::ids::{AttemptId, Birth, Time};
+use crate::message::Call;
+
+/// Order of waiters: eldest first.
+type Place = (Birth, AttemptId);
+
+/// Somebody who waits.
+#[derive(Debug)]
+pub(crate) struct Waiter {
+    pub(crate) call: Call,
+    pub(crate) footprint: Claims,
+    pub(crate) kind: &'static TypeInfo,
+}
+
+/// The waiters of one mode.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    pub(crate) kind: &'static TypeInfo,
+    pub(crate) mode: Mode,
+    pub(crate) wanted: Held,
+    pub(crate) waiters: BTreeMap<Place, Waiter>,
+    /// Every holder that conflicts with this mode knows of a waiter this old or older.
+    pub(crate) told: Option<Birth>,
+}
+
+/// All waiters of one record.
+#[derive(Debug, Default)]
+pub(crate) struct Phaser {
+    pub(crate) upgrades: BTreeMap<Place, Waiter>,
+    pub(crate) queues: SmallVec<[Queue; 2]>,
+    /// Joiners that this phase took in since somebody waits.
+    pub(crate) joins: u32,
+    /// Since when somebody waits for the end of this phase.
+    pub(crate) waited_since: Option<Time>,
+}
+
+impl Phaser {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.upgrades.is_empty() && self.queues.is_empty()
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.upgrades.len() + self.queues.iter().map(|queue| queue.waiters.len()).sum::<usize>()
+    }
+
+    /// Puts a waiter in the queue of its mode; `upgrade` for one that holds the record already.
+    pub(crate) fn enqueue(&mut self, now: Time, place: Place, waiter: Waiter, upgrade: bool) {
+        self.waited_since.get_or_insert(now);
+        if upgrade {
+            self.upgrades.insert(place, waiter);
+            return;
+        }
+        let mode = primary_mode(&waiter.footprint);
+        let at = self.queues.iter().position(|queue| queue.mode == mode && same(queue.kind, waiter.kind));
+        let queue = match at {
+            Some(at) => &mut self.queues[at],
+            None => {
+                let kind = waiter.kind;
+                let fresh =
+                    Queue { kind, mode, wanted: Held::default(), waiters: BTreeMap::new(), told: None };
+                self.queues.push(fresh);
+                self.queues.last_mut().expect("just pushed")
+            }
+        };
+        queue.wanted.add(&waiter.footprint);
+        queue.waiters.insert(place, waiter);
+    }
+
+    /// Takes a waiter out. Returns whether it was there.
+    pub(crate) fn remove(&mut self, place: Place) -> bool {
+        if self.upgrades.remove(&place).is_some() {
+            self.tidy();
+            return true;
+        }
+        let found = self.queues.iter_mut().any(|queue| match queue.waiters.remove(&place) {
+            Some(waiter) => {
+                queue.wanted.remove(&waiter.footprint);
+                true
+            }
+            None => false,
+        });
+        self.tidy();
+        found
+    }
+
+    pub(crate) fn tidy(&mut self) {
+        self.queues.retain(|queue| !queue.waiters.is_empty());
+        if self.is_empty() {
+            self.joins = 0;
+            self.waited_since = None;
+        }
+    }
+
+    /// The birth of the eldest waiter that `footprint` conflicts with, mode by mode: an upper bound on what
+    /// really conflicts.
+    pub(crate) fn eldest_conflicting(&self, kind: &TypeInfo, footprint: &Claims) -> Option<Birth> {
+        let upgrades = self
+            .upgrades
+            .iter()
+            .filter(|(_, waiter)| {
+                !same(waiter.kind, kind) || waiter.footprint.conflict_with(footprint, &kind.modes)
+            })
+            .map(|((birth, _), _)| *birth);
+        let queues = self.queues.iter().filter(|queue| queue.conflicts(kind, footprint));
+        let heads = queues.filter_map(|queue| queue.waiters.keys().next().map(|(birth, _)| *birth));
+        upgrades.chain(heads).min()
+    }
+
+    /// Whether the phase takes in no more joiners, because others have waited long enough for its end.
+    pub(crate) fn is_capped(&self, now: Time, joins_max: u32, micros_max: u64) -> bool {
+        self.joins >= joins_max || self.waited_since.is_some_and(|since| now.since(since) >= micros_max)
+    }
+
+    /// Everybody who waits, in no useful order.
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = (&Place, &Waiter)> {
+        self.upgrades.iter().chain(self.queues.iter().flat_map(|queue| queue.waiters.iter()))
+    }
+}
+
+impl Queue {
+    /// Whether anything in this queue conflicts with `footprint`.
+    pub(crate) fn conflicts(&self, kind: &TypeInfo, footprint: &Claims) -> bool {
+        !same(self.kind, kind) || !self.wanted.admits_modes(&kind.modes, footprint, std::iter::empty())
+    }
+}
+
+/// Whether two types are one.
+pub(crate) fn same(a: &TypeInfo, b: &TypeInfo) -> bool {
+    std::ptr::eq(a, b) || a.name == b.name
+}
+
+/// The mode that a footprint is queued under.
+fn primary_mode(footprint: &Claims) -> Mode {
+    footprint.list.first().map_or(Mode::SHARED, |claim| claim.mode)
+}

@@ -1,0 +1,150 @@
+//! Leases and the recovery of attempts in doubt (R6, R14; traps 1, 3, 6, 7, 8).
+//!
+//! Only a prepared participant asks, and it asks all others on its list. Whoever is asked and has written
+//! nothing writes no, so that an answer never becomes untrue. What the answers say:
+//!
+//! | answers | decision |
+//! |---|---|
+//! | any `Applied` | apply |
+//! | any `Refused` | abort |
+//! | all `Prepared` | apply: everybody voted yes, so it is committed |
+//! | the rest `Lost` (their memory is gone), everybody answered | abort: the one case in which a shard without durable votes loses atomicity (trap 8) |
+//! | otherwise | stay in doubt, keep the locks, ask again |
+
+use super::{
+    AttemptId, Decided, Delivery, Fate, Incarnation, Link, Output, PeerMessage, Refusal, Response, Shard,
+    ShardId, Stage, Status, Time,
+};
+use crate::ids::Sequence;
+
+impl Shard {
+    /// What is written for an attempt; writes no where nothing is.
+    pub(super) fn status_or_refuse(
+        &mut self,
+        now: Time,
+        attempt: AttemptId,
+        listed: Option<Incarnation>,
+    ) -> Status {
+        if let Some(decided) = self.decided(attempt) {
+            return match decided {
+                Decided::Applied { .. } => Status::Applied,
+                // It may have voted yes in the incarnation that is gone.
+                Decided::Refused(Refusal::LostLocks) => Status::Lost,
+                Decided::Refused(_) => Status::Refused,
+            };
+        }
+        match self.attempts.get(&attempt) {
+            Some(participant) if participant.is_prepared() => Status::Prepared,
+            Some(_) => {
+                self.refuse(now, attempt, Refusal::Recovered);
+                Status::Refused
+            }
+            None => {
+                let history = self.sessions.entry(attempt.tx.session).or_default();
+                if attempt.tx.sequence < history.floor {
+                    return Status::Forgotten;
+                }
+                if listed.is_some_and(|listed| listed != self.incarnation) {
+                    self.refuse(now, attempt, Refusal::LostLocks);
+                    return Status::Lost;
+                }
+                self.refuse(now, attempt, Refusal::Recovered);
+                Status::Refused
+            }
+        }
+    }
+
+    /// Asks all others of a prepared attempt, again and again until it is decided.
+    pub(super) fn inquire(&mut self, now: Time, attempt: AttemptId) {
+        let id = self.id;
+        let again = now.plus(self.limits.inquire_us);
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        let Stage::Prepared { round, answers } = &mut participant.stage else { return };
+        answers.clear();
+        participant.deadline = Some(again);
+        self.deadlines.insert((again, attempt));
+        for listed in round.participants.iter().filter(|listed| listed.shard != id) {
+            let message = PeerMessage::Inquire { attempt, from: id, listed: listed.incarnation };
+            self.outputs.push_back(Output::Tell { shard: listed.shard, message });
+        }
+    }
+
+    pub(super) fn handle_answer(&mut self, now: Time, attempt: AttemptId, from: ShardId, status: Status) {
+        let id = self.id;
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return }; // Decided meanwhile.
+        let Stage::Prepared { round, answers } = &mut participant.stage else { return };
+        answers.retain(|(shard, _)| *shard != from);
+        answers.push((from, status));
+        let others = round.participants.iter().filter(|listed| listed.shard != id).count();
+        let any = |wanted: Status| answers.iter().any(|(_, status)| *status == wanted);
+        let everybody = answers.len() == others;
+        let commit = if any(Status::Applied) {
+            true
+        } else if any(Status::Refused) || any(Status::Forgotten) {
+            false
+        } else if everybody && !any(Status::Lost) {
+            true
+        } else if everybody {
+            false
+        } else {
+            return;
+        };
+        self.stats.recoveries += 1;
+        if commit {
+            self.apply(now, attempt);
+        } else {
+            self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Recovered));
+        }
+    }
+
+    /// The session lives: leases of what it lists are renewed; what it does not list and has not voted is
+    /// dropped (trap 19); decisions below the floor are forgotten.
+    pub(super) fn heartbeat(&mut self, now: Time, link: Link, live: &[AttemptId], floor: Sequence) {
+        let history = self.sessions.entry(link.session).or_default();
+        if link.connection < history.connection {
+            return;
+        }
+        history.connection = link.connection;
+        history.raise(floor);
+        let open: Vec<AttemptId> = history
+            .open
+            .iter()
+            .map(|(sequence, attempt)| AttemptId {
+                tx: crate::ids::TxId { session: link.session, sequence: *sequence },
+                attempt: *attempt,
+            })
+            .collect();
+        for attempt in open {
+            let prepared = self.attempts.get(&attempt).is_some_and(|participant| participant.is_prepared());
+            if live.contains(&attempt) {
+                self.renew(now, attempt);
+                self.tell_again(attempt);
+            } else if !prepared {
+                self.refuse(now, attempt, Refusal::Stale);
+            }
+        }
+    }
+
+    /// That an elder waits is a level: it is told again, in case the first word was lost (trap 11).
+    fn tell_again(&mut self, attempt: AttemptId) {
+        let Some(participant) = self.attempts.get(&attempt) else { return };
+        let told = participant.held.iter().filter_map(|record| self.table.told(*record, attempt)).min();
+        if let Some(birth) = told {
+            self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });
+        }
+    }
+
+    /// Starts a lease anew.
+    pub(super) fn renew(&mut self, now: Time, attempt: AttemptId) {
+        if self.switches.delivery == Delivery::Direct {
+            return;
+        }
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        if let Some(old) = participant.deadline {
+            self.deadlines.remove(&(old, attempt));
+        }
+        let due = now.plus(self.limits.lease_us);
+        participant.deadline = Some(due);
+        self.deadlines.insert((due, attempt));
+    }
+}

@@ -1,0 +1,39 @@
+//! The switches that exist for measuring (R19): each is a real alternative.
+
+/// Which conflicts a lock sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Locks {
+    /// Reads share, writes exclude: the papers' baseline.
+    ReaderWriter,
+    /// What the type says commutes, shares (boosting).
+    Abstract,
+}
+
+/// How messages reach a shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// By a call in the same process: never lost, doubled or late. Shards keep no record of what is over, and
+    /// no leases: a dropped transaction says so itself.
+    Direct,
+    /// By a network.
+    Network,
+}
+
+/// See R19.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Switches {
+    /// Reader/writer or abstract locks.
+    pub locks: Locks,
+    /// Waiters queue in phases; otherwise a refused request is retried after a pause.
+    pub phasing: bool,
+    /// Transactions of one process share locks and answers (R16).
+    pub combining: bool,
+    /// How messages travel.
+    pub delivery: Delivery,
+}
+
+impl Switches {
+    /// Everything that Claret has, over a network.
+    pub const CLARET: Switches =
+        Switches { locks: Locks::Abstract, phasing: true, combining: true, delivery: Delivery::Network };
+}
