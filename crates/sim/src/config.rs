@@ -114,7 +114,7 @@ impl Config {
             programs: random_programs(random),
             heartbeat_us: limits.lease_us / 4,
             limits,
-            finish_us_max: 120_000_000,
+            finish_us_max: 20_000_000,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use claret_core::Time;
 
 /// How many lines are kept for a failure.
-const LINES_MAX: usize = 4000;
+const LINES_MAX: usize = 400_000;
 
 /// See the module's text.
 #[derive(Debug)]
