@@ -275,6 +275,10 @@ impl Shard {
             };
             return self.respond(attempt, response);
         }
+        if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key) {
+            blocked.calls.extend(fresh); // A transaction waits at most once on one record.
+            return self.respond(attempt, Response::Queued { attempt });
+        }
         let record = self.table.ensure(key_hash(key), key);
         match self.run(now, owner, key, record, fresh) {
             Ran::All => {}
