@@ -150,7 +150,9 @@ impl Shard {
             Request::Heartbeat { live, floor } => self.heartbeat(now, link, &live, floor),
             Request::Ask { attempt } => {
                 let status = self.status_or_refuse(now, attempt, None);
-                self.respond(attempt, Response::Asked { attempt, status });
+                // To whoever asks, not to the session that began it.
+                let response = Response::Asked { attempt, status };
+                self.outputs.push_back(Output::Respond { session: link.session, response });
             }
         }
         self.drain(now);
