@@ -227,11 +227,15 @@ impl Shard {
         Some(owner)
     }
 
-    /// Refuses what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
+    /// Keeps out what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
     fn admit_from_network(&mut self, now: Time, link: Link, attempt: AttemptId) -> bool {
         let place = (attempt.tx.sequence, attempt.attempt);
         let history = self.sessions.entry(attempt.tx.session).or_default();
-        let refusal = if link.connection < history.connection || attempt.tx.sequence < history.floor {
+        if link.connection < history.connection {
+            // Dropped without a word: a refusal that is not written would be taken for a recorded no.
+            return false;
+        }
+        let refusal = if attempt.tx.sequence < history.floor {
             Refusal::Stale
         } else if let Some(decided) = history.decided.get(&place) {
             match decided {
