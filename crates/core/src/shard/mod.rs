@@ -473,8 +473,10 @@ impl Shard {
                 self.respond(attempt, Response::Applied { attempt, shard: self.id });
             }
             Some(Stage::Open | Stage::Preparing(_)) => {
-                // Nobody can have decided: this participant has not voted. A forged or corrupt message.
-                debug_assert!(false, "{attempt}: apply before the vote");
+                // It is decided, so the vote was given: by an incarnation that is gone. What is here came late
+                // and must not keep locks.
+                self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::LostLocks));
+                self.respond(attempt, Response::Applied { attempt, shard: self.id });
             }
             // A double; it was applied here, or the floor has passed it.
             None => self.respond(attempt, Response::Applied { attempt, shard: self.id }),
