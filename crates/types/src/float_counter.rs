@@ -158,7 +158,8 @@ impl DataType for FloatCounter {
         };
         match op {
             FloatCounterOp::Add(amount) => {
-                let exact = is_exact(value) && is_exact(*amount) && is_exact(sum(*amount)?);
+                let sum = sum(*amount)?;
+                let exact = is_exact(value) && is_exact(*amount) && is_exact(sum);
                 let claims = if exact {
                     Claims::record(MOVE_FLOAT).drawing(draw(*amount))
                 } else {

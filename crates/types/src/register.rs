@@ -197,7 +197,13 @@ impl DataType for Register {
             RegisterOp::Append(tail) => {
                 Execution::void(RegisterEffect::Append(tail.clone()), Claims::record(WRITE))
             }
-            RegisterOp::Len => Execution::read(length(&content(state)), Claims::record(READ)),
+            RegisterOp::Len => {
+                let length = match state {
+                    Text::Bytes(bytes) => Reply::count(bytes.len()),
+                    Text::Int(_) | Text::Absent => length(&content(state)),
+                };
+                Execution::read(length, Claims::record(READ))
+            }
             RegisterOp::Delete if *state == Text::Absent => Execution::read(Reply::Ok, Claims::record(READ)),
             RegisterOp::Delete => {
                 Execution::void(RegisterEffect::Replace(Text::Absent), Claims::record(REMOVE))
@@ -253,7 +259,12 @@ fn length(content: &Reply) -> Reply {
 }
 
 fn write(state: &Text, value: &Bytes, reply: Reply) -> Execution<RegisterEffect> {
-    if state.to_bytes().as_ref() == Some(value) {
+    let same = match state {
+        Text::Bytes(held) => held == value,
+        Text::Int(_) => state.to_bytes().as_ref() == Some(value),
+        Text::Absent => false,
+    };
+    if same {
         return Execution::read(reply, Claims::record(READ));
     }
     let effect = RegisterEffect::Replace(Text::Bytes(value.clone()));

@@ -32,7 +32,7 @@ fn cases<T: Examples>() -> Cases {
 fn strings() -> Cases {
     let mut operations = operations::<Register>();
     operations.truncate(8);
-    operations.extend(self::operations::<Counter>().into_iter().take(3));
+    operations.extend(self::operations::<Counter>());
     operations.extend(self::operations::<FloatCounter>().into_iter().take(2));
     let setnx = Register::parse("SETNX.RETURNING", &["a".into()]).map(Operation::new::<Register>);
     operations.push(setnx.expect("well-formed"));

@@ -319,7 +319,7 @@ impl Coordinator {
         }
         match response {
             Response::Granted { no, reply, granted, incarnation, .. } => {
-                self.on_granted(from, no, reply, granted, incarnation);
+                self.on_granted(now, from, no, reply, granted, incarnation);
             }
             Response::Queued { .. } => self.on_queued(now, from),
             Response::Busy { .. } => self.on_busy(now, from),
@@ -383,6 +383,7 @@ impl Coordinator {
 
     fn on_granted(
         &mut self,
+        now: Time,
         from: ShardId,
         no: CallNo,
         reply: Reply,
@@ -392,8 +393,13 @@ impl Coordinator {
         let Some(at) = self.outstanding.iter().position(|it| it.no == no) else { return };
         self.outstanding.swap_remove(at);
         let party = self.party(from);
+        if *party.incarnation.get_or_insert(incarnation) != incarnation {
+            // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
+            self.close_attempt(now, None);
+            self.events.push_back(Event::Restart { cause: Cause::Refused(Refusal::LostLocks) });
+            return;
+        }
         party.granted = party.granted.max(granted);
-        party.incarnation.get_or_insert(incarnation);
         self.unblock();
         self.events.push_back(Event::Answer { no, reply });
     }

@@ -232,7 +232,7 @@ impl LockTable {
 
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
-        let Record { state, lock: Some(lock), .. } = &mut self.records[record] else { return };
+        let Some(Record { state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             for item in holder.items {
                 lock.held.remove(&item.claims);
