@@ -92,7 +92,9 @@ impl Ledger {
             Response::Refused { attempt, .. } => {
                 let entry = self.attempts.entry(*attempt).or_default();
                 entry.no.insert(from);
-                match entry.yes.contains(&from) {
+                // One that was prepared and then aborted may say no, because another wrote no before.
+                let alone = entry.no.len() == 1 && entry.yes.contains(&from);
+                match alone || entry.decided {
                     true => Err(format!("{attempt}: {from} says no and has written yes")),
                     false => Ok(()),
                 }

@@ -30,9 +30,12 @@ impl World {
                 transaction.coordinator.handle_response(now, from, response);
                 self.pump(tx)
             }
-            Happening::CoordinatorTimer(tx) => {
+            Happening::CoordinatorTimer(tx, due) => {
                 let now = self.now;
-                let Some(transaction) = self.transaction(tx) else { return Ok(()) };
+                // If it has asked for another time since, that one counts.
+                let Some(transaction) = self.transaction(tx).filter(|it| it.timer == Some(due)) else {
+                    return Ok(());
+                };
                 transaction.timer = None;
                 transaction.coordinator.handle_timeout(now);
                 self.pump(tx)
@@ -61,7 +64,7 @@ impl World {
             }
             Happening::Request { .. }
             | Happening::Peer { .. }
-            | Happening::ShardTimer(_)
+            | Happening::ShardTimer(..)
             | Happening::Cut(..)
             | Happening::Pause(..) => unreachable!("not a client's step"),
         }
@@ -291,7 +294,7 @@ impl World {
         if due != transaction.timer {
             transaction.timer = due;
             if let Some(due) = due {
-                self.schedule(due, Happening::CoordinatorTimer(tx));
+                self.schedule(due, Happening::CoordinatorTimer(tx, due));
             }
         }
     }

@@ -14,10 +14,10 @@ pub(crate) enum Happening {
     Response { from: ShardId, session: SessionId, response: Response },
     /// A shard's message arrives at another.
     Peer { from: ShardId, to: ShardId, message: PeerMessage },
-    /// A shard asked to be called.
-    ShardTimer(ShardId),
-    /// A coordinator asked to be called.
-    CoordinatorTimer(TxId),
+    /// A shard asked to be called at this time.
+    ShardTimer(ShardId, Time),
+    /// A coordinator asked to be called at this time.
+    CoordinatorTimer(TxId, Time),
     /// A client begins a transaction.
     Begin(SessionId),
     /// A program goes on with its next step.
@@ -40,14 +40,14 @@ impl Happening {
     /// Whose step it is; `None` for what befalls the world as a whole.
     pub(crate) fn at(&self) -> Option<End> {
         match self {
-            Happening::Request { to, .. } | Happening::Peer { to, .. } | Happening::ShardTimer(to) => {
+            Happening::Request { to, .. } | Happening::Peer { to, .. } | Happening::ShardTimer(to, _) => {
                 Some(End::Shard(*to))
             }
             Happening::Response { session, .. }
             | Happening::Begin(session)
             | Happening::Heartbeat(session)
             | Happening::Reconnect(session, _) => Some(End::Session(*session)),
-            Happening::CoordinatorTimer(tx) => Some(End::Session(tx.session)),
+            Happening::CoordinatorTimer(tx, _) => Some(End::Session(tx.session)),
             Happening::Continue(attempt) | Happening::TakeBack(attempt) | Happening::Rerun(attempt) => {
                 Some(End::Session(attempt.tx.session))
             }
@@ -80,8 +80,8 @@ impl Happening {
                 PeerMessage::Inquire { attempt, .. } => of(30, u64::from(to.0), *attempt),
                 PeerMessage::Answer { attempt, .. } => of(31, u64::from(to.0), *attempt),
             },
-            Happening::ShardTimer(shard) => [40, u64::from(shard.0), 0, 0, 0],
-            Happening::CoordinatorTimer(tx) => [41, 0, tx.session.0, tx.sequence.0, 0],
+            Happening::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
+            Happening::CoordinatorTimer(tx, _) => [41, 0, tx.session.0, tx.sequence.0, 0],
             Happening::Begin(session) => [42, 0, session.0, 0, 0],
             Happening::Continue(attempt) => of(43, 0, *attempt),
             Happening::TakeBack(attempt) => of(44, 0, *attempt),
@@ -113,8 +113,8 @@ impl std::fmt::Display for Happening {
                     write!(f, "{from} -> {to}: {attempt} is {status:?}")
                 }
             },
-            Happening::ShardTimer(shard) => write!(f, "{shard}: time"),
-            Happening::CoordinatorTimer(tx) => write!(f, "{tx}: time"),
+            Happening::ShardTimer(shard, _) => write!(f, "{shard}: time"),
+            Happening::CoordinatorTimer(tx, _) => write!(f, "{tx}: time"),
             Happening::Begin(session) => write!(f, "c{}: begins a transaction", session.0),
             Happening::Continue(attempt) => write!(f, "{attempt}: goes on"),
             Happening::TakeBack(attempt) => write!(f, "{attempt}: its user takes the commit back"),

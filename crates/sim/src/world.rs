@@ -228,9 +228,12 @@ impl World {
                 self.host(to).shard.handle_peer(now, message);
                 self.drain_shard(to)
             }
-            Happening::ShardTimer(id) => {
+            Happening::ShardTimer(id, due) => {
                 let now = self.now;
                 let host = self.host(id);
+                if host.timer != Some(due) {
+                    return Ok(()); // It has asked for another time since.
+                }
                 host.timer = None;
                 host.shard.handle_timeout(now);
                 self.drain_shard(id)
@@ -284,7 +287,7 @@ impl World {
         if due != host.timer {
             host.timer = due;
             if let Some(due) = due {
-                self.schedule(due.max(now), Happening::ShardTimer(id));
+                self.schedule(due.max(now), Happening::ShardTimer(id, due));
             }
         }
         Ok(())
@@ -415,11 +418,13 @@ impl World {
                 let tx = TxId { session: *id, sequence: *sequence };
                 let waits: Vec<u32> = transaction.waits.iter().map(|no| no.0).collect();
                 lines.push(format!(
-                    "  {tx}: at step {} of {}, waits for calls {waits:?}, told {}, {:?}",
+                    "  {tx}: at step {} of {}, waits for calls {waits:?}, told {}, {}, due {:?}, live {:?}",
                     transaction.at,
                     transaction.program.steps.len(),
                     transaction.told,
-                    transaction.coordinator
+                    transaction.coordinator.attempt(),
+                    transaction.coordinator.poll_timeout(),
+                    transaction.coordinator.live().map(|it| it.attempt).collect::<Vec<_>>(),
                 ));
             }
         }
