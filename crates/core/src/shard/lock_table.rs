@@ -265,7 +265,16 @@ impl LockTable {
         for effect in undo.into_iter().rev() {
             effect.apply(state);
         }
-        let executed = executed?;
+        let alone = lock.as_ref().is_none_or(|lock| {
+            lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt))
+        });
+        let executed = match executed {
+            Ok(executed) => executed,
+            // An error tells of the state, too: what others hold may be committed already and told their users,
+            // so it counts only once they are gone.
+            Err(_) if !alone => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let kind = call.op.type_info();
         let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
         let mut claims = match (&self.switches.locks, &call.reserve) {
@@ -496,7 +505,14 @@ impl LockTable {
             return Ok(Some(executed.reply));
         };
         let Record { state, lock, .. } = &mut self.records[record];
-        let executed = call.execute(state.as_ref(), unique)?;
+        let executed = match call.execute(state.as_ref(), unique) {
+            Ok(executed) => executed,
+            // As in `decide`: an error counts only when nobody holds the record.
+            Err(_) if locking && lock.as_ref().is_some_and(|lock| !lock.holders.is_empty()) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
         if locking && let Some(lock) = lock {
             let kind = lock.kind.unwrap_or(call.type_info());
             let claims = match self.switches.locks {
