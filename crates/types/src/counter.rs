@@ -4,8 +4,8 @@
 //!
 //! | operation | claims | draws |
 //! |---|---|---|
-//! | `INCRBY n`, `DECRBY n` (void) | `move` | n up or down, against the room to the 64-bit bounds |
-//! | `INCRBY.RETURNING n` | `move-seen` | the same |
+//! | `INCRBY n`, `DECRBY n`, `INCR`, `DECR` (void) | `move` | n up or down, against the room to the 64-bit bounds |
+//! | the same with `.RETURNING` | `move-seen` | the same |
 //! | `GET` | `read` | |
 //!
 //! | | move | move-seen | read |
@@ -17,10 +17,12 @@
 //! Near the bounds two increments that each fit may not fit together (trap "apply cannot fail"): the draws
 //! of all that is pending are summed against the room, so the second waits, and is then refused or done.
 //! An increment that does not fit in the committed state at all is refused with an overflow error.
+//!
+//! Register and FloatCounter work on the same records; how their modes meet these stands in `text.rs`.
 
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique, arguments};
-use crate::text::Text;
-use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, modes};
+use crate::text::{self, MOVE, MOVE_SEEN, READ, Text};
+use crate::{Bytes, Claims, Draw, Modes, OpError, Reply, Room};
 
 /// The type. See the module's text for its commutativity.
 pub struct Counter;
@@ -42,10 +44,6 @@ pub enum CounterEffect {
     /// Puts back what was there: undoes the first increment of an absent or written-out number.
     Restore(Text),
 }
-
-const MOVE: Mode = Mode(0);
-const MOVE_SEEN: Mode = Mode(1);
-const READ: Mode = Mode(2);
 
 const METHODS: &[Method] = &[
     Method {
@@ -72,6 +70,54 @@ const METHODS: &[Method] = &[
         returns: true,
         complexity: "O(1)",
     },
+    Method {
+        name: "INCR",
+        arguments: "",
+        summary: "adds 1 to the number",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "DECR",
+        arguments: "",
+        summary: "subtracts 1 from the number",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "DECRBY",
+        arguments: "decrement",
+        summary: "subtracts from the number",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "INCR.RETURNING",
+        arguments: "",
+        summary: "adds 1 to the number; the sum",
+        access: Access::Write,
+        returns: true,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "DECR.RETURNING",
+        arguments: "",
+        summary: "subtracts 1 from the number; the difference",
+        access: Access::Write,
+        returns: true,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "DECRBY.RETURNING",
+        arguments: "decrement",
+        summary: "subtracts from the number; the difference",
+        access: Access::Write,
+        returns: true,
+        complexity: "O(1)",
+    },
 ];
 
 impl DataType for Counter {
@@ -79,10 +125,7 @@ impl DataType for Counter {
     const SUMMARY: &'static str = "a 64-bit integer that many add to";
     const NATIVE: &'static str = "string";
     const METHODS: &'static [Method] = METHODS;
-    const MODES: Modes = Modes {
-        names: &["move", "move-seen", "read"],
-        conflicts: &[modes(&[MOVE_SEEN, READ]), modes(&[MOVE, MOVE_SEEN, READ]), modes(&[MOVE, MOVE_SEEN])],
-    };
+    const MODES: Modes = text::MODES;
 
     type State = Text;
     type Op = CounterOp;
@@ -99,13 +142,16 @@ impl DataType for Counter {
             ("INCRBY", [amount]) => Ok(CounterOp::Add(arguments::int(amount)?)),
             ("DECRBY", [amount]) => Ok(CounterOp::Add(negated(amount)?)),
             ("INCR.RETURNING", []) => Ok(CounterOp::AddReturning(1)),
+            ("DECR.RETURNING", []) => Ok(CounterOp::AddReturning(-1)),
             ("INCRBY.RETURNING", [amount]) => Ok(CounterOp::AddReturning(arguments::int(amount)?)),
+            ("DECRBY.RETURNING", [amount]) => Ok(CounterOp::AddReturning(negated(amount)?)),
             ("GET", []) => Ok(CounterOp::Get),
             _ => Err(OpError::misuse(METHODS, method)),
         }
     }
 
     fn method(op: &CounterOp) -> &'static Method {
+        // The first three; the others are further names of the first two.
         match op {
             CounterOp::Add(_) => &METHODS[0],
             CounterOp::AddReturning(_) => &METHODS[1],

@@ -58,6 +58,31 @@ pub enum OpError {
         /// What it must be.
         expected: &'static str,
     },
+    /// An amount that the bounds of the value have no room for.
+    #[error(
+        "insufficient: {method} {amount} would take the value {value} out of its bounds {min} to {max}; \
+         nothing was changed; {method}.RETURNING answers 0 instead"
+    )]
+    Insufficient {
+        /// The operation.
+        method: &'static str,
+        /// What it asked for.
+        amount: i64,
+        /// The value held.
+        value: i64,
+        /// Its lower bound.
+        min: i64,
+        /// Its upper bound.
+        max: i64,
+    },
+    /// A record that has to be created explicitly is not there.
+    #[error("{method} works on a record that exists; create it first: {create}")]
+    Missing {
+        /// The operation.
+        method: &'static str,
+        /// The call that creates one.
+        create: &'static str,
+    },
     /// The record exists with other parameters.
     #[error("{0}")]
     Mismatch(String),

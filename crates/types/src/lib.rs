@@ -6,24 +6,32 @@
 //!
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
+mod bounded_counter;
 mod bytes;
 mod claim;
 mod counter;
 mod data_type;
+mod dict;
 mod erased;
 mod error;
+mod float_counter;
+mod register;
 mod reply;
 mod set;
 mod text;
 
+pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterOp};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
 pub use counter::{Counter, CounterOp};
 pub use data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, method_named,
 };
+pub use dict::{Dict, DictOp, DictValue};
 pub use erased::{Effect, Executed, Operation, State, TypeInfo};
 pub use error::OpError;
+pub use float_counter::{FloatCounter, FloatCounterOp};
+pub use register::{Register, RegisterOp};
 pub use reply::{FromReply, Pairs, Reply};
 pub use set::{Set, SetOp};
 pub use text::Text;

@@ -1,7 +1,45 @@
 //! The content of a Redis string: bytes or a number. Register, Counter and FloatCounter share it, so that
 //! `SET k 5` and `INCR k` work on one key, as in Redis.
+//!
+//! Types that meet on one record meet in one lock, so the three share one table of lock modes, [`MODES`],
+//! and each uses the part of it that it needs.
+//!
+//! | | read | pin-present | write | remove | move | move-seen | move-float |
+//! |---|---|---|---|---|---|---|---|
+//! | read | | | x | x | x | x | x |
+//! | pin-present | | | | x | | | |
+//! | write | x | | x | x | x | x | x |
+//! | remove | x | x | x | | x | x | x |
+//! | move | x | | x | x | | x | x |
+//! | move-seen | x | | x | x | x | x | x |
+//! | move-float | x | | x | x | x | x | |
+//!
+//! `move` and `move-float` conflict although both add: they draw on different rooms.
 
-use crate::{Bytes, OpError};
+use crate::{Bytes, Mode, Modes, OpError, modes};
+
+pub(crate) const READ: Mode = Mode(0);
+pub(crate) const PIN_PRESENT: Mode = Mode(1);
+/// Leaves the record present, with a content that depends on the order.
+pub(crate) const WRITE: Mode = Mode(2);
+pub(crate) const REMOVE: Mode = Mode(3);
+pub(crate) const MOVE: Mode = Mode(4);
+pub(crate) const MOVE_SEEN: Mode = Mode(5);
+pub(crate) const MOVE_FLOAT: Mode = Mode(6);
+
+/// The lock modes of a record that is a string.
+pub(crate) const MODES: Modes = Modes {
+    names: &["read", "pin-present", "write", "remove", "move", "move-seen", "move-float"],
+    conflicts: &[
+        modes(&[WRITE, REMOVE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[REMOVE]),
+        modes(&[READ, WRITE, REMOVE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[READ, PIN_PRESENT, WRITE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[READ, WRITE, REMOVE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[READ, WRITE, REMOVE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[READ, WRITE, REMOVE, MOVE, MOVE_SEEN]),
+    ],
+};
 
 /// A string's content.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,10 +71,7 @@ impl Text {
         match self {
             Text::Absent => Ok(0),
             Text::Int(value) => Ok(*value),
-            Text::Bytes(bytes) => bytes
-                .as_str()
-                .and_then(|text| text.parse::<i64>().ok().filter(|value| value.to_string() == text))
-                .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "an integer")),
+            Text::Bytes(bytes) => integer_of(bytes),
         }
     }
 
@@ -55,4 +90,15 @@ impl Text {
                 .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "a number")),
         }
     }
+}
+
+/// The integer that these bytes write out.
+///
+/// # Errors
+/// When they are not an integer as Redis writes one: `007` and `+7` are not.
+pub(crate) fn integer_of(bytes: &Bytes) -> Result<i64, OpError> {
+    bytes
+        .as_str()
+        .and_then(|text| text.parse::<i64>().ok().filter(|value| value.to_string() == text))
+        .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "an integer"))
 }

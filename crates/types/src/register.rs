@@ -1,0 +1,302 @@
+//! Register: a byte string that is written as a whole. Native Redis type: string.
+//!
+//! # Commutativity specification
+//!
+//! | operation | when | claims |
+//! |---|---|---|
+//! | `SET v` (void), `GETSET v` | v is not the value | `write` |
+//! | `SET v` (void), `GETSET v` | v is the value already | `read` |
+//! | `APPEND v` (void) | | `write` |
+//! | `DEL` (void) | there is a record / there is none | `remove` / `read` |
+//! | `SETNX v` (void), `SETNX.RETURNING v` | there is none: 1 | `write` |
+//! | `SETNX v` (void), `SETNX.RETURNING v` | there is a record: 0 | `pin-present` |
+//! | `GET`, `STRLEN` | | `read` |
+//!
+//! | | read | pin-present | write | remove |
+//! |---|---|---|---|---|
+//! | read | | | x | x |
+//! | pin-present | | | | x |
+//! | write | x | | x | x |
+//! | remove | x | x | x | |
+//!
+//! A write says nothing of what was there, but the last one stays, so two writes do not commute. A write of
+//! what is there already changes nothing: it only asks that it stays. A refused `SETNX` commutes with a
+//! write, because what it claims is only that there is a record. Pieces appended show their order.
+//!
+//! Counter and FloatCounter work on the same records; how their modes meet these stands in `text.rs`.
+
+use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique};
+use crate::text::{self, PIN_PRESENT, READ, REMOVE, Text, WRITE};
+use crate::{Bytes, Claims, Modes, OpError, Reply, Scope};
+
+/// The type. See the module's text for its commutativity.
+pub struct Register;
+
+/// Operations of [`Register`].
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum RegisterOp {
+    Set(Bytes),
+    GetSet(Bytes),
+    Get,
+    Append(Bytes),
+    Len,
+    Delete,
+    SetIfAbsent(Bytes),
+    SetIfAbsentReturning(Bytes),
+}
+
+/// A change of a register.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RegisterEffect {
+    /// Puts this in place of what is there.
+    Replace(Text),
+    /// Adds to the end.
+    Append(Bytes),
+    /// Cuts to this length: undoes an append.
+    Truncate(usize),
+}
+
+const METHODS: &[Method] = &[
+    Method {
+        name: "SET",
+        arguments: "value",
+        summary: "writes the value",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(length)",
+    },
+    Method {
+        name: "GETSET",
+        arguments: "value",
+        summary: "writes the value; the old one",
+        access: Access::Write,
+        returns: true,
+        complexity: "O(length)",
+    },
+    Method {
+        name: "GET",
+        arguments: "",
+        summary: "the value",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(length)",
+    },
+    Method {
+        name: "APPEND",
+        arguments: "value",
+        summary: "writes at the end of the value",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(length of the argument)",
+    },
+    Method {
+        name: "STRLEN",
+        arguments: "",
+        summary: "how many bytes the value has",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "DEL",
+        arguments: "",
+        summary: "removes the record",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "SETNX",
+        arguments: "value",
+        summary: "writes the value if there is none",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(length)",
+    },
+    Method {
+        name: "SETNX.RETURNING",
+        arguments: "value",
+        summary: "writes the value if there is none; 1 if it did, else 0",
+        access: Access::Write,
+        returns: true,
+        complexity: "O(length)",
+    },
+];
+
+impl DataType for Register {
+    const NAME: &'static str = "register";
+    const SUMMARY: &'static str = "a byte string that is written as a whole";
+    const NATIVE: &'static str = "string";
+    const METHODS: &'static [Method] = METHODS;
+    const MODES: Modes = text::MODES;
+
+    type State = Text;
+    type Op = RegisterOp;
+    type Effect = RegisterEffect;
+
+    fn parse(method: &str, arguments: Arguments<'_>) -> Result<RegisterOp, OpError> {
+        match (method, arguments) {
+            ("SET", [value]) => Ok(RegisterOp::Set(value.clone())),
+            ("GETSET", [value]) => Ok(RegisterOp::GetSet(value.clone())),
+            ("GET", []) => Ok(RegisterOp::Get),
+            ("APPEND", [value]) => Ok(RegisterOp::Append(value.clone())),
+            ("STRLEN", []) => Ok(RegisterOp::Len),
+            ("DEL", []) => Ok(RegisterOp::Delete),
+            ("SETNX", [value]) => Ok(RegisterOp::SetIfAbsent(value.clone())),
+            ("SETNX.RETURNING", [value]) => Ok(RegisterOp::SetIfAbsentReturning(value.clone())),
+            _ => Err(OpError::misuse(METHODS, method)),
+        }
+    }
+
+    fn method(op: &RegisterOp) -> &'static Method {
+        match op {
+            RegisterOp::Set(_) => &METHODS[0],
+            RegisterOp::GetSet(_) => &METHODS[1],
+            RegisterOp::Get => &METHODS[2],
+            RegisterOp::Append(_) => &METHODS[3],
+            RegisterOp::Len => &METHODS[4],
+            RegisterOp::Delete => &METHODS[5],
+            RegisterOp::SetIfAbsent(_) => &METHODS[6],
+            RegisterOp::SetIfAbsentReturning(_) => &METHODS[7],
+        }
+    }
+
+    fn size(op: &RegisterOp) -> usize {
+        match op {
+            RegisterOp::Set(value)
+            | RegisterOp::GetSet(value)
+            | RegisterOp::Append(value)
+            | RegisterOp::SetIfAbsent(value)
+            | RegisterOp::SetIfAbsentReturning(value) => value.len(),
+            RegisterOp::Get | RegisterOp::Len | RegisterOp::Delete => 0,
+        }
+    }
+
+    fn is_absent(state: &Text) -> bool {
+        *state == Text::Absent
+    }
+
+    fn footprint(op: &RegisterOp) -> Claims {
+        match op {
+            RegisterOp::Set(_) | RegisterOp::GetSet(_) => Claims::record(WRITE).and(Scope::Record, READ),
+            RegisterOp::Append(_) => Claims::record(WRITE),
+            RegisterOp::Delete => Claims::record(REMOVE).and(Scope::Record, READ),
+            RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
+                Claims::record(WRITE).and(Scope::Record, PIN_PRESENT)
+            }
+            RegisterOp::Get | RegisterOp::Len => Claims::record(READ),
+        }
+    }
+
+    fn execute(state: &Text, op: &RegisterOp, _: Unique) -> Result<Execution<RegisterEffect>, OpError> {
+        let execution = match op {
+            RegisterOp::Set(value) => write(state, value, Reply::Ok),
+            RegisterOp::GetSet(value) => write(state, value, content(state)),
+            RegisterOp::Get => Execution::read(content(state), Claims::record(READ)),
+            RegisterOp::Append(tail) => {
+                Execution::void(RegisterEffect::Append(tail.clone()), Claims::record(WRITE))
+            }
+            RegisterOp::Len => {
+                let length = match state {
+                    Text::Bytes(bytes) => Reply::count(bytes.len()),
+                    Text::Int(_) | Text::Absent => length(&content(state)),
+                };
+                Execution::read(length, Claims::record(READ))
+            }
+            RegisterOp::Delete if *state == Text::Absent => Execution::read(Reply::Ok, Claims::record(READ)),
+            RegisterOp::Delete => {
+                Execution::void(RegisterEffect::Replace(Text::Absent), Claims::record(REMOVE))
+            }
+            RegisterOp::SetIfAbsent(value) => Execution { reply: Reply::Ok, ..write_if_absent(state, value) },
+            RegisterOp::SetIfAbsentReturning(value) => write_if_absent(state, value),
+        };
+        Ok(execution)
+    }
+
+    fn apply(state: &mut Text, effect: RegisterEffect) -> RegisterEffect {
+        match (effect, state) {
+            (RegisterEffect::Append(tail), Text::Bytes(bytes)) => {
+                let before = bytes.len();
+                bytes.extend(&tail);
+                RegisterEffect::Truncate(before)
+            }
+            (RegisterEffect::Truncate(len), Text::Bytes(bytes)) => {
+                let tail = Bytes::copy_from(&bytes[len..]);
+                bytes.truncate(len);
+                RegisterEffect::Append(tail)
+            }
+            (RegisterEffect::Append(tail), state) => {
+                let mut bytes = state.to_bytes().unwrap_or_default();
+                bytes.extend(&tail);
+                RegisterEffect::Replace(std::mem::replace(state, Text::Bytes(bytes)))
+            }
+            (RegisterEffect::Truncate(_), _) => unreachable!("only undoes an append to bytes"),
+            (RegisterEffect::Replace(content), state) => {
+                RegisterEffect::Replace(std::mem::replace(state, content))
+            }
+        }
+    }
+
+    fn combine(held: &RegisterOp, answer: &Reply, op: &RegisterOp) -> Option<Reply> {
+        match (held, op) {
+            (RegisterOp::Get, RegisterOp::Len) => Some(length(answer)),
+            _ if held == op => Some(answer.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn content(state: &Text) -> Reply {
+    state.to_bytes().map_or(Reply::Nil, Reply::Bytes)
+}
+
+fn length(content: &Reply) -> Reply {
+    match content {
+        Reply::Bytes(bytes) => Reply::count(bytes.len()),
+        _ => Reply::Int(0),
+    }
+}
+
+fn write(state: &Text, value: &Bytes, reply: Reply) -> Execution<RegisterEffect> {
+    let same = match state {
+        Text::Bytes(held) => held == value,
+        Text::Int(_) => state.to_bytes().as_ref() == Some(value),
+        Text::Absent => false,
+    };
+    if same {
+        return Execution::read(reply, Claims::record(READ));
+    }
+    let effect = RegisterEffect::Replace(Text::Bytes(value.clone()));
+    Execution::returning(reply, effect, Claims::record(WRITE))
+}
+
+fn write_if_absent(state: &Text, value: &Bytes) -> Execution<RegisterEffect> {
+    match state {
+        Text::Absent => {
+            let effect = RegisterEffect::Replace(Text::Bytes(value.clone()));
+            Execution::returning(Reply::Int(1), effect, Claims::record(WRITE))
+        }
+        Text::Int(_) | Text::Bytes(_) => Execution::read(Reply::Int(0), Claims::record(PIN_PRESENT)),
+    }
+}
+
+impl Examples for Register {
+    fn states() -> Vec<Text> {
+        vec![Text::Absent, Text::Bytes("".into()), Text::Bytes("a".into()), Text::Int(5)]
+    }
+
+    fn operations() -> Vec<RegisterOp> {
+        let mut operations = vec![RegisterOp::Get, RegisterOp::Len, RegisterOp::Delete];
+        for value in ["a", "b", "5"] {
+            operations.push(RegisterOp::Set(value.into()));
+            operations.push(RegisterOp::GetSet(value.into()));
+        }
+        for value in ["a", "b"] {
+            operations.push(RegisterOp::Append(value.into()));
+            operations.push(RegisterOp::SetIfAbsent(value.into()));
+            operations.push(RegisterOp::SetIfAbsentReturning(value.into()));
+        }
+        operations
+    }
+}
