@@ -82,10 +82,14 @@ pub enum TransactionError {
     #[error("aborted by the application: {0}")]
     Aborted(Box<dyn std::error::Error + Send + Sync>),
     /// The deadline passed first. Retryable.
-    #[error("not committed within {0:?}; raise the deadline, or look for a transaction that holds its locks long")]
+    #[error(
+        "not committed within {0:?}; raise the deadline, or look for a transaction that holds its locks long"
+    )]
     Deadline(Duration),
     /// The attempts are used up. Retryable.
-    #[error("not committed in {made} attempts (the last one: {last}); raise the number of attempts, or use get_for_update")]
+    #[error(
+        "not committed in {made} attempts (the last one: {last}); raise the number of attempts, or use get_for_update"
+    )]
     Attempts {
         /// How many were made.
         made: u32,

@@ -63,10 +63,8 @@ impl Tx {
         let birth = store.begin();
         let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let coordinator = Coordinator::new(birth, store.switches, store.limits, seed);
-        let state =
-            State { coordinator, attempt: 1, registered: false, answers: Vec::new(), end: None };
-        let shared =
-            Shared { store: Arc::clone(store), mailbox: Arc::default(), state: Mutex::new(state) };
+        let state = State { coordinator, attempt: 1, registered: false, answers: Vec::new(), end: None };
+        let shared = Shared { store: Arc::clone(store), mailbox: Arc::default(), state: Mutex::new(state) };
         Tx { shared: Arc::new(shared), attempt: 1 }
     }
 
@@ -89,7 +87,7 @@ impl Tx {
     /// Runs a reading operation and takes the record's lock exclusively, so that a later write of this
     /// transaction to it neither waits nor restarts.
     pub fn execute_for_update(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
-        Answer::new(self.start(key.into(), op, Some(Claims::record(LockMode::EXCLUSIVE))))
+        self.execute_for_update_as(key.into(), op)
     }
 
     /// Adds an operation to what will be done at commit. Costs no message; its answer, if any, is dropped.
@@ -112,6 +110,10 @@ impl Tx {
 
     pub(crate) fn execute_as<R: FromReply>(&self, key: Bytes, op: Operation) -> Answer<R> {
         Answer::new(self.start(key, op, None))
+    }
+
+    pub(crate) fn execute_for_update_as<R: FromReply>(&self, key: Bytes, op: Operation) -> Answer<R> {
+        Answer::new(self.start(key, op, Some(Claims::record(LockMode::EXCLUSIVE))))
     }
 
     fn start(&self, key: Bytes, op: Operation, reserve: Option<Claims>) -> Started {
@@ -157,6 +159,37 @@ impl Tx {
             self.shared.pump(&mut state);
         }
         Ending { tx: self, timer: None }.await
+    }
+
+    /// Buffers calls, whose answers come with the commit, and commits.
+    pub(crate) async fn commit_calls(&self, calls: &[Placed]) -> Result<Vec<Reply>, OperationError> {
+        let first = {
+            let mut state = self.shared.state.lock();
+            self.check_open(&state)?;
+            self.shared.register(&mut state);
+            let mut first = None;
+            for call in calls {
+                let no = state.coordinator.buffer(call.shard, call.key.clone(), call.op.clone());
+                first.get_or_insert(no);
+            }
+            let now = self.shared.store.now();
+            state.coordinator.commit(now);
+            self.shared.pump(&mut state);
+            first.map_or(0, |no| no.0)
+        };
+        let end = Ending { tx: self, timer: None }.await;
+        if !matches!(end, End::Committed) {
+            return Err(match end {
+                End::Failed(refusal) => as_error(&refusal),
+                End::Restart(_) => OperationError::Restart,
+                End::Aborted | End::Committed => OperationError::Finished,
+            });
+        }
+        let mut replies = vec![Reply::Ok; calls.len()];
+        for (no, reply) in self.shared.state.lock().answers.drain(..) {
+            replies[(no.0 - first) as usize] = reply;
+        }
+        Ok(replies)
     }
 
     /// Ends the attempt without committing it, unless it is committed already. Never waits: shards are a call
@@ -212,11 +245,7 @@ pub(crate) fn check(store: &Embedded, key: &Bytes, op: &Operation) -> Result<(),
         return Err(OpError::EmptyKey);
     }
     if key.len() > store.limits.key_bytes_max {
-        return Err(OpError::TooLarge {
-            what: "key",
-            size: key.len(),
-            limit: store.limits.key_bytes_max,
-        });
+        return Err(OpError::TooLarge { what: "key", size: key.len(), limit: store.limits.key_bytes_max });
     }
     op.check(store.limits.value_bytes_max)
 }
@@ -264,7 +293,10 @@ impl Shared {
             news = true;
             match event {
                 Event::Answer { no, reply } => state.answers.push((no, reply)),
-                Event::Committed { .. } => state.end = Some(End::Committed),
+                Event::Committed { replies } => {
+                    state.answers.extend(replies);
+                    state.end = Some(End::Committed);
+                }
                 Event::Aborted => state.end = Some(End::Aborted),
                 Event::Restart { cause } => state.end = Some(End::Restart(cause)),
                 Event::Failed { refusal } => state.end = Some(End::Failed(refusal)),
@@ -383,7 +415,9 @@ impl<R: FromReply> Future for Answer<R> {
             }
             Started::Taken => panic!("an answer is awaited once"),
         };
-        Poll::Ready(result.map(|reply| R::from_reply(reply).expect("the type's author answers as documented")))
+        Poll::Ready(
+            result.map(|reply| R::from_reply(reply).expect("the type's author answers as documented")),
+        )
     }
 }
 

@@ -265,9 +265,9 @@ impl LockTable {
         for effect in undo.into_iter().rev() {
             effect.apply(state);
         }
-        let alone = lock.as_ref().is_none_or(|lock| {
-            lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt))
-        });
+        let alone = lock
+            .as_ref()
+            .is_none_or(|lock| lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt)));
         let executed = match executed {
             Ok(executed) => executed,
             // An error tells of the state, too: what others hold may be committed already and told their users,
