@@ -296,7 +296,8 @@ fn add(state: &Summary, value: f64) -> Result<Execution<Effect>, OpError> {
 impl Examples for SummaryBag {
     fn states() -> Vec<Summary> {
         let of = |values: &[f64]| values.iter().fold(Summary::default(), |bag, value| bag.with(*value));
-        vec![of(&[]), of(&[3.0]), of(&[1.0, 5.0]), of(&[0.5, 4.0]), of(&[(1_u64 << 52) as f64 - 1.0])]
+        let bound = (1_u64 << 52) as f64;
+        vec![of(&[]), of(&[3.0]), of(&[1.0, 5.0]), of(&[0.5, 4.0]), of(&[bound - 1.0]), of(&[bound, bound])]
     }
 
     fn operations() -> Vec<Op> {
