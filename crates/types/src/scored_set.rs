@@ -484,7 +484,8 @@ fn increment(state: &Ranking, member: &Bytes, by: f64, returns: bool) -> Result<
 }
 
 fn listed<'a>(entries: impl IntoIterator<Item = &'a Entry>, scores: bool) -> Reply {
-    let mut items = Vec::new();
+    let entries = entries.into_iter();
+    let mut items = Vec::with_capacity(entries.size_hint().0 * if scores { 2 } else { 1 });
     for (score, member) in entries {
         items.push(Reply::Bytes(member.clone()));
         if scores {
