@@ -91,6 +91,10 @@ impl Phaser {
         let found = self.queues.iter_mut().any(|queue| match queue.waiters.remove(&place) {
             Some(waiter) => {
                 queue.wanted.remove(&waiter.footprint);
+                if queue.told.is_some_and(|told| told >= place.0) {
+                    // Holders that come from now on do not hear of this one.
+                    queue.told = None;
+                }
                 true
             }
             None => false,
