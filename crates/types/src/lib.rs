@@ -12,6 +12,7 @@ mod counter;
 mod data_type;
 mod erased;
 mod error;
+pub mod oracle;
 mod reply;
 mod set;
 mod text;
