@@ -15,10 +15,14 @@ use account::Account;
 use bag::Bag;
 use claret_types::oracle::{self, Bounds, Counterexample, Law, Report};
 use claret_types::{
-    Claims, Counter, DataType, Examples, Execution, Mode, Modes, OpError, Reply, Set, SetOp, Unique, modes,
+    Claims, Counter, CounterOp, DataType, Draw, Examples, Execution, Mode, Modes, OpError, Reply, Set, SetOp,
+    Unique, modes,
 };
 use variation::{Unchanged, Variation, Varied};
 
+type CounterState = <Counter as DataType>::State;
+type CounterEffect = <Counter as DataType>::Effect;
+type CounterExecution = Result<Execution<CounterEffect>, OpError>;
 type SetState = <Set as DataType>::State;
 type SetExecution = Result<Execution<<Set as DataType>::Effect>, OpError>;
 
@@ -144,10 +148,7 @@ struct WrongInverse;
 impl Variation for WrongInverse {
     type Base = Counter;
 
-    fn apply(
-        state: &mut <Counter as DataType>::State,
-        effect: <Counter as DataType>::Effect,
-    ) -> <Counter as DataType>::Effect {
+    fn apply(state: &mut CounterState, effect: CounterEffect) -> CounterEffect {
         Counter::apply(state, effect.clone());
         effect
     }
@@ -197,8 +198,7 @@ fn a_footprint_that_is_too_small_is_refused() {
     assert!(found.to_string().contains("SADD"), "{found}");
 }
 
-/// Claims nothing where nothing can change in one state, and therefore in no state: footprints conflict
-/// with nobody's, though the operations do not commute.
+/// Claims nothing, in any state: no footprints conflict, and the operations do not commute.
 struct NoClaimsAlone;
 
 impl Variation for NoClaimsAlone {
@@ -320,8 +320,7 @@ fn a_void_add_that_does_not_keep_its_member_is_refused() {
     assert!(found.to_string().contains("SREM"), "{found}");
 }
 
-/// `SREM x` with x out claims nothing: wrong only once an apply has come between two grants, of a member that another
-/// has still to add.
+/// `SISMEMBER x` with x out does not keep it out.
 struct AbsenceNotPinned;
 
 impl Variation for AbsenceNotPinned {
@@ -341,6 +340,52 @@ fn a_read_that_does_not_keep_what_it_saw_is_refused() {
     let found = refused::<Varied<AbsenceNotPinned>>();
     assert_eq!((found.law, found.pending), (Law::Commutativity, 2), "{found}");
     assert!(found.to_string().contains("SISMEMBER"), "{found}");
+}
+
+/// Forgets what the increments of others may still do to the room (trap "apply cannot fail").
+struct NoDraws;
+
+fn undrawn(claims: Claims) -> Claims {
+    claims.drawing(Draw::default())
+}
+
+impl Variation for NoDraws {
+    type Base = Counter;
+
+    fn footprint(op: &CounterOp) -> Claims {
+        undrawn(Counter::footprint(op))
+    }
+
+    fn execute(state: &CounterState, op: &CounterOp, unique: Unique) -> CounterExecution {
+        let execution = Counter::execute(state, op, unique)?;
+        Ok(Execution { claims: undrawn(execution.claims.clone()), ..execution })
+    }
+}
+
+#[test]
+fn two_increments_that_each_fit_and_overflow_together_are_refused() {
+    let found = refused::<Varied<NoDraws>>();
+    assert_eq!((found.law, found.pending, found.steps), (Law::Commutativity, 2, 2), "{found}");
+    assert!(found.difference.contains("is an error, though it was granted"), "{found}");
+}
+
+/// Cannot apply what it has granted.
+struct ApplyPanics;
+
+impl Variation for ApplyPanics {
+    type Base = Counter;
+
+    fn apply(state: &mut CounterState, effect: CounterEffect) -> CounterEffect {
+        assert!(state.as_int() != Ok(7), "seven is too many");
+        Counter::apply(state, effect)
+    }
+}
+
+#[test]
+fn an_apply_that_panics_is_a_counterexample_and_not_a_panic() {
+    let found = refused::<Varied<ApplyPanics>>();
+    assert_eq!((found.law, found.pending, found.steps), (Law::Commutativity, 1, 1), "{found}");
+    assert!(found.difference.contains("panics"), "{found}");
 }
 
 /// Answers with the number of calls so far.

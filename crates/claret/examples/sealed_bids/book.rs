@@ -1,10 +1,11 @@
 //! A custom type: the book of a sealed-bid auction in which the highest bid wins and pays the second
 //! highest (Vickrey, 1961). Native Redis type: hash.
 //!
-//! Bids are what an auction is flooded with in its last seconds, and they commute: nobody sees another's bid, and of
-//! several bids of one bidder the highest counts, in whatever order they come. So a thousand bids share the
-//! book's lock, and only closing waits for them. Ties go to the bidder whose name comes first bytewise,
-//! since "who was first" would depend on the order. A lone bidder pays 1, the smallest bid there can be.
+//! Bids are what an auction is flooded with in its last seconds, and they commute: nobody sees another's
+//! bid, and of several bids of one bidder the highest counts, in whatever order they come. So a thousand
+//! bids share the book's lock, and only closing waits for them. Ties go to the bidder whose name comes first
+//! bytewise, since "who was first" would depend on the order. A lone bidder pays 1, the smallest bid there
+//! can be.
 //!
 //! # Commutativity specification
 //!

@@ -2,8 +2,8 @@
 //! configuration that they lead to, once.
 //!
 //! Invariants: a node's steps are the fewest that were found to lead to it, and its parent has fewer; what
-//! the lock holds is what the configuration under examination has pending; all nodes of n operations within the depth are
-//! checked before the first of n + 1.
+//! the lock holds is what the configuration under examination has pending; all nodes of n operations within
+//! the depth are checked before the first of n + 1.
 
 use std::hash::BuildHasher;
 

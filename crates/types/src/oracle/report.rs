@@ -133,7 +133,8 @@ impl fmt::Display for Report {
         writeln!(f, "{}: {verdict}", self.name)?;
         writeln!(
             f,
-            "  {} example states, {} operations; {} states, {} configurations, {} cases checked ({} executions)",
+            "  {} example states, {} operations; {} states, {} configurations, \
+             {} cases checked ({} executions)",
             self.examples, self.operations, self.states, self.configurations, self.cases, self.executions
         )?;
         if let Some(counterexample) = &self.verdict {
@@ -145,7 +146,8 @@ impl fmt::Display for Report {
         } else {
             write!(
                 f,
-                "  every history of up to {} pending operations and {depth} steps; of {}, up to the limit of {cases} cases",
+                "  every history of up to {} pending operations and {depth} steps; \
+                 of {}, up to the limit of {cases} cases",
                 self.complete,
                 self.complete + 1,
             )?;

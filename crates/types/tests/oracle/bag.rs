@@ -1,5 +1,6 @@
-//! A bag to take an element from. Which one a TAKE gets depends on its number and not on what else is there, so
-//! two may take different ones at once: right if the effect names the element, wrong if it chooses again.
+//! A bag to take an element from. Which one a TAKE gets depends on its number and not on what else is
+//! there, so two may take different ones at once: right if the effect names the element, wrong if it
+//! chooses again.
 
 use claret_types::{
     Access, Arguments, Claims, DataType, Examples, Execution, Method, Mode, Modes, OpError, Reply, Scope,
