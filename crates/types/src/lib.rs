@@ -19,6 +19,7 @@ mod float_counter;
 mod list;
 mod ranking;
 mod register;
+pub mod oracle;
 mod reply;
 mod scored_set;
 mod set;
