@@ -1,1 +1,3 @@
+//! The `claret` program.
+
 fn main() {}
