@@ -1,6 +1,5 @@
-//! What the `claret` program is made of, as a library so that tests can reach it.
-//!
-//! [`workload`] holds the papers' workloads, independent of any store; [`mod@bench`] what they are compared with.
+//! The `claret` program as a library, so that tests can reach its parts: workloads, benchmark, commands.
 
 pub mod bench;
+pub mod commands;
 pub mod workload;
