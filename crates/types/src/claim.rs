@@ -61,14 +61,6 @@ impl Modes {
         }
     }
 
-    /// The same for any mode index, also of another type's table: then everything conflicts.
-    pub fn conflicts_of_any(&self, mode: Mode) -> u16 {
-        if mode.0 < Mode::SHARED.0 && mode.0 as usize >= self.conflicts.len() {
-            return u16::MAX;
-        }
-        self.conflicts_of(mode)
-    }
-
     /// The name of a mode.
     pub fn name_of(&self, mode: Mode) -> &'static str {
         match mode {
@@ -135,6 +127,13 @@ pub struct Draw {
     pub up: u64,
 }
 
+impl Draw {
+    /// Whether both take from the same side, so that the room may not be enough for the two.
+    pub fn meets(self, other: Draw) -> bool {
+        (self.down > 0 && other.down > 0) || (self.up > 0 && other.up > 0)
+    }
+}
+
 /// How far a state lets its value move: what draws are summed against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -199,6 +198,12 @@ impl Claims {
     pub fn drawing(mut self, draw: Draw) -> Self {
         self.draw = draw;
         self
+    }
+
+    /// Whether two sets of claims conflict in some state: by their modes, or because both draw from one side and
+    /// the room may be short.
+    pub fn may_conflict_with(&self, other: &Claims, modes: &Modes) -> bool {
+        self.draw.meets(other.draw) || self.conflict_with(other, modes)
     }
 
     /// Whether two sets of claims conflict under `modes`, escrow aside.
@@ -311,6 +316,11 @@ impl Held {
             }
             true
         })
+    }
+
+    /// Whether anything held draws from a side that `draw` draws from.
+    pub fn draws_meet(&self, draw: Draw) -> bool {
+        (draw.down > 0 && self.down > 0) || (draw.up > 0 && self.up > 0)
     }
 
     fn admits_draw<'a>(&self, draw: Draw, room: Room, own: impl Iterator<Item = &'a Claims>) -> bool {

@@ -330,7 +330,7 @@ impl LockTable {
             told: None,
         });
         if !lock.phaser.is_empty()
-            && let Some(elder) = lock.phaser.eldest_conflicting(call.op.type_info(), &item.claims)
+            && let Some(elder) = lock.phaser.eldest()
             && elder < owner.birth
             && holder.told.is_none_or(|told| elder < told)
         {
@@ -357,7 +357,7 @@ impl LockTable {
         let kind = call.op.type_info();
         let waiter = Waiter { call: call.clone(), footprint, kind };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
-        tell_holders(lock, owner, &mut self.notices);
+        tell_holders(lock, owner.birth, &mut self.notices);
         Decision::Queued
     }
 
@@ -639,36 +639,18 @@ fn draws_fit(claims: &Claims, room: Room) -> bool {
     claims.draw.down <= room.down && claims.draw.up <= room.up
 }
 
-/// Tells the younger holders of conflicting modes that `elder` waits, unless they know of an elder one.
-fn tell_holders(lock: &mut Lock, elder: Owner, notices: &mut Vec<Notice>) {
-    let Some(kind) = lock.kind else { return };
-    let place = (elder.birth, elder.attempt);
-    let (wanted, told) = match lock.phaser.upgrades.get(&place) {
-        Some(waiter) => (modes_of(&waiter.footprint), None),
-        None => {
-            let mut queues = lock.phaser.queues.iter_mut();
-            let Some(queue) = queues.find(|queue| queue.waiters.contains_key(&place)) else { return };
-            let told = queue.told;
-            queue.told = Some(told.map_or(elder.birth, |told| told.min(elder.birth)));
-            (modes_of(&queue.waiters[&place].footprint), told)
-        }
-    };
-    if told.is_some_and(|told| told <= elder.birth) {
+/// Tells the younger holders that `elder` waits, unless they know of an elder one. All of them, whatever they
+/// hold: what a waiter waits for shows only when it is executed (an error waits for everybody, a draw for other
+/// draws), and a holder that is told in vain gives way only if it is blocked itself.
+fn tell_holders(lock: &mut Lock, elder: Birth, notices: &mut Vec<Notice>) {
+    if lock.phaser.told.is_some_and(|told| told <= elder) {
         return;
     }
-    let conflicts = wanted.iter().fold(0, |bits, mode| bits | kind.modes.conflicts_of_any(*mode));
+    lock.phaser.told = Some(elder);
     for (attempt, holder) in &mut lock.holders {
-        let concerned = *attempt != elder.attempt
-            && elder.birth < holder.birth
-            && holder.told.is_none_or(|told| elder.birth < told)
-            && holder.claims().flat_map(|claims| &claims.list).any(|c| conflicts >> c.mode.0 & 1 == 1);
-        if concerned {
-            holder.told = Some(elder.birth);
-            notices.push(Notice { attempt: *attempt, elder: elder.birth });
+        if elder < holder.birth && holder.told.is_none_or(|told| elder < told) {
+            holder.told = Some(elder);
+            notices.push(Notice { attempt: *attempt, elder });
         }
     }
-}
-
-fn modes_of(claims: &Claims) -> SmallVec<[Mode; 4]> {
-    claims.list.iter().map(|claim| claim.mode).collect()
 }

@@ -6,8 +6,7 @@
 //! overtakes all.
 //!
 //! Invariants: a transaction waits at most once on one record; `wanted` is the sum of the footprints of the
-//! queue's waiters; `told` says that every holder whose claims conflict with the mode has heard of a waiter at
-//! least that old (traps 10, 11).
+//! queue's waiters; `told` says that every younger holder has heard of a waiter at least that old (traps 10, 11).
 
 use std::collections::BTreeMap;
 
@@ -35,8 +34,6 @@ pub(crate) struct Queue {
     pub(crate) mode: Mode,
     pub(crate) wanted: Held,
     pub(crate) waiters: BTreeMap<Place, Waiter>,
-    /// Every holder that conflicts with this mode knows of a waiter this old or older.
-    pub(crate) told: Option<Birth>,
 }
 
 /// All waiters of one record.
@@ -46,6 +43,8 @@ pub(crate) struct Phaser {
     pub(crate) queues: SmallVec<[Queue; 2]>,
     /// Joiners that this phase took in since somebody waits.
     pub(crate) joins: u32,
+    /// Every holder that is younger knows of a waiter this old or older.
+    pub(crate) told: Option<Birth>,
     /// Since when somebody waits for the end of this phase.
     pub(crate) waited_since: Option<Time>,
 }
@@ -72,9 +71,7 @@ impl Phaser {
             Some(at) => &mut self.queues[at],
             None => {
                 let kind = waiter.kind;
-                let fresh =
-                    Queue { kind, mode, wanted: Held::default(), waiters: BTreeMap::new(), told: None };
-                self.queues.push(fresh);
+                self.queues.push(Queue { kind, mode, wanted: Held::default(), waiters: BTreeMap::new() });
                 self.queues.last_mut().expect("just pushed")
             }
         };
@@ -84,6 +81,10 @@ impl Phaser {
 
     /// Takes a waiter out. Returns whether it was there.
     pub(crate) fn remove(&mut self, place: Place) -> bool {
+        if self.told.is_some_and(|told| told >= place.0) {
+            // Holders that come from now on do not hear of this one.
+            self.told = None;
+        }
         if self.upgrades.remove(&place).is_some() {
             self.tidy();
             return true;
@@ -91,10 +92,6 @@ impl Phaser {
         let found = self.queues.iter_mut().any(|queue| match queue.waiters.remove(&place) {
             Some(waiter) => {
                 queue.wanted.remove(&waiter.footprint);
-                if queue.told.is_some_and(|told| told >= place.0) {
-                    // Holders that come from now on do not hear of this one.
-                    queue.told = None;
-                }
                 true
             }
             None => false,
@@ -107,8 +104,15 @@ impl Phaser {
         self.queues.retain(|queue| !queue.waiters.is_empty());
         if self.is_empty() {
             self.joins = 0;
+            self.told = None;
             self.waited_since = None;
         }
+    }
+
+    /// The birth of the eldest waiter.
+    pub(crate) fn eldest(&self) -> Option<Birth> {
+        let heads = self.queues.iter().filter_map(|queue| queue.waiters.keys().next());
+        heads.chain(self.upgrades.keys().next()).map(|(birth, _)| *birth).min()
     }
 
     /// The birth of the eldest waiter that `footprint` conflicts with, mode by mode: an upper bound on what
@@ -118,7 +122,7 @@ impl Phaser {
             .upgrades
             .iter()
             .filter(|(_, waiter)| {
-                !same(waiter.kind, kind) || waiter.footprint.conflict_with(footprint, &kind.modes)
+                !same(waiter.kind, kind) || waiter.footprint.may_conflict_with(footprint, &kind.modes)
             })
             .map(|((birth, _), _)| *birth);
         let queues = self.queues.iter().filter(|queue| queue.conflicts(kind, footprint));
@@ -140,7 +144,9 @@ impl Phaser {
 impl Queue {
     /// Whether anything in this queue conflicts with `footprint`.
     pub(crate) fn conflicts(&self, kind: &TypeInfo, footprint: &Claims) -> bool {
-        !same(self.kind, kind) || !self.wanted.admits_modes(&kind.modes, footprint, std::iter::empty())
+        !same(self.kind, kind)
+            || self.wanted.draws_meet(footprint.draw)
+            || !self.wanted.admits_modes(&kind.modes, footprint, std::iter::empty())
     }
 }
 
