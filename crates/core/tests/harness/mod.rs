@@ -341,6 +341,14 @@ impl World {
         self.deliver(Kind::Heartbeat, shard);
     }
 
+    /// A heartbeat that lists nothing: the shard refuses whatever has not voted.
+    pub(crate) fn heartbeat_without(&mut self, shard: u32) {
+        let floor = self.session.floor();
+        self.run();
+        self.send(shard, Request::Heartbeat { live: vec![], floor });
+        self.deliver(Kind::Heartbeat, shard);
+    }
+
     // --- time and trouble ---
 
     /// Lets time pass: every timeout that is due by then is handled.
