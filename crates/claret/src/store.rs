@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use claret_core::message::Refusal;
 use claret_core::{Cause, Limits};
 use claret_types::{Bytes, DataType, Register, RegisterOp, Reply, State};
 use futures_timer::Delay;
@@ -174,7 +173,9 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        let run = self.attempts(options, body);
+        let tx = Tx::begin(&self.embedded);
+        let shared = Arc::clone(&tx.shared);
+        let run = self.attempts(options, tx, body);
         let mut run = pin!(run);
         // The clock is asked, and a timer made, only for transactions that have to wait.
         let mut timer: Option<Delay> = None;
@@ -183,7 +184,13 @@ impl Store {
                 return Poll::Ready(result);
             }
             let timer = timer.get_or_insert_with(|| Delay::new(options.deadline));
-            std::pin::Pin::new(timer).poll(cx).map(|()| Err(TransactionError::Deadline(options.deadline)))
+            if std::pin::Pin::new(timer).poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+            if shared.expire() {
+                return run.as_mut().poll(cx);
+            }
+            Poll::Ready(Err(TransactionError::Deadline(options.deadline)))
         })
         .await
     }
@@ -221,12 +228,16 @@ impl Store {
         .await
     }
 
-    async fn attempts<T, F, Fut>(&self, options: TxOptions, mut body: F) -> Result<T, TransactionError>
+    async fn attempts<T, F, Fut>(
+        &self,
+        options: TxOptions,
+        mut tx: Tx,
+        mut body: F,
+    ) -> Result<T, TransactionError>
     where
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        let mut tx = Tx::begin(&self.embedded);
         let mut made = 1;
         loop {
             let guard = AbortOnDrop(&tx);
@@ -246,7 +257,7 @@ impl Store {
                     made += 1;
                     tx = tx.again();
                 }
-                (_, End::Failed(refusal)) => return Err(refused(refusal)),
+                (_, End::Failed(error)) => return Err(error.into()),
                 (Err(Abort::Operation(error)), End::Aborted | End::Committed) => return Err(error.into()),
                 (Err(Abort::Because(reason)), End::Aborted | End::Committed) => {
                     return Err(TransactionError::Aborted(reason));
@@ -336,8 +347,4 @@ fn describe(cause: &Cause) -> String {
         Cause::Busy => "a lock was busy too often".into(),
         Cause::Refused(refusal) => refusal.to_string(),
     }
-}
-
-pub(crate) fn refused(refusal: Refusal) -> TransactionError {
-    crate::tx::as_error(&refusal).into()
 }
