@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use claret_core::message::Refusal;
 use claret_core::{Cause, Limits};
 use claret_types::{Bytes, DataType, Register, RegisterOp, Reply, State};
 use futures_timer::Delay;
@@ -245,7 +244,7 @@ impl Store {
                     made += 1;
                     tx = tx.again();
                 }
-                (_, End::Failed(refusal)) => return Err(refused(refusal)),
+                (_, End::Failed(error)) => return Err(error.into()),
                 (Err(Abort::Operation(error)), End::Aborted | End::Committed) => return Err(error.into()),
                 (Err(Abort::Because(reason)), End::Aborted | End::Committed) => {
                     return Err(TransactionError::Aborted(reason));
@@ -356,8 +355,4 @@ fn describe(cause: &Cause) -> String {
         Cause::Busy => "a lock was busy too often".into(),
         Cause::Refused(refusal) => refusal.to_string(),
     }
-}
-
-pub(crate) fn refused(refusal: Refusal) -> TransactionError {
-    crate::tx::as_error(&refusal).into()
 }
