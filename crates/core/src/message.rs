@@ -37,7 +37,8 @@ pub struct KeyedCall {
 pub struct Listed {
     /// The shard.
     pub shard: ShardId,
-    /// The incarnation its grants came from; `None` if it is met with the prepare only.
+    /// The incarnation its grants came from, or that the host learned with its connection; `None` if it is met
+    /// with the prepare only and nobody knows it.
     pub incarnation: Option<Incarnation>,
 }
 

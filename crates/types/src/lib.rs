@@ -17,6 +17,7 @@ mod error;
 mod exact;
 mod float_counter;
 mod list;
+pub mod oracle;
 mod ranking;
 mod register;
 mod reply;

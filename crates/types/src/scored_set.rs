@@ -484,7 +484,8 @@ fn increment(state: &Ranking, member: &Bytes, by: f64, returns: bool) -> Result<
 }
 
 fn listed<'a>(entries: impl IntoIterator<Item = &'a Entry>, scores: bool) -> Reply {
-    let mut items = Vec::new();
+    let entries = entries.into_iter();
+    let mut items = Vec::with_capacity(entries.size_hint().0 * if scores { 2 } else { 1 });
     for (score, member) in entries {
         items.push(Reply::Bytes(member.clone()));
         if scores {
@@ -497,7 +498,15 @@ fn listed<'a>(entries: impl IntoIterator<Item = &'a Entry>, scores: bool) -> Rep
 impl Examples for ScoredSet {
     fn states() -> Vec<Ranking> {
         let bound = (1_u64 << 52) as f64;
-        [&[][..], &[("x", 1.0)], &[("x", 1.0), ("y", 2.0)], &[("x", 0.5), ("y", 1.0)], &[("x", bound)]]
+        let states = [
+            &[][..],
+            &[("x", 1.0)],
+            &[("x", 1.0), ("y", 2.0)],
+            &[("x", 0.5), ("y", 1.0)],
+            &[("x", bound)],
+            &[("x", 2.0 * bound)],
+        ];
+        states
             .iter()
             .map(|pairs| pairs.iter().map(|(member, score)| (Bytes::from(*member), *score)).collect())
             .collect()
@@ -517,6 +526,7 @@ impl Examples for ScoredSet {
             Op::RemoveReturning(Few::from_iter([x.clone(), y.clone()])),
             Op::Increment { by: 1.0, member: x.clone() },
             Op::Increment { by: -1.0, member: y },
+            Op::Increment { by: -1.0, member: x.clone() },
             Op::Increment { by: bound, member: x.clone() },
             Op::Increment { by: 0.1, member: x.clone() },
             Op::IncrementReturning { by: 1.0, member: x.clone() },

@@ -31,12 +31,7 @@ impl Shard {
         if lost { Status::Lost } else { status }
     }
 
-    fn written_or_refuse(
-        &mut self,
-        now: Time,
-        attempt: AttemptId,
-        listed: Option<Incarnation>,
-    ) -> Status {
+    fn written_or_refuse(&mut self, now: Time, attempt: AttemptId, listed: Option<Incarnation>) -> Status {
         if let Some(decided) = self.decided(attempt) {
             return match decided {
                 Decided::Applied { .. } => Status::Applied,

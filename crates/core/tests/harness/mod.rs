@@ -126,6 +126,8 @@ pub(crate) struct World {
     switches: Switches,
     limits: Limits,
     members: Vec<Member>,
+    /// Nobody hears what the shards say.
+    pub(crate) client_is_gone: bool,
 }
 
 impl World {
@@ -144,6 +146,7 @@ impl World {
             switches,
             limits,
             members: Vec::new(),
+            client_is_gone: false,
         }
     }
 
@@ -317,6 +320,9 @@ impl World {
             Body::Response(shard, session, response) => {
                 assert_eq!(session, letter.link.session, "nobody else has a session here");
                 let tx = response.attempt().tx;
+                if self.client_is_gone {
+                    return;
+                }
                 if let Some(member) =
                     self.members.iter_mut().find(|member| member.coordinator.birth().tx == tx)
                 {
@@ -341,6 +347,14 @@ impl World {
         self.deliver(Kind::Heartbeat, shard);
     }
 
+    /// A heartbeat that lists nothing: the shard refuses whatever has not voted.
+    pub(crate) fn heartbeat_without(&mut self, shard: u32) {
+        let floor = self.session.floor();
+        self.run();
+        self.send(shard, Request::Heartbeat { live: vec![], floor });
+        self.deliver(Kind::Heartbeat, shard);
+    }
+
     // --- time and trouble ---
 
     /// Lets time pass: every timeout that is due by then is handled.
@@ -358,6 +372,24 @@ impl World {
         let now = self.now;
         self.shards.iter_mut().for_each(|shard| shard.handle_timeout(now));
         self.collect();
+    }
+
+    /// The client dies: what is under way is lost, and nobody hears what the shards say.
+    pub(crate) fn client_dies(&mut self) {
+        self.bag.clear();
+        self.client_is_gone = true;
+    }
+
+    /// What a shard says of an attempt when another asks it.
+    pub(crate) fn inquire(&mut self, at: u32, attempt: AttemptId, listed: Option<Incarnation>) -> Status {
+        let asker = ShardId(u32::MAX);
+        let message = PeerMessage::Inquire { attempt, from: asker, listed };
+        self.shards[at as usize].handle_peer(self.now, message);
+        self.collect();
+        match self.hold(Kind::Answer, asker.0).body {
+            Body::Peer(_, PeerMessage::Answer { status, .. }) => status,
+            other => panic!("an answer, not {other:?}"),
+        }
     }
 
     /// The shard starts anew, with nothing in memory.
@@ -430,14 +462,4 @@ pub(crate) fn sismember(member: &str) -> Operation {
 
 pub(crate) fn scard() -> Operation {
     Operation::new::<Set>(SetOp::Len)
-}
-
-/// What a shard that is asked directly says of an attempt, and to whom it says it.
-pub(crate) fn inquire(world: &mut World, at: u32, attempt: AttemptId, listed: Option<Incarnation>) -> Status {
-    let message = PeerMessage::Inquire { attempt, from: ShardId(99), listed };
-    world.shards[at as usize].handle_peer(world.now, message);
-    match world.shards[at as usize].poll_output() {
-        Some(Output::Tell { message: PeerMessage::Answer { status, .. }, .. }) => status,
-        other => panic!("an answer first, not {other:?}"),
-    }
 }

@@ -1,5 +1,6 @@
-//! Whatever the locks of the ordered types admit is serializable, in the order of commits: all interleavings
-//! of grants, commits and aborts of small transactions over each type's examples.
+//! Whatever the locks of the ordered types admit is serializable in the order of commits, and what is pending
+//! together commutes: all interleavings of grants, commits and aborts of small transactions over each type's
+//! examples.
 
 use claret_types::{
     Access, DataType, Examples, List, Reply, ScoredSet, SummaryBag, TopK, UidGenerator, Unique,

@@ -140,6 +140,7 @@ impl<T: DataType> History<T> {
 
     /// Goes through every interleaving of grants, commits and aborts, and returns how many commits it checked.
     pub(crate) fn explore(&self) -> u64 {
+        self.check_orders();
         let mut checked = 0;
         for at in 0..self.transactions.len() {
             let transaction = &self.transactions[at];
@@ -159,6 +160,30 @@ impl<T: DataType> History<T> {
             }
         }
         checked
+    }
+
+    /// Transactions that could commit now leave the same state in either order: other records may see them
+    /// commit in the other one.
+    fn check_orders(&self) {
+        let is_ready = |at: &usize| {
+            let transaction = &self.transactions[*at];
+            !transaction.over && transaction.replies.len() == transaction.ops.len()
+        };
+        let ready: Vec<usize> = (0..self.transactions.len()).filter(is_ready).collect();
+        for (i, a) in ready.iter().enumerate() {
+            for b in &ready[i + 1..] {
+                let (one, other) = (self.applied(&[*a, *b]), self.applied(&[*b, *a]));
+                assert_eq!(one, other, "T{a} and T{b} in either order\n{}", self.story());
+            }
+        }
+    }
+
+    fn applied(&self, order: &[usize]) -> T::State {
+        let mut state = self.committed.clone();
+        for effect in order.iter().flat_map(|at| &self.transactions[*at].effects) {
+            T::apply(&mut state, effect.clone());
+        }
+        state
     }
 
     /// The next operation of a transaction, if the lock admits it.
