@@ -54,7 +54,9 @@ async fn an_abort_leaves_nothing() {
 }
 
 async fn transfers(mode: Mode, threads_do: usize) {
-    let store = Store::builder().mode(mode).shards(4).build();
+    // What is asked here is that no money is lost, not how often a busy machine has to try.
+    let patient = TxOptions::new().attempts(u32::MAX).deadline(Duration::from_secs(120));
+    let store = Store::builder().mode(mode).shards(4).transactions(patient).build();
     let accounts = 5;
     for account in 0..accounts {
         store.counter(format!("account:{account}")).add(100).await.unwrap();

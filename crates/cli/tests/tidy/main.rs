@@ -92,8 +92,10 @@ fn types_and_core_depend_on_nothing_that_does_io() {
 }
 
 #[test]
-fn no_file_names_a_machine() {
-    check(&files(&[".rs", ".md", ".toml", "check", "demo", "run", ".sh"]), rules::names_no_machine);
+fn no_file_names_a_machine_or_is_half_merged() {
+    let all = files(&[".rs", ".md", ".toml", ".lock", ".sh", "check", "demo", "run"]);
+    check(&all, rules::names_no_machine);
+    check(&all, rules::is_merged);
 }
 
 #[test]

@@ -121,6 +121,13 @@ pub(crate) fn names_no_machine(file: &File) -> Vec<String> {
     hits.map(|(at, _)| problem(at)).collect()
 }
 
+/// No merge was left half done.
+pub(crate) fn is_merged(file: &File) -> Vec<String> {
+    let marks = ["<<<<<<< ", ">>>>>>> "];
+    let lines = file.text.lines().enumerate().filter(|(_, line)| marks.iter().any(|it| line.starts_with(it)));
+    lines.map(|(at, _)| format!("{}:{}: a conflict that nobody resolved", file.path, at + 1)).collect()
+}
+
 /// The manifest of a crate without I/O.
 pub(crate) fn depends_on_the_pure(manifest: &File) -> Vec<String> {
     let mut problems = Vec::new();
