@@ -40,3 +40,8 @@ pub use records::{
 };
 pub use store::{Stats, Store, StoreBuilder, TxOptions};
 pub use tx::{Answer, Tx};
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
