@@ -615,6 +615,7 @@ impl Shard {
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
         self.table.check_invariants();
+        // In any order: all must hold.
         for (attempt, participant) in &self.attempts {
             assert!(
                 !participant.is_prepared() || participant.blocked.is_empty(),
