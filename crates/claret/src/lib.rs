@@ -1,1 +1,41 @@
-//! .
+//! Strictly serializable, interactive transactions over typed records, in which operations that commute share a
+//! lock.
+//!
+//! ```
+//! # pollster::block_on(async {
+//! use claret::{Records, Store};
+//!
+//! let store = Store::in_memory();
+//! store
+//!     .transaction(|tx| async move {
+//!         tx.set("bidders:42").add("ada")?;
+//!         tx.counter("bids:42").add(1)?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! assert_eq!(store.counter("bids:42").get().await?, 1);
+//! # Ok::<_, claret::TransactionError>(()) }).unwrap();
+//! ```
+//!
+//! Begin at [`Store`]. Types and their commutativity are in `docs/types.md`, the protocol in `docs/protocol.md`.
+
+mod batch;
+pub mod blocking;
+mod embedded;
+mod error;
+mod records;
+mod store;
+mod tx;
+
+pub use batch::{Batch, Replies, Ticket};
+pub use claret_core::Limits;
+pub use claret_types as types;
+pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply};
+pub use embedded::Mode;
+pub use error::{Abort, OperationError, TransactionError};
+pub use records::{
+    BoundedRecord, CounterRecord, DictRecord, FloatRecord, Record, Records, RegisterRecord, Scope, SetRecord,
+    Single,
+};
+pub use store::{Stats, Store, StoreBuilder, TxOptions};
+pub use tx::{Answer, Tx};

@@ -1,1 +1,38 @@
-fn main() {}
+//! The `claret` program.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use claret_cli::commands::{bench, check_type, demo, shell, sim};
+
+/// Strictly serializable transactions over typed records that do not fall over on hot keys.
+#[derive(Debug, Parser)]
+#[command(name = "claret", version, after_help = "Start with:\n  claret demo")]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an auction and a Twitter clone, with reader/writer locks and with Claret, and check the answers.
+    Demo(demo::Args),
+    /// Measure a workload in several modes, interleaved, and check the answers.
+    Bench(bench::Args),
+    /// An interactive prompt on an embedded store.
+    Shell(shell::Args),
+    /// Prove on small cases that what a type's lock admits really commutes.
+    CheckType(check_type::Args),
+    /// Run the protocol in a simulator that delays, loses and doubles messages.
+    Sim(sim::Args),
+}
+
+fn main() -> ExitCode {
+    match Cli::parse().command {
+        Command::Demo(args) => demo::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Shell(args) => shell::run(args),
+        Command::CheckType(args) => check_type::run(args),
+        Command::Sim(args) => sim::run(args),
+    }
+}

@@ -61,14 +61,6 @@ impl Modes {
         }
     }
 
-    /// The same for any mode index, also of another type's table: then everything conflicts.
-    pub fn conflicts_of_any(&self, mode: Mode) -> u16 {
-        if mode.0 < Mode::SHARED.0 && mode.0 as usize >= self.conflicts.len() {
-            return u16::MAX;
-        }
-        self.conflicts_of(mode)
-    }
-
     /// The name of a mode.
     pub fn name_of(&self, mode: Mode) -> &'static str {
         match mode {
@@ -136,8 +128,8 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Whether both move the value the same way, so that they share its room.
-    pub fn meets(&self, other: Draw) -> bool {
+    /// Whether both take from the same side, so that the room may not be enough for the two.
+    pub fn meets(self, other: Draw) -> bool {
         (self.down > 0 && other.down > 0) || (self.up > 0 && other.up > 0)
     }
 }
@@ -206,6 +198,12 @@ impl Claims {
     pub fn drawing(mut self, draw: Draw) -> Self {
         self.draw = draw;
         self
+    }
+
+    /// Whether two sets of claims conflict in some state: by their modes, or because both draw from one side and
+    /// the room may be short.
+    pub fn may_conflict_with(&self, other: &Claims, modes: &Modes) -> bool {
+        self.draw.meets(other.draw) || self.conflict_with(other, modes)
     }
 
     /// Whether two sets of claims conflict under `modes`, escrow aside.
@@ -320,8 +318,8 @@ impl Held {
         })
     }
 
-    /// Whether somebody draws the same way as `draw`, so that one may stand in the other's way.
-    pub fn draws_beside(&self, draw: Draw) -> bool {
+    /// Whether anything held draws from a side that `draw` draws from.
+    pub fn draws_meet(&self, draw: Draw) -> bool {
         (draw.down > 0 && self.down > 0) || (draw.up > 0 && self.up > 0)
     }
 

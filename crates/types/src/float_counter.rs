@@ -180,7 +180,9 @@ impl DataType for FloatCounter {
     fn room(state: &Text) -> Room {
         match state.as_float() {
             Ok(value) if is_exact(value) => {
-                Room { down: (EXACT_MAX + value) as u64, up: (EXACT_MAX - value) as u64 }
+                // In integers: in floats the sum rounds at the edge, and admits one too many.
+                let (bound, value) = (EXACT_MAX as i64, value as i64);
+                Room { down: (bound + value).unsigned_abs(), up: (bound - value).unsigned_abs() }
             }
             // Nothing draws here.
             Ok(_) | Err(_) => Room { down: 0, up: 0 },

@@ -274,7 +274,16 @@ impl LockTable {
         for effect in undo.into_iter().rev() {
             effect.apply(state);
         }
-        let executed = executed?;
+        let alone = lock
+            .as_ref()
+            .is_none_or(|lock| lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt)));
+        let executed = match executed {
+            Ok(executed) => executed,
+            // An error tells of the state, too: what others hold may be committed already and told their users,
+            // so it counts only once they are gone.
+            Err(_) if !alone => return Ok(None),
+            Err(error) => return Err(error),
+        };
         let kind = call.op.type_info();
         let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
         let mut claims = match (&self.switches.locks, &call.reserve) {
@@ -330,7 +339,7 @@ impl LockTable {
             told: None,
         });
         if !lock.phaser.is_empty()
-            && let Some(elder) = lock.phaser.eldest_conflicting(call.op.type_info(), &item.claims, false)
+            && let Some(elder) = lock.phaser.eldest()
             && elder < owner.birth
             && holder.told.is_none_or(|told| elder < told)
         {
@@ -357,7 +366,7 @@ impl LockTable {
         let kind = call.op.type_info();
         let waiter = Waiter { call: call.clone(), footprint, kind };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
-        tell_holders(lock, owner, &mut self.notices);
+        tell_holders(lock, owner.birth, &mut self.notices);
         Decision::Queued
     }
 
@@ -529,7 +538,14 @@ impl LockTable {
             return Ok(Some(executed.reply));
         };
         let Record { state, lock, .. } = &mut self.records[record];
-        let executed = call.execute(state.as_ref(), unique)?;
+        let executed = match call.execute(state.as_ref(), unique) {
+            Ok(executed) => executed,
+            // As in `decide`: an error counts only when nobody holds the record.
+            Err(_) if locking && lock.as_ref().is_some_and(|lock| !lock.holders.is_empty()) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
         if locking && let Some(lock) = lock {
             let kind = lock.kind.unwrap_or(call.type_info());
             let claims = match self.switches.locks {
@@ -656,21 +672,18 @@ fn draws_fit(claims: &Claims, room: Room) -> bool {
     claims.draw.down <= room.down && claims.draw.up <= room.up
 }
 
-/// Tells the younger holders of conflicting claims that `elder` waits, unless they know of an elder one.
-fn tell_holders(lock: &mut Lock, elder: Owner, notices: &mut Vec<Notice>) {
-    let Some(kind) = lock.kind else { return };
-    let Some((waiter, known)) = lock.phaser.announce((elder.birth, elder.attempt)) else { return };
-    if known {
+/// Tells the younger holders that `elder` waits, unless they know of an elder one. All of them, whatever they
+/// hold: what a waiter waits for shows only when it is executed (an error waits for everybody, a draw for other
+/// draws), and a holder that is told in vain gives way only if it is blocked itself.
+fn tell_holders(lock: &mut Lock, elder: Birth, notices: &mut Vec<Notice>) {
+    if lock.phaser.told.is_some_and(|told| told <= elder) {
         return;
     }
+    lock.phaser.told = Some(elder);
     for (attempt, holder) in &mut lock.holders {
-        let concerned = *attempt != elder.attempt
-            && elder.birth < holder.birth
-            && holder.told.is_none_or(|told| elder.birth < told)
-            && holder.claims().any(|claims| waiter.conflicts(kind, claims));
-        if concerned {
-            holder.told = Some(elder.birth);
-            notices.push(Notice { attempt: *attempt, elder: elder.birth });
+        if elder < holder.birth && holder.told.is_none_or(|told| elder < told) {
+            holder.told = Some(elder);
+            notices.push(Notice { attempt: *attempt, elder });
         }
     }
 }

@@ -1,18 +1,17 @@
 //! The phaser of one record: who waits for its lock, in which mode (R10).
 //!
 //! Waiters stand in one queue a set of modes, eldest first, so that a release looks at a handful of heads,
-//! however many wait. Draws count as modes here: who draws the same way conflicts, or a stream of small
-//! withdrawals would pass a big one for ever. When a phase ends, the eldest waiter's mode begins the next one and all of that mode that
-//! commute are granted at once. A waiter that holds the record already (an upgrade) stands apart and
-//! overtakes all.
+//! however many wait. When a phase ends, the eldest waiter's modes begin the next one and all that want these
+//! and commute are granted at once. A waiter that holds the record already (an upgrade) stands apart and
+//! overtakes all. Who draws the same way as a waiter conflicts with it, or a stream of small withdrawals would
+//! pass a big one for ever.
 //!
 //! Invariants: a transaction waits at most once on one record; `wanted` is the sum of the footprints of the
-//! queue's waiters; whoever waits for somebody younger than itself waits for a holder that has been told
-//! (traps 10, 11). `told` spares looking at all holders for that, see [`Queue::told`].
+//! queue's waiters; `told` says that every younger holder has heard of a waiter at least that old (traps 10, 11).
 
 use std::collections::BTreeMap;
 
-use claret_types::{Claims, Held, Scope, TypeInfo};
+use claret_types::{Claims, Held, TypeInfo};
 use smallvec::SmallVec;
 
 use crate::ids::{AttemptId, Birth, Time};
@@ -29,29 +28,13 @@ pub(crate) struct Waiter {
     pub(crate) kind: &'static TypeInfo,
 }
 
-impl Waiter {
-    /// Whether it may have to wait for somebody who holds `claims` of `kind`.
-    pub(crate) fn conflicts(&self, kind: &TypeInfo, claims: &Claims) -> bool {
-        !same(self.kind, kind)
-            || self.footprint.conflict_with(claims, &kind.modes)
-            || self.footprint.draw.meets(claims.draw)
-    }
-
-    /// Whether all it wants is about the whole record.
-    fn is_whole(&self) -> bool {
-        self.footprint.list.iter().all(|claim| claim.scope == Scope::Record)
-    }
-}
-
-/// What the waiters of one queue want: modes, and ways to draw, as bits.
+/// The modes that the waiters of one queue want, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted(u32);
+pub(crate) struct Wanted(u16);
 
 impl Wanted {
     fn by(footprint: &Claims) -> Self {
-        let modes = footprint.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
-        let draw = footprint.draw;
-        Wanted(modes | u32::from(draw.down > 0) << 16 | u32::from(draw.up > 0) << 17)
+        Wanted(footprint.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0))
     }
 }
 
@@ -62,9 +45,6 @@ pub(crate) struct Queue {
     pub(crate) modes: Wanted,
     pub(crate) wanted: Held,
     pub(crate) waiters: BTreeMap<Place, Waiter>,
-    /// A waiter for the whole record, still here: every younger holder that conflicts with these modes knows
-    /// of it or of an elder one. Those who came later were told when they were granted.
-    pub(crate) told: Option<Birth>,
 }
 
 /// All waiters of one record.
@@ -74,6 +54,8 @@ pub(crate) struct Phaser {
     pub(crate) queues: SmallVec<[Queue; 2]>,
     /// Joiners that this phase took in since somebody waits.
     pub(crate) joins: u32,
+    /// Every holder that is younger knows of a waiter this old or older.
+    pub(crate) told: Option<Birth>,
     /// Since when somebody waits for the end of this phase.
     pub(crate) waited_since: Option<Time>,
 }
@@ -100,9 +82,7 @@ impl Phaser {
             Some(at) => &mut self.queues[at],
             None => {
                 let kind = waiter.kind;
-                let fresh =
-                    Queue { kind, modes, wanted: Held::default(), waiters: BTreeMap::new(), told: None };
-                self.queues.push(fresh);
+                self.queues.push(Queue { kind, modes, wanted: Held::default(), waiters: BTreeMap::new() });
                 self.queues.last_mut().expect("just pushed")
             }
         };
@@ -112,6 +92,10 @@ impl Phaser {
 
     /// Takes a waiter out. Returns whether it was there.
     pub(crate) fn remove(&mut self, place: Place) -> bool {
+        if self.told.is_some_and(|told| told >= place.0) {
+            // Holders that come from now on do not hear of this one.
+            self.told = None;
+        }
         if self.upgrades.remove(&place).is_some() {
             self.tidy();
             return true;
@@ -119,7 +103,6 @@ impl Phaser {
         let found = self.queues.iter_mut().any(|queue| match queue.waiters.remove(&place) {
             Some(waiter) => {
                 queue.wanted.remove(&waiter.footprint);
-                queue.told = queue.told.filter(|told| *told < place.0);
                 true
             }
             None => false,
@@ -132,13 +115,20 @@ impl Phaser {
         self.queues.retain(|queue| !queue.waiters.is_empty());
         if self.is_empty() {
             self.joins = 0;
+            self.told = None;
             self.waited_since = None;
         }
     }
 
+    /// The birth of the eldest waiter.
+    pub(crate) fn eldest(&self) -> Option<Birth> {
+        let heads = self.queues.iter().filter_map(|queue| queue.waiters.keys().next());
+        heads.chain(self.upgrades.keys().next()).map(|(birth, _)| *birth).min()
+    }
+
     /// The birth of the eldest waiter that `footprint` conflicts with, mode by mode: an upper bound on what
-    /// really conflicts.
-    /// `waits`: whoever asks is itself among the waiters, and not in its own way.
+    /// really conflicts. `waits`: who asks is itself among the waiters, and not in its
+    /// own way.
     pub(crate) fn eldest_conflicting(
         &self,
         kind: &TypeInfo,
@@ -148,26 +138,13 @@ impl Phaser {
         let upgrades = self
             .upgrades
             .iter()
-            .filter(|(_, waiter)| waiter.conflicts(kind, footprint))
+            .filter(|(_, waiter)| {
+                !same(waiter.kind, kind) || waiter.footprint.may_conflict_with(footprint, &kind.modes)
+            })
             .map(|((birth, _), _)| *birth);
         let queues = self.queues.iter().filter(|queue| queue.conflicts(kind, footprint, waits));
         let heads = queues.filter_map(|queue| queue.waiters.keys().next().map(|(birth, _)| *birth));
         upgrades.chain(heads).min()
-    }
-
-    /// A waiter, and whether all holders it conflicts with know of one that old already.
-    pub(crate) fn announce(&mut self, place: Place) -> Option<(&Waiter, bool)> {
-        if let Some(waiter) = self.upgrades.get(&place) {
-            return Some((waiter, false));
-        }
-        let queue = self.queues.iter_mut().find(|queue| queue.waiters.contains_key(&place))?;
-        let waiter = &queue.waiters[&place];
-        if !waiter.is_whole() {
-            return Some((waiter, false)); // Others in the queue are about other elements.
-        }
-        let known = queue.told.is_some_and(|told| told <= place.0);
-        queue.told = Some(queue.told.map_or(place.0, |told| told.min(place.0)));
-        Some((waiter, known))
     }
 
     /// Whether the phase takes in no more joiners, because others have waited long enough for its end.
@@ -193,7 +170,7 @@ impl Queue {
                 && (footprint.draw.meets(footprint.draw)
                     || !self.wanted.admits_modes(&kind.modes, footprint, own));
         }
-        self.wanted.draws_beside(footprint.draw)
+        self.wanted.draws_meet(footprint.draw)
             || !self.wanted.admits_modes(&kind.modes, footprint, std::iter::empty())
     }
 }

@@ -1,0 +1,138 @@
+//! A one-shot transaction: all its operations are known up front and go together.
+//!
+//! It commits in one step and, where nobody else's claims are in the way, takes no lock at all.
+
+use claret_types::{Bytes, FromReply, Operation, Reply};
+
+use crate::embedded::{Instantly, Placed};
+use crate::error::TransactionError;
+use crate::store::Store;
+use crate::tx::{Tx, check};
+
+/// Operations that are collected, to be committed together.
+///
+/// ```
+/// # pollster::block_on(async {
+/// use claret::{Records, Store};
+/// let store = Store::in_memory();
+/// let batch = store.batch();
+/// batch.set("tags").add("red");
+/// let size = batch.set("tags").len();
+/// let done = batch.commit().await?;
+/// assert_eq!(done.get(size), 1);
+/// # Ok::<_, claret::TransactionError>(()) }).unwrap();
+/// ```
+#[derive(Clone, Debug)]
+pub struct Batch {
+    store: Store,
+    calls: std::rc::Rc<std::cell::RefCell<Vec<Placed>>>,
+}
+
+/// Where an operation's answer will be found, once the batch is committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the answer of a returning operation is found with its ticket; use the void variant otherwise"]
+pub struct Ticket<R> {
+    at: usize,
+    kind: std::marker::PhantomData<fn() -> R>,
+}
+
+/// The answers of a committed batch.
+#[derive(Debug)]
+pub struct Replies(Vec<Reply>);
+
+impl Replies {
+    /// The answer of one operation.
+    ///
+    /// # Panics
+    /// When the ticket is of another batch.
+    pub fn get<R: FromReply>(&self, ticket: Ticket<R>) -> R {
+        R::from_reply(self.0[ticket.at].clone()).expect("the type's author answers as documented")
+    }
+
+    /// All answers, in the order of the operations.
+    pub fn into_inner(self) -> Vec<Reply> {
+        self.0
+    }
+}
+
+impl Batch {
+    pub(crate) fn new(store: Store) -> Self {
+        Batch { store, calls: Default::default() }
+    }
+
+    /// Adds an operation.
+    pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
+        let placed = self.store.embedded.place(key.into(), op);
+        let mut calls = self.calls.borrow_mut();
+        calls.push(placed);
+        Ticket { at: calls.len() - 1, kind: std::marker::PhantomData }
+    }
+
+    /// How many operations it has.
+    pub fn len(&self) -> usize {
+        self.calls.borrow().len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.calls.borrow().is_empty()
+    }
+
+    /// Commits all of it, or nothing.
+    ///
+    /// # Errors
+    /// See [`TransactionError`]; nothing was applied.
+    pub async fn commit(self) -> Result<Replies, TransactionError> {
+        let (store, calls) = self.into_parts();
+        store.run(calls).await.map(Replies)
+    }
+
+    /// Leaves the shared part behind, so that the commit's future can move between threads.
+    fn into_parts(self) -> (Store, Vec<Placed>) {
+        let calls = std::mem::take(&mut *self.calls.borrow_mut());
+        (self.store, calls)
+    }
+
+    /// [`Batch::commit`] on a thread without an async runtime.
+    ///
+    /// # Errors
+    /// See [`TransactionError`]; nothing was applied.
+    pub fn commit_blocking(self) -> Result<Replies, TransactionError> {
+        pollster::block_on(self.commit())
+    }
+}
+
+impl Store {
+    /// Commits operations that are all known up front: their answers, in order. What [`Batch`] and single
+    /// operations are made of.
+    ///
+    /// # Errors
+    /// See [`TransactionError`]; nothing was applied.
+    pub async fn run_all(
+        &self,
+        calls: impl IntoIterator<Item = (Bytes, Operation)>,
+    ) -> Result<Vec<Reply>, TransactionError> {
+        self.run(calls.into_iter().map(|(key, op)| self.embedded.place(key, op)).collect()).await
+    }
+
+    pub(crate) async fn run(&self, calls: Vec<Placed>) -> Result<Vec<Reply>, TransactionError> {
+        for call in &calls {
+            check(&self.embedded, &call.key, &call.op)
+                .map_err(|error| TransactionError::Invalid { key: call.key.clone(), error })?;
+        }
+        match self.embedded.instant(&calls) {
+            Instantly::Done(replies) => Ok(replies),
+            Instantly::Failed { key, error } => Err(TransactionError::Invalid { key, error }),
+            Instantly::Blocked => self.run_with_locks(&calls).await,
+        }
+    }
+
+    /// Somebody holds a record: waits for its lock as any other transaction.
+    async fn run_with_locks(&self, calls: &[Placed]) -> Result<Vec<Reply>, TransactionError> {
+        self.transaction(|tx: Tx| async move {
+            let replies = tx.commit_calls(calls).await?;
+            Ok(replies)
+        })
+        .await
+    }
+}

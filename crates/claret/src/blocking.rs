@@ -1,0 +1,121 @@
+//! The blocking mirror: the same API for threads without an async runtime. A wait parks the thread.
+
+use claret_types::{Bytes, FromReply, Operation, Reply};
+
+use crate::batch::Batch;
+use crate::error::{Abort, OperationError, TransactionError};
+use crate::records::Scope;
+use crate::store::TxOptions;
+
+/// A store, blocking. See [`crate::Store`].
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: crate::Store,
+}
+
+/// A transaction in progress, blocking. See [`crate::Tx`].
+#[derive(Clone, Debug)]
+pub struct Tx {
+    inner: crate::Tx,
+}
+
+impl Store {
+    pub(crate) fn new(inner: crate::Store) -> Self {
+        Store { inner }
+    }
+
+    /// See [`crate::Store::transaction`].
+    ///
+    /// # Errors
+    /// See [`TransactionError`]; nothing was applied.
+    ///
+    /// ```
+    /// use claret::{Records, Store};
+    /// let store = Store::in_memory().blocking();
+    /// store.transaction(|tx| {
+    ///     tx.counter("a").add(-10)?;
+    ///     tx.counter("b").add(10)?;
+    ///     Ok(())
+    /// })?;
+    /// assert_eq!(store.counter("b").get()?, 10);
+    /// # Ok::<_, claret::TransactionError>(())
+    /// ```
+    pub fn transaction<T>(
+        &self,
+        mut body: impl FnMut(&Tx) -> Result<T, Abort>,
+    ) -> Result<T, TransactionError> {
+        self.transaction_with(self.inner.options, &mut body)
+    }
+
+    /// See [`crate::Store::transaction_with`].
+    ///
+    /// # Errors
+    /// See [`TransactionError`]; nothing was applied.
+    pub fn transaction_with<T>(
+        &self,
+        options: TxOptions,
+        mut body: impl FnMut(&Tx) -> Result<T, Abort>,
+    ) -> Result<T, TransactionError> {
+        pollster::block_on(self.inner.transaction_with(options, |inner| {
+            let result = body(&Tx { inner });
+            async move { result }
+        }))
+    }
+
+    /// Operations that are all known up front; commit them with [`Batch::commit_blocking`].
+    pub fn batch(&self) -> Batch {
+        self.inner.batch()
+    }
+}
+
+impl Tx {
+    /// See [`crate::Tx::execute`].
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Result<Reply, OperationError> {
+        pollster::block_on(self.inner.execute(key, op))
+    }
+
+    /// See [`crate::Tx::execute_for_update`].
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub fn execute_for_update(&self, key: impl Into<Bytes>, op: Operation) -> Result<Reply, OperationError> {
+        pollster::block_on(self.inner.execute_for_update(key, op))
+    }
+
+    /// See [`crate::Tx::issue`].
+    ///
+    /// # Errors
+    /// See [`OperationError`].
+    pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), OperationError> {
+        self.inner.issue(key, op)
+    }
+}
+
+impl Scope for Store {
+    type Void = Result<(), TransactionError>;
+    type Value<R: FromReply> = Result<R, TransactionError>;
+
+    fn void(&self, key: Bytes, op: Operation) -> Self::Void {
+        pollster::block_on(self.inner.void(key, op))
+    }
+
+    fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Self::Value<R> {
+        pollster::block_on(self.inner.value(key, op))
+    }
+}
+
+impl Scope for Tx {
+    type Void = Result<(), OperationError>;
+    type Value<R: FromReply> = Result<R, OperationError>;
+
+    fn void(&self, key: Bytes, op: Operation) -> Self::Void {
+        self.inner.issue(key, op)
+    }
+
+    fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Self::Value<R> {
+        pollster::block_on(self.inner.execute_as(key, op))
+    }
+}

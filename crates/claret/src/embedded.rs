@@ -1,0 +1,311 @@
+//! The embedded host: shards in the process, called directly.
+//!
+//! A shard is a state machine behind a mutex. A transaction's coordinator calls it on the caller's own thread:
+//! where nobody waits there is no thread hop, no channel and no allocation for a message in flight. What a shard
+//! has to say to *other* transactions (a grant, an elder) goes into their mailboxes and wakes their tasks,
+//! after the shard is unlocked.
+//!
+//! Transactions whose operations are all known up front are carried out *instantly* where nobody's claims are in
+//! the way: all their shards are locked in the order of their numbers, every operation is executed and applied,
+//! and either all stay or all are undone ([`Embedded::instant`]).
+//!
+//! Lock order: a transaction's state, then shards (several in ascending order), then the registry, then a mailbox.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::Instant;
+
+use claret_core::message::{Link, Output, Request, Response};
+use claret_core::{
+    Birth, Coordinator, Delivery, Incarnation, Limits, Locks, Sequence, SessionId, Shard, ShardId, Switches,
+    Time, TxId, key_hash,
+};
+use claret_types::{Bytes, OpError, Operation, Reply};
+use hashbrown::HashMap;
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+/// What the store does about concurrency (R19). Everything but [`Mode::Claret`] exists for measuring.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Mode {
+    /// No transactions: each operation is applied at once, by itself. Promises nothing.
+    None,
+    /// Reader/writer locks; a refused lock is retried after a pause.
+    ReaderWriter,
+    /// Reader/writer locks with phases.
+    ReaderWriterPhase,
+    /// Abstract locks; a refused lock is retried after a pause.
+    Boost,
+    /// Abstract locks with phases.
+    BoostPhase,
+    /// Abstract locks, phases and combining.
+    #[default]
+    Claret,
+}
+
+impl Mode {
+    fn switches(self) -> Switches {
+        let (locks, phasing) = match self {
+            Mode::None | Mode::Boost => (Locks::Abstract, false),
+            Mode::ReaderWriter => (Locks::ReaderWriter, false),
+            Mode::ReaderWriterPhase => (Locks::ReaderWriter, true),
+            Mode::BoostPhase | Mode::Claret => (Locks::Abstract, true),
+        };
+        Switches { locks, phasing, combining: self == Mode::Claret, delivery: Delivery::Direct }
+    }
+}
+
+/// A call, its key's hash and its shard looked up.
+#[derive(Clone, Debug)]
+pub(crate) struct Placed {
+    pub(crate) hash: u64,
+    pub(crate) shard: ShardId,
+    pub(crate) key: Bytes,
+    pub(crate) op: Operation,
+}
+
+/// What an instant transaction came to.
+pub(crate) enum Instantly {
+    Done(Vec<Reply>),
+    /// Somebody's claims are in the way; nothing was done.
+    Blocked,
+    Failed {
+        key: Bytes,
+        error: OpError,
+    },
+}
+
+/// Responses for a transaction from shards that others called.
+#[derive(Debug, Default)]
+pub(crate) struct Mailbox {
+    inner: Mutex<MailboxInner>,
+}
+
+#[derive(Debug, Default)]
+struct MailboxInner {
+    responses: Vec<(ShardId, Response)>,
+    wakers: SmallVec<[Waker; 1]>,
+}
+
+impl Mailbox {
+    /// Takes what has come.
+    pub(crate) fn take(&self) -> Vec<(ShardId, Response)> {
+        std::mem::take(&mut self.inner.lock().responses)
+    }
+
+    /// Wakes this task when something comes. Returns whether something is there already.
+    pub(crate) fn watch(&self, waker: &Waker) -> bool {
+        let mut inner = self.inner.lock();
+        if !inner.wakers.iter().any(|known| known.will_wake(waker)) {
+            inner.wakers.push(waker.clone());
+        }
+        !inner.responses.is_empty()
+    }
+
+    /// Wakes everybody who watches: the transaction's state changed in another of its tasks.
+    pub(crate) fn wake(&self) {
+        let wakers = std::mem::take(&mut self.inner.lock().wakers);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    fn put(&self, from: ShardId, response: Response, woken: &mut SmallVec<[Waker; 8]>) {
+        let mut inner = self.inner.lock();
+        inner.responses.push((from, response));
+        woken.extend(inner.wakers.drain(..));
+    }
+}
+
+/// How many parts the registry of mailboxes has, so that threads rarely meet in one.
+const REGISTRY_PARTS: usize = 64;
+
+type RegistryPart = Mutex<HashMap<Sequence, Arc<Mailbox>, foldhash::fast::FixedState>>;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    shards: Box<[Mutex<Shard>]>,
+    registry: Box<[RegistryPart]>,
+    pub(crate) mode: Mode,
+    pub(crate) switches: Switches,
+    pub(crate) limits: Limits,
+    began: Instant,
+    sequence: AtomicU64,
+    pub(crate) restarts: AtomicU64,
+}
+
+const SESSION: SessionId = SessionId(1);
+const LINK: Link = Link { session: SESSION, connection: 0 };
+
+impl Embedded {
+    pub(crate) fn new(shards: u32, mode: Mode, limits: Limits) -> Self {
+        let switches = mode.switches();
+        let shard = |id| Mutex::new(Shard::new(ShardId(id), Incarnation(1), switches, limits));
+        Embedded {
+            shards: (0..shards).map(shard).collect(),
+            registry: (0..REGISTRY_PARTS).map(|_| Mutex::default()).collect(),
+            mode,
+            switches,
+            limits,
+            began: Instant::now(),
+            sequence: AtomicU64::new(1),
+            restarts: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn shards(&self) -> &[Mutex<Shard>] {
+        &self.shards
+    }
+
+    /// Microseconds since the store was made.
+    pub(crate) fn now(&self) -> Time {
+        Time(self.began.elapsed().as_micros() as u64)
+    }
+
+    pub(crate) fn begin(&self) -> Birth {
+        let sequence = Sequence(self.sequence.fetch_add(1, Ordering::Relaxed));
+        Birth { time: self.now(), tx: TxId { session: SESSION, sequence } }
+    }
+
+    /// Looks a key's shard up. The index bits are none of those that the record table uses first.
+    pub(crate) fn place(&self, key: Bytes, op: Operation) -> Placed {
+        let hash = key_hash(&key);
+        let shard = ((hash >> 32) * self.shards.len() as u64) >> 32;
+        Placed { hash, shard: ShardId(shard as u32), key, op }
+    }
+
+    // --- instant transactions ---
+
+    /// Carries out calls that are all known, if nobody's claims are in the way. All or nothing.
+    pub(crate) fn instant(&self, calls: &[Placed]) -> Instantly {
+        if self.mode == Mode::None {
+            return self.unlocked(calls);
+        }
+        let mut held = HeldShards::lock(self, calls);
+        let mut replies = Vec::with_capacity(calls.len());
+        for call in calls {
+            match held.shard(call.shard).instant(call.hash, &call.key, &call.op) {
+                Ok(Some(reply)) => replies.push(reply),
+                Ok(None) => return Instantly::Blocked,
+                Err(error) => return Instantly::Failed { key: call.key.clone(), error },
+            }
+        }
+        held.finish();
+        Instantly::Done(replies)
+    }
+
+    /// Mode `none`: each call by itself.
+    fn unlocked(&self, calls: &[Placed]) -> Instantly {
+        let mut replies = Vec::with_capacity(calls.len());
+        for call in calls {
+            let mut shard = self.shards[call.shard.0 as usize].lock();
+            match shard.unlocked(call.hash, &call.key, &call.op) {
+                Ok(reply) => replies.push(reply),
+                Err(error) => return Instantly::Failed { key: call.key.clone(), error },
+            }
+            shard.finish_instant();
+        }
+        Instantly::Done(replies)
+    }
+
+    // --- the long way ---
+
+    /// Lets responses for a transaction find it.
+    pub(crate) fn register(&self, tx: TxId, mailbox: &Arc<Mailbox>) {
+        self.part(tx).lock().insert(tx.sequence, Arc::clone(mailbox));
+    }
+
+    pub(crate) fn unregister(&self, tx: TxId) {
+        self.part(tx).lock().remove(&tx.sequence);
+    }
+
+    fn part(&self, tx: TxId) -> &RegistryPart {
+        &self.registry[tx.sequence.0 as usize % REGISTRY_PARTS]
+    }
+
+    /// Delivers what a coordinator wants sent, and what it is answered, until nothing is left to say.
+    pub(crate) fn pump(&self, coordinator: &mut Coordinator, mailbox: &Mailbox) {
+        for (from, response) in mailbox.take() {
+            coordinator.handle_response(self.now(), from, response);
+        }
+        let mut woken = SmallVec::<[Waker; 8]>::new();
+        let mut own = SmallVec::<[Response; 4]>::new();
+        while let Some((to, request)) = coordinator.poll_send() {
+            let now = self.now();
+            self.deliver(now, to, request, coordinator.birth().tx, &mut own, &mut woken);
+            for response in own.drain(..) {
+                coordinator.handle_response(now, to, response);
+            }
+        }
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    fn deliver(
+        &self,
+        now: Time,
+        to: ShardId,
+        request: Request,
+        tx: TxId,
+        own: &mut SmallVec<[Response; 4]>,
+        woken: &mut SmallVec<[Waker; 8]>,
+    ) {
+        let mut shard = self.shards[to.0 as usize].lock();
+        shard.handle(now, LINK, request);
+        while let Some(output) = shard.poll_output() {
+            match output {
+                Output::Respond { response, .. } if response.attempt().tx == tx => own.push(response),
+                Output::Respond { response, .. } => {
+                    let addressee = response.attempt().tx;
+                    if let Some(mailbox) = self.part(addressee).lock().get(&addressee.sequence) {
+                        mailbox.put(to, response, woken);
+                    }
+                }
+                Output::Tell { .. } => unreachable!("with direct delivery nothing is ever in doubt"),
+            }
+        }
+    }
+}
+
+/// The shards of an instant transaction, locked in ascending order. Undone when dropped unfinished, also when a
+/// custom type panics.
+struct HeldShards<'a> {
+    shards: SmallVec<[(ShardId, MutexGuard<'a, Shard>); 4]>,
+    finished: bool,
+}
+
+impl<'a> HeldShards<'a> {
+    fn lock(store: &'a Embedded, calls: &[Placed]) -> Self {
+        let mut ids: SmallVec<[ShardId; 8]> = calls.iter().map(|call| call.shard).collect();
+        if ids.len() > 1 {
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        let shards = ids.into_iter().map(|id| (id, store.shards[id.0 as usize].lock())).collect();
+        HeldShards { shards, finished: false }
+    }
+
+    fn shard(&mut self, id: ShardId) -> &mut Shard {
+        let at = match self.shards.len() {
+            0..=8 => self.shards.iter().position(|(held, _)| *held == id),
+            _ => self.shards.binary_search_by_key(&id, |(held, _)| *held).ok(),
+        };
+        &mut self.shards[at.expect("all shards of the calls are held")].1
+    }
+
+    fn finish(mut self) {
+        for (_, shard) in &mut self.shards {
+            shard.finish_instant();
+        }
+        self.finished = true;
+    }
+}
+
+impl Drop for HeldShards<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            for (_, shard) in &mut self.shards {
+                shard.undo_instant();
+            }
+        }
+    }
+}

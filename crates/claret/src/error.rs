@@ -1,0 +1,137 @@
+//! Errors, one enum per activity: an operation inside a transaction, and a transaction as a whole (single
+//! operations and batches are transactions too). Each variant is retryable or final and says what to do next.
+//!
+//! No error ever means "it did commit" (R4).
+
+use std::fmt;
+use std::time::Duration;
+
+use claret_types::{Bytes, OpError};
+use thiserror::Error;
+
+/// Why an operation inside a transaction has no answer.
+#[derive(Clone, Debug, PartialEq, Error)]
+#[non_exhaustive]
+pub enum OperationError {
+    /// The operation cannot be done. Final: the transaction is doomed and will be aborted.
+    #[error("key '{key}': {error}")]
+    Invalid {
+        /// The record.
+        key: Bytes,
+        /// What is wrong.
+        error: OpError,
+    },
+    /// This attempt is over and the transaction will be run again. Return the error from the closure (with `?`);
+    /// `Store::transaction` does the rest.
+    #[error("this attempt must be run again; return this error from the closure")]
+    Restart,
+    /// The transaction was committed or aborted before: a handle outlived it. Final.
+    #[error("the transaction is over; begin a new one")]
+    Finished,
+    /// A shard's bound is reached. Retryable, later.
+    #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
+    Crowded(Bytes),
+}
+
+/// What a transaction's closure returns when it does not want to commit.
+#[derive(Debug)]
+#[non_exhaustive]
+pub enum Abort {
+    /// An operation failed.
+    Operation(OperationError),
+    /// The application decided so.
+    Because(Box<dyn std::error::Error + Send + Sync>),
+}
+
+impl Abort {
+    /// The application's own reason; `store.transaction` returns it in [`TransactionError::Aborted`].
+    pub fn because(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
+        Abort::Because(reason.into())
+    }
+}
+
+impl From<OperationError> for Abort {
+    fn from(error: OperationError) -> Self {
+        Abort::Operation(error)
+    }
+}
+
+impl fmt::Display for Abort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Abort::Operation(error) => error.fmt(f),
+            Abort::Because(reason) => reason.fmt(f),
+        }
+    }
+}
+
+/// Why a transaction did not commit. Nothing of it was or will be applied, except under
+/// [`TransactionError::Unknown`].
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TransactionError {
+    /// An operation cannot be done. Final.
+    #[error("key '{key}': {error}")]
+    Invalid {
+        /// The record.
+        key: Bytes,
+        /// What is wrong.
+        error: OpError,
+    },
+    /// The closure asked for it. Final.
+    #[error("aborted by the application: {0}")]
+    Aborted(Box<dyn std::error::Error + Send + Sync>),
+    /// The deadline passed first. Retryable.
+    #[error(
+        "not committed within {0:?}; raise the deadline, or look for a transaction that holds its locks long"
+    )]
+    Deadline(Duration),
+    /// The attempts are used up. Retryable.
+    #[error(
+        "not committed in {made} attempts (the last one: {last}); raise the number of attempts, or use get_for_update"
+    )]
+    Attempts {
+        /// How many were made.
+        made: u32,
+        /// Why the last one failed.
+        last: String,
+    },
+    /// A shard's bound is reached. Retryable, later.
+    #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
+    Crowded(Bytes),
+    /// The handle belongs to a transaction that is over. Final.
+    #[error("the transaction is over; begin a new one")]
+    Finished,
+    /// It may or may not have committed. Ask with its id. (Never returned by the embedded store, whose shards
+    /// are a call away.)
+    #[error("it is unknown whether the transaction committed; ask again with its id")]
+    Unknown,
+}
+
+impl TransactionError {
+    /// Whether the same transaction may fare better later.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            TransactionError::Deadline(_)
+            | TransactionError::Attempts { .. }
+            | TransactionError::Crowded(_) => true,
+            TransactionError::Invalid { .. }
+            | TransactionError::Aborted(_)
+            | TransactionError::Finished
+            | TransactionError::Unknown => false,
+        }
+    }
+}
+
+impl From<OperationError> for TransactionError {
+    fn from(error: OperationError) -> Self {
+        match error {
+            OperationError::Invalid { key, error } => TransactionError::Invalid { key, error },
+            OperationError::Restart => {
+                TransactionError::Attempts { made: 1, last: "the attempt was over".into() }
+            }
+            OperationError::Finished => TransactionError::Finished,
+            OperationError::Crowded(key) => TransactionError::Crowded(key),
+        }
+    }
+}

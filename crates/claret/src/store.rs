@@ -1,0 +1,343 @@
+//! The store: where transactions begin.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+use std::time::Duration;
+
+use claret_core::message::Refusal;
+use claret_core::{Cause, Limits};
+use claret_types::{Bytes, DataType, Register, RegisterOp, Reply, State};
+use futures_timer::Delay;
+
+use crate::batch::Batch;
+use crate::blocking;
+use crate::embedded::{Embedded, Mode};
+use crate::error::{Abort, TransactionError};
+use crate::tx::{End, Tx};
+
+/// A store of typed records. A cheaply cloned handle; use it from any thread and any task, under any async
+/// runtime or none ([`Store::blocking`]).
+#[derive(Clone)]
+pub struct Store {
+    pub(crate) embedded: Arc<Embedded>,
+    pub(crate) options: TxOptions,
+}
+
+/// How hard a transaction tries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct TxOptions {
+    pub(crate) attempts: u32,
+    pub(crate) deadline: Duration,
+}
+
+impl Default for TxOptions {
+    fn default() -> Self {
+        TxOptions { attempts: 100, deadline: Duration::from_secs(10) }
+    }
+}
+
+impl TxOptions {
+    /// 100 attempts within 10 seconds.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// At most so many attempts (at least 1).
+    pub fn attempts(mut self, attempts: u32) -> Self {
+        self.attempts = attempts.max(1);
+        self
+    }
+
+    /// At most so long, over all attempts.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+}
+
+/// Settings of a store.
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct StoreBuilder {
+    shards: u32,
+    mode: Mode,
+    limits: Limits,
+    options: TxOptions,
+}
+
+impl StoreBuilder {
+    /// Number of shards, at least 1. More shards let more threads work at once; 64 suits a small machine.
+    pub fn shards(mut self, shards: u32) -> Self {
+        self.shards = shards.clamp(1, 4096);
+        self
+    }
+
+    /// Concurrency control, for measuring.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Bounds of the protocol.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What `transaction` and single operations do by default.
+    pub fn transactions(mut self, options: TxOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Makes the store, empty.
+    pub fn build(self) -> Store {
+        let embedded = Arc::new(Embedded::new(self.shards, self.mode, self.limits));
+        Store { embedded, options: self.options }
+    }
+}
+
+/// Counts since the store was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Requests that had to wait for a lock (with phases) or were refused it (without).
+    pub lock_waits: u64,
+    /// Phases that began with waiters.
+    pub phases: u64,
+    /// Attempts that were run again.
+    pub restarts: u64,
+    /// Records that are locked or waited for, now.
+    pub locked_records: u64,
+    /// Attempts that hold something, now: 0 when nobody works.
+    pub open_attempts: u64,
+}
+
+impl Store {
+    /// An empty store in this process. Its content lives as long as the process does.
+    pub fn in_memory() -> Self {
+        Store::builder().build()
+    }
+
+    /// A store with settings.
+    pub fn builder() -> StoreBuilder {
+        StoreBuilder {
+            shards: 64,
+            mode: Mode::default(),
+            limits: Limits::default(),
+            options: TxOptions::default(),
+        }
+    }
+
+    /// Runs a transaction: the closure reads and writes through its [`Tx`], and when it returns `Ok` the
+    /// transaction commits. When it has to be run again (it gave way to an elder transaction) the closure is
+    /// called again with a fresh `Tx`, so it must not have side effects outside the store.
+    ///
+    /// # Errors
+    /// See [`TransactionError`]; nothing was applied.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Records, Store};
+    /// let store = Store::in_memory();
+    /// let total = store
+    ///     .transaction(|tx| async move {
+    ///         tx.counter("visits").add(1)?;
+    ///         Ok(tx.counter("visits").get().await?)
+    ///     })
+    ///     .await?;
+    /// assert_eq!(total, 1);
+    /// # Ok::<_, claret::TransactionError>(()) }).unwrap();
+    /// ```
+    pub async fn transaction<T, F, Fut>(&self, body: F) -> Result<T, TransactionError>
+    where
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Abort>>,
+    {
+        self.transaction_with(self.options, body).await
+    }
+
+    /// [`Store::transaction`] with its own bounds.
+    ///
+    /// # Errors
+    /// See [`TransactionError`]; nothing was applied.
+    pub async fn transaction_with<T, F, Fut>(
+        &self,
+        options: TxOptions,
+        body: F,
+    ) -> Result<T, TransactionError>
+    where
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Abort>>,
+    {
+        let run = self.attempts(options, body);
+        let mut run = pin!(run);
+        // The clock is asked, and a timer made, only for transactions that have to wait.
+        let mut timer: Option<Delay> = None;
+        std::future::poll_fn(move |cx| {
+            if let Poll::Ready(result) = run.as_mut().poll(cx) {
+                return Poll::Ready(result);
+            }
+            let timer = timer.get_or_insert_with(|| Delay::new(options.deadline));
+            std::pin::Pin::new(timer).poll(cx).map(|()| Err(TransactionError::Deadline(options.deadline)))
+        })
+        .await
+    }
+
+    /// Runs a transaction at most once for an id that the application chooses (an order number, say), over all
+    /// calls, processes and restarts that share the store: `None` when it had been committed before. The id is
+    /// an ordinary record, `claret:done:<id>`, written by the transaction itself; delete it to forget it.
+    ///
+    /// # Errors
+    /// See [`TransactionError`]; nothing was applied.
+    pub async fn transaction_once<T, F, Fut>(
+        &self,
+        id: &str,
+        mut body: F,
+    ) -> Result<Option<T>, TransactionError>
+    where
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Abort>>,
+    {
+        let key = Bytes::from(format!("claret:done:{id}"));
+        self.transaction(move |tx| {
+            let key = key.clone();
+            let body = body(tx.clone());
+            async move {
+                let get = claret_types::Operation::new::<Register>(RegisterOp::Get);
+                if tx.execute_for_update(key.clone(), get).await? != Reply::Nil {
+                    return Ok(None);
+                }
+                let value = body.await?;
+                let mark = claret_types::Operation::new::<Register>(RegisterOp::Set("1".into()));
+                tx.issue(key, mark)?;
+                Ok(Some(value))
+            }
+        })
+        .await
+    }
+
+    async fn attempts<T, F, Fut>(&self, options: TxOptions, mut body: F) -> Result<T, TransactionError>
+    where
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Abort>>,
+    {
+        let mut tx = Tx::begin(&self.embedded);
+        let mut made = 1;
+        loop {
+            let guard = AbortOnDrop(&tx);
+            let result = body(tx.clone()).await;
+            let end = match &result {
+                Ok(_) => tx.commit().await,
+                Err(_) => tx.end().unwrap_or_else(|| tx.abort()),
+            };
+            std::mem::forget(guard);
+            match (result, end) {
+                (Ok(value), End::Committed) => return Ok(value),
+                (_, End::Restart(cause)) => {
+                    if made >= options.attempts {
+                        return Err(TransactionError::Attempts { made, last: describe(&cause) });
+                    }
+                    self.pause(&cause, made).await;
+                    made += 1;
+                    tx = tx.again();
+                }
+                (_, End::Failed(refusal)) => return Err(refused(refusal)),
+                (Err(Abort::Operation(error)), End::Aborted | End::Committed) => return Err(error.into()),
+                (Err(Abort::Because(reason)), End::Aborted | End::Committed) => {
+                    return Err(TransactionError::Aborted(reason));
+                }
+                (Ok(_), End::Aborted) => return Err(TransactionError::Finished),
+            }
+        }
+    }
+
+    /// Before another attempt. Who gave way waits in a queue next and need not pause; without queues a pause
+    /// that doubles, with jitter, is what keeps two from meeting again and again.
+    async fn pause(&self, cause: &Cause, made: u32) {
+        if !matches!(cause, Cause::Busy) {
+            return;
+        }
+        let limits = &self.embedded.limits;
+        let longest = (limits.backoff_us_min << made.min(20)).min(limits.backoff_us_max);
+        let jitter = self.embedded.now().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        Delay::new(Duration::from_micros(longest / 2 + jitter % (longest / 2 + 1))).await;
+    }
+
+    /// Operations that are all known up front, as one transaction in one step.
+    pub fn batch(&self) -> Batch {
+        Batch::new(self.clone())
+    }
+
+    /// The same API for threads without an async runtime.
+    pub fn blocking(&self) -> blocking::Store {
+        blocking::Store::new(self.clone())
+    }
+
+    /// Counts.
+    pub fn stats(&self) -> Stats {
+        let mut sum = Stats { restarts: self.embedded.restarts.load(Ordering::Relaxed), ..Stats::default() };
+        for shard in self.embedded.shards() {
+            let shard = shard.lock();
+            let stats = shard.stats();
+            sum.lock_waits += stats.waits;
+            sum.phases += stats.phases;
+            sum.locked_records += shard.locked_records() as u64;
+            sum.open_attempts += shard.open_attempts() as u64;
+        }
+        sum
+    }
+
+    /// Checks the store's inner invariants; for tests. O(records).
+    ///
+    /// # Panics
+    /// When one does not hold.
+    pub fn check_invariants(&self) {
+        for shard in self.embedded.shards() {
+            shard.lock().check_invariants();
+        }
+    }
+
+    /// Looks at a record's committed content outside any transaction and without waiting; for tests and tools.
+    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
+        let key = key.into();
+        let placed =
+            self.embedded.place(key.clone(), claret_types::Operation::new::<Register>(RegisterOp::Get));
+        let shard = self.embedded.shards()[placed.shard.0 as usize].lock();
+        shard.state(&key).and_then(State::downcast::<T>).cloned()
+    }
+}
+
+impl fmt::Debug for Store {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Store")
+            .field("shards", &self.embedded.shards().len())
+            .field("mode", &self.embedded.mode)
+            .finish()
+    }
+}
+
+/// Aborts the attempt when the future of the transaction is dropped, or its closure panics.
+struct AbortOnDrop<'a>(&'a Tx);
+
+impl Drop for AbortOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+fn describe(cause: &Cause) -> String {
+    match cause {
+        Cause::GaveWay => "gave way to an elder transaction".into(),
+        Cause::Busy => "a lock was busy too often".into(),
+        Cause::Refused(refusal) => refusal.to_string(),
+    }
+}
+
+pub(crate) fn refused(refusal: Refusal) -> TransactionError {
+    crate::tx::as_error(&refusal).into()
+}

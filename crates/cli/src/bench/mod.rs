@@ -1,0 +1,3 @@
+//! Running workloads and measuring them.
+
+pub mod mutex;

@@ -1,0 +1,396 @@
+//! List: values in order, with two ends. Native Redis type: list.
+//!
+//! Two faces of it have names of their own: a **Queue** is `RPUSH` with `LPOP`, a **Stack** is `LPUSH` with
+//! `LPOP`. They are the same type on the same record.
+//!
+//! # Commutativity specification
+//!
+//! For the left end ("front"); the right end ("back") is its mirror image.
+//!
+//! | operation | when | claims, on the record | draws |
+//! |---|---|---|---|
+//! | `LPUSH` (void) | | `push-front` | |
+//! | `LPUSH.RETURNING` | | `push-front`, `read-all` | |
+//! | `LPOP` | a value is left | `pop-front` | 1 down, against the length |
+//! | | nothing is left: Nil | `pin-empty` | |
+//! | `LINDEX`, `LRANGE` | all positions count from the front and are there | `read-front` | |
+//! | | any other | `read-all` | |
+//! | `LLEN` | | `read-all` | |
+//!
+//! | | push-front | push-back | pop-front | pop-back | pin-empty | read-front | read-back | read-all |
+//! |---|---|---|---|---|---|---|---|---|
+//! | push-front | x | | x | | x | x | | x |
+//! | push-back | | x | | x | x | | x | x |
+//! | pop-front | x | | x | | | x | x | x |
+//! | pop-back | | x | | x | | x | x | x |
+//! | pin-empty | x | x | | | | | | |
+//! | read-front | x | | x | x | | | | |
+//! | read-back | | x | x | x | | | | |
+//! | read-all | x | x | x | x | | | | |
+//!
+//! Two pushes at one end conflict, because their order shows. The ends are independent as long as enough
+//! values lie between them: each pending pop draws one from the length, so pops at both ends share the lock
+//! while each can have a value of its own, and the one that would need the last value a second time waits
+//! (R7). Pending pushes are not counted. An effect names the values that it takes (trap "deferred update").
+//! An empty list is pinned against pushes only: where a pop finds nothing, nobody else has a pop pending,
+//! because that would have drawn on a value.
+
+use std::collections::VecDeque;
+
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, method_named,
+};
+use crate::span::{span, within};
+use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
+
+/// The type. See the module's text for its commutativity.
+pub struct List;
+
+/// An end of a list.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// The left end: position 0.
+    Front,
+    /// The right end: position -1.
+    Back,
+}
+
+/// Operations of [`List`].
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum ListOp {
+    Push(End, Few<Bytes>),
+    PushReturning(End, Few<Bytes>),
+    Pop(End),
+    Len,
+    Range { start: i64, stop: i64 },
+    Index(i64),
+}
+
+/// A change of a list.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ListEffect {
+    /// Puts values at an end, one after the other.
+    Push(End, Few<Bytes>),
+    /// Takes these values from an end, one after the other.
+    Take(End, Few<Bytes>),
+}
+
+type Op = ListOp;
+type Effect = ListEffect;
+type Values = VecDeque<Bytes>;
+
+const PUSH_FRONT: Mode = Mode(0);
+const PUSH_BACK: Mode = Mode(1);
+const POP_FRONT: Mode = Mode(2);
+const POP_BACK: Mode = Mode(3);
+const PIN_EMPTY: Mode = Mode(4);
+const READ_FRONT: Mode = Mode(5);
+const READ_BACK: Mode = Mode(6);
+const READ_ALL: Mode = Mode(7);
+
+impl End {
+    fn push_mode(self) -> Mode {
+        match self {
+            End::Front => PUSH_FRONT,
+            End::Back => PUSH_BACK,
+        }
+    }
+
+    fn pop_mode(self) -> Mode {
+        match self {
+            End::Front => POP_FRONT,
+            End::Back => POP_BACK,
+        }
+    }
+
+    fn push(self, values: &mut Values, value: Bytes) {
+        match self {
+            End::Front => values.push_front(value),
+            End::Back => values.push_back(value),
+        }
+    }
+
+    fn pop(self, values: &mut Values) -> Option<Bytes> {
+        match self {
+            End::Front => values.pop_front(),
+            End::Back => values.pop_back(),
+        }
+    }
+
+    fn peek(self, values: &Values) -> Option<&Bytes> {
+        match self {
+            End::Front => values.front(),
+            End::Back => values.back(),
+        }
+    }
+}
+
+const fn push_method(name: &'static str, summary: &'static str, returns: bool) -> Method {
+    Method {
+        name,
+        arguments: "value [value ...]",
+        summary,
+        access: Access::Write,
+        returns,
+        complexity: "O(values)",
+    }
+}
+
+const fn pop_method(name: &'static str, summary: &'static str) -> Method {
+    Method { name, arguments: "", summary, access: Access::Write, returns: true, complexity: "O(1)" }
+}
+
+const METHODS: &[Method] = &[
+    push_method("LPUSH", "puts values at the left end, one after the other", false),
+    push_method("RPUSH", "puts values at the right end, one after the other", false),
+    push_method("LPUSH.RETURNING", "puts values at the left end; the new length", true),
+    push_method("RPUSH.RETURNING", "puts values at the right end; the new length", true),
+    pop_method("LPOP", "takes the value at the left end"),
+    pop_method("RPOP", "takes the value at the right end"),
+    Method {
+        name: "LLEN",
+        arguments: "",
+        summary: "how many values",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "LRANGE",
+        arguments: "start stop",
+        summary: "values by position, negative ones from the end",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(results)",
+    },
+    Method {
+        name: "LINDEX",
+        arguments: "index",
+        summary: "the value at a position, negative ones from the end",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(1)",
+    },
+];
+
+impl DataType for List {
+    const NAME: &'static str = "list";
+    const SUMMARY: &'static str = "values in order, with two ends; a queue or a stack";
+    const NATIVE: &'static str = "list";
+    const METHODS: &'static [Method] = METHODS;
+    const MODES: Modes = Modes {
+        names: &[
+            "push-front",
+            "push-back",
+            "pop-front",
+            "pop-back",
+            "pin-empty",
+            "read-front",
+            "read-back",
+            "read-all",
+        ],
+        conflicts: &[
+            modes(&[PUSH_FRONT, POP_FRONT, PIN_EMPTY, READ_FRONT, READ_ALL]),
+            modes(&[PUSH_BACK, POP_BACK, PIN_EMPTY, READ_BACK, READ_ALL]),
+            modes(&[PUSH_FRONT, POP_FRONT, READ_FRONT, READ_BACK, READ_ALL]),
+            modes(&[PUSH_BACK, POP_BACK, READ_FRONT, READ_BACK, READ_ALL]),
+            modes(&[PUSH_FRONT, PUSH_BACK]),
+            modes(&[PUSH_FRONT, POP_FRONT, POP_BACK]),
+            modes(&[PUSH_BACK, POP_FRONT, POP_BACK]),
+            modes(&[PUSH_FRONT, PUSH_BACK, POP_FRONT, POP_BACK]),
+        ],
+    };
+
+    type State = Values;
+    type Op = Op;
+    type Effect = Effect;
+
+    fn parse(method: &str, given: Arguments<'_>) -> Result<Op, OpError> {
+        let op = match (method, given) {
+            ("LPUSH", [_, ..]) => Op::Push(End::Front, given.into()),
+            ("RPUSH", [_, ..]) => Op::Push(End::Back, given.into()),
+            ("LPUSH.RETURNING", [_, ..]) => Op::PushReturning(End::Front, given.into()),
+            ("RPUSH.RETURNING", [_, ..]) => Op::PushReturning(End::Back, given.into()),
+            ("LPOP", []) => Op::Pop(End::Front),
+            ("RPOP", []) => Op::Pop(End::Back),
+            ("LLEN", []) => Op::Len,
+            ("LRANGE", [start, stop]) => {
+                Op::Range { start: arguments::int(start)?, stop: arguments::int(stop)? }
+            }
+            ("LINDEX", [index]) => Op::Index(arguments::int(index)?),
+            _ => return Err(OpError::misuse(METHODS, method)),
+        };
+        Ok(op)
+    }
+
+    fn method(op: &Op) -> &'static Method {
+        let name = match op {
+            Op::Push(End::Front, _) => "LPUSH",
+            Op::Push(End::Back, _) => "RPUSH",
+            Op::PushReturning(End::Front, _) => "LPUSH.RETURNING",
+            Op::PushReturning(End::Back, _) => "RPUSH.RETURNING",
+            Op::Pop(End::Front) => "LPOP",
+            Op::Pop(End::Back) => "RPOP",
+            Op::Len => "LLEN",
+            Op::Range { .. } => "LRANGE",
+            Op::Index(_) => "LINDEX",
+        };
+        method_named(METHODS, name)
+    }
+
+    fn size(op: &Op) -> usize {
+        match op {
+            Op::Push(_, list) | Op::PushReturning(_, list) => {
+                list.iter().map(|value| value.len()).max().unwrap_or(0)
+            }
+            Op::Pop(_) | Op::Len | Op::Range { .. } | Op::Index(_) => 0,
+        }
+    }
+
+    fn is_absent(state: &Values) -> bool {
+        state.is_empty()
+    }
+
+    fn footprint(op: &Op) -> Claims {
+        let also_all = |mode| {
+            if mode == READ_ALL {
+                Claims::record(READ_ALL)
+            } else {
+                Claims::record(mode).and(Scope::Record, READ_ALL)
+            }
+        };
+        match op {
+            Op::Push(end, _) => Claims::record(end.push_mode()),
+            Op::PushReturning(end, _) => also_all(end.push_mode()),
+            Op::Pop(end) => Claims::record(end.pop_mode()).and(Scope::Record, PIN_EMPTY).drawing(ONE),
+            Op::Len => Claims::record(READ_ALL),
+            Op::Range { start, stop } => also_all(reach(*start, *stop, usize::MAX)),
+            Op::Index(index) => also_all(reach(*index, *index, usize::MAX)),
+        }
+    }
+
+    fn execute(state: &Values, op: &Op, _: Unique) -> Result<Execution<Effect>, OpError> {
+        let execution = match op {
+            Op::Push(end, list) => {
+                Execution::void(Effect::Push(*end, list.clone()), Claims::record(end.push_mode()))
+            }
+            Op::PushReturning(end, list) => Execution::returning(
+                Reply::count(state.len() + list.len()),
+                Effect::Push(*end, list.clone()),
+                Self::footprint(op),
+            ),
+            Op::Pop(end) => match end.peek(state) {
+                Some(value) => Execution::returning(
+                    Reply::Bytes(value.clone()),
+                    Effect::Take(*end, Few::from_iter([value.clone()])),
+                    Claims::record(end.pop_mode()).drawing(ONE),
+                ),
+                None => Execution::read(Reply::Nil, Claims::record(PIN_EMPTY)),
+            },
+            Op::Len => Execution::read(Reply::count(state.len()), Claims::record(READ_ALL)),
+            Op::Range { start, stop } => {
+                let found = state.range(span(*start, *stop, state.len()));
+                let reply = Reply::Array(found.cloned().map(Reply::Bytes).collect());
+                Execution::read(reply, Claims::record(reach(*start, *stop, state.len())))
+            }
+            Op::Index(index) => {
+                let found = state.range(span(*index, *index, state.len())).next();
+                let reply = found.cloned().map_or(Reply::Nil, Reply::Bytes);
+                Execution::read(reply, Claims::record(reach(*index, *index, state.len())))
+            }
+        };
+        Ok(execution)
+    }
+
+    fn room(state: &Values) -> Room {
+        Room { down: state.len() as u64, up: u64::MAX }
+    }
+
+    fn apply(state: &mut Values, effect: Effect) -> Effect {
+        match effect {
+            Effect::Push(end, mut values) => {
+                for value in &values {
+                    end.push(state, value.clone());
+                }
+                values.reverse();
+                Effect::Take(end, values)
+            }
+            Effect::Take(end, mut values) => {
+                for value in &values {
+                    let taken = end.pop(state);
+                    assert_eq!(taken.as_ref(), Some(value), "held since the value was at this end");
+                }
+                values.reverse();
+                Effect::Push(end, values)
+            }
+        }
+    }
+
+    /// A narrower range from a wider one, a value from a range that holds its position, and the length from
+    /// all values.
+    fn combine(held: &Op, answer: &Reply, op: &Op) -> Option<Reply> {
+        if held == op {
+            let is_read = matches!(op, Op::Len | Op::Range { .. } | Op::Index(_));
+            return is_read.then(|| answer.clone());
+        }
+        let (Op::Range { start, stop }, Reply::Array(items)) = (held, answer) else { return None };
+        match op {
+            Op::Range { start: from, stop: to } => {
+                let part = within((*start, *stop), (*from, *to))?;
+                let clamp = |position: usize| position.min(items.len());
+                Some(Reply::Array(items[clamp(part.start)..clamp(part.end)].to_vec()))
+            }
+            Op::Index(index @ 0..) => {
+                let part = within((*start, *stop), (*index, *index))?;
+                Some(items.get(part.start).cloned().unwrap_or(Reply::Nil))
+            }
+            Op::Len if (*start, *stop) == (0, -1) => Some(Reply::count(items.len())),
+            _ => None,
+        }
+    }
+}
+
+const ONE: Draw = Draw { down: 1, up: 0 };
+
+/// What reading `start..=stop` depends on in a list of `len`: one end of it, as far as the positions reach, or
+/// all of it.
+fn reach(start: i64, stop: i64, len: usize) -> Mode {
+    let is_there = |index: i64| index.unsigned_abs() <= len as u64;
+    if start >= 0 && stop >= 0 && (stop as u64) < len as u64 {
+        READ_FRONT
+    } else if start < 0 && stop < 0 && is_there(start) && is_there(stop) {
+        READ_BACK
+    } else {
+        READ_ALL
+    }
+}
+
+impl Examples for List {
+    fn states() -> Vec<Values> {
+        [&[][..], &["a"], &["a", "b"], &["a", "b", "c"]]
+            .iter()
+            .map(|list| list.iter().map(|value| Bytes::from(*value)).collect())
+            .collect()
+    }
+
+    fn operations() -> Vec<Op> {
+        let few = |list: &[&str]| list.iter().map(|value| Bytes::from(*value)).collect::<Few<Bytes>>();
+        vec![
+            Op::Push(End::Front, few(&["x"])),
+            Op::Push(End::Back, few(&["y"])),
+            Op::Push(End::Back, few(&["z", "x"])),
+            Op::PushReturning(End::Front, few(&["x"])),
+            Op::PushReturning(End::Back, few(&["y"])),
+            Op::Pop(End::Front),
+            Op::Pop(End::Back),
+            Op::Len,
+            Op::Range { start: 0, stop: -1 },
+            Op::Range { start: 0, stop: 1 },
+            Op::Range { start: -2, stop: -1 },
+            Op::Index(0),
+            Op::Index(1),
+            Op::Index(-1),
+        ]
+    }
+}

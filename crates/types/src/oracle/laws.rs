@@ -1,0 +1,259 @@
+//! What is checked besides histories: the modes, the footprints, and how much concurrency a specification
+//! gives away.
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use super::histories::Stop;
+use super::orders::{Unit, walk};
+use super::report::{Counterexample, Law, Lost};
+use super::story;
+use super::world::{OutcomeId, StateId, World};
+use crate::data_type::DataType;
+use crate::{Claims, Held, Mode, Modes};
+
+/// In how many of the states that were met, the nearest to the examples first, footprints are held
+/// against what operations do.
+const STATES_MAX: usize = 256;
+
+/// Checks that modes conflict symmetrically.
+pub(super) fn modes(modes: &Modes) -> Option<Counterexample> {
+    if modes.is_symmetric() {
+        return None;
+    }
+    let count = modes.names.len().min(modes.conflicts.len());
+    let one_sided = (0..count)
+        .flat_map(|a| (0..count).map(move |b| (a, b)))
+        .find(|&(a, b)| (modes.conflicts[a] >> b) & 1 != 0 && (modes.conflicts[b] >> a) & 1 == 0);
+    let difference = match one_sided {
+        Some((a, b)) => format!(
+            "'{}' conflicts with '{}', and '{}' does not conflict with '{}'",
+            modes.names[a], modes.names[b], modes.names[b], modes.names[a]
+        ),
+        None => format!(
+            "{} names and {} rows, or a row that names a mode that is not there",
+            modes.names.len(),
+            modes.conflicts.len()
+        ),
+    };
+    Some(Counterexample {
+        law: Law::Modes,
+        pending: 0,
+        steps: 0,
+        state: String::new(),
+        history: Vec::new(),
+        orders: Vec::new(),
+        difference,
+    })
+}
+
+/// Checks that footprints cover all claims that were met, and that operations whose footprints do not
+/// conflict commute. Two operations that both draw are left out: which of them fits is for escrow to say,
+/// which sees the state, so whoever goes by footprints alone has to keep them apart.
+pub(super) fn footprints<T: DataType>(world: &mut World<T>) -> Result<(), Stop> {
+    let footprints: Vec<Claims> =
+        (0..world.operations()).map(|op| T::footprint(world.operation(op))).collect();
+    covering(world, &footprints)?;
+    for state in world.nearest(STATES_MAX) {
+        for a in 0..footprints.len() {
+            for b in a..footprints.len() {
+                let both_draw = draws(&footprints[a]) && draws(&footprints[b]);
+                if !both_draw && !footprints[a].conflict_with(&footprints[b], &T::MODES) {
+                    in_both_orders(world, state, (a, b))?;
+                    world.stop()?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn draws(claims: &Claims) -> bool {
+    claims.draw.down > 0 || claims.draw.up > 0
+}
+
+/// Whatever conflicts with claims that an operation made also conflicts with its footprint, and the
+/// footprint draws no less.
+fn covering<T: DataType>(world: &World<T>, footprints: &[Claims]) -> Result<(), Stop> {
+    let mut met: Vec<Claims> =
+        [Mode::SHARED, Mode::EXCLUSIVE].into_iter().map(Claims::record).chain(footprints.to_vec()).collect();
+    let mut made: Vec<(OutcomeId, Claims)> = Vec::new();
+    for outcome in world.outcomes() {
+        let claims = &world.execution(outcome).claims;
+        if !met.contains(claims) {
+            met.push(claims.clone());
+        }
+        let op = world.op(world.call_of(outcome));
+        let is_new =
+            |(other, known): &(OutcomeId, Claims)| known != claims || world.op(world.call_of(*other)) != op;
+        if made.iter().all(is_new) {
+            made.push((outcome, claims.clone()));
+        }
+    }
+    for (outcome, claims) in &made {
+        let op = world.op(world.call_of(*outcome));
+        let footprint = T::footprint(op);
+        let missed = met.iter().find(|other| {
+            claims.conflict_with(other, &T::MODES) && !footprint.conflict_with(other, &T::MODES)
+        });
+        let (draw, most) = (claims.draw, footprint.draw);
+        let difference = match missed {
+            Some(other) => {
+                format!("its claims conflict with {}, its footprint does not", story::claims::<T>(other))
+            }
+            None if draw.down > most.down || draw.up > most.up => {
+                "it draws more than its footprint".to_owned()
+            }
+            None => continue,
+        };
+        let name = story::operation::<T>(op);
+        let history = vec![
+            format!("{name}: {}; holds {}", world.execution(*outcome).reply, story::claims::<T>(claims)),
+            format!("its footprint is {}", story::claims::<T>(&footprint)),
+        ];
+        return Err(refused(String::new(), 1, history, Vec::new(), difference));
+    }
+    Ok(())
+}
+
+/// Operations `a` and `b`, both possible in `state`, answer the same in both orders and leave one state.
+fn in_both_orders<T: DataType>(
+    world: &mut World<T>,
+    state: StateId,
+    (a, b): (usize, usize),
+) -> Result<(), Stop> {
+    let calls = [world.call(a, 0), world.call(b, 1)];
+    if calls.iter().any(|call| world.execute(state, *call).is_none()) {
+        return Ok(());
+    }
+    let mut told = Vec::new();
+    let mut seen = Vec::new();
+    for [first, second] in [[0, 1], [1, 0]] {
+        let mut at = Some(state);
+        let mut replies = [None, None];
+        for which in [first, second] {
+            let outcome = at.and_then(|at| world.execute(at, calls[which]));
+            replies[which] = outcome.map(|outcome| world.execution(outcome).reply.clone());
+            at = match (at, outcome) {
+                (Some(at), Some(outcome)) => world.apply(at, outcome),
+                _ => None,
+            };
+        }
+        let answer =
+            |which: usize| replies[which].as_ref().map_or("an error".to_owned(), |reply| reply.to_string());
+        let left = at.map_or("nothing".to_owned(), |at| format!("{:?}", world.content(at)));
+        told.push(format!(
+            "order T{}, T{}: T1 answers {}, T2 answers {}; leaves {left}",
+            first + 1,
+            second + 1,
+            answer(0),
+            answer(1)
+        ));
+        seen.push((replies, at));
+    }
+    let agree = match (seen[0].1, seen[1].1) {
+        (Some(one), Some(other)) => seen[0].0 == seen[1].0 && world.same(one, other),
+        _ => false,
+    };
+    if agree {
+        return Ok(());
+    }
+    let history = [a, b]
+        .iter()
+        .enumerate()
+        .map(|(i, op)| {
+            let op = world.operation(*op);
+            let footprint = story::claims::<T>(&T::footprint(op));
+            format!("T{} is {}; its footprint is {footprint}", i + 1, story::operation::<T>(op))
+        })
+        .collect();
+    let difference = "footprints that do not conflict, of operations that do not commute";
+    let state = format!("{:?}", world.content(state));
+    Err(refused(state, 2, history, told, difference.to_owned()))
+}
+
+fn refused(
+    state: String,
+    pending: usize,
+    history: Vec<String>,
+    orders: Vec<String>,
+    difference: String,
+) -> Stop {
+    let law = Law::Footprint;
+    Stop::Refused(Box::new(Counterexample {
+        law,
+        pending,
+        steps: pending,
+        state,
+        history,
+        orders,
+        difference,
+    }))
+}
+
+/// How many pairs are admitted, and which others could have been.
+pub(super) struct Concurrency {
+    pub(super) pairs: u64,
+    pub(super) admitted: u64,
+    pub(super) lost: Vec<Lost>,
+}
+
+/// Counts the pairs of operations in the example states.
+pub(super) fn concurrency<T: DataType>(world: &mut World<T>) -> Result<Concurrency, Stop> {
+    let mut found = Concurrency { pairs: 0, admitted: 0, lost: Vec::new() };
+    let mut groups: HashMap<(&str, &str), usize, foldhash::fast::FixedState> = HashMap::default();
+    for state in world.examples() {
+        for a in 0..world.operations() {
+            for b in a..world.operations() {
+                let calls = [world.call(a, 0), world.call(b, 1)];
+                let outcomes: SmallVec<[OutcomeId; 2]> =
+                    calls.iter().filter_map(|call| world.execute(state, *call)).collect();
+                if outcomes.len() < 2 {
+                    continue;
+                }
+                found.pairs += 1;
+                if admitted(world, state, outcomes[0], outcomes[1]) {
+                    found.admitted += 1;
+                } else if commute(world, state, outcomes[0], outcomes[1]) {
+                    lose(world, state, (a, b), &mut found.lost, &mut groups);
+                }
+            }
+        }
+    }
+    world.stop()?;
+    found.lost.sort_by(|a, b| b.count.cmp(&a.count).then(a.methods.cmp(&b.methods)));
+    Ok(found)
+}
+
+fn admitted<T: DataType>(world: &World<T>, state: StateId, a: OutcomeId, b: OutcomeId) -> bool {
+    let mut lock = Held::default();
+    lock.add(&world.execution(a).claims);
+    lock.admits(&T::MODES, &world.execution(b).claims, world.room(state), std::iter::empty())
+}
+
+fn commute<T: DataType>(world: &mut World<T>, state: StateId, a: OutcomeId, b: OutcomeId) -> bool {
+    let (a, b) = (Unit::from_slice(&[a]), Unit::from_slice(&[b]));
+    walk(world, state, &[&a, &b]).is_ok()
+}
+
+fn lose<T: DataType>(
+    world: &World<T>,
+    state: StateId,
+    (a, b): (usize, usize),
+    lost: &mut Vec<Lost>,
+    groups: &mut HashMap<(&'static str, &'static str), usize, foldhash::fast::FixedState>,
+) {
+    let (a, b) = (world.operation(a), world.operation(b));
+    let (first, second) = (T::method(a).name, T::method(b).name);
+    let methods = if first <= second { (first, second) } else { (second, first) };
+    let at = *groups.entry(methods).or_insert_with(|| {
+        lost.push(Lost {
+            methods,
+            count: 0,
+            state: format!("{:?}", world.content(state)),
+            operations: (format!("{a:?}"), format!("{b:?}")),
+        });
+        lost.len() - 1
+    });
+    lost[at].count += 1;
+}

@@ -1,0 +1,167 @@
+//! The commutativity oracle: proves on small cases that what a type's lock admits really commutes (R7, R8).
+//!
+//! It is what `claret check-type` runs, and what the author of a custom type runs in a test:
+//!
+//! ```
+//! use claret_types::oracle::{self, Bounds};
+//! let report = oracle::check::<claret_types::Set>(Bounds { cases: 20_000, ..Bounds::default() });
+//! assert!(report.verdict.is_none(), "{report}");
+//! ```
+//!
+//! # What is enumerated
+//!
+//! *Histories*. From each example state, with an empty [`Held`](crate::Held), any of these steps, in any
+//! order:
+//!
+//! - **grant**: an operation of a new owner is executed in the committed state and its claims are admitted
+//!   against those of the others, by the same code that the store uses;
+//! - **extend**: an owner executes a second operation on its own overlay (the committed state and its own
+//!   effects), its claims admitted against those of the *other* owners: reading one's own writes (R3);
+//! - **combine**: a read of another owner takes its answer from one that is held, and claims nothing (R16);
+//! - **apply**: a pending owner's effects reach the committed state and its claims are released;
+//! - **abort**: a pending owner's claims are released, and nothing else.
+//!
+//! A *configuration* is a committed state with what is pending there. Each is checked once, however many
+//! histories lead to it: in **every order** of what is pending, executing and applying one owner after
+//! the other gives each operation the reply that it was granted with, without an error, and the final state
+//! is the one that the recorded effects leave, in that order and in all others. Every subset of a
+//! configuration is one too (abort the rest), so every subset is checked in every order. A *case* is one
+//! such order of one configuration; orders that differ by swapping equal owners are one.
+//!
+//! Before that, the modes are symmetric. Along the way, at every state that is met: executing is a function
+//! of its arguments, equal states answer alike, reads have no effect (so that any two commute), void
+//! operations answer OK, the inverse restores the state. After it: footprints cover what was claimed, and
+//! operations whose footprints neither conflict nor both draw commute, which combining goes by. What does
+//! commute and is kept apart nevertheless is reported as lost concurrency, not as a failure.
+//!
+//! Sets of one are finished before sets of two, and so on, in order of steps: the first counterexample is the
+//! smallest. Since executing and applying are functions, each is evaluated once for each state and operation
+//! and remembered; the orders are then walked over these tables.
+//!
+//! What it does not prove: anything about values that no example shows.
+
+mod histories;
+mod laws;
+mod orders;
+mod report;
+mod story;
+mod world;
+
+pub use report::{Counterexample, Law, Lost, Report};
+
+use crate::data_type::Examples;
+use histories::{Histories, Progress, Stop};
+use world::World;
+
+/// How far to enumerate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bounds {
+    /// Most operations that are pending at once, at most [`PENDING_MAX`].
+    pub pending: usize,
+    /// Most steps of a history: grants, extensions, combinations, applies and aborts.
+    pub depth: usize,
+    /// Most operations of one owner: 2 reads its own write, 1 leaves overlays out.
+    pub own: usize,
+    /// Stop after this many cases.
+    pub cases: u64,
+}
+
+/// The most operations pending at once that [`Bounds::pending`] can ask for: 720 orders each.
+pub const PENDING_MAX: usize = 6;
+/// The longest history that [`Bounds::depth`] can ask for, in steps.
+pub const DEPTH_MAX: usize = 64;
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Bounds { pending: 4, depth: 8, own: 2, cases: 4_000_000 }
+    }
+}
+
+impl Bounds {
+    fn clamped(self) -> Self {
+        Bounds {
+            pending: self.pending.clamp(1, PENDING_MAX),
+            depth: self.depth.clamp(1, DEPTH_MAX),
+            own: self.own.max(1),
+            cases: self.cases,
+        }
+    }
+}
+
+/// The check of one type, with the type forgotten.
+#[derive(Clone, Copy, Debug)]
+pub struct Check {
+    /// The type's name, as in `claret check-type NAME`.
+    pub name: &'static str,
+    /// Runs it.
+    pub run: fn(Bounds) -> Report,
+}
+
+impl Check {
+    /// That of a type.
+    pub const fn of<T: Examples>() -> Check {
+        Check { name: T::NAME, run: check::<T> }
+    }
+}
+
+/// The checks of all built-in types.
+pub fn builtin() -> &'static [Check] {
+    const CHECKS: &[Check] = &[
+        Check::of::<crate::Register>(),
+        Check::of::<crate::Counter>(),
+        Check::of::<crate::FloatCounter>(),
+        Check::of::<crate::BoundedCounter>(),
+        Check::of::<crate::Set>(),
+        Check::of::<crate::Dict>(),
+        Check::of::<crate::ScoredSet>(),
+        Check::of::<crate::TopK>(),
+        Check::of::<crate::SummaryBag>(),
+        Check::of::<crate::List>(),
+        Check::of::<crate::UidGenerator>(),
+    ];
+    CHECKS
+}
+
+/// Checks a type's specification. Deterministic; time grows with [`Bounds::cases`], about a second for
+/// each million in a release build, and memory with it, some 60 bytes for each configuration.
+///
+/// # Panics
+/// When `execute`, `room` or `combine` do. An `apply` that panics is a counterexample.
+pub fn check<T: Examples>(bounds: Bounds) -> Report {
+    let bounds = bounds.clamped();
+    let mut numbered = vec![false; T::operations().len()];
+    loop {
+        match attempt::<T>(bounds, &numbered) {
+            Ok(report) => return report,
+            // An operation turned out to depend on its number: start over and give it fresh ones.
+            Err(operation) => numbered[operation] = true,
+        }
+    }
+}
+
+/// Checks with the operations in `numbered` given a fresh number each time they are granted, or says which
+/// other one needs that.
+fn attempt<T: Examples>(bounds: Bounds, numbered: &[bool]) -> Result<Report, usize> {
+    let mut world = World::<T>::new(numbered, bounds.depth);
+    let mut report = Report::new(T::NAME, bounds, world.examples().len(), numbered.len());
+    if let Some(counterexample) = laws::modes(&T::MODES) {
+        report.verdict = Some(counterexample);
+        return Ok(report);
+    }
+    let mut histories = Histories::new(&mut world, bounds);
+    let explored = histories.run();
+    let Progress { configurations, cases, complete } = histories.progress();
+    (report.configurations, report.cases, report.complete) = (configurations, cases, complete);
+    let judged =
+        explored.and_then(|()| laws::footprints(&mut world)).and_then(|()| laws::concurrency(&mut world));
+    report.states = world.states();
+    report.executions = world.executions();
+    match judged {
+        Ok(found) => {
+            (report.pairs, report.admitted, report.lost) = (found.pairs, found.admitted, found.lost);
+        }
+        Err(Stop::Refused(counterexample)) => report.verdict = Some(*counterexample),
+        Err(Stop::Numbered(operation)) => return Err(operation),
+    }
+    Ok(report)
+}

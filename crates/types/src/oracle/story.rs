@@ -1,0 +1,199 @@
+//! Counterexamples in words: who did what, with which reply and claims, and what two orders come to.
+//!
+//! Only called once something is wrong; nothing here decides.
+
+use super::histories::{Step, UnitId, Units};
+use super::orders::{Disagreement, Order, Unit, What};
+use super::report::{Counterexample, Law};
+use super::world::{OutcomeId, StateId, World};
+use crate::data_type::DataType;
+use crate::{Claims, Draw, Scope};
+
+/// An operation as one would type it: `SADD Add("x")`.
+pub(super) fn operation<T: DataType>(op: &T::Op) -> String {
+    format!("{} {op:?}", T::method(op).name)
+}
+
+/// Claims by the names of their modes.
+pub(super) fn claims<T: DataType>(claims: &Claims) -> String {
+    let mut parts: Vec<String> = claims
+        .list
+        .iter()
+        .map(|claim| {
+            let mode = T::MODES.name_of(claim.mode);
+            match claim.scope {
+                Scope::Record => format!("{mode} on the record"),
+                Scope::Element(hash) => format!("{mode} on element {:04x}", hash >> 48),
+            }
+        })
+        .collect();
+    let Draw { down, up } = claims.draw;
+    for (amount, direction) in [(down, "down"), (up, "up")] {
+        if amount > 0 {
+            parts.push(format!("a draw of {amount} {direction}"));
+        }
+    }
+    if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") }
+}
+
+/// An owner that has something pending, by its name.
+struct Owner {
+    name: String,
+    holds: UnitId,
+}
+
+/// The counterexample that an admitted set does not commute. `start` is where the history begins, `now` the
+/// committed state that it leads to.
+pub(super) fn not_commuting<T: DataType>(
+    world: &mut World<T>,
+    units: &Units,
+    start: StateId,
+    steps: &[Step],
+    now: StateId,
+    disagreement: &Disagreement,
+) -> Counterexample {
+    let (history, mut owners) = tell_history(world, units, steps);
+    owners.sort_by_key(|owner| owner.holds);
+    let pending: Vec<(String, Unit)> =
+        owners.iter().map(|owner| (owner.name.clone(), units.get(owner.holds).clone())).collect();
+    let wrong = completed(&disagreement.order, pending.len());
+    let last = *disagreement.order.last().expect("an order that goes wrong has gone somewhere");
+    let contrast = match disagreement.what {
+        What::State | What::Effects => completed(&Order::new(), pending.len()),
+        What::Reply(_) | What::Error(_) | What::Panic(_) => {
+            completed(&Order::from_slice(&[last]), pending.len())
+        }
+    };
+    let mut orders = vec![tell_order(world, &pending, now, &wrong)];
+    if contrast != wrong {
+        orders.push(tell_order(world, &pending, now, &contrast));
+    }
+    Counterexample {
+        law: Law::Commutativity,
+        pending: pending.iter().map(|(_, unit)| unit.len()).sum(),
+        steps: steps.len(),
+        state: format!("{:?}", world.content(start)),
+        history,
+        orders,
+        difference: difference(world, &pending[last as usize].0, disagreement),
+    }
+}
+
+fn difference<T: DataType>(world: &World<T>, owner: &str, disagreement: &Disagreement) -> String {
+    let named = |outcome: OutcomeId| operation::<T>(world.op(world.call_of(outcome)));
+    match &disagreement.what {
+        What::Reply(granted) => format!(
+            "in the first order, {owner}'s {} no longer answers {}, which it was granted with",
+            named(*granted),
+            world.execution(*granted).reply
+        ),
+        What::Error(granted) => {
+            format!("in the first order, {owner}'s {} is an error, though it was granted", named(*granted))
+        }
+        What::Panic(granted) => {
+            format!("in the first order, applying {owner}'s {} panics", named(*granted))
+        }
+        What::State => "the two orders leave different states".to_owned(),
+        What::Effects => {
+            "the recorded effects leave another state than executing and applying one after another"
+                .to_owned()
+        }
+    }
+}
+
+/// `start` and then everybody else, in turn.
+fn completed(start: &Order, count: usize) -> Order {
+    let mut order = start.clone();
+    for at in 0..count as u8 {
+        if !order.contains(&at) {
+            order.push(at);
+        }
+    }
+    order
+}
+
+fn tell_history<T: DataType>(world: &World<T>, units: &Units, steps: &[Step]) -> (Vec<String>, Vec<Owner>) {
+    let mut owners: Vec<Owner> = Vec::new();
+    let mut lines = Vec::new();
+    let mut born = 0;
+    let find = |owners: &[Owner], unit: UnitId| {
+        owners.iter().position(|owner| owner.holds == unit).expect("a step is about someone pending")
+    };
+    let said = |unit: UnitId| {
+        let outcome = *units.get(unit).last().expect("a unit has an operation");
+        let execution = world.execution(outcome);
+        let op = operation::<T>(world.op(world.call_of(outcome)));
+        format!("{op}: {}; holds {}", execution.reply, claims::<T>(&execution.claims))
+    };
+    for step in steps {
+        match *step {
+            Step::Start => {}
+            Step::Grant(unit) => {
+                born += 1;
+                let name = format!("T{born}");
+                lines.push(format!("{name} executes {}", said(unit)));
+                owners.push(Owner { name, holds: unit });
+            }
+            Step::Extend { from, to } => {
+                let at = find(&owners, from);
+                owners[at].holds = to;
+                lines.push(format!("{} executes {} besides", owners[at].name, said(to)));
+            }
+            Step::Combine { from, to } => {
+                let at = find(&owners, from);
+                owners[at].holds = to;
+                lines.push(format!("a read combines with {}: {} of its own", owners[at].name, said(to)));
+            }
+            Step::Apply(unit) => {
+                let owner = owners.swap_remove(find(&owners, unit));
+                lines.push(format!("{} is applied", owner.name));
+            }
+            Step::Abort(unit) => {
+                let owner = owners.swap_remove(find(&owners, unit));
+                lines.push(format!("{} aborts", owner.name));
+            }
+        }
+    }
+    (lines, owners)
+}
+
+fn tell_order<T: DataType>(
+    world: &mut World<T>,
+    pending: &[(String, Unit)],
+    now: StateId,
+    order: &Order,
+) -> String {
+    let mut executed = Some(now);
+    let mut recorded = Some(now);
+    let mut answers = Vec::new();
+    for &at in order {
+        let (name, unit) = &pending[at as usize];
+        for &granted in unit {
+            recorded = recorded.and_then(|state| world.apply(state, granted));
+            let Some(state) = executed else { continue };
+            let call = world.call_of(granted);
+            match world.execute(state, call) {
+                Some(outcome) => {
+                    answers.push(format!("{name} answers {}", world.execution(outcome).reply));
+                    executed = world.apply(state, outcome);
+                }
+                None => {
+                    let error = world.error(state, call).map(|error| error.to_string());
+                    answers.push(format!("{name} fails ({})", error.unwrap_or_default()));
+                }
+            }
+        }
+    }
+    let names: Vec<&str> = order.iter().map(|&at| pending[at as usize].0.as_str()).collect();
+    let shown = |state: Option<StateId>| match state {
+        Some(state) => format!("{:?}", world.content(state)),
+        None => "a panic".to_owned(),
+    };
+    format!(
+        "order {}: {}; leaves {}; the recorded effects leave {}",
+        names.join(", "),
+        answers.join(", "),
+        shown(executed),
+        shown(recorded)
+    )
+}

@@ -1,0 +1,144 @@
+//! UidGenerator: unique numbers, and how many were handed out. Native Redis type: string.
+//!
+//! The number comes from the store, which gives each execution one that no other execution on the record
+//! ever gets; the record only counts. So ids are unique but in no order, and those of transactions that
+//! abort are lost. Nothing that is kept depends on the order of commits.
+//!
+//! # Commutativity specification
+//!
+//! | operation | claims |
+//! |---|---|
+//! | `UID.NEXT` | `next` |
+//! | `UID.ISSUED` | `read` |
+//!
+//! | | next | read |
+//! |---|---|---|
+//! | next | | x |
+//! | read | x | |
+
+use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique};
+use crate::{Claims, Mode, Modes, OpError, Reply, modes};
+
+/// The type. See the module's text for its commutativity.
+pub struct UidGenerator;
+
+/// Operations of [`UidGenerator`].
+#[derive(Clone, Debug, PartialEq)]
+#[allow(missing_docs)]
+pub enum UidOp {
+    Next,
+    Issued,
+}
+
+/// How many ids committed transactions took; 0 when the record is absent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Issued(pub u64);
+
+/// A change of the count.
+#[derive(Clone, Debug, PartialEq)]
+pub enum UidEffect {
+    /// One more id was taken.
+    Take,
+    /// Undoes [`UidEffect::Take`].
+    GiveBack,
+}
+
+const NEXT: Mode = Mode(0);
+const READ: Mode = Mode(1);
+
+const METHODS: &[Method] = &[
+    Method {
+        name: "UID.NEXT",
+        arguments: "",
+        summary: "a number that nobody else gets",
+        access: Access::Write,
+        returns: true,
+        complexity: "O(1)",
+    },
+    Method {
+        name: "UID.ISSUED",
+        arguments: "",
+        summary: "how many ids were taken by transactions that committed",
+        access: Access::Read,
+        returns: true,
+        complexity: "O(1)",
+    },
+];
+
+impl DataType for UidGenerator {
+    const NAME: &'static str = "uid-generator";
+    const SUMMARY: &'static str = "unique numbers without order";
+    const NATIVE: &'static str = "string";
+    const METHODS: &'static [Method] = METHODS;
+    const MODES: Modes = Modes { names: &["next", "read"], conflicts: &[modes(&[READ]), modes(&[NEXT])] };
+
+    type State = Issued;
+    type Op = UidOp;
+    type Effect = UidEffect;
+
+    fn parse(method: &str, given: Arguments<'_>) -> Result<UidOp, OpError> {
+        match (method, given) {
+            ("UID.NEXT", []) => Ok(UidOp::Next),
+            ("UID.ISSUED", []) => Ok(UidOp::Issued),
+            _ => Err(OpError::misuse(METHODS, method)),
+        }
+    }
+
+    fn method(op: &UidOp) -> &'static Method {
+        match op {
+            UidOp::Next => &METHODS[0],
+            UidOp::Issued => &METHODS[1],
+        }
+    }
+
+    fn is_absent(state: &Issued) -> bool {
+        state.0 == 0
+    }
+
+    fn footprint(op: &UidOp) -> Claims {
+        match op {
+            UidOp::Next => Claims::record(NEXT),
+            UidOp::Issued => Claims::record(READ),
+        }
+    }
+
+    fn execute(state: &Issued, op: &UidOp, unique: Unique) -> Result<Execution<UidEffect>, OpError> {
+        let claims = Self::footprint(op);
+        Ok(match op {
+            // Numbers over 2^63 turn negative, one to one.
+            UidOp::Next => Execution::returning(Reply::Int(unique.0 as i64), UidEffect::Take, claims),
+            UidOp::Issued => Execution::read(Reply::Int(state.0 as i64), claims),
+        })
+    }
+
+    fn apply(state: &mut Issued, effect: UidEffect) -> UidEffect {
+        match effect {
+            UidEffect::Take => {
+                state.0 += 1;
+                UidEffect::GiveBack
+            }
+            UidEffect::GiveBack => {
+                state.0 -= 1;
+                UidEffect::Take
+            }
+        }
+    }
+
+    /// Only the count is shared: an id is for one.
+    fn combine(held: &UidOp, answer: &Reply, op: &UidOp) -> Option<Reply> {
+        match (held, op) {
+            (UidOp::Issued, UidOp::Issued) => Some(answer.clone()),
+            (UidOp::Next, _) | (_, UidOp::Next) => None,
+        }
+    }
+}
+
+impl Examples for UidGenerator {
+    fn states() -> Vec<Issued> {
+        vec![Issued(0), Issued(1), Issued(7)]
+    }
+
+    fn operations() -> Vec<UidOp> {
+        vec![UidOp::Next, UidOp::Issued]
+    }
+}
