@@ -128,8 +128,8 @@ pub struct Draw {
 }
 
 impl Draw {
-    /// Whether both take from the same side, so that the room may not be enough for the two.
-    pub fn meets(self, other: Draw) -> bool {
+    /// Whether both move the value the same way, so that they share its room.
+    pub fn meets(&self, other: Draw) -> bool {
         (self.down > 0 && other.down > 0) || (self.up > 0 && other.up > 0)
     }
 }
@@ -198,12 +198,6 @@ impl Claims {
     pub fn drawing(mut self, draw: Draw) -> Self {
         self.draw = draw;
         self
-    }
-
-    /// Whether two sets of claims conflict in some state: by their modes, or because both draw from one side and
-    /// the room may be short.
-    pub fn may_conflict_with(&self, other: &Claims, modes: &Modes) -> bool {
-        self.draw.meets(other.draw) || self.conflict_with(other, modes)
     }
 
     /// Whether two sets of claims conflict under `modes`, escrow aside.
@@ -318,8 +312,8 @@ impl Held {
         })
     }
 
-    /// Whether anything held draws from a side that `draw` draws from.
-    pub fn draws_meet(&self, draw: Draw) -> bool {
+    /// Whether somebody draws the same way as `draw`, so that one may stand in the other's way.
+    pub fn draws_beside(&self, draw: Draw) -> bool {
         (draw.down > 0 && self.down > 0) || (draw.up > 0 && self.up > 0)
     }
 

@@ -112,6 +112,8 @@ struct Lock {
     kind: Option<&'static TypeInfo>,
     held: Held,
     holders: IndexMap<AttemptId, Holder, foldhash::fast::FixedState>,
+    /// Nobody who holds the record was born later.
+    youngest: Option<Birth>,
     phaser: Phaser,
 }
 
@@ -240,6 +242,7 @@ impl LockTable {
         }
         if lock.holders.is_empty() {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
+            lock.youngest = None;
             lock.kind = None;
         }
         self.settle(now, record);
@@ -333,6 +336,7 @@ impl LockTable {
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         lock.kind.get_or_insert(call.op.type_info());
         lock.held.add(&item.claims);
+        lock.youngest = lock.youngest.max(Some(owner.birth));
         let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder {
             birth: owner.birth,
             items: SmallVec::new(),
@@ -680,6 +684,9 @@ fn tell_holders(lock: &mut Lock, elder: Birth, notices: &mut Vec<Notice>) {
         return;
     }
     lock.phaser.told = Some(elder);
+    if lock.youngest.is_none_or(|youngest| youngest < elder) {
+        return; // Mostly: who comes last is the youngest.
+    }
     for (attempt, holder) in &mut lock.holders {
         if elder < holder.birth && holder.told.is_none_or(|told| elder < told) {
             holder.told = Some(elder);

@@ -7,7 +7,8 @@
 //! pass a big one for ever.
 //!
 //! Invariants: a transaction waits at most once on one record; `wanted` is the sum of the footprints of the
-//! queue's waiters; `told` says that every younger holder has heard of a waiter at least that old (traps 10, 11).
+//! queue's waiters; whoever waits for somebody younger than itself waits for a holder that has been told
+//! (traps 10, 11); `told` spares looking at all holders for that.
 
 use std::collections::BTreeMap;
 
@@ -26,6 +27,15 @@ pub(crate) struct Waiter {
     pub(crate) call: Call,
     pub(crate) footprint: Claims,
     pub(crate) kind: &'static TypeInfo,
+}
+
+impl Waiter {
+    /// Whether it may have to wait for somebody who holds `claims` of `kind`.
+    pub(crate) fn conflicts(&self, kind: &TypeInfo, claims: &Claims) -> bool {
+        !same(self.kind, kind)
+            || self.footprint.conflict_with(claims, &kind.modes)
+            || self.footprint.draw.meets(claims.draw)
+    }
 }
 
 /// The modes that the waiters of one queue want, as bits.
@@ -54,7 +64,7 @@ pub(crate) struct Phaser {
     pub(crate) queues: SmallVec<[Queue; 2]>,
     /// Joiners that this phase took in since somebody waits.
     pub(crate) joins: u32,
-    /// Every holder that is younger knows of a waiter this old or older.
+    /// Every younger holder knows of a waiter this old or older.
     pub(crate) told: Option<Birth>,
     /// Since when somebody waits for the end of this phase.
     pub(crate) waited_since: Option<Time>,
@@ -92,10 +102,8 @@ impl Phaser {
 
     /// Takes a waiter out. Returns whether it was there.
     pub(crate) fn remove(&mut self, place: Place) -> bool {
-        if self.told.is_some_and(|told| told >= place.0) {
-            // Holders that come from now on do not hear of this one.
-            self.told = None;
-        }
+        // Holders that come from now on do not hear of this one.
+        self.told = self.told.filter(|told| *told < place.0);
         if self.upgrades.remove(&place).is_some() {
             self.tidy();
             return true;
@@ -127,8 +135,7 @@ impl Phaser {
     }
 
     /// The birth of the eldest waiter that `footprint` conflicts with, mode by mode: an upper bound on what
-    /// really conflicts. `waits`: who asks is itself among the waiters, and not in its
-    /// own way.
+    /// really conflicts. `waits`: who asks is itself among the waiters, and not in its own way.
     pub(crate) fn eldest_conflicting(
         &self,
         kind: &TypeInfo,
@@ -138,9 +145,7 @@ impl Phaser {
         let upgrades = self
             .upgrades
             .iter()
-            .filter(|(_, waiter)| {
-                !same(waiter.kind, kind) || waiter.footprint.may_conflict_with(footprint, &kind.modes)
-            })
+            .filter(|(_, waiter)| waiter.conflicts(kind, footprint))
             .map(|((birth, _), _)| *birth);
         let queues = self.queues.iter().filter(|queue| queue.conflicts(kind, footprint, waits));
         let heads = queues.filter_map(|queue| queue.waiters.keys().next().map(|(birth, _)| *birth));
@@ -170,7 +175,7 @@ impl Queue {
                 && (footprint.draw.meets(footprint.draw)
                     || !self.wanted.admits_modes(&kind.modes, footprint, own));
         }
-        self.wanted.draws_meet(footprint.draw)
+        self.wanted.draws_beside(footprint.draw)
             || !self.wanted.admits_modes(&kind.modes, footprint, std::iter::empty())
     }
 }
