@@ -27,7 +27,7 @@ impl Reference {
             && let Some(effect) = &executed.effect
         {
             self.effects += 1;
-            if self.forgets_every.is_none_or(|every| self.effects % every != 0) {
+            if self.forgets_every.is_none_or(|every| !self.effects.is_multiple_of(every)) {
                 effect.clone().apply(&mut slot);
             }
         }
