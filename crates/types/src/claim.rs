@@ -61,14 +61,6 @@ impl Modes {
         }
     }
 
-    /// The same for any mode index, also of another type's table: then everything conflicts.
-    pub fn conflicts_of_any(&self, mode: Mode) -> u16 {
-        if mode.0 < Mode::SHARED.0 && mode.0 as usize >= self.conflicts.len() {
-            return u16::MAX;
-        }
-        self.conflicts_of(mode)
-    }
-
     /// The name of a mode.
     pub fn name_of(&self, mode: Mode) -> &'static str {
         match mode {
