@@ -382,6 +382,7 @@ fn own_count<'a>(own: impl Iterator<Item = &'a Claims>, scope: Scope, mode: Mode
 
 /// Equal when the same claims are held, in whatever order they came.
 impl PartialEq for Held {
+    #[expect(clippy::disallowed_methods, reason = "all must be alike, in whatever order")]
     fn eq(&self, other: &Self) -> bool {
         (self.all, self.whole, self.down, self.up) == (other.all, other.whole, other.down, other.up)
             && self.elements.len() == other.elements.len()
