@@ -2,7 +2,10 @@
 //!
 //! It commits in one step and, where nobody else's claims are in the way, takes no lock at all.
 
+use std::sync::Arc;
+
 use claret_types::{Bytes, FromReply, Operation, Reply};
+use parking_lot::Mutex;
 
 use crate::embedded::{Instantly, Placed};
 use crate::error::TransactionError;
@@ -25,7 +28,8 @@ use crate::tx::{Tx, check};
 #[derive(Clone, Debug)]
 pub struct Batch {
     store: Store,
-    calls: std::rc::Rc<std::cell::RefCell<Vec<Placed>>>,
+    /// Shared by the clones that typed records hold. Taken for a moment at a time, and by one thread mostly.
+    calls: Arc<Mutex<Vec<Placed>>>,
 }
 
 /// Where an operation's answer will be found, once the batch is committed.
@@ -63,19 +67,19 @@ impl Batch {
     /// Adds an operation.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
         let placed = self.store.embedded.place(key.into(), op);
-        let mut calls = self.calls.borrow_mut();
+        let mut calls = self.calls.lock();
         calls.push(placed);
         Ticket { at: calls.len() - 1, kind: std::marker::PhantomData }
     }
 
     /// How many operations it has.
     pub fn len(&self) -> usize {
-        self.calls.borrow().len()
+        self.calls.lock().len()
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.calls.borrow().is_empty()
+        self.calls.lock().is_empty()
     }
 
     /// Commits all of it, or nothing.
@@ -83,14 +87,8 @@ impl Batch {
     /// # Errors
     /// See [`TransactionError`]; nothing was applied.
     pub async fn commit(self) -> Result<Replies, TransactionError> {
-        let (store, calls) = self.into_parts();
-        store.run(calls).await.map(Replies)
-    }
-
-    /// Leaves the shared part behind, so that the commit's future can move between threads.
-    fn into_parts(self) -> (Store, Vec<Placed>) {
-        let calls = std::mem::take(&mut *self.calls.borrow_mut());
-        (self.store, calls)
+        let calls = std::mem::take(&mut *self.calls.lock());
+        self.store.run(calls).await.map(Replies)
     }
 
     /// [`Batch::commit`] on a thread without an async runtime.
@@ -116,6 +114,10 @@ impl Store {
     }
 
     pub(crate) async fn run(&self, calls: Vec<Placed>) -> Result<Vec<Reply>, TransactionError> {
+        let limit = self.embedded.limits.calls_max;
+        if calls.len() > limit as usize {
+            return Err(TransactionError::TooManyCalls { limit });
+        }
         for call in &calls {
             check(&self.embedded, &call.key, &call.op)
                 .map_err(|error| TransactionError::Invalid { key: call.key.clone(), error })?;
@@ -129,10 +131,13 @@ impl Store {
 
     /// Somebody holds a record: waits for its lock as any other transaction.
     async fn run_with_locks(&self, calls: &[Placed]) -> Result<Vec<Reply>, TransactionError> {
-        self.transaction(|tx: Tx| async move {
-            let replies = tx.commit_calls(calls).await?;
-            Ok(replies)
-        })
-        .await
+        let buffered = |tx: Tx| async move {
+            for call in calls {
+                tx.buffer(call)?;
+            }
+            Ok(tx)
+        };
+        let tx = self.transaction(buffered).await?;
+        Ok(tx.committed_replies(calls.len()))
     }
 }

@@ -31,6 +31,12 @@ pub enum OperationError {
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
+    /// The transaction has more operations than one may have. Final: it is doomed and will be aborted.
+    #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
+    TooManyCalls {
+        /// How many it may have.
+        limit: u32,
+    },
 }
 
 /// What a transaction's closure returns when it does not want to commit.
@@ -99,6 +105,12 @@ pub enum TransactionError {
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
+    /// It has more operations than a transaction may have. Final.
+    #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
+    TooManyCalls {
+        /// How many it may have.
+        limit: u32,
+    },
     /// The handle belongs to a transaction that is over. Final.
     #[error("the transaction is over; begin a new one")]
     Finished,
@@ -117,6 +129,7 @@ impl TransactionError {
             | TransactionError::Crowded(_) => true,
             TransactionError::Invalid { .. }
             | TransactionError::Aborted(_)
+            | TransactionError::TooManyCalls { .. }
             | TransactionError::Finished
             | TransactionError::Unknown => false,
         }
@@ -132,6 +145,7 @@ impl From<OperationError> for TransactionError {
             }
             OperationError::Finished => TransactionError::Finished,
             OperationError::Crowded(key) => TransactionError::Crowded(key),
+            OperationError::TooManyCalls { limit } => TransactionError::TooManyCalls { limit },
         }
     }
 }

@@ -30,12 +30,13 @@ mod tx;
 pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
-pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply};
+pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary};
 pub use embedded::Mode;
 pub use error::{Abort, OperationError, TransactionError};
 pub use records::{
-    BoundedRecord, CounterRecord, DictRecord, FloatRecord, Record, Records, RegisterRecord, Scope, SetRecord,
-    Single,
+    BoundedRecord, CounterRecord, DictRecord, FloatRecord, ListRecord, QueueRecord, Record, Records,
+    RegisterRecord, Scope, ScoredSetRecord, SetRecord, Single, StackRecord, SummaryBagRecord, TopKRecord,
+    UidRecord,
 };
 pub use store::{Stats, Store, StoreBuilder, TxOptions};
 pub use tx::{Answer, Tx};

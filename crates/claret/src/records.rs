@@ -5,7 +5,9 @@
 //! and a returning operation give back there.
 
 mod collections;
+mod lists;
 mod numbers;
+mod scored;
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -14,7 +16,9 @@ use std::pin::Pin;
 use claret_types::{Bytes, DataType, FromReply, Operation};
 
 pub use collections::{DictRecord, SetRecord};
-pub use numbers::{BoundedRecord, CounterRecord, FloatRecord, RegisterRecord};
+pub use lists::{ListRecord, QueueRecord, StackRecord};
+pub use numbers::{BoundedRecord, CounterRecord, FloatRecord, RegisterRecord, UidRecord};
+pub use scored::{ScoredSetRecord, SummaryBagRecord, TopKRecord};
 
 use crate::batch::{Batch, Ticket};
 use crate::error::{OperationError, TransactionError};
@@ -178,6 +182,41 @@ pub trait Records: Scope {
     /// Fields and their values.
     fn dict(&self, key: impl Into<Bytes>) -> DictRecord<Self> {
         DictRecord(self.record(key))
+    }
+
+    /// Distinct members in the order of their scores.
+    fn scored_set(&self, key: impl Into<Bytes>) -> ScoredSetRecord<Self> {
+        ScoredSetRecord(self.record(key))
+    }
+
+    /// The best `capacity` members by score.
+    fn top_k(&self, key: impl Into<Bytes>, capacity: u32) -> TopKRecord<Self> {
+        TopKRecord { record: self.record(key), capacity }
+    }
+
+    /// Count, sum, least and greatest of many numbers.
+    fn summary_bag(&self, key: impl Into<Bytes>) -> SummaryBagRecord<Self> {
+        SummaryBagRecord(self.record(key))
+    }
+
+    /// Values in order, with two ends.
+    fn list(&self, key: impl Into<Bytes>) -> ListRecord<Self> {
+        ListRecord(self.record(key))
+    }
+
+    /// A list whose values leave in the order in which they came.
+    fn queue(&self, key: impl Into<Bytes>) -> QueueRecord<Self> {
+        QueueRecord(self.record(key))
+    }
+
+    /// A list whose last value leaves first.
+    fn stack(&self, key: impl Into<Bytes>) -> StackRecord<Self> {
+        StackRecord(self.record(key))
+    }
+
+    /// Unique numbers without order.
+    fn uid_generator(&self, key: impl Into<Bytes>) -> UidRecord<Self> {
+        UidRecord(self.record(key))
     }
 }
 

@@ -8,7 +8,6 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use claret_core::message::Refusal;
 use claret_core::{Cause, Limits};
 use claret_types::{Bytes, DataType, Register, RegisterOp, Reply, State};
 use futures_timer::Delay;
@@ -174,18 +173,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        let run = self.attempts(options, body);
-        let mut run = pin!(run);
-        // The clock is asked, and a timer made, only for transactions that have to wait.
-        let mut timer: Option<Delay> = None;
-        std::future::poll_fn(move |cx| {
-            if let Poll::Ready(result) = run.as_mut().poll(cx) {
-                return Poll::Ready(result);
-            }
-            let timer = timer.get_or_insert_with(|| Delay::new(options.deadline));
-            std::pin::Pin::new(timer).poll(cx).map(|()| Err(TransactionError::Deadline(options.deadline)))
-        })
-        .await
+        self.attempts(options, body).await
     }
 
     /// Runs a transaction at most once for an id that the application chooses (an order number, say), over all
@@ -227,12 +215,20 @@ impl Store {
         Fut: Future<Output = Result<T, Abort>>,
     {
         let mut tx = Tx::begin(&self.embedded);
+        let mut deadline = Deadline { after: options.deadline, timer: None };
         let mut made = 1;
         loop {
             let guard = AbortOnDrop(&tx);
-            let result = body(tx.clone()).await;
+            let Some(result) = deadline.race(body(tx.clone())).await else {
+                tx.abort();
+                return Err(TransactionError::Deadline(options.deadline));
+            };
             let end = match &result {
-                Ok(_) => tx.commit().await,
+                Ok(_) => match deadline.race(tx.commit()).await {
+                    Some(end) => end,
+                    // The votes may be in all the same; then it is committed, and that is what we say (R4).
+                    None => tx.abort(),
+                },
                 Err(_) => tx.end().unwrap_or_else(|| tx.abort()),
             };
             std::mem::forget(guard);
@@ -242,16 +238,18 @@ impl Store {
                     if made >= options.attempts {
                         return Err(TransactionError::Attempts { made, last: describe(&cause) });
                     }
-                    self.pause(&cause, made).await;
+                    if deadline.race(self.pause(&cause, made)).await.is_none() {
+                        return Err(TransactionError::Deadline(options.deadline));
+                    }
                     made += 1;
                     tx = tx.again();
                 }
-                (_, End::Failed(refusal)) => return Err(refused(refusal)),
+                (_, End::Failed(error)) => return Err(error.into()),
                 (Err(Abort::Operation(error)), End::Aborted | End::Committed) => return Err(error.into()),
                 (Err(Abort::Because(reason)), End::Aborted | End::Committed) => {
                     return Err(TransactionError::Aborted(reason));
                 }
-                (Ok(_), End::Aborted) => return Err(TransactionError::Finished),
+                (Ok(_), End::Aborted) => return Err(TransactionError::Deadline(options.deadline)),
             }
         }
     }
@@ -330,6 +328,27 @@ impl fmt::Debug for Store {
     }
 }
 
+/// The end of a transaction's time. The clock is asked, and a timer made, only when it has to wait.
+struct Deadline {
+    after: Duration,
+    timer: Option<Delay>,
+}
+
+impl Deadline {
+    /// The future's output; `None` when the time is over first.
+    async fn race<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            let timer = self.timer.get_or_insert_with(|| Delay::new(self.after));
+            std::pin::Pin::new(timer).poll(cx).map(|()| None)
+        })
+        .await
+    }
+}
+
 /// Aborts the attempt when the future of the transaction is dropped, or its closure panics.
 struct AbortOnDrop<'a>(&'a Tx);
 
@@ -345,8 +364,4 @@ fn describe(cause: &Cause) -> String {
         Cause::Busy => "a lock was busy too often".into(),
         Cause::Refused(refusal) => refusal.to_string(),
     }
-}
-
-pub(crate) fn refused(refusal: Refusal) -> TransactionError {
-    crate::tx::as_error(&refusal).into()
 }

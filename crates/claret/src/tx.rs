@@ -30,7 +30,7 @@ pub(crate) enum End {
     Committed,
     Aborted,
     Restart(Cause),
-    Failed(Refusal),
+    Failed(OperationError),
 }
 
 /// What the clones of a handle share.
@@ -47,6 +47,8 @@ struct State {
     attempt: u32,
     registered: bool,
     answers: Vec<(CallNo, Reply)>,
+    /// Operations so far, held against the limit.
+    calls: u32,
     end: Option<End>,
 }
 
@@ -63,7 +65,8 @@ impl Tx {
         let birth = store.begin();
         let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let coordinator = Coordinator::new(birth, store.switches, store.limits, seed);
-        let state = State { coordinator, attempt: 1, registered: false, answers: Vec::new(), end: None };
+        let state =
+            State { coordinator, attempt: 1, registered: false, answers: Vec::new(), calls: 0, end: None };
         let shared = Shared { store: Arc::clone(store), mailbox: Arc::default(), state: Mutex::new(state) };
         Tx { shared: Arc::new(shared), attempt: 1 }
     }
@@ -74,6 +77,7 @@ impl Tx {
         state.coordinator.restart();
         state.attempt += 1;
         state.answers.clear();
+        state.calls = 0;
         state.end = None;
         self.shared.store.restarts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Tx { shared: Arc::clone(&self.shared), attempt: state.attempt }
@@ -93,11 +97,11 @@ impl Tx {
     /// Adds an operation to what will be done at commit. Costs no message; its answer, if any, is dropped.
     ///
     /// # Errors
-    /// Bad arguments and an ended transaction are refused here; whatever depends on the record, at commit.
+    /// Bad arguments and an ended transaction are refused here; whatever depends on the record, at commit. An
+    /// operation that is refused dooms the transaction, also when the closure ignores the error.
     pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), OperationError> {
-        let placed = self.shared.place(key.into(), op)?;
         let mut state = self.shared.state.lock();
-        self.check_open(&state)?;
+        let placed = self.admit(&mut state, key.into(), op)?;
         if self.shared.store.mode == Mode::None {
             return match self.shared.store.instant(&[placed]) {
                 Instantly::Failed { key, error } => Err(OperationError::Invalid { key, error }),
@@ -117,14 +121,11 @@ impl Tx {
     }
 
     fn start(&self, key: Bytes, op: Operation, reserve: Option<Claims>) -> Started {
-        let placed = match self.shared.place(key, op) {
+        let mut state = self.shared.state.lock();
+        let placed = match self.admit(&mut state, key, op) {
             Ok(placed) => placed,
             Err(error) => return Started::Ready(Err(error)),
         };
-        let mut state = self.shared.state.lock();
-        if let Err(error) = self.check_open(&state) {
-            return Started::Ready(Err(error));
-        }
         if self.shared.store.mode == Mode::None {
             return Started::Ready(match self.shared.store.instant(&[placed]) {
                 Instantly::Done(mut replies) => Ok(replies.pop().expect("one call")),
@@ -144,6 +145,10 @@ impl Tx {
 
     /// Ends the attempt by committing it. Returns how it ended.
     pub(crate) async fn commit(&self) -> End {
+        // The application may have dropped an answer that is not there yet (`select!`, a timeout).
+        if self.shared.state.lock().coordinator.awaits_answers() {
+            Settling { tx: self, timer: None }.await;
+        }
         {
             let mut state = self.shared.state.lock();
             if let Some(end) = state.end.clone() {
@@ -161,47 +166,28 @@ impl Tx {
         Ending { tx: self, timer: None }.await
     }
 
-    /// Buffers calls, whose answers come with the commit, and commits.
-    pub(crate) async fn commit_calls(&self, calls: &[Placed]) -> Result<Vec<Reply>, OperationError> {
-        let first = {
-            let mut state = self.shared.state.lock();
-            self.check_open(&state)?;
-            self.shared.register(&mut state);
-            let mut first = None;
-            for call in calls {
-                let no = state.coordinator.buffer(call.shard, call.key.clone(), call.op.clone());
-                first.get_or_insert(no);
-            }
-            let now = self.shared.store.now();
-            state.coordinator.commit(now);
-            self.shared.pump(&mut state);
-            first.map_or(0, |no| no.0)
-        };
-        let end = Ending { tx: self, timer: None }.await;
-        if !matches!(end, End::Committed) {
-            return Err(match end {
-                End::Failed(refusal) => as_error(&refusal),
-                End::Restart(_) => OperationError::Restart,
-                End::Aborted | End::Committed => OperationError::Finished,
-            });
-        }
-        let mut replies = vec![Reply::Ok; calls.len()];
-        for (no, reply) in self.shared.state.lock().answers.drain(..) {
-            replies[(no.0 - first) as usize] = reply;
-        }
-        Ok(replies)
+    /// Adds a call whose answer comes with the commit.
+    pub(crate) fn buffer(&self, call: &Placed) -> Result<(), OperationError> {
+        let mut state = self.shared.state.lock();
+        self.check_open(&state)?;
+        state.coordinator.buffer(call.shard, call.key.clone(), call.op.clone());
+        Ok(())
     }
 
-    /// Ends the attempt without committing it, unless it is committed already. Never waits: shards are a call
-    /// away.
+    /// The answers of a committed transaction all of whose calls were buffered, in their order.
+    pub(crate) fn committed_replies(&self, calls: usize) -> Vec<Reply> {
+        let mut replies = vec![Reply::Ok; calls];
+        for (no, reply) in self.shared.state.lock().answers.drain(..) {
+            replies[no.0 as usize] = reply;
+        }
+        replies
+    }
+
+    /// Ends the attempt without committing it, unless it is committed already.
     pub(crate) fn abort(&self) -> End {
         let mut state = self.shared.state.lock();
         if state.end.is_none() && state.attempt == self.attempt {
-            let now = self.shared.store.now();
-            state.coordinator.abort(now);
-            self.shared.pump(&mut state);
-            state.end.get_or_insert(End::Aborted);
-            self.shared.mailbox.wake();
+            self.shared.end_by(&mut state, End::Aborted);
         }
         state.end.clone().unwrap_or(End::Aborted)
     }
@@ -211,6 +197,22 @@ impl Tx {
         self.shared.state.lock().end.clone()
     }
 
+    /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
+    fn admit(&self, state: &mut State, key: Bytes, op: Operation) -> Result<Placed, OperationError> {
+        self.check_open(state)?;
+        let limit = self.shared.store.limits.calls_max;
+        let error = match check(&self.shared.store, &key, &op) {
+            Ok(()) if state.calls < limit => {
+                state.calls += 1;
+                return Ok(self.shared.store.place(key, op));
+            }
+            Ok(()) => OperationError::TooManyCalls { limit },
+            Err(error) => OperationError::Invalid { key, error },
+        };
+        self.shared.end_by(state, End::Failed(error.clone()));
+        Err(error)
+    }
+
     fn check_open(&self, state: &State) -> Result<(), OperationError> {
         if state.attempt != self.attempt {
             return Err(OperationError::Finished);
@@ -218,14 +220,14 @@ impl Tx {
         match &state.end {
             None if state.coordinator.is_running() => Ok(()),
             Some(End::Restart(_)) => Err(OperationError::Restart),
-            Some(End::Failed(refusal)) => Err(as_error(refusal)),
+            Some(End::Failed(error)) => Err(error.clone()),
             Some(End::Committed | End::Aborted) | None => Err(OperationError::Finished),
         }
     }
 }
 
 /// The error that a refusal is to an operation.
-pub(crate) fn as_error(refusal: &Refusal) -> OperationError {
+fn as_error(refusal: &Refusal) -> OperationError {
     match refusal {
         Refusal::Operation { key, error } => {
             OperationError::Invalid { key: key.clone(), error: error.clone() }
@@ -251,11 +253,15 @@ pub(crate) fn check(store: &Embedded, key: &Bytes, op: &Operation) -> Result<(),
 }
 
 impl Shared {
-    fn place(&self, key: Bytes, op: Operation) -> Result<Placed, OperationError> {
-        match check(&self.store, &key, &op) {
-            Ok(()) => Ok(self.store.place(key, op)),
-            Err(error) => Err(OperationError::Invalid { key, error }),
+    /// Ends the attempt without committing it, unless it turns out to be over already. Never waits: shards are
+    /// a call away.
+    fn end_by(&self, state: &mut State, end: End) {
+        state.coordinator.abort(self.store.now());
+        self.pump(state);
+        if matches!(state.end, None | Some(End::Aborted)) {
+            state.end = Some(end);
         }
+        self.mailbox.wake();
     }
 
     fn register(&self, state: &mut State) {
@@ -270,7 +276,8 @@ impl Shared {
         let placed: Vec<Placed> =
             calls.iter().map(|(_, it)| self.store.place(it.key.clone(), it.call.op.clone())).collect();
         match self.store.instant(&placed) {
-            Instantly::Done(_) => {
+            Instantly::Done(replies) => {
+                state.answers.extend(calls.iter().map(|(_, it)| it.call.no).zip(replies));
                 state.coordinator.close_instantly();
                 Some(End::Committed)
             }
@@ -280,7 +287,7 @@ impl Shared {
             }
             Instantly::Failed { key, error } => {
                 state.coordinator.close_instantly();
-                Some(End::Failed(Refusal::Operation { key, error }))
+                Some(End::Failed(OperationError::Invalid { key, error }))
             }
         }
     }
@@ -299,7 +306,7 @@ impl Shared {
                 }
                 Event::Aborted => state.end = Some(End::Aborted),
                 Event::Restart { cause } => state.end = Some(End::Restart(cause)),
-                Event::Failed { refusal } => state.end = Some(End::Failed(refusal)),
+                Event::Failed { refusal } => state.end = Some(End::Failed(as_error(&refusal))),
             }
         }
         if news && state.registered {
@@ -403,7 +410,7 @@ impl<R: FromReply> Future for Answer<R> {
                     state.end.as_ref().map(|end| {
                         Err(match end {
                             End::Restart(_) => OperationError::Restart,
-                            End::Failed(refusal) => as_error(refusal),
+                            End::Failed(error) => error.clone(),
                             End::Committed | End::Aborted => OperationError::Finished,
                         })
                     })
@@ -418,6 +425,23 @@ impl<R: FromReply> Future for Answer<R> {
         Poll::Ready(
             result.map(|reply| R::from_reply(reply).expect("the type's author answers as documented")),
         )
+    }
+}
+
+/// Waits until every operation is answered, or the attempt has ended.
+struct Settling<'a> {
+    tx: &'a Tx,
+    timer: Option<Delay>,
+}
+
+impl Future for Settling<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let tx = self.tx;
+        let settled =
+            |state: &mut State| (state.end.is_some() || !state.coordinator.awaits_answers()).then_some(());
+        tx.shared.poll(cx, &mut self.timer, settled)
     }
 }
 

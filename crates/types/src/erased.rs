@@ -10,6 +10,7 @@
 use std::any::{Any, TypeId};
 use std::fmt;
 use std::marker::PhantomData;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::data_type::{Access, DataType, Execution, Method, Unique};
@@ -257,11 +258,19 @@ impl<T: DataType> AnyOp for Op<T> {
         T::footprint(&self.0)
     }
 
+    /// A panic becomes an error: a shard executes what others wait for, and neither they nor its own
+    /// bookkeeping may suffer for the mistake of one type. Execute only reads, so nothing is left half done.
     fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError> {
-        let execution = match state {
-            Some(state) => T::execute(self.content(state)?, &self.0, unique)?,
-            None => T::execute(&T::State::default(), &self.0, unique)?,
+        let content = state.map(|state| self.content(state)).transpose()?;
+        let run = || match content {
+            Some(content) => T::execute(content, &self.0, unique),
+            None => T::execute(&T::State::default(), &self.0, unique),
         };
+        let execution = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+            let text = panic.downcast_ref::<String>().cloned();
+            let message = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+            Err(OpError::Panicked { method: T::method(&self.0).name, message: message.unwrap_or_default() })
+        })?;
         let Execution { reply, effect, claims } = execution;
         Ok(Execution { reply, effect: effect.map(Effect::new::<T>), claims })
     }

@@ -96,6 +96,14 @@ pub enum OpError {
         /// The limit in bytes.
         limit: usize,
     },
+    /// The code of a custom type panicked while it executed the operation.
+    #[error("{method} panicked: {message}; nothing was changed; mend the type")]
+    Panicked {
+        /// The operation.
+        method: &'static str,
+        /// What the panic said.
+        message: String,
+    },
     /// The empty key.
     #[error("a key cannot be empty; name one")]
     EmptyKey,

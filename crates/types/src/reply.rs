@@ -151,6 +151,15 @@ impl<T: FromReply> FromReply for Vec<T> {
     }
 }
 
+/// Two answers, as in `TOPK.MAX`.
+impl<A: FromReply, B: FromReply> FromReply for (A, B) {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        let Reply::Array(items) = reply else { return None };
+        let [first, second] = <[Reply; 2]>::try_from(items).ok()?;
+        Some((A::from_reply(first)?, B::from_reply(second)?))
+    }
+}
+
 /// Flat pairs, the way Redis answers `ZRANGE ... WITHSCORES` and `HGETALL`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pairs<A, B>(pub Vec<(A, B)>);

@@ -34,7 +34,7 @@
 
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique, arguments};
 use crate::exact::{EXACT_DRAW, EXACT_ROOM, exact_draw, is_exact, one_zero};
-use crate::{Claims, Mode, Modes, OpError, Reply, Room, Scope, modes};
+use crate::{Claims, FromReply, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
 /// The type. See the module's text for its commutativity.
 pub struct SummaryBag;
@@ -142,6 +142,20 @@ impl Summary {
                 Reply::Array(parts.iter().map(|part| self.answer(part)).collect())
             }
         }
+    }
+}
+
+/// The answer of `BAG.SUMMARY`.
+impl FromReply for Summary {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        let Reply::Array(parts) = reply else { return None };
+        let [count, sum, min, max] = <[Reply; 4]>::try_from(parts).ok()?;
+        Some(Summary {
+            count: u64::from_reply(count)?,
+            sum: f64::from_reply(sum)?,
+            min: Option::from_reply(min)?.unwrap_or_default(),
+            max: Option::from_reply(max)?.unwrap_or_default(),
+        })
     }
 }
 

@@ -1,8 +1,8 @@
-//! Handles of the types that are native strings, and of the bounded counter.
+//! Handles of the types that are native strings (value, numbers, unique ids), and of the bounded counter.
 
 use claret_types::{
     Bounded, BoundedCounter, BoundedCounterOp, Bytes, Counter, CounterOp, FloatCounter, FloatCounterOp,
-    Register, RegisterOp,
+    Register, RegisterOp, UidGenerator, UidOp,
 };
 
 use super::{Record, Scope};
@@ -138,5 +138,22 @@ impl<S: Scope> BoundedRecord<S> {
     /// `BGET`: the value.
     pub fn get(&self) -> S::Value<Option<i64>> {
         self.0.run(BoundedCounterOp::Get)
+    }
+}
+
+/// Unique numbers without order. See [`UidGenerator`].
+#[derive(Clone, Debug)]
+pub struct UidRecord<S>(pub(super) Record<S, UidGenerator>);
+
+impl<S: Scope> UidRecord<S> {
+    /// `UID.NEXT`: a number that nobody else ever gets, of this record. Those of transactions that abort are
+    /// lost.
+    pub fn next(&self) -> S::Value<i64> {
+        self.0.run(UidOp::Next)
+    }
+
+    /// `UID.ISSUED`: how many numbers were taken by transactions that committed.
+    pub fn issued(&self) -> S::Value<u64> {
+        self.0.run(UidOp::Issued)
     }
 }
