@@ -22,12 +22,8 @@ use indexmap::IndexMap;
 use slab::Slab;
 use smallvec::SmallVec;
 
-<<<<<<< HEAD
-use super::phaser::{Phaser, Waiter, same};
-use super::picture::Wait;
-=======
 use super::phaser::{Phaser, Waiter, Wanted, same};
->>>>>>> main
+use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
