@@ -98,7 +98,7 @@ fn nearest(name: &str) -> Option<&'static str> {
     let name = name.to_ascii_uppercase();
     let far = |known: &str| strsim::damerau_levenshtein(&name, known);
     let best = names().into_iter().min_by_key(|known| far(known))?;
-    (far(best) <= 2 && far(best) < best.len().min(name.len())).then_some(best)
+    (far(best) <= 2 && far(best) * 3 <= best.len()).then_some(best)
 }
 
 /// Everything that can begin a statement, sorted.
