@@ -302,11 +302,20 @@ impl Store {
 
     /// Looks at a record's committed content outside any transaction and without waiting; for tests and tools.
     pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
-        let key = key.into();
+        self.look(key.into(), |state| state.downcast::<T>().cloned()).flatten()
+    }
+
+    /// The name of the type that made a committed record, looked up as by [`Store::peek`]; for tools. `None`
+    /// when there is no record.
+    pub fn type_of(&self, key: impl Into<Bytes>) -> Option<&'static str> {
+        self.look(key.into(), |state| state.type_info().name)
+    }
+
+    fn look<T>(&self, key: Bytes, at: impl FnOnce(&State) -> T) -> Option<T> {
         let placed =
             self.embedded.place(key.clone(), claret_types::Operation::new::<Register>(RegisterOp::Get));
         let shard = self.embedded.shards()[placed.shard.0 as usize].lock();
-        shard.state(&key).and_then(State::downcast::<T>).cloned()
+        shard.state(&key).map(at)
     }
 }
 
