@@ -131,10 +131,13 @@ impl Store {
 
     /// Somebody holds a record: waits for its lock as any other transaction.
     async fn run_with_locks(&self, calls: &[Placed]) -> Result<Vec<Reply>, TransactionError> {
-        self.transaction(|tx: Tx| async move {
-            let replies = tx.commit_calls(calls).await?;
-            Ok(replies)
-        })
-        .await
+        let buffered = |tx: Tx| async move {
+            for call in calls {
+                tx.buffer(call)?;
+            }
+            Ok(tx)
+        };
+        let tx = self.transaction(buffered).await?;
+        Ok(tx.committed_replies(calls.len()))
     }
 }

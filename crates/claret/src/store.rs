@@ -173,26 +173,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        let tx = Tx::begin(&self.embedded);
-        let shared = Arc::clone(&tx.shared);
-        let run = self.attempts(options, tx, body);
-        let mut run = pin!(run);
-        // The clock is asked, and a timer made, only for transactions that have to wait.
-        let mut timer: Option<Delay> = None;
-        std::future::poll_fn(move |cx| {
-            if let Poll::Ready(result) = run.as_mut().poll(cx) {
-                return Poll::Ready(result);
-            }
-            let timer = timer.get_or_insert_with(|| Delay::new(options.deadline));
-            if std::pin::Pin::new(timer).poll(cx).is_pending() {
-                return Poll::Pending;
-            }
-            if shared.expire() {
-                return run.as_mut().poll(cx);
-            }
-            Poll::Ready(Err(TransactionError::Deadline(options.deadline)))
-        })
-        .await
+        self.attempts(options, body).await
     }
 
     /// Runs a transaction at most once for an id that the application chooses (an order number, say), over all
@@ -228,22 +209,26 @@ impl Store {
         .await
     }
 
-    async fn attempts<T, F, Fut>(
-        &self,
-        options: TxOptions,
-        mut tx: Tx,
-        mut body: F,
-    ) -> Result<T, TransactionError>
+    async fn attempts<T, F, Fut>(&self, options: TxOptions, mut body: F) -> Result<T, TransactionError>
     where
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
+        let mut tx = Tx::begin(&self.embedded);
+        let mut deadline = Deadline { after: options.deadline, timer: None };
         let mut made = 1;
         loop {
             let guard = AbortOnDrop(&tx);
-            let result = body(tx.clone()).await;
+            let Some(result) = deadline.race(body(tx.clone())).await else {
+                tx.abort();
+                return Err(TransactionError::Deadline(options.deadline));
+            };
             let end = match &result {
-                Ok(_) => tx.commit().await,
+                Ok(_) => match deadline.race(tx.commit()).await {
+                    Some(end) => end,
+                    // The votes may be in all the same; then it is committed, and that is what we say (R4).
+                    None => tx.abort(),
+                },
                 Err(_) => tx.end().unwrap_or_else(|| tx.abort()),
             };
             std::mem::forget(guard);
@@ -253,7 +238,9 @@ impl Store {
                     if made >= options.attempts {
                         return Err(TransactionError::Attempts { made, last: describe(&cause) });
                     }
-                    self.pause(&cause, made).await;
+                    if deadline.race(self.pause(&cause, made)).await.is_none() {
+                        return Err(TransactionError::Deadline(options.deadline));
+                    }
                     made += 1;
                     tx = tx.again();
                 }
@@ -262,7 +249,7 @@ impl Store {
                 (Err(Abort::Because(reason)), End::Aborted | End::Committed) => {
                     return Err(TransactionError::Aborted(reason));
                 }
-                (Ok(_), End::Aborted) => return Err(TransactionError::Finished),
+                (Ok(_), End::Aborted) => return Err(TransactionError::Deadline(options.deadline)),
             }
         }
     }
@@ -329,6 +316,27 @@ impl fmt::Debug for Store {
             .field("shards", &self.embedded.shards().len())
             .field("mode", &self.embedded.mode)
             .finish()
+    }
+}
+
+/// The end of a transaction's time. The clock is asked, and a timer made, only when it has to wait.
+struct Deadline {
+    after: Duration,
+    timer: Option<Delay>,
+}
+
+impl Deadline {
+    /// The future's output; `None` when the time is over first.
+    async fn race<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            let timer = self.timer.get_or_insert_with(|| Delay::new(self.after));
+            std::pin::Pin::new(timer).poll(cx).map(|()| None)
+        })
+        .await
     }
 }
 

@@ -166,35 +166,21 @@ impl Tx {
         Ending { tx: self, timer: None }.await
     }
 
-    /// Buffers calls, whose answers come with the commit, and commits.
-    pub(crate) async fn commit_calls(&self, calls: &[Placed]) -> Result<Vec<Reply>, OperationError> {
-        let first = {
-            let mut state = self.shared.state.lock();
-            self.check_open(&state)?;
-            self.shared.register(&mut state);
-            let mut first = None;
-            for call in calls {
-                let no = state.coordinator.buffer(call.shard, call.key.clone(), call.op.clone());
-                first.get_or_insert(no);
-            }
-            let now = self.shared.store.now();
-            state.coordinator.commit(now);
-            self.shared.pump(&mut state);
-            first.map_or(0, |no| no.0)
-        };
-        let end = Ending { tx: self, timer: None }.await;
-        if !matches!(end, End::Committed) {
-            return Err(match end {
-                End::Failed(error) => error,
-                End::Restart(_) => OperationError::Restart,
-                End::Aborted | End::Committed => OperationError::Finished,
-            });
-        }
-        let mut replies = vec![Reply::Ok; calls.len()];
+    /// Adds a call whose answer comes with the commit.
+    pub(crate) fn buffer(&self, call: &Placed) -> Result<(), OperationError> {
+        let mut state = self.shared.state.lock();
+        self.check_open(&state)?;
+        state.coordinator.buffer(call.shard, call.key.clone(), call.op.clone());
+        Ok(())
+    }
+
+    /// The answers of a committed transaction all of whose calls were buffered, in their order.
+    pub(crate) fn committed_replies(&self, calls: usize) -> Vec<Reply> {
+        let mut replies = vec![Reply::Ok; calls];
         for (no, reply) in self.shared.state.lock().answers.drain(..) {
-            replies[(no.0 - first) as usize] = reply;
+            replies[no.0 as usize] = reply;
         }
-        Ok(replies)
+        replies
     }
 
     /// Ends the attempt without committing it, unless it is committed already.
@@ -267,16 +253,6 @@ pub(crate) fn check(store: &Embedded, key: &Bytes, op: &Operation) -> Result<(),
 }
 
 impl Shared {
-    /// Gives up the attempt that runs, because the time is up. Returns whether it is committed all the same:
-    /// the last vote may have come in this very moment.
-    pub(crate) fn expire(&self) -> bool {
-        let mut state = self.state.lock();
-        if state.end.is_none() {
-            self.end_by(&mut state, End::Aborted);
-        }
-        matches!(state.end, Some(End::Committed))
-    }
-
     /// Ends the attempt without committing it, unless it turns out to be over already. Never waits: shards are
     /// a call away.
     fn end_by(&self, state: &mut State, end: End) {
@@ -300,7 +276,8 @@ impl Shared {
         let placed: Vec<Placed> =
             calls.iter().map(|(_, it)| self.store.place(it.key.clone(), it.call.op.clone())).collect();
         match self.store.instant(&placed) {
-            Instantly::Done(_) => {
+            Instantly::Done(replies) => {
+                state.answers.extend(calls.iter().map(|(_, it)| it.call.no).zip(replies));
                 state.coordinator.close_instantly();
                 Some(End::Committed)
             }

@@ -115,8 +115,8 @@ async fn money_is_neither_made_nor_lost_with_reader_writer_locks() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn money_is_neither_made_nor_lost_without_phases() {
-    transfers(Mode::ReaderWriter, 20).await;
-    transfers(Mode::Boost, 20).await;
+    transfers(Mode::ReaderWriter, 3).await;
+    transfers(Mode::Boost, 3).await;
 }
 
 #[tokio::test]

@@ -37,7 +37,8 @@ pub struct KeyedCall {
 pub struct Listed {
     /// The shard.
     pub shard: ShardId,
-    /// The incarnation its grants came from; `None` if it is met with the prepare only.
+    /// The incarnation its grants came from, or that the host learned with its connection; `None` if it is met
+    /// with the prepare only and nobody knows it.
     pub incarnation: Option<Incarnation>,
 }
 
@@ -148,7 +149,7 @@ pub enum Refusal {
     /// The shard restarted, or never saw what the prepare relies on.
     #[error("the shard lost its locks")]
     LostLocks,
-    /// Below the session's floor, or of an old connection: nobody waits for it any more.
+    /// Below the floor, older than another attempt, or not listed as live: nobody waits for it any more.
     #[error("it is over")]
     Stale,
     /// A bound of the shard is reached.
@@ -329,7 +330,7 @@ pub enum Output {
 }
 
 /// Where a request comes from: a session's connection. After a reconnect the number is higher, and what
-/// still arrives over the old one is refused (trap 19).
+/// still arrives over the old one is dropped (trap 19).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The session.

@@ -135,6 +135,13 @@ pub struct Draw {
     pub up: u64,
 }
 
+impl Draw {
+    /// Whether both move the value the same way, so that they share its room.
+    pub fn meets(&self, other: Draw) -> bool {
+        (self.down > 0 && other.down > 0) || (self.up > 0 && other.up > 0)
+    }
+}
+
 /// How far a state lets its value move: what draws are summed against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Room {
@@ -311,6 +318,11 @@ impl Held {
             }
             true
         })
+    }
+
+    /// Whether somebody draws the same way as `draw`, so that one may stand in the other's way.
+    pub fn draws_beside(&self, draw: Draw) -> bool {
+        (draw.down > 0 && self.down > 0) || (draw.up > 0 && self.up > 0)
     }
 
     fn admits_draw<'a>(&self, draw: Draw, room: Room, own: impl Iterator<Item = &'a Claims>) -> bool {

@@ -15,6 +15,7 @@
 //! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9).
 
 mod closing;
+mod reserves;
 mod session;
 
 use std::collections::VecDeque;
@@ -25,9 +26,10 @@ use smallvec::SmallVec;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{Call, KeyedCall, Listed, Members, Participants, Refusal, Request, Response, Status};
-use crate::switches::{Delivery, Locks, Switches};
+use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
+use reserves::{Reserves, add_modes};
 pub use session::Session;
 
 /// What the application hears.
@@ -121,12 +123,14 @@ pub struct Coordinator {
     limits: Limits,
     state: State,
     parties: SmallVec<[Party; 4]>,
+    /// Incarnations that the host learned with its connections.
+    met: SmallVec<[(ShardId, Incarnation); 4]>,
     outstanding: SmallVec<[Outstanding; 1]>,
     /// Calls that wait for the commit.
     buffered: Vec<(ShardId, KeyedCall)>,
     /// What was used on records that were executed on, for the next attempt's first touch (trap 12).
     touched: Vec<(Bytes, Operation)>,
-    reserves: Vec<(Bytes, Claims)>,
+    reserves: Reserves,
     participants: Option<Participants>,
     members: Members,
     next_call: u32,
@@ -153,10 +157,11 @@ impl Coordinator {
             limits,
             state: State::Running,
             parties: SmallVec::new(),
+            met: SmallVec::new(),
             outstanding: SmallVec::new(),
             buffered: Vec::new(),
             touched: Vec::new(),
-            reserves: Vec::new(),
+            reserves: Reserves::default(),
             participants: None,
             members: Members::All,
             next_call: 0,
@@ -206,6 +211,15 @@ impl Coordinator {
         running.into_iter().chain(self.closing.iter().map(|closing| closing.attempt))
     }
 
+    /// Names a shard's incarnation as the host learned it with its connection, before anything is sent there.
+    /// The list then carries it for a shard that is met with the prepare only, so that a refusal that died with
+    /// an earlier incarnation cannot be followed by a yes of a later one (trap 3). Not needed where shards live
+    /// and die with their coordinators.
+    pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
+        self.met.retain(|(known, _)| *known != shard);
+        self.met.push((shard, incarnation));
+    }
+
     // --- the application's calls ---
 
     /// Sends an operation whose answer is wanted now, behind what the transaction has buffered for its record
@@ -231,9 +245,11 @@ impl Coordinator {
             self.touched.push((key.clone(), call.op.clone()));
         }
         self.touched.push((key.clone(), op.clone()));
-        let reserve = reserve.or_else(|| self.reserve_for(&key));
         let no = self.number_call();
         calls.push(Call { no, op, member: Member(0), reserve });
+        if let Some(known) = self.reserves.take(&key, &calls[0].op) {
+            add_modes(calls[0].reserve.get_or_insert_default(), &known);
+        }
         self.party(shard);
         self.outstanding.push(Outstanding { no, shard, key, calls, queued: false });
         self.send_execute(now, self.outstanding.len() - 1);
@@ -271,6 +287,10 @@ impl Coordinator {
         debug_assert!(self.state == State::Running && self.outstanding.is_empty());
         for at in 0..self.buffered.len() {
             self.party(self.buffered[at].0);
+            if !self.reserves.is_empty() {
+                let KeyedCall { key, call } = self.buffered[at].1.clone();
+                self.buffered[at].1.call.reserve = self.reserves.take(&key, &call.op);
+            }
         }
         if self.parties.is_empty() {
             self.state = State::Idle;
@@ -303,7 +323,9 @@ impl Coordinator {
     /// Begins the next attempt, after [`Event::Restart`]. The birth stays (R11).
     pub fn restart(&mut self) {
         debug_assert_eq!(self.state, State::Idle);
-        self.reserves = self.joined_claims();
+        let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
+        let touched = self.touched.iter().map(|(key, op)| (key, op));
+        self.reserves.note(self.switches.locks, touched.chain(buffered));
         self.number += 1;
         self.state = State::Running;
         self.buffered.clear();
@@ -324,7 +346,7 @@ impl Coordinator {
         }
         match response {
             Response::Granted { no, reply, granted, incarnation, .. } => {
-                self.on_granted(from, no, reply, granted, incarnation);
+                self.on_granted(now, from, no, reply, granted, incarnation);
             }
             Response::Queued { .. } => self.on_queued(now, from),
             Response::Busy { .. } => self.on_busy(now, from),
@@ -388,6 +410,7 @@ impl Coordinator {
 
     fn on_granted(
         &mut self,
+        now: Time,
         from: ShardId,
         no: CallNo,
         reply: Reply,
@@ -397,8 +420,13 @@ impl Coordinator {
         let Some(at) = self.outstanding.iter().position(|it| it.no == no) else { return };
         self.outstanding.swap_remove(at);
         let party = self.party(from);
+        if *party.incarnation.get_or_insert(incarnation) != incarnation {
+            // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
+            self.close_attempt(now, None);
+            self.events.push_back(Event::Restart { cause: Cause::Refused(Refusal::LostLocks) });
+            return;
+        }
         party.granted = party.granted.max(granted);
-        party.incarnation.get_or_insert(incarnation);
         self.unblock();
         self.events.push_back(Event::Answer { no, reply });
     }
@@ -461,6 +489,9 @@ impl Coordinator {
             State::Running | State::Preparing => None,
             State::Committed | State::Idle => return,
         };
+        if refusal == Refusal::LostLocks {
+            self.met.retain(|(shard, _)| *shard != from); // It has another incarnation by now.
+        }
         self.party(from).vote = Some(false);
         self.close_attempt(now, Some(from));
         let event = match goal {
@@ -685,9 +716,10 @@ impl Coordinator {
 
     fn party(&mut self, shard: ShardId) -> &mut Party {
         let at = self.parties.iter().position(|party| party.shard == shard).unwrap_or_else(|| {
+            let met = self.met.iter().find(|(known, _)| *known == shard);
             self.parties.push(Party {
                 shard,
-                incarnation: None,
+                incarnation: met.map(|(_, incarnation)| *incarnation),
                 granted: 0,
                 vote: None,
                 applied: false,
@@ -705,32 +737,6 @@ impl Coordinator {
         if !blocked {
             self.blocked_since = None;
         }
-    }
-
-    fn reserve_for(&mut self, key: &Bytes) -> Option<Claims> {
-        let at = self.reserves.iter().position(|(reserved, _)| reserved == key)?;
-        Some(self.reserves.swap_remove(at).1)
-    }
-
-    /// For each record this attempt executed on: everything it would claim there, if that is more than its
-    /// first call claims.
-    fn joined_claims(&self) -> Vec<(Bytes, Claims)> {
-        let mut joined: Vec<(Bytes, Claims)> = Vec::new();
-        let later = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
-        for (key, op) in self.touched.iter().map(|(key, op)| (key, op)).chain(later) {
-            let claims = match self.switches.locks {
-                Locks::ReaderWriter => op.reader_writer(),
-                Locks::Abstract => op.footprint(),
-            };
-            match joined.iter_mut().find(|(known, _)| known == key) {
-                Some((_, sum)) => claims.list.iter().for_each(|claim| sum.push(claim.scope, claim.mode)),
-                None if self.touched.iter().any(|(touched, _)| touched == key) => {
-                    joined.push((key.clone(), Claims { draw: Default::default(), ..claims }));
-                }
-                None => {}
-            }
-        }
-        joined
     }
 
     /// A pause that doubles with each refusal, with jitter (R2).

@@ -22,7 +22,7 @@ use indexmap::IndexMap;
 use slab::Slab;
 use smallvec::SmallVec;
 
-use super::phaser::{Phaser, Waiter, same};
+use super::phaser::{Phaser, Waiter, Wanted, same};
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
@@ -50,6 +50,15 @@ pub(crate) enum Decision {
     /// Somebody holds it, and there are no queues.
     Busy,
     Crowded,
+}
+
+/// What became of a waiter that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Settled {
+    Granted,
+    /// Found impossible, and out of the queue.
+    Failed,
+    Stays,
 }
 
 /// A waiter that left the queue by itself: granted, or found impossible.
@@ -103,6 +112,8 @@ struct Lock {
     kind: Option<&'static TypeInfo>,
     held: Held,
     holders: IndexMap<AttemptId, Holder, foldhash::fast::FixedState>,
+    /// Nobody who holds the record was born later.
+    youngest: Option<Birth>,
     phaser: Phaser,
 }
 
@@ -218,7 +229,7 @@ impl LockTable {
 
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
-        let Record { state, lock: Some(lock), .. } = &mut self.records[record] else { return };
+        let Some(Record { state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             for item in holder.items {
                 lock.held.remove(&item.claims);
@@ -231,6 +242,7 @@ impl LockTable {
         }
         if lock.holders.is_empty() {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
+            lock.youngest = None;
             lock.kind = None;
         }
         self.settle(now, record);
@@ -309,7 +321,7 @@ impl LockTable {
             return true;
         }
         let footprint = footprint(&self.switches, call);
-        let Some(eldest) = lock.phaser.eldest_conflicting(call.op.type_info(), &footprint) else {
+        let Some(eldest) = lock.phaser.eldest_conflicting(call.op.type_info(), &footprint, false) else {
             return true;
         };
         if !lock.phaser.is_capped(now, self.limits.phase_joins_max, self.limits.phase_us_max) {
@@ -324,13 +336,14 @@ impl LockTable {
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         lock.kind.get_or_insert(call.op.type_info());
         lock.held.add(&item.claims);
+        lock.youngest = lock.youngest.max(Some(owner.birth));
         let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder {
             birth: owner.birth,
             items: SmallVec::new(),
             told: None,
         });
         if !lock.phaser.is_empty()
-            && let Some(elder) = lock.phaser.eldest_conflicting(call.op.type_info(), &item.claims)
+            && let Some(elder) = lock.phaser.eldest()
             && elder < owner.birth
             && holder.told.is_none_or(|told| elder < told)
         {
@@ -357,29 +370,40 @@ impl LockTable {
         let kind = call.op.type_info();
         let waiter = Waiter { call: call.clone(), footprint, kind };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
-        tell_holders(lock, owner, &mut self.notices);
+        tell_holders(lock, owner.birth, &mut self.notices);
         Decision::Queued
     }
 
     // --- letting waiters in ---
 
-    /// Grants what can be granted after somebody left (R10): upgrades first, then the eldest waiter and with
-    /// it its whole mode, then whoever overtakes nobody elder.
+    /// Grants what can be granted after somebody left (R10). What leaves the queue may have been in the way of
+    /// somebody who was looked at before, so it goes on until nothing moves.
     fn settle(&mut self, now: Time, record: RecordIx) {
-        let Some(lock) = &mut self.records[record].lock else { return };
+        let mut leading = true;
+        while self.settle_once(now, record, &mut leading) {}
+        if let Some(lock) = &mut self.records[record].lock {
+            lock.phaser.tidy();
+        }
+    }
+
+    /// Upgrades first, then the eldest waiter and with it its whole mode, then whoever overtakes nobody elder.
+    /// `leading` until the eldest waiter was looked at. Returns whether anybody left the queue.
+    fn settle_once(&mut self, now: Time, record: RecordIx, leading: &mut bool) -> bool {
+        let Some(lock) = &mut self.records[record].lock else { return false };
         if lock.phaser.is_empty() {
-            return;
+            return false;
         }
         let upgrades: SmallVec<[_; 4]> = lock.phaser.upgrades.keys().copied().collect();
+        let mut moved = false;
         for place in upgrades {
-            self.settle_one(record, place, true);
+            moved |= self.settle_one(record, place, true) != Settled::Stays;
         }
-        let mut tried: SmallVec<[(&'static str, Mode); 4]> = SmallVec::new();
-        let mut leading = true;
+        let mut tried: SmallVec<[(&'static str, Wanted); 4]> = SmallVec::new();
         while let Some(next) = self.next_queue(record, &tried) {
             tried.push(next);
-            if self.settle_queue(record, next, leading) && leading {
-                leading = false;
+            let (head, some) = self.settle_queue(record, next, *leading);
+            moved |= some;
+            if head == Settled::Granted && *leading {
                 self.phases += 1;
                 if let Some(lock) = &mut self.records[record].lock {
                     lock.phaser.joins = 0;
@@ -387,46 +411,58 @@ impl LockTable {
                     lock.phaser.tidy();
                 }
             }
+            // Only the eldest of all begins a phase: another that gets in beside those who hold ends none.
+            *leading &= head == Settled::Failed;
         }
-        if let Some(lock) = &mut self.records[record].lock {
-            lock.phaser.tidy();
-        }
+        moved
     }
 
     /// Of the queues not tried yet, the one with the eldest head.
-    fn next_queue(&self, record: RecordIx, tried: &[(&'static str, Mode)]) -> Option<(&'static str, Mode)> {
+    fn next_queue(
+        &self,
+        record: RecordIx,
+        tried: &[(&'static str, Wanted)],
+    ) -> Option<(&'static str, Wanted)> {
         let lock = self.records[record].lock.as_ref()?;
-        let open = lock.phaser.queues.iter().filter(|queue| !tried.contains(&(queue.kind.name, queue.mode)));
-        open.filter_map(|queue| Some((queue.waiters.keys().next()?, (queue.kind.name, queue.mode))))
+        let open = lock.phaser.queues.iter().filter(|queue| !tried.contains(&(queue.kind.name, queue.modes)));
+        open.filter_map(|queue| Some((queue.waiters.keys().next()?, (queue.kind.name, queue.modes))))
             .min_by_key(|(place, _)| **place)
             .map(|(_, queue)| queue)
     }
 
-    /// Grants from one queue, eldest first; a leading queue is granted as a whole. Returns whether its eldest
-    /// got in.
-    fn settle_queue(&mut self, record: RecordIx, name: (&'static str, Mode), leading: bool) -> bool {
-        let mut head_granted = false;
+    /// Grants from one queue, eldest first; a leading queue is granted as a whole. Returns what became of its
+    /// eldest (of those that are possible: the others leave), and whether anybody left the queue.
+    fn settle_queue(
+        &mut self,
+        record: RecordIx,
+        name: (&'static str, Wanted),
+        leading: bool,
+    ) -> (Settled, bool) {
+        use std::ops::Bound::{Excluded, Unbounded};
+        let mut head = Settled::Failed;
+        let mut moved = false;
         let mut misses = 0;
         let mut after = None;
         loop {
-            let Some(lock) = &self.records[record].lock else { return head_granted };
-            let Some(queue) = lock.phaser.queues.iter().find(|queue| (queue.kind.name, queue.mode) == name)
-            else {
-                return head_granted;
+            let Some(lock) = &self.records[record].lock else { return (head, moved) };
+            let mut queues = lock.phaser.queues.iter();
+            let Some(queue) = queues.find(|queue| (queue.kind.name, queue.modes) == name) else {
+                return (head, moved);
             };
-            use std::ops::Bound::{Excluded, Unbounded};
             let range = (after.map_or(Unbounded, Excluded), Unbounded);
-            let Some((place, waiter)) = queue.waiters.range(range).next() else { return head_granted };
+            let Some((place, waiter)) = queue.waiters.range(range).next() else { return (head, moved) };
             let place = *place;
             let whole = waiter.footprint.list.iter().any(|c| c.scope == claret_types::Scope::Record);
-            let first = after.is_none();
-            let granted = (leading && head_granted || self.overtakes_nobody(record, place, waiter))
-                && self.settle_one(record, place, false);
-            head_granted |= granted && first;
-            if !granted {
+            let may = leading && head == Settled::Granted || self.overtakes_nobody(record, place, waiter);
+            let settled = if may { self.settle_one(record, place, false) } else { Settled::Stays };
+            if head == Settled::Failed {
+                head = settled;
+            }
+            moved |= settled != Settled::Stays;
+            if settled == Settled::Stays {
                 misses += 1;
                 if whole || misses > self.limits.settle_misses_max {
-                    return head_granted;
+                    return (head, moved);
                 }
             }
             after = Some(place);
@@ -435,19 +471,19 @@ impl LockTable {
 
     fn overtakes_nobody(&self, record: RecordIx, place: (Birth, AttemptId), waiter: &Waiter) -> bool {
         let Some(lock) = &self.records[record].lock else { return true };
-        let eldest = lock.phaser.eldest_conflicting(waiter.kind, &waiter.footprint);
+        let eldest = lock.phaser.eldest_conflicting(waiter.kind, &waiter.footprint, true);
         eldest.is_none_or(|eldest| place.0 <= eldest)
     }
 
-    /// Tries to grant one waiter. Returns whether it left the queue.
-    fn settle_one(&mut self, record: RecordIx, place: (Birth, AttemptId), upgrade: bool) -> bool {
-        let Some(lock) = &self.records[record].lock else { return false };
+    /// Tries to grant one waiter.
+    fn settle_one(&mut self, record: RecordIx, place: (Birth, AttemptId), upgrade: bool) -> Settled {
+        let Some(lock) = &self.records[record].lock else { return Settled::Stays };
         let waiter = if upgrade {
             lock.phaser.upgrades.get(&place)
         } else {
             lock.phaser.queues.iter().find_map(|queue| queue.waiters.get(&place))
         };
-        let Some(waiter) = waiter else { return false };
+        let Some(waiter) = waiter else { return Settled::Stays };
         // Executing may be dear. A footprint of one claim is what the call will claim; if that is refused there
         // is no need to execute. (Only concurrency could be lost here, never correctness.)
         if !upgrade
@@ -457,12 +493,12 @@ impl LockTable {
                     && !lock.held.admits_modes(&kind.modes, &waiter.footprint, std::iter::empty())
             })
         {
-            return false;
+            return Settled::Stays;
         }
         let call = waiter.call.clone();
         let owner = Owner { birth: place.0, attempt: place.1 };
         let result = match self.decide(record, owner, &call) {
-            Ok(None) => return false,
+            Ok(None) => return Settled::Stays,
             Ok(Some((reply, item))) => {
                 self.remove_waiter(record, place);
                 Ok((reply, self.grant(record, owner, &call, item)))
@@ -472,8 +508,9 @@ impl LockTable {
                 Err(error)
             }
         };
+        let settled = if result.is_ok() { Settled::Granted } else { Settled::Failed };
         self.woken.push_back(Woken { attempt: owner.attempt, record, no: call.no, result });
-        true
+        settled
     }
 
     fn remove_waiter(&mut self, record: RecordIx, place: (Birth, AttemptId)) {
@@ -639,36 +676,21 @@ fn draws_fit(claims: &Claims, room: Room) -> bool {
     claims.draw.down <= room.down && claims.draw.up <= room.up
 }
 
-/// Tells the younger holders of conflicting modes that `elder` waits, unless they know of an elder one.
-fn tell_holders(lock: &mut Lock, elder: Owner, notices: &mut Vec<Notice>) {
-    let Some(kind) = lock.kind else { return };
-    let place = (elder.birth, elder.attempt);
-    let (wanted, told) = match lock.phaser.upgrades.get(&place) {
-        Some(waiter) => (modes_of(&waiter.footprint), None),
-        None => {
-            let mut queues = lock.phaser.queues.iter_mut();
-            let Some(queue) = queues.find(|queue| queue.waiters.contains_key(&place)) else { return };
-            let told = queue.told;
-            queue.told = Some(told.map_or(elder.birth, |told| told.min(elder.birth)));
-            (modes_of(&queue.waiters[&place].footprint), told)
-        }
-    };
-    if told.is_some_and(|told| told <= elder.birth) {
+/// Tells the younger holders that `elder` waits, unless they know of an elder one. All of them, whatever they
+/// hold: what a waiter waits for shows only when it is executed (an error waits for everybody, a draw for other
+/// draws), and a holder that is told in vain gives way only if it is blocked itself.
+fn tell_holders(lock: &mut Lock, elder: Birth, notices: &mut Vec<Notice>) {
+    if lock.phaser.told.is_some_and(|told| told <= elder) {
         return;
     }
-    let conflicts = wanted.iter().fold(0, |bits, mode| bits | kind.modes.conflicts_of_any(*mode));
+    lock.phaser.told = Some(elder);
+    if lock.youngest.is_none_or(|youngest| youngest < elder) {
+        return; // Mostly: who comes last is the youngest.
+    }
     for (attempt, holder) in &mut lock.holders {
-        let concerned = *attempt != elder.attempt
-            && elder.birth < holder.birth
-            && holder.told.is_none_or(|told| elder.birth < told)
-            && holder.claims().flat_map(|claims| &claims.list).any(|c| conflicts >> c.mode.0 & 1 == 1);
-        if concerned {
-            holder.told = Some(elder.birth);
-            notices.push(Notice { attempt: *attempt, elder: elder.birth });
+        if elder < holder.birth && holder.told.is_none_or(|told| elder < told) {
+            holder.told = Some(elder);
+            notices.push(Notice { attempt: *attempt, elder });
         }
     }
-}
-
-fn modes_of(claims: &Claims) -> SmallVec<[Mode; 4]> {
-    claims.list.iter().map(|claim| claim.mode).collect()
 }

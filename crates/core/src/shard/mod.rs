@@ -150,7 +150,9 @@ impl Shard {
             Request::Heartbeat { live, floor } => self.heartbeat(now, link, &live, floor),
             Request::Ask { attempt } => {
                 let status = self.status_or_refuse(now, attempt, None);
-                self.respond(attempt, Response::Asked { attempt, status });
+                // To whoever asks, not to the session that began it.
+                let response = Response::Asked { attempt, status };
+                self.outputs.push_back(Output::Respond { session: link.session, response });
             }
         }
         self.drain(now);
@@ -225,11 +227,15 @@ impl Shard {
         Some(owner)
     }
 
-    /// Refuses what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
+    /// Keeps out what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
     fn admit_from_network(&mut self, now: Time, link: Link, attempt: AttemptId) -> bool {
         let place = (attempt.tx.sequence, attempt.attempt);
         let history = self.sessions.entry(attempt.tx.session).or_default();
-        let refusal = if link.connection < history.connection || attempt.tx.sequence < history.floor {
+        if link.connection < history.connection {
+            // Dropped without a word: a refusal that is not written would be taken for a recorded no.
+            return false;
+        }
+        let refusal = if attempt.tx.sequence < history.floor {
             Refusal::Stale
         } else if let Some(decided) = history.decided.get(&place) {
             match decided {
@@ -274,6 +280,10 @@ impl Shard {
                 None => Response::Queued { attempt },
             };
             return self.respond(attempt, response);
+        }
+        if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key) {
+            blocked.calls.extend(fresh); // A transaction waits at most once on one record.
+            return self.respond(attempt, Response::Queued { attempt });
         }
         let record = self.table.ensure(key_hash(key), key);
         match self.run(now, owner, key, record, fresh) {
@@ -463,8 +473,10 @@ impl Shard {
                 self.respond(attempt, Response::Applied { attempt, shard: self.id });
             }
             Some(Stage::Open | Stage::Preparing(_)) => {
-                // Nobody can have decided: this participant has not voted. A forged or corrupt message.
-                debug_assert!(false, "{attempt}: apply before the vote");
+                // It is decided, so the vote was given: by an incarnation that is gone. What is here came late
+                // and must not keep locks.
+                self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::LostLocks));
+                self.respond(attempt, Response::Applied { attempt, shard: self.id });
             }
             // A double; it was applied here, or the floor has passed it.
             None => self.respond(attempt, Response::Applied { attempt, shard: self.id }),
@@ -519,6 +531,10 @@ impl Shard {
         if self.switches.phasing {
             for blocked in &participant.blocked {
                 self.table.cancel(now, blocked.record, participant.owner);
+                // Granted already, in this very step, and not told yet: what it got there goes too.
+                if !participant.held.contains(&blocked.record) {
+                    self.table.release(now, blocked.record, attempt, Fate::Drop);
+                }
             }
         }
         for record in &participant.held {

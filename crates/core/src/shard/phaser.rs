@@ -1,17 +1,18 @@
 //! The phaser of one record: who waits for its lock, in which mode (R10).
 //!
-//! Waiters stand in one queue a mode, eldest first, so that a release looks at a handful of heads, however
-//! many wait. When a phase ends, the eldest waiter's mode begins the next one and all of that mode that
+//! Waiters stand in one queue a set of modes, eldest first, so that a release looks at a handful of heads,
+//! however many wait. Draws count as modes here: who draws the same way conflicts, or a stream of small
+//! withdrawals would pass a big one for ever. When a phase ends, the eldest waiter's mode begins the next one and all of that mode that
 //! commute are granted at once. A waiter that holds the record already (an upgrade) stands apart and
 //! overtakes all.
 //!
 //! Invariants: a transaction waits at most once on one record; `wanted` is the sum of the footprints of the
-//! queue's waiters; `told` says that every holder whose claims conflict with the mode has heard of a waiter at
-//! least that old (traps 10, 11).
+//! queue's waiters; whoever waits for somebody younger than itself waits for a holder that has been told
+//! (traps 10, 11); `told` spares looking at all holders for that.
 
 use std::collections::BTreeMap;
 
-use claret_types::{Claims, Held, Mode, TypeInfo};
+use claret_types::{Claims, Held, TypeInfo};
 use smallvec::SmallVec;
 
 use crate::ids::{AttemptId, Birth, Time};
@@ -28,15 +29,34 @@ pub(crate) struct Waiter {
     pub(crate) kind: &'static TypeInfo,
 }
 
-/// The waiters of one mode.
+impl Waiter {
+    /// Whether it may have to wait for somebody who holds `claims` of `kind`.
+    pub(crate) fn conflicts(&self, kind: &TypeInfo, claims: &Claims) -> bool {
+        !same(self.kind, kind)
+            || self.footprint.conflict_with(claims, &kind.modes)
+            || self.footprint.draw.meets(claims.draw)
+    }
+}
+
+/// What the waiters of one queue want: modes, and ways to draw, as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wanted(u32);
+
+impl Wanted {
+    fn by(footprint: &Claims) -> Self {
+        let modes = footprint.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
+        let draw = footprint.draw;
+        Wanted(modes | u32::from(draw.down > 0) << 16 | u32::from(draw.up > 0) << 17)
+    }
+}
+
+/// The waiters of one set of modes.
 #[derive(Debug)]
 pub(crate) struct Queue {
     pub(crate) kind: &'static TypeInfo,
-    pub(crate) mode: Mode,
+    pub(crate) modes: Wanted,
     pub(crate) wanted: Held,
     pub(crate) waiters: BTreeMap<Place, Waiter>,
-    /// Every holder that conflicts with this mode knows of a waiter this old or older.
-    pub(crate) told: Option<Birth>,
 }
 
 /// All waiters of one record.
@@ -46,6 +66,8 @@ pub(crate) struct Phaser {
     pub(crate) queues: SmallVec<[Queue; 2]>,
     /// Joiners that this phase took in since somebody waits.
     pub(crate) joins: u32,
+    /// Every younger holder knows of a waiter this old or older.
+    pub(crate) told: Option<Birth>,
     /// Since when somebody waits for the end of this phase.
     pub(crate) waited_since: Option<Time>,
 }
@@ -66,15 +88,13 @@ impl Phaser {
             self.upgrades.insert(place, waiter);
             return;
         }
-        let mode = primary_mode(&waiter.footprint);
-        let at = self.queues.iter().position(|queue| queue.mode == mode && same(queue.kind, waiter.kind));
+        let modes = Wanted::by(&waiter.footprint);
+        let at = self.queues.iter().position(|queue| queue.modes == modes && same(queue.kind, waiter.kind));
         let queue = match at {
             Some(at) => &mut self.queues[at],
             None => {
                 let kind = waiter.kind;
-                let fresh =
-                    Queue { kind, mode, wanted: Held::default(), waiters: BTreeMap::new(), told: None };
-                self.queues.push(fresh);
+                self.queues.push(Queue { kind, modes, wanted: Held::default(), waiters: BTreeMap::new() });
                 self.queues.last_mut().expect("just pushed")
             }
         };
@@ -84,6 +104,8 @@ impl Phaser {
 
     /// Takes a waiter out. Returns whether it was there.
     pub(crate) fn remove(&mut self, place: Place) -> bool {
+        // Holders that come from now on do not hear of this one.
+        self.told = self.told.filter(|told| *told < place.0);
         if self.upgrades.remove(&place).is_some() {
             self.tidy();
             return true;
@@ -91,10 +113,6 @@ impl Phaser {
         let found = self.queues.iter_mut().any(|queue| match queue.waiters.remove(&place) {
             Some(waiter) => {
                 queue.wanted.remove(&waiter.footprint);
-                if queue.told.is_some_and(|told| told >= place.0) {
-                    // Holders that come from now on do not hear of this one.
-                    queue.told = None;
-                }
                 true
             }
             None => false,
@@ -107,21 +125,32 @@ impl Phaser {
         self.queues.retain(|queue| !queue.waiters.is_empty());
         if self.is_empty() {
             self.joins = 0;
+            self.told = None;
             self.waited_since = None;
         }
     }
 
+    /// The birth of the eldest waiter.
+    pub(crate) fn eldest(&self) -> Option<Birth> {
+        let heads = self.queues.iter().filter_map(|queue| queue.waiters.keys().next());
+        heads.chain(self.upgrades.keys().next()).map(|(birth, _)| *birth).min()
+    }
+
     /// The birth of the eldest waiter that `footprint` conflicts with, mode by mode: an upper bound on what
     /// really conflicts.
-    pub(crate) fn eldest_conflicting(&self, kind: &TypeInfo, footprint: &Claims) -> Option<Birth> {
+    /// `waits`: whoever asks is itself among the waiters, and not in its own way.
+    pub(crate) fn eldest_conflicting(
+        &self,
+        kind: &TypeInfo,
+        footprint: &Claims,
+        waits: bool,
+    ) -> Option<Birth> {
         let upgrades = self
             .upgrades
             .iter()
-            .filter(|(_, waiter)| {
-                !same(waiter.kind, kind) || waiter.footprint.conflict_with(footprint, &kind.modes)
-            })
+            .filter(|(_, waiter)| waiter.conflicts(kind, footprint))
             .map(|((birth, _), _)| *birth);
-        let queues = self.queues.iter().filter(|queue| queue.conflicts(kind, footprint));
+        let queues = self.queues.iter().filter(|queue| queue.conflicts(kind, footprint, waits));
         let heads = queues.filter_map(|queue| queue.waiters.keys().next().map(|(birth, _)| *birth));
         upgrades.chain(heads).min()
     }
@@ -138,18 +167,23 @@ impl Phaser {
 }
 
 impl Queue {
-    /// Whether anything in this queue conflicts with `footprint`.
-    pub(crate) fn conflicts(&self, kind: &TypeInfo, footprint: &Claims) -> bool {
-        !same(self.kind, kind) || !self.wanted.admits_modes(&kind.modes, footprint, std::iter::empty())
+    /// Whether anything in this queue conflicts with `footprint`, the asker's own place in it aside.
+    fn conflicts(&self, kind: &TypeInfo, footprint: &Claims, waits: bool) -> bool {
+        if !same(self.kind, kind) {
+            return true;
+        }
+        if waits && self.modes == Wanted::by(footprint) {
+            let own = std::iter::once(footprint);
+            return self.waiters.len() > 1
+                && (footprint.draw.meets(footprint.draw)
+                    || !self.wanted.admits_modes(&kind.modes, footprint, own));
+        }
+        self.wanted.draws_beside(footprint.draw)
+            || !self.wanted.admits_modes(&kind.modes, footprint, std::iter::empty())
     }
 }
 
 /// Whether two types are one.
 pub(crate) fn same(a: &TypeInfo, b: &TypeInfo) -> bool {
     std::ptr::eq(a, b) || a.name == b.name
-}
-
-/// The mode that a footprint is queued under.
-fn primary_mode(footprint: &Claims) -> Mode {
-    footprint.list.first().map_or(Mode::SHARED, |claim| claim.mode)
 }

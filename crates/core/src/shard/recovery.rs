@@ -25,6 +25,13 @@ impl Shard {
         attempt: AttemptId,
         listed: Option<Incarnation>,
     ) -> Status {
+        let status = self.written_or_refuse(now, attempt, listed);
+        // A no of this incarnation says nothing of what the listed one wrote.
+        let lost = status == Status::Refused && listed.is_some_and(|listed| listed != self.incarnation);
+        if lost { Status::Lost } else { status }
+    }
+
+    fn written_or_refuse(&mut self, now: Time, attempt: AttemptId, listed: Option<Incarnation>) -> Status {
         if let Some(decided) = self.decided(attempt) {
             return match decided {
                 Decided::Applied { .. } => Status::Applied,
@@ -73,6 +80,9 @@ impl Shard {
         let id = self.id;
         let Some(participant) = self.attempts.get_mut(&attempt) else { return }; // Decided meanwhile.
         let Stage::Prepared { round, answers } = &mut participant.stage else { return };
+        if from == id || round.participants.iter().all(|listed| listed.shard != from) {
+            return; // Not one that was asked.
+        }
         answers.retain(|(shard, _)| *shard != from);
         answers.push((from, status));
         let others = round.participants.iter().filter(|listed| listed.shard != id).count();

@@ -1,0 +1,83 @@
+//! What earlier attempts needed on each record, to be taken at the first touch of it (R11, trap 12).
+//!
+//! Only records on which an attempt did several things are kept: where it did one, there is nothing to join.
+//! What one attempt found stays for all later ones: an attempt may end before it comes to the record.
+
+use claret_types::{Bytes, Claims, Mode, Operation, TypeInfo};
+use indexmap::IndexMap;
+
+use crate::switches::Locks;
+
+type ByKey<K, V> = IndexMap<K, V, foldhash::fast::FixedState>;
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(super) struct Reserves(ByKey<Bytes, Reserve>);
+
+#[derive(Debug)]
+struct Reserve {
+    kind: &'static TypeInfo,
+    claims: Claims,
+    /// By this attempt.
+    used: bool,
+}
+
+impl Reserves {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What to take besides an operation's own claims, if it is the attempt's first on the record.
+    pub(super) fn take(&mut self, key: &Bytes, op: &Operation) -> Option<Claims> {
+        let reserve = self.0.get_mut(key)?;
+        if std::mem::replace(&mut reserve.used, true) {
+            return None;
+        }
+        // Modes of two types do not mix.
+        let same = reserve.kind.name == op.type_info().name;
+        Some(if same { reserve.claims.clone() } else { Claims::record(Mode::EXCLUSIVE) })
+    }
+
+    /// An attempt is over that used these operations: notes what they would claim, by record.
+    pub(super) fn note<'a>(
+        &mut self,
+        locks: Locks,
+        operations: impl Iterator<Item = (&'a Bytes, &'a Operation)>,
+    ) {
+        let mut joined: ByKey<&Bytes, (u32, Reserve)> = ByKey::default();
+        for (key, op) in operations {
+            let kind = op.type_info();
+            let fresh = || (0, Reserve { kind, claims: Claims::none(), used: false });
+            let (calls, reserve) = joined.entry(key).or_insert_with(fresh);
+            *calls += 1;
+            let claims = match locks {
+                Locks::ReaderWriter => op.reader_writer(),
+                Locks::Abstract => op.footprint(),
+            };
+            reserve.join(kind, &claims);
+        }
+        for (key, (calls, reserve)) in joined {
+            if let Some(known) = self.0.get_mut(key) {
+                known.join(reserve.kind, &reserve.claims);
+            } else if calls > 1 {
+                self.0.insert(key.clone(), reserve);
+            }
+        }
+        self.0.values_mut().for_each(|reserve| reserve.used = false);
+    }
+}
+
+impl Reserve {
+    fn join(&mut self, kind: &'static TypeInfo, claims: &Claims) {
+        if self.kind.name == kind.name {
+            add_modes(&mut self.claims, claims);
+        } else {
+            self.claims = Claims::record(Mode::EXCLUSIVE);
+        }
+    }
+}
+
+/// Adds the modes of `more`; what it draws is drawn when it is executed.
+pub(super) fn add_modes(claims: &mut Claims, more: &Claims) {
+    more.list.iter().for_each(|claim| claims.push(claim.scope, claim.mode));
+}

@@ -1,0 +1,16 @@
+//! The traps of the protocol, each sprung by hand, message by message.
+//!
+//! A test opens with the bug, its consequence and the mend; it fails when the mend is taken out. One file a
+//! topic: `commit` (writing yes and no), `restart` (incarnations, connections), `recovery`, `deadlock`
+//! (giving way, phases, upgrades), `effects` (escrow, deferred update), `release` (what must go when an
+//! attempt ends).
+
+#[path = "../harness/mod.rs"]
+mod harness;
+
+mod commit;
+mod deadlock;
+mod effects;
+mod recovery;
+mod release;
+mod restart;

@@ -1,0 +1,209 @@
+//! Traps 3 and 19: locks and refusals die with the shard, and what comes late must not bring them back.
+
+use claret_core::message::Request;
+use claret_core::{Cause, Event, Incarnation, Limits, ShardId};
+
+use crate::harness::{Kind, World, get, incr, incr_returning};
+
+/// Bug: T reads x at A, A restarts, U writes x, T prepares at the new A and votes. Consequence: a vote on a stale
+/// read. Mend: the list names the incarnations that granted, and another one refuses. (A late double of the read
+/// makes the numbers of grants agree.)
+#[test]
+fn trap_03_locks_die_with_the_shard() {
+    let mut w = World::new(2);
+    let reader = w.begin();
+    w.execute(reader, 0, "x", get());
+    let double = w.bag[0].clone();
+    w.run();
+    w.restart_shard(0);
+    w.set_up(0, "x", incr(1));
+    w.hand_over(double);
+    w.run();
+    w.buffer(reader, 1, "y", incr(1));
+    w.commit(reader);
+    w.run();
+    assert!(!w.committed(reader), "it read x before the write and would write y after it");
+    assert_eq!(w.restarts(reader), 1);
+    assert_eq!(w.counter(1, "y"), 0);
+    w.assert_quiet();
+}
+
+/// The same without the double: the prepare relies on a grant that nobody remembers.
+#[test]
+fn trap_03_a_prepare_names_the_grants_it_relies_on() {
+    let mut w = World::new(1);
+    let reader = w.holder(0, "x", get());
+    w.heartbeat_without(0); // Gone, and the refusal is lost with the session's memory:
+    w.lose_all();
+    assert!(w.answered(reader));
+    w.restart_shard(0);
+    let attempt = w.attempt(reader);
+    let birth = w.coordinator(reader).birth();
+    let listed = claret_core::message::Listed { shard: ShardId(0), incarnation: Some(Incarnation(2)) };
+    let participants = std::sync::Arc::from([listed]);
+    let members = claret_core::message::Members::All;
+    w.send(0, Request::Prepare { attempt, birth, participants, relies_on: 1, calls: vec![], members });
+    w.deliver(Kind::Prepare, 0);
+    assert_eq!(w.count(Kind::Refused, 0), 1);
+}
+
+/// Bug: B writes no and restarts; the prepare, late, gets a yes; A asks B and applies. Consequence: a transaction that
+/// its user was told is aborted. Mend: the list names the incarnation of every participant that is known.
+#[test]
+fn trap_03_refusals_die_with_the_shard() {
+    let mut w = World::new(2);
+    let tx = w.begin();
+    for shard in [0, 1] {
+        w.coordinator_mut(tx).meet(ShardId(shard), Incarnation(1));
+        w.buffer(tx, shard, "k", incr(1));
+    }
+    w.commit(tx);
+    w.deliver(Kind::Prepare, 0);
+    w.deliver(Kind::Voted, 0);
+    let late = w.hold(Kind::Prepare, 1);
+    w.abort(tx);
+    w.deliver(Kind::Withdraw, 1);
+    w.deliver(Kind::Refused, 1);
+    assert!(w.aborted(tx));
+    w.lose_all();
+    w.restart_shard(1);
+    w.hand_over(late);
+    w.run();
+    w.pass_without_coordinators(Limits::default().lease_us);
+    w.run();
+    assert_eq!((w.counter(0, "k"), w.counter(1, "k")), (0, 0));
+    w.assert_quiet();
+}
+
+/// Bug: of two reads sent together, one is granted before a restart and one after it, and the later answer comes
+/// first. Consequence: as many grants as the prepare relies on, and a vote on a stale read. Mend: a coordinator that
+/// sees two incarnations of a shard restarts.
+#[test]
+fn trap_03_answers_of_two_incarnations() {
+    let mut w = World::new(2);
+    let reader = w.begin();
+    w.execute(reader, 0, "x", get());
+    w.execute(reader, 0, "z", get());
+    w.deliver(Kind::Execute, 0);
+    let late = w.hold(Kind::Granted, 0);
+    w.restart_shard(0);
+    w.set_up(0, "x", incr(1));
+    w.hand_over(late);
+    w.run();
+    let events = w.events(reader);
+    assert!(
+        matches!(events.last(), Some(Event::Restart { cause: Cause::Refused(_) })),
+        "no answer may be relied on: {events:?}"
+    );
+    w.assert_quiet();
+}
+
+/// Bug: a shard restarts after its vote, a late double opens the attempt there again, and the apply finds it
+/// unprepared. Consequence: a lock that nobody releases, and a failed assertion. Mend: it is given up.
+#[test]
+fn trap_03_an_apply_finds_what_came_late() {
+    let mut w = World::new(2);
+    let tx = w.begin();
+    w.execute(tx, 0, "k", incr_returning(1));
+    let double = w.bag[0].clone();
+    w.run();
+    w.buffer(tx, 1, "k", incr(1));
+    w.commit(tx);
+    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.restart_shard(0);
+    w.hand_over(double);
+    assert_eq!(w.shards[0].open_attempts(), 1);
+    w.run();
+    assert!(w.coordinator(tx).is_over());
+    w.assert_quiet();
+}
+
+/// Bug: an execute sits in a socket while its transaction aborts; then it arrives. Consequence: a lock that the live
+/// session renews for ever. Mend: the abort leaves a tombstone.
+#[test]
+fn trap_19_a_late_execute_finds_a_tombstone() {
+    let mut w = World::new(1);
+    let tx = w.begin();
+    w.execute(tx, 0, "k", get());
+    let late = w.hold(Kind::Execute, 0);
+    w.abort(tx);
+    w.run();
+    w.hand_over(late);
+    w.run();
+    w.assert_quiet();
+}
+
+/// The same when the tombstone is gone, because the floor has passed it.
+#[test]
+fn trap_19_a_late_execute_is_below_the_floor() {
+    let mut w = World::new(1);
+    let tx = w.begin();
+    w.execute(tx, 0, "k", get());
+    let late = w.hold(Kind::Execute, 0);
+    w.abort(tx);
+    w.run();
+    assert!(w.coordinator(tx).is_over());
+    let over = w.attempt(tx).tx;
+    w.session.end(over);
+    w.heartbeat(0);
+    assert_eq!(w.shards[0].remembered(), 0);
+    w.hand_over(late);
+    w.run();
+    w.assert_quiet();
+}
+
+/// The same when the abort is still to come: the session has a newer connection, and the old one's words are
+/// dropped.
+#[test]
+fn trap_19_a_late_execute_comes_over_an_old_connection() {
+    let mut w = World::new(1);
+    let tx = w.begin();
+    w.execute(tx, 0, "k", get());
+    let late = w.hold(Kind::Execute, 0);
+    w.connection = 1;
+    w.heartbeat(0);
+    w.hand_over(late);
+    assert_eq!(w.shards[0].open_attempts(), 0);
+    assert!(w.bag.is_empty());
+}
+
+/// Bug: what came over an old connection was answered 'refused' with nothing written. Consequence: the coordinator names
+/// that as the no, and a participant drops what another has applied. Mend: it is dropped without a word.
+#[test]
+fn trap_19_an_old_connection_is_no_refusal() {
+    let mut w = World::new(2);
+    let tx = w.begin();
+    for shard in [0, 1] {
+        w.buffer(tx, shard, "k", incr(1));
+    }
+    w.commit(tx);
+    let double = w.bag[1].clone();
+    w.deliver(Kind::Prepare, 0);
+    w.deliver(Kind::Prepare, 1); // Both have voted: it is committed.
+    w.connection = 1;
+    w.heartbeat(1);
+    w.lose_all();
+    w.hand_over(double);
+    w.run();
+    assert_eq!(w.restarts(tx), 0, "nobody has written no");
+    w.pass(Limits::default().resend_us);
+    w.run();
+    assert!(w.committed(tx));
+    assert_eq!((w.counter(0, "k"), w.counter(1, "k")), (1, 1));
+}
+
+/// The same when nothing else tells: the next heartbeat does not list the attempt.
+#[test]
+fn trap_19_a_heartbeat_drops_what_it_does_not_list() {
+    let mut w = World::new(1);
+    let forgotten = w.holder(0, "k", get());
+    let kept = w.holder(0, "k", get());
+    let (live, floor) = (vec![w.attempt(kept)], w.session.floor());
+    w.send(0, Request::Heartbeat { live, floor });
+    w.run();
+    assert_eq!(w.shards[0].open_attempts(), 1);
+    assert_eq!(w.restarts(forgotten), 1);
+    w.commit(kept);
+    w.run();
+    assert!(w.committed(kept));
+}
