@@ -15,5 +15,5 @@ mod switches;
 pub use coordinator::{Cause, Coordinator, Event, Session};
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;
-pub use shard::{Shard, Stats, key_hash};
+pub use shard::{Shard, Stats, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

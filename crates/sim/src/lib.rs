@@ -1,1 +1,172 @@
-//! .
+//! A deterministic simulator of Claret's protocol.
+//!
+//! A seed gives a configuration (`config.rs`: shards, clients, switches, delays, faults) and a workload
+//! (`workload.rs`: programs over keys of every type). The real state machines of `claret-core` run in virtual
+//! time (`world.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while
+//! clients die, stand still and reconnect. Each machine checks its invariants after every step; at the end all
+//! that committed is replayed on a sequential model (`check.rs`, `reference.rs`), nothing may be left behind,
+//! and all must be done in bounded time. The same seed gives the same run: [`Outcome::trace_hash`].
+//!
+//! What it does not do: shards do not restart (their memory is all there is), and it does not say how fast
+//! anything is.
+
+mod check;
+mod client;
+mod config;
+mod drive;
+mod happening;
+mod network;
+mod plant;
+mod random;
+mod reference;
+mod trace;
+mod workload;
+mod world;
+
+use std::fmt;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
+pub use plant::Plant;
+pub use world::Outcome;
+
+use world::World;
+
+/// How to run a seed.
+#[derive(Clone, Debug)]
+pub struct SimOptions {
+    /// The seed.
+    pub seed: u64,
+    /// Another configuration than [`Config::random`] gives for it.
+    pub config: Option<Config>,
+    /// A fault to be found.
+    pub plant: Plant,
+    /// Whether to keep the timeline of a run that succeeds (of one that fails it is always kept).
+    pub timeline: bool,
+}
+
+impl SimOptions {
+    /// A seed as it is.
+    pub fn seed(seed: u64) -> Self {
+        SimOptions { seed, config: None, plant: Plant::None, timeline: false }
+    }
+}
+
+/// A run that went wrong. Displayed, it says how to see it again.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The seed.
+    pub seed: u64,
+    /// What is wrong.
+    pub reason: String,
+    /// The configuration.
+    pub config: Config,
+    /// The last events, one a line.
+    pub timeline: Vec<String>,
+}
+
+/// How many lines of the timeline a failure shows.
+const LINES_SHOWN: usize = 120;
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let hidden = self.timeline.len().saturating_sub(LINES_SHOWN);
+        writeln!(f, "the last of {} events (time in microseconds):", self.timeline.len())?;
+        for line in &self.timeline[hidden..] {
+            writeln!(f, "{line}")?;
+        }
+        writeln!(f, "\nconfiguration: {:#?}", self.config)?;
+        writeln!(f, "\nseed {} fails: {}", self.seed, self.reason)?;
+        write!(f, "replay: claret sim --seed {}", self.seed)
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// Runs a seed.
+///
+/// # Errors
+/// When anything is wrong, with all that is needed to look into it.
+pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
+    run_with(&SimOptions::seed(seed)).map(|(outcome, _)| outcome)
+}
+
+/// Runs a seed in another way, and returns the timeline if it was asked for.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(options: &SimOptions) -> Result<(Outcome, Vec<String>), Box<Failure>> {
+    match attempt(options, options.timeline) {
+        Ok(done) => Ok(done),
+        Err(failure) if options.timeline => Err(failure),
+        // The same run again, this time in words.
+        Err(failure) => Err(attempt(options, true).err().unwrap_or(failure)),
+    }
+}
+
+fn attempt(options: &SimOptions, in_words: bool) -> Result<(Outcome, Vec<String>), Box<Failure>> {
+    let config = options.config.clone().unwrap_or_else(|| Config::random(options.seed));
+    let mut world = World::new(options.seed, config.clone(), options.plant, in_words);
+    let reason = match catch_unwind(AssertUnwindSafe(|| world.run())) {
+        Ok(Ok(outcome)) => return Ok((outcome, world.trace.lines())),
+        Ok(Err(violation)) => violation,
+        Err(panic) => panic_text(panic.as_ref()),
+    };
+    Err(Box::new(Failure { seed: options.seed, reason, config, timeline: world.trace.lines() }))
+}
+
+fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().cloned();
+    let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+    format!("an assertion does not hold: {}", text.unwrap_or_default())
+}
+
+/// Sums over many runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Runs.
+    pub seeds: u64,
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Transactions that their users aborted.
+    pub aborted: u64,
+    /// Transactions that failed for good.
+    pub failed: u64,
+    /// Attempts that were run again.
+    pub restarts: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Faults of all sorts.
+    pub faults: u64,
+    /// Attempts in doubt that shards resolved among themselves.
+    pub recoveries: u64,
+}
+
+impl Totals {
+    /// Adds one run.
+    pub fn add(&mut self, outcome: &Outcome) {
+        self.seeds += 1;
+        self.committed += outcome.committed;
+        self.aborted += outcome.aborted;
+        self.failed += outcome.failed;
+        self.restarts += outcome.restarts;
+        self.messages += outcome.messages;
+        self.faults += outcome.faults;
+        self.recoveries += outcome.recoveries;
+    }
+}
+
+/// Runs seeds in order until one fails; `progress` hears of each that does not.
+///
+/// # Errors
+/// The first failure.
+pub fn run_many(seeds: Range<u64>, mut progress: impl FnMut(u64, &Outcome)) -> Result<Totals, Box<Failure>> {
+    let mut totals = Totals::default();
+    for seed in seeds {
+        let outcome = run(seed)?;
+        totals.add(&outcome);
+        progress(seed, &outcome);
+    }
+    Ok(totals)
+}

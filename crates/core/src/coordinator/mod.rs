@@ -443,6 +443,14 @@ impl Coordinator {
     }
 
     fn on_busy(&mut self, now: Time, from: ShardId) {
+        let asked = match self.state {
+            State::Running => self.outstanding.iter().any(|it| it.shard == from),
+            State::Preparing => self.party(from).vote.is_none(),
+            State::Withdrawing(_) | State::Committed | State::Idle => false,
+        };
+        if !asked {
+            return; // A late double.
+        }
         self.tries += 1;
         if self.tries > self.limits.lock_tries_max {
             return self.end_attempt(now, Goal::Busy);

@@ -23,6 +23,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::phaser::{Phaser, Waiter, Wanted, same};
+use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
@@ -182,6 +183,19 @@ impl LockTable {
     /// Records that somebody holds or waits for.
     pub(crate) fn locked(&self) -> usize {
         self.records.iter().filter(|(_, record)| record.lock.is_some()).count()
+    }
+
+    /// Holders and waiters of every record that has any.
+    pub(crate) fn waits_for(&self) -> impl Iterator<Item = Wait> + '_ {
+        self.records.iter().filter_map(|(_, record)| {
+            let lock = record.lock.as_ref()?;
+            let waiters = lock.phaser.waiters().map(|((_, attempt), _)| *attempt);
+            Some(Wait {
+                key: record.key.clone(),
+                holders: lock.holders.keys().copied().collect(),
+                waiters: waiters.collect(),
+            })
+        })
     }
 
     /// The eldest waiter that a holder was told of on this record.

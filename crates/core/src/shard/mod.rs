@@ -15,6 +15,7 @@ mod instant;
 mod lock_table;
 mod participant;
 mod phaser;
+mod picture;
 mod recovery;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -34,6 +35,7 @@ use crate::switches::{Delivery, Switches};
 use history::{Decided, History};
 use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
 use participant::{Blocked, Participant, Round, Stage};
+pub use picture::Wait;
 
 /// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
 pub fn key_hash(key: &[u8]) -> u64 {
@@ -613,6 +615,7 @@ impl Shard {
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
         self.table.check_invariants();
+        // In any order: all must hold.
         for (attempt, participant) in &self.attempts {
             assert!(
                 !participant.is_prepared() || participant.blocked.is_empty(),

@@ -1,0 +1,194 @@
+//! What can happen in the simulated world, with a line for people and words for the hash of the trace.
+
+use claret_core::message::{Link, PeerMessage, Request, Response};
+use claret_core::{AttemptId, SessionId, ShardId, Time, TxId};
+
+use crate::network::End;
+
+/// One entry of the world's queue.
+#[derive(Clone, Debug)]
+pub(crate) enum Happening {
+    /// A request arrives at a shard.
+    Request { to: ShardId, link: Link, request: Request },
+    /// A response arrives at a client.
+    Response { from: ShardId, session: SessionId, response: Response },
+    /// A shard's message arrives at another.
+    Peer { from: ShardId, to: ShardId, message: PeerMessage },
+    /// A shard asked to be called at this time.
+    ShardTimer(ShardId, Time),
+    /// A coordinator asked to be called at this time.
+    CoordinatorTimer(TxId, Time),
+    /// A client begins a transaction.
+    Begin(SessionId),
+    /// A program goes on with its next step.
+    Continue(AttemptId),
+    /// A user takes back a commit that is under way.
+    TakeBack(AttemptId),
+    /// The attempt is over, and the next one begins.
+    Rerun(AttemptId),
+    /// A client says that it lives.
+    Heartbeat(SessionId),
+    /// A client connects anew to a shard.
+    Reconnect(SessionId, ShardId),
+    /// Two ends lose sight of each other.
+    Cut(End, End, Time),
+    /// An end stands still.
+    Pause(End, Time),
+}
+
+impl Happening {
+    /// Whose step it is; `None` for what befalls the world as a whole.
+    pub(crate) fn at(&self) -> Option<End> {
+        match self {
+            Happening::Request { to, .. } | Happening::Peer { to, .. } | Happening::ShardTimer(to, _) => {
+                Some(End::Shard(*to))
+            }
+            Happening::Response { session, .. }
+            | Happening::Begin(session)
+            | Happening::Heartbeat(session)
+            | Happening::Reconnect(session, _) => Some(End::Session(*session)),
+            Happening::CoordinatorTimer(tx, _) => Some(End::Session(tx.session)),
+            Happening::Continue(attempt) | Happening::TakeBack(attempt) | Happening::Rerun(attempt) => {
+                Some(End::Session(attempt.tx.session))
+            }
+            Happening::Cut(..) | Happening::Pause(..) => None,
+        }
+    }
+
+    /// Whether it is a message on its way.
+    pub(crate) fn is_message(&self) -> bool {
+        matches!(self, Happening::Request { .. } | Happening::Response { .. } | Happening::Peer { .. })
+    }
+
+    /// Numbers that tell it from others, for the hash of the trace.
+    pub(crate) fn words(&self) -> [u64; 5] {
+        let of = |kind: u64, place: u64, attempt: AttemptId| {
+            [kind, place, attempt.tx.session.0, attempt.tx.sequence.0, u64::from(attempt.attempt)]
+        };
+        match self {
+            Happening::Request { to, link, request } => {
+                let place = u64::from(to.0) << 32 | u64::from(link.connection);
+                match request_attempt(request) {
+                    Some((kind, attempt)) => of(kind, place, attempt),
+                    None => [1, place, link.session.0, 0, 0],
+                }
+            }
+            Happening::Response { from, response, .. } => {
+                of(10 + response_kind(response), u64::from(from.0), response.attempt())
+            }
+            Happening::Peer { to, message, .. } => match message {
+                PeerMessage::Inquire { attempt, .. } => of(30, u64::from(to.0), *attempt),
+                PeerMessage::Answer { attempt, .. } => of(31, u64::from(to.0), *attempt),
+            },
+            Happening::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
+            Happening::CoordinatorTimer(tx, _) => [41, 0, tx.session.0, tx.sequence.0, 0],
+            Happening::Begin(session) => [42, 0, session.0, 0, 0],
+            Happening::Continue(attempt) => of(43, 0, *attempt),
+            Happening::TakeBack(attempt) => of(44, 0, *attempt),
+            Happening::Rerun(attempt) => of(45, 0, *attempt),
+            Happening::Heartbeat(session) => [46, 0, session.0, 0, 0],
+            Happening::Reconnect(session, shard) => [47, u64::from(shard.0), session.0, 0, 0],
+            Happening::Cut(_, _, until) => [48, until.0, 0, 0, 0],
+            Happening::Pause(_, until) => [49, until.0, 0, 0, 0],
+        }
+    }
+}
+
+/// As a line of a timeline.
+impl std::fmt::Display for Happening {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Happening::Request { to, link, request } => {
+                let Link { session, connection } = link;
+                write!(f, "c{}#{connection} -> {to}: ", session.0)?;
+                describe_request(f, request)
+            }
+            Happening::Response { from, session, response } => {
+                write!(f, "{from} -> c{}: ", session.0)?;
+                describe_response(f, response)
+            }
+            Happening::Peer { from, to, message } => match message {
+                PeerMessage::Inquire { attempt, .. } => write!(f, "{from} -> {to}: what of {attempt}?"),
+                PeerMessage::Answer { attempt, status, .. } => {
+                    write!(f, "{from} -> {to}: {attempt} is {status:?}")
+                }
+            },
+            Happening::ShardTimer(shard, _) => write!(f, "{shard}: time"),
+            Happening::CoordinatorTimer(tx, _) => write!(f, "{tx}: time"),
+            Happening::Begin(session) => write!(f, "c{}: begins a transaction", session.0),
+            Happening::Continue(attempt) => write!(f, "{attempt}: goes on"),
+            Happening::TakeBack(attempt) => write!(f, "{attempt}: its user takes the commit back"),
+            Happening::Rerun(attempt) => write!(f, "{attempt}: is run again"),
+            Happening::Heartbeat(session) => write!(f, "c{}: heartbeat", session.0),
+            Happening::Reconnect(session, shard) => write!(f, "c{}: reconnects to {shard}", session.0),
+            Happening::Cut(a, b, until) => write!(f, "{a:?} and {b:?} are cut off until {until}"),
+            Happening::Pause(end, until) => write!(f, "{end:?} stands still until {until}"),
+        }
+    }
+}
+
+fn request_attempt(request: &Request) -> Option<(u64, AttemptId)> {
+    match request {
+        Request::Heartbeat { .. } => None,
+        Request::Execute { attempt, .. } => Some((2, *attempt)),
+        Request::Prepare { attempt, .. } => Some((3, *attempt)),
+        Request::Apply { attempt } => Some((4, *attempt)),
+        Request::Withdraw { attempt } => Some((5, *attempt)),
+        Request::Abort { attempt, .. } => Some((6, *attempt)),
+        Request::Ask { attempt } => Some((7, *attempt)),
+    }
+}
+
+fn response_kind(response: &Response) -> u64 {
+    match response {
+        Response::Granted { .. } => 0,
+        Response::Queued { .. } => 1,
+        Response::Busy { .. } => 2,
+        Response::Voted { .. } => 3,
+        Response::Committed { .. } => 4,
+        Response::Refused { .. } => 5,
+        Response::Applied { .. } => 6,
+        Response::Aborted { .. } => 7,
+        Response::Elder { .. } => 8,
+        Response::Asked { .. } => 9,
+    }
+}
+
+fn describe_request(f: &mut std::fmt::Formatter<'_>, request: &Request) -> std::fmt::Result {
+    match request {
+        Request::Execute { attempt, key, calls, .. } => {
+            write!(f, "execute {attempt} on '{key}'")?;
+            calls.iter().try_for_each(|call| write!(f, " #{} {:?}", call.no.0, call.op))
+        }
+        Request::Prepare { attempt, participants, relies_on, calls, .. } => {
+            let shards: Vec<String> = participants.iter().map(|it| it.shard.to_string()).collect();
+            write!(f, "prepare {attempt} at {} relying on {relies_on}", shards.join(","))?;
+            calls.iter().try_for_each(|it| write!(f, " #{} {:?} on '{}'", it.call.no.0, it.call.op, it.key))
+        }
+        Request::Apply { attempt } => write!(f, "apply {attempt}"),
+        Request::Withdraw { attempt } => write!(f, "withdraw {attempt}"),
+        Request::Abort { attempt, refused_by } => write!(f, "abort {attempt}, refused by {refused_by:?}"),
+        Request::Heartbeat { live, floor } => {
+            let live: Vec<String> = live.iter().map(ToString::to_string).collect();
+            write!(f, "alive [{}] floor {}", live.join(" "), floor.0)
+        }
+        Request::Ask { attempt } => write!(f, "ask {attempt}"),
+    }
+}
+
+fn describe_response(f: &mut std::fmt::Formatter<'_>, response: &Response) -> std::fmt::Result {
+    match response {
+        Response::Granted { attempt, no, reply, granted, .. } => {
+            write!(f, "granted {attempt} #{}: {reply} ({granted} in all)", no.0)
+        }
+        Response::Queued { attempt } => write!(f, "queued {attempt}"),
+        Response::Busy { attempt } => write!(f, "busy {attempt}"),
+        Response::Voted { attempt, replies, .. } => write!(f, "voted {attempt} {replies:?}"),
+        Response::Committed { attempt, replies } => write!(f, "committed {attempt} {replies:?}"),
+        Response::Refused { attempt, refusal, .. } => write!(f, "refused {attempt}: {refusal}"),
+        Response::Applied { attempt, .. } => write!(f, "applied {attempt}"),
+        Response::Aborted { attempt, .. } => write!(f, "aborted {attempt}"),
+        Response::Elder { attempt, birth, .. } => write!(f, "elder {} waits for {attempt}", birth.tx),
+        Response::Asked { attempt, status } => write!(f, "{attempt} is {status:?}"),
+    }
+}

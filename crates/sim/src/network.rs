@@ -1,0 +1,73 @@
+//! How long messages take, and which are lost, doubled or overtaken.
+
+use std::collections::BTreeMap;
+
+use claret_core::{SessionId, ShardId, Time};
+
+use crate::config::NetworkConfig;
+use crate::random::Random;
+
+/// One end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum End {
+    Session(SessionId),
+    Shard(ShardId),
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Network {
+    config: NetworkConfig,
+    random: Random,
+    /// Losses, doubles and delays out of the ordinary happen only until then.
+    faults_until: Time,
+    /// The last arrival on each link, where order is kept.
+    last: BTreeMap<(End, End), Time>,
+    /// Pairs of ends that do not see each other until then.
+    outages: BTreeMap<(End, End), Time>,
+    /// Messages lost, doubled or slowed.
+    pub(crate) faults: u64,
+}
+
+impl Network {
+    pub(crate) fn new(config: NetworkConfig, random: Random, faults_until: Time) -> Self {
+        Network { config, random, faults_until, last: BTreeMap::new(), outages: BTreeMap::new(), faults: 0 }
+    }
+
+    /// Cuts two ends off from each other.
+    pub(crate) fn cut(&mut self, a: End, b: End, until: Time) {
+        self.outages.insert((a.min(b), a.max(b)), until);
+        self.faults += 1;
+    }
+
+    /// When a message that leaves now arrives: never, once, or twice.
+    pub(crate) fn arrivals(&mut self, now: Time, from: End, to: End) -> Vec<Time> {
+        let cut = self.outages.get(&(from.min(to), from.max(to)));
+        let faulty = now < self.faults_until;
+        if cut.is_some_and(|until| now < *until) || faulty && self.random.chance(self.config.lost_permille) {
+            self.faults += 1;
+            return Vec::new();
+        }
+        let mut arrivals = vec![self.arrival(now, from, to, faulty)];
+        if faulty && self.random.chance(self.config.doubled_permille) {
+            self.faults += 1;
+            arrivals.push(self.arrival(now, from, to, faulty));
+        }
+        arrivals
+    }
+
+    fn arrival(&mut self, now: Time, from: End, to: End, faulty: bool) -> Time {
+        let mut delay = self.random.between(self.config.delay_us_min, self.config.delay_us_max);
+        if faulty && self.random.chance(self.config.slow_permille) {
+            self.faults += 1;
+            delay += self.random.below(self.config.slow_us_max);
+        }
+        let arrival = now.plus(delay);
+        if !self.config.ordered {
+            return arrival;
+        }
+        let last = self.last.entry((from, to)).or_insert(arrival);
+        *last = arrival.max(*last);
+        *last
+    }
+}

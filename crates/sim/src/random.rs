@@ -1,0 +1,63 @@
+//! Random numbers, all from the seed of a run.
+//!
+//! ChaCha8 has a fixed definition, and ranges are drawn here by plain arithmetic, so that a seed means the
+//! same run in every version of the libraries. Each purpose draws from a stream of its own: one more draw for
+//! the network does not change what the programs do.
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+
+/// What a stream is for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stream {
+    Config,
+    Setup,
+    Network,
+    Client,
+    /// The program of one transaction.
+    Program {
+        session: u64,
+        sequence: u64,
+    },
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(crate) struct Random(ChaCha8Rng);
+
+impl Random {
+    pub(crate) fn new(seed: u64, stream: Stream) -> Self {
+        let mut generator = ChaCha8Rng::seed_from_u64(seed);
+        generator.set_stream(match stream {
+            Stream::Config => 0,
+            Stream::Setup => 1,
+            Stream::Network => 2,
+            Stream::Client => 3,
+            Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
+        });
+        Random(generator)
+    }
+
+    pub(crate) fn number(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// Less than `bound`, which is not 0. The bias of the remainder does not matter here.
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.number() % bound
+    }
+
+    /// From `low` to `high`, both included.
+    pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
+        low + self.below(high - low + 1)
+    }
+
+    /// True in so many of a thousand cases.
+    pub(crate) fn chance(&mut self, permille: u64) -> bool {
+        self.below(1000) < permille
+    }
+
+    pub(crate) fn pick<'a, T>(&mut self, list: &'a [T]) -> &'a T {
+        &list[self.below(list.len() as u64) as usize]
+    }
+}

@@ -1,0 +1,198 @@
+//! What transactions do: programs over keys of every type, drawn from the seed.
+//!
+//! A program is a fixed list of steps, so a restarted attempt runs the same one again; what some steps write
+//! depends on what the attempt has just read. Operations are the examples that each type gives for the
+//! oracle, on the few elements where they meet.
+
+use claret_types::{
+    BoundedCounter, Bytes, Counter, Dict, Examples, Few, FloatCounter, List, Operation, Register, RegisterOp,
+    Reply, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
+};
+
+use crate::config::{Config, ProgramConfig};
+use crate::random::Random;
+
+/// The operations that fit one kind of key.
+#[derive(Clone, Debug)]
+pub(crate) struct Family {
+    name: &'static str,
+    operations: Vec<Operation>,
+    /// How many at the start of `operations` bring the record into being.
+    begins: usize,
+}
+
+/// A record that programs use.
+#[derive(Clone, Debug)]
+pub(crate) struct Key {
+    pub(crate) name: Bytes,
+    family: usize,
+}
+
+/// All keys of a run.
+#[derive(Clone, Debug)]
+pub(crate) struct Workload {
+    families: Vec<Family>,
+    pub(crate) keys: Vec<Key>,
+}
+
+/// One operation of a step.
+#[derive(Clone, Debug)]
+pub(crate) struct Action {
+    pub(crate) key: Bytes,
+    what: What,
+    /// The operation whose claims are to be reserved besides.
+    pub(crate) reserve: Option<Operation>,
+}
+
+#[derive(Clone, Debug)]
+enum What {
+    Fixed(Operation),
+    /// Adds a member, or sets a register, named by the last answer.
+    Named {
+        set: bool,
+    },
+}
+
+/// One step of a program.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Kept until the commit.
+    Buffer(Action),
+    /// Executed at once, side by side; their keys differ.
+    Execute(Vec<Action>),
+    /// Nothing for so many microseconds.
+    Think(u64),
+}
+
+/// How a program ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    Commit,
+    Abort,
+    /// Commits, and takes that back after so many microseconds, if it still can.
+    CommitThenAbort(u64),
+}
+
+/// A transaction's program.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) ending: Ending,
+}
+
+impl Action {
+    /// The operation, given the last answer of the attempt.
+    pub(crate) fn operation(&self, last: &Reply) -> Operation {
+        let named = || {
+            let mut name = Bytes::from(last.to_string());
+            name.truncate(12);
+            name
+        };
+        match &self.what {
+            What::Fixed(op) => op.clone(),
+            What::Named { set: true } => Operation::new::<Set>(SetOp::Add(Few::from_iter([named()]))),
+            What::Named { set: false } => Operation::new::<Register>(RegisterOp::Set(named())),
+        }
+    }
+}
+
+impl Workload {
+    pub(crate) fn random(config: &Config, random: &mut Random) -> Workload {
+        let mut families = catalogue();
+        while families.len() > config.families as usize {
+            families.swap_remove(random.below(families.len() as u64) as usize);
+        }
+        let keys = (0..config.keys).map(|number| {
+            let family = random.below(families.len() as u64) as usize;
+            Key { name: Bytes::from(format!("{}{number}", families[family].name)), family }
+        });
+        Workload { keys: keys.collect(), families }
+    }
+
+    /// Operations that a key may find done before the run, those that bring it into being first.
+    pub(crate) fn preparation(&self, key: &Key, random: &mut Random) -> Vec<Operation> {
+        let family = &self.families[key.family];
+        let mut operations = Vec::new();
+        if family.begins > 0 && random.chance(800) {
+            operations.push(random.pick(&family.operations[..family.begins]).clone());
+        }
+        for _ in 0..random.below(4) {
+            operations.push(random.pick(&family.operations).clone());
+        }
+        operations
+    }
+
+    pub(crate) fn program(&self, config: &ProgramConfig, random: &mut Random) -> Program {
+        let single = random.chance(config.single_permille);
+        let count = if single { 1 } else { random.between(1, config.steps_max) };
+        let mut steps = Vec::new();
+        for _ in 0..count {
+            if !single && config.think_us_max > 0 && random.chance(300) {
+                steps.push(Step::Think(random.below(config.think_us_max)));
+            }
+            steps.push(self.step(config, random));
+        }
+        let ending = if random.chance(config.abort_permille) {
+            let late = Ending::CommitThenAbort(random.below(2_000));
+            *random.pick(&[Ending::Abort, late])
+        } else {
+            Ending::Commit
+        };
+        Program { steps, ending }
+    }
+
+    fn step(&self, config: &ProgramConfig, random: &mut Random) -> Step {
+        if !random.chance(config.interactive_permille) {
+            return Step::Buffer(self.action(config, random));
+        }
+        let mut actions = vec![self.action(config, random)];
+        while random.chance(250) {
+            let action = self.action(config, random);
+            if actions.iter().all(|it| it.key != action.key) {
+                actions.push(action);
+            }
+        }
+        Step::Execute(actions)
+    }
+
+    fn action(&self, config: &ProgramConfig, random: &mut Random) -> Action {
+        let key = random.pick(&self.keys);
+        let mistaken = random.chance(config.mistaken_permille);
+        let source = if mistaken { random.pick(&self.keys).family } else { key.family };
+        let family = &self.families[source];
+        let named = (family.name == "set" || family.name == "register") && random.chance(200);
+        let what = if named {
+            What::Named { set: family.name == "set" }
+        } else {
+            What::Fixed(random.pick(&family.operations).clone())
+        };
+        let reserve = random.chance(config.reserve_permille).then(|| random.pick(&family.operations).clone());
+        Action { key: key.name.clone(), what, reserve }
+    }
+}
+
+fn operations_of<T: Examples>() -> Vec<Operation> {
+    T::operations().into_iter().map(Operation::new::<T>).collect()
+}
+
+fn catalogue() -> Vec<Family> {
+    let text = [operations_of::<Register>(), operations_of::<Counter>(), operations_of::<FloatCounter>()];
+    let mut bounded = operations_of::<BoundedCounter>();
+    bounded.sort_by_key(|op| op.method().name != "BCREATE");
+    let begins = bounded.iter().filter(|op| op.method().name == "BCREATE").count();
+    let family = |name, operations| Family { name, operations, begins: 0 };
+    vec![
+        family("set", operations_of::<Set>()),
+        family("counter", operations_of::<Counter>()),
+        family("register", operations_of::<Register>()),
+        family("float", operations_of::<FloatCounter>()),
+        family("text", text.concat()),
+        family("dict", operations_of::<Dict>()),
+        family("scored", operations_of::<ScoredSet>()),
+        family("top", operations_of::<TopK>()),
+        family("list", operations_of::<List>()),
+        family("bag", operations_of::<SummaryBag>()),
+        family("uid", operations_of::<UidGenerator>()),
+        Family { name: "bounded", operations: bounded, begins },
+    ]
+}

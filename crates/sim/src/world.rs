@@ -1,0 +1,433 @@
+//! The simulated world: shards, clients, the network between them, and virtual time.
+//!
+//! Whatever happens stands in one queue, in the order of (time, number); nothing else orders anything, and
+//! nothing is read from outside. Each step hands one happening to one state machine, drains what comes out,
+//! and checks that machine's invariants. What clients do stands in `drive.rs`.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use claret_core::message::{Link, Output, PeerMessage, Request, Response};
+use claret_core::{
+    AttemptId, Delivery, Incarnation, Sequence, Session, SessionId, Shard, ShardId, Time, TxId, key_hash,
+};
+use claret_types::Bytes;
+
+use crate::check::{Ledger, Violation};
+use crate::client::Client;
+use crate::config::Config;
+use crate::happening::Happening;
+use crate::network::{End, Network};
+use crate::plant::{Plant, Planted};
+use crate::random::{Random, Stream};
+use crate::reference::Reference;
+use crate::trace::Trace;
+use crate::workload::Workload;
+
+/// More steps than any run needs: a storm of messages.
+const STEPS_MAX: u64 = 1_000_000;
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Outcome {
+    /// Transactions that committed.
+    pub committed: u64,
+    /// Transactions that their users aborted.
+    pub aborted: u64,
+    /// Transactions that failed for good.
+    pub failed: u64,
+    /// Attempts that were run again.
+    pub restarts: u64,
+    /// Messages sent.
+    pub messages: u64,
+    /// Messages lost, doubled or slowed, links cut, ends paused, clients dead.
+    pub faults: u64,
+    /// Attempts in doubt that shards resolved among themselves.
+    pub recoveries: u64,
+    /// Steps taken.
+    pub steps: u64,
+    /// Virtual time at the end, in microseconds.
+    pub micros: u64,
+    /// The same for the same seed, and for hardly any other.
+    pub trace_hash: u64,
+}
+
+/// A shard and the timeout it was last promised.
+#[derive(Debug)]
+struct Host {
+    shard: Shard,
+    timer: Option<Time>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) seed: u64,
+    pub(crate) config: Config,
+    pub(crate) now: Time,
+    number: u64,
+    queue: BTreeMap<(Time, u64), Happening>,
+    /// Messages in the queue.
+    in_flight: u64,
+    hosts: Vec<Host>,
+    pub(crate) clients: BTreeMap<SessionId, Client>,
+    pub(crate) network: Network,
+    pub(crate) workload: Workload,
+    pub(crate) ledger: Ledger,
+    pub(crate) random: Random,
+    plant: Plant,
+    /// Counts of sent messages at which the sender dies, in order.
+    deaths: VecDeque<u64>,
+    paused: BTreeMap<End, Time>,
+    pub(crate) outcome: Outcome,
+    pub(crate) trace: Trace,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, config: Config, plant: Plant, in_words: bool) -> Self {
+        let mut setup = Random::new(seed, Stream::Setup);
+        let workload = Workload::random(&config, &mut setup);
+        let hosts = (0..config.shards).map(|number| Host {
+            shard: Shard::new(ShardId(number), Incarnation(1), config.switches, config.limits),
+            timer: None,
+        });
+        let until = Time(config.faults.until_us);
+        let mut deaths = config.faults.deaths.clone();
+        deaths.sort_unstable();
+        let mut world = World {
+            seed,
+            now: Time(0),
+            number: 0,
+            queue: BTreeMap::new(),
+            in_flight: 0,
+            hosts: hosts.collect(),
+            clients: BTreeMap::new(),
+            network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
+            workload,
+            ledger: Ledger::default(),
+            random: Random::new(seed, Stream::Client),
+            plant,
+            deaths: deaths.into(),
+            paused: BTreeMap::new(),
+            outcome: Outcome::default(),
+            trace: Trace::new(in_words),
+            config,
+        };
+        world.prepare_records(&mut setup);
+        for number in 0..u64::from(world.config.sessions) {
+            world.add_client(SessionId(number), world.config.workers * world.config.transactions);
+        }
+        world.schedule_faults(&mut setup);
+        world
+    }
+
+    /// Fills some records before the run.
+    fn prepare_records(&mut self, random: &mut Random) {
+        for key in self.workload.keys.clone() {
+            let shard = self.shard_of(&key.name);
+            for op in self.workload.preparation(&key, random) {
+                let shard = &mut self.hosts[shard.0 as usize].shard;
+                if shard.instant(key_hash(&key.name), &key.name, &op).is_ok() {
+                    shard.finish_instant();
+                    self.ledger.note_preparation(&key.name, &op);
+                }
+            }
+        }
+    }
+
+    fn schedule_faults(&mut self, random: &mut Random) {
+        let faults = self.config.faults.clone();
+        let shards = self.config.shards;
+        let shard = |random: &mut Random| ShardId(random.below(u64::from(shards)) as u32);
+        let sessions = u64::from(self.config.sessions);
+        for _ in 0..faults.reconnects {
+            let (session, shard) = (SessionId(random.below(sessions)), shard(random));
+            self.schedule(Time(random.below(faults.until_us)), Happening::Reconnect(session, shard));
+        }
+        for _ in 0..faults.outages {
+            let other = match random.chance(500) {
+                true => End::Shard(shard(random)),
+                false => End::Session(SessionId(random.below(sessions))),
+            };
+            let at = random.below(faults.until_us);
+            let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
+            let cut = Happening::Cut(End::Shard(shard(random)), other, until);
+            self.schedule(Time(at), cut);
+        }
+        for _ in 0..faults.pauses {
+            let end = match random.chance(500) {
+                true => End::Shard(shard(random)),
+                false => End::Session(SessionId(random.below(sessions))),
+            };
+            let at = random.below(faults.until_us);
+            let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
+            self.schedule(Time(at), Happening::Pause(end, until));
+        }
+    }
+
+    pub(crate) fn add_client(&mut self, id: SessionId, transactions: u32) {
+        self.clients.insert(id, Client::new(Session::new(id), transactions));
+        for _ in 0..self.config.workers {
+            let at = self.now.plus(self.random.below(500));
+            self.schedule(at, Happening::Begin(id));
+        }
+        if self.config.switches.delivery == Delivery::Network {
+            let at = self.now.plus(self.random.below(self.config.heartbeat_us));
+            self.schedule(at, Happening::Heartbeat(id));
+        }
+    }
+
+    // --- the queue ---
+
+    pub(crate) fn schedule(&mut self, at: Time, happening: Happening) {
+        self.in_flight += u64::from(happening.is_message());
+        self.number += 1;
+        self.queue.insert((at.max(self.now), self.number), happening);
+    }
+
+    /// Runs until everything is done, and checks the end.
+    pub(crate) fn run(&mut self) -> Result<Outcome, Violation> {
+        let deadline = Time(self.config.faults.until_us + self.config.finish_us_max);
+        while !self.is_quiet() {
+            let Some(((at, _), happening)) = self.queue.pop_first() else {
+                return Err(format!("nothing will happen any more\n{}", self.picture()));
+            };
+            self.in_flight -= u64::from(happening.is_message());
+            self.now = at;
+            self.outcome.steps += 1;
+            if at > deadline || self.outcome.steps > STEPS_MAX {
+                return Err(format!(
+                    "not done after {} steps, {at}, faults stopped at {}us\n{}",
+                    self.outcome.steps,
+                    self.config.faults.until_us,
+                    self.picture()
+                ));
+            }
+            self.step(happening)?;
+        }
+        self.finish()?;
+        Ok(self.outcome)
+    }
+
+    fn step(&mut self, happening: Happening) -> Result<(), Violation> {
+        if let Some(end) = happening.at()
+            && let Some(until) = self.paused.get(&end).copied()
+            && until > self.now
+        {
+            self.schedule(until, happening);
+            return Ok(());
+        }
+        self.trace.note(self.now, &happening.words(), || happening.to_string());
+        match happening {
+            Happening::Request { to, link, request } => {
+                let now = self.now;
+                self.host(to).shard.handle(now, link, request);
+                self.drain_shard(to)
+            }
+            Happening::Peer { to, message, .. } => {
+                let now = self.now;
+                self.host(to).shard.handle_peer(now, message);
+                self.drain_shard(to)
+            }
+            Happening::ShardTimer(id, due) => {
+                let now = self.now;
+                let host = self.host(id);
+                if host.timer != Some(due) {
+                    return Ok(()); // It has asked for another time since.
+                }
+                host.timer = None;
+                host.shard.handle_timeout(now);
+                self.drain_shard(id)
+            }
+            Happening::Cut(a, b, until) => {
+                self.network.cut(a, b, until);
+                Ok(())
+            }
+            Happening::Pause(end, until) => {
+                self.outcome.faults += 1;
+                self.paused.insert(end, until);
+                Ok(())
+            }
+            of_client => self.step_client(of_client),
+        }
+    }
+
+    /// Whether nothing is left to wait for: every client is done, every shard knows it, no message is under way.
+    fn is_quiet(&self) -> bool {
+        self.in_flight == 0
+            && self.clients.values().all(Client::is_done)
+            && self.hosts.iter().all(|host| host.shard.open_attempts() == 0)
+    }
+
+    // --- shards ---
+
+    pub(crate) fn shard_of(&self, key: &Bytes) -> ShardId {
+        ShardId((key_hash(key) % u64::from(self.config.shards)) as u32)
+    }
+
+    fn host(&mut self, id: ShardId) -> &mut Host {
+        &mut self.hosts[id.0 as usize]
+    }
+
+    pub(crate) fn shard(&mut self, id: ShardId) -> &mut Shard {
+        &mut self.hosts[id.0 as usize].shard
+    }
+
+    /// Sends what a shard has to say, and checks it.
+    pub(crate) fn drain_shard(&mut self, id: ShardId) -> Result<(), Violation> {
+        while let Some(output) = self.host(id).shard.poll_output() {
+            match output {
+                Output::Respond { session, response } => self.send_response(id, session, response)?,
+                Output::Tell { shard: to, message } => self.send_peer(id, to, message),
+            }
+        }
+        let now = self.now;
+        let host = self.host(id);
+        host.shard.check_invariants();
+        let due = host.shard.poll_timeout();
+        if due != host.timer {
+            host.timer = due;
+            if let Some(due) = due {
+                self.schedule(due.max(now), Happening::ShardTimer(id, due));
+            }
+        }
+        Ok(())
+    }
+
+    fn send_response(
+        &mut self,
+        from: ShardId,
+        session: SessionId,
+        response: Response,
+    ) -> Result<(), Violation> {
+        let Some(response) = self.plant.on_response(from, response) else { return Ok(()) };
+        self.ledger.note_response(from, &response)?;
+        self.deliver_response(from, session, response);
+        Ok(())
+    }
+
+    fn deliver_response(&mut self, from: ShardId, session: SessionId, response: Response) {
+        self.outcome.messages += 1;
+        for at in self.network.arrivals(self.now, End::Shard(from), End::Session(session)) {
+            self.schedule(at, Happening::Response { from, session, response: response.clone() });
+        }
+    }
+
+    fn send_peer(&mut self, from: ShardId, to: ShardId, message: PeerMessage) {
+        self.outcome.messages += 1;
+        for at in self.network.arrivals(self.now, End::Shard(from), End::Shard(to)) {
+            self.schedule(at, Happening::Peer { from, to, message: message.clone() });
+        }
+    }
+
+    /// Sends a client's request. Returns whether the client survived it.
+    pub(crate) fn send_request(&mut self, session: SessionId, to: ShardId, request: Request) -> bool {
+        if self.deaths.front().is_some_and(|at| *at <= self.outcome.messages) {
+            self.deaths.pop_front();
+            self.kill(session);
+            return false;
+        }
+        self.outcome.messages += 1;
+        self.ledger.note_request(&request);
+        let last = ShardId(self.config.shards - 1);
+        if let Planted::Answered(response) = self.plant.on_request(to, last, &request) {
+            self.deliver_response(to, session, response);
+            return true;
+        }
+        let connection = self.clients[&session].connections.get(&to).copied().unwrap_or(0);
+        let link = Link { session, connection };
+        let arrivals = match self.config.switches.delivery {
+            Delivery::Direct => vec![self.now],
+            Delivery::Network => self.network.arrivals(self.now, End::Session(session), End::Shard(to)),
+        };
+        for at in arrivals {
+            self.schedule(at, Happening::Request { to, link, request: request.clone() });
+        }
+        true
+    }
+
+    // --- the end ---
+
+    /// Raises all floors, and checks that nothing is left and that everything was serializable.
+    fn finish(&mut self) -> Result<(), Violation> {
+        let ids: Vec<SessionId> = self.clients.keys().copied().collect();
+        for number in 0..self.config.shards {
+            let id = ShardId(number);
+            for session in &ids {
+                self.say_farewell(*session, id);
+            }
+            self.drain_shard(id)?;
+            let shard = &self.host(id).shard;
+            let (locked, open) = (shard.locked_records(), shard.open_attempts());
+            let remembered = shard.remembered();
+            if locked + open + remembered > 0 {
+                return Err(format!(
+                    "{id} ends with {locked} records locked, {open} attempts open and {remembered} decisions \
+                     remembered\n{}",
+                    self.picture()
+                ));
+            }
+            self.outcome.recoveries += self.host(id).shard.stats().recoveries;
+        }
+        self.check_serial()?;
+        self.outcome.committed = self.ledger.committed() as u64;
+        self.outcome.faults += self.network.faults;
+        self.outcome.micros = self.now.0;
+        self.trace.note(self.now, &[self.outcome.committed, self.outcome.messages], || "done".to_owned());
+        self.outcome.trace_hash = self.trace.hash();
+        Ok(())
+    }
+
+    /// A last heartbeat; of a dead client, that its session is closed.
+    fn say_farewell(&mut self, session: SessionId, to: ShardId) {
+        if self.config.switches.delivery == Delivery::Direct {
+            return;
+        }
+        let client = &self.clients[&session];
+        let floor = if client.alive { client.session.floor() } else { Sequence(u64::MAX) };
+        let connection = client.connections.get(&to).copied().unwrap_or(0);
+        let now = self.now;
+        let request = Request::Heartbeat { live: Vec::new(), floor };
+        self.host(to).shard.handle(now, Link { session, connection }, request);
+    }
+
+    fn check_serial(&self) -> Result<(), Violation> {
+        let reference = match self.plant {
+            Plant::ForgetEffects => Reference::forgetful(7),
+            _ => Reference::default(),
+        };
+        self.ledger.check_serial(reference, self.hosts.iter().flat_map(|host| host.shard.contents()))
+    }
+
+    /// Who waits for whom, for a failure.
+    fn picture(&self) -> String {
+        let mut lines = Vec::new();
+        let list =
+            |attempts: &[AttemptId]| attempts.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+        for host in &self.hosts {
+            for wait in host.shard.waits() {
+                let (holders, waiters) = (list(&wait.holders), list(&wait.waiters));
+                lines.push(format!(
+                    "  {} '{}': held by [{holders}], wanted by [{waiters}]",
+                    host.shard.id(),
+                    wait.key
+                ));
+            }
+        }
+        for (id, client) in &self.clients {
+            for (sequence, transaction) in &client.transactions {
+                let tx = TxId { session: *id, sequence: *sequence };
+                let waits: Vec<u32> = transaction.waits.iter().map(|no| no.0).collect();
+                lines.push(format!(
+                    "  {tx}: at step {} of {}, waits for calls {waits:?}, told {}, {}, due {:?}, live {:?}",
+                    transaction.at,
+                    transaction.program.steps.len(),
+                    transaction.told,
+                    transaction.coordinator.attempt(),
+                    transaction.coordinator.poll_timeout(),
+                    transaction.coordinator.live().map(|it| it.attempt).collect::<Vec<_>>(),
+                ));
+            }
+        }
+        lines.join("\n")
+    }
+}
