@@ -308,6 +308,23 @@ fn the_founder_leaves_and_the_others_commit() {
 }
 
 #[test]
+fn who_joins_after_somebody_left_counts() {
+    let mut rig = Rig::new(1);
+    let (a, b, c) = (rig.begin(0), rig.begin(0), rig.begin(0));
+    rig.execute(a, K1, count());
+    rig.pump();
+    rig.execute(b, K1, count());
+    rig.abort(b);
+    rig.execute(c, K1, count());
+    rig.buffer(c, K2, add("from c"));
+    rig.commit(a);
+    rig.commit(c);
+    rig.pump();
+    assert!(rig.committed(a) && rig.committed(c));
+    assert_eq!(rig.set(K2), ["from c"]);
+}
+
+#[test]
 fn a_founder_that_restarts_takes_another_id_and_waits_for_its_former_group() {
     let mut rig = Rig::new(1);
     let (a, b) = (rig.begin(0), rig.begin(0));

@@ -199,6 +199,11 @@ fn run(seed: u64, adjust: impl Fn(&mut Switches)) -> Run {
             }
         }
     }
+    if std::env::var("DUMP").is_ok() {
+        for (to, r) in &rig.sent {
+            println!("SENT {to} {r:?}");
+        }
+    }
     rig.pump();
     (0..10).for_each(|_| rig.advance(rig.limits.resend_us));
     Run { rig, clients, committed }
@@ -208,6 +213,16 @@ fn run(seed: u64, adjust: impl Fn(&mut Switches)) -> Run {
 fn replay(seed: u64, run: &Run, order: &[&Committed]) {
     let mut contents: BTreeMap<&str, Option<State>> = BTreeMap::new();
     for it in order {
+        if std::env::var("DUMP").is_ok() {
+            let c = &run.clients[it.client];
+            println!(
+                "{} {:?} {:?} {:?}",
+                it.decision,
+                c.tx,
+                c.script.iter().zip(&c.calls).collect::<Vec<_>>(),
+                c.replies
+            );
+        }
         let client = &run.clients[it.client];
         for ((key, op, _), no) in client.script.iter().zip(&client.calls) {
             let state = contents.entry(key).or_default();

@@ -503,7 +503,8 @@ impl Frontend {
             return;
         }
         self.close(at);
-        self.groups[at].coordinator.commit(now);
+        let group = &mut self.groups[at];
+        group.coordinator.commit_for(now, group.members());
     }
 
     // --- small things ---

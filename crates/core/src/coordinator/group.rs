@@ -143,8 +143,15 @@ impl Group {
         if let Some(uses) = &mut self.uses {
             uses.remove(member);
         }
-        let staying = self.present.iter().map(|(number, _)| *number).collect();
-        self.coordinator.leave(member, Members::Only(staying));
+        self.coordinator.leave(member);
+    }
+
+    /// Whose effects count.
+    pub(super) fn members(&self) -> Members {
+        if self.present.len() == usize::from(self.joined) {
+            return Members::All;
+        }
+        Members::Only(self.present.iter().map(|(number, _)| *number).collect())
     }
 
     pub(super) fn tx_of(&self, member: Member) -> Option<TxHandle> {

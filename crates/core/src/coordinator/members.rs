@@ -4,19 +4,24 @@
 use claret_types::{Bytes, Operation};
 
 use super::{Coordinator, State};
-use crate::ids::{Birth, Member};
+use crate::ids::{Birth, Member, Time};
 use crate::message::Members;
 
 impl Coordinator {
     /// A member leaves before the prepare: nothing of it counts any more. What it asked for and was not
     /// granted is given up with the prepare, which names the members that stay.
-    pub(super) fn leave(&mut self, member: Member, staying: Members) {
+    pub(super) fn leave(&mut self, member: Member) {
         debug_assert_eq!(self.state, State::Running);
-        self.members = staying;
         self.buffered.retain(|(_, buffered)| buffered.call.member != member);
         for it in &mut self.outstanding {
             it.stale |= it.calls.last().is_some_and(|call| call.member == member);
         }
+    }
+
+    /// Starts the commit of those who are members now.
+    pub(super) fn commit_for(&mut self, now: Time, members: Members) {
+        self.members = members;
+        self.commit(now);
     }
 
     /// Restarts a transaction whose last attempt used these operations, not those that this coordinator saw:
