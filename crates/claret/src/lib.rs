@@ -21,6 +21,7 @@
 
 mod batch;
 pub mod blocking;
+mod conductor;
 mod embedded;
 mod error;
 mod records;
@@ -40,3 +41,8 @@ pub use records::{
 };
 pub use store::{Stats, Store, StoreBuilder, TxOptions};
 pub use tx::{Answer, Tx};
+
+/// Compiles and runs the examples of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -61,14 +61,6 @@ impl Modes {
         }
     }
 
-    /// The same for any mode index, also of another type's table: then everything conflicts.
-    pub fn conflicts_of_any(&self, mode: Mode) -> u16 {
-        if mode.0 < Mode::SHARED.0 && mode.0 as usize >= self.conflicts.len() {
-            return u16::MAX;
-        }
-        self.conflicts_of(mode)
-    }
-
     /// The name of a mode.
     pub fn name_of(&self, mode: Mode) -> &'static str {
         match mode {
@@ -390,6 +382,7 @@ fn own_count<'a>(own: impl Iterator<Item = &'a Claims>, scope: Scope, mode: Mode
 
 /// Equal when the same claims are held, in whatever order they came.
 impl PartialEq for Held {
+    #[expect(clippy::disallowed_methods, reason = "all must be alike, in whatever order")]
     fn eq(&self, other: &Self) -> bool {
         (self.all, self.whole, self.down, self.up) == (other.all, other.whole, other.down, other.up)
             && self.elements.len() == other.elements.len()

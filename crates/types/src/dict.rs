@@ -544,6 +544,7 @@ fn value(state: &Fields, field: &Bytes, claims: &mut Claims) -> Reply {
     reply
 }
 
+#[expect(clippy::disallowed_methods, reason = "sorted before anybody looks")]
 fn sorted(state: &Fields) -> Vec<(&Bytes, &DictValue)> {
     let mut list: Vec<_> = state.iter().collect();
     list.sort_unstable_by_key(|(field, _)| *field);

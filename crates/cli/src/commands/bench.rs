@@ -1,12 +1,381 @@
-//! `claret bench`.
+//! `claret bench`: arguments, and what is printed.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+use serde_json::json;
+
+use crate::bench::table::{grouped, latency, ratio, table};
+use crate::bench::{Bench, BenchMode, Check, Pace, Plan, Slice, Summary, mutex, watch_interrupts};
+use crate::workload::retwis::{self, RetwisMix};
+use crate::workload::rubis::{self, RubisMix};
+use crate::workload::{Workload, hot, rawmix};
+
+const HELP_AFTER: &str = "\
+Modes:
+  mutex                collections behind one mutex, by hand (rawmix and hot only)
+  none                 the same operations without transactions
+  rw                   reader/writer locks, retry with backoff
+  rw+phase             reader/writer locks, waiters queue in phases
+  boost                locks that commuting operations share, retry with backoff
+  boost+phase          the same, waiters queue in phases
+  boost+phase+combine  the same, transactions share locks and answers: Claret
+  claret               the same as boost+phase+combine
+
+Examples:
+  claret bench rawmix --modes mutex,none,claret
+  claret bench rubis --mix bid-heavy --interactive --modes rw,claret
+  claret bench retwis --scale 12 --threads 2 --json";
 
 /// Arguments of `claret bench`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = HELP_AFTER)]
+pub struct Args {
+    /// rawmix, rubis, retwis or hot.
+    workload: String,
+    /// Where it runs: embedded.
+    #[arg(long, default_value = "embedded")]
+    store: String,
+    /// rubis: bid-heavy (default) or read-heavy; retwis: post-heavy (default) or read-heavy.
+    #[arg(long)]
+    mix: Option<String>,
+    /// Skew of the keys of rawmix (default 0.6), of the bids of rubis (default 1); 0 is uniform.
+    #[arg(long)]
+    alpha: Option<f64>,
+    /// The share of adds in rawmix, in percent (default 50).
+    #[arg(long, value_name = "PERCENT")]
+    adds: Option<f64>,
+    /// Await every operation by itself, inside a transaction; other clients run in between.
+    #[arg(long)]
+    interactive: bool,
+    /// The application's own work while it holds its locks: between operations with --interactive, otherwise after
+    /// each stage and before the commit. Rounded up to the next millisecond of the timer.
+    #[arg(long, value_name = "MICROS", default_value_t = 0)]
+    think: u64,
+    /// Clients, each with one transaction at a time.
+    #[arg(long, default_value_t = 64)]
+    clients: usize,
+    /// Threads, each with a part of the clients.
+    #[arg(long, default_value_t = 1)]
+    threads: usize,
+    /// How long each mode runs. The sets of rawmix grow meanwhile: by about 100 MB a second.
+    #[arg(long, default_value_t = 3.0)]
+    seconds: f64,
+    /// The modes take turns of this length.
+    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
+    slice: f64,
+    /// What to compare, separated by commas.
+    #[arg(long, default_value = "none,rw,claret")]
+    modes: String,
+    /// Shards of the store.
+    #[arg(long, default_value_t = 64)]
+    shards: u32,
+    /// retwis: 2^SCALE users (default 16).
+    #[arg(long)]
+    scale: Option<u32>,
+    /// What all random choices are made from.
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// Print one JSON object a line: each slice, a summary of each mode, the check.
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs it.
-pub fn run(_: Args) -> ExitCode {
-    ExitCode::FAILURE
+pub fn run(args: Args) -> ExitCode {
+    let json = args.json;
+    match args.plan() {
+        Ok(plan) => {
+            let progress = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+            run_plan(plan, json, &progress, &watch_interrupts(), &mut io::stdout(), &mut |_| {})
+        }
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+impl Args {
+    fn plan(self) -> Result<Plan, String> {
+        check_store(&self.store)?;
+        let modes = BenchMode::parse_list(&self.modes)?;
+        let (workload, by_hand) = self.workload()?;
+        let think = Duration::from_micros(self.think);
+        let time = seconds("--seconds", self.seconds)?;
+        let plan = Plan {
+            workload,
+            by_hand,
+            modes,
+            shards: self.shards,
+            clients: self.clients,
+            threads: self.threads,
+            pace: match (self.interactive, self.think) {
+                (true, _) => Pace::Interactive(think),
+                (false, 0) => Pace::Together,
+                (false, _) => Pace::Pause(think),
+            },
+            time,
+            slice: seconds("--slice", self.slice)?.min(time),
+            seed: self.seed,
+        };
+        if !(1..=4096).contains(&self.shards) {
+            return Err(format!("--shards {}: from 1 to 4096", self.shards));
+        }
+        plan.check()?;
+        Ok(plan)
+    }
+
+    fn workload(&self) -> Result<(Box<dyn Workload>, Option<crate::bench::MakeByHand>), String> {
+        let name = self.workload.as_str();
+        let allowed: &[&str] = match name {
+            "rawmix" => &["--alpha", "--adds"],
+            "hot" => &[],
+            "rubis" => &["--mix", "--alpha"],
+            "retwis" => &["--mix", "--scale"],
+            _ => {
+                let known = "the workloads are rawmix, rubis, retwis, hot";
+                return Err(format!("there is no workload '{name}'; {known}"));
+            }
+        };
+        self.refuse_others(allowed)?;
+        self.check_numbers()?;
+        Ok(match name {
+            "rawmix" => {
+                let default = rawmix::Options::default();
+                let alpha = self.alpha.unwrap_or(default.alpha);
+                let adds_percent = self.adds.unwrap_or(default.adds_percent);
+                let options = rawmix::Options { alpha, adds_percent, ..default };
+                let by_hand = options.clone();
+                let by_hand = move || Box::new(mutex::RawMix::new(by_hand.clone())) as Box<dyn mutex::ByHand>;
+                (Box::new(rawmix::RawMix::new(options)), Some(Box::new(by_hand)))
+            }
+            "hot" => {
+                let by_hand = || Box::new(mutex::Hot::new(hot::Options::default())) as Box<dyn mutex::ByHand>;
+                (Box::new(hot::Hot::new(hot::Options::default())), Some(Box::new(by_hand)))
+            }
+            "rubis" => {
+                let default = rubis::Options::default();
+                let (mix, alpha) = (self.rubis_mix()?, self.alpha.unwrap_or(default.alpha));
+                let options = rubis::Options { mix, alpha, seed: self.seed, ..default };
+                (Box::new(rubis::Rubis::new(options)), None)
+            }
+            _ => {
+                let default = retwis::Options::default();
+                let (mix, scale) = (self.retwis_mix()?, self.scale.unwrap_or(default.scale));
+                let options = retwis::Options { mix, scale, seed: self.seed, ..default };
+                (Box::new(retwis::Retwis::new(options)), None)
+            }
+        })
+    }
+
+    /// An argument that would have no effect is a mistake.
+    fn refuse_others(&self, allowed: &[&str]) -> Result<(), String> {
+        let given = [
+            ("--mix", self.mix.is_some()),
+            ("--alpha", self.alpha.is_some()),
+            ("--adds", self.adds.is_some()),
+            ("--scale", self.scale.is_some()),
+        ];
+        match given.into_iter().find(|(name, given)| *given && !allowed.contains(name)) {
+            Some((name, _)) => Err(format!("the workload '{}' has no {name}", self.workload)),
+            None => Ok(()),
+        }
+    }
+
+    fn check_numbers(&self) -> Result<(), String> {
+        if let Some(alpha) = self.alpha.filter(|alpha| !(0.0..=10.0).contains(alpha)) {
+            return Err(format!("--alpha {alpha}: from 0 to 10"));
+        }
+        if let Some(adds) = self.adds.filter(|adds| !(0.0..=100.0).contains(adds)) {
+            return Err(format!("--adds {adds}: a percentage, from 0 to 100"));
+        }
+        if let Some(scale) = self.scale.filter(|scale| !(2..=20).contains(scale)) {
+            return Err(format!("--scale {scale}: from 2 to 20"));
+        }
+        Ok(())
+    }
+
+    fn rubis_mix(&self) -> Result<RubisMix, String> {
+        match self.mix.as_deref() {
+            None | Some("bid-heavy") => Ok(RubisMix::BidHeavy),
+            Some("read-heavy") => Ok(RubisMix::ReadHeavy),
+            Some(other) => Err(format!("rubis has no mix '{other}'; its mixes are bid-heavy, read-heavy")),
+        }
+    }
+
+    fn retwis_mix(&self) -> Result<RetwisMix, String> {
+        match self.mix.as_deref() {
+            None | Some("post-heavy") => Ok(RetwisMix::PostHeavy),
+            Some("read-heavy") => Ok(RetwisMix::ReadHeavy),
+            Some(other) => Err(format!("retwis has no mix '{other}'; its mixes are post-heavy, read-heavy")),
+        }
+    }
+}
+
+fn check_store(store: &str) -> Result<(), String> {
+    match store {
+        "embedded" => Ok(()),
+        other if other == "sim" || other.starts_with("redis://") || other.starts_with("rediss://") => {
+            Err(format!("the store '{other}' is not available yet in this version; use --store embedded"))
+        }
+        other => Err(format!("there is no store '{other}'; this version has --store embedded")),
+    }
+}
+
+pub(super) fn seconds(name: &str, value: f64) -> Result<Duration, String> {
+    match Duration::try_from_secs_f64(value) {
+        Ok(time) if (0.001..=86_400.0).contains(&value) => Ok(time),
+        Ok(_) | Err(_) => Err(format!("{name} {value}: from 0.001 to 86400")),
+    }
+}
+
+/// Runs a plan and prints what it came to. `before_check` sees the stores after the run and before they are
+/// checked; tests take something away there.
+pub fn run_plan(
+    plan: Plan,
+    json: bool,
+    progress: &ProgressBar,
+    stop: &Arc<AtomicBool>,
+    out: &mut dyn Write,
+    before_check: &mut dyn FnMut(&Bench),
+) -> ExitCode {
+    match measured(plan, json, progress, stop, out, before_check) {
+        Ok(code) => code,
+        Err(error) => {
+            progress.finish_and_clear();
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measured(
+    plan: Plan,
+    json: bool,
+    progress: &ProgressBar,
+    stop: &Arc<AtomicBool>,
+    out: &mut dyn Write,
+    before_check: &mut dyn FnMut(&Bench),
+) -> Result<ExitCode, String> {
+    let mut bench = Bench::new(plan, Arc::clone(stop))?;
+    progress.enable_steady_tick(Duration::from_millis(100));
+    bench.load(progress)?;
+    if bench.interrupted() {
+        return Err("interrupted while loading; nothing was measured".into());
+    }
+    let mut lost = Ok(());
+    let mut seen = |slice: &Slice| {
+        if json {
+            lost = std::mem::replace(&mut lost, Ok(())).and_then(|()| line(out, slice));
+        }
+    };
+    bench.run(progress, &mut seen)?;
+    lost.map_err(write_failed)?;
+    progress.set_message("checking");
+    before_check(&bench);
+    let (summaries, checks) = (bench.summaries(), bench.check());
+    progress.finish_and_clear();
+    let printed = if json {
+        print_json(out, &summaries, &checks, bench.interrupted())
+    } else {
+        print_table(out, &summaries, &checks, bench.interrupted())
+    };
+    printed.map_err(write_failed)?;
+    Ok(exit_code(&checks, bench.interrupted()))
+}
+
+fn write_failed(error: io::Error) -> String {
+    format!("writing the results: {error}")
+}
+
+/// Failure when a check failed, 130 when Ctrl-C came first.
+pub(super) fn exit_code(checks: &[Check], interrupted: bool) -> ExitCode {
+    for check in checks.iter().filter(|check| !check.passed) {
+        eprintln!("CHECK FAILED in mode {}: the store does not hold what it acknowledged", check.mode);
+        for violation in check.violations.iter().take(10) {
+            eprintln!("  {violation}");
+        }
+        if check.violations.len() > 10 {
+            eprintln!("  and {} more", check.violations.len() - 10);
+        }
+    }
+    match (checks.iter().all(|check| check.passed), interrupted) {
+        (false, _) => ExitCode::FAILURE,
+        (true, true) => ExitCode::from(130),
+        (true, false) => ExitCode::SUCCESS,
+    }
+}
+
+fn line(out: &mut dyn Write, value: &impl serde::Serialize) -> io::Result<()> {
+    writeln!(out, "{}", serde_json::to_string(value)?)
+}
+
+fn print_json(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut: bool) -> io::Result<()> {
+    for summary in summaries {
+        line(out, summary)?;
+    }
+    let passed = checks.iter().all(|check| check.passed);
+    line(out, &json!({ "type": "check", "passed": passed, "interrupted": cut, "modes": checks }))
+}
+
+fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut: bool) -> io::Result<()> {
+    let Some(first) = summaries.first() else { return Ok(()) };
+    let setting = &first.setting;
+    writeln!(
+        out,
+        "{}, embedded store, {} shards, {} clients on {} thread{}, {} slices of {:.2} s for each mode, medians",
+        setting.workload,
+        summaries.iter().map(|summary| summary.setting.shards).max().unwrap_or(0),
+        setting.clients,
+        setting.threads,
+        if setting.threads == 1 { "" } else { "s" },
+        first.slices,
+        first.figures.seconds / first.slices.max(1) as f64,
+    )?;
+    let of = |mode: &str| {
+        summaries.iter().find(|it| it.setting.mode == mode).map(|summary| summary.figures.throughput)
+    };
+    let (none, rw) = (of("none"), of("rw"));
+    let row = |summary: &Summary| {
+        let figures = &summary.figures;
+        vec![
+            summary.setting.mode.to_owned(),
+            grouped(figures.throughput as u64),
+            ratio(figures.throughput, none),
+            ratio(figures.throughput, rw),
+            latency(figures.p50_us),
+            latency(figures.p95_us),
+            latency(figures.p99_us),
+            grouped(figures.aborts),
+            grouped(figures.retries),
+            grouped(figures.lock_waits),
+        ]
+    };
+    let header = ["mode", "tx/s", "of none", "of rw", "p50", "p95", "p99", "aborts", "retries", "lock waits"];
+    write!(out, "{}", table(&header, &summaries.iter().map(row).collect::<Vec<_>>()))?;
+    if cut {
+        writeln!(out, "interrupted: the run was ended before its time")?;
+    }
+    writeln!(out, "{}", verdict(checks))
+}
+
+/// One line on the checks.
+pub(super) fn verdict(checks: &[Check]) -> String {
+    let failed: Vec<_> = checks.iter().filter(|check| !check.passed).map(|check| check.mode).collect();
+    if failed.is_empty() {
+        let partly: Vec<_> =
+            checks.iter().filter(|check| check.promise == "operations").map(|check| check.mode).collect();
+        let note = match partly.is_empty() {
+            true => String::new(),
+            false => format!(" ({}: of single operations only)", partly.join(", ")),
+        };
+        format!("checks: every store holds exactly what it acknowledged{note}")
+    } else {
+        format!("checks: FAILED for {}", failed.join(", "))
+    }
 }

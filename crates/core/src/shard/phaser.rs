@@ -1,10 +1,10 @@
 //! The phaser of one record: who waits for its lock, in which mode (R10).
 //!
 //! Waiters stand in one queue a set of modes, eldest first, so that a release looks at a handful of heads,
-//! however many wait. Draws count as modes here: who draws the same way conflicts, or a stream of small
-//! withdrawals would pass a big one for ever. When a phase ends, the eldest waiter's mode begins the next one and all of that mode that
-//! commute are granted at once. A waiter that holds the record already (an upgrade) stands apart and
-//! overtakes all.
+//! however many wait. When a phase ends, the eldest waiter's modes begin the next one and all that want these
+//! and commute are granted at once. A waiter that holds the record already (an upgrade) stands apart and
+//! overtakes all. Who draws the same way as a waiter conflicts with it, or a stream of small withdrawals would
+//! pass a big one for ever.
 //!
 //! Invariants: a transaction waits at most once on one record; `wanted` is the sum of the footprints of the
 //! queue's waiters; whoever waits for somebody younger than itself waits for a holder that has been told
@@ -38,15 +38,13 @@ impl Waiter {
     }
 }
 
-/// What the waiters of one queue want: modes, and ways to draw, as bits.
+/// The modes that the waiters of one queue want, as bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Wanted(u32);
+pub(crate) struct Wanted(u16);
 
 impl Wanted {
     fn by(footprint: &Claims) -> Self {
-        let modes = footprint.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
-        let draw = footprint.draw;
-        Wanted(modes | u32::from(draw.down > 0) << 16 | u32::from(draw.up > 0) << 17)
+        Wanted(footprint.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0))
     }
 }
 
@@ -137,8 +135,7 @@ impl Phaser {
     }
 
     /// The birth of the eldest waiter that `footprint` conflicts with, mode by mode: an upper bound on what
-    /// really conflicts.
-    /// `waits`: whoever asks is itself among the waiters, and not in its own way.
+    /// really conflicts. `waits`: who asks is itself among the waiters, and not in its own way.
     pub(crate) fn eldest_conflicting(
         &self,
         kind: &TypeInfo,

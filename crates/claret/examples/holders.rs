@@ -2,7 +2,7 @@
 //!
 //! For 10 and for 10,000 transactions that hold the record in the same mode, it times, in turn: one more is granted
 //! and released; one in a conflicting mode is checked, queued and taken back. Prints nanoseconds (medians of rounds)
-//! and the ratios. Run it with `cargo run --release -p claret-core --example holders`.
+//! and the ratios. Run it with `cargo run --release -p claret --example holders`.
 
 use std::time::Instant;
 

@@ -1,0 +1,198 @@
+//! Who speaks to the shards for a transaction: a coordinator of its own, or, with combining, the frontend that all
+//! transactions of the process share (R16).
+//!
+//! A conductor is made only when a transaction has something to wait for or to hold; one that does everything
+//! instantly never has any.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use claret_core::message::{Output, Response};
+use claret_core::{CallNo, Coordinator, Event, Frontend, Session, ShardId, Time, TxHandle};
+use claret_types::Claims;
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use crate::embedded::{Embedded, LINK, Mailbox, Placed, SESSION};
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) enum Conductor {
+    Alone(Box<Coordinator>),
+    Together(TxHandle),
+}
+
+/// The frontend, and where its transactions are told what happens.
+#[derive(Debug)]
+pub(crate) struct Desk {
+    frontend: Frontend,
+    mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
+}
+
+impl Desk {
+    pub(crate) fn new(store: &Embedded) -> Self {
+        let frontend = Frontend::new(Session::new(SESSION), store.switches, store.limits);
+        Desk { frontend, mailboxes: HashMap::default() }
+    }
+
+    /// How many calls were answered by another transaction's held read.
+    pub(crate) fn combined(&self) -> u64 {
+        self.frontend.stats().combined
+    }
+}
+
+impl Conductor {
+    pub(crate) fn begin(store: &Embedded, mailbox: &Arc<Mailbox>) -> Self {
+        let birth = store.begin();
+        let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        match &store.desk {
+            Some(desk) => {
+                let mut desk = desk.lock();
+                let tx = desk.frontend.begin(birth.time, seed);
+                desk.mailboxes.insert(tx, Arc::clone(mailbox));
+                Conductor::Together(tx)
+            }
+            None => {
+                store.register(birth.tx, mailbox);
+                let coordinator = Coordinator::new(birth, store.switches, store.limits, seed);
+                Conductor::Alone(Box::new(coordinator))
+            }
+        }
+    }
+
+    /// Nobody is interested in the transaction any more: nothing for it arrives, and it is given up if it was not over.
+    pub(crate) fn end(&self, store: &Embedded) {
+        match self {
+            Conductor::Alone(coordinator) => store.unregister(coordinator.birth().tx),
+            Conductor::Together(tx) => {
+                store.together(|frontend, now| frontend.abort(now, *tx));
+                store.desk.as_ref().expect("combining").lock().mailboxes.remove(tx);
+            }
+        }
+    }
+
+    pub(crate) fn buffer(&mut self, store: &Embedded, calls: &mut Vec<Placed>) {
+        match self {
+            Conductor::Alone(coordinator) => {
+                for call in calls.drain(..) {
+                    coordinator.buffer(call.shard, call.key, call.op);
+                }
+            }
+            Conductor::Together(tx) => store.together(|frontend, now| {
+                for call in calls.drain(..) {
+                    frontend.buffer(now, *tx, call.shard, call.key, call.op);
+                }
+            }),
+        }
+    }
+
+    pub(crate) fn execute(&mut self, store: &Embedded, call: Placed, reserve: Option<Claims>) -> CallNo {
+        match self {
+            Conductor::Alone(coordinator) => {
+                coordinator.execute(store.now(), call.shard, call.key, call.op, reserve)
+            }
+            Conductor::Together(tx) => store
+                .together(|frontend, now| frontend.execute(now, *tx, call.shard, call.key, call.op, reserve)),
+        }
+    }
+
+    pub(crate) fn commit(&mut self, store: &Embedded) {
+        match self {
+            Conductor::Alone(coordinator) => coordinator.commit(store.now()),
+            Conductor::Together(tx) => store.together(|frontend, now| frontend.commit(now, *tx)),
+        }
+    }
+
+    pub(crate) fn abort(&mut self, store: &Embedded) {
+        match self {
+            Conductor::Alone(coordinator) => coordinator.abort(store.now()),
+            Conductor::Together(tx) => store.together(|frontend, now| frontend.abort(now, *tx)),
+        }
+    }
+
+    pub(crate) fn restart(&mut self, store: &Embedded) {
+        match self {
+            Conductor::Alone(coordinator) => coordinator.restart(),
+            Conductor::Together(tx) => store.together(|frontend, now| frontend.restart(now, *tx)),
+        }
+    }
+
+    /// Exchanges messages and hands on what they brought.
+    pub(crate) fn pump(&mut self, store: &Embedded, mailbox: &Mailbox, mut note: impl FnMut(Event)) {
+        match self {
+            Conductor::Alone(coordinator) => {
+                store.pump(coordinator, mailbox);
+                while let Some(event) = coordinator.poll_event() {
+                    note(event);
+                }
+            }
+            Conductor::Together(_) => mailbox.take_events().into_iter().for_each(note),
+        }
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub(crate) fn poll_timeout(&self, store: &Embedded) -> Option<Time> {
+        match self {
+            Conductor::Alone(coordinator) => coordinator.poll_timeout(),
+            Conductor::Together(_) => store.desk.as_ref().expect("combining").lock().frontend.poll_timeout(),
+        }
+    }
+
+    pub(crate) fn handle_timeout(&mut self, store: &Embedded, now: Time) {
+        match self {
+            Conductor::Alone(coordinator) => coordinator.handle_timeout(now),
+            Conductor::Together(_) => store.together(|frontend, now| frontend.handle_timeout(now)),
+        }
+    }
+}
+
+impl Embedded {
+    /// Does something with the frontend, delivers what it wants sent and what it is answered, and tells its
+    /// transactions what happened.
+    fn together<R>(&self, act: impl FnOnce(&mut Frontend, Time) -> R) -> R {
+        let mut woken = SmallVec::<[Waker; 8]>::new();
+        let result = {
+            let mut desk = self.desk.as_ref().expect("combining").lock();
+            let desk = &mut *desk;
+            let result = act(&mut desk.frontend, self.now());
+            let mut responses = SmallVec::<[Response; 4]>::new();
+            while let Some((to, request)) = desk.frontend.poll_send() {
+                let now = self.now();
+                self.exchange(now, to, request, &mut responses);
+                for response in responses.drain(..) {
+                    desk.frontend.handle_response(now, to, response);
+                }
+            }
+            while let Some((tx, event)) = desk.frontend.poll_event() {
+                if let Some(mailbox) = desk.mailboxes.get(&tx) {
+                    mailbox.put_event(event, &mut woken);
+                }
+            }
+            result
+        };
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+
+    /// Delivers one request; the responses, for whichever transaction, go to the frontend.
+    fn exchange(
+        &self,
+        now: Time,
+        to: ShardId,
+        request: claret_core::message::Request,
+        responses: &mut SmallVec<[Response; 4]>,
+    ) {
+        let mut shard = self.shards()[to.0 as usize].lock();
+        shard.handle(now, LINK, request);
+        while let Some(output) = shard.poll_output() {
+            match output {
+                Output::Respond { response, .. } => responses.push(response),
+                Output::Tell { .. } => unreachable!("with direct delivery nothing is ever in doubt"),
+            }
+        }
+    }
+}
+
+/// The frontend of a store, where it combines.
+pub(crate) type SharedDesk = Option<Mutex<Desk>>;

@@ -1,0 +1,205 @@
+//! Driving a comparison: load, slices in turn, checks.
+//!
+//! Invariants:
+//! - every mode has the same parameters, seeds, number of slices and length of slice;
+//! - in each round every mode runs one slice, and the round begins with another mode than the one before, so
+//!   that a noisy machine hurts all alike;
+//! - whatever was run is checked, also after an interruption.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::contestant::{Check, Contestant, runtime};
+use super::measure::{Slice, Summary};
+use super::mode::{BenchMode, Contender};
+use super::mutex::ByHand;
+use super::pace::Pace;
+use crate::workload::Workload;
+
+/// Makes the collections of the mode `mutex`.
+pub type MakeByHand = Box<dyn Fn() -> Box<dyn ByHand> + Send + Sync>;
+
+/// What to run.
+pub struct Plan {
+    /// The workload.
+    pub workload: Box<dyn Workload>,
+    /// The same by hand, where it exists.
+    pub by_hand: Option<MakeByHand>,
+    /// What to compare.
+    pub modes: Vec<BenchMode>,
+    /// Shards of each store.
+    pub shards: u32,
+    /// Clients, all threads together.
+    pub clients: usize,
+    /// Threads, each with a runtime of its own and its part of the clients.
+    pub threads: usize,
+    /// How transactions go.
+    pub pace: Pace,
+    /// How long each mode runs, all slices together.
+    pub time: Duration,
+    /// How long a slice is.
+    pub slice: Duration,
+    /// What the clients' choices are made from.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Refuses what cannot be run.
+    ///
+    /// # Errors
+    /// Names what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        let name = self.workload.name();
+        if self.modes.is_empty() {
+            return Err("no mode to run; name some with --modes".into());
+        }
+        let is_by_hand = self.modes.iter().any(|mode| mode.contender == Contender::Mutex);
+        if is_by_hand && self.by_hand.is_none() {
+            return Err(format!(
+                "the mode 'mutex' exists for rawmix and hot only, not for '{name}': leave it out of --modes"
+            ));
+        }
+        let thinks = match self.pace {
+            Pace::Together => false,
+            Pace::Pause(time) | Pace::Interactive(time) => !time.is_zero(),
+        };
+        if is_by_hand && thinks {
+            return Err("the mode 'mutex' has no --think: leave one of them out".into());
+        }
+        if self.threads == 0 || self.clients < self.threads {
+            return Err(format!(
+                "{} clients on {} threads: there must be at least one client for each thread, and one thread",
+                self.clients, self.threads
+            ));
+        }
+        if self.slice.is_zero() || self.time < self.slice {
+            return Err("a slice must be longer than nothing and not longer than the whole".into());
+        }
+        Ok(())
+    }
+
+    fn rounds(&self) -> usize {
+        (self.time.as_secs_f64() / self.slice.as_secs_f64()).round().max(1.0) as usize
+    }
+}
+
+/// A comparison under way.
+pub struct Bench {
+    plan: Plan,
+    contestants: Vec<Contestant>,
+    stop: Arc<AtomicBool>,
+}
+
+impl Bench {
+    /// A store, a run and clients for each mode. `stop` ends it early once it is set.
+    ///
+    /// # Errors
+    /// See [`Plan::check`].
+    pub fn new(plan: Plan, stop: Arc<AtomicBool>) -> Result<Self, String> {
+        plan.check()?;
+        let contestants = plan.modes.iter().map(|mode| Contestant::new(*mode, &plan)).collect();
+        Ok(Bench { plan, contestants, stop })
+    }
+
+    /// What is compared.
+    pub fn plan(&self) -> &Plan {
+        &self.plan
+    }
+
+    /// The modes.
+    pub fn contestants(&self) -> &[Contestant] {
+        &self.contestants
+    }
+
+    /// Whether it was ended early.
+    pub fn interrupted(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// Loads every store. Ended early it leaves them half loaded: nothing may be run then.
+    ///
+    /// # Errors
+    /// When a store refuses a call.
+    pub fn load(&mut self, progress: &ProgressBar) -> Result<(), String> {
+        let runtime = runtime();
+        let style = "{spinner} loading {prefix}: {human_pos} operations, {elapsed}";
+        progress.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
+        for contestant in &mut self.contestants {
+            progress.set_prefix(format!("{} for {}", self.plan.workload.name(), contestant.name()));
+            progress.set_position(0);
+            if contestant.store().is_some() {
+                for batch in self.plan.workload.load() {
+                    if self.stop.load(Ordering::Relaxed) {
+                        return Ok(());
+                    }
+                    progress.inc(batch.len() as u64);
+                    contestant.load(&runtime, batch)?;
+                }
+            }
+            contestant.loaded();
+        }
+        Ok(())
+    }
+
+    /// Runs all slices, handing each to `seen` when it is over.
+    ///
+    /// # Errors
+    /// When a store answers a client what it must not.
+    pub fn run(&mut self, progress: &ProgressBar, seen: &mut dyn FnMut(&Slice)) -> Result<(), String> {
+        let rounds = self.plan.rounds();
+        let style = "{prefix} {wide_bar} {percent} % {msg:20}";
+        progress.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
+        progress.set_prefix(self.plan.workload.name());
+        progress.set_position(0);
+        progress.set_length((rounds * self.contestants.len()) as u64);
+        for round in 0..rounds {
+            let count = self.contestants.len();
+            for turn in 0..count {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(());
+                }
+                let contestant = &mut self.contestants[(round + turn) % count];
+                progress.set_message(contestant.name());
+                contestant.run_slice(&self.plan, &self.stop)?;
+                progress.inc(1);
+                seen(contestant.slices().last().expect("a slice has just been added"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Medians and sums of each mode, in the order they were asked for.
+    pub fn summaries(&self) -> Vec<Summary> {
+        let interrupted = self.interrupted();
+        self.contestants.iter().map(|contestant| contestant.summary(&self.plan, interrupted)).collect()
+    }
+
+    /// Ends the clients and checks every mode (R20). Nothing can be run after that.
+    pub fn check(&mut self) -> Vec<Check> {
+        let runtime = runtime();
+        self.contestants.iter_mut().map(|contestant| contestant.check(&runtime)).collect()
+    }
+}
+
+/// A flag that Ctrl-C sets. A second Ctrl-C ends the program at once.
+pub fn watch_interrupts() -> Arc<AtomicBool> {
+    let stop = Arc::new(AtomicBool::new(false));
+    let flag = Arc::clone(&stop);
+    let watch = move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let Ok(runtime) = runtime else { return };
+        runtime.block_on(async {
+            if tokio::signal::ctrl_c().await.is_ok() {
+                flag.store(true, Ordering::Relaxed);
+                if tokio::signal::ctrl_c().await.is_ok() {
+                    std::process::exit(130);
+                }
+            }
+        });
+    };
+    std::thread::spawn(watch);
+    stop
+}

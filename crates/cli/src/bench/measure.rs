@@ -1,0 +1,214 @@
+//! What is measured, and what it comes to.
+//!
+//! A slice counts as committed what was acknowledged before its end; transactions that are under way then are
+//! finished, so that their latency counts and the answers can be checked. *Aborts* are transactions given up
+//! for good, *retries* are attempts that were run again, *lock waits* are requests that waited for a lock or were
+//! refused it.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+/// The shortest latency told apart from a shorter one.
+const LATENCY_NS_MIN: u64 = 8;
+/// The longest latency told apart from a longer one.
+const LATENCY_NS_MAX: u64 = 100_000_000_000;
+/// Latencies are kept to about 1 %: a histogram for each client then fits into a core's cache.
+const LATENCY_DIGITS: u8 = 2;
+
+/// The counts of one client, or of several.
+#[derive(Debug)]
+pub(super) struct Counted {
+    latency: Histogram<u32>,
+    committed: u64,
+    /// Of each kind, also those that were acknowledged after the slice's end.
+    pub(super) kinds: Vec<u64>,
+    pub(super) aborts: u64,
+    /// Why the run cannot go on.
+    pub(super) broken: Option<String>,
+}
+
+impl Counted {
+    pub(super) fn new(kinds: usize) -> Self {
+        let latency = Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, LATENCY_DIGITS);
+        Counted {
+            latency: latency.expect("the bounds are in order"),
+            committed: 0,
+            kinds: vec![0; kinds],
+            aborts: 0,
+            broken: None,
+        }
+    }
+
+    pub(super) fn committed(&mut self, kind: usize, took: Duration, in_time: bool) {
+        self.latency.saturating_record(took.as_nanos() as u64);
+        self.committed += u64::from(in_time);
+        self.kinds[kind] += 1;
+    }
+
+    /// Takes the other's counts over and leaves it empty.
+    pub(super) fn take(&mut self, other: &mut Counted) {
+        self.latency.add(&other.latency).expect("both have the same bounds");
+        other.latency.reset();
+        self.committed += std::mem::take(&mut other.committed);
+        self.aborts += std::mem::take(&mut other.aborts);
+        for (sum, more) in self.kinds.iter_mut().zip(&mut other.kinds) {
+            *sum += std::mem::take(more);
+        }
+        if let Some(broken) = other.broken.take() {
+            self.broken.get_or_insert(broken);
+        }
+    }
+}
+
+/// What stays the same over a run, said with every number.
+#[derive(Clone, Debug, Serialize)]
+pub struct Setting {
+    /// The workload.
+    pub workload: &'static str,
+    /// The mode, by the name it was asked for.
+    pub mode: &'static str,
+    /// The store.
+    pub store: &'static str,
+    /// Shards of the store; 0 in the mode `mutex`.
+    pub shards: u32,
+    /// Clients.
+    pub clients: usize,
+    /// Threads that run them.
+    pub threads: usize,
+}
+
+/// Numbers of a slice, or medians and sums over all.
+#[derive(Clone, Debug, Serialize)]
+pub struct Figures {
+    /// Length.
+    pub seconds: f64,
+    /// Transactions acknowledged in it.
+    pub committed: u64,
+    /// Committed transactions a second.
+    pub throughput: f64,
+    /// Median latency of committed transactions, all attempts together, in microseconds.
+    pub p50_us: f64,
+    /// 95th percentile.
+    pub p95_us: f64,
+    /// 99th percentile.
+    pub p99_us: f64,
+    /// The slowest.
+    pub max_us: f64,
+    /// Transactions given up.
+    pub aborts: u64,
+    /// Attempts run again.
+    pub retries: u64,
+    /// Requests that waited for a lock or were refused it.
+    pub lock_waits: u64,
+}
+
+impl Figures {
+    pub(super) fn new(counted: &Counted, time: Duration, retries: u64, lock_waits: u64) -> Self {
+        let us = |ns: u64| ns as f64 / 1_000.0;
+        let latency = &counted.latency;
+        Figures {
+            seconds: time.as_secs_f64(),
+            committed: counted.committed,
+            throughput: counted.committed as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE),
+            p50_us: us(latency.value_at_quantile(0.5)),
+            p95_us: us(latency.value_at_quantile(0.95)),
+            p99_us: us(latency.value_at_quantile(0.99)),
+            max_us: us(latency.max()),
+            aborts: counted.aborts,
+            retries,
+            lock_waits,
+        }
+    }
+
+    /// Medians of throughput and latencies, the longest of the slowest, sums of the rest.
+    pub(super) fn summed(slices: &[Slice]) -> Self {
+        let median_of = |of: fn(&Figures) -> f64| median(slices.iter().map(|slice| of(&slice.figures)));
+        let sum_of = |of: fn(&Figures) -> u64| slices.iter().map(|slice| of(&slice.figures)).sum();
+        Figures {
+            seconds: slices.iter().map(|slice| slice.figures.seconds).sum(),
+            committed: sum_of(|it| it.committed),
+            throughput: median_of(|it| it.throughput),
+            p50_us: median_of(|it| it.p50_us),
+            p95_us: median_of(|it| it.p95_us),
+            p99_us: median_of(|it| it.p99_us),
+            max_us: slices.iter().map(|slice| slice.figures.max_us).fold(0.0, f64::max),
+            aborts: sum_of(|it| it.aborts),
+            retries: sum_of(|it| it.retries),
+            lock_waits: sum_of(|it| it.lock_waits),
+        }
+    }
+}
+
+/// The middle value; 0 of none.
+fn median(values: impl Iterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.collect();
+    values.sort_unstable_by(f64::total_cmp);
+    match (values.len(), values.len() / 2) {
+        (0, _) => 0.0,
+        (length, middle) if length % 2 == 1 => values[middle],
+        (_, middle) => f64::midpoint(values[middle - 1], values[middle]),
+    }
+}
+
+/// One slice of one mode.
+#[derive(Clone, Debug, Serialize)]
+pub struct Slice {
+    /// Always `slice`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What was run.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// Its number, from 1.
+    pub slice: usize,
+    /// What was measured.
+    #[serde(flatten)]
+    pub figures: Figures,
+}
+
+/// All slices of one mode: throughput and latencies are medians over slices, counts are sums.
+#[derive(Clone, Debug, Serialize)]
+pub struct Summary {
+    /// Always `summary`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What was run.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// How many slices.
+    pub slices: usize,
+    /// What was measured.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// Committed transactions by kind, those that ended just after a slice included.
+    pub kinds: std::collections::BTreeMap<&'static str, u64>,
+    /// Whether the run was interrupted before its time.
+    pub interrupted: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(median([3.0, 1.0, 2.0].into_iter()), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0].into_iter()), 2.5);
+        assert_eq!(median(std::iter::empty()), 0.0);
+    }
+
+    #[test]
+    fn latencies_are_kept_to_two_digits() {
+        let mut counted = Counted::new(1);
+        for us in 1..=1_000 {
+            counted.committed(0, Duration::from_micros(us), us <= 900);
+        }
+        let figures = Figures::new(&counted, Duration::from_secs(2), 0, 0);
+        assert_eq!((figures.committed, figures.throughput), (900, 450.0));
+        for (found, expected) in [(figures.p50_us, 500.0), (figures.p99_us, 990.0), (figures.max_us, 1e3)] {
+            assert!((found / expected - 1.0_f64).abs() < 0.02, "{found} us for {expected}");
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Style that a machine can check, over the whole repository: what is fixed here need not be said in a review.
+//! Format and everything that has a lint is left to rustfmt and clippy.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+mod links;
+mod rules;
+mod source;
+
+use source::File;
+
+/// Functions that may be longer than the rule says: path, name, and why it reads better whole. Keep it short.
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[];
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the workspace")
+}
+
+/// The repository's text files, in order of their paths: what ends in one of `endings`.
+fn files(endings: &[&str]) -> Vec<File> {
+    let root = root();
+    let (mut folders, mut found) = (vec![root.clone()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(&folder).expect("a folder") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().and_then(|name| name.to_str()).expect("a name in UTF-8");
+            if path.is_dir() {
+                if name != "target" && (!name.starts_with('.') || name == ".ci") {
+                    folders.push(path);
+                }
+            } else if endings.iter().any(|ending| name.ends_with(ending)) {
+                let inside = path.strip_prefix(&root).expect("below the root");
+                let inside = inside.to_str().expect("UTF-8").replace('\\', "/");
+                found.push(File { path: inside, text: fs::read_to_string(&path).expect("text") });
+            }
+        }
+    }
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    assert!(!found.is_empty(), "no file ends in {endings:?} below {}", root.display());
+    found
+}
+
+fn assert_none(problems: Vec<String>) {
+    assert!(problems.is_empty(), "\n{}\n", problems.join("\n"));
+}
+
+fn check(files: &[File], rule: fn(&File) -> Vec<String>) {
+    assert_none(files.iter().flat_map(rule).collect());
+}
+
+#[test]
+fn every_source_opens_with_what_it_is_for() {
+    check(&files(&[".rs"]), rules::opens_with_its_purpose);
+}
+
+#[test]
+fn sources_and_functions_are_short() {
+    let excused = |problem: &String, (path, name, _): &(&str, &str, &str)| {
+        problem.starts_with(path) && problem.contains(&format!(": fn {name} has "))
+    };
+    let (allowed, problems): (Vec<String>, Vec<String>) = files(&[".rs"])
+        .iter()
+        .flat_map(rules::is_short)
+        .partition(|problem| LONG_FUNCTIONS.iter().any(|exception| excused(problem, exception)));
+    assert_none(problems);
+    for exception in LONG_FUNCTIONS {
+        assert!(allowed.iter().any(|problem| excused(problem, exception)), "no longer needed: {exception:?}");
+    }
+}
+
+#[test]
+fn nothing_is_left_for_later() {
+    check(&files(&[".rs"]), rules::is_finished);
+}
+
+#[test]
+fn types_and_core_do_no_io_and_show_no_order() {
+    let pure: Vec<File> = files(&[".rs"]).into_iter().filter(|file| rules::is_pure(&file.path)).collect();
+    assert!(pure.len() > 10, "the crates have moved");
+    check(&pure, rules::is_pure_code);
+    check(&pure, rules::loops_over_no_hash);
+}
+
+#[test]
+fn types_and_core_depend_on_nothing_that_does_io() {
+    let manifests = files(&["Cargo.toml"]);
+    for path in ["crates/types/Cargo.toml", "crates/core/Cargo.toml"] {
+        let manifest = manifests.iter().find(|file| file.path == path).expect("the crate has a manifest");
+        assert_none(rules::depends_on_the_pure(manifest));
+    }
+}
+
+#[test]
+fn no_file_names_a_machine_or_is_half_merged() {
+    let all = files(&[".rs", ".md", ".toml", ".lock", ".sh", "check", "demo", "run"]);
+    check(&all, rules::names_no_machine);
+    check(&all, rules::is_merged);
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let root = root();
+    assert_none(files(&[".md"]).iter().flat_map(|file| links::broken(&root, file)).collect());
+}

@@ -1,0 +1,77 @@
+# Sourced by ./check and ./demo: finds a Rust toolchain that is new enough, or installs one.
+#
+#   need_rust            cargo and a linker
+#   need_rust checking   the same with rustfmt and clippy
+#
+# What is on the machine is used as it is if it is new enough. Otherwise, on Debian and Ubuntu: the C linker from
+# apt, and the toolchain from rustup, itself from apt where it is packaged and from rustup.rs elsewhere. The least
+# version is `rust-version` in Cargo.toml. No linker is set: since Rust 1.90 the default is the bundled lld, and
+# another choice here would make ./check and plain `cargo` build everything anew for each other.
+
+say() { printf '%s\n' "$*" >&2; }
+
+die() {
+    say "error: $*"
+    exit 1
+}
+
+rust_version() { sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml; }
+
+# Whether the version $1 is at least $2.
+at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
+
+cargo_version() { cargo --version 2>/dev/null | cut -d ' ' -f 2; }
+
+has_rust() {
+    local found
+    found=$(cargo_version)
+    [ -n "$found" ] && at_least "$found" "$(rust_version)" || return 1
+    [ "${1:-}" != checking ] || { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1
+}
+
+apt_install() {
+    local sudo=()
+    command -v apt-get >/dev/null || die "please install $* by hand: there is no apt-get here"
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || die "please run as root: apt-get install $*"
+        sudo=(sudo)
+    fi
+    say "installing $*"
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" \
+        </dev/null >&2 && return
+    "${sudo[@]}" apt-get update -q </dev/null >&2 || return 1
+    "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "$@" \
+        </dev/null >&2
+}
+
+install_rustup() {
+    say "installing rustup"
+    if command -v apt-get >/dev/null && apt_install rustup && command -v rustup >/dev/null; then
+        return
+    fi
+    command -v curl >/dev/null || apt_install curl ca-certificates || die "cannot install curl"
+    curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs </dev/null \
+        | sh -s -- -y --profile minimal --default-toolchain none --no-modify-path >&2
+    command -v rustup >/dev/null || die "cannot install rustup; install Rust $(rust_version) or newer by hand" \
+        "(https://rustup.rs), then run this again"
+}
+
+need_rust() {
+    PATH="$PATH:${CARGO_HOME:-$HOME/.cargo}/bin"
+    export PATH
+    command -v cc >/dev/null || apt_install gcc libc6-dev || die "cannot install a C linker (cc)"
+    has_rust "${1:-}" && return
+    local wanted found
+    wanted=$(rust_version)
+    found=$(cargo_version)
+    [ -z "$found" ] || say "cargo $found is too old or incomplete; Rust $wanted, with rustfmt and clippy, is needed"
+    command -v rustup >/dev/null || install_rustup
+    RUSTUP_TOOLCHAIN=$wanted
+    export RUSTUP_TOOLCHAIN
+    rustup toolchain install "$wanted" --profile minimal --component rustfmt --component clippy </dev/null >&2 \
+        || die "rustup cannot install Rust $wanted; install it or a newer one by hand, then run this again"
+    # A cargo of the distribution may stand before rustup's in the path.
+    has_rust "${1:-}" || PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
+    has_rust "${1:-}" || PATH="$(dirname "$(rustup which cargo)"):$PATH"
+    has_rust "${1:-}" || die "cargo is $(cargo_version) still; $wanted is needed. Is another cargo first in PATH?"
+}
