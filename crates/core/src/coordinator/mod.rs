@@ -480,11 +480,12 @@ impl Coordinator {
     }
 
     fn on_busy(&mut self, now: Time, from: ShardId) {
+        let voted = self.party(from).vote.is_some();
         match self.state {
             State::Running if self.outstanding.iter().any(|it| it.shard == from) => {
                 self.outstanding.iter_mut().filter(|it| it.shard == from).for_each(|it| it.queued = true);
             }
-            State::Preparing if self.party(from).vote.is_none() => self.party(from).queued = true,
+            State::Preparing if !voted => self.party(from).queued = true,
             State::Running | State::Preparing | State::Withdrawing(_) => return, // A late double.
             State::Committed | State::Idle => return,
         }
