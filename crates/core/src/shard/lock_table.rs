@@ -281,7 +281,7 @@ impl LockTable {
 
     /// Stops waiting.
     pub(crate) fn cancel(&mut self, now: Time, record: RecordIx, owner: Owner) {
-        let Some(lock) = &mut self.records[record].lock else { return };
+        let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if lock.phaser.remove((owner.birth, owner.attempt)) {
             self.settle(now, record);
         }
