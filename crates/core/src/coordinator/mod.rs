@@ -701,11 +701,10 @@ impl Coordinator {
     /// Aborts the attempt at everybody who may hold something of it.
     fn close_attempt(&mut self, now: Time, refused_by: Option<ShardId>) {
         let attempt = self.attempt();
-        // Whoever refused one of several calls may take the next one, or the prepare of those who stay in a group,
-        // for new, if it keeps no record of what is over: it hears of the end as well.
-        let sent = |shard: ShardId| self.outstanding.iter().filter(|it| it.shard == shard).count();
-        let parted = self.members != Members::All;
-        let holds = |shard: &ShardId| Some(*shard) != refused_by || parted || sent(*shard) > 1;
+        // Direct delivery keeps no record of what is over: a call that followed the refused one, or was asked for
+        // again beside it, began the attempt anew there. So whoever refused hears of the end as well.
+        let forgets = self.switches.delivery == Delivery::Direct;
+        let holds = |shard: &ShardId| forgets || Some(*shard) != refused_by;
         let waiting: SmallVec<[ShardId; 4]> =
             self.parties.iter().map(|party| party.shard).filter(holds).collect();
         let closing = Closing { attempt, refused_by, waiting };

@@ -5,7 +5,7 @@ use claret_core::{Delivery, Event, Limits, Locks, Sequence, Switches};
 
 use claret_types::{BoundedCounter, BoundedCounterOp, Operation};
 
-use crate::harness::{Body, Kind, World, get, incr, incr_returning, sadd};
+use crate::harness::{Body, Kind, World, get, incr, incr_returning, sadd, sadd_returning};
 
 const UNPHASED: Switches =
     Switches { locks: Locks::Abstract, phasing: false, combining: false, delivery: Delivery::Network };
@@ -55,6 +55,31 @@ fn a_call_that_follows_a_refused_one_leaves_nothing_behind() {
     assert!(w.events(tx).iter().any(failed));
     w.assert_quiet();
     assert!(w.coordinator(tx).is_over());
+}
+
+/// The same without phases: a busy call makes the coordinator ask again for another one beside it, which is granted
+/// already. The busy one is refused now, and the double of the other begins the attempt anew.
+#[test]
+fn a_call_asked_for_again_beside_a_refused_one_leaves_nothing_behind() {
+    let mut w = World::with(1, Switches { phasing: false, ..DIRECT }, Limits::default());
+    w.set_up(0, "words", sadd("x"));
+    let holder = w.holder(0, "words", sadd_returning("y"));
+    let tx = w.begin();
+    w.execute(tx, 0, "words", get()); // A set is no counter; but first, somebody holds it.
+    w.execute(tx, 0, "k", incr_returning(1));
+    w.deliver(Kind::Execute, 0);
+    w.deliver(Kind::Execute, 0);
+    let granted = w.hold(Kind::Granted, 0);
+    w.abort(holder);
+    w.run();
+    w.pass(Limits::default().backoff_us_max);
+    w.deliver(Kind::Execute, 0);
+    w.deliver(Kind::Execute, 0);
+    w.hand_over(granted);
+    w.run();
+    let failed = |event: &Event| matches!(event, Event::Failed { refusal: Refusal::Operation { .. } });
+    assert!(w.events(tx).iter().any(failed));
+    w.assert_quiet();
 }
 
 /// Bug: with direct delivery a withdraw of what had just been committed was answered 'refused'. Consequence: none,
