@@ -10,6 +10,10 @@
 //! What it does not do: shards do not restart (their memory is all there is), and it does not say how fast
 //! anything is.
 
+/// A type that a user wrote, run like the built-in ones.
+#[path = "../../claret/examples/sealed_bids/book.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod book;
 mod check;
 mod client;
 mod config;

@@ -9,6 +9,7 @@ use claret_types::{
     Reply, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
 };
 
+use crate::book::BidBook;
 use crate::config::{Config, ProgramConfig};
 use crate::random::Random;
 
@@ -193,6 +194,7 @@ fn catalogue() -> Vec<Family> {
         family("list", operations_of::<List>()),
         family("bag", operations_of::<SummaryBag>()),
         family("uid", operations_of::<UidGenerator>()),
+        family("bids", operations_of::<BidBook>()),
         Family { name: "bounded", operations: bounded, begins },
     ]
 }
