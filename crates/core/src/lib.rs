@@ -1,6 +1,7 @@
 //! Claret's protocol as state machines without I/O.
 //!
-//! [`Shard`] is the participant's side, [`Coordinator`] the transaction's. Both are driven from outside: inputs
+//! [`Shard`] is the participant's side, [`Coordinator`] the transaction's, [`Frontend`] holds all transactions of
+//! one process and combines them. All are driven from outside: inputs
 //! go in with the time, outputs are drained. Same inputs, same outputs. The rules are in `docs/protocol.md`.
 //!
 //! This crate names no clock, thread, socket, random source, log or async runtime.
@@ -12,7 +13,7 @@ pub mod message;
 mod shard;
 mod switches;
 
-pub use coordinator::{Cause, Coordinator, Event, Session};
+pub use coordinator::{Cause, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle};
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;
 pub use shard::{Shard, Stats, Wait, key_hash};

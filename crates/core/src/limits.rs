@@ -34,6 +34,8 @@ pub struct Limits {
     pub lock_tries_max: u32,
     /// Transactions in one combined group (R16).
     pub group_members_max: u16,
+    /// Reads held on one record that a read looks at, before it gives up on combining (R16).
+    pub combine_misses_max: u32,
     /// How long a group waits for its slowest member once one wants to commit, in microseconds (R16).
     pub group_wait_us_max: u64,
 }
@@ -56,6 +58,7 @@ impl Default for Limits {
             backoff_us_max: 10_000,
             lock_tries_max: 12,
             group_members_max: 32,
+            combine_misses_max: 16,
             group_wait_us_max: 1_000,
         }
     }

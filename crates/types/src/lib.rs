@@ -7,6 +7,7 @@
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
 mod bounded_counter;
+mod builtin;
 mod bytes;
 mod claim;
 mod counter;
@@ -30,6 +31,7 @@ mod topk;
 mod uid;
 
 pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterOp};
+pub use builtin::builtin_types;
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
 pub use counter::{Counter, CounterOp};

@@ -1,12 +1,184 @@
-//! `claret sim`.
+//! `claret sim`: runs the protocol in a simulator that delays, loses and doubles messages, and checks each run
+//! against a sequential model.
 
+use std::io::{self, IsTerminal, Write};
+use std::ops::Range;
 use std::process::ExitCode;
+use std::time::Instant;
+
+use claret_sim::{Failure, Outcome, Plant, SimOptions, Totals, run_with};
+use indicatif::{ProgressBar, ProgressStyle};
 
 /// Arguments of `claret sim`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(
+    after_help = "Examples:\n  claret sim\n  claret sim --seeds 0..100000\n  claret sim --seed 42 --trace\n\n\
+                        A seed decides everything: the same seed gives the same run. The exit code is 1 if a \
+                        run goes wrong."
+)]
+pub struct Args {
+    /// The seeds to run: from A up to, not including, B.
+    #[arg(long, value_name = "A..B", value_parser = range, default_value = "0..1000", conflicts_with = "seed")]
+    seeds: Range<u64>,
+    /// Run one seed and show what it came to.
+    #[arg(long)]
+    seed: Option<u64>,
+    /// With --seed: print everything that happened, an event a line, with the virtual time in microseconds.
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Go on after a failure, with a line for each.
+    #[arg(long, conflicts_with = "seed")]
+    keep_going: bool,
+    /// Plant a fault in the protocol, to see it found.
+    #[arg(long, value_name = "FAULT", value_parser = plant, default_value = "none")]
+    plant: Plant,
+}
+
+/// The faults that can be planted, by name.
+const PLANTS: [(&str, Plant); 6] = [
+    ("none", Plant::None),
+    ("forge-applied", Plant::ForgeApplied),
+    ("forge-vote", Plant::ForgeVote),
+    ("alter-answers", Plant::AlterAnswers),
+    ("forget-effects", Plant::ForgetEffects),
+    ("silence-shard", Plant::SilenceShard),
+];
 
 /// Runs it.
-pub fn run(_: Args) -> ExitCode {
-    ExitCode::FAILURE
+pub fn run(args: Args) -> ExitCode {
+    let done = match args.seed {
+        Some(seed) => show(seed, args.plant, args.trace),
+        None => run_all(&args),
+    };
+    match done {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        // Whoever read the output has seen enough.
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
+        Err(error) => {
+            eprintln!("the result could not be printed: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Runs one seed; returns whether all was well.
+fn show(seed: u64, plant: Plant, trace: bool) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    let options = SimOptions { plant, timeline: trace, ..SimOptions::seed(seed) };
+    match run_with(&options) {
+        Ok((outcome, timeline)) => {
+            print_lines(&mut out, &timeline)?;
+            writeln!(out, "{}", describe(seed, &outcome))?;
+            Ok(true)
+        }
+        Err(failure) => {
+            if trace {
+                print_lines(&mut out, &failure.timeline)?;
+                writeln!(out, "seed {seed} fails: {}", failure.reason)?;
+            } else {
+                writeln!(out, "{failure}{}", replay_suffix(plant))?;
+            }
+            Ok(false)
+        }
+    }
+}
+
+/// Runs the seeds in order; returns whether all was well.
+fn run_all(args: &Args) -> io::Result<bool> {
+    let mut out = io::stdout().lock();
+    let bar = progress(args.seeds.end - args.seeds.start);
+    let (mut totals, mut failures, began) = (Totals::default(), 0u64, Instant::now());
+    for seed in args.seeds.clone() {
+        let options = SimOptions { plant: args.plant, ..SimOptions::seed(seed) };
+        match run_with(&options) {
+            Ok((outcome, _)) => totals.add(&outcome),
+            Err(failure) => {
+                failures += 1;
+                bar.suspend(|| print_failure(&mut out, &failure, args))?;
+                if !args.keep_going {
+                    break;
+                }
+            }
+        }
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    writeln!(out, "{}", summarise(&totals, failures, began.elapsed().as_secs_f64()))?;
+    Ok(failures == 0)
+}
+
+fn print_failure(out: &mut impl Write, failure: &Failure, args: &Args) -> io::Result<()> {
+    if args.keep_going {
+        writeln!(out, "seed {} fails: {}", failure.seed, failure.reason)
+    } else {
+        writeln!(out, "{failure}{}\n", replay_suffix(args.plant))
+    }
+}
+
+fn print_lines(out: &mut impl Write, lines: &[String]) -> io::Result<()> {
+    lines.iter().try_for_each(|line| writeln!(out, "{line}"))
+}
+
+/// What the failure's command for a replay lacks.
+fn replay_suffix(plant: Plant) -> String {
+    let name = PLANTS.iter().find(|(_, known)| *known == plant).map_or("", |(name, _)| name);
+    if plant == Plant::None { String::new() } else { format!(" --plant {name}") }
+}
+
+/// A bar on a terminal; nothing elsewhere.
+fn progress(seeds: u64) -> ProgressBar {
+    if !io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let style = ProgressStyle::with_template("{bar:40} {pos}/{len} seeds, {per_sec}, {eta} left");
+    ProgressBar::new(seeds).with_style(style.expect("the template is well-formed"))
+}
+
+fn describe(seed: u64, outcome: &Outcome) -> String {
+    format!(
+        "seed {seed} is well: {} committed, {} aborted, {} failed for good, {} restarts, {} messages, {} faults, \
+         {} recoveries, {} steps in {:.3} s of virtual time, trace {:016x}",
+        outcome.committed,
+        outcome.aborted,
+        outcome.failed,
+        outcome.restarts,
+        outcome.messages,
+        outcome.faults,
+        outcome.recoveries,
+        outcome.steps,
+        outcome.micros as f64 / 1e6,
+        outcome.trace_hash
+    )
+}
+
+fn summarise(totals: &Totals, failures: u64, seconds: f64) -> String {
+    let plural = if failures == 1 { "" } else { "s" };
+    format!(
+        "{} seeds are well: {} committed, {} aborted, {} failed for good, {} restarts, {} messages, {} faults, \
+         {} recoveries; {failures} failure{plural}; {seconds:.1} s",
+        totals.seeds,
+        totals.committed,
+        totals.aborted,
+        totals.failed,
+        totals.restarts,
+        totals.messages,
+        totals.faults,
+        totals.recoveries
+    )
+}
+
+fn range(text: &str) -> Result<Range<u64>, String> {
+    let parsed = text.split_once("..").and_then(|(first, end)| Some(first.parse().ok()?..end.parse().ok()?));
+    match parsed {
+        Some(range) if range.start < range.end => Ok(range),
+        Some(_) => Err("there is no seed in it; the end must be greater than the first".into()),
+        None => Err("seeds are given as A..B, as in 0..1000".into()),
+    }
+}
+
+fn plant(name: &str) -> Result<Plant, String> {
+    let found = PLANTS.iter().find(|(known, _)| *known == name).map(|(_, plant)| *plant);
+    let names = PLANTS.map(|(known, _)| known).join(", ");
+    found.ok_or_else(|| format!("the faults are {names}"))
 }

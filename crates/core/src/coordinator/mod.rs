@@ -15,6 +15,11 @@
 //! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9).
 
 mod closing;
+mod combining;
+mod group;
+mod held_reads;
+mod members;
+mod outcome;
 mod reserves;
 mod session;
 
@@ -29,13 +34,15 @@ use crate::message::{Call, KeyedCall, Listed, Members, Participants, Refusal, Re
 use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
+pub use combining::{Frontend, TxHandle};
+pub use group::FrontendStats;
 use reserves::{Reserves, add_modes};
 pub use session::Session;
 
 /// What the application hears.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
-    /// The answer of a call that was executed at once.
+    /// The answer of a call that was executed at once, or buffered and then sent with one on its record.
     Answer {
         /// Which call.
         no: CallNo,
@@ -71,6 +78,8 @@ pub enum Cause {
     Busy,
     /// A shard refused.
     Refused(Refusal),
+    /// It was taken out of its combined group: it conflicted with the others, or kept them waiting (R16).
+    Parted,
 }
 
 /// One shard that takes part in the attempt.
@@ -88,11 +97,14 @@ struct Party {
 /// A call that was sent for execution and is not answered.
 #[derive(Debug)]
 struct Outstanding {
-    no: CallNo,
+    /// Calls that return something and are not answered.
+    unanswered: SmallVec<[CallNo; 1]>,
     shard: ShardId,
     key: Bytes,
     calls: SmallVec<[Call; 1]>,
     queued: bool,
+    /// Its member left the group: nobody waits for the answer (R16).
+    stale: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -232,12 +244,25 @@ impl Coordinator {
         op: Operation,
         reserve: Option<Claims>,
     ) -> CallNo {
+        self.execute_for(now, Member(0), shard, key, op, reserve)
+    }
+
+    /// [`Self::execute`] for a member of the group. Another member's buffered calls stay behind (R16).
+    fn execute_for(
+        &mut self,
+        now: Time,
+        member: Member,
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+        reserve: Option<Claims>,
+    ) -> CallNo {
         debug_assert_eq!(self.state, State::Running);
         let mut calls: SmallVec<[Call; 1]> = SmallVec::new();
-        if self.buffered.iter().any(|(_, buffered)| buffered.key == key) {
+        let is_due = |buffered: &KeyedCall| buffered.key == key && buffered.call.member == member;
+        if self.buffered.iter().any(|(_, buffered)| is_due(buffered)) {
             let all = std::mem::take(&mut self.buffered);
-            let (mine, rest): (Vec<_>, Vec<_>) =
-                all.into_iter().partition(|(_, buffered)| buffered.key == key);
+            let (mine, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, buffered)| is_due(buffered));
             self.buffered = rest;
             calls.extend(mine.into_iter().map(|(_, buffered)| buffered.call));
         }
@@ -246,21 +271,26 @@ impl Coordinator {
         }
         self.touched.push((key.clone(), op.clone()));
         let no = self.number_call();
-        calls.push(Call { no, op, member: Member(0), reserve });
+        calls.push(Call { no, op, member, reserve });
         if let Some(known) = self.reserves.take(&key, &calls[0].op) {
             add_modes(calls[0].reserve.get_or_insert_default(), &known);
         }
         self.party(shard);
-        self.outstanding.push(Outstanding { no, shard, key, calls, queued: false });
+        let unanswered = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
+        self.outstanding.push(Outstanding { unanswered, shard, key, calls, queued: false, stale: false });
         self.send_execute(now, self.outstanding.len() - 1);
         no
     }
 
     /// Keeps an operation until the commit, or until its record is executed on. O(1).
     pub fn buffer(&mut self, shard: ShardId, key: Bytes, op: Operation) -> CallNo {
+        self.buffer_for(Member(0), shard, key, op)
+    }
+
+    fn buffer_for(&mut self, member: Member, shard: ShardId, key: Bytes, op: Operation) -> CallNo {
         debug_assert_eq!(self.state, State::Running);
         let no = self.number_call();
-        let call = Call { no, op, member: Member(0), reserve: None };
+        let call = Call { no, op, member, reserve: None };
         self.buffered.push((shard, KeyedCall { key, call }));
         no
     }
@@ -284,6 +314,8 @@ impl Coordinator {
 
     /// Starts the commit: one message with one participant (R13), otherwise round one (R12).
     pub fn commit(&mut self, now: Time) {
+        self.outstanding.retain(|it| !it.stale);
+        self.unblock();
         debug_assert!(self.state == State::Running && self.outstanding.is_empty());
         for at in 0..self.buffered.len() {
             self.party(self.buffered[at].0);
@@ -328,6 +360,7 @@ impl Coordinator {
         self.reserves.note(self.switches.locks, touched.chain(buffered));
         self.number += 1;
         self.state = State::Running;
+        self.members = Members::All;
         self.buffered.clear();
         self.touched.clear();
         self.next_call = 0;
@@ -417,8 +450,12 @@ impl Coordinator {
         granted: u32,
         incarnation: Incarnation,
     ) {
-        let Some(at) = self.outstanding.iter().position(|it| it.no == no) else { return };
-        self.outstanding.swap_remove(at);
+        let Some(at) = self.outstanding.iter().position(|it| it.unanswered.contains(&no)) else { return };
+        let unanswered = &mut self.outstanding[at].unanswered;
+        unanswered.retain(|waiting| *waiting != no);
+        if unanswered.is_empty() {
+            self.outstanding.swap_remove(at);
+        }
         let party = self.party(from);
         if *party.incarnation.get_or_insert(incarnation) != incarnation {
             // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
@@ -669,8 +706,13 @@ impl Coordinator {
     /// Aborts the attempt at everybody who may hold something of it.
     fn close_attempt(&mut self, now: Time, refused_by: Option<ShardId>) {
         let attempt = self.attempt();
-        let others = self.parties.iter().map(|party| party.shard).filter(|shard| Some(*shard) != refused_by);
-        let waiting: SmallVec<[ShardId; 4]> = others.collect();
+        // Whoever refused one of several calls may take the next one, or the prepare of those who stay in a group,
+        // for new, if it keeps no record of what is over: it hears of the end as well.
+        let sent = |shard: ShardId| self.outstanding.iter().filter(|it| it.shard == shard).count();
+        let parted = self.members != Members::All;
+        let holds = |shard: &ShardId| Some(*shard) != refused_by || parted || sent(*shard) > 1;
+        let waiting: SmallVec<[ShardId; 4]> =
+            self.parties.iter().map(|party| party.shard).filter(holds).collect();
         let closing = Closing { attempt, refused_by, waiting };
         if !closing.waiting.is_empty() {
             closing.send(&mut self.sends);

@@ -50,11 +50,7 @@ impl Reserves {
             let fresh = || (0, Reserve { kind, claims: Claims::none(), used: false });
             let (calls, reserve) = joined.entry(key).or_insert_with(fresh);
             *calls += 1;
-            let claims = match locks {
-                Locks::ReaderWriter => op.reader_writer(),
-                Locks::Abstract => op.footprint(),
-            };
-            reserve.join(kind, &claims);
+            reserve.join(kind, &state_free(locks, op));
         }
         for (key, (calls, reserve)) in joined {
             if let Some(known) = self.0.get_mut(key) {
@@ -80,4 +76,12 @@ impl Reserve {
 /// Adds the modes of `more`; what it draws is drawn when it is executed.
 pub(super) fn add_modes(claims: &mut Claims, more: &Claims) {
     more.list.iter().for_each(|claim| claims.push(claim.scope, claim.mode));
+}
+
+/// What an operation may claim, whatever the state.
+pub(super) fn state_free(locks: Locks, op: &Operation) -> Claims {
+    match locks {
+        Locks::ReaderWriter => op.reader_writer(),
+        Locks::Abstract => op.footprint(),
+    }
 }

@@ -7,7 +7,8 @@
 //!
 //! Effects of a holder are kept beside its claims and applied at release (deferred update). A call of a
 //! transaction that has effects here already is executed on top of them: they are applied, the call is
-//! executed, and they are undone, all before anybody else looks (R3).
+//! executed, and they are undone, all before anybody else looks (R3). Members of one combined group are one
+//! owner to the lock and yet do not see each other's effects, since any of them may still leave (R16).
 //!
 //! Invariants ([`LockTable::check_invariants`]): the sum of the holders' claims is what `held` says; claims of
 //! different holders do not conflict; an idle lock has no waiters; who waits is not granted.
@@ -104,6 +105,21 @@ struct Holder {
 impl Holder {
     fn claims(&self) -> impl Iterator<Item = &Claims> + Clone {
         self.items.iter().map(|item| &item.claims)
+    }
+
+    fn claims_of(&self, member: Member) -> impl Iterator<Item = &Claims> + Clone {
+        self.items.iter().filter(move |item| item.member == member).map(|item| &item.claims)
+    }
+
+    /// Whether the draws of the other members leave too little room. They are of one owner, so it must not wait
+    /// for them; and any of them may leave, so they are not part of what it was executed on (R16).
+    fn overdraws_with(&self, member: Member, claims: &Claims, room: Room) -> bool {
+        let mates = || self.items.iter().filter(|item| item.member != member).map(|item| item.claims.draw);
+        let down: u128 = mates().map(|draw| u128::from(draw.down)).sum();
+        let up: u128 = mates().map(|draw| u128::from(draw.up)).sum();
+        let draw = claims.draw;
+        draw.down > 0 && down > 0 && down + u128::from(draw.down) > u128::from(room.down)
+            || draw.up > 0 && up > 0 && up + u128::from(draw.up) > u128::from(room.up)
     }
 }
 
@@ -285,7 +301,7 @@ impl LockTable {
         let unique = self.next_unique();
         let Record { state, lock, .. } = &mut self.records[record];
         let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
-        let undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, state));
+        let undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
         let executed = call.op.execute(state.as_ref(), unique);
         let room = call.op.room(state.as_ref());
         for effect in undo.into_iter().rev() {
@@ -310,6 +326,10 @@ impl LockTable {
             (Locks::Abstract, None) => executed.claims,
             (Locks::Abstract, Some(reserve)) => union(executed.claims, reserve),
         };
+        let mates = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
+        if mates.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
+            return Err(OpError::Overflow("what one group draws", format!("{:?}", call.op)));
+        }
         let alone = lock
             .as_ref()
             .is_none_or(|lock| lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt)));
@@ -317,13 +337,17 @@ impl LockTable {
             None => true,
             Some(lock) => {
                 let own = lock.holders.get(&owner.attempt);
+                let members = own.into_iter().flat_map(|own| own.claims_of(call.member));
                 let own = own.into_iter().flat_map(Holder::claims);
-                alone || lock.held.admits(&lock_kind.modes, &claims, room, own)
+                let drawn = Claims::none().drawing(claims.draw);
+                alone
+                    || lock.held.admits_modes(&lock_kind.modes, &claims, own)
+                        && lock.held.admits(&lock_kind.modes, &drawn, room, members)
             }
         };
         if alone && !draws_fit(&claims, room) {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
-            claims = Claims::record(Mode::EXCLUSIVE);
+            claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);
         }
         Ok(admitted.then(|| (executed.reply, Item { member: call.member, claims, effect: executed.effect })))
     }
@@ -662,9 +686,10 @@ impl LockTable {
     }
 }
 
-/// Applies a holder's effects for the time of one execution; undone by the returned ones in reverse.
-fn overlay(holder: &Holder, state: &mut Option<State>) -> SmallVec<[Effect; 2]> {
-    holder.items.iter().filter_map(|item| item.effect.clone()).map(|effect| effect.apply(state)).collect()
+/// Applies a member's own effects for the time of one execution; undone by the returned ones in reverse.
+fn overlay(holder: &Holder, member: Member, state: &mut Option<State>) -> SmallVec<[Effect; 2]> {
+    let own = holder.items.iter().filter(|item| item.member == member);
+    own.filter_map(|item| item.effect.clone()).map(|effect| effect.apply(state)).collect()
 }
 
 /// What a call may claim, whatever the state.

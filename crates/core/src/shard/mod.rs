@@ -271,17 +271,10 @@ impl Shard {
         if !matches!(participant.stage, Stage::Open) {
             return; // A double of something that was answered before the prepare.
         }
-        let last = calls.last().map(|call| call.no);
+        let asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
         let fresh = unseen(participant, &self.switches, calls);
         if fresh.is_empty() {
-            let answered = participant.replies.iter().find(|(no, _)| Some(*no) == last);
-            let response = match answered {
-                Some((no, reply)) => {
-                    granted(attempt, *no, reply.clone(), participant.granted, self.incarnation)
-                }
-                None => Response::Queued { attempt },
-            };
-            return self.respond(attempt, response);
+            return self.answer_again(attempt, &asked);
         }
         if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key) {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
@@ -294,6 +287,19 @@ impl Shard {
             Ran::Busy => self.busy(attempt),
             Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
         }
+    }
+
+    /// Calls came again: those that return something and are done are answered once more.
+    fn answer_again(&mut self, attempt: AttemptId, asked: &[CallNo]) {
+        let participant = &self.attempts[&attempt];
+        let done = participant.replies.iter().filter(|(no, _)| asked.contains(no));
+        let mut responses: SmallVec<[Response; 2]> = done
+            .map(|(no, reply)| granted(attempt, *no, reply.clone(), participant.granted, self.incarnation))
+            .collect();
+        if participant.blocked.iter().flat_map(|it| &it.calls).any(|call| asked.contains(&call.no)) {
+            responses.push(Response::Queued { attempt });
+        }
+        responses.into_iter().for_each(|response| self.respond(attempt, response));
     }
 
     /// Locks and executes calls on one record, as far as they go. What is left is kept with the participant.
@@ -395,11 +401,21 @@ impl Shard {
             Stage::Preparing(_) => return self.prepare_again(now, owner),
             Stage::Prepared { .. } => return self.vote_again(attempt),
         }
-        if participant.granted != relies_on || !participant.blocked.is_empty() {
+        let gone = participant.leave_behind(&members);
+        // Grants to members that left may be more than the coordinator knows of.
+        let relied = match members {
+            Members::All => participant.granted == relies_on,
+            Members::Only(_) => participant.granted >= relies_on,
+        };
+        if !relied || !participant.blocked.is_empty() {
+            participant.blocked.extend(gone);
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
         let replies_before = participant.replies.len();
         participant.stage = Stage::Preparing(Round { participants, members, replies_before });
+        if self.switches.phasing {
+            gone.iter().for_each(|blocked| self.table.cancel(now, blocked.record, owner));
+        }
         let mut waits = None;
         for (key, calls) in by_key(calls) {
             let record = self.table.ensure(key_hash(&key), &key);

@@ -76,6 +76,20 @@ impl Participant {
         }
     }
 
+    /// Takes out what waits only for members that left their group (R16).
+    pub(crate) fn leave_behind(&mut self, members: &Members) -> SmallVec<[Blocked; 1]> {
+        let mut gone = SmallVec::new();
+        let mut at = 0;
+        while at < self.blocked.len() {
+            if self.blocked[at].calls.iter().any(|call| members.includes(call.member)) {
+                at += 1;
+            } else {
+                gone.push(self.blocked.swap_remove(at));
+            }
+        }
+        gone
+    }
+
     pub(crate) fn is_prepared(&self) -> bool {
         matches!(self.stage, Stage::Prepared { .. })
     }

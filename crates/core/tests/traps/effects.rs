@@ -2,13 +2,22 @@
 
 use claret_core::Event;
 use claret_types::{
-    Bounded, BoundedCounter, BoundedCounterOp, Counter, CounterOp, Operation, Register, RegisterOp, Reply,
+    Bounded, BoundedCounter, BoundedCounterOp, Bytes, Counter, CounterOp, End, List, ListOp, Operation,
+    Register, RegisterOp, Reply,
 };
 
 use crate::harness::{Kind, Tx, World, get, incr};
 
 fn bounded(op: BoundedCounterOp) -> Operation {
     Operation::new::<BoundedCounter>(op)
+}
+
+fn push(end: End, values: &[&str]) -> Operation {
+    Operation::new::<List>(ListOp::Push(end, values.iter().map(|value| Bytes::from(*value)).collect()))
+}
+
+fn pop(end: End) -> Operation {
+    Operation::new::<List>(ListOp::Pop(end))
 }
 
 fn append(piece: &str) -> Operation {
@@ -72,8 +81,57 @@ fn trap_16_escrow_never_counts_pending_deposits() {
     }
 }
 
-/// Bug: operations that return nothing are taken to commute, though the order of two pieces shows in what is kept.
-/// Consequence: what depends on the order of applies. Mend: void appends conflict.
+/// Bug: T1 and T2 pop and are told m1 and m2; T2 applies first and, run again, removes m1. Consequence: m1 is handed
+/// out twice, m2 is lost. Mend: pops at one end conflict, and an effect names the values that it takes.
+#[test]
+fn trap_16_pops_take_what_was_answered() {
+    let mut w = World::new(1);
+    w.set_up(0, "k", push(End::Back, &["m1", "m2", "m3"]));
+    let first = w.holder(0, "k", pop(End::Front));
+    let second = w.holder(0, "k", pop(End::Front));
+    let other_end = w.holder(0, "k", pop(End::Back));
+    assert_eq!(w.answers(first), [Reply::Bytes("m1".into())]);
+    assert!(!w.answered(second));
+    assert_eq!(w.answers(other_end), [Reply::Bytes("m3".into())], "a value of its own");
+    w.commit(other_end);
+    w.run();
+    w.commit(first);
+    w.run();
+    assert_eq!(w.answers(second), [Reply::Bytes("m2".into())]);
+    w.commit(second);
+    w.run();
+    assert!(w.shards[0].state(b"k").is_none(), "empty");
+}
+
+/// The same from both ends of the last value: it is drawn once.
+#[test]
+fn trap_16_the_last_value_is_popped_once() {
+    let mut w = World::new(1);
+    w.set_up(0, "k", push(End::Back, &["m"]));
+    let front = w.holder(0, "k", pop(End::Front));
+    let back = w.holder(0, "k", pop(End::Back));
+    assert!(w.answered(front) && !w.answered(back));
+    w.commit(front);
+    w.run();
+    assert_eq!(w.answers(back), [Reply::Nil]);
+}
+
+/// Bug: pushes answer nothing, and are taken to commute. Consequence: what lies where depends on the order of applies.
+/// Mend: void pushes at one end conflict; at two ends they do not.
+#[test]
+fn trap_16_void_pushes_conflict() {
+    let mut w = World::new(2);
+    w.set_up(0, "k", push(End::Back, &["m"]));
+    let all = [(End::Back, "a"), (End::Back, "b"), (End::Front, "c")]
+        .map(|(end, value)| pending(&mut w, "k", push(end, &[value])));
+    assert_eq!(all.map(|tx| w.committed(tx)), [true, false, true]);
+    w.run();
+    let reader = w.holder(0, "k", Operation::new::<List>(ListOp::Range { start: 0, stop: -1 }));
+    let values = ["c", "m", "a", "b"].map(|value| Reply::Bytes(value.into()));
+    assert_eq!(w.answers(reader), [Reply::Array(values.into())]);
+}
+
+/// The same for pieces of a string.
 #[test]
 fn trap_16_void_appends_conflict() {
     let mut w = World::new(2);
@@ -85,7 +143,7 @@ fn trap_16_void_appends_conflict() {
     assert_eq!(w.answers(reader), [Reply::Bytes("ab".into())]);
 }
 
-/// Bug: an effect decides again when it is applied: two increments seen as 1 and 2 would show 1 and 1, or 2 twice.
+/// Bug: an effect is decided again when it is applied. Consequence: two increments that were told 1 and 2 leave 1.
 /// Mend: effects carry amounts, and who saw the value keeps others from moving it.
 #[test]
 fn trap_16_effects_carry_amounts() {

@@ -1,0 +1,377 @@
+//! `claret shell`: several sessions on one embedded store, so that one can see who waits for whom.
+//!
+//! [`Shell::feed`] takes a line and leaves what it brought about in [`Shell::take_output`], in this order: the
+//! answer to the line, or that it waits; then what it made happen in the other sessions (a grant, a transaction
+//! that gave way), by the number of the session, until nothing moves any more. Same lines, same output: the
+//! store is set up so that no clock has a say ([`Shell::new`]).
+//!
+//! The language is in `syntax.rs`, names and help in `catalog.rs`, a session's transaction in `session.rs`; lines
+//! come from a person (`terminal.rs`) or from a script (`script.rs`).
+
+mod catalog;
+pub mod script;
+mod session;
+mod syntax;
+pub mod terminal;
+
+use std::collections::BTreeMap;
+
+use claret::{Limits, Mode, Store, TransactionError};
+use claret_types::{Bytes, OpError, Operation};
+
+use session::{Happened, Outcome, Session};
+use syntax::{SESSIONS_MAX, Statement};
+
+/// What a piece of output is, for colours and exit codes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// An answer.
+    Answer,
+    /// Something that could not be done.
+    Error,
+    /// A statement waits for a lock.
+    Waiting,
+    /// A statement that waited has gone on.
+    Granted,
+}
+
+/// A piece of output, of one line or several.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Output {
+    /// What it is.
+    pub kind: Kind,
+    /// What it says, without the last line's end.
+    pub text: String,
+}
+
+/// Whether to go on after a line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Flow {
+    /// Read the next one.
+    Continue,
+    /// The user wants to leave.
+    Quit,
+}
+
+/// See the module's text.
+pub struct Shell {
+    store: Store,
+    limits: Limits,
+    sessions: BTreeMap<u32, Session>,
+    current: u32,
+    output: Vec<Output>,
+}
+
+impl Default for Shell {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Shell {
+    /// A shell on an empty store, in session 1.
+    ///
+    /// Next to a person's time all times of the protocol are nought, and so they are here: a phase that others
+    /// wait for takes in no joiners but elder ones, and who has to give way does so at once. Combining is left
+    /// out: two sessions whose reads share a lock would commit together, and one would wait for the other's
+    /// COMMIT.
+    pub fn new() -> Self {
+        let limits = Limits { phase_us_max: 0, give_way_us: 0, ..Limits::default() };
+        let store =
+            Store::builder().mode(Mode::BoostPhase).limits(limits).transactions(session::patient()).build();
+        let sessions = BTreeMap::from([(1, Session::default())]);
+        Shell { store, limits, sessions, current: 1, output: Vec::new() }
+    }
+
+    // --- getters ---
+
+    /// The prompt: the session, `*` in a transaction, and whether it waits.
+    pub fn prompt(&self) -> String {
+        let session = &self.sessions[&self.current];
+        let open = if session.is_open() { "*" } else { "" };
+        let waits = if session.waits_with().is_some() { " (waiting)" } else { "" };
+        format!("claret {}{open}{waits}> ", self.current)
+    }
+
+    /// Takes what there is to show.
+    pub fn take_output(&mut self) -> Vec<Output> {
+        std::mem::take(&mut self.output)
+    }
+
+    // --- input ---
+
+    /// Carries out a line. When a statement fails, those after it on the line are carried out nevertheless.
+    pub fn feed(&mut self, line: &[u8]) -> Flow {
+        match syntax::statements(line) {
+            Ok(statements) => {
+                for statement in statements {
+                    if self.statement(statement) == Flow::Quit {
+                        return Flow::Quit;
+                    }
+                }
+            }
+            Err(error) => self.say(self.current, Kind::Error, &error.to_string()),
+        }
+        Flow::Continue
+    }
+
+    /// Ctrl-C: gives up the current session's wait, if it waits.
+    pub fn interrupt(&mut self) {
+        if self.sessions[&self.current].waits_with().is_some() {
+            self.abort(self.current);
+        } else if self.sessions[&self.current].is_open() {
+            self.say(self.current, Kind::Answer, "(the transaction stays open; ABORT drops it)");
+        } else {
+            self.say(self.current, Kind::Answer, "(EXIT or Ctrl-D ends the shell)");
+        }
+    }
+
+    /// The end: aborts what is open, and says so.
+    pub fn finish(&mut self) {
+        let numbers: Vec<u32> = self.sessions.keys().copied().collect();
+        for number in &numbers {
+            let session = &self.sessions[number];
+            let left = match session.waits_with() {
+                Some(text) => format!("'{text}' still waited; it is aborted and nothing of it was applied"),
+                None if session.is_open() => "the transaction was still open; it is aborted".to_owned(),
+                None => continue,
+            };
+            self.say(*number, Kind::Error, &left);
+        }
+        self.sessions.values_mut().for_each(Session::abort);
+    }
+
+    // --- statements ---
+
+    fn statement(&mut self, statement: Statement) -> Flow {
+        let number = statement.session.unwrap_or(self.current);
+        self.sessions.entry(number).or_default();
+        let name = statement.words[0].to_string().to_ascii_uppercase();
+        let arguments = &statement.words[1..];
+        match (name.as_str(), arguments) {
+            ("EXIT" | "QUIT", []) => return Flow::Quit,
+            ("BEGIN", []) => self.begin(number),
+            ("COMMIT", []) => self.commit(number, statement.text),
+            ("ABORT" | "ROLLBACK", []) => self.abort(number),
+            ("SESSION", [to]) => self.switch(number, to),
+            ("SESSIONS", []) => self.say(number, Kind::Answer, &self.describe_sessions()),
+            ("TYPES", []) => self.say(number, Kind::Answer, &catalog::types()),
+            ("TYPE", [key]) => {
+                let kind = self.store.type_of(key).unwrap_or("(none)");
+                self.say(number, Kind::Answer, kind);
+            }
+            ("STATS", []) => self.say(number, Kind::Answer, &self.describe_stats()),
+            ("HELP", []) => self.say(number, Kind::Answer, &catalog::overview()),
+            ("HELP", [of]) => match catalog::explain(&of.to_string()) {
+                Ok(text) => self.say(number, Kind::Answer, &text),
+                Err(error) => self.say(number, Kind::Error, &error),
+            },
+            _ => match catalog::OWN.iter().find(|own| own.name == name) {
+                Some(own) => {
+                    let usage = format!("{} {}", own.name, own.arguments);
+                    self.say(
+                        number,
+                        Kind::Error,
+                        &format!("wrong number of arguments for '{name}'; usage: {}", usage.trim_end()),
+                    );
+                }
+                None => self.operation(number, &name, statement),
+            },
+        }
+        Flow::Continue
+    }
+
+    fn begin(&mut self, number: u32) {
+        if self.refuse_waiting(number) {
+            return;
+        }
+        if self.sessions[&number].is_open() {
+            return self.say(number, Kind::Error, "a transaction is open; COMMIT or ABORT it first");
+        }
+        let store = self.store.clone();
+        self.session(number).begin(&store);
+        self.say(number, Kind::Answer, "OK");
+        self.settle(number);
+    }
+
+    fn commit(&mut self, number: u32, text: String) {
+        if self.refuse_waiting(number) {
+            return;
+        }
+        if !self.sessions[&number].is_open() {
+            return self.say(number, Kind::Error, "no transaction is open; BEGIN opens one");
+        }
+        self.session(number).commit(text);
+        self.settle(number);
+    }
+
+    fn abort(&mut self, number: u32) {
+        let session = &self.sessions[&number];
+        let text = match session.waits_with() {
+            Some(text) => format!("ABORTED: '{text}' waits no longer; nothing was applied"),
+            None if session.is_open() => "ABORTED: nothing was applied".to_owned(),
+            None => return self.say(number, Kind::Error, "no transaction is open; BEGIN opens one"),
+        };
+        self.session(number).abort();
+        self.say(number, Kind::Answer, &text);
+        self.settle(number);
+    }
+
+    fn switch(&mut self, number: u32, to: &Bytes) {
+        let wanted = to.as_str().and_then(|text| text.parse().ok());
+        match wanted.filter(|wanted| (1..=SESSIONS_MAX).contains(wanted)) {
+            Some(wanted) => {
+                self.sessions.entry(wanted).or_default();
+                self.current = wanted;
+                self.say(wanted, Kind::Answer, &format!("session {wanted}"));
+            }
+            None => {
+                let error = format!("'{to}' is no session; sessions are 1 to {SESSIONS_MAX}");
+                self.say(number, Kind::Error, &error);
+            }
+        }
+    }
+
+    fn operation(&mut self, number: u32, name: &str, statement: Statement) {
+        if self.refuse_waiting(number) {
+            return;
+        }
+        match self.read_operation(number, name, &statement.words[1..]) {
+            Ok((key, op)) => {
+                let store = self.store.clone();
+                self.session(number).issue(&store, key, op, statement.text);
+                self.settle(number);
+            }
+            Err(error) => {
+                let open = self.sessions[&number].is_open();
+                let hint = if open { " (the transaction stays open)" } else { "" };
+                self.say(number, Kind::Error, &(error + hint));
+            }
+        }
+    }
+
+    /// Reads an operation, and checks all that can be checked before it reaches a transaction, which an invalid
+    /// operation would doom.
+    fn read_operation(
+        &self,
+        number: u32,
+        name: &str,
+        arguments: &[Bytes],
+    ) -> Result<(Bytes, Operation), String> {
+        let key = arguments.first();
+        let made_by = key.and_then(|key| self.store.type_of(key));
+        let used = key.and_then(|key| self.sessions[&number].used_on(key));
+        let entry = catalog::resolve(name, &[made_by, used])?;
+        let arity =
+            || format!("wrong number of arguments for '{}'; usage: {}", entry.method.name, entry.usage());
+        let Some(key) = key else { return Err(arity()) };
+        let limits = &self.limits;
+        let checked = match (entry.kind.parse)(entry.method.name, &arguments[1..]) {
+            Err(OpError::Arity { .. }) => return Err(arity()),
+            Ok(_) if key.is_empty() => Err(OpError::EmptyKey),
+            Ok(_) if key.len() > limits.key_bytes_max => {
+                Err(OpError::TooLarge { what: "key", size: key.len(), limit: limits.key_bytes_max })
+            }
+            Ok(op) => op.check(limits.value_bytes_max).map(|()| op),
+            Err(error) => Err(error),
+        };
+        match checked {
+            Ok(op) => Ok((key.clone(), op)),
+            Err(OpError::EmptyKey) => Err(OpError::EmptyKey.to_string()),
+            Err(error) => Err(format!("key '{key}': {error}")),
+        }
+    }
+
+    /// Whether the session waits and can do nothing else; says so.
+    fn refuse_waiting(&mut self, number: u32) -> bool {
+        let Some(text) = self.sessions[&number].waits_with() else { return false };
+        let error = format!(
+            "session {number} waits with '{text}'; end the transaction that is in its way, or ABORT this one"
+        );
+        self.say(number, Kind::Error, &error);
+        true
+    }
+
+    // --- what comes of it ---
+
+    /// Runs the sessions until nothing moves, the one that the line was for first.
+    fn settle(&mut self, first: u32) {
+        self.run(first);
+        if let Some(text) = self.sessions[&first].waits_with() {
+            let text = format!("(waiting: '{text}' conflicts with what another transaction holds)");
+            self.session(first).told();
+            self.say(first, Kind::Waiting, &text);
+        }
+        while let Some(number) = self.first_woken() {
+            self.run(number);
+        }
+    }
+
+    fn first_woken(&self) -> Option<u32> {
+        self.sessions.iter().find(|(_, session)| session.is_woken()).map(|(number, _)| *number)
+    }
+
+    /// Runs a session's task, and says what came of it.
+    fn run(&mut self, number: u32) {
+        let Some(happened) = self.session(number).run() else { return };
+        let Happened { text, waited, outcome } = happened;
+        let (kind, said) = match outcome {
+            Outcome::Answer(reply) => (Kind::Answer, reply.to_string()),
+            Outcome::Queued => (Kind::Answer, "QUEUED until commit".to_owned()),
+            Outcome::Committed => (Kind::Answer, "COMMITTED".to_owned()),
+            Outcome::Failed { error, of_many } => (Kind::Error, describe_failure(&error, of_many)),
+        };
+        match kind {
+            Kind::Answer if waited => {
+                self.say(number, Kind::Granted, &format!("(granted: '{text}') {said}"));
+            }
+            _ => self.say(number, kind, &said),
+        }
+    }
+
+    fn session(&mut self, number: u32) -> &mut Session {
+        self.sessions.get_mut(&number).expect("sessions are made when they are first named")
+    }
+
+    fn say(&mut self, number: u32, kind: Kind, text: &str) {
+        let session = if number == self.current { String::new() } else { format!("{number}: ") };
+        let error = if kind == Kind::Error { "(error) " } else { "" };
+        self.output.push(Output { kind, text: format!("{session}{error}{text}") });
+    }
+
+    fn describe_sessions(&self) -> String {
+        let line = |(number, session): (&u32, &Session)| {
+            let here = if *number == self.current { '*' } else { ' ' };
+            let doing = match session.waits_with() {
+                Some(text) => format!("waits with '{text}'"),
+                None if session.is_open() => match session.operations() {
+                    1 => "in a transaction of 1 operation".to_owned(),
+                    operations => format!("in a transaction of {operations} operations"),
+                },
+                None => "idle".to_owned(),
+            };
+            format!("{here} {number}: {doing}")
+        };
+        self.sessions.iter().map(line).collect::<Vec<_>>().join("\n")
+    }
+
+    fn describe_stats(&self) -> String {
+        let stats = self.store.stats();
+        format!(
+            "lock waits {}, phases that began with waiters {}, restarts {}, records locked now {}, \
+             transactions that hold something now {}",
+            stats.lock_waits, stats.phases, stats.restarts, stats.locked_records, stats.open_attempts
+        )
+    }
+}
+
+fn describe_failure(error: &TransactionError, of_many: bool) -> String {
+    match error {
+        TransactionError::Attempts { last, .. } => {
+            format!("your transaction {last} and was rolled back; BEGIN again")
+        }
+        _ if of_many => format!("{error}; your transaction was rolled back, BEGIN again"),
+        _ => error.to_string(),
+    }
+}

@@ -1,0 +1,277 @@
+//! One session: at most one transaction at a time, driven from outside through the closure that
+//! [`Store::transaction_with`] runs.
+//!
+//! The closure takes [`Step`]s from one channel and puts answers into another; its future is this session's task.
+//! It is polled by [`Session::run`], whenever its waker was called, on the thread of the shell: with an embedded
+//! store everything that can happen to a session is the consequence of some line, so that nothing needs to run
+//! in between, and the same lines give the same output in the same order.
+//!
+//! A transaction is attempted once: what a person has read cannot be read again behind their back. Dropping the
+//! future aborts it (and leaves its queue, if it waits).
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use claret::{Abort, Store, TransactionError, Tx, TxOptions};
+use claret_types::{Bytes, Operation, Reply};
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+
+/// A person at a prompt is not in a hurry, and a waiter shall not time out under their eyes.
+const PATIENCE: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
+/// What happened to the statement that a session was working on.
+#[derive(Debug)]
+pub(crate) struct Happened {
+    /// The statement.
+    pub(crate) text: String,
+    /// Whether it had to wait, and the user was told so.
+    pub(crate) waited: bool,
+    /// What came of it.
+    pub(crate) outcome: Outcome,
+}
+
+/// What came of a statement.
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    /// An answer.
+    Answer(Reply),
+    /// The operation will be done at commit.
+    Queued,
+    /// The transaction is committed.
+    Committed,
+    /// The transaction is over, and nothing of it was applied.
+    Failed {
+        /// Why.
+        error: TransactionError,
+        /// Whether it was one of BEGIN and COMMIT, not a single operation.
+        of_many: bool,
+    },
+}
+
+#[derive(Debug)]
+enum Step {
+    Operation(Bytes, Operation),
+    Commit,
+}
+
+/// Set by the task's waker.
+#[derive(Debug, Default)]
+struct Woken(AtomicBool);
+
+impl Wake for Woken {
+    fn wake(self: Arc<Self>) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// The statement whose answer is awaited.
+#[derive(Debug)]
+struct Pending {
+    text: String,
+    told: bool,
+    void: bool,
+}
+
+/// A transaction in progress.
+struct Work {
+    future: Pin<Box<dyn Future<Output = Result<(), TransactionError>>>>,
+    woken: Arc<Woken>,
+    steps: UnboundedSender<Step>,
+    answers: UnboundedReceiver<Reply>,
+    pending: Option<Pending>,
+    /// Which types it used on which keys.
+    used: Vec<(Bytes, &'static str)>,
+    operations: usize,
+    of_many: bool,
+}
+
+/// One session. See the module's text.
+#[derive(Default)]
+pub(crate) struct Session {
+    work: Option<Work>,
+}
+
+impl Session {
+    // --- getters ---
+
+    /// Whether a transaction is open (single operations do not count).
+    pub(crate) fn is_open(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.of_many)
+    }
+
+    /// Whether its task has something to do.
+    pub(crate) fn is_woken(&self) -> bool {
+        self.work.as_ref().is_some_and(|work| work.woken.0.load(Ordering::Acquire))
+    }
+
+    /// How many operations the transaction in progress has.
+    pub(crate) fn operations(&self) -> usize {
+        self.work.as_ref().map_or(0, |work| work.operations)
+    }
+
+    /// The statement that it waits with.
+    pub(crate) fn waits_with(&self) -> Option<&str> {
+        self.work.as_ref()?.pending.as_ref().map(|pending| pending.text.as_str())
+    }
+
+    /// The type that the transaction in progress used last on a key.
+    pub(crate) fn used_on(&self, key: &Bytes) -> Option<&'static str> {
+        let used = &self.work.as_ref()?.used;
+        used.iter().rev().find(|(known, _)| known == key).map(|(_, kind)| *kind)
+    }
+
+    // --- what the user does; only when it does not wait ---
+
+    /// Opens a transaction.
+    pub(crate) fn begin(&mut self, store: &Store) {
+        let (steps, orders) = unbounded_channel();
+        let (replies, answers) = unbounded_channel();
+        let future = Box::pin(transaction(store.clone(), orders, replies));
+        self.work = Some(Work::new(future, steps, answers, true));
+    }
+
+    /// Issues an operation, in the open transaction or as one of its own.
+    pub(crate) fn issue(&mut self, store: &Store, key: Bytes, op: Operation, text: String) {
+        let open = self.work.is_some();
+        let pending = Pending { text, told: false, void: open && !op.returns() };
+        let kind = op.type_info().name;
+        let work = if open {
+            let work = self.work.as_mut().expect("just seen");
+            work.used.push((key.clone(), kind));
+            work.tell(Step::Operation(key, op));
+            work
+        } else {
+            let (steps, _) = unbounded_channel();
+            let (replies, answers) = unbounded_channel();
+            let future = Box::pin(single(store.clone(), key, op, replies));
+            self.work.insert(Work::new(future, steps, answers, false))
+        };
+        work.operations += 1;
+        work.pending = Some(pending);
+    }
+
+    /// Commits the open transaction.
+    pub(crate) fn commit(&mut self, text: String) {
+        let work = self.work.as_mut().expect("a transaction is open");
+        work.pending = Some(Pending { text, told: false, void: false });
+        work.tell(Step::Commit);
+    }
+
+    /// Drops whatever is in progress.
+    pub(crate) fn abort(&mut self) {
+        self.work = None;
+    }
+
+    /// Takes note that the user was told of the wait.
+    pub(crate) fn told(&mut self) {
+        if let Some(pending) = self.work.as_mut().and_then(|work| work.pending.as_mut()) {
+            pending.told = true;
+        }
+    }
+
+    // --- its task ---
+
+    /// Runs the task as far as it goes, if it was woken. Returns what came of the statement in progress.
+    pub(crate) fn run(&mut self) -> Option<Happened> {
+        let work = self.work.as_mut()?;
+        let waker = Waker::from(Arc::clone(&work.woken));
+        let mut ended = None;
+        while ended.is_none() && work.woken.0.swap(false, Ordering::Acquire) {
+            if let Poll::Ready(result) = work.future.as_mut().poll(&mut Context::from_waker(&waker)) {
+                ended = Some(result);
+            }
+        }
+        let answer = work.answers.try_recv().ok();
+        let of_many = work.of_many;
+        let outcome = match (ended, answer) {
+            (None, None) => return None,
+            (Some(Err(error)), _) => Outcome::Failed { error, of_many },
+            (_, Some(_)) if work.pending.as_ref().is_some_and(|pending| pending.void) => Outcome::Queued,
+            (_, Some(reply)) => Outcome::Answer(reply),
+            (Some(Ok(())), None) => Outcome::Committed,
+        };
+        let pending = work.pending.take();
+        if matches!(outcome, Outcome::Failed { .. } | Outcome::Committed) || !of_many {
+            self.work = None;
+        }
+        let Pending { text, told, .. } = pending.expect("it ends, or answers, only what it was asked");
+        Some(Happened { text, waited: told, outcome })
+    }
+}
+
+impl Work {
+    fn new(
+        future: Pin<Box<dyn Future<Output = Result<(), TransactionError>>>>,
+        steps: UnboundedSender<Step>,
+        answers: UnboundedReceiver<Reply>,
+        of_many: bool,
+    ) -> Self {
+        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        Work { future, woken, steps, answers, pending: None, used: Vec::new(), operations: 0, of_many }
+    }
+
+    fn tell(&self, step: Step) {
+        self.steps.send(step).expect("the transaction listens until it ends");
+    }
+}
+
+/// A transaction that does as it is told.
+async fn transaction(
+    store: Store,
+    steps: UnboundedReceiver<Step>,
+    answers: UnboundedSender<Reply>,
+) -> Result<(), TransactionError> {
+    let mut steps = Some(steps);
+    let once = TxOptions::new().attempts(1).deadline(PATIENCE);
+    store
+        .transaction_with(once, |tx| {
+            let steps = steps.take().expect("it is attempted once");
+            follow(tx, steps, answers.clone())
+        })
+        .await
+}
+
+async fn follow(
+    tx: Tx,
+    mut steps: UnboundedReceiver<Step>,
+    answers: UnboundedSender<Reply>,
+) -> Result<(), Abort> {
+    loop {
+        match steps.recv().await {
+            Some(Step::Operation(key, op)) => {
+                let reply = if op.returns() {
+                    tx.execute(key, op).await?
+                } else {
+                    tx.issue(key, op)?;
+                    Reply::Ok
+                };
+                if answers.send(reply).is_err() {
+                    return Err(Abort::because("the session is gone"));
+                }
+            }
+            Some(Step::Commit) => return Ok(()),
+            None => return Err(Abort::because("the session is gone")),
+        }
+    }
+}
+
+/// A transaction of one operation.
+async fn single(
+    store: Store,
+    key: Bytes,
+    op: Operation,
+    answers: UnboundedSender<Reply>,
+) -> Result<(), TransactionError> {
+    let mut replies = store.run_all([(key, op)]).await?;
+    let reply = replies.pop().expect("one operation, one answer");
+    answers.send(reply).map_err(|_| TransactionError::Finished)
+}
+
+/// How long the store lets single operations wait.
+pub(crate) fn patient() -> TxOptions {
+    TxOptions::new().deadline(PATIENCE)
+}

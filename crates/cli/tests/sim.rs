@@ -1,0 +1,65 @@
+//! `claret sim` as a user runs it: what it prints, and its exit code.
+
+use std::process::{Command, Output};
+
+fn sim(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_claret"));
+    command.arg("sim").args(arguments).output().expect("the program starts")
+}
+
+fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("text")
+}
+
+#[test]
+fn seeds_are_counted() {
+    let output = sim(&["--seeds", "3..6"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    assert!(text.starts_with("3 seeds are well: "), "{text}");
+    assert!(text.contains("; 0 failures; "), "{text}");
+    assert!(!text.starts_with("3 seeds are well: 0 committed"), "{text}");
+}
+
+#[test]
+fn one_seed_gives_one_run() {
+    let (once, twice) = (sim(&["--seed", "7"]), sim(&["--seed", "7"]));
+    assert_eq!(once.status.code(), Some(0));
+    assert_eq!(stdout(&once), stdout(&twice));
+    assert_ne!(stdout(&once).rsplit(' ').next(), stdout(&sim(&["--seed", "8"])).rsplit(' ').next());
+}
+
+#[test]
+fn a_trace_shows_every_event_before_the_outcome() {
+    let (plain, traced) = (stdout(&sim(&["--seed", "7"])), stdout(&sim(&["--seed", "7", "--trace"])));
+    assert!(traced.ends_with(&plain), "{plain}");
+    assert!(traced.lines().count() > 100, "{} lines", traced.lines().count());
+}
+
+#[test]
+fn a_planted_fault_is_found_and_can_be_replayed() {
+    let output = sim(&["--seeds", "0..200", "--plant", "alter-answers"]);
+    let text = stdout(&output);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("; 1 failure; "), "{text}");
+    let replay = text.lines().find_map(|line| line.strip_prefix("replay: claret sim ")).expect("a replay");
+    let again = sim(&replay.split(' ').collect::<Vec<_>>());
+    assert_eq!(again.status.code(), Some(1));
+    let reason = |text: &str| text.lines().find(|line| line.contains(" fails: ")).map(str::to_owned);
+    assert_eq!(reason(&stdout(&again)), reason(&text));
+}
+
+#[test]
+fn bad_arguments_say_what_to_pass() {
+    for (arguments, says) in [
+        (&["--seeds", "5"][..], "seeds are given as A..B"),
+        (&["--seeds", "5..5"], "there is no seed in it"),
+        (&["--plant", "x"], "the faults are none, forge-applied"),
+        (&["--trace"], "--seed"),
+    ] {
+        let output = sim(arguments);
+        assert_eq!(output.status.code(), Some(2), "{arguments:?}");
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(text.contains(says), "{text}");
+    }
+}

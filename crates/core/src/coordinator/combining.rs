@@ -1,0 +1,558 @@
+//! The frontend: all transactions of one client process, and combining between them (R16, `claret-2015` s.4.3
+//! and s.5.3). The rules, numbered, are in `docs/combining.md`.
+//!
+//! Sans I/O, like [`Coordinator`], which it drives: one for each transaction that speaks to shards under its own
+//! id. A read that is answered by one whose lock another transaction of this process holds is sent nowhere; the
+//! reader becomes a member of the holder's group and commits with it.
+//!
+//! Invariants ([`Frontend::check_invariants`]): a transaction is a member of one group or of none; no shard knows
+//! it under two ids in one attempt; present members commute on every record; held reads are of open groups.
+//!
+//! What this file does not do: messages of a group (`mod.rs`), what its members use (`group`), which reads are held
+//! (`held_reads`), the end of a group (`outcome`).
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use claret_types::{Access, Bytes, Claims, Operation, Reply};
+use hashbrown::HashMap;
+use indexmap::IndexMap;
+use slab::Slab;
+use smallvec::SmallVec;
+
+use super::group::{Called, Deferred, FrontendStats, Group, Uses};
+use super::held_reads::HeldReads;
+use super::{Cause, Coordinator, Event, Session};
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, TxId};
+use crate::limits::Limits;
+use crate::message::{Request, Response};
+use crate::switches::Switches;
+
+/// A transaction of a frontend, over all its attempts. Never given twice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TxHandle(pub u64);
+
+/// What a transaction does on one record.
+#[derive(Debug, Default)]
+pub(super) struct Touch {
+    ops: SmallVec<[Operation; 1]>,
+    wrote: bool,
+}
+
+type Log = IndexMap<Bytes, Touch, foldhash::fast::FixedState>;
+
+/// One transaction.
+#[derive(Debug)]
+pub(super) struct Tx {
+    pub(super) birth: Birth,
+    seed: u64,
+    /// The group under its own id; `None` when it founded one and left it.
+    pub(super) home: Option<usize>,
+    /// The group it is a member of; `None` between attempts.
+    pub(super) place: Option<(usize, Member)>,
+    /// Retries neither join nor are joined: the livelock that way is not worth the messages saved.
+    retries: u32,
+    next_call: u32,
+    /// What this attempt did, while it may combine.
+    log: Log,
+    /// What the last attempt did, when it was a member of a group.
+    pub(super) used: Option<Vec<(Bytes, Operation)>>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Frontend {
+    pub(super) session: Session,
+    pub(super) switches: Switches,
+    pub(super) limits: Limits,
+    pub(super) groups: Slab<Group>,
+    pub(super) by_id: HashMap<TxId, usize, foldhash::fast::FixedState>,
+    pub(super) txs: HashMap<TxHandle, Tx, foldhash::fast::FixedState>,
+    pub(super) reads: HeldReads,
+    pub(super) deadlines: BTreeSet<(Time, usize)>,
+    /// Groups to be looked at, whether they are needed.
+    pub(super) ended: Vec<usize>,
+    pub(super) sends: VecDeque<(ShardId, Request)>,
+    pub(super) events: VecDeque<(TxHandle, Event)>,
+    /// Incarnations that the host learned with its connections.
+    met: BTreeMap<ShardId, Incarnation>,
+    next: u64,
+    pub(super) stats: FrontendStats,
+}
+
+impl Frontend {
+    /// A frontend without transactions. It numbers them itself, since a transaction may need a second id.
+    pub fn new(session: Session, switches: Switches, limits: Limits) -> Self {
+        Frontend {
+            session,
+            switches,
+            limits,
+            groups: Slab::new(),
+            by_id: HashMap::default(),
+            txs: HashMap::default(),
+            reads: HeldReads::default(),
+            deadlines: BTreeSet::new(),
+            ended: Vec::new(),
+            sends: VecDeque::new(),
+            events: VecDeque::new(),
+            met: BTreeMap::new(),
+            next: 0,
+            stats: FrontendStats::default(),
+        }
+    }
+
+    // --- getters ---
+
+    /// Counts.
+    pub fn stats(&self) -> FrontendStats {
+        self.stats
+    }
+
+    /// Under which attempt a transaction speaks to the shards now, its own or its group's founder's: what to
+    /// ask about when its end is unknown. `None` between attempts and afterwards.
+    pub fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
+        let (group, _) = self.txs.get(&tx)?.place?;
+        Some(self.groups[group].coordinator.attempt())
+    }
+
+    /// Attempts of which some participant may still hold something: they must be kept alive.
+    pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
+        self.groups.iter().flat_map(|(_, group)| group.coordinator.live())
+    }
+
+    /// No earlier transaction of the session is open.
+    pub fn floor(&self) -> Sequence {
+        self.session.floor()
+    }
+
+    /// Whether every participant of every attempt knows the end of it, and every transaction has ended.
+    pub fn is_over(&self) -> bool {
+        self.txs.is_empty() && self.groups.is_empty()
+    }
+
+    /// Names a shard's incarnation as the host learned it with its connection, for all attempts that begin from
+    /// now on: see [`Coordinator::meet`].
+    pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
+        self.met.insert(shard, incarnation);
+    }
+
+    // --- the application's calls ---
+
+    /// Begins a transaction. `seed` is any number, for the jitter of pauses.
+    pub fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
+        let birth = self.session.begin(now);
+        let tx = TxHandle(self.next);
+        self.next += 1;
+        let home = Some(self.found(birth, seed, tx));
+        let place = home.map(|home| (home, Member(0)));
+        let fresh =
+            Tx { birth, seed, home, place, retries: 0, next_call: 0, log: Log::default(), used: None };
+        self.txs.insert(tx, fresh);
+        tx
+    }
+
+    /// An operation whose answer is wanted now: shared if somebody's held read answers it, else sent. See
+    /// [`Coordinator::execute`]. Like all calls, it is ignored once the attempt ended, which an event tells.
+    pub fn execute(
+        &mut self,
+        now: Time,
+        tx: TxHandle,
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+        reserve: Option<Claims>,
+    ) -> CallNo {
+        let (no, place) = self.number_call(tx);
+        let Some((group, _)) = place else { return no };
+        let shareable = reserve.is_none() && self.may_share(tx, &key, &op);
+        if shareable && let Some(reply) = self.share(tx, &key, &op) {
+            self.note(tx, &key, &op);
+            self.events.push_back((tx, Event::Answer { no, reply }));
+            return no;
+        }
+        if !self.admit_or_part(now, tx, &key, &op) {
+            return no;
+        }
+        let deferred = Deferred { tx, no, shard, key, op, reserve, shareable };
+        self.send_or_defer(now, group, deferred);
+        self.settle(now, group);
+        no
+    }
+
+    /// Keeps an operation until the commit, or until its record is executed on.
+    pub fn buffer(&mut self, now: Time, tx: TxHandle, shard: ShardId, key: Bytes, op: Operation) -> CallNo {
+        let (no, place) = self.number_call(tx);
+        let Some((at, member)) = place else { return no };
+        if self.admit_or_part(now, tx, &key, &op) {
+            let group = &mut self.groups[at];
+            group.calls.push(Called { member, no, read: None });
+            group.coordinator.buffer_for(member, shard, key, op);
+        }
+        no
+    }
+
+    /// The transaction wants to commit. All its calls are answered. In a group, the prepare leaves once everybody
+    /// wants to.
+    pub fn commit(&mut self, now: Time, tx: TxHandle) {
+        let Some((at, member)) = self.running(tx) else { return };
+        let group = &mut self.groups[at];
+        debug_assert!(group.deferred.iter().all(|deferred| deferred.tx != tx), "unanswered calls");
+        if !group.ready.contains(&member) {
+            group.ready.push(member);
+            group.ready_since.get_or_insert(now);
+        }
+        self.prepare_if_ready(now, at);
+        self.settle(now, at);
+    }
+
+    /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or
+    /// [`Event::Committed`] follows. Its group goes on without it; once the group's prepare left, it is
+    /// withdrawn only if all members ask for it.
+    pub fn abort(&mut self, now: Time, tx: TxHandle) {
+        let Some(it) = self.txs.get(&tx) else { return };
+        let Some((at, member)) = it.place else {
+            self.events.push_back((tx, Event::Aborted));
+            self.end(tx);
+            return self.bury_ended();
+        };
+        let group = &mut self.groups[at];
+        if group.coordinator.is_running() && group.present.len() > 1 {
+            self.part(tx);
+            self.events.push_back((tx, Event::Aborted));
+            self.end(tx);
+            self.prepare_if_ready(now, at);
+        } else {
+            if !group.regretting.contains(&member) {
+                group.regretting.push(member);
+            }
+            if group.regretting.len() == group.present.len() {
+                group.coordinator.abort(now);
+            }
+        }
+        self.settle(now, at);
+    }
+
+    /// Begins the next attempt, after [`Event::Restart`]. It keeps the time of the birth, and the id as well unless
+    /// a group that the transaction founded goes on under it.
+    pub fn restart(&mut self, now: Time, tx: TxHandle) {
+        let Some(it) = self.txs.get_mut(&tx).filter(|it| it.place.is_none()) else { return };
+        it.retries += 1;
+        it.next_call = 0;
+        it.log.clear();
+        let used = it.used.take();
+        let (seed, mut birth) = (it.seed, it.birth);
+        let home = match it.home {
+            Some(home) => home,
+            None => {
+                birth.tx = self.session.begin(now).tx;
+                let home = self.found(birth, seed, tx);
+                self.groups[home].coordinator.close_instantly();
+                home
+            }
+        };
+        let group = &mut self.groups[home];
+        match used {
+            Some(used) => group.coordinator.restart_after(used),
+            None => group.coordinator.restart(),
+        }
+        self.met.iter().for_each(|(shard, incarnation)| group.coordinator.meet(*shard, *incarnation));
+        group.found(tx);
+        let it = self.txs.get_mut(&tx).expect("just seen");
+        (it.birth, it.home, it.place) = (birth, Some(home), Some((home, Member(0))));
+        self.settle(now, home);
+    }
+
+    // --- the shards' responses ---
+
+    /// Takes one response.
+    pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
+        let Some(at) = self.by_id.get(&response.attempt().tx).copied() else { return }; // Long over.
+        let group = &self.groups[at];
+        if let Response::Elder { birth, attempt, .. } = &response
+            && *attempt == group.coordinator.attempt()
+            && *birth < group.coordinator.birth()
+            && group.coordinator.is_blocked()
+        {
+            // Rather than all give way, those who are ready go on without those who block.
+            self.cut(now, at);
+        }
+        self.groups[at].coordinator.handle_response(now, from, response);
+        self.settle(now, at);
+    }
+
+    /// Ends what is due: waits for mates, for answers, for elders.
+    pub fn handle_timeout(&mut self, now: Time) {
+        let due: SmallVec<[usize; 8]> =
+            self.deadlines.range(..=(now, usize::MAX)).map(|(_, group)| *group).collect();
+        for at in due {
+            let Some(group) = self.groups.get(at) else { continue };
+            let impatient = group.patience_ends(&self.limits).is_some_and(|end| end <= now);
+            let coordinator = &group.coordinator;
+            if impatient || coordinator.is_blocked() && coordinator.waiting_elder().is_some() {
+                self.cut(now, at);
+            }
+            self.groups[at].coordinator.handle_timeout(now);
+            self.settle(now, at);
+        }
+    }
+
+    // --- outputs ---
+
+    /// The next request to send.
+    pub fn poll_send(&mut self) -> Option<(ShardId, Request)> {
+        self.sends.pop_front()
+    }
+
+    /// The next event, and whose. After [`Event::Committed`], [`Event::Aborted`] and [`Event::Failed`] the handle
+    /// is over.
+    pub fn poll_event(&mut self) -> Option<(TxHandle, Event)> {
+        self.events.pop_front()
+    }
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        self.deadlines.first().map(|(due, _)| *due)
+    }
+
+    // --- sharing ---
+
+    /// Whether a call of this transaction may be answered by another's read: it returns something and only
+    /// reads, and the transaction has no writes of its own on the record (trap 13).
+    fn may_share(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
+        let it = &self.txs[&tx];
+        self.combines(it)
+            && op.returns()
+            && op.method().access == Access::Read
+            && it.log.get(key).is_none_or(|touch| !touch.wrote)
+    }
+
+    pub(super) fn combines(&self, it: &Tx) -> bool {
+        self.switches.combining && it.retries == 0
+    }
+
+    /// Answers a read from one that is held, by the transaction's own group or by one that it then joins.
+    fn share(&mut self, tx: TxHandle, key: &Bytes, op: &Operation) -> Option<Reply> {
+        let answers = self.reads.answers(key, op, self.limits.combine_misses_max);
+        for (at, reply) in answers {
+            let (home, member) = self.txs[&tx].place.expect("running");
+            let uses = self.groups[at].uses.as_ref();
+            let fits = match at == home {
+                true => uses.is_none_or(|uses| uses.admit(Some(member), key, op)),
+                false => self.may_join(tx, at, key, op),
+            };
+            if !fits {
+                continue;
+            }
+            if at != home {
+                self.join(tx, at);
+            }
+            self.stats.combined += 1;
+            return Some(reply);
+        }
+        None
+    }
+
+    /// Whether a transaction that holds nothing anywhere may become a member of an open group.
+    fn may_join(&mut self, tx: TxHandle, at: usize, key: &Bytes, op: &Operation) -> bool {
+        let it = &self.txs[&tx];
+        let (own, member) = it.place.expect("running");
+        let alone = it.home == Some(own)
+            && member == Member(0)
+            && !self.groups[own].is_combined()
+            && self.groups[own].coordinator.is_untouched();
+        let group = &self.groups[at];
+        // Joiners must not prolong a phase for ever while an elder waits for its end (R10).
+        let overtakes = group.coordinator.waiting_elder().is_some_and(|elder| elder < it.birth);
+        if !alone || overtakes || group.joined >= self.limits.group_members_max {
+            return false;
+        }
+        self.note_uses(at);
+        let uses = self.groups[at].uses.as_ref().expect("just noted");
+        let ops = it_ops(&self.txs[&tx].log);
+        uses.admit(None, key, op) && ops.into_iter().all(|(key, op)| uses.admit(None, key, op))
+    }
+
+    /// From now on the group's uses are kept: the founder's, and then everybody's.
+    fn note_uses(&mut self, at: usize) {
+        let group = &mut self.groups[at];
+        if group.uses.is_some() {
+            return;
+        }
+        let mut uses = Uses::new(self.switches.locks);
+        for (member, tx) in &group.present {
+            for (key, op) in it_ops(&self.txs[tx].log) {
+                uses.add(*member, key, op);
+            }
+        }
+        group.uses = Some(uses);
+    }
+
+    /// Moves a transaction, with what it has buffered, into another group.
+    fn join(&mut self, tx: TxHandle, at: usize) {
+        let it = self.txs.get_mut(&tx).expect("running");
+        let (home, _) = it.place.expect("running");
+        let parked = &mut self.groups[home];
+        let calls = parked.coordinator.take_buffered().expect("nothing was sent");
+        parked.coordinator.close_instantly();
+        let numbers: Vec<CallNo> =
+            calls.iter().map(|(_, keyed)| parked.calls[keyed.call.no.0 as usize].no).collect();
+        parked.dissolve();
+        let group = &mut self.groups[at];
+        let member = group.admit(tx);
+        for ((shard, keyed), no) in calls.into_iter().zip(numbers) {
+            group.calls.push(Called { member, no, read: None });
+            group.coordinator.buffer_for(member, shard, keyed.key, keyed.call.op);
+        }
+        let uses = group.uses.as_mut().expect("noted before anybody joins");
+        it_ops(&it.log).into_iter().for_each(|(key, op)| uses.add(member, key, op));
+        it.place = Some((at, member));
+        self.stats.joined += 1;
+    }
+
+    // --- conflicts ---
+
+    /// Notes what a transaction does. If it conflicts with its mates it is taken out and restarted.
+    fn admit_or_part(&mut self, now: Time, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
+        let (at, member) = self.txs[&tx].place.expect("running");
+        let uses = self.groups[at].uses.as_ref();
+        let fits = uses.is_none_or(|uses| uses.admit(Some(member), key, op));
+        self.note(tx, key, op);
+        if !fits {
+            self.part_to_restart(tx);
+            self.prepare_if_ready(now, at);
+            self.settle(now, at);
+        }
+        fits
+    }
+
+    fn note(&mut self, tx: TxHandle, key: &Bytes, op: &Operation) {
+        if !self.combines(&self.txs[&tx]) {
+            return;
+        }
+        let it = self.txs.get_mut(&tx).expect("running");
+        let touch = it.log.entry(key.clone()).or_default();
+        touch.wrote |= op.method().access == Access::Write;
+        touch.ops.push(op.clone());
+        if let Some((at, member)) = it.place
+            && let Some(uses) = &mut self.groups[at].uses
+        {
+            uses.add(member, key, op);
+        }
+    }
+
+    /// Takes a member out of a group in which others stay.
+    fn part(&mut self, tx: TxHandle) {
+        let it = self.txs.get_mut(&tx).expect("a member");
+        let (at, member) = it.place.take().expect("a member");
+        let group = &mut self.groups[at];
+        group.part(member);
+        if it.home == Some(at) {
+            it.home = None;
+            group.owner = None;
+        }
+    }
+
+    fn part_to_restart(&mut self, tx: TxHandle) {
+        self.part(tx);
+        self.keep_used(tx);
+        self.stats.parted += 1;
+        self.events.push_back((tx, Event::Restart { cause: Cause::Parted }));
+    }
+
+    /// Keeps what the attempt did, for the restart to take at first touch (trap 12).
+    pub(super) fn keep_used(&mut self, tx: TxHandle) {
+        let it = self.txs.get_mut(&tx).expect("it restarts");
+        let log = std::mem::take(&mut it.log).into_iter();
+        let used = log.flat_map(|(key, touch)| touch.ops.into_iter().map(move |op| (key.clone(), op)));
+        it.used = Some(used.collect());
+    }
+
+    /// Takes out whoever is not ready, if somebody is and the prepare has not left.
+    fn cut(&mut self, now: Time, at: usize) {
+        let group = &self.groups[at];
+        if group.ready.is_empty() || !group.coordinator.is_running() {
+            return;
+        }
+        let slow: SmallVec<[TxHandle; 4]> = group
+            .present
+            .iter()
+            .filter(|(member, _)| !group.ready.contains(member))
+            .map(|(_, tx)| *tx)
+            .collect();
+        slow.into_iter().for_each(|tx| self.part_to_restart(tx));
+        self.prepare_if_ready(now, at);
+    }
+
+    // --- sending ---
+
+    /// Sends a call that was admitted, unless another member's call on the record is unanswered.
+    pub(super) fn send_or_defer(&mut self, now: Time, at: usize, call: Deferred) {
+        let (_, member) = self.txs[&call.tx].place.expect("a member");
+        let group = &mut self.groups[at];
+        if group.coordinator.is_awaited_by_other(member, &call.key) {
+            group.deferred.push(call);
+            return;
+        }
+        let read = call.shareable.then(|| (call.key.clone(), call.op.clone()));
+        group.calls.push(Called { member, no: call.no, read });
+        group.coordinator.execute_for(now, member, call.shard, call.key, call.op, call.reserve);
+    }
+
+    /// Closes the group and sends its prepare, once all members want to commit (trap 14).
+    fn prepare_if_ready(&mut self, now: Time, at: usize) {
+        if !self.groups[at].is_ready() {
+            return;
+        }
+        self.close(at);
+        let group = &mut self.groups[at];
+        group.coordinator.commit_for(now, group.members());
+    }
+
+    // --- small things ---
+
+    /// A new id, and the group under it.
+    fn found(&mut self, birth: Birth, seed: u64, owner: TxHandle) -> usize {
+        let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
+        self.met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
+        let at = self.groups.insert(Group::new(coordinator, owner));
+        self.by_id.insert(birth.tx, at);
+        at
+    }
+
+    /// The next number, and where the transaction runs, if it does.
+    fn number_call(&mut self, tx: TxHandle) -> (CallNo, Option<(usize, Member)>) {
+        let place = self.running(tx);
+        let Some(it) = self.txs.get_mut(&tx) else { return (CallNo(u32::MAX), None) };
+        let no = CallNo(it.next_call);
+        it.next_call += 1;
+        (no, place)
+    }
+
+    /// Where a transaction may still do something.
+    fn running(&self, tx: TxHandle) -> Option<(usize, Member)> {
+        let place = self.txs.get(&tx)?.place?;
+        self.groups[place.0].coordinator.is_running().then_some(place)
+    }
+
+    /// Checks the state machine. Called after every simulated step.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
+    pub fn check_invariants(&self) {
+        for (at, group) in &self.groups {
+            for (member, tx) in &group.present {
+                assert_eq!(self.txs[tx].place, Some((at, *member)), "{tx:?} is elsewhere");
+            }
+            assert!(group.ready.iter().all(|member| group.tx_of(*member).is_some()));
+            assert!(group.coordinator.is_running() || group.read_keys.is_empty(), "a closed group shares");
+            if let Some(uses) = &group.uses {
+                uses.check_invariants();
+            }
+        }
+        let open = self.groups.iter().any(|(_, group)| !group.read_keys.is_empty());
+        assert!(open || self.reads.is_empty(), "a held read without a group");
+    }
+}
+
+fn it_ops(log: &Log) -> Vec<(&Bytes, &Operation)> {
+    log.iter().flat_map(|(key, touch)| touch.ops.iter().map(move |op| (key, op))).collect()
+}

@@ -1,0 +1,56 @@
+//! What a coordinator does for a combined group and a transaction on its own never needs (R16): members that
+//! leave, and the little that the frontend must know. Who is a member is the frontend's business.
+
+use claret_types::{Bytes, Operation};
+
+use super::{Coordinator, State};
+use crate::ids::{Birth, Member, Time};
+use crate::message::Members;
+
+impl Coordinator {
+    /// A member leaves before the prepare: nothing of it counts any more. What it asked for and was not
+    /// granted is given up with the prepare, which names the members that stay.
+    pub(super) fn leave(&mut self, member: Member) {
+        debug_assert_eq!(self.state, State::Running);
+        self.buffered.retain(|(_, buffered)| buffered.call.member != member);
+        for it in &mut self.outstanding {
+            it.stale |= it.calls.last().is_some_and(|call| call.member == member);
+        }
+    }
+
+    /// Starts the commit of those who are members now.
+    pub(super) fn commit_for(&mut self, now: Time, members: Members) {
+        self.members = members;
+        self.commit(now);
+    }
+
+    /// Restarts a transaction whose last attempt used these operations, not those that this coordinator saw:
+    /// it was a member of a group (trap 12).
+    pub(super) fn restart_after(&mut self, used: Vec<(Bytes, Operation)>) {
+        self.buffered.clear();
+        self.touched = used;
+        self.restart();
+    }
+
+    /// Whether a call of another member on this record is sent and not answered. An attempt waits at most once
+    /// on one record, so the next call must not follow yet.
+    pub(super) fn is_awaited_by_other(&self, member: Member, key: &Bytes) -> bool {
+        let of_other = |call: &crate::message::Call| call.member != member;
+        self.outstanding.iter().any(|it| it.key == *key && it.calls.last().is_some_and(of_other))
+    }
+
+    /// Whether nothing was ever sent in this attempt.
+    pub(super) fn is_untouched(&self) -> bool {
+        self.parties.is_empty()
+    }
+
+    /// Whether it waits for somebody else at a shard.
+    pub(super) fn is_blocked(&self) -> bool {
+        self.may_give_way()
+    }
+
+    /// Who waits for what this attempt holds, if it is an elder.
+    pub(super) fn waiting_elder(&self) -> Option<Birth> {
+        self.elder.filter(|elder| *elder < self.birth)
+    }
+}

@@ -1,0 +1,302 @@
+//! Frontends and two shards, joined by first-in-first-out links that the test empties when it likes.
+//! A key's last digit places it: odd keys on shard 0, even ones on shard 1.
+
+#![allow(dead_code, unreachable_pub)] // Two test files use different halves of it.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use claret_core::message::{Link, Output, Refusal, Request, Response};
+use claret_core::{
+    AttemptId, CallNo, Cause, Delivery, Event, Frontend, Incarnation, Limits, Session, SessionId, Shard,
+    ShardId, Switches, Time, TxHandle,
+};
+use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
+
+/// A transaction and its frontend.
+pub type Who = (usize, TxHandle);
+
+pub struct Rig {
+    pub now: Time,
+    pub limits: Limits,
+    pub frontends: Vec<Frontend>,
+    pub shards: Vec<Shard>,
+    /// On their way to shards, by (frontend, shard).
+    pub requests: BTreeMap<(usize, usize), VecDeque<Request>>,
+    /// On their way back, by (shard, frontend).
+    pub responses: BTreeMap<(usize, usize), VecDeque<Response>>,
+    pub events: BTreeMap<Who, Vec<Event>>,
+    /// Everything that was ever delivered to a shard.
+    pub sent: Vec<(usize, Request)>,
+    /// When each attempt was decided to commit, in the order of decisions: by the shard if it is the only
+    /// participant, else by the coordinator.
+    pub decided: BTreeMap<AttemptId, u64>,
+    decisions: u64,
+}
+
+impl Rig {
+    pub fn new(frontends: u64) -> Self {
+        Rig::with(frontends, |_| {})
+    }
+
+    pub fn with(frontends: u64, adjust: impl Fn(&mut Switches)) -> Self {
+        let mut switches = Switches { delivery: Delivery::Direct, ..Switches::CLARET };
+        adjust(&mut switches);
+        let limits = Limits::default();
+        let frontend = |id| Frontend::new(Session::new(SessionId(id)), switches, limits);
+        let shard = |id| Shard::new(ShardId(id), Incarnation(1), switches, limits);
+        Rig {
+            now: Time(0),
+            limits,
+            frontends: (0..frontends).map(frontend).collect(),
+            shards: (0..2).map(shard).collect(),
+            requests: BTreeMap::new(),
+            responses: BTreeMap::new(),
+            events: BTreeMap::new(),
+            sent: Vec::new(),
+            decided: BTreeMap::new(),
+            decisions: 0,
+        }
+    }
+
+    // --- what the application does ---
+
+    pub fn begin(&mut self, frontend: usize) -> Who {
+        (frontend, self.frontends[frontend].begin(self.now, 7))
+    }
+
+    pub fn execute(&mut self, (at, tx): Who, key: &str, op: Operation) -> CallNo {
+        let shard = shard_of(key);
+        let no = self.frontends[at].execute(self.now, tx, ShardId(shard as u32), key.into(), op, None);
+        self.drain(at);
+        no
+    }
+
+    pub fn buffer(&mut self, (at, tx): Who, key: &str, op: Operation) -> CallNo {
+        let no = self.frontends[at].buffer(self.now, tx, ShardId(shard_of(key) as u32), key.into(), op);
+        self.drain(at);
+        no
+    }
+
+    pub fn commit(&mut self, (at, tx): Who) {
+        self.frontends[at].commit(self.now, tx);
+        self.drain(at);
+    }
+
+    pub fn abort(&mut self, (at, tx): Who) {
+        self.frontends[at].abort(self.now, tx);
+        self.drain(at);
+    }
+
+    pub fn restart(&mut self, (at, tx): Who) {
+        self.frontends[at].restart(self.now, tx);
+        self.drain(at);
+    }
+
+    /// Commits one operation on its own.
+    pub fn seed(&mut self, key: &str, op: Operation) {
+        let tx = self.begin(0);
+        self.buffer(tx, key, op);
+        self.commit(tx);
+        self.pump();
+        assert!(self.committed(tx));
+        self.sent.clear();
+    }
+
+    // --- the network and the clock ---
+
+    fn drain(&mut self, at: usize) {
+        let frontend = &mut self.frontends[at];
+        frontend.check_invariants();
+        while let Some((shard, request)) = frontend.poll_send() {
+            self.requests.entry((at, shard.0 as usize)).or_default().push_back(request);
+        }
+        while let Some((tx, event)) = frontend.poll_event() {
+            self.events.entry((at, tx)).or_default().push(event);
+        }
+    }
+
+    /// Delivers the next request of a link. Returns whether there was one.
+    pub fn deliver_request(&mut self, (from, to): (usize, usize)) -> bool {
+        let Some(request) = self.requests.get_mut(&(from, to)).and_then(VecDeque::pop_front) else {
+            return false;
+        };
+        self.sent.push((to, request.clone()));
+        let shard = &mut self.shards[to];
+        shard.handle(self.now, Link { session: SessionId(from as u64), connection: 0 }, request);
+        shard.check_invariants();
+        while let Some(output) = shard.poll_output() {
+            let Output::Respond { session, response } = output else { panic!("nobody recovers here") };
+            if let Response::Committed { attempt, .. } = &response {
+                self.decisions += 1;
+                self.decided.entry(*attempt).or_insert(self.decisions);
+            }
+            self.responses.entry((to, session.0 as usize)).or_default().push_back(response);
+        }
+        true
+    }
+
+    /// Delivers the next response of a link.
+    pub fn deliver_response(&mut self, (from, to): (usize, usize)) -> Option<Response> {
+        let response = self.responses.get_mut(&(from, to)).and_then(VecDeque::pop_front)?;
+        let before = self.frontends[to].stats().committed;
+        self.frontends[to].handle_response(self.now, ShardId(from as u32), response.clone());
+        if self.frontends[to].stats().committed > before {
+            self.decisions += 1;
+            self.decided.entry(response.attempt()).or_insert(self.decisions);
+        }
+        self.drain(to);
+        Some(response)
+    }
+
+    /// Lets time pass, and delivers nothing.
+    pub fn tick(&mut self, micros: u64) {
+        self.now = self.now.plus(micros);
+        for at in 0..self.frontends.len() {
+            self.frontends[at].handle_timeout(self.now);
+            self.drain(at);
+        }
+        for shard in &mut self.shards {
+            shard.handle_timeout(self.now);
+        }
+    }
+
+    /// Delivers all requests, and no response.
+    pub fn deliver_requests(&mut self) {
+        let links: Vec<_> = self.requests.keys().copied().collect();
+        for link in links {
+            while self.deliver_request(link) {}
+        }
+    }
+
+    /// Delivers everything.
+    pub fn pump(&mut self) {
+        for session in (0..self.frontends.len()).cycle().take(64 * self.frontends.len()) {
+            self.pump_session(session);
+        }
+    }
+
+    /// Delivers everything of one frontend.
+    pub fn pump_session(&mut self, session: usize) {
+        loop {
+            let mut moved = false;
+            for shard in 0..self.shards.len() {
+                moved |= self.deliver_request((session, shard));
+                moved |= self.deliver_response((shard, session)).is_some();
+            }
+            if !moved {
+                return;
+            }
+        }
+    }
+
+    /// Lets time pass for everybody, and delivers what comes of it.
+    pub fn advance(&mut self, micros: u64) {
+        self.tick(micros);
+        self.pump();
+    }
+
+    // --- what the application hears ---
+
+    pub fn last(&self, tx: Who) -> Option<&Event> {
+        self.events.get(&tx)?.last()
+    }
+
+    pub fn answers(&self, tx: Who) -> Vec<Reply> {
+        let events = self.events.get(&tx).into_iter().flatten();
+        events
+            .filter_map(|event| match event {
+                Event::Answer { reply, .. } => Some(reply.clone()),
+                _ => None,
+            })
+            .collect()
+    }
+
+    pub fn committed(&self, tx: Who) -> bool {
+        matches!(self.last(tx), Some(Event::Committed { .. }))
+    }
+
+    pub fn committed_replies(&self, tx: Who) -> Vec<(CallNo, Reply)> {
+        let Some(Event::Committed { replies }) = self.last(tx) else { panic!("{:?}", self.last(tx)) };
+        replies.clone()
+    }
+
+    pub fn restarted(&self, tx: Who) -> Option<Cause> {
+        let Some(Event::Restart { cause }) = self.last(tx) else { return None };
+        Some(cause.clone())
+    }
+
+    pub fn failed(&self, tx: Who) -> Option<&Refusal> {
+        let Some(Event::Failed { refusal }) = self.last(tx) else { return None };
+        Some(refusal)
+    }
+
+    // --- what the shards hold ---
+
+    pub fn set(&self, key: &str) -> Vec<String> {
+        let Some(state) = self.shards[shard_of(key)].state(key.as_bytes()) else { return Vec::new() };
+        let mut names: Vec<String> =
+            state.downcast::<Set>().expect("a set").iter().map(Bytes::to_string).collect();
+        names.sort();
+        names
+    }
+
+    pub fn number(&self, key: &str) -> i64 {
+        let state = self.shards[shard_of(key)].state(key.as_bytes());
+        state.map_or(0, |state| state.downcast::<Counter>().expect("a number").as_int().expect("a number"))
+    }
+
+    pub fn assert_unlocked(&self) {
+        for shard in &self.shards {
+            assert_eq!((shard.locked_records(), shard.open_attempts()), (0, 0));
+        }
+    }
+
+    /// Every transaction is over, and nothing of any is left.
+    pub fn assert_quiet(&self) {
+        self.assert_unlocked();
+        for frontend in &self.frontends {
+            assert!(frontend.is_over(), "{frontend:#?}");
+            assert_eq!(frontend.poll_timeout(), None);
+        }
+    }
+}
+
+pub fn shard_of(key: &str) -> usize {
+    let digit = key.bytes().last().expect("a key");
+    usize::from(digit.is_multiple_of(2))
+}
+
+pub fn add(member: &str) -> Operation {
+    Operation::new::<Set>(SetOp::Add(vec![Bytes::from(member)].into()))
+}
+
+pub fn remove(member: &str) -> Operation {
+    Operation::new::<Set>(SetOp::Remove(vec![Bytes::from(member)].into()))
+}
+
+pub fn contains(member: &str) -> Operation {
+    Operation::new::<Set>(SetOp::Contains(member.into()))
+}
+
+pub fn count() -> Operation {
+    Operation::new::<Set>(SetOp::Len)
+}
+
+pub fn members() -> Operation {
+    Operation::new::<Set>(SetOp::Members)
+}
+
+pub fn incr(amount: i64, returning: bool) -> Operation {
+    Operation::new::<Counter>(match returning {
+        true => CounterOp::AddReturning(amount),
+        false => CounterOp::Add(amount),
+    })
+}
+
+pub fn get() -> Operation {
+    Operation::new::<Counter>(CounterOp::Get)
+}
+
+pub fn int(value: i64) -> Reply {
+    Reply::Int(value)
+}
