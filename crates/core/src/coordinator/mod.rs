@@ -723,29 +723,6 @@ impl Coordinator {
         self.forget_attempt();
     }
 
-    fn handle_closing(&mut self, from: ShardId, response: &Response) {
-        let attempt = response.attempt();
-        match response {
-            Response::Aborted { .. } | Response::Refused { .. } => {
-                for closing in self.closing.iter_mut().filter(|closing| closing.attempt == attempt) {
-                    closing.waiting.retain(|shard| *shard != from);
-                }
-                self.closing.retain(|closing| !closing.waiting.is_empty());
-            }
-            Response::Granted { .. }
-            | Response::Queued { .. }
-            | Response::Busy { .. }
-            | Response::Voted { .. }
-            | Response::Committed { .. }
-            | Response::Applied { .. }
-            | Response::Elder { .. }
-            | Response::Asked { .. } => {} // Late news of an attempt that is over.
-        }
-        if self.is_over() {
-            self.resend_at = None;
-        }
-    }
-
     fn forget_attempt(&mut self) {
         self.parties.clear();
         self.outstanding.clear();
