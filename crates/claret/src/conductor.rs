@@ -92,9 +92,8 @@ impl Conductor {
             Conductor::Alone(coordinator) => {
                 coordinator.execute(store.now(), call.shard, call.key, call.op, reserve)
             }
-            Conductor::Together(tx) => store.together(|frontend, now| {
-                frontend.execute(now, *tx, call.shard, call.key, call.op, reserve)
-            }),
+            Conductor::Together(tx) => store
+                .together(|frontend, now| frontend.execute(now, *tx, call.shard, call.key, call.op, reserve)),
         }
     }
 
@@ -136,9 +135,7 @@ impl Conductor {
     pub(crate) fn poll_timeout(&self, store: &Embedded) -> Option<Time> {
         match self {
             Conductor::Alone(coordinator) => coordinator.poll_timeout(),
-            Conductor::Together(_) => {
-                store.desk.as_ref().expect("combining").lock().frontend.poll_timeout()
-            }
+            Conductor::Together(_) => store.desk.as_ref().expect("combining").lock().frontend.poll_timeout(),
         }
     }
 

@@ -9,7 +9,7 @@
 //! the way: all their shards are locked in the order of their numbers, every operation is executed and applied,
 //! and either all stay or all are undone ([`Embedded::instant`]).
 //!
-//! Lock order: a transaction's state, then shards (several in ascending order), then the registry, then a mailbox.
+//! Lock order: a transaction's state, then the frontend's desk, then shards (several in ascending order), then the registry, then a mailbox.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,13 +18,15 @@ use std::time::Instant;
 
 use claret_core::message::{Link, Output, Request, Response};
 use claret_core::{
-    Birth, Coordinator, Delivery, Incarnation, Limits, Locks, Sequence, SessionId, Shard, ShardId, Switches,
-    Time, TxId, key_hash,
+    Birth, Coordinator, Delivery, Event, Incarnation, Limits, Locks, Sequence, SessionId, Shard, ShardId,
+    Switches, Time, TxId, key_hash,
 };
 use claret_types::{Bytes, OpError, Operation, Reply};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
+
+use crate::conductor::{Desk, SharedDesk};
 
 /// What the store does about concurrency (R19). Everything but [`Mode::Claret`] exists for measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -85,6 +87,7 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct MailboxInner {
     responses: Vec<(ShardId, Response)>,
+    events: Vec<Event>,
     wakers: SmallVec<[Waker; 1]>,
 }
 
@@ -94,19 +97,30 @@ impl Mailbox {
         std::mem::take(&mut self.inner.lock().responses)
     }
 
+    /// Takes the events that have come.
+    pub(crate) fn take_events(&self) -> Vec<Event> {
+        std::mem::take(&mut self.inner.lock().events)
+    }
+
     /// Wakes this task when something comes. Returns whether something is there already.
     pub(crate) fn watch(&self, waker: &Waker) -> bool {
         let mut inner = self.inner.lock();
         if !inner.wakers.iter().any(|known| known.will_wake(waker)) {
             inner.wakers.push(waker.clone());
         }
-        !inner.responses.is_empty()
+        !(inner.responses.is_empty() && inner.events.is_empty())
     }
 
     /// Wakes everybody who watches: the transaction's state changed in another of its tasks.
     pub(crate) fn wake(&self) {
         let wakers = std::mem::take(&mut self.inner.lock().wakers);
         wakers.into_iter().for_each(Waker::wake);
+    }
+
+    pub(crate) fn put_event(&self, event: Event, woken: &mut SmallVec<[Waker; 8]>) {
+        let mut inner = self.inner.lock();
+        inner.events.push(event);
+        woken.extend(inner.wakers.drain(..));
     }
 
     fn put(&self, from: ShardId, response: Response, woken: &mut SmallVec<[Waker; 8]>) {
@@ -126,6 +140,8 @@ type RegistryPart = Mutex<HashMap<Sequence, Arc<Mailbox>, foldhash::fast::FixedS
 pub(crate) struct Embedded {
     shards: Box<[Mutex<Shard>]>,
     registry: Box<[RegistryPart]>,
+    /// With combining: the frontend that all transactions share.
+    pub(crate) desk: SharedDesk,
     pub(crate) mode: Mode,
     pub(crate) switches: Switches,
     pub(crate) limits: Limits,
@@ -134,14 +150,14 @@ pub(crate) struct Embedded {
     pub(crate) restarts: AtomicU64,
 }
 
-const SESSION: SessionId = SessionId(1);
-const LINK: Link = Link { session: SESSION, connection: 0 };
+pub(crate) const SESSION: SessionId = SessionId(1);
+pub(crate) const LINK: Link = Link { session: SESSION, connection: 0 };
 
 impl Embedded {
     pub(crate) fn new(shards: u32, mode: Mode, limits: Limits) -> Self {
         let switches = mode.switches();
         let shard = |id| Mutex::new(Shard::new(ShardId(id), Incarnation(1), switches, limits));
-        Embedded {
+        let mut store = Embedded {
             shards: (0..shards).map(shard).collect(),
             registry: (0..REGISTRY_PARTS).map(|_| Mutex::default()).collect(),
             mode,
@@ -150,7 +166,10 @@ impl Embedded {
             began: Instant::now(),
             sequence: AtomicU64::new(1),
             restarts: AtomicU64::new(0),
-        }
+            desk: None,
+        };
+        store.desk = switches.combining.then(|| Mutex::new(Desk::new(&store)));
+        store
     }
 
     pub(crate) fn shards(&self) -> &[Mutex<Shard>] {

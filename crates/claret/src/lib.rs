@@ -21,6 +21,7 @@
 
 mod batch;
 pub mod blocking;
+mod conductor;
 mod embedded;
 mod error;
 mod records;

@@ -110,6 +110,8 @@ pub struct Stats {
     pub phases: u64,
     /// Attempts that were run again.
     pub restarts: u64,
+    /// Reads that were answered by another transaction's, whose lock they share (combining).
+    pub combined: u64,
     /// Records that are locked or waited for, now.
     pub locked_records: u64,
     /// Attempts that hold something, now: 0 when nobody works.
@@ -221,15 +223,16 @@ impl Store {
             let guard = AbortOnDrop(&tx);
             let Some(result) = deadline.race(body(tx.clone())).await else {
                 tx.abort();
+                std::mem::forget(guard);
                 return Err(TransactionError::Deadline(options.deadline));
             };
             let end = match &result {
                 Ok(_) => match deadline.race(tx.commit()).await {
                     Some(end) => end,
                     // The votes may be in all the same; then it is committed, and that is what we say (R4).
-                    None => tx.abort(),
+                    None => tx.abort_and_wait().await,
                 },
-                Err(_) => tx.end().unwrap_or_else(|| tx.abort()),
+                Err(_) => tx.abort_and_wait().await,
             };
             std::mem::forget(guard);
             match (result, end) {
@@ -279,6 +282,7 @@ impl Store {
     /// Counts.
     pub fn stats(&self) -> Stats {
         let mut sum = Stats { restarts: self.embedded.restarts.load(Ordering::Relaxed), ..Stats::default() };
+        sum.combined = self.embedded.desk.as_ref().map_or(0, |desk| desk.lock().combined());
         for shard in self.embedded.shards() {
             let shard = shard.lock();
             let stats = shard.stats();
@@ -362,6 +366,7 @@ fn describe(cause: &Cause) -> String {
     match cause {
         Cause::GaveWay => "gave way to an elder transaction".into(),
         Cause::Busy => "a lock was busy too often".into(),
+        Cause::Parted => "was taken out of the group it shared locks with".into(),
         Cause::Refused(refusal) => refusal.to_string(),
     }
 }

@@ -16,11 +16,12 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use claret_core::message::Refusal;
-use claret_core::{CallNo, Cause, Coordinator, Event};
+use claret_core::{CallNo, Cause, Event};
 use claret_types::{Bytes, Claims, FromReply, Mode as LockMode, OpError, Operation, Reply};
 use futures_timer::Delay;
 use parking_lot::Mutex;
 
+use crate::conductor::Conductor;
 use crate::embedded::{Embedded, Instantly, Mailbox, Mode, Placed};
 use crate::error::OperationError;
 
@@ -43,12 +44,19 @@ pub(crate) struct Shared {
 
 #[derive(Debug)]
 struct State {
-    coordinator: Coordinator,
+    /// Once there is something to hold or to wait for.
+    conductor: Option<Conductor>,
+    /// Operations for the commit that no conductor knows of yet.
+    buffered: Vec<Placed>,
     attempt: u32,
-    registered: bool,
-    answers: Vec<(CallNo, Reply)>,
-    /// Operations so far, held against the limit.
+    /// Operations of this attempt, against the limit.
     calls: u32,
+    /// Whether any of them was sent, so that something may be held.
+    executed: bool,
+    /// Operations that were sent and are not answered.
+    unanswered: u32,
+    answers: Vec<(CallNo, Reply)>,
+    committing: bool,
     end: Option<End>,
 }
 
@@ -62,11 +70,17 @@ pub struct Tx {
 
 impl Tx {
     pub(crate) fn begin(store: &Arc<Embedded>) -> Self {
-        let birth = store.begin();
-        let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let coordinator = Coordinator::new(birth, store.switches, store.limits, seed);
-        let state =
-            State { coordinator, attempt: 1, registered: false, answers: Vec::new(), calls: 0, end: None };
+        let state = State {
+            conductor: None,
+            buffered: Vec::new(),
+            attempt: 1,
+            calls: 0,
+            executed: false,
+            unanswered: 0,
+            answers: Vec::new(),
+            committing: false,
+            end: None,
+        };
         let shared = Shared { store: Arc::clone(store), mailbox: Arc::default(), state: Mutex::new(state) };
         Tx { shared: Arc::new(shared), attempt: 1 }
     }
@@ -74,10 +88,14 @@ impl Tx {
     /// The next attempt, once this one has ended in a restart.
     pub(crate) fn again(&self) -> Tx {
         let mut state = self.shared.state.lock();
-        state.coordinator.restart();
+        if let Some(conductor) = &mut state.conductor {
+            conductor.restart(&self.shared.store);
+        }
         state.attempt += 1;
+        state.buffered.clear();
         state.answers.clear();
-        state.calls = 0;
+        (state.calls, state.unanswered) = (0, 0);
+        (state.executed, state.committing) = (false, false);
         state.end = None;
         self.shared.store.restarts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
         Tx { shared: Arc::clone(&self.shared), attempt: state.attempt }
@@ -108,7 +126,7 @@ impl Tx {
                 Instantly::Done(_) | Instantly::Blocked => Ok(()),
             };
         }
-        state.coordinator.buffer(placed.shard, placed.key, placed.op);
+        state.buffered.push(placed);
         Ok(())
     }
 
@@ -133,9 +151,9 @@ impl Tx {
                 Instantly::Blocked => unreachable!("without locks nothing blocks"),
             });
         }
-        self.shared.register(&mut state);
-        let now = self.shared.store.now();
-        let no = state.coordinator.execute(now, placed.shard, placed.key, placed.op, reserve);
+        state.executed = true;
+        state.unanswered += 1;
+        let no = self.shared.conduct(&mut state).execute(&self.shared.store, placed, reserve);
         self.shared.pump(&mut state);
         match state.take_answer(no) {
             Some(reply) => Started::Ready(Ok(reply)),
@@ -146,7 +164,7 @@ impl Tx {
     /// Ends the attempt by committing it. Returns how it ended.
     pub(crate) async fn commit(&self) -> End {
         // The application may have dropped an answer that is not there yet (`select!`, a timeout).
-        if self.shared.state.lock().coordinator.awaits_answers() {
+        if self.shared.state.lock().unanswered > 0 {
             Settling { tx: self, timer: None }.await;
         }
         {
@@ -158,9 +176,8 @@ impl Tx {
                 state.end = Some(end.clone());
                 return end;
             }
-            self.shared.register(&mut state);
-            let now = self.shared.store.now();
-            state.coordinator.commit(now);
+            state.committing = true;
+            self.shared.conduct(&mut state).commit(&self.shared.store);
             self.shared.pump(&mut state);
         }
         Ending { tx: self, timer: None }.await
@@ -170,7 +187,7 @@ impl Tx {
     pub(crate) fn buffer(&self, call: &Placed) -> Result<(), OperationError> {
         let mut state = self.shared.state.lock();
         self.check_open(&state)?;
-        state.coordinator.buffer(call.shard, call.key.clone(), call.op.clone());
+        state.buffered.push(call.clone());
         Ok(())
     }
 
@@ -183,18 +200,22 @@ impl Tx {
         replies
     }
 
-    /// Ends the attempt without committing it, unless it is committed already.
-    pub(crate) fn abort(&self) -> End {
+    /// Ends the attempt without committing it, unless it is committed already. `None`: it is part of a group that
+    /// is committing, and how that ends is not known yet.
+    pub(crate) fn abort(&self) -> Option<End> {
         let mut state = self.shared.state.lock();
-        if state.end.is_none() && state.attempt == self.attempt {
+        if state.attempt == self.attempt {
             self.shared.end_by(&mut state, End::Aborted);
         }
-        state.end.clone().unwrap_or(End::Aborted)
+        state.end.clone()
     }
 
-    /// Whether this attempt has ended, and how.
-    pub(crate) fn end(&self) -> Option<End> {
-        self.shared.state.lock().end.clone()
+    /// [`Tx::abort`], and waits for the end.
+    pub(crate) async fn abort_and_wait(&self) -> End {
+        match self.abort() {
+            Some(end) => end,
+            None => Ending { tx: self, timer: None }.await,
+        }
     }
 
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
@@ -218,7 +239,7 @@ impl Tx {
             return Err(OperationError::Finished);
         }
         match &state.end {
-            None if state.coordinator.is_running() => Ok(()),
+            None if !state.committing => Ok(()),
             Some(End::Restart(_)) => Err(OperationError::Restart),
             Some(End::Failed(error)) => Err(error.clone()),
             Some(End::Committed | End::Aborted) | None => Err(OperationError::Finished),
@@ -253,63 +274,72 @@ pub(crate) fn check(store: &Embedded, key: &Bytes, op: &Operation) -> Result<(),
 }
 
 impl Shared {
-    /// Ends the attempt without committing it, unless it turns out to be over already. Never waits: shards are
-    /// a call away.
+    /// Ends the attempt without committing it, unless it turns out to be over already. Alone it never waits, since
+    /// shards are a call away; in a group that is committing the end may come later.
     fn end_by(&self, state: &mut State, end: End) {
-        state.coordinator.abort(self.store.now());
-        self.pump(state);
-        if matches!(state.end, None | Some(End::Aborted)) {
+        if state.end.is_some() {
+            return;
+        }
+        let known = match &mut state.conductor {
+            None => true,
+            Some(conductor) => {
+                conductor.abort(&self.store);
+                self.pump(state);
+                state.end.is_some()
+            }
+        };
+        if known && matches!(state.end, None | Some(End::Aborted)) {
             state.end = Some(end);
         }
         self.mailbox.wake();
     }
 
-    fn register(&self, state: &mut State) {
-        if !std::mem::replace(&mut state.registered, true) {
-            self.store.register(state.coordinator.birth().tx, &self.mailbox);
+    /// The transaction's conductor, who then knows of everything buffered.
+    fn conduct<'a>(&self, state: &'a mut State) -> &'a mut Conductor {
+        let State { conductor, buffered, .. } = state;
+        let conductor = conductor.get_or_insert_with(|| Conductor::begin(&self.store, &self.mailbox));
+        if !buffered.is_empty() {
+            conductor.buffer(&self.store, buffered);
         }
+        conductor
     }
 
     /// Everything was buffered and nobody is in the way: done at once. `None`: the long way.
     fn commit_instantly(&self, state: &mut State) -> Option<End> {
-        let calls = state.coordinator.take_buffered()?;
-        let placed: Vec<Placed> =
-            calls.iter().map(|(_, it)| self.store.place(it.key.clone(), it.call.op.clone())).collect();
-        match self.store.instant(&placed) {
+        if state.executed {
+            return None;
+        }
+        match self.store.instant(&state.buffered) {
             Instantly::Done(replies) => {
-                state.answers.extend(calls.iter().map(|(_, it)| it.call.no).zip(replies));
-                state.coordinator.close_instantly();
+                state.answers.extend((0..).map(CallNo).zip(replies));
                 Some(End::Committed)
             }
-            Instantly::Blocked => {
-                state.coordinator.put_back(calls);
-                None
-            }
-            Instantly::Failed { key, error } => {
-                state.coordinator.close_instantly();
-                Some(End::Failed(OperationError::Invalid { key, error }))
-            }
+            Instantly::Blocked => None,
+            Instantly::Failed { key, error } => Some(End::Failed(OperationError::Invalid { key, error })),
         }
     }
 
     /// Exchanges messages, then takes note of what they brought.
     fn pump(&self, state: &mut State) {
-        self.store.pump(&mut state.coordinator, &self.mailbox);
+        let State { conductor: Some(conductor), unanswered, answers, end, .. } = state else { return };
         let mut news = false;
-        while let Some(event) = state.coordinator.poll_event() {
+        conductor.pump(&self.store, &self.mailbox, |event| {
             news = true;
             match event {
-                Event::Answer { no, reply } => state.answers.push((no, reply)),
-                Event::Committed { replies } => {
-                    state.answers.extend(replies);
-                    state.end = Some(End::Committed);
+                Event::Answer { no, reply } => {
+                    *unanswered -= 1;
+                    answers.push((no, reply));
                 }
-                Event::Aborted => state.end = Some(End::Aborted),
-                Event::Restart { cause } => state.end = Some(End::Restart(cause)),
-                Event::Failed { refusal } => state.end = Some(End::Failed(as_error(&refusal))),
+                Event::Committed { replies } => {
+                    answers.extend(replies);
+                    *end = Some(End::Committed);
+                }
+                Event::Aborted => *end = Some(End::Aborted),
+                Event::Restart { cause } => *end = Some(End::Restart(cause)),
+                Event::Failed { refusal } => *end = Some(End::Failed(as_error(&refusal))),
             }
-        }
-        if news && state.registered {
+        });
+        if news {
             // Answers may be for other tasks that share this transaction.
             self.mailbox.wake();
         }
@@ -331,13 +361,15 @@ impl Shared {
             if self.mailbox.watch(cx.waker()) {
                 continue;
             }
-            let Some(due) = state.coordinator.poll_timeout() else {
+            let Some(due) = state.conductor.as_ref().and_then(|it| it.poll_timeout(&self.store)) else {
                 *timer = None;
                 return Poll::Pending;
             };
             let now = self.store.now();
             if due <= now {
-                state.coordinator.handle_timeout(now);
+                if let Some(conductor) = &mut state.conductor {
+                    conductor.handle_timeout(&self.store, now);
+                }
                 continue;
             }
             let mut delay = Delay::new(Duration::from_micros(due.since(now)));
@@ -351,9 +383,8 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        let state = self.state.get_mut();
-        if state.registered {
-            self.store.unregister(state.coordinator.birth().tx);
+        if let Some(conductor) = &self.state.get_mut().conductor {
+            conductor.end(&self.store);
         }
     }
 }
@@ -439,8 +470,7 @@ impl Future for Settling<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let tx = self.tx;
-        let settled =
-            |state: &mut State| (state.end.is_some() || !state.coordinator.awaits_answers()).then_some(());
+        let settled = |state: &mut State| (state.end.is_some() || state.unanswered == 0).then_some(());
         tx.shared.poll(cx, &mut self.timer, settled)
     }
 }

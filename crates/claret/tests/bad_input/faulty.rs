@@ -4,10 +4,10 @@
 use claret::types::{Access, Arguments, Claims, Execution, Method, Mode, Modes, OpError, Unique, modes};
 use claret::{DataType, Reply};
 
-pub struct Faulty;
+pub(crate) struct Faulty;
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum FaultyOp {
+pub(crate) enum FaultyOp {
     Add(i64),
     Get,
     Panic,
