@@ -249,7 +249,7 @@ impl Embedded {
         }
         let mut woken = SmallVec::<[Waker; 8]>::new();
         while let Some((to, request)) = coordinator.poll_send() {
-            self.exchange(coordinator, mailbox, to, request, &mut woken);
+            self.send(coordinator, mailbox, to, request, &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);
     }
@@ -259,7 +259,7 @@ impl Embedded {
     /// Invariant: a shard's responses reach a coordinator in the order in which the shard made them. So those that
     /// came about in other threads' calls go first: the shard that answers "withdrawn, for I have nothing of
     /// it" may just have said "committed".
-    fn exchange(
+    fn send(
         &self,
         coordinator: &mut Coordinator,
         mailbox: &Mailbox,
@@ -398,7 +398,7 @@ mod tests {
         );
         holder.coordinator.commit(store.now());
         holder.pump(&store);
-        store.exchange(&mut waiter.coordinator, &waiter.mailbox, to, withdraw, &mut SmallVec::new());
+        store.send(&mut waiter.coordinator, &waiter.mailbox, to, withdraw, &mut SmallVec::new());
         let events = waiter.pump(&store);
         assert!(matches!(events[..], [Event::Committed { .. }]), "{events:?}");
     }
