@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Mode, Records, Store, Tx, TxOptions};
+use claret::{Abort, Bytes, Limits, Mode, Records, Store, Tx, TxOptions};
 use history::Done;
 use tokio::task::yield_now;
 
@@ -17,7 +17,8 @@ const TRANSACTIONAL: [Mode; 5] =
 fn store(mode: Mode) -> Store {
     // Without phases nothing but luck ends a fight for a lock: many attempts, and time for them.
     let options = TxOptions::new().attempts(100_000).deadline(Duration::from_secs(30));
-    Store::builder().mode(mode).shards(4).transactions(options).build()
+    let limits = Limits { backoff_us_max: 1_000, ..Limits::default() };
+    Store::builder().mode(mode).shards(4).limits(limits).transactions(options).build()
 }
 
 /// Runs `tasks` tasks to their ends and gathers what they return.
@@ -64,17 +65,17 @@ async fn add_bit(store: Store, number: u64) -> Option<i64> {
         .transaction(|tx| async move {
             tx.counter("a").add(bit)?;
             yield_now().await;
-            let seen = if number % 3 == 0 {
+            let seen = if number.is_multiple_of(3) {
                 tx.counter("b").add_returning(bit).await?
             } else {
                 tx.counter("b").add(bit)?;
                 0
             };
             yield_now().await;
-            if number % 5 == 0 { Err(Abort::because("thought better of it")) } else { Ok(seen) }
+            if number.is_multiple_of(5) { Err(Abort::because("thought better of it")) } else { Ok(seen) }
         })
         .await;
-    assert_eq!(outcome.is_ok(), number % 5 != 0, "{store:?}: {outcome:?}");
+    assert_eq!(outcome.is_ok(), !number.is_multiple_of(5), "{store:?}: {outcome:?}");
     outcome.ok()
 }
 
@@ -122,7 +123,7 @@ async fn sums_of_powers_of_two_form_a_chain() {
     // Without phases a crowd of readers can keep writers out for as long as it likes, so fewer at a time.
     for mode in [Mode::Boost, Mode::ReaderWriter] {
         for _ in 0..3 {
-            powers_of_two(mode, 8).await;
+            powers_of_two(mode, 16).await;
         }
     }
 }
@@ -364,6 +365,6 @@ async fn random_transactions_keep_their_invariants_with_phases() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_transactions_keep_their_invariants_without_phases() {
     for mode in [Mode::Boost, Mode::ReaderWriter] {
-        stress(mode, 16, 30).await;
+        stress(mode, 8, 40).await;
     }
 }

@@ -8,13 +8,15 @@
 #[allow(unreachable_pub)]
 mod book;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use book::{BidBook, BidOp};
 use claret::{Bytes, Mode, Records, Store, TransactionError};
 
 const BIDDERS: u64 = 64;
-const BIDS_EACH: u64 = 20;
+const BIDS_EACH: u64 = 10;
+/// What a bidder's bank takes to say that the money is there, while the bid is in the book but not committed.
+const BANK: Duration = Duration::from_millis(1);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), TransactionError> {
@@ -61,10 +63,9 @@ async fn bid_often(store: Store, bidder: u64) -> Result<(), TransactionError> {
                 let aside = purse.get_for_update().await?;
                 let aside: u64 = aside.and_then(|it| it.as_str()?.parse().ok()).unwrap_or(0);
                 tx.record::<BidBook>("auction:42").issue(BidOp::Bid(name.into(), amount))?;
-                // Bids that stay in the book while their transaction looks elsewhere are what makes it hot.
                 let bidding: Option<u64> =
                     tx.record::<BidBook>("auction:42").run(BidOp::Standing(name.into())).await?;
-                tokio::task::yield_now().await;
+                tokio::time::sleep(BANK).await;
                 purse.set(aside.max(bidding.unwrap_or(0)).to_string())?;
                 Ok(())
             })
