@@ -87,8 +87,15 @@ impl Ledger {
                 }
                 self.note_yes(*attempt, from)
             }
-            // Below the floor nobody listens, and nothing is written.
-            Response::Refused { refusal: Refusal::Stale, .. } => Ok(()),
+            // Written when a live session did not list the attempt; below the floor nothing is written, and
+            // nobody listens.
+            Response::Refused { attempt, refusal: Refusal::Stale, .. } => {
+                let entry = self.attempts.entry(*attempt).or_default();
+                if !entry.decided && !entry.yes.contains(&from) {
+                    entry.no.insert(from);
+                }
+                Ok(())
+            }
             Response::Refused { attempt, .. } => {
                 let entry = self.attempts.entry(*attempt).or_default();
                 entry.no.insert(from);

@@ -3,7 +3,7 @@
 //! A test opens with the bug, its consequence and the mend; it fails when the mend is taken out. One file a
 //! topic: `commit` (writing yes and no), `restart` (incarnations, connections), `recovery`, `deadlock`
 //! (giving way, phases, upgrades), `effects` (escrow, deferred update), `release` (what must go when an
-//! attempt ends).
+//! attempt ends), `simulated` (what the simulator found).
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -14,3 +14,4 @@ mod effects;
 mod recovery;
 mod release;
 mod restart;
+mod simulated;

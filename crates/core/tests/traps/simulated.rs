@@ -1,0 +1,95 @@
+//! What the simulator found, each reduced to the messages that matter.
+
+use claret_core::message::{Refusal, Request, Response};
+use claret_core::{Delivery, Event, Limits, Locks, Sequence, Switches};
+
+use crate::harness::{Body, Kind, World, get, incr, incr_returning, sadd};
+
+const UNPHASED: Switches =
+    Switches { locks: Locks::Abstract, phasing: false, combining: false, delivery: Delivery::Network };
+
+const DIRECT: Switches = Switches { phasing: true, delivery: Delivery::Direct, ..UNPHASED };
+
+/// Bug: without phases each copy of a prepare is answered 'busy'. The one that exhausts the tries makes the
+/// coordinator withdraw; the next, late, ended the attempt at once, without a recorded no. Consequence: the user
+/// hears 'void', and the participants, all of which voted, commit. Mend: a busy counts only while it is awaited.
+#[test]
+fn a_late_busy_does_not_end_an_attempt_that_is_being_withdrawn() {
+    let limits = Limits { lock_tries_max: 0, ..Limits::default() };
+    let mut w = World::with(2, UNPHASED, limits);
+    let holder = w.holder(1, "k", incr_returning(10));
+    let tx = w.begin();
+    w.buffer(tx, 0, "k", incr(1));
+    w.buffer(tx, 1, "k", incr(1));
+    w.commit(tx);
+    w.deliver(Kind::Prepare, 0);
+    w.deliver(Kind::Prepare, 1);
+    let busy = w.hold(Kind::Other, 1);
+    w.hand_over(busy.clone()); // The tries are over: it withdraws.
+    let withdraw = w.hold(Kind::Withdraw, 1);
+    w.hand_over(busy);
+    assert_eq!(w.restarts(tx), 0, "nobody has written no");
+    w.lose_all();
+    w.abort(holder);
+    w.run();
+    w.hand_over(withdraw);
+    w.run();
+    assert_eq!(w.restarts(tx), 1);
+    w.assert_quiet();
+}
+
+/// Bug: with direct delivery nothing is remembered of an attempt that was refused, so a second execute that left
+/// together with the refused one began it anew. Consequence: a lock that nobody ever gives back. Mend: the
+/// coordinator sends its abort to the refuser too, behind the calls that were on their way.
+#[test]
+fn a_call_that_follows_a_refused_one_leaves_nothing_behind() {
+    let mut w = World::with(1, DIRECT, Limits::default());
+    w.set_up(0, "words", sadd("x"));
+    let tx = w.begin();
+    w.execute(tx, 0, "words", get()); // A set is no counter.
+    w.execute(tx, 0, "k", incr_returning(1));
+    w.run();
+    let failed = |event: &Event| matches!(event, Event::Failed { refusal: Refusal::Operation { .. } });
+    assert!(w.events(tx).iter().any(failed));
+    w.assert_quiet();
+    assert!(w.coordinator(tx).is_over());
+}
+
+/// Bug: with direct delivery a withdraw of what had just been committed was answered 'refused'. Consequence: none,
+/// as long as 'committed' is heard first; it was untrue all the same. Mend: whoever is gone has been answered.
+#[test]
+fn a_withdraw_after_a_direct_commit_is_not_refused() {
+    let mut w = World::with(1, DIRECT, Limits::default());
+    let tx = w.begin();
+    w.buffer(tx, 0, "k", incr(1));
+    w.commit(tx);
+    w.deliver(Kind::Prepare, 0);
+    let committed = w.hold(Kind::Committed, 0);
+    w.abort(tx);
+    w.deliver(Kind::Withdraw, 0);
+    assert_eq!(w.count(Kind::Refused, 0), 0);
+    w.hand_over(committed);
+    w.run();
+    assert!(w.committed(tx) && !w.aborted(tx));
+}
+
+/// A withdraw so late that the session's floor has passed the commit: the answer does not claim a no that was
+/// written.
+#[test]
+fn a_withdraw_below_the_floor_is_stale() {
+    let mut w = World::new(1);
+    let tx = w.begin();
+    w.buffer(tx, 0, "k", incr(1));
+    w.commit(tx);
+    w.run();
+    let attempt = w.attempt(tx);
+    let floor = Sequence(attempt.tx.sequence.0 + 1);
+    w.send(0, Request::Heartbeat { live: Vec::new(), floor });
+    w.run();
+    let aborts = w.shards[0].stats().aborts;
+    w.send(0, Request::Withdraw { attempt });
+    w.deliver(Kind::Withdraw, 0);
+    let answer = w.hold(Kind::Refused, 0);
+    let Body::Response(_, _, Response::Refused { refusal, .. }) = answer.body else { panic!("a refusal") };
+    assert_eq!((refusal, w.shards[0].stats().aborts), (Refusal::Stale, aborts));
+}

@@ -1,0 +1,71 @@
+//! Many small runs, and that a seed means the same run every time.
+
+use claret_sim::{Config, Plant, SimOptions, Totals, run, run_many, run_with};
+
+#[test]
+fn hundreds_of_seeds_keep_every_promise() {
+    let totals = run_many(0..400, |_, _| ()).unwrap_or_else(|failure| panic!("{failure}"));
+    // The seeds are worth running only if they get somewhere and meet everything on the way.
+    assert!(totals.committed > 5_000, "{totals:?}");
+    assert!(totals.restarts > 1_000 && totals.aborted > 100 && totals.failed > 100, "{totals:?}");
+    assert!(totals.faults > 1_000 && totals.recoveries > 20, "{totals:?}");
+}
+
+#[test]
+fn a_seed_is_the_same_run_every_time() {
+    let mut hashes = std::collections::BTreeSet::new();
+    for seed in 0..20 {
+        let (first, second) = (run(seed), run(seed));
+        let (first, second) = (first.expect("it passes"), second.expect("it passes"));
+        assert_eq!(first, second, "seed {seed}");
+        hashes.insert(first.trace_hash);
+    }
+    assert_eq!(hashes.len(), 20, "different seeds are different runs");
+}
+
+#[test]
+fn keeping_the_timeline_changes_nothing() {
+    let options = SimOptions { timeline: true, ..SimOptions::seed(3) };
+    let (outcome, timeline) = run_with(&options).expect("it passes");
+    assert_eq!(outcome, run(3).expect("it passes"));
+    assert!(timeline.iter().any(|line| line.contains("committed") || line.contains("voted")));
+}
+
+/// Configurations reach both readings of every switch; otherwise whole parts of the protocol go untested.
+#[test]
+fn configurations_cover_the_switches() {
+    let configs: Vec<Config> = (0..200).map(Config::random).collect();
+    let both = |property: fn(&Config) -> bool| {
+        let count = configs.iter().filter(|config| property(config)).count();
+        assert!((10..190).contains(&count), "{count} of 200");
+    };
+    both(|config| config.switches.phasing);
+    both(|config| config.switches.locks == claret_core::Locks::Abstract);
+    both(|config| config.switches.delivery == claret_core::Delivery::Network);
+    both(|config| config.network.ordered);
+    both(|config| config.network.lost_permille > 0);
+    both(|config| config.network.doubled_permille > 0);
+    both(|config| !config.faults.deaths.is_empty());
+    both(|config| config.faults.pauses > 0);
+}
+
+#[test]
+fn totals_are_sums() {
+    let mut expected = Totals::default();
+    let mut heard = Vec::new();
+    let totals = run_many(5..8, |seed, outcome| {
+        expected.add(outcome);
+        heard.push(seed);
+    });
+    assert_eq!(totals.expect("they pass"), expected);
+    assert_eq!(heard, [5, 6, 7]);
+}
+
+#[test]
+fn a_failure_says_how_to_see_it_again() {
+    let options = SimOptions { plant: Plant::ForgetEffects, ..SimOptions::seed(0) };
+    let failure = run_with(&options).expect_err("a model that forgets is caught");
+    let text = failure.to_string();
+    assert!(text.contains("claret sim --seed 0") && text.contains("configuration"), "{text}");
+    assert!(!failure.timeline.is_empty());
+}
