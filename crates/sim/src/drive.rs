@@ -15,6 +15,10 @@ use crate::world::World;
 /// The longest pause before an attempt is run again, in microseconds.
 const RERUN_US_MAX: u64 = 300;
 
+/// Without phases nobody becomes the eldest, and only pauses that grow end a stampede (R2): so many times the
+/// pause is doubled at most.
+const RERUN_DOUBLINGS_MAX: u32 = 9;
+
 /// A dead client may be followed by a new one with so many transactions at most.
 const SUCCESSOR_TRANSACTIONS_MAX: u64 = 10;
 
@@ -235,7 +239,9 @@ impl World {
 
     fn hear(&mut self, attempt: AttemptId, event: Event) -> Result<(), Violation> {
         let now = self.now;
-        let after = now.plus(self.random.below(RERUN_US_MAX));
+        let doublings =
+            if self.config.switches.phasing { 0 } else { attempt.attempt.min(RERUN_DOUBLINGS_MAX) };
+        let after = now.plus(self.random.below(RERUN_US_MAX << doublings));
         match event {
             Event::Answer { no, reply } => {
                 self.ledger.told_answer(attempt, no, &reply)?;

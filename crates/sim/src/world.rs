@@ -24,7 +24,7 @@ use crate::trace::Trace;
 use crate::workload::Workload;
 
 /// More steps than any run needs: a storm of messages.
-const STEPS_MAX: u64 = 1_000_000;
+const STEPS_MAX: u64 = 400_000;
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -669,8 +669,12 @@ impl Coordinator {
     /// Aborts the attempt at everybody who may hold something of it.
     fn close_attempt(&mut self, now: Time, refused_by: Option<ShardId>) {
         let attempt = self.attempt();
-        let others = self.parties.iter().map(|party| party.shard).filter(|shard| Some(*shard) != refused_by);
-        let waiting: SmallVec<[ShardId; 4]> = others.collect();
+        // Direct delivery keeps no tombstones: a call that followed the refused one began the attempt anew there.
+        let more = |shard| self.outstanding.iter().filter(|it| it.shard == shard).count() > 1;
+        let direct = self.switches.delivery == Delivery::Direct;
+        let knows = |shard| Some(shard) == refused_by && !(direct && more(shard));
+        let waiting: SmallVec<[ShardId; 4]> =
+            self.parties.iter().map(|party| party.shard).filter(|shard| !knows(*shard)).collect();
         let closing = Closing { attempt, refused_by, waiting };
         if !closing.waiting.is_empty() {
             closing.send(&mut self.sends);

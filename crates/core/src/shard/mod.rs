@@ -498,6 +498,13 @@ impl Shard {
                     let response = Response::Refused { attempt, shard: self.id, refusal: refusal.clone() };
                     self.respond(attempt, response);
                 }
+                // Nothing is late here: whatever became of it has been said.
+                None if self.switches.delivery == Delivery::Direct => {}
+                // So late that nobody listens; what was written may have been yes.
+                None if self.is_below_floor(attempt) => {
+                    let refusal = Refusal::Stale;
+                    self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal });
+                }
                 // Its prepare is late, or lost: a tombstone awaits it.
                 None => self.refuse(now, attempt, Refusal::Withdrawn),
             },
@@ -591,6 +598,11 @@ impl Shard {
     fn decided(&self, attempt: AttemptId) -> Option<&Decided> {
         let history = self.sessions.get(&attempt.tx.session)?;
         history.decided.get(&(attempt.tx.sequence, attempt.attempt))
+    }
+
+    fn is_below_floor(&self, attempt: AttemptId) -> bool {
+        let history = self.sessions.get(&attempt.tx.session);
+        history.is_some_and(|history| attempt.tx.sequence < history.floor)
     }
 
     fn remember(&mut self, attempt: AttemptId, decided: Decided) {
