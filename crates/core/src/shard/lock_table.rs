@@ -279,13 +279,11 @@ impl LockTable {
         self.tidy(record);
     }
 
-    /// Stops waiting.
-    pub(crate) fn cancel(&mut self, now: Time, record: RecordIx, owner: Owner) {
-        let Some(lock) = &mut self.records[record].lock else { return };
-        if lock.phaser.remove((owner.birth, owner.attempt)) {
-            self.settle(now, record);
+    /// Stops waiting. [`Self::release`] must follow: it lets in whom this waiter stood before.
+    pub(crate) fn cancel(&mut self, record: RecordIx, owner: Owner) {
+        if let Some(lock) = &mut self.records[record].lock {
+            lock.phaser.remove((owner.birth, owner.attempt));
         }
-        self.tidy(record);
     }
 
     // --- deciding ---

@@ -555,8 +555,8 @@ impl Shard {
         }
         if self.switches.phasing {
             for blocked in &participant.blocked {
-                self.table.cancel(now, blocked.record, participant.owner);
-                // Granted already, in this very step, and not told yet: what it got there goes too.
+                self.table.cancel(blocked.record, participant.owner);
+                // It may have been granted already, in this very step: what it got there goes too.
                 if !participant.held.contains(&blocked.record) {
                     self.table.release(now, blocked.record, attempt, Fate::Drop);
                 }
