@@ -286,6 +286,13 @@ impl LockTable {
         }
     }
 
+    /// Stops waiting, and keeps what is held: lets in whom this waiter stood before.
+    pub(crate) fn leave_queue(&mut self, now: Time, record: RecordIx, owner: Owner) {
+        self.cancel(record, owner);
+        self.settle(now, record);
+        self.tidy(record);
+    }
+
     // --- deciding ---
 
     /// Executes a call on top of its owner's effects and checks its claims against everybody else's.

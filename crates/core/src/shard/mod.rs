@@ -414,7 +414,7 @@ impl Shard {
         let replies_before = participant.replies.len();
         participant.stage = Stage::Preparing(Round { participants, members, replies_before });
         if self.switches.phasing {
-            gone.iter().for_each(|blocked| self.table.cancel(now, blocked.record, owner));
+            gone.iter().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
         }
         let mut waits = None;
         for (key, calls) in by_key(calls) {
