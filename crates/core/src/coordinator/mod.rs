@@ -480,23 +480,18 @@ impl Coordinator {
     }
 
     fn on_busy(&mut self, now: Time, from: ShardId) {
-        let asked = match self.state {
-            State::Running => self.outstanding.iter().any(|it| it.shard == from),
-            State::Preparing => self.party(from).vote.is_none(),
-            State::Withdrawing(_) | State::Committed | State::Idle => false,
-        };
-        if !asked {
-            return; // A late double.
+        let voted = self.party(from).vote.is_some();
+        match self.state {
+            State::Running if self.outstanding.iter().any(|it| it.shard == from) => {
+                self.outstanding.iter_mut().filter(|it| it.shard == from).for_each(|it| it.queued = true);
+            }
+            State::Preparing if !voted => self.party(from).queued = true,
+            State::Running | State::Preparing | State::Withdrawing(_) => return, // A late double.
+            State::Committed | State::Idle => return,
         }
         self.tries += 1;
         if self.tries > self.limits.lock_tries_max {
             return self.end_attempt(now, Goal::Busy);
-        }
-        if self.state == State::Preparing {
-            self.party(from).queued = true;
-        }
-        for waiting in self.outstanding.iter_mut().filter(|it| it.shard == from) {
-            waiting.queued = true;
         }
         let pause = self.pause();
         self.backoff_at = Some(now.plus(pause));

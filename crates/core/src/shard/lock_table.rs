@@ -279,12 +279,17 @@ impl LockTable {
         self.tidy(record);
     }
 
-    /// Stops waiting.
-    pub(crate) fn cancel(&mut self, now: Time, record: RecordIx, owner: Owner) {
-        let Some(lock) = &mut self.records[record].lock else { return };
-        if lock.phaser.remove((owner.birth, owner.attempt)) {
-            self.settle(now, record);
+    /// Stops waiting. [`Self::release`] must follow: it lets in whom this waiter stood before.
+    pub(crate) fn cancel(&mut self, record: RecordIx, owner: Owner) {
+        if let Some(lock) = &mut self.records[record].lock {
+            lock.phaser.remove((owner.birth, owner.attempt));
         }
+    }
+
+    /// Stops waiting, and keeps what is held: lets in whom this waiter stood before.
+    pub(crate) fn leave_queue(&mut self, now: Time, record: RecordIx, owner: Owner) {
+        self.cancel(record, owner);
+        self.settle(now, record);
         self.tidy(record);
     }
 
