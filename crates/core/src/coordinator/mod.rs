@@ -207,11 +207,6 @@ impl Coordinator {
         self.state == State::Running
     }
 
-    /// Whether calls that were sent for execution have no answer yet: the commit must wait for them.
-    pub fn awaits_answers(&self) -> bool {
-        !self.outstanding.is_empty()
-    }
-
     /// Whether every participant of every attempt knows the end of it: nothing more will be sent.
     pub fn is_over(&self) -> bool {
         self.state == State::Idle && self.closing.is_empty()
