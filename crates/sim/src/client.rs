@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use claret_core::{AttemptId, CallNo, Coordinator, Sequence, Session, ShardId, Time};
+use claret_core::{AttemptId, Coordinator, Sequence, Session, ShardId, Time};
 use claret_types::Reply;
 
 use crate::workload::Program;
@@ -16,8 +16,6 @@ pub(crate) struct Transaction {
     pub(crate) program: Program,
     /// The next step.
     pub(crate) at: usize,
-    /// Calls whose answers the program waits for.
-    pub(crate) waits: Vec<CallNo>,
     /// The last answer that the attempt heard.
     pub(crate) last: Reply,
     /// When the coordinator was last promised a timeout.
@@ -28,21 +26,12 @@ pub(crate) struct Transaction {
 
 impl Transaction {
     pub(crate) fn new(coordinator: Coordinator, program: Program) -> Self {
-        Transaction {
-            coordinator,
-            program,
-            at: 0,
-            waits: Vec::new(),
-            last: Reply::Nil,
-            timer: None,
-            told: false,
-        }
+        Transaction { coordinator, program, at: 0, last: Reply::Nil, timer: None, told: false }
     }
 
     /// Back to the start of the program, for the next attempt.
     pub(crate) fn rewind(&mut self) {
         self.at = 0;
-        self.waits.clear();
         self.last = Reply::Nil;
         self.coordinator.restart();
     }

@@ -108,7 +108,7 @@ impl World {
         let now = self.now;
         loop {
             let Some(transaction) = self.running(attempt) else { return Ok(()) };
-            if !transaction.coordinator.is_running() || !transaction.waits.is_empty() {
+            if !transaction.coordinator.is_running() || transaction.coordinator.awaits_answers() {
                 return Ok(());
             }
             let step = transaction.program.steps.get(transaction.at).cloned();
@@ -141,8 +141,7 @@ impl World {
         let op = action.operation(&transaction.last);
         let reserve = action.reserve.as_ref().map(|op| reserved(op, locks));
         if op.returns() {
-            let no = transaction.coordinator.execute(now, shard, action.key.clone(), op, reserve);
-            transaction.waits.push(no);
+            transaction.coordinator.execute(now, shard, action.key.clone(), op, reserve);
         } else {
             transaction.coordinator.buffer(shard, action.key.clone(), op);
         }
@@ -246,9 +245,8 @@ impl World {
             Event::Answer { no, reply } => {
                 self.ledger.told_answer(attempt, no, &reply)?;
                 let Some(transaction) = self.running(attempt) else { return Ok(()) };
-                transaction.waits.retain(|waited| *waited != no);
                 transaction.last = reply;
-                if transaction.waits.is_empty() {
+                if !transaction.coordinator.awaits_answers() {
                     self.schedule(now, Happening::Continue(attempt));
                 }
             }

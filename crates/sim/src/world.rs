@@ -416,11 +416,11 @@ impl World {
         for (id, client) in &self.clients {
             for (sequence, transaction) in &client.transactions {
                 let tx = TxId { session: *id, sequence: *sequence };
-                let waits: Vec<u32> = transaction.waits.iter().map(|no| no.0).collect();
                 lines.push(format!(
-                    "  {tx}: at step {} of {}, waits for calls {waits:?}, told {}, {}, due {:?}, live {:?}",
+                    "  {tx}: at step {} of {}, awaits answers {}, told {}, {}, due {:?}, live {:?}",
                     transaction.at,
                     transaction.program.steps.len(),
+                    transaction.coordinator.awaits_answers(),
                     transaction.told,
                     transaction.coordinator.attempt(),
                     transaction.coordinator.poll_timeout(),

@@ -281,7 +281,8 @@ impl LockTable {
 
     /// Stops waiting. [`Self::release`] must follow: it lets in whom this waiter stood before.
     pub(crate) fn cancel(&mut self, record: RecordIx, owner: Owner) {
-        if let Some(lock) = &mut self.records[record].lock {
+        // The record may be gone: another waiter's error in the same step can have been the last of it.
+        if let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) {
             lock.phaser.remove((owner.birth, owner.attempt));
         }
     }
@@ -289,8 +290,10 @@ impl LockTable {
     /// Stops waiting, and keeps what is held: lets in whom this waiter stood before.
     pub(crate) fn leave_queue(&mut self, now: Time, record: RecordIx, owner: Owner) {
         self.cancel(record, owner);
-        self.settle(now, record);
-        self.tidy(record);
+        if self.records.contains(record) {
+            self.settle(now, record);
+            self.tidy(record);
+        }
     }
 
     // --- deciding ---

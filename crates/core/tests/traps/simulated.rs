@@ -3,6 +3,8 @@
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{Delivery, Event, Limits, Locks, Sequence, Switches};
 
+use claret_types::{BoundedCounter, BoundedCounterOp, Operation};
+
 use crate::harness::{Body, Kind, World, get, incr, incr_returning, sadd};
 
 const UNPHASED: Switches =
@@ -92,4 +94,30 @@ fn a_withdraw_below_the_floor_is_stale() {
     let answer = w.hold(Kind::Refused, 0);
     let Body::Response(_, _, Response::Refused { refusal, .. }) = answer.body else { panic!("a refusal") };
     assert_eq!((refusal, w.shards[0].stats().aborts), (Refusal::Stale, aborts));
+}
+
+/// Bug: one release finds a transaction impossible on two records, both of which exist only because of it. The
+/// first error ends it; it then stopped waiting on the second record, which was gone by then. Consequence: the
+/// shard panicked. Mend: a record that is gone is no longer waited for.
+#[test]
+fn an_attempt_that_fails_on_two_records_at_once_ends_once() {
+    let bounded = Operation::new::<BoundedCounter>;
+    let mut w = World::new(1);
+    let holder = w.begin();
+    for key in ["a", "b"] {
+        w.execute(holder, 0, key, bounded(BoundedCounterOp::Get));
+    }
+    w.run();
+    let tx = w.begin();
+    for key in ["a", "b"] {
+        w.buffer(tx, 0, key, bounded(BoundedCounterOp::Take(1))); // There is nothing to take from.
+    }
+    w.commit(tx);
+    w.run();
+    assert_eq!(w.shards[0].stats().waits, 2);
+    w.abort(holder);
+    w.run();
+    let failed = |event: &Event| matches!(event, Event::Failed { refusal: Refusal::Operation { .. } });
+    assert_eq!(w.events(tx).iter().filter(|event| failed(event)).count(), 1);
+    w.assert_quiet();
 }
