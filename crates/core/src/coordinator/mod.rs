@@ -207,6 +207,11 @@ impl Coordinator {
         self.state == State::Running
     }
 
+    /// Whether calls are under way that are not answered yet.
+    pub fn awaits_answers(&self) -> bool {
+        !self.outstanding.is_empty()
+    }
+
     /// Whether every participant of every attempt knows the end of it: nothing more will be sent.
     pub fn is_over(&self) -> bool {
         self.state == State::Idle && self.closing.is_empty()
