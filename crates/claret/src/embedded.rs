@@ -248,15 +248,34 @@ impl Embedded {
             coordinator.handle_response(self.now(), from, response);
         }
         let mut woken = SmallVec::<[Waker; 8]>::new();
-        let mut own = SmallVec::<[Response; 4]>::new();
         while let Some((to, request)) = coordinator.poll_send() {
-            let now = self.now();
-            self.deliver(now, to, request, coordinator.birth().tx, &mut own, &mut woken);
-            for response in own.drain(..) {
-                coordinator.handle_response(now, to, response);
-            }
+            self.send(coordinator, mailbox, to, request, &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// Sends one request and hands over what comes back.
+    ///
+    /// Invariant: a shard's responses reach a coordinator in the order in which the shard made them. So those that
+    /// came about in other threads' calls go first: the shard that answers "withdrawn, for I have nothing of
+    /// it" may just have said "committed".
+    fn send(
+        &self,
+        coordinator: &mut Coordinator,
+        mailbox: &Mailbox,
+        to: ShardId,
+        request: Request,
+        woken: &mut SmallVec<[Waker; 8]>,
+    ) {
+        let mut own = SmallVec::<[Response; 4]>::new();
+        let now = self.now();
+        self.deliver(now, to, request, coordinator.birth().tx, &mut own, woken);
+        for (from, response) in mailbox.take() {
+            coordinator.handle_response(now, from, response);
+        }
+        for response in own {
+            coordinator.handle_response(now, to, response);
+        }
     }
 
     fn deliver(
@@ -326,5 +345,61 @@ impl Drop for HeldShards<'_> {
                 shard.undo_instant();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::Event;
+    use claret_types::{Counter, CounterOp};
+
+    use super::*;
+
+    struct Client {
+        coordinator: Coordinator,
+        mailbox: Arc<Mailbox>,
+    }
+
+    impl Client {
+        fn begin(store: &Embedded) -> Self {
+            let coordinator = Coordinator::new(store.begin(), store.switches, store.limits, 1);
+            let mailbox = Arc::default();
+            store.register(coordinator.birth().tx, &mailbox);
+            Client { coordinator, mailbox }
+        }
+
+        fn buffer(&mut self, store: &Embedded, op: CounterOp) {
+            let placed = store.place("k".into(), Operation::new::<Counter>(op));
+            self.coordinator.buffer(placed.shard, placed.key, placed.op);
+        }
+
+        fn pump(&mut self, store: &Embedded) -> Vec<Event> {
+            store.pump(&mut self.coordinator, &self.mailbox);
+            std::iter::from_fn(|| self.coordinator.poll_event()).collect()
+        }
+    }
+
+    #[test]
+    fn a_commit_that_crosses_a_withdrawal_is_a_commit() {
+        let store = Embedded::new(1, Mode::Claret, Limits::default());
+        let (mut holder, mut waiter) = (Client::begin(&store), Client::begin(&store));
+        let get = store.place("k".into(), Operation::new::<Counter>(CounterOp::Get));
+        holder.coordinator.execute(store.now(), get.shard, get.key, get.op, None);
+        assert_eq!(holder.pump(&store).len(), 1);
+        waiter.buffer(&store, CounterOp::Add(1));
+        waiter.coordinator.commit(store.now());
+        assert_eq!(waiter.pump(&store), [], "it waits behind the read");
+
+        // The waiter wants to give up; before its withdrawal arrives, the holder's thread lets it in.
+        waiter.coordinator.abort(store.now());
+        let (to, withdraw) = waiter.coordinator.poll_send().expect("the withdrawal");
+        assert!(
+            waiter.mailbox.take().iter().all(|(_, response)| !matches!(response, Response::Committed { .. }))
+        );
+        holder.coordinator.commit(store.now());
+        holder.pump(&store);
+        store.send(&mut waiter.coordinator, &waiter.mailbox, to, withdraw, &mut SmallVec::new());
+        let events = waiter.pump(&store);
+        assert!(matches!(events[..], [Event::Committed { .. }]), "{events:?}");
     }
 }

@@ -264,7 +264,10 @@ impl Store {
             return;
         }
         let limits = &self.embedded.limits;
-        let longest = (limits.backoff_us_min << made.min(20)).min(limits.backoff_us_max);
+        // Up to as long as an attempt holds on to its locks while it tries for another: otherwise a crowd that
+        // shares one lock and a crowd that shares another, each after the other's, keep one another out for ever.
+        let most = limits.backoff_us_max.saturating_mul(u64::from(limits.lock_tries_max).max(1));
+        let longest = (limits.backoff_us_min << made.min(20)).min(most);
         let jitter = self.embedded.now().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
         Delay::new(Duration::from_micros(longest / 2 + jitter % (longest / 2 + 1))).await;
     }

@@ -101,7 +101,8 @@ impl Tx {
         Tx { shared: Arc::clone(&self.shared), attempt: state.attempt }
     }
 
-    /// Runs an operation whose answer the transaction wants now.
+    /// Runs an operation whose answer the transaction wants now. One that returns nothing is kept for the commit, as
+    /// by [`Tx::issue`], and answered `Ok`.
     pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
         Answer::new(self.start(key.into(), op, None))
     }
@@ -150,6 +151,11 @@ impl Tx {
                 Instantly::Failed { key, error } => Err(OperationError::Invalid { key, error }),
                 Instantly::Blocked => unreachable!("without locks nothing blocks"),
             });
+        }
+        if !placed.op.returns() {
+            // Nothing to wait for: its lock is taken at commit (R5).
+            state.buffered.push(placed);
+            return Started::Ready(Ok(Reply::Ok));
         }
         state.executed = true;
         state.unanswered += 1;

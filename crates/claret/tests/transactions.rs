@@ -344,3 +344,21 @@ async fn transactions_that_read_the_same_share_the_answer_and_commit_together() 
         assert_idle(&store);
     }
 }
+
+#[tokio::test]
+async fn an_awaited_operation_that_returns_nothing_is_answered_at_once() {
+    use claret::types::CounterOp;
+    let store = Store::in_memory();
+    let add = || claret::Operation::new::<Counter>(CounterOp::Add(2));
+    store
+        .transaction(|tx| async move {
+            assert_eq!(tx.execute("n", add()).await?, claret::Reply::Ok);
+            assert_eq!(tx.execute_for_update("n", add()).await?, claret::Reply::Ok);
+            assert_eq!(tx.counter("n").get().await?, 4);
+            Ok(())
+        })
+        .await
+        .unwrap();
+    assert_eq!(store.counter("n").get().await.unwrap(), 4);
+    assert_idle(&store);
+}

@@ -129,6 +129,14 @@ fn trap_13_own_writes_on_a_record_share_no_read_there() {
     rig.commit(a);
     rig.pump();
     assert_eq!(rig.answers(b), [int(1)]);
+
+    let c = rig.begin(0);
+    rig.execute(c, "k3", contains("x"));
+    rig.pump();
+    rig.buffer(c, "k3", add("x"));
+    rig.execute(c, "k3", contains("x"));
+    rig.pump();
+    assert_eq!(rig.answers(c), [int(0), int(1)], "its own first read is no answer either");
 }
 
 #[test]

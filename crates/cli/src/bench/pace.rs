@@ -15,8 +15,8 @@ use super::mutex::Issue;
 pub enum Pace {
     /// Operations known up front are issued together, and what needs no answer first commits in one step.
     Together,
-    /// The operations of a stage are issued together inside a transaction and hold their locks; then the
-    /// application works for so long, before the next stage and before the commit.
+    /// The operations of a stage are issued together inside a transaction; then the application works for so
+    /// long, before the next stage and before the commit, while the transaction holds its locks.
     Pause(Duration),
     /// Every operation is awaited by itself inside a transaction. In between other clients run, and the
     /// application works for so long.

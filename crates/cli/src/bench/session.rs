@@ -191,9 +191,9 @@ async fn attempt(tx: Tx, shared: &Mutex<&mut Work>, pace: Pace) -> Result<(), Ab
     let (mut calls, mut stage) = locked(shared).begin();
     loop {
         let replies = match pace {
-            Pace::Together => together(&tx, &calls, stage).await?,
+            Pace::Together => together(&tx, &calls).await?,
             Pace::Pause(time) => {
-                let replies = holding(&tx, &calls).await?;
+                let replies = together(&tx, &calls).await?;
                 think(time).await;
                 replies
             }
@@ -225,11 +225,9 @@ impl Work {
     }
 }
 
-/// Reads go out together. In the last stage operations that answer nothing are left to the commit.
-async fn together(tx: &Tx, calls: &[Call], stage: Stage) -> Result<Vec<Reply>, Abort> {
-    if stage == Stage::Read {
-        return holding(tx, calls).await;
-    }
+/// All go out together. An operation that answers nothing is left to the commit, where it takes its lock (R5),
+/// unless an operation with an answer follows it on the same record.
+async fn together(tx: &Tx, calls: &[Call]) -> Result<Vec<Reply>, Abort> {
     let mut replies = vec![Reply::Ok; calls.len()];
     let mut answers = SmallVec::<[_; 4]>::new();
     for (at, call) in calls.iter().enumerate() {
@@ -245,25 +243,19 @@ async fn together(tx: &Tx, calls: &[Call], stage: Stage) -> Result<Vec<Reply>, A
     Ok(replies)
 }
 
-/// All go out together, and all have their locks when this returns.
-async fn holding(tx: &Tx, calls: &[Call]) -> Result<Vec<Reply>, Abort> {
-    let answers: SmallVec<[_; 4]> =
-        calls.iter().map(|call| tx.execute(call.key.clone(), call.op.clone())).collect();
-    let mut replies = Vec::with_capacity(calls.len());
-    for answer in answers {
-        replies.push(answer.await?);
-    }
-    Ok(replies)
-}
-
-/// Each operation is awaited before the next; the application works in between.
+/// Each operation is done before the next one is issued; the application works in between.
 async fn one_by_one(tx: &Tx, calls: &[Call], time: Duration) -> Result<Vec<Reply>, Abort> {
     let mut replies = Vec::with_capacity(calls.len());
     for (at, call) in calls.iter().enumerate() {
         if at > 0 {
             think(time).await;
         }
-        replies.push(tx.execute(call.key.clone(), call.op.clone()).await?);
+        replies.push(if call.op.returns() {
+            tx.execute(call.key.clone(), call.op.clone()).await?
+        } else {
+            tx.issue(call.key.clone(), call.op.clone())?;
+            Reply::Ok
+        });
     }
     Ok(replies)
 }

@@ -1,12 +1,221 @@
-//! `claret demo`.
+//! `claret demo`: an auction and a Twitter clone, each with reader/writer locks and with Claret.
+//!
+//! Both modes do the same work with the same seeds in interleaved slices, and both are checked at the end.
+//! What is simulated is said in the output. Nothing is tuned for one side: the commands that it prints repeat
+//! its parts with `claret bench`, where the parameters can be changed.
 
+use std::io::{self, Write};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use indicatif::ProgressBar;
+
+use super::bench::{exit_code, seconds, verdict};
+use crate::bench::table::{grouped, latency, ratio, table};
+use crate::bench::{Bench, BenchMode, Check, Pace, Plan, Summary, watch_interrupts};
+use crate::workload::{Workload, retwis, rubis};
+
+const CLIENTS: usize = 256;
+const THINK: Duration = Duration::from_millis(1);
+const SHARDS: u32 = 64;
+
+const INTRO: &str = "\
+The same transactions twice, in this process: with reader/writer locks (rw: many read a key or one writes it,
+as a lock for each key gives you), and with Claret, where operations that commute share a key: two bids on
+one item, two posts on one timeline. Both commit all of a transaction or nothing, over any keys.
+";
+
+const SIMULATED: &str = "\
+Simulated: 256 clients, and the application's own work: a timer of 1 ms (it takes 1 to 2) after each step of a
+transaction and before its commit, with its locks held. Keys are as hot as the papers' models make them.
+Real: the stores, the locks, the waiting, and the checks at the end. Modes take turns second by second.
+";
 
 /// Arguments of `claret demo`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Example:\n  claret demo --quick")]
+pub struct Args {
+    /// How long each of the two modes runs on each of the two workloads.
+    #[arg(long, default_value_t = 5.0)]
+    seconds: f64,
+    /// A smaller auction and a smaller graph, for a second each (or for --seconds, where that is less).
+    #[arg(long, conflicts_with = "full")]
+    quick: bool,
+    /// The papers' sizes: 100,000 users at the auction, 65,536 in the graph.
+    #[arg(long)]
+    full: bool,
+}
+
+/// How large the two sites are.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    items: usize,
+    bidders: usize,
+    scale: u32,
+}
+
+impl Args {
+    fn size(&self) -> Size {
+        match (self.quick, self.full) {
+            (true, _) => Size { items: 3_000, bidders: 5_000, scale: 10 },
+            (false, false) => Size { items: 30_000, bidders: 20_000, scale: 12 },
+            (false, true) => Size { items: 30_000, bidders: 100_000, scale: 16 },
+        }
+    }
+
+    fn time(&self) -> Result<Duration, String> {
+        seconds("--seconds", if self.quick { self.seconds.min(1.0) } else { self.seconds })
+    }
+}
+
+/// A site to run: its name and numbers for people, its workload, and how to go on with it.
+struct Site {
+    title: String,
+    workload: Box<dyn Workload>,
+    again: String,
+}
+
+fn sites(size: Size) -> [Site; 2] {
+    let auction = rubis::Options { items: size.items, users: size.bidders, ..rubis::Options::default() };
+    let clone = retwis::Options { scale: size.scale, ..retwis::Options::default() };
+    let again =
+        |rest: &str| format!("claret bench {rest} --think 1000 --clients {CLIENTS} --modes rw,claret");
+    [
+        Site {
+            title: format!(
+                "An auction (RUBiS, 45 % bids): {} items, {} users; most bids come on popular items about to close",
+                grouped(size.items as u64),
+                grouped(size.bidders as u64)
+            ),
+            workload: Box::new(rubis::Rubis::new(auction)),
+            again: again("rubis"),
+        },
+        Site {
+            title: format!(
+                "A Twitter clone (Retwis, 14 % posts and reposts): {} users; a post goes to all followers at once",
+                grouped(1 << size.scale)
+            ),
+            workload: Box::new(retwis::Retwis::new(clone)),
+            again: again(&format!("retwis --scale {}", size.scale)),
+        },
+    ]
+}
 
 /// Runs it.
-pub fn run(_: Args) -> ExitCode {
-    ExitCode::FAILURE
+pub fn run(args: Args) -> ExitCode {
+    let time = match args.time() {
+        Ok(time) => time,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    let stop = watch_interrupts();
+    match show(args.size(), time, &stop, &mut io::stdout()) {
+        Ok(checks) => exit_code(&checks, stop.load(std::sync::atomic::Ordering::Relaxed)),
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn show(
+    size: Size,
+    time: Duration,
+    stop: &Arc<AtomicBool>,
+    out: &mut dyn Write,
+) -> Result<Vec<Check>, String> {
+    let failed = |error: io::Error| format!("writing the results: {error}");
+    writeln!(out, "{INTRO}\n{SIMULATED}").map_err(failed)?;
+    let mut checks = Vec::new();
+    let mut commands = String::new();
+    for site in sites(size) {
+        writeln!(out, "{}", site.title).map_err(failed)?;
+        let mut bench = run_site(site.workload, time, stop)?;
+        let found = bench.check();
+        print_site(out, &bench.summaries(), &found).map_err(failed)?;
+        checks.extend(found);
+        commands += &format!("  {}\n", site.again);
+        if bench.interrupted() {
+            writeln!(out, "interrupted: what is above was ended before its time").map_err(failed)?;
+            return Ok(checks);
+        }
+    }
+    write!(out, "Next:\n{commands}  claret shell\n").map_err(failed)?;
+    Ok(checks)
+}
+
+fn run_site(workload: Box<dyn Workload>, time: Duration, stop: &Arc<AtomicBool>) -> Result<Bench, String> {
+    let plan = Plan {
+        workload,
+        by_hand: None,
+        modes: BenchMode::parse_list("rw,claret")?,
+        shards: SHARDS,
+        clients: CLIENTS,
+        threads: 1,
+        pace: Pace::Pause(THINK),
+        time,
+        slice: Duration::from_secs(1).min(time),
+        seed: 1,
+    };
+    let progress = ProgressBar::new_spinner();
+    progress.enable_steady_tick(Duration::from_millis(100));
+    let mut bench = Bench::new(plan, Arc::clone(stop))?;
+    bench.load(&progress)?;
+    if bench.interrupted() {
+        progress.finish_and_clear();
+        return Err("interrupted while loading".into());
+    }
+    bench.run(&progress, &mut |_| {})?;
+    progress.finish_and_clear();
+    Ok(bench)
+}
+
+fn print_site(out: &mut dyn Write, summaries: &[Summary], checks: &[Check]) -> io::Result<()> {
+    let cells = |summary: &Summary| {
+        let figures = &summary.figures;
+        vec![
+            match summary.setting.mode {
+                "rw" => "reader/writer".to_owned(),
+                _ => "Claret".to_owned(),
+            },
+            grouped(figures.throughput as u64),
+            latency(figures.p50_us),
+            latency(figures.p99_us),
+            grouped(figures.retries),
+            grouped(figures.aborts),
+            grouped(figures.lock_waits),
+        ]
+    };
+    let mut rows: Vec<_> = summaries.iter().map(cells).collect();
+    if let [rw, claret] = summaries {
+        let (rw, claret) = (&rw.figures, &claret.figures);
+        // For each transaction: who does more has more occasion to wait.
+        let each = |count: u64, of: u64| count as f64 / of.max(1) as f64;
+        let per = |a: u64, b: u64| ratio(each(b, claret.committed), Some(each(a, rw.committed)));
+        rows.push(vec![
+            "ratio".to_owned(),
+            ratio(claret.throughput, Some(rw.throughput)),
+            ratio(claret.p50_us, Some(rw.p50_us)),
+            ratio(claret.p99_us, Some(rw.p99_us)),
+            per(rw.retries, claret.retries),
+            per(rw.aborts, claret.aborts),
+            per(rw.lock_waits, claret.lock_waits),
+        ]);
+    }
+    let header = ["locks", "tx/s", "p50", "p99", "retries", "aborts", "lock waits"];
+    write!(out, "{}", table(&header, &rows))?;
+    writeln!(out, "(ratio of retries, aborts and waits: for each committed transaction)")?;
+    if let [rw, claret] = summaries
+        && rw.figures.p50_us < claret.figures.p50_us
+        && rw.figures.p99_us > claret.figures.p99_us
+    {
+        let why =
+            "clients stuck on a hot key commit little, so its median is mostly of cold keys; p99 shows them";
+        writeln!(out, "(reader/writer: {why})")?;
+    }
+    writeln!(out, "{}\n", verdict(checks))
 }

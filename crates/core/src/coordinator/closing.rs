@@ -5,8 +5,9 @@ use std::collections::VecDeque;
 
 use smallvec::SmallVec;
 
+use super::Coordinator;
 use crate::ids::{AttemptId, ShardId};
-use crate::message::Request;
+use crate::message::{Request, Response};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -22,5 +23,31 @@ impl Closing {
     pub(super) fn send(&self, sends: &mut VecDeque<(ShardId, Request)>) {
         let request = || Request::Abort { attempt: self.attempt, refused_by: self.refused_by };
         sends.extend(self.waiting.iter().map(|shard| (*shard, request())));
+    }
+}
+
+impl Coordinator {
+    /// A response about an attempt that is over, or about none that is known.
+    pub(super) fn handle_closing(&mut self, from: ShardId, response: &Response) {
+        let attempt = response.attempt();
+        match response {
+            Response::Aborted { .. } | Response::Refused { .. } => {
+                for closing in self.closing.iter_mut().filter(|closing| closing.attempt == attempt) {
+                    closing.waiting.retain(|shard| *shard != from);
+                }
+                self.closing.retain(|closing| !closing.waiting.is_empty());
+            }
+            Response::Granted { .. }
+            | Response::Queued { .. }
+            | Response::Busy { .. }
+            | Response::Voted { .. }
+            | Response::Committed { .. }
+            | Response::Applied { .. }
+            | Response::Elder { .. }
+            | Response::Asked { .. } => {} // Late news of an attempt that is over.
+        }
+        if self.is_over() {
+            self.resend_at = None;
+        }
     }
 }

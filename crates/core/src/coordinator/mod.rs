@@ -207,7 +207,7 @@ impl Coordinator {
         self.state == State::Running
     }
 
-    /// Whether calls that were sent for execution have no answer yet: the commit must wait for them.
+    /// Whether calls are under way that are not answered yet.
     pub fn awaits_answers(&self) -> bool {
         !self.outstanding.is_empty()
     }
@@ -715,29 +715,6 @@ impl Coordinator {
         }
         self.state = State::Idle;
         self.forget_attempt();
-    }
-
-    fn handle_closing(&mut self, from: ShardId, response: &Response) {
-        let attempt = response.attempt();
-        match response {
-            Response::Aborted { .. } | Response::Refused { .. } => {
-                for closing in self.closing.iter_mut().filter(|closing| closing.attempt == attempt) {
-                    closing.waiting.retain(|shard| *shard != from);
-                }
-                self.closing.retain(|closing| !closing.waiting.is_empty());
-            }
-            Response::Granted { .. }
-            | Response::Queued { .. }
-            | Response::Busy { .. }
-            | Response::Voted { .. }
-            | Response::Committed { .. }
-            | Response::Applied { .. }
-            | Response::Elder { .. }
-            | Response::Asked { .. } => {} // Late news of an attempt that is over.
-        }
-        if self.is_over() {
-            self.resend_at = None;
-        }
     }
 
     fn forget_attempt(&mut self) {

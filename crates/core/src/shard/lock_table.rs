@@ -279,13 +279,21 @@ impl LockTable {
         self.tidy(record);
     }
 
-    /// Stops waiting.
-    pub(crate) fn cancel(&mut self, now: Time, record: RecordIx, owner: Owner) {
-        let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
-        if lock.phaser.remove((owner.birth, owner.attempt)) {
-            self.settle(now, record);
+    /// Stops waiting. [`Self::release`] must follow: it lets in whom this waiter stood before.
+    pub(crate) fn cancel(&mut self, record: RecordIx, owner: Owner) {
+        // The record may be gone: another waiter's error in the same step can have been the last of it.
+        if let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) {
+            lock.phaser.remove((owner.birth, owner.attempt));
         }
-        self.tidy(record);
+    }
+
+    /// Stops waiting, and keeps what is held: lets in whom this waiter stood before.
+    pub(crate) fn leave_queue(&mut self, now: Time, record: RecordIx, owner: Owner) {
+        self.cancel(record, owner);
+        if self.records.contains(record) {
+            self.settle(now, record);
+            self.tidy(record);
+        }
     }
 
     // --- deciding ---

@@ -414,7 +414,7 @@ impl Shard {
         let replies_before = participant.replies.len();
         participant.stage = Stage::Preparing(Round { participants, members, replies_before });
         if self.switches.phasing {
-            gone.iter().for_each(|blocked| self.table.cancel(now, blocked.record, owner));
+            gone.iter().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
         }
         let mut waits = None;
         for (key, calls) in by_key(calls) {
@@ -555,8 +555,8 @@ impl Shard {
         }
         if self.switches.phasing {
             for blocked in &participant.blocked {
-                self.table.cancel(now, blocked.record, participant.owner);
-                // Granted already, in this very step, and not told yet: what it got there goes too.
+                self.table.cancel(blocked.record, participant.owner);
+                // It may have been granted already, in this very step: what it got there goes too.
                 if !participant.held.contains(&blocked.record) {
                     self.table.release(now, blocked.record, attempt, Fate::Drop);
                 }

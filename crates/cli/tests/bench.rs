@@ -1,0 +1,226 @@
+//! The benchmark: every workload runs in every mode, verifies itself, and says what was measured in a form that
+//! programs can read; what cannot be run is refused by name; a loss fails the run.
+
+use std::process::{Command, ExitCode, Output};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use claret_cli::bench::{Bench, BenchMode, Pace, Plan, mutex};
+use claret_cli::commands::bench::run_plan;
+use claret_cli::workload::{Workload, hot, ops, rawmix, retwis, rubis};
+use indicatif::ProgressBar;
+use serde_json::Value;
+
+const STORE_MODES: &str = "none,rw,rw+phase,boost,boost+phase,boost+phase+combine";
+
+fn rawmix() -> Box<dyn Workload> {
+    Box::new(rawmix::RawMix::new(rawmix::Options { keys: 100, ..Default::default() }))
+}
+
+fn hot() -> Box<dyn Workload> {
+    Box::new(hot::Hot::new(hot::Options { counters: 100, ..Default::default() }))
+}
+
+fn rubis() -> Box<dyn Workload> {
+    Box::new(rubis::Rubis::new(rubis::Options { items: 300, users: 200, ..Default::default() }))
+}
+
+fn retwis() -> Box<dyn Workload> {
+    Box::new(retwis::Retwis::new(retwis::Options { scale: 6, ..Default::default() }))
+}
+
+/// 0.2 s for each mode, in two slices, 8 clients on 2 threads.
+fn plan(workload: Box<dyn Workload>, modes: &str, pace: Pace) -> Plan {
+    Plan {
+        workload,
+        by_hand: None,
+        modes: BenchMode::parse_list(modes).expect("there are such modes"),
+        shards: 8,
+        clients: 8,
+        threads: 2,
+        pace,
+        time: Duration::from_millis(200),
+        slice: Duration::from_millis(100),
+        seed: 1,
+    }
+}
+
+fn run(plan: Plan, stop: bool, before_check: &mut dyn FnMut(&Bench)) -> (ExitCode, Vec<Value>) {
+    let mut out = Vec::new();
+    let stop = Arc::new(AtomicBool::new(stop));
+    let code = run_plan(plan, true, &ProgressBar::hidden(), &stop, &mut out, before_check);
+    let text = String::from_utf8(out).expect("JSON is UTF-8");
+    (code, text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect())
+}
+
+fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
+    lines.iter().filter(|line| line["type"] == kind).collect()
+}
+
+/// Each mode has two slices and a summary, with all fields, and has committed something; all is verified.
+fn assert_measured(plan: Plan) {
+    let (name, modes) = (plan.workload.name(), plan.modes.len());
+    let (code, lines) = run(plan, false, &mut |_| {});
+    assert_eq!(code, ExitCode::SUCCESS, "{name}: {lines:?}");
+    let (slices, summaries) = (of_type(&lines, "slice"), of_type(&lines, "summary"));
+    assert_eq!((slices.len(), summaries.len()), (2 * modes, modes));
+    for line in slices.iter().chain(&summaries) {
+        assert_eq!((&line["workload"], &line["store"]), (&name.into(), &"embedded".into()));
+        assert_eq!((&line["clients"], &line["threads"]), (&8.into(), &2.into()));
+        for field in ["shards", "committed", "aborts", "retries", "lock_waits"] {
+            assert!(line[field].is_u64(), "{name}: {field} of {line}");
+        }
+        for field in ["seconds", "throughput", "p50_us", "p95_us", "p99_us", "max_us"] {
+            assert!(line[field].is_f64(), "{name}: {field} of {line}");
+        }
+        let [p50, p99] = ["p50_us", "p99_us"].map(|field| line[field].as_f64());
+        assert!(p50 <= p99, "{line}");
+    }
+    for summary in summaries {
+        let committed = slices
+            .iter()
+            .filter(|slice| slice["mode"] == summary["mode"])
+            .map(|slice| slice["committed"].as_u64().expect("a count"));
+        assert_eq!(summary["committed"].as_u64(), Some(committed.sum()));
+        assert!(summary["committed"].as_u64() > Some(0), "{summary}");
+        assert_eq!(summary["interrupted"], false);
+    }
+    let check = lines.last().expect("there are lines");
+    assert_eq!((&check["type"], &check["passed"]), (&"check".into(), &true.into()));
+    assert_eq!(check["modes"].as_array().map(Vec::len), Some(modes));
+}
+
+#[test]
+fn every_workload_runs_in_every_mode_and_verifies() {
+    for workload in [rawmix, hot, rubis, retwis] {
+        for pace in [
+            Pace::Together,
+            Pace::Interactive(Duration::ZERO),
+            Pace::Interactive(Duration::from_millis(1)),
+            Pace::Pause(Duration::from_millis(1)),
+        ] {
+            assert_measured(plan(workload(), STORE_MODES, pace));
+        }
+    }
+}
+
+#[test]
+fn the_mode_by_hand_runs_beside_the_store() {
+    let options = rawmix::Options { keys: 100, ..Default::default() };
+    for pace in [Pace::Together, Pace::Interactive(Duration::ZERO)] {
+        let options = options.clone();
+        let by_hand = move || Box::new(mutex::RawMix::new(options.clone())) as Box<dyn mutex::ByHand>;
+        let plan = plan(rawmix(), "mutex,claret", pace);
+        assert_measured(Plan { by_hand: Some(Box::new(by_hand)), ..plan });
+    }
+}
+
+/// Somebody takes one increment away after the run: the mode that lost it is named, and the run fails.
+#[test]
+fn a_loss_fails_the_run() {
+    let mut take_one = |bench: &Bench| {
+        let store = bench.contestants()[1].store().expect("it has a store").clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let calls = [("hot:total".into(), ops::incrby(-1))];
+        runtime.block_on(store.run_all(calls)).expect("nothing is in the way");
+    };
+    let (code, lines) = run(plan(hot(), "rw,claret", Pace::Together), false, &mut take_one);
+    assert_eq!(code, ExitCode::FAILURE);
+    let check = lines.last().expect("there are lines");
+    assert_eq!(check["passed"], false);
+    assert_eq!((&check["modes"][0]["passed"], &check["modes"][1]["passed"]), (&true.into(), &false.into()));
+    assert_eq!(check["modes"][1]["violations"].as_array().map(Vec::len), Some(1), "{check}");
+}
+
+/// A transaction that is left open keeps its lock: that fails the run too.
+#[test]
+fn a_lock_left_behind_fails_the_run() {
+    let mut open = Vec::new();
+    let mut leave = |bench: &Bench| {
+        let store = bench.contestants()[0].store().expect("it has a store").clone();
+        let mut transaction = Box::pin(async move {
+            store
+                .transaction(|tx| async move {
+                    tx.execute("hot:total", ops::get()).await?;
+                    std::future::pending::<()>().await;
+                    Ok(())
+                })
+                .await
+        });
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(transaction.as_mut().poll(&mut cx).is_pending());
+        open.push(transaction);
+    };
+    let (code, lines) = run(plan(hot(), "claret", Pace::Together), false, &mut leave);
+    assert_eq!(code, ExitCode::FAILURE);
+    let violation = lines.last().expect("there are lines")["modes"][0]["violations"][0].to_string();
+    assert!(violation.contains("still hold something"), "{violation}");
+}
+
+#[test]
+fn ended_before_the_load_is_over_nothing_is_claimed() {
+    let (code, lines) = run(plan(rubis(), "claret", Pace::Together), true, &mut |_| {});
+    assert_eq!((code, lines.len()), (ExitCode::FAILURE, 0));
+}
+
+fn claret(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_claret")).args(arguments).output().expect("the program starts")
+}
+
+/// What is refused, and what the error must name.
+#[test]
+fn what_cannot_be_run_is_refused_by_name() {
+    for (arguments, named) in [
+        (&["rawmix", "--modes", "rw,fast"][..], &["'fast'", "boost+phase+combine"][..]),
+        (&["rubis", "--modes", "mutex,claret"], &["'mutex'", "'rubis'", "rawmix and hot"]),
+        (&["tpcc"], &["'tpcc'", "retwis"]),
+        (&["hot", "--store", "sim"], &["'sim'", "not available yet"]),
+        (&["hot", "--store", "redis://localhost"], &["'redis://localhost'", "not available yet"]),
+        (&["hot", "--store", "disk"], &["'disk'", "embedded"]),
+        (&["retwis", "--mix", "bid-heavy"], &["'bid-heavy'", "post-heavy"]),
+        (&["hot", "--alpha", "1"], &["'hot'", "--alpha"]),
+        (&["rawmix", "--alpha", "nan"], &["--alpha"]),
+        (&["rawmix", "--adds", "101"], &["--adds 101"]),
+        (&["hot", "--clients", "1", "--threads", "2"], &["1 clients on 2 threads"]),
+        (&["hot", "--seconds", "0"], &["--seconds 0"]),
+        (&["hot", "--modes", "mutex", "--think", "1000"], &["'mutex'", "--think"]),
+        (&["hot", "--modes", "claret,boost+phase+combine"], &["same mode"]),
+    ] {
+        let output = claret(&[&["bench"], arguments].concat());
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?} was run");
+        assert!(output.stdout.is_empty(), "{arguments:?} printed something");
+        for name in named {
+            assert!(error.contains(name), "{arguments:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn the_table_has_ratios_and_the_verdict() {
+    let arguments =
+        ["bench", "rawmix", "--modes", "mutex,none,rw,claret", "--seconds", "0.2", "--slice", "0.1"];
+    let output = claret(&arguments);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    let lines: Vec<&str> = text.lines().collect();
+    assert!(lines[0].starts_with("rawmix, embedded store, 64 shards, 64 clients on 1 thread"), "{text}");
+    assert!(lines[1].contains("of none") && lines[1].contains("of rw"), "{text}");
+    for (line, mode) in lines[2..6].iter().zip(["mutex", "none", "rw", "claret"]) {
+        assert_eq!(line.split_whitespace().next(), Some(mode), "{text}");
+    }
+    assert!(lines[6].starts_with("checks: every store holds exactly what it acknowledged"), "{text}");
+}
+
+#[test]
+fn the_demo_shows_both_sites_and_checks_them() {
+    let output = claret(&["demo", "--quick", "--seconds", "0.2"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(text.contains("An auction") && text.contains("A Twitter clone"), "{text}");
+    assert_eq!(text.matches("\nreader/writer").count(), 2, "{text}");
+    assert_eq!(text.matches("\nClaret ").count(), 2, "{text}");
+    assert_eq!(text.matches("checks: every store holds exactly what it acknowledged").count(), 2, "{text}");
+    assert!(text.contains("claret bench rubis") && text.contains("claret shell"), "{text}");
+}
