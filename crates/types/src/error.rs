@@ -9,9 +9,7 @@ use thiserror::Error;
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum OpError {
     /// The key holds another type.
-    #[error(
-        "WRONGTYPE the key holds a {found}, and {method} works on a {expected}; use another key, or DEL it first"
-    )]
+    #[error("WRONGTYPE the key holds a {found}, and {method} works on a {expected}; use another key")]
     WrongType {
         /// What the key holds.
         found: &'static str,
