@@ -12,7 +12,7 @@ use history::Done;
 use tokio::task::yield_now;
 
 const TRANSACTIONAL: [Mode; 5] =
-    [Mode::Claret, Mode::BoostPhase, Mode::Boost, Mode::ReaderWriterPhase, Mode::ReaderWriter];
+    [Mode::BoostPhaseCombine, Mode::BoostPhase, Mode::Boost, Mode::ReaderWriterPhase, Mode::ReaderWriter];
 
 fn store(mode: Mode) -> Store {
     // Without phases nothing but luck ends a fight for a lock: many attempts, and time for them.
@@ -115,7 +115,7 @@ async fn powers_of_two(mode: Mode, bits: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_of_powers_of_two_form_a_chain() {
-    for mode in [Mode::Claret, Mode::BoostPhase, Mode::ReaderWriterPhase] {
+    for mode in [Mode::BoostPhaseCombine, Mode::BoostPhase, Mode::ReaderWriterPhase] {
         for _ in 0..3 {
             powers_of_two(mode, 62).await;
         }
@@ -357,7 +357,7 @@ async fn stress(mode: Mode, tasks: u64, rounds: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_transactions_keep_their_invariants_with_phases() {
-    for mode in [Mode::Claret, Mode::BoostPhase, Mode::ReaderWriterPhase] {
+    for mode in [Mode::BoostPhaseCombine, Mode::BoostPhase, Mode::ReaderWriterPhase] {
         stress(mode, 32, 40).await;
     }
 }

@@ -107,7 +107,8 @@ async fn transfers(mode: Mode, threads_do: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn money_is_neither_made_nor_lost_with_phases() {
-    transfers(Mode::Claret, 50).await;
+    transfers(Mode::BoostPhase, 50).await;
+    transfers(Mode::BoostPhaseCombine, 50).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -311,7 +312,7 @@ async fn a_batch_is_all_or_nothing() {
 
 #[tokio::test]
 async fn transactions_that_read_the_same_share_the_answer_and_commit_together() {
-    for (mode, shares) in [(Mode::Claret, true), (Mode::BoostPhase, false)] {
+    for (mode, shares) in [(Mode::BoostPhaseCombine, true), (Mode::BoostPhase, false)] {
         let store = Store::builder().mode(mode).build();
         store.set("tags").add("red").await.unwrap();
         let ready = Arc::new(tokio::sync::Barrier::new(3));

@@ -23,8 +23,8 @@ Modes:
   rw+phase             reader/writer locks, waiters queue in phases
   boost                locks that commuting operations share, retry with backoff
   boost+phase          the same, waiters queue in phases
-  boost+phase+combine  the same, transactions share locks and answers: Claret
-  claret               the same as boost+phase+combine
+  boost+phase+combine  the same, transactions share locks and answers
+  claret               what Claret does on the store: embedded, boost+phase
 
 Examples:
   claret bench rawmix --modes mutex,none,claret
