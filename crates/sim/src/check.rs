@@ -80,7 +80,11 @@ impl Ledger {
     /// A response leaves a shard.
     pub(crate) fn note_response(&mut self, from: ShardId, response: &Response) -> Result<(), Violation> {
         match response {
-            Response::Granted { attempt, no, reply, .. } => self.note_reply(*attempt, *no, reply),
+            Response::Granted { attempt, no, reply, .. } => {
+                // With direct delivery a double that follows a no is executed anew, for nobody.
+                let over = self.attempts.get(attempt).is_some_and(|entry| entry.no.contains(&from));
+                if over { Ok(()) } else { self.note_reply(*attempt, *no, reply) }
+            }
             Response::Voted { attempt, replies, .. } | Response::Committed { attempt, replies } => {
                 for (no, reply) in replies {
                     self.note_reply(*attempt, *no, reply)?;
