@@ -363,3 +363,38 @@ async fn an_awaited_operation_that_returns_nothing_is_answered_at_once() {
     assert_eq!(store.counter("n").get().await.unwrap(), 4);
     assert_idle(&store);
 }
+
+/// Bug: a withdrawal was refused by what is committed, while a deposit that another transaction held might be
+/// committed, and its user told, before it is applied. Mend: an error counts only once nobody else holds the record.
+#[tokio::test]
+async fn a_withdrawal_that_falls_short_waits_for_the_deposit_that_is_under_way() {
+    let store = Store::in_memory();
+    store.bounded_counter("stock").create(0, 0, 10).await.unwrap();
+    let (held, go_on) = (Arc::new(tokio::sync::Notify::new()), Arc::new(tokio::sync::Notify::new()));
+    let (signal, hold, depositor) = (Arc::clone(&held), Arc::clone(&go_on), store.clone());
+    let deposit = tokio::spawn(async move {
+        depositor
+            .transaction(|tx| {
+                let (signal, hold) = (Arc::clone(&signal), Arc::clone(&hold));
+                async move {
+                    assert!(tx.bounded_counter("stock").try_add(5).await?);
+                    signal.notify_one();
+                    hold.notified().await;
+                    Ok(())
+                }
+            })
+            .await
+    });
+    held.notified().await;
+    let withdrawer = store.clone();
+    let withdrawal = tokio::spawn(async move { withdrawer.bounded_counter("stock").take(3).await });
+    while store.stats().lock_waits == 0 && !withdrawal.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    assert!(!withdrawal.is_finished(), "it was answered while the deposit was under way");
+    go_on.notify_one();
+    deposit.await.unwrap().unwrap();
+    withdrawal.await.unwrap().unwrap();
+    assert_eq!(store.bounded_counter("stock").get().await.unwrap(), Some(2));
+    assert_idle(&store);
+}

@@ -338,9 +338,6 @@ impl LockTable {
         if mates.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
             return Err(OpError::Overflow("what one group draws", format!("{:?}", call.op)));
         }
-        let alone = lock
-            .as_ref()
-            .is_none_or(|lock| lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt)));
         let admitted = match lock {
             None => true,
             Some(lock) => {
