@@ -19,6 +19,7 @@ mod client;
 mod config;
 mod drive;
 mod happening;
+pub mod model;
 mod network;
 mod plant;
 mod random;

@@ -19,6 +19,8 @@ pub(crate) enum Stream {
         session: u64,
         sequence: u64,
     },
+    /// A client process of the performance model.
+    Model(u64),
 }
 
 /// See the module's text.
@@ -34,6 +36,7 @@ impl Random {
             Stream::Network => 2,
             Stream::Client => 3,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
+            Stream::Model(process) => 1 << 63 | process,
         });
         Random(generator)
     }

@@ -157,6 +157,8 @@ pub(crate) struct LockTable {
     unique: u64,
     pub(crate) woken: VecDeque<Woken>,
     pub(crate) notices: Vec<Notice>,
+    pub(crate) looks: u64,
+    pub(crate) grants: u64,
     pub(crate) waits: u64,
     pub(crate) phases: u64,
 }
@@ -176,6 +178,8 @@ impl LockTable {
             unique: unique_base,
             woken: VecDeque::new(),
             notices: Vec::new(),
+            looks: 0,
+            grants: 0,
             waits: 0,
             phases: 0,
         }
@@ -307,6 +311,7 @@ impl LockTable {
         call: &Call,
     ) -> Result<Option<(Reply, Item)>, OpError> {
         let unique = self.next_unique();
+        self.looks += 1;
         let Record { state, lock, .. } = &mut self.records[record];
         let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
         let undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
@@ -375,6 +380,7 @@ impl LockTable {
     }
 
     fn grant(&mut self, record: RecordIx, owner: Owner, call: &Call, item: Item) -> bool {
+        self.grants += 1;
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         lock.kind.get_or_insert(call.op.type_info());

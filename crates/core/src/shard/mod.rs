@@ -45,6 +45,10 @@ pub fn key_hash(key: &[u8]) -> u64 {
 /// Counts since the shard began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
+    /// How often an operation was executed to see whether its lock is free.
+    pub looks: u64,
+    /// Operations that got their lock.
+    pub grants: u64,
     /// Requests that had to wait, or were refused as busy.
     pub waits: u64,
     /// Phases that began with waiters.
@@ -130,7 +134,8 @@ impl Shard {
 
     /// Counts.
     pub fn stats(&self) -> Stats {
-        Stats { waits: self.table.waits, phases: self.table.phases, ..self.stats }
+        let LockTable { looks, grants, waits, phases, .. } = self.table;
+        Stats { looks, grants, waits, phases, ..self.stats }
     }
 
     // --- inputs ---
