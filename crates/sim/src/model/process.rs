@@ -366,6 +366,7 @@ impl Process {
     fn over(&mut self, at: usize) {
         let seat = &mut self.seats[at];
         (seat.is_active, seat.tx) = (false, None);
+        seat.alarm += 1; // It may have been given up while it rested.
         self.begin(at);
     }
 

@@ -58,6 +58,15 @@ pub(super) struct ModelArgs {
     /// How long a blocked transaction waits before it gives way to an elder, in microseconds (default 200).
     #[arg(long, value_name = "MICROS")]
     give_way: Option<u64>,
+    /// Without phases: so many refusals of a lock before the attempt restarts (default 12).
+    #[arg(long, value_name = "N")]
+    lock_tries: Option<u32>,
+    /// How long a phase takes in joiners once somebody waits for its end, in microseconds (default 5000).
+    #[arg(long, value_name = "MICROS")]
+    phase: Option<u64>,
+    /// And how many (default 64).
+    #[arg(long, value_name = "N")]
+    phase_joins: Option<u32>,
 }
 
 /// What of `claret bench`'s own arguments the model needs.
@@ -73,7 +82,7 @@ pub(super) struct Given {
 
 impl ModelArgs {
     /// The arguments by name, and whether they were given.
-    pub(super) fn given(&self) -> [(&'static str, bool); 12] {
+    pub(super) fn given(&self) -> [(&'static str, bool); 15] {
         [
             ("--processes", self.processes.is_some()),
             ("--rtt", self.rtt.is_some()),
@@ -87,6 +96,9 @@ impl ModelArgs {
             ("--process-message-cost", self.process_message_cost.is_some()),
             ("--backoff", self.backoff.is_some()),
             ("--give-way", self.give_way.is_some()),
+            ("--lock-tries", self.lock_tries.is_some()),
+            ("--phase", self.phase.is_some()),
+            ("--phase-joins", self.phase_joins.is_some()),
         ]
     }
 
@@ -140,9 +152,11 @@ impl ModelArgs {
         if let Some((min, max)) = self.backoff {
             (setup.limits.backoff_us_min, setup.limits.backoff_us_max) = (min, max);
         }
-        if let Some(micros) = self.give_way {
-            setup.limits.give_way_us = micros;
-        }
+        let limits = &mut setup.limits;
+        limits.give_way_us = self.give_way.unwrap_or(limits.give_way_us);
+        limits.lock_tries_max = self.lock_tries.unwrap_or(limits.lock_tries_max);
+        limits.phase_us_max = self.phase.unwrap_or(limits.phase_us_max);
+        limits.phase_joins_max = self.phase_joins.unwrap_or(limits.phase_joins_max);
         let Given { workload, modes, pace, .. } = given;
         Ok(ModelPlan { workload, modes, clients, pace, setup })
     }
