@@ -16,7 +16,7 @@ use crate::bench::table::{grouped, latency, ratio, table};
 use crate::bench::{Bench, BenchMode, Check, Pace, Plan, Slice, Summary, mutex, watch_interrupts};
 use crate::workload::retwis::{self, RetwisMix};
 use crate::workload::rubis::{self, RubisMix};
-use crate::workload::{Workload, hot, rawmix};
+use crate::workload::{Workload, fair, hot, rawmix};
 
 const HELP_AFTER: &str = "\
 Modes:
@@ -42,7 +42,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP_AFTER)]
 pub struct Args {
-    /// rawmix, rubis, retwis or hot.
+    /// rawmix, rubis, retwis, hot or fair.
     workload: String,
     /// Where it runs: embedded, or sim, the performance model.
     #[arg(long, default_value = "embedded")]
@@ -180,11 +180,11 @@ impl Args {
         let name = self.workload.as_str();
         let allowed: &[&str] = match name {
             "rawmix" => &["--alpha", "--adds"],
-            "hot" => &[],
+            "hot" | "fair" => &[],
             "rubis" => &["--mix", "--alpha"],
             "retwis" => &["--mix", "--scale"],
             _ => {
-                let known = "the workloads are rawmix, rubis, retwis, hot";
+                let known = "the workloads are rawmix, rubis, retwis, hot, fair";
                 return Err(format!("there is no workload '{name}'; {known}"));
             }
         };
@@ -204,6 +204,7 @@ impl Args {
                 let by_hand = || Box::new(mutex::Hot::new(hot::Options::default())) as Box<dyn mutex::ByHand>;
                 (Box::new(hot::Hot::new(hot::Options::default())), Some(Box::new(by_hand)))
             }
+            "fair" => (Box::new(fair::Fair::new(&fair::Options::default())), None),
             "rubis" => {
                 let default = rubis::Options::default();
                 let (mix, alpha) = (self.rubis_mix()?, self.alpha.unwrap_or(default.alpha));
