@@ -33,10 +33,10 @@ impl Default for Costs {
             frame: 1_500,
             push: 3_000,
             op: 780,
-            lock: 250,
-            message: 250,
+            lock: 700,
+            message: 550,
             process_frame: 1_500,
-            process_message: 150,
+            process_message: 310,
         }
     }
 }

@@ -45,6 +45,8 @@ pub(super) struct Process {
     by_tx: BTreeMap<TxHandle, usize>,
     inbox: Vec<Incoming>,
     outbox: BTreeMap<usize, Vec<Asked>>,
+    /// Frames not answered, by shard.
+    unanswered: Vec<u32>,
     alarms: Vec<(u64, usize, u64)>,
     random: Random,
     now: u64,
@@ -68,6 +70,7 @@ impl Process {
             by_tx: BTreeMap::new(),
             inbox: Vec::new(),
             outbox: BTreeMap::new(),
+            unanswered: vec![0; setup.shards as usize],
             alarms: Vec::new(),
             random: Random::new(setup.seed, Stream::Model(id as u64)),
             now: 0,
@@ -120,6 +123,7 @@ impl Process {
         for incoming in std::mem::take(&mut self.inbox) {
             match incoming {
                 Incoming::Frame(frame) => {
+                    self.unanswered[frame.shard] -= u32::from(frame.is_answer);
                     ns += costs.process_frame;
                     ns += costs.process_message * frame.parts.iter().map(told_weight).sum::<u64>();
                     frame.parts.into_iter().for_each(|part| self.take(frame.shard, part));
@@ -137,13 +141,24 @@ impl Process {
         while let Some((shard, request)) = self.frontend.as_mut().and_then(|it| it.poll_send()) {
             self.outbox.entry(shard.0 as usize).or_default().push(Asked::Request(request));
         }
-        let mut frames = Vec::with_capacity(self.outbox.len());
-        for (shard, parts) in std::mem::take(&mut self.outbox) {
+        let frames = self.frames();
+        for (_, frame) in &frames {
             ns += costs.process_frame;
-            ns += costs.process_message * parts.iter().map(asked_weight).sum::<u64>();
-            frames.push((shard, AskFrame { process: self.id, parts }));
+            ns += costs.process_message * frame.parts.iter().map(asked_weight).sum::<u64>();
         }
         Ticked { ns, frames, alarms: std::mem::take(&mut self.alarms) }
+    }
+
+    /// What leaves now: for each shard one frame, unless too many are unanswered there.
+    fn frames(&mut self) -> Vec<(usize, AskFrame)> {
+        let (window, unanswered) = (self.setup.window, &mut self.unanswered);
+        let mut leaves = |shard: &usize, _: &mut Vec<Asked>| {
+            let may = unanswered[*shard] < window;
+            unanswered[*shard] += u32::from(may);
+            may
+        };
+        let leaving: Vec<_> = self.outbox.extract_if(.., &mut leaves).collect();
+        leaving.into_iter().map(|(shard, parts)| (shard, AskFrame { process: self.id, parts })).collect()
     }
 
     // --- what comes ---

@@ -43,7 +43,6 @@ pub(super) struct Worked {
 struct Saying<'a> {
     id: usize,
     costs: &'a Costs,
-    asker: Option<usize>,
     worked: Worked,
 }
 
@@ -153,8 +152,10 @@ impl Server {
 }
 
 impl<'a> Saying<'a> {
+    /// A frame that was asked is answered, even if there is nothing to say.
     fn new(id: usize, costs: &'a Costs, asker: Option<usize>, ns: u64) -> Self {
-        Saying { id, costs, asker, worked: Worked { ns, frames: Vec::new() } }
+        let answer = |process| (process, TellFrame { shard: id, parts: Vec::new(), is_answer: true });
+        Saying { id, costs, worked: Worked { ns, frames: asker.map(answer).into_iter().collect() } }
     }
 
     fn tell(&mut self, process: usize, part: Told) {
@@ -162,10 +163,8 @@ impl<'a> Saying<'a> {
         if let Some((_, frame)) = known {
             return frame.parts.push(part);
         }
-        if self.asker != Some(process) {
-            self.worked.ns += self.costs.push;
-        }
-        self.worked.frames.push((process, TellFrame { shard: self.id, parts: vec![part] }));
+        self.worked.ns += self.costs.push;
+        self.worked.frames.push((process, TellFrame { shard: self.id, parts: vec![part], is_answer: false }));
     }
 }
 

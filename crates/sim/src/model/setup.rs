@@ -56,6 +56,9 @@ pub struct Setup {
     pub shards: u32,
     /// Client processes; clients are dealt out to them in turn.
     pub processes: u32,
+    /// How many frames a process may have unanswered at one shard; what else it has for it waits, and leaves
+    /// together.
+    pub window: u32,
     /// How transactions go.
     pub pace: Pace,
     /// What takes how long.
@@ -83,6 +86,7 @@ impl Setup {
             mode,
             shards: 4,
             processes: 1,
+            window: u32::MAX,
             pace: Pace::Together,
             costs: Costs::default(),
             limits: Limits::default(),

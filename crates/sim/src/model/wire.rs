@@ -40,6 +40,8 @@ pub(super) struct AskFrame {
 pub(super) struct TellFrame {
     pub(super) shard: usize,
     pub(super) parts: Vec<Told>,
+    /// It answers a frame of the process's, and is no push.
+    pub(super) is_answer: bool,
 }
 
 impl AskFrame {

@@ -25,6 +25,9 @@ pub(super) struct ModelArgs {
     /// Client processes, each with a part of the clients (default: one for each 64 clients).
     #[arg(long)]
     processes: Option<u32>,
+    /// How many frames a process may have unanswered at one shard (default: any number).
+    #[arg(long, value_name = "N")]
+    window: Option<u32>,
     /// A round trip, in microseconds (default 150).
     #[arg(long, value_name = "MICROS")]
     rtt: Option<u64>,
@@ -82,9 +85,10 @@ pub(super) struct Given {
 
 impl ModelArgs {
     /// The arguments by name, and whether they were given.
-    pub(super) fn given(&self) -> [(&'static str, bool); 15] {
+    pub(super) fn given(&self) -> [(&'static str, bool); 16] {
         [
             ("--processes", self.processes.is_some()),
+            ("--window", self.window.is_some()),
             ("--rtt", self.rtt.is_some()),
             ("--jitter", self.jitter.is_some()),
             ("--frame-cost", self.frame_cost.is_some()),
@@ -145,6 +149,7 @@ impl ModelArgs {
         let mut setup = Setup::new(Mode::None);
         setup.shards = given.shards.unwrap_or(4);
         setup.processes = processes;
+        setup.window = self.window.unwrap_or(setup.window);
         setup.costs = self.costs()?;
         setup.seed = given.seed;
         setup.measured_us = measured_us;
