@@ -7,12 +7,10 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use claret_core::message::{
-    Call, KeyedCall, Link, Listed, Members, Participants, Request, Response,
-};
+use claret_core::message::{Call, KeyedCall, Link, Listed, Members, Participants, Request, Response};
 use claret_core::{
-    AttemptId, CallNo, Frontend, Incarnation, Limits, Member, Session, SessionId, Shard, ShardId, Switches, Time,
-    TxId, key_hash,
+    AttemptId, CallNo, Frontend, Incarnation, Limits, Member, Session, SessionId, Shard, ShardId, Switches,
+    Time, TxId, key_hash,
 };
 use claret_types::{Bytes, Counter, CounterOp, Operation};
 
@@ -34,7 +32,8 @@ impl Draw {
     }
 
     fn next(&mut self) -> (Bytes, Operation) {
-        self.state = self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.state =
+            self.state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let key = self.keys[(self.state >> 33) as usize % KEYS].clone();
         (key, Operation::new::<Counter>(CounterOp::Add(1)))
     }
