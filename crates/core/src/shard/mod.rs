@@ -690,10 +690,25 @@ fn unseen(participant: &mut Participant, switches: &Switches, calls: SmallVec<[C
 }
 
 /// Groups calls by record, keeping the order of each record's calls.
-fn by_key(calls: Vec<KeyedCall>) -> indexmap::IndexMap<Bytes, VecDeque<Call>, foldhash::fast::FixedState> {
-    let mut grouped: indexmap::IndexMap<Bytes, VecDeque<Call>, _> = indexmap::IndexMap::default();
+fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, VecDeque<Call>)> {
+    // Where they are few, looking at all is cheaper than hashing.
+    const FEW: usize = 8;
+    let mut grouped: Vec<(Bytes, VecDeque<Call>)> = Vec::with_capacity(calls.len());
+    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
+    let many = calls.len() > FEW;
     for KeyedCall { key, call } in calls {
-        grouped.entry(key).or_default().push_back(call);
+        let at = match many {
+            true => places.get(&key).copied(),
+            false => grouped.iter().position(|(known, _)| *known == key),
+        };
+        if let Some(at) = at {
+            grouped[at].1.push_back(call);
+            continue;
+        }
+        if many {
+            places.insert(key.clone(), grouped.len());
+        }
+        grouped.push((key, VecDeque::from([call])));
     }
     grouped
 }

@@ -33,10 +33,10 @@ impl Default for Costs {
             frame: 1_500,
             push: 3_000,
             op: 780,
-            lock: 700,
-            message: 550,
+            lock: 380,
+            message: 220,
             process_frame: 1_500,
-            process_message: 310,
+            process_message: 200,
         }
     }
 }

@@ -25,7 +25,7 @@ pub(super) struct ModelArgs {
     /// Client processes, each with a part of the clients (default: one for each 64 clients).
     #[arg(long)]
     processes: Option<u32>,
-    /// How many frames a process may have unanswered at one shard (default: any number).
+    /// How many frames a process may have unanswered at one shard (default 4).
     #[arg(long, value_name = "N")]
     window: Option<u32>,
     /// A round trip, in microseconds (default 150).
@@ -55,19 +55,19 @@ pub(super) struct ModelArgs {
     /// A client process's work for an operation or any other message, in nanoseconds.
     #[arg(long, value_name = "NANOS")]
     process_message_cost: Option<u64>,
-    /// The pauses of modes without phases, in microseconds (default: what serves rw best on the workload).
+    /// The pauses of modes without phases, in microseconds (default 100..10000, what serves rw best).
     #[arg(long, value_name = "MIN..MAX", value_parser = backoff)]
     backoff: Option<(u64, u64)>,
     /// How long a blocked transaction waits before it gives way to an elder, in microseconds (default 200).
     #[arg(long, value_name = "MICROS")]
     give_way: Option<u64>,
-    /// Without phases: so many refusals of a lock before the attempt restarts (default 12).
+    /// Without phases: so many refusals of a lock before the attempt restarts (default 0).
     #[arg(long, value_name = "N")]
     lock_tries: Option<u32>,
-    /// How long a phase takes in joiners once somebody waits for its end, in microseconds (default 5000).
+    /// How long a phase takes in joiners once somebody waits for its end, in microseconds (default 600).
     #[arg(long, value_name = "MICROS")]
     phase: Option<u64>,
-    /// And how many (default 64).
+    /// And how many (default 8).
     #[arg(long, value_name = "N")]
     phase_joins: Option<u32>,
 }
@@ -144,6 +144,9 @@ impl ModelArgs {
                 "{clients} clients in {processes} processes: there must be at least one client for each process, \
                  and one process"
             ));
+        }
+        if self.window == Some(0) {
+            return Err("--window 0: at least one frame must be under way".into());
         }
         let measured_us = seconds("--seconds", given.seconds.unwrap_or(0.5))?.as_micros() as u64;
         let mut setup = Setup::new(Mode::None);
