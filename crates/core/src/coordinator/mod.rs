@@ -16,6 +16,7 @@
 
 mod closing;
 mod combining;
+mod digest;
 mod group;
 mod held_reads;
 mod members;
@@ -83,7 +84,7 @@ pub enum Cause {
 }
 
 /// One shard that takes part in the attempt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Party {
     shard: ShardId,
     incarnation: Option<Incarnation>,
@@ -95,7 +96,7 @@ struct Party {
 }
 
 /// A call that was sent for execution and is not answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Outstanding {
     /// Calls that return something and are not answered.
     unanswered: SmallVec<[CallNo; 1]>,
@@ -127,7 +128,7 @@ enum Goal {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator {
     birth: Birth,
     number: u32,
