@@ -36,7 +36,8 @@ impl Coordinator {
             sends,
             events,
         } = self;
-        let attempt = (birth, number, state, parties, met, outstanding, buffered, touched, reserves.content());
+        let attempt =
+            (birth, number, state, parties, met, outstanding, buffered, touched, reserves.content());
         let round = (participants, members, next_call, elder, replies, closing, sends, events);
         (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter))
     }

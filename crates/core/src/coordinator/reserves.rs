@@ -28,7 +28,8 @@ impl Reserves {
     }
 
     pub(super) fn content(&self) -> impl std::fmt::Debug + '_ {
-        let of = |(key, it): (&'_ Bytes, &'_ Reserve)| (key.clone(), it.kind.name, it.claims.clone(), it.used);
+        let of =
+            |(key, it): (&'_ Bytes, &'_ Reserve)| (key.clone(), it.kind.name, it.claims.clone(), it.used);
         self.0.iter().map(of).collect::<Vec<_>>()
     }
 

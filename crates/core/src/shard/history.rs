@@ -39,10 +39,7 @@ impl Default for History {
 impl History {
     /// Whether nothing of the session is known.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.floor == Sequence(0)
-            && self.connection == 0
-            && self.decided.is_empty()
-            && self.open.is_empty()
+        self.floor == Sequence(0) && self.connection == 0 && self.decided.is_empty() && self.open.is_empty()
     }
 
     /// Raises the floor. O(what is forgotten).

@@ -198,11 +198,15 @@ impl Shard {
         self.drain(now);
     }
 
+    /// When the time of one attempt is over.
+    pub fn timeout_of(&self, attempt: AttemptId) -> Option<Time> {
+        self.attempts.get(&attempt)?.deadline
+    }
+
     /// What [`Self::handle_timeout`] does, for one attempt, whose time need not be over: clocks serve liveness only,
     /// so a search lets a lease run out, or a question be asked again, whenever it likes.
     pub fn handle_timeout_of(&mut self, now: Time, attempt: AttemptId) {
-        let deadline = self.attempts.get(&attempt).and_then(|participant| participant.deadline);
-        if let Some(deadline) = deadline {
+        if let Some(deadline) = self.timeout_of(attempt) {
             self.deadlines.remove(&(deadline, attempt));
             self.end_wait(now, attempt);
             self.drain(now);
