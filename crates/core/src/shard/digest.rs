@@ -9,6 +9,7 @@ impl Shard {
         let Shard {
             id,
             incarnation,
+            remembers_since,
             switches: _,
             limits: _,
             table,
@@ -26,7 +27,7 @@ impl Shard {
         open.sort_unstable_by_key(|(attempt, _)| **attempt);
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
-        digest(&(id, incarnation, open, table.content(), sessions, deadlines, outputs))
+        digest(&(id, incarnation, remembers_since, open, table.content(), sessions, deadlines, outputs))
     }
 
     fn content_of<'a>(&'a self, participant: &'a Participant) -> impl std::fmt::Debug + 'a {

@@ -69,6 +69,10 @@ pub(crate) fn small_commits() -> Vec<Plan> {
         pairs("pair, a restart with votes", RESTART),
         with_records(pairs("pair, a restart with records", RESTART)),
         forgetful(),
+        with_records(
+            Plan::new("alone, a restart with records, two hastes", vec![both(1)])
+                .with(Faults { hastes: 2, ..RESTART }),
+        ),
     ]
 }
 
@@ -79,7 +83,7 @@ pub(crate) fn small_phases() -> Vec<Plan> {
         Plan::new("crossing", crossing),
         Plan::new("upgrades, one joins", upgrades()),
         capped("upgrades, capped", upgrades()),
-        Plan::new("reads and writes, one joins", mixed()),
+        capped("reads and writes, capped", mixed()),
     ]
 }
 
@@ -101,7 +105,7 @@ pub(crate) fn large() -> Vec<Plan> {
         with_records(commits("commit, a restart with records", RESTART)),
         Plan::new("three prepares", vec![both(1), both(2), both(4)]),
         Plan::new("opposite orders", vec![in_turn(X, 1), in_turn(Y, 2), in_turn(X, 4)]),
-        capped("reads and writes, capped", mixed()),
+        Plan::new("reads and writes, one joins", mixed()),
         capped("skewed writes, capped", skew()),
         Plan::new("skewed writes, one joins", skew()),
     ]
