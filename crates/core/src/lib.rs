@@ -19,5 +19,5 @@ pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId
 pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
-pub use shard::{Shard, Stats, Wait, key_hash};
+pub use shard::{Shard, Stats, Survives, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

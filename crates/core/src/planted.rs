@@ -81,6 +81,8 @@ bugs! {
     ForgetsApplied "forgets-applied" "P10, P28";
     /// What is applied is remembered without its answers.
     ForgetsAnswers "forgets-answers" "P10";
+    /// Calls on one record may overtake each other.
+    CallsOvertake "calls-overtake" "P10";
     /// A call that came twice is executed twice.
     ExecuteTwice "execute-twice" "P10";
     /// A prepare of what is applied is carried out again.
@@ -91,6 +93,8 @@ bugs! {
     StepGrantStays "step-grant-stays" "P30";
 
     // --- failure ---
+    /// A shard that restarts keeps its incarnation.
+    SilentRestart "silent-restart" "P26";
     /// An execute that relies on another incarnation is let in.
     ExecuteOfAnyIncarnation "execute-of-any-incarnation" "P26";
     /// A prepare that lists another incarnation is let in.
