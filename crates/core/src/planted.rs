@@ -69,8 +69,6 @@ bugs! {
     ReleaseAtVote "release-at-vote" "P5";
     /// Of several records at a participant only the first gets its effects.
     ApplySkipsRecords "apply-skips-records" "P3";
-    /// Effects are worked out again when they are applied.
-    ReexecuteAtApply "reexecute-at-apply" "P4, P12";
     /// A withdraw that comes before its prepare leaves nothing behind.
     NoTombstone "no-tombstone" "P6, P28";
     /// What is refused is not remembered.

@@ -98,6 +98,7 @@ impl World {
         let mut random = Random::new(self.seed, stream);
         let program = self.workload.program(&config.programs, &mut random);
         let coordinator = Coordinator::new(birth, config.switches, config.limits, random.number());
+        let coordinator = self.plant.in_coordinator(coordinator);
         let attempt = coordinator.attempt();
         client.transactions.insert(sequence, Transaction::new(coordinator, program));
         self.go_on(attempt)

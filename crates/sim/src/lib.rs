@@ -19,6 +19,8 @@ mod client;
 mod config;
 mod drive;
 mod happening;
+#[cfg(feature = "planted-bugs")]
+pub mod hunt;
 mod network;
 mod plant;
 mod random;
@@ -31,6 +33,8 @@ use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+#[cfg(feature = "planted-bugs")]
+pub use claret_core::Bug;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
 pub use plant::Plant;
 pub use world::Outcome;

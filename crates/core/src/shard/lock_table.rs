@@ -97,8 +97,6 @@ struct Item {
     member: Member,
     claims: Claims,
     effect: Option<Effect>,
-    #[cfg(feature = "planted-bugs")]
-    op: claret_types::Operation,
 }
 
 #[derive(Debug)]
@@ -275,8 +273,6 @@ impl LockTable {
         if let Some(holder) = holder {
             for item in holder.items {
                 lock.held.remove(&item.claims);
-                #[cfg(feature = "planted-bugs")]
-                let item = wrong::reexecuted(planted, item, state);
                 if let (Fate::Apply(members), Some(effect)) = (fate, item.effect)
                     && (members.includes(item.member) || planted.is(Bug::PartedCount))
                 {
@@ -381,14 +377,7 @@ impl LockTable {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
             claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);
         }
-        let item = Item {
-            member: call.member,
-            claims,
-            effect: executed.effect,
-            #[cfg(feature = "planted-bugs")]
-            op: call.op.clone(),
-        };
-        Ok(admitted.then_some((executed.reply, item)))
+        Ok(admitted.then(|| (executed.reply, Item { member: call.member, claims, effect: executed.effect })))
     }
 
     /// R10: whether a request that the holders admit may pass those who wait.

@@ -1,8 +1,8 @@
-//! What two planted bugs do that takes more than a line (`planted.rs`).
+//! What a planted bug does that takes more than a line (`planted.rs`).
 
-use claret_types::{Room, State, Unique};
+use claret_types::Room;
 
-use super::{Bug, Holder, Item, Lock, Planted};
+use super::{Bug, Holder, Lock, Planted};
 
 /// The room as it will be if all that is pending makes room and nothing takes any: [`Bug::DepositsCount`].
 pub(super) fn room_with_deposits(planted: Planted, lock: &Lock, room: Room) -> Room {
@@ -12,13 +12,4 @@ pub(super) fn room_with_deposits(planted: Planted, lock: &Lock, room: Room) -> R
     let draws = || lock.holders.values().flat_map(Holder::claims).map(|claims| claims.draw);
     let (down, up): (u64, u64) = (draws().map(|it| it.down).sum(), draws().map(|it| it.up).sum());
     Room { down: room.down.saturating_add(up), up: room.up.saturating_add(down) }
-}
-
-/// The item with the effect that its operation has in the state of now: [`Bug::ReexecuteAtApply`].
-pub(super) fn reexecuted(planted: Planted, item: Item, state: &Option<State>) -> Item {
-    if !planted.is(Bug::ReexecuteAtApply) {
-        return item;
-    }
-    let effect = item.op.execute(state.as_ref(), Unique(0)).ok().and_then(|executed| executed.effect);
-    Item { effect, ..item }
 }
