@@ -1,7 +1,7 @@
 //! Faults planted on purpose, to see that the checks notice: each breaks one promise of the protocol.
 
 use claret_core::message::{Request, Response};
-use claret_core::{Coordinator, Shard, ShardId};
+use claret_core::{Coordinator, Frontend, Shard, ShardId};
 use claret_types::Reply;
 
 /// A fault that every run with it must be able to show.
@@ -44,6 +44,16 @@ impl Plant {
             shard.plant(bug);
         }
         shard
+    }
+
+    /// A new frontend, with the bug in it if there is one.
+    #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
+    pub(crate) fn in_frontend(self, mut frontend: Frontend) -> Frontend {
+        #[cfg(feature = "planted-bugs")]
+        if let Plant::Bug(bug) = self {
+            frontend.plant(bug);
+        }
+        frontend
     }
 
     /// A new coordinator, with the bug in it if there is one.

@@ -47,7 +47,7 @@ impl Coordinator {
         self.blocked_since = None;
         self.backoff_at = None;
         let attempt = self.attempt();
-        for party in self.parties.iter().filter(|party| party.vote.is_none()) {
+        for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
             self.sends.push_back((party.shard, Request::Withdraw { attempt }));
         }
         self.expect_answers(now);
