@@ -11,6 +11,7 @@ mod digest;
 mod ids;
 mod limits;
 pub mod message;
+mod planted;
 mod shard;
 mod switches;
 
@@ -18,5 +19,7 @@ pub use coordinator::{Cause, Coordinator, Event, Frontend, FrontendStats, Sessio
 pub use digest::digest;
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;
+#[cfg(feature = "planted-bugs")]
+pub use planted::Bug;
 pub use shard::{Shard, Stats, Survives, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

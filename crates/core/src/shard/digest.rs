@@ -18,6 +18,7 @@ impl Shard {
             deadlines,
             outputs,
             stats: _,
+            planted: _,
         } = self;
         let mut open: Vec<(&AttemptId, &Participant)> = Vec::new();
         // In any order: sorted below.
