@@ -97,7 +97,8 @@ fn contents_add_up(Field { plan, .. }: &Field, world: &World) -> bool {
     world.shards.iter().enumerate().all(|(at, shard)| {
         let applied = |attempt: AttemptId| {
             shard.it.written(attempt) == Some(Status::Applied)
-                || world.lost.iter().any(|it| it.shard == at && it.attempt == attempt && it.applied)
+                || plan.survives == Survives::Records
+                    && world.lost.iter().any(|it| it.shard == at && it.attempt == attempt && it.applied)
         };
         let clients = world.clients.iter().zip(&plan.programs);
         let sum: i64 = clients

@@ -97,10 +97,6 @@ impl Plan {
         }
     }
 
-    pub(crate) fn with(self, faults: Faults) -> Self {
-        Plan { faults, ..self }
-    }
-
     /// Whether every client must commit in the end.
     pub(crate) fn all_commit(&self) -> bool {
         self.faults.deaths == 0 && self.attempts_max == u32::MAX
