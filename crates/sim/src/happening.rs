@@ -4,7 +4,7 @@ use std::fmt::{self, Write};
 
 use claret_core::message::{Call, Link, Listed, Members, PeerMessage, Request, Response};
 use claret_core::{AttemptId, CallNo, SessionId, ShardId, Time, TxId};
-use claret_types::{Operation, Reply};
+use claret_types::{Bytes, Operation, Reply};
 
 use crate::network::End;
 
@@ -161,8 +161,8 @@ pub(crate) trait Wording {
     fn tx(&self, tx: TxId) -> String;
     /// An attempt.
     fn attempt(&self, attempt: AttemptId) -> String;
-    /// An operation, without its key.
-    fn operation(&self, op: &Operation) -> String;
+    /// An operation on a record.
+    fn operation(&self, key: &Bytes, op: &Operation) -> String;
 }
 
 /// By the numbers that the protocol gives.
@@ -177,8 +177,8 @@ impl Wording for Numbers {
         attempt.to_string()
     }
 
-    fn operation(&self, op: &Operation) -> String {
-        format!("{op:?}")
+    fn operation(&self, key: &Bytes, op: &Operation) -> String {
+        format!("{op:?} on '{key}'")
     }
 }
 
@@ -186,21 +186,21 @@ impl Wording for Numbers {
 pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &impl Wording) -> fmt::Result {
     match request {
         Request::Execute { attempt, key, calls, .. } => {
-            write!(f, "execute {} on '{key}'", wording.attempt(*attempt))?;
-            calls.iter().try_for_each(|call| describe_call(f, call, wording))
+            write!(f, "execute {}:", wording.attempt(*attempt))?;
+            calls.iter().try_for_each(|call| describe_call(f, key, call, wording))
         }
         Request::Prepare { attempt, participants, relies_on, calls, members, .. } => {
             let shards: Vec<String> = participants.iter().map(describe_listed).collect();
-            let attempt = wording.attempt(*attempt);
-            write!(f, "prepare {attempt} at {} relying on {relies_on}", shards.join(","))?;
+            write!(f, "prepare {} at {}", wording.attempt(*attempt), shards.join(","))?;
+            if *relies_on > 0 {
+                write!(f, ", relies on {relies_on} grants")?;
+            }
             if let Members::Only(members) = members {
                 let members: Vec<String> = members.iter().map(|member| member.0.to_string()).collect();
-                write!(f, " for members {} only", members.join(","))?;
+                write!(f, ", only of members {}", members.join(" "))?;
             }
-            calls.iter().try_for_each(|it| {
-                describe_call(f, &it.call, wording)?;
-                write!(f, " on '{}'", it.key)
-            })
+            f.write_char(':')?;
+            calls.iter().try_for_each(|it| describe_call(f, &it.key, &it.call, wording))
         }
         Request::Apply { attempt } => write!(f, "apply {}", wording.attempt(*attempt)),
         Request::Withdraw { attempt } => write!(f, "withdraw {}", wording.attempt(*attempt)),
@@ -242,7 +242,11 @@ pub(crate) fn describe_response(
 }
 
 /// A message between shards in one line.
-pub(crate) fn describe_peer(f: &mut impl Write, message: &PeerMessage, wording: &impl Wording) -> fmt::Result {
+pub(crate) fn describe_peer(
+    f: &mut impl Write,
+    message: &PeerMessage,
+    wording: &impl Wording,
+) -> fmt::Result {
     match message {
         PeerMessage::Inquire { attempt, .. } => write!(f, "what of {}?", wording.attempt(*attempt)),
         PeerMessage::Answer { attempt, status, .. } => {
@@ -251,8 +255,8 @@ pub(crate) fn describe_peer(f: &mut impl Write, message: &PeerMessage, wording: 
     }
 }
 
-fn describe_call(f: &mut impl Write, call: &Call, wording: &impl Wording) -> fmt::Result {
-    write!(f, " #{} {}", call.no.0, wording.operation(&call.op))?;
+fn describe_call(f: &mut impl Write, key: &Bytes, call: &Call, wording: &impl Wording) -> fmt::Result {
+    write!(f, " #{} {}", call.no.0, wording.operation(key, &call.op))?;
     let Some(reserve) = &call.reserve else { return Ok(()) };
     let modes = &call.op.type_info().modes;
     let mut names: Vec<&str> = reserve.list.iter().map(|claim| modes.name_of(claim.mode)).collect();

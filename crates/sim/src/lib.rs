@@ -23,6 +23,7 @@ mod network;
 mod plant;
 mod random;
 mod reference;
+pub mod script;
 mod trace;
 mod workload;
 mod world;
