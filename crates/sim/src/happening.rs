@@ -193,7 +193,7 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
             let shards: Vec<String> = participants.iter().map(describe_listed).collect();
             write!(f, "prepare {} at {}", wording.attempt(*attempt), shards.join(","))?;
             if *relies_on > 0 {
-                write!(f, ", relies on {relies_on} grants")?;
+                write!(f, ", relies on {relies_on} granted")?;
             }
             if let Members::Only(members) = members {
                 let members: Vec<String> = members.iter().map(|member| member.0.to_string()).collect();

@@ -90,8 +90,8 @@ const WHICH: &str = "WHICH is, in any order: first or last; held; a kind (execut
 
 /// The commands of scripts, one a line.
 pub fn help() -> String {
-    let rows = COMMANDS.iter().map(|(usage, what)| format!("  {usage:<34} {what}\n"));
-    rows.collect::<String>() + "\n  " + WHICH
+    let rows = COMMANDS.iter().map(|(usage, what)| format!("  {usage}\n      {what}\n"));
+    rows.collect::<String>() + WHICH
 }
 
 /// Reads one line.
