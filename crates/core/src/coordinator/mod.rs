@@ -277,9 +277,27 @@ impl Coordinator {
         }
         self.party(shard);
         let unanswered = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
+        self.repeat_unanswered(&key, &mut calls);
         self.outstanding.push(Outstanding { unanswered, shard, key, calls, queued: false, stale: false });
         self.send_execute(now, self.outstanding.len() - 1);
         no
+    }
+
+    /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
+    /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
+    fn repeat_unanswered(&self, key: &Bytes, calls: &mut SmallVec<[Call; 1]>) {
+        if self.switches.delivery == Delivery::Direct {
+            return; // Nothing overtakes anything, and shards keep no list of calls.
+        }
+        let earlier = self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
+        let earlier = earlier.flat_map(|it| &it.calls).cloned();
+        let mut earlier: SmallVec<[Call; 1]> = earlier.collect();
+        if !earlier.is_empty() {
+            earlier.sort_by_key(|call| call.no);
+            earlier.dedup_by_key(|call| call.no);
+            earlier.append(calls);
+            *calls = earlier;
+        }
     }
 
     /// Keeps an operation until the commit, or until its record is executed on. O(1).

@@ -154,7 +154,7 @@ pub(crate) struct LockTable {
     idle: Vec<Box<Lock>>,
     /// What an instant transaction did so far, to be undone if it cannot finish.
     staged: Vec<(RecordIx, Effect)>,
-    unique: u64,
+    pub(crate) unique: u64,
     pub(crate) woken: VecDeque<Woken>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) waits: u64,
@@ -559,6 +559,21 @@ impl LockTable {
     fn remove_waiter(&mut self, record: RecordIx, place: (Birth, AttemptId)) {
         if let Some(lock) = &mut self.records[record].lock {
             lock.phaser.remove(place);
+        }
+    }
+
+    // --- restarting ---
+
+    /// The committed records, without their locks.
+    pub(crate) fn into_contents(self) -> impl Iterator<Item = (u64, Bytes, State)> {
+        self.records.into_iter().filter_map(|(_, record)| Some((record.hash, record.key, record.state?)))
+    }
+
+    /// Takes in committed records.
+    pub(crate) fn load(&mut self, contents: impl Iterator<Item = (u64, Bytes, State)>) {
+        for (hash, key, state) in contents {
+            let record = self.ensure(hash, &key);
+            self.records[record].state = Some(state);
         }
     }
 

@@ -17,6 +17,7 @@ mod participant;
 mod phaser;
 mod picture;
 mod recovery;
+mod restart;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -36,6 +37,7 @@ use history::{Decided, History};
 use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
 use participant::{Blocked, Participant, Round, Stage};
 pub use picture::Wait;
+pub use restart::Survives;
 
 /// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
 pub fn key_hash(key: &[u8]) -> u64 {
@@ -111,6 +113,16 @@ impl Shard {
     /// All committed records, in no useful order.
     pub fn contents(&self) -> impl Iterator<Item = (&Bytes, &State)> {
         self.table.contents()
+    }
+
+    /// What is written for an attempt, if anything is. Unlike a question that arrives, looking writes nothing.
+    pub fn written(&self, attempt: AttemptId) -> Option<Status> {
+        match self.decided(attempt) {
+            Some(Decided::Applied { .. }) => Some(Status::Applied),
+            Some(Decided::Refused(_)) => Some(Status::Refused),
+            None if self.is_below_floor(attempt) => Some(Status::Forgotten),
+            None => self.attempts.get(&attempt)?.is_prepared().then_some(Status::Prepared),
+        }
     }
 
     /// How many records somebody holds or waits for. O(records).
@@ -222,7 +234,10 @@ impl Shard {
             self.attempts.insert(attempt, Box::new(Participant::new(owner)));
             self.renew(now, attempt);
         }
-        if incarnation.is_some_and(|relied| relied != self.incarnation) {
+        // One that has voted did so as the incarnation that was relied on, and its vote outlived that.
+        if incarnation.is_some_and(|relied| relied != self.incarnation)
+            && !self.participant(attempt).is_prepared()
+        {
             self.refuse(now, attempt, Refusal::LostLocks);
             return None;
         }

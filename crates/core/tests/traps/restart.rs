@@ -1,7 +1,8 @@
 //! Traps 3 and 19: locks and refusals die with the shard, and what comes late must not bring them back.
 
 use claret_core::message::Request;
-use claret_core::{Cause, Event, Incarnation, Limits, ShardId};
+use claret_core::{Cause, Event, Incarnation, Limits, ShardId, Survives};
+use claret_types::Reply;
 
 use crate::harness::{Kind, World, get, incr, incr_returning};
 
@@ -206,4 +207,68 @@ fn trap_19_a_heartbeat_drops_what_it_does_not_list() {
     w.commit(kept);
     w.run();
     assert!(w.committed(kept));
+}
+
+/// Two calls of one transaction on one record are under way, and the second message overtakes the first: the
+/// second call would be executed before the first. Mend: a call carries those before it that are not answered.
+#[test]
+fn calls_on_one_record_keep_their_order() {
+    let mut w = World::new(1);
+    let tx = w.begin();
+    w.execute(tx, 0, "k", incr_returning(1));
+    w.execute(tx, 0, "k", get());
+    let first = w.hold(Kind::Execute, 0);
+    w.deliver(Kind::Execute, 0);
+    w.hand_over(first);
+    w.run();
+    assert_eq!(w.answers(tx), [Reply::Int(1), Reply::Int(1)]);
+    w.commit(tx);
+    w.run();
+    assert_eq!(w.counter(0, "k"), 1);
+    w.assert_quiet();
+}
+
+/// Votes that outlive a restart: the shard that comes back still holds what it voted for, finishes it, and does not
+/// take the new incarnation for a reason to refuse it; what had not voted is gone and restarts.
+#[test]
+fn votes_that_survive_are_kept() {
+    let mut w = World::new(2);
+    let tx = w.begin();
+    for shard in [0, 1] {
+        w.coordinator_mut(tx).meet(ShardId(shard), Incarnation(1));
+        w.buffer(tx, shard, "k", incr(1));
+    }
+    w.commit(tx);
+    let open = w.begin();
+    w.execute(open, 0, "other", incr_returning(1));
+    w.run_until(|letter| letter.kind() == Kind::Voted);
+    w.restart_shard_with(0, Survives::Votes);
+    w.pass(Limits::default().resend_us);
+    w.run();
+    w.commit(open);
+    w.run();
+    assert!(w.committed(tx));
+    assert_eq!([w.counter(0, "k"), w.counter(1, "k")], [1, 1]);
+    assert_eq!(w.restarts(open), 1);
+    assert_eq!(w.counter(0, "other"), 0);
+    w.assert_quiet();
+}
+
+/// Records outlive the restart, votes do not: whoever waits for the shard learns that it lost them.
+#[test]
+fn records_that_survive_without_votes() {
+    let mut w = World::new(1);
+    let done = w.begin();
+    w.buffer(done, 0, "k", incr(7));
+    w.commit(done);
+    w.run();
+    let reader = w.begin();
+    w.execute(reader, 0, "k", get());
+    w.run();
+    w.restart_shard_with(0, Survives::Records);
+    w.commit(reader);
+    w.run();
+    assert_eq!(w.counter(0, "k"), 7);
+    assert_eq!(w.restarts(reader), 1);
+    w.assert_quiet();
 }
