@@ -1,6 +1,6 @@
 //! Reads the commands of a script. What they do is no concern of this file.
 
-use claret_core::{SessionId, ShardId};
+use claret_core::{SessionId, ShardId, Survives};
 
 use super::selector::{Kind, Selector};
 
@@ -32,7 +32,7 @@ pub(super) enum Command {
     Reorder,
     Time(u64),
     Kill(SessionId),
-    RestartShard(ShardId),
+    RestartShard(ShardId, Survives),
     Reconnect(SessionId, ShardId),
     Heartbeat(SessionId, Option<ShardId>),
     Ask(SessionId, String, ShardId),
@@ -49,6 +49,11 @@ pub(super) enum What {
     Messages,
     Shard(ShardId),
     Client(SessionId),
+    /// What each shard has written for an attempt.
+    Written {
+        tx: String,
+        attempt: Option<u32>,
+    },
 }
 
 /// All commands, with what they do: what a mistake is answered with, and the help.
@@ -75,12 +80,16 @@ const COMMANDS: &[(&str, &str)] = &[
     ("reorder", "turns the order of all that is on its way around"),
     ("time +N(us|ms|s)", "lets time pass, and timers fire"),
     ("kill cN", "the client dies"),
-    ("restart sN", "the shard starts anew in its next incarnation, with nothing in memory"),
+    (
+        "restart sN with votes | records | nothing",
+        "the shard goes on as its next incarnation, and this survives",
+    ),
     ("reconnect cN sN", "a new connection, with a heartbeat first"),
     ("heartbeat cN [sN]", "the client says what is live and how far its floor is"),
     ("ask cN T sN", "the client asks the shard what became of a transaction's last attempt"),
     ("forge abort T to sN", "an abort that names no refusal, as no coordinator sends it after a prepare"),
     ("show locks | records | messages | sN | cN", "what is there"),
+    ("show T", "what each shard has written for the last attempt of T; T/1 for its first"),
     ("leaves", "says what is left behind at the end, which is a fault otherwise"),
 ];
 
@@ -172,7 +181,9 @@ fn of_people(words: &[&str]) -> Parsed {
     Some(match *words {
         ["time", by] => duration(by).map(Command::Time),
         ["kill", name] => client(name).map(Command::Kill),
-        ["restart", name] => shard(name).map(Command::RestartShard),
+        ["restart", name, "with", survives] => {
+            shard(name).and_then(|at| Ok(Command::RestartShard(at, survivors(survives)?)))
+        }
         ["reconnect", from, to] => {
             client(from).and_then(|session| Ok(Command::Reconnect(session, shard(to)?)))
         }
@@ -228,11 +239,8 @@ fn selector(words: &[&str]) -> Result<Selector, String> {
             ("from", [end, more @ ..]) => (selector.from, rest) = (Some(an_end(end)?), more),
             ("to", [end, more @ ..]) => (selector.to, rest) = (Some(an_end(end)?), more),
             (word, _) if is_name(word) => {
-                let (tx, number) = word.split_once('/').map_or((word, None), |(tx, no)| (tx, Some(no)));
-                selector.tx = Some(tx.to_owned());
-                let number =
-                    number.map(|no| no.parse().map_err(|_| format!("'{word}' is no attempt; one is T1/2")));
-                selector.attempt = number.transpose()?;
+                let (tx, number) = attempt(word)?;
+                (selector.tx, selector.attempt) = (Some(tx), number);
             }
             (word, _) => match (word.split_once("->"), Kind::named(word)) {
                 (Some((from, to)), _) => {
@@ -258,10 +266,11 @@ fn show(what: &str) -> Result<What, String> {
         "locks" => Ok(What::Locks),
         "records" => Ok(What::Records),
         "messages" => Ok(What::Messages),
+        _ if is_name(what) => attempt(what).map(|(tx, attempt)| What::Written { tx, attempt }),
         _ => match (shard(what), client(what)) {
             (Ok(shard), _) => Ok(What::Shard(shard)),
             (_, Ok(client)) => Ok(What::Client(client)),
-            _ => Err(format!("'{what}' cannot be shown; locks, records, messages, sN and cN can")),
+            _ => Err(format!("'{what}' cannot be shown; locks, records, messages, sN, cN and T can")),
         },
     }
 }
@@ -270,6 +279,22 @@ fn show(what: &str) -> Result<What, String> {
 fn is_name(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_uppercase())
         && word.chars().all(|char| char.is_ascii_alphanumeric() || char == '/')
+}
+
+/// A transaction and, if it is said, the number of an attempt.
+fn attempt(word: &str) -> Result<(String, Option<u32>), String> {
+    let Some((tx, number)) = word.split_once('/') else { return Ok((word.to_owned(), None)) };
+    let number = number.parse().map_err(|_| format!("'{word}' is no attempt; one is T1/2"))?;
+    Ok((tx.to_owned(), Some(number)))
+}
+
+fn survivors(word: &str) -> Result<Survives, String> {
+    match word {
+        "votes" => Ok(Survives::Votes),
+        "records" => Ok(Survives::Records),
+        "nothing" => Ok(Survives::Nothing),
+        _ => Err(format!("'{word}' cannot survive a restart; votes, records or nothing can")),
+    }
 }
 
 fn numbered<T: std::str::FromStr>(word: &str, prefix: char) -> Option<T> {

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use claret_core::message::{Link, Output, Request};
 use claret_core::{
-    AttemptId, CallNo, Event, Frontend, Incarnation, Limits, Session, SessionId, Shard, ShardId, Switches,
-    Time, TxHandle, key_hash,
+    AttemptId, CallNo, Event, Frontend, Incarnation, Limits, Session, SessionId, Shard, ShardId, Survives,
+    Switches, Time, TxHandle, key_hash,
 };
 use claret_types::{Bytes, Claims, Mode, Operation};
 
@@ -54,7 +54,7 @@ pub(super) struct Tx {
     /// Calls whose answers its user waits for.
     awaited: Vec<CallNo>,
     /// The last attempt that it spoke to shards as.
-    attempt: AttemptId,
+    pub(super) attempt: AttemptId,
 }
 
 /// See the module's text.
@@ -141,7 +141,7 @@ impl Stage {
             }
             Command::Time(by) => self.pass(by),
             Command::Kill(session) => self.client(session).map(|client| client.frontend = None),
-            Command::RestartShard(at) => self.restart_shard(at),
+            Command::RestartShard(at, survives) => self.restart_shard(at, survives),
             Command::Reconnect(session, at) => self.reconnect(session, at),
             Command::Heartbeat(session, at) => self.heartbeat(session, at),
             Command::Ask(session, tx, at) => {
@@ -229,7 +229,7 @@ impl Stage {
         client.frontend.as_mut().ok_or_else(|| format!("{} is dead", client_name(session)))
     }
 
-    fn tx(&self, name: &str) -> Result<usize, String> {
+    pub(super) fn tx(&self, name: &str) -> Result<usize, String> {
         let found = self.txs.iter().position(|tx| tx.name == name);
         found.ok_or_else(|| format!("there is no {name}; say 'c1 begin {name}' first"))
     }
@@ -510,12 +510,13 @@ impl Stage {
         Err("timers without end".into())
     }
 
-    fn restart_shard(&mut self, at: ShardId) -> Result<(), String> {
-        let (switches, limits) = (self.switches, self.limits);
+    fn restart_shard(&mut self, at: ShardId, survives: Survives) -> Result<(), String> {
+        let now = self.now;
         let shard = self.shard(at)?;
         let next = Incarnation(shard.incarnation().0 + 1);
-        *shard = Shard::new(at, next, switches, limits);
+        shard.restart(now, next, survives);
         self.lines.push(format!("{}{at} is {at}@{} now", tell::INDENT, next.0));
+        self.collect();
         Ok(())
     }
 

@@ -44,12 +44,13 @@ impl Stage {
             What::Locks => "no record is locked",
             What::Records => "no record is there",
             What::Messages => "no message is on its way",
-            What::Shard(_) | What::Client(_) => "",
+            What::Shard(_) | What::Client(_) | What::Written { .. } => "",
         };
         let lines = match what {
             What::Locks => self.shards.iter().flat_map(|shard| self.locks(shard)).collect(),
             What::Records => self.shards.iter().flat_map(records).collect(),
             What::Messages => self.under_way(),
+            What::Written { tx, attempt } => vec![self.written(&tx, attempt)?],
             What::Shard(at) => {
                 let shard = self.shard(at)?;
                 vec![format!(
@@ -80,6 +81,18 @@ impl Stage {
         let shown = if lines.is_empty() { vec![nothing.to_owned()] } else { lines };
         self.lines.extend(shown.into_iter().map(|line| INDENT.to_owned() + line.trim_start()));
         Ok(())
+    }
+
+    /// What each shard has written for an attempt.
+    fn written(&self, tx: &str, number: Option<u32>) -> Result<String, String> {
+        let mut attempt = self.txs[self.tx(tx)?].attempt;
+        attempt.attempt = number.unwrap_or(attempt.attempt);
+        let written = |shard: &Shard| match shard.written(attempt) {
+            Some(status) => format!("{} {status:?}", shard.id()),
+            None => format!("{} nothing", shard.id()),
+        };
+        let written: Vec<String> = self.shards.iter().map(written).collect();
+        Ok(format!("written for {}: {}", self.names.attempt(attempt), written.join(", ")))
     }
 
     /// Who holds and who waits, by record.

@@ -55,8 +55,10 @@ fn mistakes_name_their_line_and_what_is_allowed() {
         ("T1 execute GET z", "'z' has no place"),
         ("time 5ms", "'5ms' is no time"),
         ("limits lease_us=1", "before 'shards'"),
-        ("restart s7", "there is no s7; there are 2 shards"),
+        ("restart s7 with votes", "there is no s7; there are 2 shards"),
         ("show everything", "locks, records, messages"),
+        ("restart s0 with luck", "votes, records or nothing can"),
+        ("restart s0", "it is used so: T commit | T abort | T restart; restart sN with"),
         ("kill 1", "'1' is no client"),
     ] {
         let error = error(&format!("{TWO_SHARDS}{commands}\n"));
