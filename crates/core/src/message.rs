@@ -149,6 +149,10 @@ pub enum Refusal {
     /// The shard restarted, or never saw what the prepare relies on.
     #[error("the shard lost its locks")]
     LostLocks,
+    /// The shard restarted without its votes since the attempt first came there: what it wrote before, nobody knows.
+    /// After a prepare has left this is no recorded no.
+    #[error("the shard lost its memory of what it had voted")]
+    LostMemory,
     /// Below the floor, older than another attempt, or not listed as live: nobody waits for it any more.
     #[error("it is over")]
     Stale,
@@ -166,6 +170,7 @@ impl Refusal {
             | Refusal::Recovered
             | Refusal::LeaseExpired
             | Refusal::LostLocks
+            | Refusal::LostMemory
             | Refusal::Stale => true,
         }
     }

@@ -7,6 +7,7 @@ use claret_core::{AttemptId, CallNo, SessionId, ShardId, Time, TxId};
 use claret_types::{Bytes, Operation, Reply};
 
 use crate::network::End;
+use crate::run::RunId;
 
 /// One entry of the world's queue.
 #[derive(Clone, Debug)]
@@ -19,16 +20,16 @@ pub(crate) enum Happening {
     Peer { from: ShardId, to: ShardId, message: PeerMessage },
     /// A shard asked to be called at this time.
     ShardTimer(ShardId, Time),
-    /// A coordinator asked to be called at this time.
-    CoordinatorTimer(TxId, Time),
+    /// A client's desk asked to be called at this time.
+    DeskTimer(SessionId, Time),
     /// A client begins a transaction.
     Begin(SessionId),
     /// A program goes on with its next step.
-    Continue(AttemptId),
+    Continue(RunId),
     /// A user takes back a commit that is under way.
-    TakeBack(AttemptId),
-    /// The attempt is over, and the next one begins.
-    Rerun(AttemptId),
+    TakeBack(RunId),
+    /// The run is over, and the next one begins.
+    Rerun(RunId),
     /// A client says that it lives.
     Heartbeat(SessionId),
     /// A client connects anew to a shard.
@@ -37,6 +38,12 @@ pub(crate) enum Happening {
     Cut(End, End, Time),
     /// An end stands still.
     Pause(End, Time),
+    /// A shard restarts, and stands still until then.
+    Restart(ShardId, Time),
+    /// A client asks a shard what became of a dead client's attempt.
+    Ask(SessionId, ShardId, AttemptId),
+    /// A session is dead for so long that no shard may have anything of it.
+    Audit(SessionId),
 }
 
 impl Happening {
@@ -50,17 +57,23 @@ impl Happening {
             | Happening::Begin(session)
             | Happening::Heartbeat(session)
             | Happening::Reconnect(session, _) => Some(End::Session(*session)),
-            Happening::CoordinatorTimer(tx, _) => Some(End::Session(tx.session)),
-            Happening::Continue(attempt) | Happening::TakeBack(attempt) | Happening::Rerun(attempt) => {
-                Some(End::Session(attempt.tx.session))
+            Happening::DeskTimer(session, _) | Happening::Ask(session, ..) => Some(End::Session(*session)),
+            Happening::Continue(run) | Happening::TakeBack(run) | Happening::Rerun(run) => {
+                Some(End::Session(run.session))
             }
-            Happening::Cut(..) | Happening::Pause(..) => None,
+            Happening::Cut(..) | Happening::Pause(..) | Happening::Restart(..) | Happening::Audit(_) => None,
         }
     }
 
-    /// Whether it is a message on its way.
-    pub(crate) fn is_message(&self) -> bool {
-        matches!(self, Happening::Request { .. } | Happening::Response { .. } | Happening::Peer { .. })
+    /// Whether a run that has come to rest still waits for it: a message on its way, a check.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(
+            self,
+            Happening::Request { .. }
+                | Happening::Response { .. }
+                | Happening::Peer { .. }
+                | Happening::Audit(_)
+        )
     }
 
     /// Numbers that tell it from others, for the hash of the trace.
@@ -68,6 +81,7 @@ impl Happening {
         let of = |kind: u64, place: u64, attempt: AttemptId| {
             [kind, place, attempt.tx.session.0, attempt.tx.sequence.0, u64::from(attempt.attempt)]
         };
+        let run = |kind: u64, run: &RunId| [kind, u64::from(run.run), run.session.0, run.tx.0, 0];
         match self {
             Happening::Request { to, link, request } => {
                 let place = u64::from(to.0) << 32 | u64::from(link.connection);
@@ -84,15 +98,18 @@ impl Happening {
                 PeerMessage::Answer { attempt, .. } => of(31, u64::from(to.0), *attempt),
             },
             Happening::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
-            Happening::CoordinatorTimer(tx, _) => [41, 0, tx.session.0, tx.sequence.0, 0],
+            Happening::DeskTimer(session, _) => [41, 0, session.0, 0, 0],
             Happening::Begin(session) => [42, 0, session.0, 0, 0],
-            Happening::Continue(attempt) => of(43, 0, *attempt),
-            Happening::TakeBack(attempt) => of(44, 0, *attempt),
-            Happening::Rerun(attempt) => of(45, 0, *attempt),
+            Happening::Continue(id) => run(43, id),
+            Happening::TakeBack(id) => run(44, id),
+            Happening::Rerun(id) => run(45, id),
             Happening::Heartbeat(session) => [46, 0, session.0, 0, 0],
             Happening::Reconnect(session, shard) => [47, u64::from(shard.0), session.0, 0, 0],
             Happening::Cut(_, _, until) => [48, until.0, 0, 0, 0],
             Happening::Pause(_, until) => [49, until.0, 0, 0, 0],
+            Happening::Restart(shard, until) => [51, u64::from(shard.0), until.0, 0, 0],
+            Happening::Ask(_, shard, attempt) => of(52, u64::from(shard.0), *attempt),
+            Happening::Audit(session) => [53, session.0, 0, 0, 0],
         }
     }
 }
@@ -115,15 +132,22 @@ impl fmt::Display for Happening {
                 describe_peer(f, message, &Numbers)
             }
             Happening::ShardTimer(shard, _) => write!(f, "{shard}: time"),
-            Happening::CoordinatorTimer(tx, _) => write!(f, "{tx}: time"),
+            Happening::DeskTimer(session, _) => write!(f, "c{}: time", session.0),
             Happening::Begin(session) => write!(f, "c{}: begins a transaction", session.0),
-            Happening::Continue(attempt) => write!(f, "{attempt}: goes on"),
-            Happening::TakeBack(attempt) => write!(f, "{attempt}: its user takes the commit back"),
-            Happening::Rerun(attempt) => write!(f, "{attempt}: is run again"),
+            Happening::Continue(run) => write!(f, "{run}: goes on"),
+            Happening::TakeBack(run) => write!(f, "{run}: its user takes the commit back"),
+            Happening::Rerun(run) => write!(f, "{run}: is run again"),
             Happening::Heartbeat(session) => write!(f, "c{}: heartbeat", session.0),
             Happening::Reconnect(session, shard) => write!(f, "c{}: reconnects to {shard}", session.0),
-            Happening::Cut(a, b, until) => write!(f, "{a:?} and {b:?} are cut off until {until}"),
-            Happening::Pause(end, until) => write!(f, "{end:?} stands still until {until}"),
+            Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),
+            Happening::Pause(end, until) => write!(f, "{end} stands still until {until}"),
+            Happening::Restart(shard, until) => {
+                write!(f, "{shard}: restarts, and stands still until {until}")
+            }
+            Happening::Ask(session, shard, attempt) => {
+                write!(f, "c{}: asks {shard} what became of {attempt}", session.0)
+            }
+            Happening::Audit(session) => write!(f, "c{}: must have left nothing by now", session.0),
         }
     }
 }

@@ -16,14 +16,20 @@
 mod book;
 mod check;
 mod client;
+mod clock;
 mod config;
+mod desk;
 mod drive;
 mod happening;
 mod network;
+pub mod observed;
 mod plant;
+mod probe;
 mod random;
 mod reference;
+mod run;
 pub mod script;
+mod settings;
 mod trace;
 mod workload;
 mod world;
@@ -146,6 +152,16 @@ pub struct Totals {
     pub faults: u64,
     /// Attempts in doubt that shards resolved among themselves.
     pub recoveries: u64,
+    /// Restarts of shards.
+    pub shard_restarts: u64,
+    /// Transactions torn by restarts that lost votes.
+    pub torn: u64,
+    /// Transactions whose users heard that their end is unknown.
+    pub unknown: u64,
+    /// Transactions judged from observed results alone.
+    pub judged: u64,
+    /// "Must precede" edges between them.
+    pub edges: u64,
 }
 
 impl Totals {
@@ -159,6 +175,11 @@ impl Totals {
         self.messages += outcome.messages;
         self.faults += outcome.faults;
         self.recoveries += outcome.recoveries;
+        self.shard_restarts += outcome.shard_restarts;
+        self.torn += outcome.torn;
+        self.unknown += outcome.unknown;
+        self.judged += outcome.judged;
+        self.edges += outcome.edges;
     }
 }
 

@@ -114,6 +114,13 @@ impl Frontend {
         Some(self.groups[group].coordinator.attempt())
     }
 
+    /// Whether calls of a transaction are under way that are not answered yet: it must not commit before.
+    pub fn awaits_answers(&self, tx: TxHandle) -> bool {
+        let Some((at, member)) = self.txs.get(&tx).and_then(|it| it.place) else { return false };
+        let group = &self.groups[at];
+        group.coordinator.awaits_answers_of(member) || group.deferred.iter().any(|deferred| deferred.tx == tx)
+    }
+
     /// Attempts of which some participant may still hold something: they must be kept alive.
     pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.groups.iter().flat_map(|(_, group)| group.coordinator.live())
@@ -129,10 +136,10 @@ impl Frontend {
         self.txs.is_empty() && self.groups.is_empty()
     }
 
-    /// Names a shard's incarnation as the host learned it with its connection, for all attempts that begin from
-    /// now on: see [`Coordinator::meet`].
+    /// Names a shard's incarnation as the host learned it with its connection: see [`Coordinator::meet`].
     pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
         self.met.insert(shard, incarnation);
+        self.groups.iter_mut().for_each(|(_, group)| group.coordinator.meet(shard, incarnation));
     }
 
     // --- the application's calls ---
@@ -302,7 +309,8 @@ impl Frontend {
         self.sends.pop_front()
     }
 
-    /// The next event, and whose. After [`Event::Committed`], [`Event::Aborted`] and [`Event::Failed`] the handle
+    /// The next event, and whose. After [`Event::Committed`], [`Event::Aborted`], [`Event::Failed`] and
+    /// [`Event::Unknown`] the handle
     /// is over.
     pub fn poll_event(&mut self) -> Option<(TxHandle, Event)> {
         self.events.pop_front()

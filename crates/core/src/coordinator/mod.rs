@@ -67,6 +67,9 @@ pub enum Event {
         /// Why.
         refusal: Refusal,
     },
+    /// A participant lost its memory after the prepare had left: whether the transaction committed there, nobody
+    /// knows any more. It is not run again (R4).
+    Unknown,
 }
 
 /// Why an attempt restarts.
@@ -89,6 +92,8 @@ struct Party {
     incarnation: Option<Incarnation>,
     granted: u32,
     vote: Option<bool>,
+    /// It lost its memory since the prepare left: what it voted is not known.
+    lost: bool,
     applied: bool,
     /// It said that the prepare waits.
     queued: bool,
@@ -223,7 +228,8 @@ impl Coordinator {
         running.into_iter().chain(self.closing.iter().map(|closing| closing.attempt))
     }
 
-    /// Names a shard's incarnation as the host learned it with its connection, before anything is sent there.
+    /// Names a shard's incarnation as the host learned it with its connection, before anything is sent there, and
+    /// again whenever it connects anew: an attempt that relies on an earlier one then restarts instead of committing.
     /// The list then carries it for a shard that is met with the prepare only, so that a refusal that died with
     /// an earlier incarnation cannot be followed by a yes of a later one (trap 3). Not needed where shards live
     /// and die with their coordinators.
@@ -286,8 +292,8 @@ impl Coordinator {
     /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
     /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
     fn repeat_unanswered(&self, key: &Bytes, calls: &mut SmallVec<[Call; 1]>) {
-        if self.switches.delivery == Delivery::Direct {
-            return; // Nothing overtakes anything, and shards keep no list of calls.
+        if self.switches.delivery == Delivery::Direct && self.switches.phasing {
+            return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
         }
         let earlier = self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
         let earlier = earlier.flat_map(|it| &it.calls).cloned();
@@ -345,6 +351,12 @@ impl Coordinator {
         if self.parties.is_empty() {
             self.state = State::Idle;
             self.events.push_back(Event::Committed { replies: Vec::new() });
+            return;
+        }
+        if self.parties.iter().any(|party| self.is_gone(party)) {
+            // No prepare has left, so the incarnation that is gone cannot have voted.
+            self.close_attempt(now, None);
+            self.events.push_back(Event::Restart { cause: Cause::Refused(Refusal::LostLocks) });
             return;
         }
         let listed = |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation };
@@ -536,6 +548,8 @@ impl Coordinator {
             }
             self.blocked_since = None;
             self.expect_answers(now);
+        } else if self.nobody_knows() {
+            self.end_unknown(now);
         } else {
             self.unblock();
         }
@@ -547,7 +561,10 @@ impl Coordinator {
             State::Running | State::Preparing => None,
             State::Committed | State::Idle => return,
         };
-        if refusal == Refusal::LostLocks {
+        if refusal == Refusal::LostMemory && self.state != State::Running {
+            return self.on_lost_memory(now, from);
+        }
+        if matches!(refusal, Refusal::LostLocks | Refusal::LostMemory) {
             self.met.retain(|(shard, _)| *shard != from); // It has another incarnation by now.
         }
         self.party(from).vote = Some(false);
@@ -560,6 +577,32 @@ impl Coordinator {
             None => Event::Restart { cause: Cause::Refused(refusal) },
         };
         self.events.push_back(event);
+    }
+
+    /// A participant may have voted yes and does not know it. Only a no of another one shows that the attempt is
+    /// void; where all others voted yes, nobody knows.
+    fn on_lost_memory(&mut self, now: Time, from: ShardId) {
+        self.met.retain(|(shard, _)| *shard != from);
+        let party = self.party(from);
+        party.lost = true;
+        party.queued = false;
+        if self.nobody_knows() {
+            self.end_unknown(now);
+        } else if self.state == State::Preparing {
+            self.withdraw(now, Goal::GiveWay);
+        }
+    }
+
+    /// Whether all have voted yes but for those who lost their memory.
+    fn nobody_knows(&self) -> bool {
+        self.parties.iter().all(|party| party.lost || party.vote == Some(true))
+    }
+
+    /// The others abort, as they would if they asked each other (P25).
+    fn end_unknown(&mut self, now: Time) {
+        let lost = self.parties.iter().find(|party| party.lost).map(|party| party.shard);
+        self.close_attempt(now, lost);
+        self.events.push_back(Event::Unknown);
     }
 
     fn on_applied(&mut self, from: ShardId) {
@@ -576,7 +619,8 @@ impl Coordinator {
     fn on_asked(&mut self, now: Time, from: ShardId, status: Status) {
         match status {
             Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new()),
-            Status::Refused | Status::Lost => self.on_refused(now, from, Refusal::Recovered),
+            Status::Refused => self.on_refused(now, from, Refusal::Recovered),
+            Status::Lost => self.on_refused(now, from, Refusal::LostMemory),
             Status::Forgotten => {}
         }
     }
@@ -618,7 +662,7 @@ impl Coordinator {
         self.blocked_since = None;
         self.backoff_at = None;
         let attempt = self.attempt();
-        for party in self.parties.iter().filter(|party| party.vote.is_none()) {
+        for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
             self.sends.push_back((party.shard, Request::Withdraw { attempt }));
         }
         self.expect_answers(now);
@@ -687,7 +731,7 @@ impl Coordinator {
                 }
             }
             State::Withdrawing(_) => {
-                for party in self.parties.iter().filter(|party| party.vote.is_none()) {
+                for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
                     self.sends.push_back((party.shard, Request::Withdraw { attempt }));
                 }
             }
@@ -747,6 +791,12 @@ impl Coordinator {
 
     // --- small things ---
 
+    /// Whether its grants are of an incarnation that is known to be gone.
+    fn is_gone(&self, party: &Party) -> bool {
+        let met = self.met.iter().find(|(known, _)| *known == party.shard);
+        met.is_some_and(|(_, incarnation)| party.incarnation.is_some_and(|relied| relied < *incarnation))
+    }
+
     fn number_call(&mut self) -> CallNo {
         let no = CallNo(self.next_call);
         self.next_call += 1;
@@ -761,6 +811,7 @@ impl Coordinator {
                 incarnation: met.map(|(_, incarnation)| *incarnation),
                 granted: 0,
                 vote: None,
+                lost: false,
                 applied: false,
                 queued: false,
             });

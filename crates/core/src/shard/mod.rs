@@ -64,6 +64,8 @@ pub struct Stats {
 pub struct Shard {
     id: ShardId,
     incarnation: Incarnation,
+    /// Votes and decisions since the beginning of this incarnation are all here; of earlier ones none may be.
+    remembers_since: Incarnation,
     switches: Switches,
     limits: Limits,
     table: LockTable,
@@ -82,6 +84,7 @@ impl Shard {
         Shard {
             id,
             incarnation,
+            remembers_since: incarnation,
             switches,
             limits,
             table: LockTable::new(switches, limits, unique_base),
@@ -133,6 +136,16 @@ impl Shard {
     /// Attempts that are here and not decided.
     pub fn open_attempts(&self) -> usize {
         self.attempts.len()
+    }
+
+    /// The same of one session. O(open attempts).
+    pub fn open_attempts_of(&self, session: SessionId) -> usize {
+        // In any order: they are counted.
+        let mut open = 0;
+        for attempt in self.attempts.keys() {
+            open += usize::from(attempt.tx.session == session);
+        }
+        open
     }
 
     /// Decisions remembered until the sessions' floors pass them.
@@ -238,10 +251,19 @@ impl Shard {
         if incarnation.is_some_and(|relied| relied != self.incarnation)
             && !self.participant(attempt).is_prepared()
         {
-            self.refuse(now, attempt, Refusal::LostLocks);
+            let refusal = self.refusal_as_another(incarnation);
+            self.refuse(now, attempt, refusal);
             return None;
         }
         Some(owner)
+    }
+
+    /// Why an attempt is refused that relies on another incarnation.
+    fn refusal_as_another(&self, relied: Option<Incarnation>) -> Refusal {
+        match relied.is_some_and(|relied| relied < self.remembers_since) {
+            true => Refusal::LostMemory,
+            false => Refusal::LostLocks,
+        }
     }
 
     /// Keeps out what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
@@ -410,6 +432,7 @@ impl Shard {
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else { return };
+        self.renew(now, attempt); // A sign of life; the vote, which may come long afterwards, is none.
         let participant = self.participant(attempt);
         match participant.stage {
             Stage::Open => {}
@@ -479,7 +502,6 @@ impl Shard {
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
         participant.stage = Stage::Prepared { round: round.clone(), answers: SmallVec::new() };
-        self.renew(now, attempt);
         self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
     }
 

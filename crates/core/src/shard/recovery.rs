@@ -26,8 +26,8 @@ impl Shard {
         listed: Option<Incarnation>,
     ) -> Status {
         let status = self.written_or_refuse(now, attempt, listed);
-        // A no of this incarnation says nothing of what the listed one wrote.
-        let lost = status == Status::Refused && listed.is_some_and(|listed| listed != self.incarnation);
+        // A no of this incarnation says nothing of what one wrote that is not remembered.
+        let lost = status == Status::Refused && listed.is_some_and(|listed| listed < self.remembers_since);
         if lost { Status::Lost } else { status }
     }
 
@@ -36,7 +36,7 @@ impl Shard {
             return match decided {
                 Decided::Applied { .. } => Status::Applied,
                 // It may have voted yes in the incarnation that is gone.
-                Decided::Refused(Refusal::LostLocks) => Status::Lost,
+                Decided::Refused(Refusal::LostMemory) => Status::Lost,
                 Decided::Refused(_) => Status::Refused,
             };
         }
@@ -51,12 +51,16 @@ impl Shard {
                 if attempt.tx.sequence < history.floor {
                     return Status::Forgotten;
                 }
-                if listed.is_some_and(|listed| listed != self.incarnation) {
-                    self.refuse(now, attempt, Refusal::LostLocks);
-                    return Status::Lost;
+                match self.refusal_as_another(listed) {
+                    Refusal::LostMemory => {
+                        self.refuse(now, attempt, Refusal::LostMemory);
+                        Status::Lost
+                    }
+                    _ => {
+                        self.refuse(now, attempt, Refusal::Recovered);
+                        Status::Refused
+                    }
                 }
-                self.refuse(now, attempt, Refusal::Recovered);
-                Status::Refused
             }
         }
     }

@@ -470,7 +470,9 @@ impl Stage {
         tx.standing = match event {
             Event::Answer { .. } => tx.standing,
             Event::Restart { .. } => Standing::Restarts,
-            Event::Committed { .. } | Event::Aborted | Event::Failed { .. } => Standing::Ended,
+            Event::Committed { .. } | Event::Aborted | Event::Failed { .. } | Event::Unknown => {
+                Standing::Ended
+            }
         };
         let line = tell::event(&tx.name, event);
         self.lines.push(line);

@@ -29,6 +29,7 @@ pub(super) fn event(tx: &str, event: &Event) -> String {
         Event::Committed { replies } => format!("{INDENT}{tx} is committed{}", describe_replies(replies)),
         Event::Aborted => format!("{INDENT}{tx} is aborted"),
         Event::Failed { refusal } => format!("{INDENT}{tx} fails: {refusal}"),
+        Event::Unknown => format!("{INDENT}{tx} is over, and nobody knows how"),
         Event::Restart { cause } => match cause {
             Cause::GaveWay => format!("{INDENT}{tx} restarts: it gave way to an elder"),
             Cause::Busy => format!("{INDENT}{tx} restarts: it was busy too often"),
