@@ -241,6 +241,9 @@ pub enum Response {
         shard: ShardId,
         /// Why.
         refusal: Refusal,
+        /// The incarnation since which the shard remembers what it writes. Of an attempt that lists an earlier one this
+        /// says nothing (trap 8).
+        since: Incarnation,
     },
     /// Applied, and the locks are gone.
     Applied {
@@ -271,6 +274,8 @@ pub enum Response {
         attempt: AttemptId,
         /// What is written.
         status: Status,
+        /// As in [`Response::Refused`]: whoever knows that the attempt lists an earlier one has no answer.
+        since: Incarnation,
     },
 }
 

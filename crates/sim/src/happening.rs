@@ -261,7 +261,9 @@ pub(crate) fn describe_response(
         Response::Applied { .. } => write!(f, "applied {attempt}"),
         Response::Aborted { .. } => write!(f, "aborted {attempt}"),
         Response::Elder { birth, .. } => write!(f, "elder {} waits for {attempt}", wording.tx(birth.tx)),
-        Response::Asked { status, .. } => write!(f, "{attempt} is {status:?}"),
+        Response::Asked { status, since, .. } => {
+            write!(f, "{attempt} is {status:?}, remembering since @{}", since.0)
+        }
     }
 }
 

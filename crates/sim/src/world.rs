@@ -287,7 +287,7 @@ impl World {
             Happening::Restart(id, until) => self.restart_shard(id, until),
             Happening::Audit(session) => self.audit(session),
             // An answer to one who asked about another's transaction is for nobody's coordinator.
-            Happening::Response { from, session, response: Response::Asked { attempt, status } }
+            Happening::Response { from, session, response: Response::Asked { attempt, status, .. } }
                 if attempt.tx.session != session =>
             {
                 self.ledger.told_asked(from, attempt, &status)

@@ -427,9 +427,15 @@ impl Coordinator {
                     self.events.push_back(Event::Committed { replies });
                 }
             }
-            Response::Refused { refusal, .. } => self.on_refused(now, from, refusal),
+            Response::Refused { refusal, since, .. } => {
+                let refusal = if self.remembers(from, since) { refusal } else { Refusal::LostMemory };
+                self.on_refused(now, from, refusal);
+            }
             Response::Applied { .. } => self.on_applied(from),
-            Response::Asked { status, .. } => self.on_asked(now, from, status),
+            Response::Asked { status, since, .. } => {
+                let lost = status == Status::Refused && !self.remembers(from, since);
+                self.on_asked(now, from, if lost { Status::Lost } else { status });
+            }
             Response::Aborted { .. } => {} // Only closed attempts are aborted.
         }
     }
@@ -577,6 +583,13 @@ impl Coordinator {
             None => Event::Restart { cause: Cause::Refused(refusal) },
         };
         self.events.push_back(event);
+    }
+
+    /// Whether a participant that remembers `since` then can say no: as the incarnation on the list it may have
+    /// written yes, and forgotten it. What it has written since, for a withdraw or a question, says nothing.
+    fn remembers(&self, shard: ShardId, since: Incarnation) -> bool {
+        let party = self.parties.iter().find(|party| party.shard == shard);
+        party.is_none_or(|party| party.incarnation.is_none_or(|listed| listed >= since))
     }
 
     /// A participant may have voted yes and does not know it. Only a no of another one shows that the attempt is

@@ -178,7 +178,7 @@ impl Shard {
             Request::Ask { attempt } => {
                 let status = self.status_or_refuse(now, attempt, None);
                 // To whoever asks, not to the session that began it.
-                let response = Response::Asked { attempt, status };
+                let response = Response::Asked { attempt, status, since: self.remembers_since };
                 self.outputs.push_back(Output::Respond { session: link.session, response });
             }
         }
@@ -295,8 +295,7 @@ impl Shard {
             }
             return true;
         };
-        let response = Response::Refused { attempt, shard: self.id, refusal };
-        self.respond(attempt, response);
+        self.respond_refused(attempt, refusal);
         false
     }
 
@@ -514,7 +513,12 @@ impl Shard {
     fn refuse(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
         debug_assert!(!self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()), "yes is written");
         self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal.clone()));
-        self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal });
+        self.respond_refused(attempt, refusal);
+    }
+
+    fn respond_refused(&mut self, attempt: AttemptId, refusal: Refusal) {
+        let since = self.remembers_since;
+        self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal, since });
     }
 
     // --- round two ---
@@ -548,16 +552,13 @@ impl Shard {
                     self.respond(attempt, response);
                 }
                 Some(Decided::Refused(refusal)) => {
-                    let response = Response::Refused { attempt, shard: self.id, refusal: refusal.clone() };
-                    self.respond(attempt, response);
+                    let refusal = refusal.clone();
+                    self.respond_refused(attempt, refusal);
                 }
                 // Nothing is late here: whatever became of it has been said.
                 None if self.switches.delivery == Delivery::Direct => {}
                 // So late that nobody listens; what was written may have been yes.
-                None if self.is_below_floor(attempt) => {
-                    let refusal = Refusal::Stale;
-                    self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal });
-                }
+                None if self.is_below_floor(attempt) => self.respond_refused(attempt, Refusal::Stale),
                 // Its prepare is late, or lost: a tombstone awaits it.
                 None => self.refuse(now, attempt, Refusal::Withdrawn),
             },
