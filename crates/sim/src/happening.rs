@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use claret_core::message::{Call, Link, Listed, Members, PeerMessage, Request, Response};
-use claret_core::{AttemptId, CallNo, SessionId, ShardId, Time, TxId};
+use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, TxId};
 use claret_types::{Bytes, Operation, Reply};
 
 use crate::network::End;
@@ -257,12 +257,14 @@ pub(crate) fn describe_response(
         Response::Busy { .. } => write!(f, "busy {attempt}"),
         Response::Voted { replies, .. } => write!(f, "voted {attempt}{}", describe_replies(replies)),
         Response::Committed { replies, .. } => write!(f, "committed {attempt}{}", describe_replies(replies)),
-        Response::Refused { refusal, .. } => write!(f, "refused {attempt}: {refusal}"),
+        Response::Refused { refusal, since, .. } => {
+            write!(f, "refused {attempt}: {refusal}{}", describe_memory(*since))
+        }
         Response::Applied { .. } => write!(f, "applied {attempt}"),
         Response::Aborted { .. } => write!(f, "aborted {attempt}"),
         Response::Elder { birth, .. } => write!(f, "elder {} waits for {attempt}", wording.tx(birth.tx)),
         Response::Asked { status, since, .. } => {
-            write!(f, "{attempt} is {status:?}, remembering since @{}", since.0)
+            write!(f, "{attempt} is {status:?}{}", describe_memory(*since))
         }
     }
 }
@@ -296,6 +298,11 @@ fn describe_listed(listed: &Listed) -> String {
         Some(incarnation) => format!("{}@{}", listed.shard, incarnation.0),
         None => listed.shard.to_string(),
     }
+}
+
+/// How far back a shard remembers, where that is not to its beginning.
+fn describe_memory(since: Incarnation) -> String {
+    if since > Incarnation(1) { format!(" (remembers since @{})", since.0) } else { String::new() }
 }
 
 /// Answers by the numbers of their calls; nothing where there are none.

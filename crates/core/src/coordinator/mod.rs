@@ -427,15 +427,9 @@ impl Coordinator {
                     self.events.push_back(Event::Committed { replies });
                 }
             }
-            Response::Refused { refusal, since, .. } => {
-                let refusal = if self.remembers(from, since) { refusal } else { Refusal::LostMemory };
-                self.on_refused(now, from, refusal);
-            }
+            Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
             Response::Applied { .. } => self.on_applied(from),
-            Response::Asked { status, since, .. } => {
-                let lost = status == Status::Refused && !self.remembers(from, since);
-                self.on_asked(now, from, if lost { Status::Lost } else { status });
-            }
+            Response::Asked { status, since, .. } => self.on_asked(now, from, status, since),
             Response::Aborted { .. } => {} // Only closed attempts are aborted.
         }
     }
@@ -561,16 +555,16 @@ impl Coordinator {
         }
     }
 
-    fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal) {
+    fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal, since: Incarnation) {
         let goal = match self.state {
             State::Withdrawing(goal) => Some(goal),
             State::Running | State::Preparing => None,
             State::Committed | State::Idle => return,
         };
-        if refusal == Refusal::LostMemory && self.state != State::Running {
+        if self.state != State::Running && self.party(from).incarnation.is_some_and(|listed| listed < since) {
             return self.on_lost_memory(now, from);
         }
-        if matches!(refusal, Refusal::LostLocks | Refusal::LostMemory) {
+        if refusal == Refusal::LostLocks {
             self.met.retain(|(shard, _)| *shard != from); // It has another incarnation by now.
         }
         self.party(from).vote = Some(false);
@@ -583,13 +577,6 @@ impl Coordinator {
             None => Event::Restart { cause: Cause::Refused(refusal) },
         };
         self.events.push_back(event);
-    }
-
-    /// Whether a participant that remembers `since` then can say no: as the incarnation on the list it may have
-    /// written yes, and forgotten it. What it has written since, for a withdraw or a question, says nothing.
-    fn remembers(&self, shard: ShardId, since: Incarnation) -> bool {
-        let party = self.parties.iter().find(|party| party.shard == shard);
-        party.is_none_or(|party| party.incarnation.is_none_or(|listed| listed >= since))
     }
 
     /// A participant may have voted yes and does not know it. Only a no of another one shows that the attempt is
@@ -629,11 +616,10 @@ impl Coordinator {
         }
     }
 
-    fn on_asked(&mut self, now: Time, from: ShardId, status: Status) {
+    fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
         match status {
             Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new()),
-            Status::Refused => self.on_refused(now, from, Refusal::Recovered),
-            Status::Lost => self.on_refused(now, from, Refusal::LostMemory),
+            Status::Refused | Status::Lost => self.on_refused(now, from, Refusal::Recovered, since),
             Status::Forgotten => {}
         }
     }

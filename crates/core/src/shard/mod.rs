@@ -251,19 +251,10 @@ impl Shard {
         if incarnation.is_some_and(|relied| relied != self.incarnation)
             && !self.participant(attempt).is_prepared()
         {
-            let refusal = self.refusal_as_another(incarnation);
-            self.refuse(now, attempt, refusal);
+            self.refuse(now, attempt, Refusal::LostLocks);
             return None;
         }
         Some(owner)
-    }
-
-    /// Why an attempt is refused that relies on another incarnation.
-    fn refusal_as_another(&self, relied: Option<Incarnation>) -> Refusal {
-        match relied.is_some_and(|relied| relied < self.remembers_since) {
-            true => Refusal::LostMemory,
-            false => Refusal::LostLocks,
-        }
     }
 
     /// Keeps out what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
@@ -517,8 +508,8 @@ impl Shard {
     }
 
     fn respond_refused(&mut self, attempt: AttemptId, refusal: Refusal) {
-        let since = self.remembers_since;
-        self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal, since });
+        let (shard, since) = (self.id, self.remembers_since);
+        self.respond(attempt, Response::Refused { attempt, shard, refusal, since });
     }
 
     // --- round two ---
