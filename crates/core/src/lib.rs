@@ -10,11 +10,14 @@ mod coordinator;
 mod ids;
 mod limits;
 pub mod message;
+mod planted;
 mod shard;
 mod switches;
 
 pub use coordinator::{Cause, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle};
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;
+#[cfg(feature = "planted-bugs")]
+pub use planted::Bug;
 pub use shard::{Shard, Stats, Survives, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

@@ -10,6 +10,8 @@ use claret_core::{
 };
 use claret_types::{Bytes, Claims, Operation};
 
+use crate::plant::Plant;
+
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) enum Desk {
@@ -23,6 +25,7 @@ pub(crate) struct Own {
     session: Session,
     switches: Switches,
     limits: Limits,
+    plant: Plant,
     met: BTreeMap<ShardId, Incarnation>,
     coordinators: BTreeMap<TxHandle, Coordinator>,
     /// Transactions whose users know the end.
@@ -32,15 +35,16 @@ pub(crate) struct Own {
 }
 
 impl Desk {
-    pub(crate) fn new(id: SessionId, shared: bool, switches: Switches, limits: Limits) -> Self {
+    pub(crate) fn new(id: SessionId, shared: bool, switches: Switches, limits: Limits, plant: Plant) -> Self {
         let session = Session::new(id);
         if shared {
-            return Desk::Shared(Box::new(Frontend::new(session, switches, limits)));
+            return Desk::Shared(Box::new(plant.in_frontend(Frontend::new(session, switches, limits))));
         }
         Desk::Own(Own {
             session,
             switches,
             limits,
+            plant,
             met: BTreeMap::new(),
             coordinators: BTreeMap::new(),
             ended: BTreeSet::new(),
@@ -110,7 +114,8 @@ impl Desk {
         match self {
             Desk::Own(own) => {
                 let birth = own.session.begin(now);
-                let mut coordinator = Coordinator::new(birth, own.switches, own.limits, seed);
+                let coordinator = Coordinator::new(birth, own.switches, own.limits, seed);
+                let mut coordinator = own.plant.in_coordinator(coordinator);
                 own.met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
                 let tx = TxHandle(birth.tx.sequence.0);
                 own.coordinators.insert(tx, coordinator);

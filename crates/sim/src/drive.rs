@@ -368,7 +368,7 @@ impl World {
     pub(crate) fn add_client(&mut self, id: SessionId, transactions: u32) {
         let clock = self.clock(Stream::Clock { end: 1 << 32 | id.0 });
         let config = &self.config;
-        let mut desk = Desk::new(id, config.desk, config.switches(), config.limits);
+        let mut desk = Desk::new(id, config.desk, config.switches(), config.limits, self.plant);
         for number in 0..config.shards {
             desk.meet(ShardId(number), self.hosts[number as usize].shard.incarnation());
         }

@@ -21,6 +21,8 @@ mod config;
 mod desk;
 mod drive;
 mod happening;
+#[cfg(feature = "planted-bugs")]
+pub mod hunt;
 mod network;
 pub mod observed;
 mod plant;
@@ -38,6 +40,8 @@ use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+#[cfg(feature = "planted-bugs")]
+pub use claret_core::Bug;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
 pub use plant::Plant;
 pub use world::Outcome;

@@ -94,7 +94,7 @@ pub(crate) struct World {
     pub(crate) workload: Workload,
     pub(crate) ledger: Ledger,
     pub(crate) random: Random,
-    plant: Plant,
+    pub(crate) plant: Plant,
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
     paused: BTreeMap<End, Time>,
@@ -107,7 +107,12 @@ impl World {
         let mut setup = Random::new(seed, Stream::Setup);
         let workload = Workload::random(&config, &mut setup);
         let hosts = (0..config.shards).map(|number| Host {
-            shard: Shard::new(ShardId(number), Incarnation(1), config.switches(), config.limits),
+            shard: plant.in_shard(Shard::new(
+                ShardId(number),
+                Incarnation(1),
+                config.switches(),
+                config.limits,
+            )),
             timer: None,
             clock: Clock::TRUE,
             recoveries: 0,

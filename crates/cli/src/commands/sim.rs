@@ -55,6 +55,15 @@ const PLANTS: [(&str, Plant); 6] = [
     ("silence-shard", Plant::SilenceShard),
 ];
 
+/// All of them: bugs of the protocol itself can be planted with the feature `planted-bugs` alone.
+fn plants() -> Vec<(&'static str, Plant)> {
+    let plants = PLANTS.to_vec();
+    #[cfg(feature = "planted-bugs")]
+    let plants =
+        [plants, claret_sim::Bug::ALL.iter().map(|bug| (bug.name(), Plant::Bug(*bug))).collect()].concat();
+    plants
+}
+
 /// Runs it.
 pub fn run(args: Args) -> ExitCode {
     let done = match (&args.script, args.seed) {
@@ -148,7 +157,7 @@ fn print_lines(out: &mut impl Write, lines: &[String]) -> io::Result<()> {
 
 /// What the failure's command for a replay lacks.
 fn replay_suffix(plant: Plant) -> String {
-    let name = PLANTS.iter().find(|(_, known)| *known == plant).map_or("", |(name, _)| name);
+    let name = plants().into_iter().find(|(_, known)| *known == plant).map_or("", |(name, _)| name);
     if plant == Plant::None { String::new() } else { format!(" --plant {name}") }
 }
 
@@ -204,7 +213,9 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn plant(name: &str) -> Result<Plant, String> {
-    let found = PLANTS.iter().find(|(known, _)| *known == name).map(|(_, plant)| *plant);
-    let names = PLANTS.map(|(known, _)| known).join(", ");
-    found.ok_or_else(|| format!("the faults are {names}"))
+    let found = plants().into_iter().find(|(known, _)| *known == name).map(|(_, plant)| plant);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = plants().into_iter().map(|(known, _)| known).collect();
+        format!("the faults are {}", names.join(", "))
+    })
 }

@@ -24,7 +24,8 @@ use super::held_reads::HeldReads;
 use super::{Cause, Coordinator, Event, Session};
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, TxId};
 use crate::limits::Limits;
-use crate::message::{Request, Response};
+use crate::message::{Members, Request, Response};
+use crate::planted::{Bug, Planted};
 use crate::switches::Switches;
 
 /// A transaction of a frontend, over all its attempts. Never given twice.
@@ -77,6 +78,7 @@ pub struct Frontend {
     met: BTreeMap<ShardId, Incarnation>,
     next: u64,
     pub(super) stats: FrontendStats,
+    pub(crate) planted: Planted,
 }
 
 impl Frontend {
@@ -97,6 +99,7 @@ impl Frontend {
             met: BTreeMap::new(),
             next: 0,
             stats: FrontendStats::default(),
+            planted: Planted::NONE,
         }
     }
 
@@ -128,7 +131,7 @@ impl Frontend {
 
     /// No earlier transaction of the session is open.
     pub fn floor(&self) -> Sequence {
-        self.session.floor()
+        Sequence(self.session.floor().0 + u64::from(self.planted.is(Bug::FloorPassesOpen)))
     }
 
     /// Whether every participant of every attempt knows the end of it, and every transaction has ended.
@@ -330,11 +333,11 @@ impl Frontend {
         self.combines(it)
             && op.returns()
             && op.method().access == Access::Read
-            && it.log.get(key).is_none_or(|touch| !touch.wrote)
+            && it.log.get(key).is_none_or(|touch| !touch.wrote || self.planted.is(Bug::OwnWriterShares))
     }
 
     pub(super) fn combines(&self, it: &Tx) -> bool {
-        self.switches.combining && it.retries == 0
+        self.switches.combining && (it.retries == 0 || self.planted.is(Bug::RetriesCombine))
     }
 
     /// Answers a read from one that is held, by the transaction's own group or by one that it then joins.
@@ -385,7 +388,7 @@ impl Frontend {
         if group.uses.is_some() {
             return;
         }
-        let mut uses = Uses::new(self.switches.locks);
+        let mut uses = Uses::new(self.switches.locks, self.planted);
         for (member, tx) in &group.present {
             for (key, op) in it_ops(&self.txs[tx].log) {
                 uses.add(*member, key, op);
@@ -406,7 +409,8 @@ impl Frontend {
         parked.dissolve();
         let group = &mut self.groups[at];
         let member = group.admit(tx);
-        for ((shard, keyed), no) in calls.into_iter().zip(numbers) {
+        let moved = if self.planted.is(Bug::JoinerLosesBuffered) { 0 } else { calls.len() };
+        for ((shard, keyed), no) in calls.into_iter().zip(numbers).take(moved) {
             group.calls.push(Called { member, no, read: None });
             group.coordinator.buffer_for(member, shard, keyed.key, keyed.call.op);
         }
@@ -453,7 +457,7 @@ impl Frontend {
         let (at, member) = it.place.take().expect("a member");
         let group = &mut self.groups[at];
         group.part(member);
-        if it.home == Some(at) {
+        if it.home == Some(at) && !self.planted.is(Bug::FounderKeepsId) {
             it.home = None;
             group.owner = None;
         }
@@ -510,9 +514,15 @@ impl Frontend {
         if !self.groups[at].is_ready() {
             return;
         }
-        self.close(at);
+        if !self.planted.is(Bug::GroupStaysOpen) {
+            self.close(at);
+        }
         let group = &mut self.groups[at];
-        group.coordinator.commit_for(now, group.members());
+        let members = match self.planted.is(Bug::MatesLeftBehind) {
+            true => Members::Only(group.present.iter().take(1).map(|(member, _)| *member).collect()),
+            false => group.members(),
+        };
+        group.coordinator.commit_for(now, members);
     }
 
     // --- small things ---
@@ -520,6 +530,7 @@ impl Frontend {
     /// A new id, and the group under it.
     fn found(&mut self, birth: Birth, seed: u64, owner: TxHandle) -> usize {
         let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
+        coordinator.planted = self.planted;
         self.met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
         let at = self.groups.insert(Group::new(coordinator, owner));
         self.by_id.insert(birth.tx, at);

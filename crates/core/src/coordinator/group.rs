@@ -17,6 +17,7 @@ use super::reserves::state_free;
 use crate::ids::{CallNo, Member, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::Members;
+use crate::planted::{Bug, Planted};
 use crate::switches::Locks;
 
 /// Counts since the frontend began.
@@ -172,6 +173,9 @@ impl Group {
     /// makes it sooner: waiting for a mate counts as blocked (trap 14).
     pub(super) fn patience_ends(&self, limits: &Limits) -> Option<Time> {
         let since = self.ready_since.filter(|_| self.coordinator.is_running())?;
+        if self.coordinator.planted.is(Bug::NoPatience) {
+            return None;
+        }
         let patience = match self.coordinator.waiting_elder() {
             Some(_) => limits.give_way_us.min(limits.group_wait_us_max),
             None => limits.group_wait_us_max,
@@ -200,17 +204,19 @@ struct Claimed {
 pub(super) struct Uses {
     locks: Locks,
     by_key: IndexMap<Bytes, Used, foldhash::fast::FixedState>,
+    planted: Planted,
 }
 
 impl Uses {
-    pub(super) fn new(locks: Locks) -> Self {
-        Uses { locks, by_key: IndexMap::default() }
+    pub(super) fn new(locks: Locks, planted: Planted) -> Self {
+        Uses { locks, by_key: IndexMap::default(), planted }
     }
 
     /// Whether an operation commutes with everything that other members do on the record, whatever its state.
     /// O(modes x own operations on the record).
     pub(super) fn admit(&self, member: Option<Member>, key: &Bytes, op: &Operation) -> bool {
-        let Some(used) = self.by_key.get(key) else { return true };
+        let used = self.by_key.get(key).filter(|_| !self.planted.is(Bug::MembersUnchecked));
+        let Some(used) = used else { return true };
         let claims = used.claims_of(self.locks, op);
         // Reads commute, though what they may claim in different states does not: a member that is in and one
         // that is not.

@@ -16,6 +16,7 @@
 
 mod closing;
 mod combining;
+mod giving_way;
 mod group;
 mod held_reads;
 mod members;
@@ -31,6 +32,7 @@ use smallvec::SmallVec;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{Call, KeyedCall, Listed, Members, Participants, Refusal, Request, Response, Status};
+use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
@@ -162,6 +164,7 @@ pub struct Coordinator {
     closing: Vec<Closing>,
     sends: VecDeque<(ShardId, Request)>,
     events: VecDeque<Event>,
+    pub(crate) planted: Planted,
 }
 
 impl Coordinator {
@@ -192,6 +195,7 @@ impl Coordinator {
             closing: Vec::new(),
             sends: VecDeque::new(),
             events: VecDeque::new(),
+            planted: Planted::NONE,
         }
     }
 
@@ -292,7 +296,8 @@ impl Coordinator {
     /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
     /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
     fn repeat_unanswered(&self, key: &Bytes, calls: &mut SmallVec<[Call; 1]>) {
-        if self.switches.delivery == Delivery::Direct && self.switches.phasing {
+        let overtake = self.planted.is(Bug::CallsOvertake);
+        if self.switches.delivery == Delivery::Direct && self.switches.phasing || overtake {
             return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
         }
         let earlier = self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
@@ -359,7 +364,9 @@ impl Coordinator {
             self.events.push_back(Event::Restart { cause: Cause::Refused(Refusal::LostLocks) });
             return;
         }
-        let listed = |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation };
+        let named = !self.planted.is(Bug::ListNamesNoIncarnation);
+        let listed =
+            |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation.filter(|_| named) };
         self.participants = Some(self.parties.iter().map(listed).collect());
         self.state = State::Preparing;
         for at in 0..self.parties.len() {
@@ -372,11 +379,11 @@ impl Coordinator {
     /// [`Event::Committed`] follows.
     pub fn abort(&mut self, now: Time) {
         match self.state {
-            State::Running => {
+            State::Preparing if !self.planted.is(Bug::AbortByFiat) => self.withdraw(now, Goal::Abort),
+            State::Running | State::Preparing => {
                 self.close_attempt(now, None);
                 self.events.push_back(Event::Aborted);
             }
-            State::Preparing => self.withdraw(now, Goal::Abort),
             State::Withdrawing(_) => self.state = State::Withdrawing(Goal::Abort),
             State::Committed | State::Idle => {}
         }
@@ -387,8 +394,13 @@ impl Coordinator {
         debug_assert_eq!(self.state, State::Idle);
         let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
         let touched = self.touched.iter().map(|(key, op)| (key, op));
-        self.reserves.note(self.switches.locks, touched.chain(buffered));
-        self.number += 1;
+        if !self.planted.is(Bug::NoReserves) {
+            self.reserves.note(self.switches.locks, touched.chain(buffered));
+        }
+        self.number += u32::from(!self.planted.is(Bug::AttemptsShareNumber));
+        if self.planted.is(Bug::BornAnew) {
+            self.birth.time = self.birth.time.plus(self.limits.lease_us);
+        }
         self.state = State::Running;
         self.members = Members::All;
         self.buffered.clear();
@@ -404,7 +416,9 @@ impl Coordinator {
 
     /// Takes one response. Late, doubled and reordered ones are told by their attempt and the state.
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        if response.attempt() != self.attempt() || self.state == State::Idle {
+        let stale = response.attempt() != self.attempt()
+            && !(self.planted.is(Bug::StaleVoteCounts) && matches!(response, Response::Voted { .. }));
+        if stale || self.state == State::Idle {
             return self.handle_closing(from, &response);
         }
         match response {
@@ -414,7 +428,8 @@ impl Coordinator {
             Response::Queued { .. } => self.on_queued(now, from),
             Response::Busy { .. } => self.on_busy(now, from),
             Response::Elder { birth, .. } => {
-                if self.elder.is_none_or(|known| birth < known) {
+                let heard = self.may_give_way() || !self.planted.is(Bug::ElderForgotten);
+                if self.elder.is_none_or(|known| birth < known) && heard {
                     self.elder = Some(birth);
                 }
                 self.consider_giving_way(now);
@@ -486,7 +501,11 @@ impl Coordinator {
         if unanswered.is_empty() {
             self.outstanding.swap_remove(at);
         }
+        let goes_by_later = self.planted.is(Bug::TwoIncarnationsAnswer);
         let party = self.party(from);
+        if goes_by_later {
+            party.incarnation = Some(incarnation);
+        }
         if *party.incarnation.get_or_insert(incarnation) != incarnation {
             // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
             self.close_attempt(now, None);
@@ -528,17 +547,23 @@ impl Coordinator {
     }
 
     fn on_vote(&mut self, now: Time, from: ShardId, replies: Vec<(CallNo, Reply)>) {
-        if !matches!(self.state, State::Preparing | State::Withdrawing(_)) {
+        let deaf = self.planted.is(Bug::WithdrawingDeafToVotes) && self.state != State::Preparing;
+        if !matches!(self.state, State::Preparing | State::Withdrawing(_)) || deaf {
             return;
         }
-        let party = self.party(from);
+        let missing = self.parties.iter().find(|party| party.vote.is_none());
+        let counted = missing.filter(|_| self.planted.is(Bug::DoubledVoteCounts)).map(|party| party.shard);
+        let party = self.party(counted.unwrap_or(from));
         if party.vote.is_some() {
             return; // A double.
         }
         party.vote = Some(true);
         party.queued = false;
         self.replies.extend(replies);
-        if self.parties.iter().all(|party| party.vote == Some(true)) {
+        let writes = |shard| self.buffered.iter().any(|(to, _)| *to == shard);
+        let counts = |shard| !self.planted.is(Bug::ReadersDoNotVote) || writes(shard);
+        let missing = self.parties.iter().filter(|it| it.vote != Some(true) && counts(it.shard)).count();
+        if missing <= usize::from(self.planted.is(Bug::ToldBeforeLastVote)) {
             self.state = State::Committed;
             let replies = std::mem::take(&mut self.replies);
             self.events.push_back(Event::Committed { replies });
@@ -548,6 +573,10 @@ impl Coordinator {
             }
             self.blocked_since = None;
             self.expect_answers(now);
+            if self.planted.is(Bug::OverWhenTold) {
+                self.state = State::Idle;
+                self.forget_attempt();
+            }
         } else if self.nobody_knows() {
             self.end_unknown(now);
         } else {
@@ -624,49 +653,6 @@ impl Coordinator {
         }
     }
 
-    // --- giving way ---
-
-    fn may_give_way(&self) -> bool {
-        match self.state {
-            State::Running => self.outstanding.iter().any(|it| it.queued),
-            State::Preparing => self.parties.iter().any(|party| party.queued && party.vote.is_none()),
-            State::Withdrawing(_) | State::Committed | State::Idle => false,
-        }
-    }
-
-    /// R11: an elder waits for what this attempt holds, this attempt is blocked itself, a vote is missing, and
-    /// about a round trip has passed.
-    fn consider_giving_way(&mut self, now: Time) {
-        let told = self.elder.is_some_and(|elder| elder < self.birth);
-        let waited = self.blocked_since.is_some_and(|since| now.since(since) >= self.limits.give_way_us);
-        if told && waited && self.may_give_way() {
-            self.end_attempt(now, Goal::GiveWay);
-        }
-    }
-
-    /// Ends an attempt that should be run again.
-    fn end_attempt(&mut self, now: Time, goal: Goal) {
-        if self.state == State::Preparing {
-            return self.withdraw(now, goal);
-        }
-        self.close_attempt(now, None);
-        let cause = if goal == Goal::Busy { Cause::Busy } else { Cause::GaveWay };
-        self.events.push_back(Event::Restart { cause });
-    }
-
-    /// Prepares have left: only a recorded no ends the attempt now (trap 1). One is enough; those that wait are
-    /// asked for it.
-    fn withdraw(&mut self, now: Time, goal: Goal) {
-        self.state = State::Withdrawing(goal);
-        self.blocked_since = None;
-        self.backoff_at = None;
-        let attempt = self.attempt();
-        for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
-            self.sends.push_back((party.shard, Request::Withdraw { attempt }));
-        }
-        self.expect_answers(now);
-    }
-
     // --- sending ---
 
     fn send_execute(&mut self, now: Time, at: usize) {
@@ -722,6 +708,7 @@ impl Coordinator {
         let attempt = self.attempt();
         match self.state {
             State::Running => (0..self.outstanding.len()).for_each(|at| self.send_execute(now, at)),
+            State::Preparing if self.planted.is(Bug::PrepareNotResent) => {}
             State::Preparing => {
                 for at in 0..self.parties.len() {
                     if self.parties[at].vote.is_none() {
@@ -734,6 +721,7 @@ impl Coordinator {
                     self.sends.push_back((party.shard, Request::Withdraw { attempt }));
                 }
             }
+            State::Committed if self.planted.is(Bug::ApplyNotResent) => {}
             State::Committed => {
                 for party in self.parties.iter().filter(|party| !party.applied) {
                     self.sends.push_back((party.shard, Request::Apply { attempt }));
@@ -741,7 +729,7 @@ impl Coordinator {
             }
             State::Idle => {}
         }
-        for closing in &self.closing {
+        for closing in self.closing.iter().filter(|_| !self.planted.is(Bug::AbortNotResent)) {
             closing.send(&mut self.sends);
         }
         let waits =

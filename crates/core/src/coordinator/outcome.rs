@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::combining::{Frontend, TxHandle};
 use super::{Cause, Event};
 use crate::ids::{CallNo, Time};
+use crate::planted::Bug;
 
 impl Frontend {
     /// Carries on with a group after something was put into it: hands on what it sends, hears what it tells.
@@ -63,7 +64,8 @@ impl Frontend {
                 true => self.reads.answers(&call.key, &call.op, self.limits.combine_misses_max),
                 false => SmallVec::new(),
             };
-            match answers.into_iter().find(|(group, _)| *group == at) {
+            let fits = |group| group == at || self.planted.is(Bug::SharesUnjoined);
+            match answers.into_iter().find(|(group, _)| fits(*group)) {
                 Some((_, reply)) => {
                     self.stats.combined += 1;
                     self.events.push_back((call.tx, Event::Answer { no: call.no, reply }));
@@ -147,7 +149,8 @@ impl Frontend {
 
     fn bury(&mut self, at: usize) {
         let Some(group) = self.groups.get(at) else { return };
-        if group.owner.is_some() || !group.present.is_empty() || !group.coordinator.is_over() {
+        let over = group.coordinator.is_over() || self.planted.is(Bug::BuriesEarly);
+        if group.owner.is_some() || !group.present.is_empty() || !over {
             return;
         }
         let id = group.coordinator.birth().tx;

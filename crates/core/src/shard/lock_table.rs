@@ -15,6 +15,10 @@
 //!
 //! This file knows nothing of votes, leases or messages.
 
+mod instant;
+#[cfg(feature = "planted-bugs")]
+mod wrong;
+
 use std::collections::VecDeque;
 
 use claret_types::{Bytes, Claims, Effect, Held, Mode, OpError, Reply, Room, State, TypeInfo, Unique};
@@ -28,6 +32,7 @@ use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
+use crate::planted::{Bug, Planted};
 use crate::switches::{Locks, Switches};
 
 /// A record's place in the table, stable while it is held.
@@ -159,6 +164,7 @@ pub(crate) struct LockTable {
     pub(crate) notices: Vec<Notice>,
     pub(crate) waits: u64,
     pub(crate) phases: u64,
+    pub(crate) planted: Planted,
 }
 
 /// How many idle locks are kept for reuse.
@@ -178,6 +184,7 @@ impl LockTable {
             notices: Vec::new(),
             waits: 0,
             phases: 0,
+            planted: Planted::NONE,
         }
     }
 
@@ -259,12 +266,15 @@ impl LockTable {
 
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
+        let planted = self.planted;
         let Some(Record { state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
-        if let Some(holder) = lock.holders.swap_remove(&attempt) {
+        let holder = lock.holders.swap_remove(&attempt);
+        let held = holder.is_some();
+        if let Some(holder) = holder {
             for item in holder.items {
                 lock.held.remove(&item.claims);
                 if let (Fate::Apply(members), Some(effect)) = (fate, item.effect)
-                    && members.includes(item.member)
+                    && (members.includes(item.member) || planted.is(Bug::PartedCount))
                 {
                     effect.apply(state);
                 }
@@ -275,7 +285,9 @@ impl LockTable {
             lock.youngest = None;
             lock.kind = None;
         }
-        self.settle(now, record);
+        if held || !planted.is(Bug::LeaverWakesNobody) {
+            self.settle(now, record);
+        }
         self.tidy(record);
     }
 
@@ -307,12 +319,18 @@ impl LockTable {
         call: &Call,
     ) -> Result<Option<(Reply, Item)>, OpError> {
         let unique = self.next_unique();
+        let planted = self.planted;
         let Record { state, lock, .. } = &mut self.records[record];
         let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
-        let undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
+        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
+        let mut undo = own.map_or_else(SmallVec::new, |holder| overlay(planted, holder, call.member, state));
+        if !planted.is(Bug::OverlayUndoneForwards) {
+            undo.reverse();
+        }
         let executed = call.op.execute(state.as_ref(), unique);
         let room = call.op.room(state.as_ref());
-        for effect in undo.into_iter().rev() {
+        let left = usize::from(planted.is(Bug::OverlayStays));
+        for effect in undo.into_iter().skip(left) {
             effect.apply(state);
         }
         let alone = lock
@@ -322,20 +340,22 @@ impl LockTable {
             Ok(executed) => executed,
             // An error tells of the state, too: what others hold may be committed already and told their users,
             // so it counts only once they are gone.
-            Err(_) if !alone => return Ok(None),
+            Err(_) if !alone && !planted.is(Bug::ErrorCountsAtOnce) => return Ok(None),
             Err(error) => return Err(error),
         };
         let kind = call.op.type_info();
         let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
         let mut claims = match (&self.switches.locks, &call.reserve) {
-            _ if !same(lock_kind, kind) => Claims::record(Mode::EXCLUSIVE),
+            _ if !same(lock_kind, kind) && !planted.is(Bug::TwoTypesShare) => Claims::record(Mode::EXCLUSIVE),
             (Locks::ReaderWriter, None) => call.op.reader_writer(),
             (Locks::ReaderWriter, Some(reserve)) => union(call.op.reader_writer(), reserve),
             (Locks::Abstract, None) => executed.claims,
             (Locks::Abstract, Some(reserve)) => union(executed.claims, reserve),
         };
         let mates = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
-        if mates.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
+        if mates.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room))
+            && !planted.is(Bug::GroupOverdraws)
+        {
             return Err(OpError::Overflow("what one group draws", format!("{:?}", call.op)));
         }
         let admitted = match lock {
@@ -345,12 +365,15 @@ impl LockTable {
                 let members = own.into_iter().flat_map(|own| own.claims_of(call.member));
                 let own = own.into_iter().flat_map(Holder::claims);
                 let drawn = Claims::none().drawing(claims.draw);
+                #[cfg(feature = "planted-bugs")]
+                let room = wrong::room_with_deposits(planted, lock, room);
                 alone
                     || lock.held.admits_modes(&lock_kind.modes, &claims, own)
-                        && lock.held.admits(&lock_kind.modes, &drawn, room, members)
+                        && (lock.held.admits(&lock_kind.modes, &drawn, room, members)
+                            || planted.is(Bug::DrawsNotSummed))
             }
         };
-        if alone && !draws_fit(&claims, room) {
+        if alone && !draws_fit(&claims, room) && !planted.is(Bug::LoneDrawShares) {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
             claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);
         }
@@ -360,18 +383,20 @@ impl LockTable {
     /// R10: whether a request that the holders admit may pass those who wait.
     fn may_join(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> bool {
         let Some(lock) = &mut self.records[record].lock else { return true };
-        if lock.phaser.is_empty() || lock.holders.contains_key(&owner.attempt) {
+        let holds = lock.holders.contains_key(&owner.attempt) && !self.planted.is(Bug::HoldersQueue);
+        if lock.phaser.is_empty() || holds {
             return true;
         }
         let footprint = footprint(&self.switches, call);
         let Some(eldest) = lock.phaser.eldest_conflicting(call.op.type_info(), &footprint, false) else {
             return true;
         };
-        if !lock.phaser.is_capped(now, self.limits.phase_joins_max, self.limits.phase_us_max) {
+        let (joins_max, us_max) = (self.limits.phase_joins_max, self.limits.phase_us_max);
+        if !lock.phaser.is_capped(now, joins_max, us_max) || self.planted.is(Bug::NeverCapped) {
             lock.phaser.joins += 1;
             return true;
         }
-        owner.birth < eldest
+        owner.birth < eldest && !self.planted.is(Bug::CapBarsElders)
     }
 
     fn grant(&mut self, record: RecordIx, owner: Owner, call: &Call, item: Item) -> bool {
@@ -389,6 +414,7 @@ impl LockTable {
             && let Some(elder) = lock.phaser.eldest()
             && elder < owner.birth
             && holder.told.is_none_or(|told| elder < told)
+            && !self.planted.is(Bug::GrantTellsNoElder)
         {
             holder.told = Some(elder);
             self.notices.push(Notice { attempt: owner.attempt, elder });
@@ -409,11 +435,13 @@ impl LockTable {
             return Decision::Crowded;
         }
         let footprint = footprint(&self.switches, call);
-        let upgrade = lock.holders.contains_key(&owner.attempt);
+        let upgrade = lock.holders.contains_key(&owner.attempt) && !self.planted.is(Bug::HoldersQueue);
         let kind = call.op.type_info();
         let waiter = Waiter { call: call.clone(), footprint, kind };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
-        tell_holders(lock, owner.birth, &mut self.notices);
+        if !self.planted.is(Bug::ElderNeverTold) {
+            tell_holders(lock, owner.birth, &mut self.notices);
+        }
         Decision::Queued
     }
 
@@ -423,7 +451,7 @@ impl LockTable {
     /// somebody who was looked at before, so it goes on until nothing moves.
     fn settle(&mut self, now: Time, record: RecordIx) {
         let mut leading = true;
-        while self.settle_once(now, record, &mut leading) {}
+        while self.settle_once(now, record, &mut leading) && !self.planted.is(Bug::SettlesOnce) {}
         if let Some(lock) = &mut self.records[record].lock {
             lock.phaser.tidy();
         }
@@ -577,80 +605,12 @@ impl LockTable {
         }
     }
 
-    // --- instant transactions ---
-
-    /// Executes and applies a call at once, for a transaction that holds nothing anywhere: no lock is taken,
-    /// since nobody can look in between. `None`: somebody else's claims are in the way. Until
-    /// [`Self::finish_instant`] it can be undone by [`Self::undo_instant`].
-    pub(crate) fn instant(
-        &mut self,
-        hash: u64,
-        key: &Bytes,
-        call: &claret_types::Operation,
-        locking: bool,
-    ) -> Result<Option<Reply>, OpError> {
-        let unique = self.next_unique();
-        let Some(record) = self.find(hash, key) else {
-            let executed = call.execute(None, unique)?;
-            if let Some(effect) = executed.effect {
-                let record = self.ensure(hash, key);
-                let undo = effect.apply(&mut self.records[record].state);
-                self.staged.push((record, undo));
-            }
-            return Ok(Some(executed.reply));
-        };
-        let Record { state, lock, .. } = &mut self.records[record];
-        let executed = match call.execute(state.as_ref(), unique) {
-            Ok(executed) => executed,
-            // As in `decide`: an error counts only when nobody holds the record.
-            Err(_) if locking && lock.as_ref().is_some_and(|lock| !lock.holders.is_empty()) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
-        if locking && let Some(lock) = lock {
-            let kind = lock.kind.unwrap_or(call.type_info());
-            let claims = match self.switches.locks {
-                _ if !same(kind, call.type_info()) => Claims::record(Mode::EXCLUSIVE),
-                Locks::ReaderWriter => call.reader_writer(),
-                Locks::Abstract => executed.claims,
-            };
-            let room = call.room(state.as_ref());
-            if !lock.held.admits(&kind.modes, &claims, room, std::iter::empty()) {
-                return Ok(None);
-            }
-        }
-        if let Some(effect) = executed.effect {
-            let undo = effect.apply(state);
-            self.staged.push((record, undo));
-        }
-        Ok(Some(executed.reply))
-    }
-
-    /// Makes what was done instantly stay.
-    pub(crate) fn finish_instant(&mut self) {
-        while let Some((record, _)) = self.staged.pop() {
-            self.tidy(record);
-        }
-    }
-
-    /// Undoes what was done instantly, last first.
-    pub(crate) fn undo_instant(&mut self) {
-        let mut touched = SmallVec::<[RecordIx; 8]>::new();
-        while let Some((record, undo)) = self.staged.pop() {
-            undo.apply(&mut self.records[record].state);
-            touched.push(record);
-        }
-        for record in touched {
-            self.tidy(record);
-        }
-    }
-
     // --- keeping house ---
 
     fn next_unique(&mut self) -> Unique {
         self.unique += 1;
-        Unique(self.unique)
+        let counted = if self.planted.is(Bug::UniqueStartsAnew) { !(0xfff << 31) } else { u64::MAX };
+        Unique(self.unique & counted)
     }
 
     /// Gives back the memory of an idle lock, and the record of a key that does not exist.
@@ -707,8 +667,13 @@ impl LockTable {
 }
 
 /// Applies a member's own effects for the time of one execution; undone by the returned ones in reverse.
-fn overlay(holder: &Holder, member: Member, state: &mut Option<State>) -> SmallVec<[Effect; 2]> {
-    let own = holder.items.iter().filter(|item| item.member == member);
+fn overlay(
+    planted: Planted,
+    holder: &Holder,
+    member: Member,
+    state: &mut Option<State>,
+) -> SmallVec<[Effect; 2]> {
+    let own = holder.items.iter().filter(|item| item.member == member || planted.is(Bug::OverlayOfMates));
     own.filter_map(|item| item.effect.clone()).map(|effect| effect.apply(state)).collect()
 }
 

@@ -31,6 +31,7 @@ use crate::limits::Limits;
 use crate::message::{
     Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response, Status,
 };
+use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use history::{Decided, History};
@@ -68,12 +69,13 @@ pub struct Shard {
     remembers_since: Incarnation,
     switches: Switches,
     limits: Limits,
-    table: LockTable,
+    pub(crate) table: LockTable,
     attempts: HashMap<AttemptId, Box<Participant>, foldhash::fast::FixedState>,
     sessions: BTreeMap<SessionId, History>,
     deadlines: BTreeSet<(Time, AttemptId)>,
     outputs: VecDeque<Output>,
     stats: Stats,
+    pub(crate) planted: Planted,
 }
 
 impl Shard {
@@ -93,6 +95,7 @@ impl Shard {
             deadlines: BTreeSet::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
+            planted: Planted::NONE,
         }
     }
 
@@ -164,6 +167,7 @@ impl Shard {
     pub fn handle(&mut self, now: Time, link: Link, request: Request) {
         match request {
             Request::Execute { attempt, birth, incarnation, key, calls } => {
+                let incarnation = incarnation.filter(|_| !self.planted.is(Bug::ExecuteOfAnyIncarnation));
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
                     self.execute(now, owner, &key, calls);
                 }
@@ -207,7 +211,7 @@ impl Shard {
             self.deadlines.pop_first();
             let Some(participant) = self.attempts.get_mut(&attempt) else { continue };
             participant.deadline = None;
-            if participant.is_prepared() {
+            if participant.is_prepared() && !self.planted.is(Bug::LeaseEndsPrepared) {
                 self.inquire(now, attempt);
             } else {
                 self.refuse(now, attempt, Refusal::LeaseExpired);
@@ -261,16 +265,17 @@ impl Shard {
     fn admit_from_network(&mut self, now: Time, link: Link, attempt: AttemptId) -> bool {
         let place = (attempt.tx.sequence, attempt.attempt);
         let history = self.sessions.entry(attempt.tx.session).or_default();
-        if link.connection < history.connection {
+        if link.connection < history.connection && !self.planted.is(Bug::OldConnectionHeard) {
             // Dropped without a word: a refusal that is not written would be taken for a recorded no.
             return false;
         }
-        let refusal = if attempt.tx.sequence < history.floor {
+        let refusal = if attempt.tx.sequence < history.floor && !self.planted.is(Bug::BelowFloorIsNew) {
             Refusal::Stale
         } else if let Some(decided) = history.decided.get(&place) {
             match decided {
+                Decided::Refused(_) if self.planted.is(Bug::RefusedLetIn) => return true,
                 Decided::Refused(refusal) => refusal.clone(),
-                Decided::Applied { .. } => return false,
+                Decided::Applied { .. } => return self.planted.is(Bug::PrepareTwice),
             }
         } else {
             history.connection = link.connection;
@@ -299,11 +304,16 @@ impl Shard {
             return; // A double of something that was answered before the prepare.
         }
         let asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
-        let fresh = unseen(participant, &self.switches, calls);
+        let fresh = match self.planted.is(Bug::ExecuteTwice) {
+            true => calls.into_iter().collect(),
+            false => unseen(participant, &self.switches, calls),
+        };
         if fresh.is_empty() {
             return self.answer_again(attempt, &asked);
         }
-        if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key) {
+        if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key)
+            && !self.planted.is(Bug::WaitsTwice)
+        {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
             return self.respond(attempt, Response::Queued { attempt });
         }
@@ -411,7 +421,9 @@ impl Shard {
         calls: Vec<KeyedCall>,
         members: Members,
     ) {
-        if let Some(Decided::Applied { replies }) = self.decided(attempt) {
+        if let Some(Decided::Applied { replies }) = self.decided(attempt)
+            && !self.planted.is(Bug::PrepareTwice)
+        {
             let replies = replies.clone();
             let response = match participants.len() {
                 1 => Response::Committed { attempt, replies },
@@ -421,8 +433,10 @@ impl Shard {
         }
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
+        let incarnation = incarnation.filter(|_| !self.planted.is(Bug::PrepareOfAnyIncarnation));
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else { return };
         self.renew(now, attempt); // A sign of life; the vote, which may come long afterwards, is none.
+        let uncounted = self.planted.is(Bug::GrantsUncounted);
         let participant = self.participant(attempt);
         match participant.stage {
             Stage::Open => {}
@@ -432,6 +446,7 @@ impl Shard {
         let gone = participant.leave_behind(&members);
         // Grants to members that left may be more than the coordinator knows of.
         let relied = match members {
+            _ if uncounted => true,
             Members::All => participant.granted == relies_on,
             Members::Only(_) => participant.granted >= relies_on,
         };
@@ -441,7 +456,7 @@ impl Shard {
         }
         let replies_before = participant.replies.len();
         participant.stage = Stage::Preparing(Round { participants, members, replies_before });
-        if self.switches.phasing {
+        if self.switches.phasing && !self.planted.is(Bug::PartedWaits) {
             gone.iter().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
         }
         let mut waits = None;
@@ -488,10 +503,16 @@ impl Shard {
         let replies = participant.replies[round.replies_before..].to_vec();
         if round.participants.len() == 1 {
             let members = round.members.clone();
-            self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: replies.clone() });
+            let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
+            self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: known });
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
+        let members = round.members.clone();
         participant.stage = Stage::Prepared { round: round.clone(), answers: SmallVec::new() };
+        if self.planted.is(Bug::ReleaseAtVote) {
+            let held = std::mem::take(&mut participant.held);
+            self.release_held(now, attempt, &held, Fate::Apply(&members));
+        }
         self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
     }
 
@@ -535,7 +556,9 @@ impl Shard {
 
     fn withdraw(&mut self, now: Time, attempt: AttemptId) {
         match self.attempts.get(&attempt) {
-            Some(participant) if participant.is_prepared() => self.vote_again(attempt),
+            Some(participant) if participant.is_prepared() && !self.planted.is(Bug::WithdrawUnvotes) => {
+                self.vote_again(attempt);
+            }
             Some(_) => self.refuse(now, attempt, Refusal::Withdrawn),
             None => match self.decided(attempt) {
                 Some(Decided::Applied { replies }) => {
@@ -549,7 +572,9 @@ impl Shard {
                 // Nothing is late here: whatever became of it has been said.
                 None if self.switches.delivery == Delivery::Direct => {}
                 // So late that nobody listens; what was written may have been yes.
-                None if self.is_below_floor(attempt) => self.respond_refused(attempt, Refusal::Stale),
+                None if self.is_below_floor(attempt) || self.planted.is(Bug::NoTombstone) => {
+                    self.respond_refused(attempt, Refusal::Stale);
+                }
                 // Its prepare is late, or lost: a tombstone awaits it.
                 None => self.refuse(now, attempt, Refusal::Withdrawn),
             },
@@ -559,7 +584,11 @@ impl Shard {
     fn abort(&mut self, now: Time, attempt: AttemptId, refused_by: Option<ShardId>) {
         match self.attempts.get(&attempt) {
             // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
-            Some(participant) if participant.is_prepared() && refused_by.is_none() => {
+            Some(participant)
+                if participant.is_prepared()
+                    && refused_by.is_none()
+                    && !self.planted.is(Bug::AbortByFiat) =>
+            {
                 return self.vote_again(attempt);
             }
             Some(_) => self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Withdrawn)),
@@ -582,8 +611,12 @@ impl Shard {
         if let Some(deadline) = participant.deadline {
             self.deadlines.remove(&(deadline, attempt));
         }
-        if self.switches.phasing {
+        if self.switches.phasing && !self.planted.is(Bug::QueuePlacesStay) {
             for blocked in &participant.blocked {
+                if self.planted.is(Bug::StepGrantStays) {
+                    self.table.leave_queue(now, blocked.record, participant.owner);
+                    continue;
+                }
                 self.table.cancel(blocked.record, participant.owner);
                 // It may have been granted already, in this very step: what it got there goes too.
                 if !participant.held.contains(&blocked.record) {
@@ -591,8 +624,13 @@ impl Shard {
                 }
             }
         }
-        for record in &participant.held {
-            self.table.release(now, *record, attempt, fate);
+        self.release_held(now, attempt, &participant.held, fate);
+    }
+
+    fn release_held(&mut self, now: Time, attempt: AttemptId, held: &[RecordIx], fate: Fate<'_>) {
+        for (at, record) in held.iter().enumerate() {
+            let skipped = at > 0 && self.planted.is(Bug::ApplySkipsRecords);
+            self.table.release(now, *record, attempt, if skipped { Fate::Drop } else { fate });
         }
     }
 
@@ -620,8 +658,9 @@ impl Shard {
                 self.refuse(now, owner.attempt, refusal);
                 continue;
             }
+            let early = self.planted.is(Bug::VoteBeforeLastGrant);
             let participant = self.participant(owner.attempt);
-            if participant.blocked.is_empty() && matches!(participant.stage, Stage::Preparing(_)) {
+            if (participant.blocked.is_empty() || early) && matches!(participant.stage, Stage::Preparing(_)) {
                 self.vote(now, owner.attempt);
             }
         }
@@ -657,7 +696,11 @@ impl Shard {
         let history = self.sessions.entry(attempt.tx.session).or_default();
         let place = (attempt.tx.sequence, attempt.attempt);
         history.open.remove(&place);
-        if attempt.tx.sequence >= history.floor {
+        let forgotten = match decided {
+            Decided::Applied { .. } => self.planted.is(Bug::ForgetsApplied),
+            Decided::Refused(_) => self.planted.is(Bug::ForgetsRefused),
+        };
+        if !forgotten && attempt.tx.sequence >= history.floor {
             history.decided.insert(place, decided);
         }
     }

@@ -16,6 +16,7 @@ use super::{
     ShardId, Stage, Status, Time,
 };
 use crate::ids::Sequence;
+use crate::planted::Bug;
 
 impl Shard {
     /// What is written for an attempt; writes no where nothing is.
@@ -28,7 +29,10 @@ impl Shard {
         let status = self.written_or_refuse(now, attempt);
         // A no of this incarnation says nothing of what one wrote that is not remembered.
         let lost = status == Status::Refused && listed.is_some_and(|listed| listed < self.remembers_since);
-        if lost { Status::Lost } else { status }
+        match if lost { Status::Lost } else { status } {
+            Status::Lost if self.planted.is(Bug::LostSaysRefused) => Status::Refused,
+            status => status,
+        }
     }
 
     fn written_or_refuse(&mut self, now: Time, attempt: AttemptId) -> Status {
@@ -41,6 +45,7 @@ impl Shard {
         match self.attempts.get(&attempt) {
             Some(participant) if participant.is_prepared() => Status::Prepared,
             None if self.is_below_floor(attempt) => Status::Forgotten,
+            _ if self.planted.is(Bug::QuestionWritesNothing) => Status::Refused,
             Some(_) | None => {
                 self.refuse(now, attempt, Refusal::Recovered);
                 Status::Refused
@@ -55,8 +60,10 @@ impl Shard {
         let Some(participant) = self.attempts.get_mut(&attempt) else { return };
         let Stage::Prepared { round, answers } = &mut participant.stage else { return };
         answers.clear();
-        participant.deadline = Some(again);
-        self.deadlines.insert((again, attempt));
+        if !self.planted.is(Bug::AsksOnce) {
+            participant.deadline = Some(again);
+            self.deadlines.insert((again, attempt));
+        }
         for listed in round.participants.iter().filter(|listed| listed.shard != id) {
             let message = PeerMessage::Inquire { attempt, from: id, listed: listed.incarnation };
             self.outputs.push_back(Output::Tell { shard: listed.shard, message });
@@ -74,7 +81,7 @@ impl Shard {
         answers.push((from, status));
         let others = round.participants.iter().filter(|listed| listed.shard != id).count();
         let any = |wanted: Status| answers.iter().any(|(_, status)| *status == wanted);
-        let everybody = answers.len() == others;
+        let everybody = answers.len() == others || self.planted.is(Bug::SomePreparedIsAll);
         let commit = if any(Status::Applied) {
             true
         } else if any(Status::Refused) || any(Status::Forgotten) {
@@ -98,7 +105,7 @@ impl Shard {
     /// dropped (trap 19); decisions below the floor are forgotten.
     pub(super) fn heartbeat(&mut self, now: Time, link: Link, live: &[AttemptId], floor: Sequence) {
         let history = self.sessions.entry(link.session).or_default();
-        if link.connection < history.connection {
+        if link.connection < history.connection && !self.planted.is(Bug::OldConnectionHeard) {
             return;
         }
         history.connection = link.connection;
@@ -113,10 +120,10 @@ impl Shard {
             .collect();
         for attempt in open {
             let prepared = self.attempts.get(&attempt).is_some_and(|participant| participant.is_prepared());
-            if live.contains(&attempt) {
+            if live.contains(&attempt) || self.planted.is(Bug::UnlistedRenewed) {
                 self.renew(now, attempt);
                 self.tell_again(attempt);
-            } else if !prepared {
+            } else if !prepared || self.planted.is(Bug::UnlistedPreparedEnds) {
                 self.refuse(now, attempt, Refusal::Stale);
             }
         }
@@ -125,6 +132,9 @@ impl Shard {
     /// That an elder waits is a level: it is told again, in case the first word was lost (trap 11).
     fn tell_again(&mut self, attempt: AttemptId) {
         let Some(participant) = self.attempts.get(&attempt) else { return };
+        if self.planted.is(Bug::ElderToldOnce) {
+            return;
+        }
         let told = participant.held.iter().filter_map(|record| self.table.told(*record, attempt)).min();
         if let Some(birth) = told {
             self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });

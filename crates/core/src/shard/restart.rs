@@ -6,6 +6,7 @@
 
 use super::lock_table::{Fate, LockTable};
 use super::{AttemptId, Incarnation, Shard, Time, VecDeque};
+use crate::planted::Bug;
 
 /// What a restart leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +24,9 @@ impl Shard {
     /// Goes on as another incarnation, which was never used before. O(everything that is held).
     pub fn restart(&mut self, now: Time, incarnation: Incarnation, survives: Survives) {
         debug_assert!(incarnation > self.incarnation, "an incarnation is never used twice");
-        let fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
+        let incarnation = if self.planted.is(Bug::SilentRestart) { self.incarnation } else { incarnation };
+        let mut fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
+        (fresh.planted, fresh.table.planted) = (self.planted, self.planted);
         let old = std::mem::replace(self, fresh);
         match survives {
             Survives::Votes => {
