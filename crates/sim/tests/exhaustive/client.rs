@@ -117,7 +117,7 @@ impl Client {
                     self.fate = Fate::Told(self.attempts);
                 }
                 Event::Restart { .. } if self.attempts < plan.attempts_max => self.restart(plan, known),
-                Event::Restart { .. } => self.fate = Fate::GaveUp,
+                Event::Restart { .. } | Event::Unknown => self.fate = Fate::GaveUp,
                 other @ (Event::Aborted | Event::Failed { .. }) => panic!("{}: {other:?}", self.tx),
             }
         }
