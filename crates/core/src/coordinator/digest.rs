@@ -13,6 +13,7 @@ impl Coordinator {
         let Coordinator {
             birth,
             number,
+            planted: _,
             switches: _,
             limits: _,
             state,
