@@ -36,7 +36,6 @@ impl Coordinator {
             closing,
             sends,
             events,
-            planted: _,
         } = self;
         let attempt =
             (birth, number, state, parties, met, outstanding, buffered, touched, reserves.content());
