@@ -16,9 +16,11 @@
 
 mod closing;
 mod combining;
+mod digest;
 mod giving_way;
 mod group;
 mod held_reads;
+mod incarnations;
 mod members;
 mod outcome;
 mod reserves;
@@ -88,7 +90,7 @@ pub enum Cause {
 }
 
 /// One shard that takes part in the attempt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Party {
     shard: ShardId,
     incarnation: Option<Incarnation>,
@@ -102,7 +104,7 @@ struct Party {
 }
 
 /// A call that was sent for execution and is not answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Outstanding {
     /// Calls that return something and are not answered.
     unanswered: SmallVec<[CallNo; 1]>,
@@ -134,7 +136,7 @@ enum Goal {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator {
     birth: Birth,
     number: u32,
@@ -230,16 +232,6 @@ impl Coordinator {
     pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
         let running = (self.state != State::Idle).then(|| self.attempt());
         running.into_iter().chain(self.closing.iter().map(|closing| closing.attempt))
-    }
-
-    /// Names a shard's incarnation as the host learned it with its connection, before anything is sent there, and
-    /// again whenever it connects anew: an attempt that relies on an earlier one then restarts instead of committing.
-    /// The list then carries it for a shard that is met with the prepare only, so that a refusal that died with
-    /// an earlier incarnation cannot be followed by a yes of a later one (trap 3). Not needed where shards live
-    /// and die with their coordinators.
-    pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
-        self.met.retain(|(known, _)| *known != shard);
-        self.met.push((shard, incarnation));
     }
 
     // --- the application's calls ---
@@ -608,32 +600,6 @@ impl Coordinator {
         self.events.push_back(event);
     }
 
-    /// A participant may have voted yes and does not know it. Only a no of another one shows that the attempt is
-    /// void; where all others voted yes, nobody knows.
-    fn on_lost_memory(&mut self, now: Time, from: ShardId) {
-        self.met.retain(|(shard, _)| *shard != from);
-        let party = self.party(from);
-        party.lost = true;
-        party.queued = false;
-        if self.nobody_knows() {
-            self.end_unknown(now);
-        } else if self.state == State::Preparing {
-            self.withdraw(now, Goal::GiveWay);
-        }
-    }
-
-    /// Whether all have voted yes but for those who lost their memory.
-    fn nobody_knows(&self) -> bool {
-        self.parties.iter().all(|party| party.lost || party.vote == Some(true))
-    }
-
-    /// The others abort, as they would if they asked each other (P25).
-    fn end_unknown(&mut self, now: Time) {
-        let lost = self.parties.iter().find(|party| party.lost).map(|party| party.shard);
-        self.close_attempt(now, lost);
-        self.events.push_back(Event::Unknown);
-    }
-
     fn on_applied(&mut self, from: ShardId) {
         if self.state != State::Committed {
             return;
@@ -777,12 +743,6 @@ impl Coordinator {
     }
 
     // --- small things ---
-
-    /// Whether its grants are of an incarnation that is known to be gone.
-    fn is_gone(&self, party: &Party) -> bool {
-        let met = self.met.iter().find(|(known, _)| *known == party.shard);
-        met.is_some_and(|(_, incarnation)| party.incarnation.is_some_and(|relied| relied < *incarnation))
-    }
 
     fn number_call(&mut self) -> CallNo {
         let no = CallNo(self.next_call);
