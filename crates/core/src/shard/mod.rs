@@ -143,6 +143,7 @@ impl Shard {
     }
 
     /// The same of one session. O(open attempts).
+    #[expect(clippy::disallowed_methods, reason = "they are counted")]
     pub fn open_attempts_of(&self, session: SessionId) -> usize {
         // In any order: they are counted.
         let mut open = 0;
