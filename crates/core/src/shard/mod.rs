@@ -147,7 +147,7 @@ impl Shard {
     pub fn open_attempts_of(&self, session: SessionId) -> usize {
         // In any order: they are counted.
         let mut open = 0;
-        for attempt in self.attempts.keys() {
+        for (attempt, _) in &self.attempts {
             open += usize::from(attempt.tx.session == session);
         }
         open
