@@ -264,7 +264,6 @@ fn as_error(refusal: &Refusal) -> OperationError {
         | Refusal::Recovered
         | Refusal::LeaseExpired
         | Refusal::LostLocks
-        | Refusal::LostMemory
         | Refusal::Stale => OperationError::Restart,
     }
 }

@@ -149,10 +149,6 @@ pub enum Refusal {
     /// The shard restarted, or never saw what the prepare relies on.
     #[error("the shard lost its locks")]
     LostLocks,
-    /// The shard restarted without its votes since the attempt first came there: what it wrote before, nobody knows.
-    /// After a prepare has left this is no recorded no.
-    #[error("the shard lost its memory of what it had voted")]
-    LostMemory,
     /// Below the floor, older than another attempt, or not listed as live: nobody waits for it any more.
     #[error("it is over")]
     Stale,
@@ -170,7 +166,6 @@ impl Refusal {
             | Refusal::Recovered
             | Refusal::LeaseExpired
             | Refusal::LostLocks
-            | Refusal::LostMemory
             | Refusal::Stale => true,
         }
     }
@@ -241,6 +236,9 @@ pub enum Response {
         shard: ShardId,
         /// Why.
         refusal: Refusal,
+        /// The first incarnation whose votes and decisions the shard remembers. If the list names an earlier one,
+        /// this is no recorded no: what that one wrote, nobody knows (trap 8).
+        since: Incarnation,
     },
     /// Applied, and the locks are gone.
     Applied {
@@ -271,6 +269,8 @@ pub enum Response {
         attempt: AttemptId,
         /// What is written.
         status: Status,
+        /// As in [`Response::Refused`].
+        since: Incarnation,
     },
 }
 

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use claret_core::message::{Refusal, Request, Response, Status};
-use claret_core::{AttemptId, CallNo, SessionId, ShardId, Survives, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Survives, Time, TxHandle};
 use claret_types::{Bytes, Effect, Operation, Reply, State, Unique};
 
 use crate::probe::Probe;
@@ -30,12 +30,15 @@ pub(crate) type Violation = String;
 #[derive(Debug, Default)]
 struct Entry {
     replies: BTreeMap<CallNo, Reply>,
-    participants: Option<BTreeSet<ShardId>>,
+    /// With the incarnations that its list names.
+    participants: Option<BTreeMap<ShardId, Option<Incarnation>>>,
     /// Runs that commit together under this attempt, known when its first prepare leaves.
     members: Vec<RunId>,
     yes: BTreeSet<ShardId>,
     no: BTreeSet<ShardId>,
-    /// Where a yes was written and lost before it was carried out.
+    /// Some shard wrote no, though it may have forgotten that.
+    void: bool,
+    /// Where a yes was written, and forgotten before everybody had carried it out.
     lost: BTreeSet<ShardId>,
     applied: BTreeSet<ShardId>,
     decided: bool,
@@ -161,11 +164,12 @@ impl Ledger {
         from: ShardId,
         attempt: AttemptId,
         status: &Status,
+        since: Incarnation,
     ) -> Result<(), Violation> {
         let Some(entry) = self.attempts.get(&attempt) else { return Ok(()) };
         let wrong = match status {
             Status::Applied => !entry.decided,
-            Status::Refused => entry.decided && !entry.is_torn(),
+            Status::Refused => entry.decided && !entry.is_torn() && !self.forgot(attempt, from, since),
             Status::Prepared | Status::Forgotten | Status::Lost => false,
         };
         match wrong {
@@ -185,7 +189,7 @@ impl Ledger {
         if entry.participants.is_some() {
             return;
         }
-        entry.participants = Some(participants.iter().map(|listed| listed.shard).collect());
+        entry.participants = Some(participants.iter().map(|it| (it.shard, it.incarnation)).collect());
         entry.members = members();
         self.under.extend(entry.members.iter().map(|run| (*run, *attempt)));
     }
@@ -230,16 +234,22 @@ impl Ledger {
                 let entry = self.attempts.entry(*attempt).or_default();
                 if !entry.decided && !entry.yes.contains(&from) {
                     entry.no.insert(from);
+                    entry.void = true;
                 }
                 Ok(())
             }
-            // No word about what it may have written.
-            Response::Refused { refusal: Refusal::LostMemory, .. } => Ok(()),
+            // No word about what a forgotten incarnation wrote.
+            Response::Refused { attempt, since, .. } if self.forgot(*attempt, from, *since) => {
+                // The others may give up.
+                self.attempts.entry(*attempt).or_default().void = true;
+                Ok(())
+            }
             Response::Refused { attempt, .. } => {
                 let entry = self.attempts.entry(*attempt).or_default();
                 entry.no.insert(from);
                 // One that was prepared and then aborted may say no, because another wrote no before.
-                let alone = entry.no.len() == 1 && entry.yes.contains(&from) && !entry.is_torn();
+                let before = std::mem::replace(&mut entry.void, true);
+                let alone = !before && entry.yes.contains(&from) && !entry.is_torn();
                 match alone || entry.decided && !entry.is_torn() {
                     true => Err(format!("{attempt}: {from} says no and has written yes")),
                     false => Ok(()),
@@ -271,8 +281,8 @@ impl Ledger {
         if !entry.lost.contains(&from) {
             entry.yes.insert(from);
         }
-        let all = |listed: &BTreeSet<ShardId>| {
-            listed.iter().all(|shard| entry.yes.contains(shard) || entry.lost.contains(shard))
+        let all = |listed: &BTreeMap<ShardId, _>| {
+            listed.keys().all(|shard| entry.yes.contains(shard) || entry.lost.contains(shard))
         };
         if entry.decided || !entry.participants.as_ref().is_some_and(all) {
             return Ok(());
@@ -310,7 +320,9 @@ impl Ledger {
         }
         self.forgetful.insert(shard);
         for entry in self.attempts.values_mut() {
-            if !entry.applied.contains(&shard) && entry.yes.remove(&shard) {
+            // Whoever is in doubt elsewhere asks here, and is told that nobody knows.
+            let all = entry.participants.as_ref().map_or(0, BTreeMap::len);
+            if entry.applied.len() < all && entry.yes.remove(&shard) {
                 entry.lost.insert(shard);
             }
             entry.no.remove(&shard);
@@ -323,8 +335,15 @@ impl Ledger {
     // --- the end ---
 
     /// Who takes part in an attempt, once its first prepare has left.
-    pub(crate) fn participants(&self, attempt: AttemptId) -> Option<&BTreeSet<ShardId>> {
-        self.attempts.get(&attempt)?.participants.as_ref()
+    pub(crate) fn participants(&self, attempt: AttemptId) -> Option<BTreeSet<ShardId>> {
+        Some(self.attempts.get(&attempt)?.participants.as_ref()?.keys().copied().collect())
+    }
+
+    /// Whether a shard that remembers what it wrote since an incarnation does not remember what the listed one wrote.
+    fn forgot(&self, attempt: AttemptId, shard: ShardId, since: Incarnation) -> bool {
+        let listed =
+            self.attempts.get(&attempt).and_then(|entry| *entry.participants.as_ref()?.get(&shard)?);
+        listed.is_some_and(|listed| listed < since)
     }
 
     /// How many transactions were decided.

@@ -186,6 +186,12 @@ impl Config {
         self.faults.until_us + held + self.finish_us_max
     }
 
+    /// When the last fault is over: slow messages hold up those behind them, in microseconds of virtual time.
+    pub(crate) fn calm_us(&self) -> u64 {
+        let slow = if self.network.slow_permille > 0 { self.network.slow_us_max } else { 0 };
+        self.faults.until_us + slow
+    }
+
     /// Within how much time, once faults have stopped and nothing of it is under way, shards are done with a session
     /// that died, in microseconds: its lease, and asking each other twice, with clocks as slow as they get.
     pub(crate) fn release_us_max(&self) -> u64 {

@@ -398,7 +398,7 @@ impl World {
             self.add_client(successor, transactions);
         }
         self.ask_about(&desk.live());
-        let from = self.now.0.max(last_arrival.0).max(self.config.faults.until_us);
+        let from = self.now.0.max(last_arrival.0).max(self.config.calm_us());
         let audit = claret_core::Time(from + self.config.release_us_max());
         self.schedule(audit, Happening::Audit(session));
     }
@@ -412,7 +412,7 @@ impl World {
             }
             let session = *self.random.pick(&living);
             // Only a participant knows; another would write a no that says nothing.
-            let Some(asked) = self.ledger.participants(*attempt).cloned() else { continue };
+            let Some(asked) = self.ledger.participants(*attempt) else { continue };
             let asked: Vec<ShardId> = asked.into_iter().collect();
             let shard = *self.random.pick(&asked);
             let at = self.now.plus(self.random.below(2 * self.config.limits.lease_us));

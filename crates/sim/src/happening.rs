@@ -213,6 +213,6 @@ fn describe_response(f: &mut std::fmt::Formatter<'_>, response: &Response) -> st
         Response::Applied { attempt, .. } => write!(f, "applied {attempt}"),
         Response::Aborted { attempt, .. } => write!(f, "aborted {attempt}"),
         Response::Elder { attempt, birth, .. } => write!(f, "elder {} waits for {attempt}", birth.tx),
-        Response::Asked { attempt, status } => write!(f, "{attempt} is {status:?}"),
+        Response::Asked { attempt, status, .. } => write!(f, "{attempt} is {status:?}"),
     }
 }

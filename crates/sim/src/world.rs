@@ -292,10 +292,10 @@ impl World {
             Happening::Restart(id, until) => self.restart_shard(id, until),
             Happening::Audit(session) => self.audit(session),
             // An answer to one who asked about another's transaction is for nobody's coordinator.
-            Happening::Response { from, session, response: Response::Asked { attempt, status } }
+            Happening::Response { from, session, response: Response::Asked { attempt, status, since } }
                 if attempt.tx.session != session =>
             {
-                self.ledger.told_asked(from, attempt, &status)
+                self.ledger.told_asked(from, attempt, &status, since)
             }
             of_client => self.step_client(of_client),
         }

@@ -442,9 +442,9 @@ impl Coordinator {
                     self.events.push_back(Event::Committed { replies });
                 }
             }
-            Response::Refused { refusal, .. } => self.on_refused(now, from, refusal),
+            Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
             Response::Applied { .. } => self.on_applied(from),
-            Response::Asked { status, .. } => self.on_asked(now, from, status),
+            Response::Asked { status, since, .. } => self.on_asked(now, from, status, since),
             Response::Aborted { .. } => {} // Only closed attempts are aborted.
         }
     }
@@ -584,16 +584,16 @@ impl Coordinator {
         }
     }
 
-    fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal) {
+    fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal, since: Incarnation) {
         let goal = match self.state {
             State::Withdrawing(goal) => Some(goal),
             State::Running | State::Preparing => None,
             State::Committed | State::Idle => return,
         };
-        if refusal == Refusal::LostMemory && self.state != State::Running {
+        if self.state != State::Running && self.party(from).incarnation.is_some_and(|listed| listed < since) {
             return self.on_lost_memory(now, from);
         }
-        if matches!(refusal, Refusal::LostLocks | Refusal::LostMemory) {
+        if refusal == Refusal::LostLocks {
             self.met.retain(|(shard, _)| *shard != from); // It has another incarnation by now.
         }
         self.party(from).vote = Some(false);
@@ -645,11 +645,10 @@ impl Coordinator {
         }
     }
 
-    fn on_asked(&mut self, now: Time, from: ShardId, status: Status) {
+    fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
         match status {
             Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new()),
-            Status::Refused => self.on_refused(now, from, Refusal::Recovered),
-            Status::Lost => self.on_refused(now, from, Refusal::LostMemory),
+            Status::Refused | Status::Lost => self.on_refused(now, from, Refusal::Recovered, since),
             Status::Forgotten => {}
         }
     }

@@ -182,7 +182,7 @@ impl Shard {
             Request::Ask { attempt } => {
                 let status = self.status_or_refuse(now, attempt, None);
                 // To whoever asks, not to the session that began it.
-                let response = Response::Asked { attempt, status };
+                let response = Response::Asked { attempt, status, since: self.remembers_since };
                 self.outputs.push_back(Output::Respond { session: link.session, response });
             }
         }
@@ -255,19 +255,10 @@ impl Shard {
         if incarnation.is_some_and(|relied| relied != self.incarnation)
             && !self.participant(attempt).is_prepared()
         {
-            let refusal = self.refusal_as_another(incarnation);
-            self.refuse(now, attempt, refusal);
+            self.refuse(now, attempt, Refusal::LostLocks);
             return None;
         }
         Some(owner)
-    }
-
-    /// Why an attempt is refused that relies on another incarnation.
-    fn refusal_as_another(&self, relied: Option<Incarnation>) -> Refusal {
-        match relied.is_some_and(|relied| relied < self.remembers_since) {
-            true => Refusal::LostMemory,
-            false => Refusal::LostLocks,
-        }
     }
 
     /// Keeps out what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
@@ -300,8 +291,7 @@ impl Shard {
             }
             return true;
         };
-        let response = Response::Refused { attempt, shard: self.id, refusal };
-        self.respond(attempt, response);
+        self.respond_refused(attempt, refusal);
         false
     }
 
@@ -535,7 +525,12 @@ impl Shard {
     fn refuse(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
         debug_assert!(!self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()), "yes is written");
         self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal.clone()));
-        self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal });
+        self.respond_refused(attempt, refusal);
+    }
+
+    fn respond_refused(&mut self, attempt: AttemptId, refusal: Refusal) {
+        let (shard, since) = (self.id, self.remembers_since);
+        self.respond(attempt, Response::Refused { attempt, shard, refusal, since });
     }
 
     // --- round two ---
@@ -571,15 +566,14 @@ impl Shard {
                     self.respond(attempt, response);
                 }
                 Some(Decided::Refused(refusal)) => {
-                    let response = Response::Refused { attempt, shard: self.id, refusal: refusal.clone() };
-                    self.respond(attempt, response);
+                    let refusal = refusal.clone();
+                    self.respond_refused(attempt, refusal);
                 }
                 // Nothing is late here: whatever became of it has been said.
                 None if self.switches.delivery == Delivery::Direct => {}
                 // So late that nobody listens; what was written may have been yes.
                 None if self.is_below_floor(attempt) || self.planted.is(Bug::NoTombstone) => {
-                    let refusal = Refusal::Stale;
-                    self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal });
+                    self.respond_refused(attempt, Refusal::Stale);
                 }
                 // Its prepare is late, or lost: a tombstone awaits it.
                 None => self.refuse(now, attempt, Refusal::Withdrawn),

@@ -26,7 +26,7 @@ impl Shard {
         attempt: AttemptId,
         listed: Option<Incarnation>,
     ) -> Status {
-        let status = self.written_or_refuse(now, attempt, listed);
+        let status = self.written_or_refuse(now, attempt);
         // A no of this incarnation says nothing of what one wrote that is not remembered.
         let lost = status == Status::Refused && listed.is_some_and(|listed| listed < self.remembers_since);
         match if lost { Status::Lost } else { status } {
@@ -35,37 +35,20 @@ impl Shard {
         }
     }
 
-    fn written_or_refuse(&mut self, now: Time, attempt: AttemptId, listed: Option<Incarnation>) -> Status {
+    fn written_or_refuse(&mut self, now: Time, attempt: AttemptId) -> Status {
         if let Some(decided) = self.decided(attempt) {
             return match decided {
                 Decided::Applied { .. } => Status::Applied,
-                // It may have voted yes in the incarnation that is gone.
-                Decided::Refused(Refusal::LostMemory) => Status::Lost,
                 Decided::Refused(_) => Status::Refused,
             };
         }
         match self.attempts.get(&attempt) {
             Some(participant) if participant.is_prepared() => Status::Prepared,
+            None if self.is_below_floor(attempt) => Status::Forgotten,
             _ if self.planted.is(Bug::QuestionWritesNothing) => Status::Refused,
-            Some(_) => {
+            Some(_) | None => {
                 self.refuse(now, attempt, Refusal::Recovered);
                 Status::Refused
-            }
-            None => {
-                let history = self.sessions.entry(attempt.tx.session).or_default();
-                if attempt.tx.sequence < history.floor {
-                    return Status::Forgotten;
-                }
-                match self.refusal_as_another(listed) {
-                    Refusal::LostMemory => {
-                        self.refuse(now, attempt, Refusal::LostMemory);
-                        Status::Lost
-                    }
-                    _ => {
-                        self.refuse(now, attempt, Refusal::Recovered);
-                        Status::Refused
-                    }
-                }
             }
         }
     }
