@@ -18,7 +18,7 @@ pub struct Catch {
 }
 
 /// What a check says, and which it is. The first that fits counts.
-const CHECKS: [(&str, &str); 28] = [
+const CHECKS: [(&str, &str); 29] = [
     ("an assertion does not hold", "invariant"),
     ("no order explains the results", "results alone"),
     ("no order has both", "results alone"),
@@ -43,6 +43,7 @@ const CHECKS: [(&str, &str); 28] = [
     ("cannot be done", "replay"),
     ("should be", "replay"),
     ("ends with", "left behind"),
+    ("and no answer to", "answer missing"),
     ("which is dead, beyond the bound", "locks of the dead"),
     ("not done after", "not finished"),
     ("nothing will happen any more", "not finished"),

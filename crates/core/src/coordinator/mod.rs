@@ -19,6 +19,7 @@ mod combining;
 mod giving_way;
 mod group;
 mod held_reads;
+mod lost_memory;
 mod members;
 mod outcome;
 mod reserves;
@@ -501,11 +502,7 @@ impl Coordinator {
         if unanswered.is_empty() {
             self.outstanding.swap_remove(at);
         }
-        let goes_by_later = self.planted.is(Bug::TwoIncarnationsAnswer);
         let party = self.party(from);
-        if goes_by_later {
-            party.incarnation = Some(incarnation);
-        }
         if *party.incarnation.get_or_insert(incarnation) != incarnation {
             // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
             self.close_attempt(now, None);
@@ -606,32 +603,6 @@ impl Coordinator {
             None => Event::Restart { cause: Cause::Refused(refusal) },
         };
         self.events.push_back(event);
-    }
-
-    /// A participant may have voted yes and does not know it. Only a no of another one shows that the attempt is
-    /// void; where all others voted yes, nobody knows.
-    fn on_lost_memory(&mut self, now: Time, from: ShardId) {
-        self.met.retain(|(shard, _)| *shard != from);
-        let party = self.party(from);
-        party.lost = true;
-        party.queued = false;
-        if self.nobody_knows() {
-            self.end_unknown(now);
-        } else if self.state == State::Preparing {
-            self.withdraw(now, Goal::GiveWay);
-        }
-    }
-
-    /// Whether all have voted yes but for those who lost their memory.
-    fn nobody_knows(&self) -> bool {
-        self.parties.iter().all(|party| party.lost || party.vote == Some(true))
-    }
-
-    /// The others abort, as they would if they asked each other (P25).
-    fn end_unknown(&mut self, now: Time) {
-        let lost = self.parties.iter().find(|party| party.lost).map(|party| party.shard);
-        self.close_attempt(now, lost);
-        self.events.push_back(Event::Unknown);
     }
 
     fn on_applied(&mut self, from: ShardId) {
@@ -777,12 +748,6 @@ impl Coordinator {
     }
 
     // --- small things ---
-
-    /// Whether its grants are of an incarnation that is known to be gone.
-    fn is_gone(&self, party: &Party) -> bool {
-        let met = self.met.iter().find(|(known, _)| *known == party.shard);
-        met.is_some_and(|(_, incarnation)| party.incarnation.is_some_and(|relied| relied < *incarnation))
-    }
 
     fn number_call(&mut self) -> CallNo {
         let no = CallNo(self.next_call);
