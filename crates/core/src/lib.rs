@@ -7,6 +7,7 @@
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
 mod coordinator;
+mod digest;
 mod ids;
 mod limits;
 pub mod message;
@@ -15,6 +16,7 @@ mod shard;
 mod switches;
 
 pub use coordinator::{Cause, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle};
+pub use digest::digest;
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]

@@ -30,6 +30,7 @@ mod probe;
 mod random;
 mod reference;
 mod run;
+pub mod script;
 mod settings;
 mod trace;
 mod workload;

@@ -3,10 +3,11 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use claret_sim::{Failure, Outcome, Plant, SimOptions, Totals, run_with};
+use claret_sim::{Failure, Outcome, Plant, SimOptions, Totals, run_with, script};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Arguments of `claret sim`.
@@ -14,7 +15,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 #[command(
     after_help = "Examples:\n  claret sim\n  claret sim --seeds 0..100000\n  claret sim --seed 42 --trace\n\n\
                         A seed decides everything: the same seed gives the same run. The exit code is 1 if a \
-                        run goes wrong."
+                        run goes wrong.",
+    after_long_help = format!(
+        "Examples:\n  claret sim\n  claret sim --seeds 0..100000\n  claret sim --seed 42 --trace\n  \
+         claret sim --script crates/sim/testdata/timeline_give_way.txt\n\n\
+         A seed decides everything: the same seed gives the same run. The exit code is 1 if a run goes wrong.\n\n\
+         Scripts: blocks of commands, each with an empty line behind it; '#' begins a comment. The commands are:\n{}",
+        script::help()
+    )
 )]
 pub struct Args {
     /// The seeds to run: from A up to, not including, B.
@@ -32,6 +40,9 @@ pub struct Args {
     /// Plant a fault in the protocol, to see it found.
     #[arg(long, value_name = "FAULT", value_parser = plant, default_value = "none")]
     plant: Plant,
+    /// Play a script of messages delivered by hand, and print it with what comes of each command.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "seeds", "trace", "keep_going", "plant"])]
+    script: Option<PathBuf>,
 }
 
 /// The faults that can be planted, by name.
@@ -55,9 +66,10 @@ fn plants() -> Vec<(&'static str, Plant)> {
 
 /// Runs it.
 pub fn run(args: Args) -> ExitCode {
-    let done = match args.seed {
-        Some(seed) => show(seed, args.plant, args.trace),
-        None => run_all(&args),
+    let done = match (&args.script, args.seed) {
+        (Some(script), _) => play(script),
+        (None, Some(seed)) => show(seed, args.plant, args.trace),
+        (None, None) => run_all(&args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -69,6 +81,20 @@ pub fn run(args: Args) -> ExitCode {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Plays a script; returns whether all was well.
+fn play(path: &Path) -> io::Result<bool> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("the script '{}' cannot be read: {error}", path.display());
+            return Ok(false);
+        }
+    };
+    let played = script::play(&text);
+    write!(io::stdout().lock(), "{}", played.transcript)?;
+    Ok(played.error.is_none())
 }
 
 /// Runs one seed; returns whether all was well.

@@ -33,7 +33,7 @@ use crate::switches::Switches;
 pub struct TxHandle(pub u64);
 
 /// What a transaction does on one record.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Touch {
     ops: SmallVec<[Operation; 1]>,
     wrote: bool,
@@ -42,7 +42,7 @@ pub(super) struct Touch {
 type Log = IndexMap<Bytes, Touch, foldhash::fast::FixedState>;
 
 /// One transaction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tx {
     pub(super) birth: Birth,
     seed: u64,
@@ -60,7 +60,7 @@ pub(super) struct Tx {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Frontend {
     pub(super) session: Session,
     pub(super) switches: Switches,

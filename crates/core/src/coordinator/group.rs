@@ -36,7 +36,7 @@ pub struct FrontendStats {
 }
 
 /// A call of the group: the coordinator's numbers, in order, are the places in [`Group::calls`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Called {
     pub(super) member: Member,
     /// Its number in the member's own count.
@@ -46,7 +46,7 @@ pub(super) struct Called {
 }
 
 /// A call that waits until another member's call on the record is answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Deferred {
     pub(super) tx: TxHandle,
     pub(super) no: CallNo,
@@ -59,7 +59,7 @@ pub(super) struct Deferred {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) coordinator: Coordinator,
     /// The transaction that this group's id belongs to; `None` once it is over or goes on under another id.
@@ -185,14 +185,14 @@ impl Group {
 }
 
 /// What one record is used for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Used {
     kind: &'static TypeInfo,
     reads: Claimed,
     writes: Claimed,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Claimed {
     sum: Held,
     list: Vec<(Member, Claims)>,
@@ -200,7 +200,7 @@ struct Claimed {
 
 /// What the members of a group use, record by record: the check that the shard, which sees one owner, cannot
 /// make (trap 13).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Uses {
     locks: Locks,
     by_key: IndexMap<Bytes, Used, foldhash::fast::FixedState>,

@@ -16,10 +16,11 @@
 
 mod closing;
 mod combining;
+mod digest;
 mod giving_way;
 mod group;
 mod held_reads;
-mod lost_memory;
+mod incarnations;
 mod members;
 mod outcome;
 mod reserves;
@@ -89,7 +90,7 @@ pub enum Cause {
 }
 
 /// One shard that takes part in the attempt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Party {
     shard: ShardId,
     incarnation: Option<Incarnation>,
@@ -103,7 +104,7 @@ struct Party {
 }
 
 /// A call that was sent for execution and is not answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Outstanding {
     /// Calls that return something and are not answered.
     unanswered: SmallVec<[CallNo; 1]>,
@@ -135,7 +136,7 @@ enum Goal {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator {
     birth: Birth,
     number: u32,
@@ -231,16 +232,6 @@ impl Coordinator {
     pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
         let running = (self.state != State::Idle).then(|| self.attempt());
         running.into_iter().chain(self.closing.iter().map(|closing| closing.attempt))
-    }
-
-    /// Names a shard's incarnation as the host learned it with its connection, before anything is sent there, and
-    /// again whenever it connects anew: an attempt that relies on an earlier one then restarts instead of committing.
-    /// The list then carries it for a shard that is met with the prepare only, so that a refusal that died with
-    /// an earlier incarnation cannot be followed by a yes of a later one (trap 3). Not needed where shards live
-    /// and die with their coordinators.
-    pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
-        self.met.retain(|(known, _)| *known != shard);
-        self.met.push((shard, incarnation));
     }
 
     // --- the application's calls ---

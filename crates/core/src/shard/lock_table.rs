@@ -15,6 +15,7 @@
 //!
 //! This file knows nothing of votes, leases or messages.
 
+mod digest;
 mod instant;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
@@ -69,7 +70,7 @@ enum Settled {
 }
 
 /// A waiter that left the queue by itself: granted, or found impossible.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Woken {
     pub(crate) attempt: AttemptId,
     pub(crate) record: RecordIx,
@@ -78,7 +79,7 @@ pub(crate) struct Woken {
 }
 
 /// A holder is told that an elder waits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) attempt: AttemptId,
     pub(crate) elder: Birth,
@@ -92,14 +93,14 @@ pub(crate) enum Fate<'a> {
 }
 
 /// One granted call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Item {
     member: Member,
     claims: Claims,
     effect: Option<Effect>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Holder {
     birth: Birth,
     items: SmallVec<[Item; 1]>,
@@ -128,7 +129,7 @@ impl Holder {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Lock {
     /// The type whose modes are held; the first holder's.
     kind: Option<&'static TypeInfo>,
@@ -139,7 +140,20 @@ struct Lock {
     phaser: Phaser,
 }
 
-#[derive(Debug)]
+impl Lock {
+    /// Whether the next record that takes this lock finds nothing of the last one in it.
+    fn is_blank(&self) -> bool {
+        let Phaser { joins, told, waited_since, .. } = &self.phaser;
+        self.kind.is_none()
+            && self.held.is_empty()
+            && self.holders.is_empty()
+            && self.youngest.is_none()
+            && self.phaser.is_empty()
+            && (joins, told, waited_since) == (&0, &None, &None)
+    }
+}
+
+#[derive(Clone, Debug)]
 struct Record {
     key: Bytes,
     hash: u64,
@@ -148,7 +162,7 @@ struct Record {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LockTable {
     switches: Switches,
     limits: Limits,
@@ -633,6 +647,7 @@ impl LockTable {
     /// When one does not hold.
     pub(crate) fn check_invariants(&self) {
         assert!(self.staged.is_empty(), "an instant transaction was left half done");
+        assert!(self.idle.iter().all(|lock| lock.is_blank()), "an idle lock remembers something");
         for (_, record) in &self.records {
             let key = &record.key;
             assert!(record.state.is_some() || record.lock.is_some(), "'{key}' is nothing and yet there");
@@ -647,6 +662,7 @@ impl LockTable {
                 sum.add(claims);
             }
             assert!(sum == lock.held, "'{key}': the claims do not add up: {sum:?} {:?}", lock.held);
+            lock.phaser.check_invariants();
             let Some(kind) = lock.kind else { continue };
             for (i, a) in lock.holders.values().enumerate() {
                 for b in lock.holders.values().skip(i + 1) {

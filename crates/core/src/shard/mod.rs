@@ -10,6 +10,7 @@
 //!
 //! What this file does not do: locks (`lock_table`), queues (`phaser`), recovery (`recovery`).
 
+mod digest;
 mod history;
 mod instant;
 mod lock_table;
@@ -61,7 +62,7 @@ pub struct Stats {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Shard {
     id: ShardId,
     incarnation: Incarnation,
@@ -209,15 +210,34 @@ impl Shard {
                 break;
             }
             self.deadlines.pop_first();
-            let Some(participant) = self.attempts.get_mut(&attempt) else { continue };
-            participant.deadline = None;
-            if participant.is_prepared() && !self.planted.is(Bug::LeaseEndsPrepared) {
-                self.inquire(now, attempt);
-            } else {
-                self.refuse(now, attempt, Refusal::LeaseExpired);
-            }
+            self.end_wait(now, attempt);
         }
         self.drain(now);
+    }
+
+    /// When the time of one attempt is over.
+    pub fn timeout_of(&self, attempt: AttemptId) -> Option<Time> {
+        self.attempts.get(&attempt)?.deadline
+    }
+
+    /// What [`Self::handle_timeout`] does, for one attempt, whose time need not be over: clocks serve liveness only,
+    /// so a search lets a lease run out, or a question be asked again, whenever it likes.
+    pub fn handle_timeout_of(&mut self, now: Time, attempt: AttemptId) {
+        if let Some(deadline) = self.timeout_of(attempt) {
+            self.deadlines.remove(&(deadline, attempt));
+            self.end_wait(now, attempt);
+            self.drain(now);
+        }
+    }
+
+    fn end_wait(&mut self, now: Time, attempt: AttemptId) {
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        participant.deadline = None;
+        if participant.is_prepared() && !self.planted.is(Bug::LeaseEndsPrepared) {
+            self.inquire(now, attempt);
+        } else {
+            self.refuse(now, attempt, Refusal::LeaseExpired);
+        }
     }
 
     // --- outputs ---

@@ -19,7 +19,7 @@ use crate::message::{Call, Members, Participants, Status};
 
 /// Calls on one record that could not go on: the first one waits in the record's queue (or was refused as
 /// busy), the others stand behind it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Blocked {
     pub(crate) key: Bytes,
     /// Where it waits. Without phases nobody waits in the record, and it may move.
@@ -37,7 +37,7 @@ pub(crate) struct Round {
 }
 
 /// Where the attempt stands. See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Stage {
     Open,
     Preparing(Round),
@@ -45,7 +45,7 @@ pub(crate) enum Stage {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Participant {
     pub(crate) owner: Owner,
     pub(crate) stage: Stage,

@@ -295,6 +295,36 @@ fn trap_08_a_lost_memory_is_no_refusal() {
     w.assert_quiet();
 }
 
+/// Bug: as above, and the new incarnation writes a no for another reason than the prepare: its user takes the
+/// transaction back, or somebody asks. Consequence: the user hears 'aborted', or runs it again, though it counted. Mend:
+/// a no says since when the shard remembers, and counts only for attempts that list nothing earlier.
+#[test]
+fn trap_08_a_no_written_after_the_loss_is_no_refusal() {
+    let takes_back = |w: &mut World, tx| w.abort(tx);
+    let refusal_of_a_question = |w: &mut World, tx| {
+        w.send(0, Request::Ask { attempt: w.attempt(tx) });
+    };
+    let answer_to_a_question = |w: &mut World, tx| {
+        w.send(0, Request::Ask { attempt: w.attempt(tx) });
+        w.deliver(Kind::Other, 0);
+        w.hold(Kind::Refused, 0); // Lost.
+    };
+    for happens in [takes_back, refusal_of_a_question, answer_to_a_question] {
+        let mut w = World::new(1);
+        let tx = w.begin();
+        w.coordinator_mut(tx).meet(ShardId(0), Incarnation(1));
+        w.buffer(tx, 0, "k", incr(1));
+        w.commit(tx);
+        w.deliver(Kind::Prepare, 0);
+        w.lose_all();
+        w.restart_shard_with(0, Survives::Records);
+        happens(&mut w, tx);
+        w.run();
+        assert_eq!(w.events(tx), [Event::Unknown]);
+        assert_eq!(w.counter(0, "k"), 1);
+    }
+}
+
 /// The same with two: the one that forgot may have voted, and the other has. If the other had written no, the
 /// attempt would be void for certain.
 #[test]
