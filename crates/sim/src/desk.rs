@@ -15,7 +15,7 @@ use crate::plant::Plant;
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) enum Desk {
-    Own(Own),
+    Own(Box<Own>),
     Shared(Box<Frontend>),
 }
 
@@ -40,7 +40,7 @@ impl Desk {
         if shared {
             return Desk::Shared(Box::new(plant.in_frontend(Frontend::new(session, switches, limits))));
         }
-        Desk::Own(Own {
+        Desk::Own(Box::new(Own {
             session,
             switches,
             limits,
@@ -49,7 +49,7 @@ impl Desk {
             coordinators: BTreeMap::new(),
             ended: BTreeSet::new(),
             stirred: BTreeSet::new(),
-        })
+        }))
     }
 
     // --- getters ---

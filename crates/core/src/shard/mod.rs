@@ -286,7 +286,7 @@ impl Shard {
     fn admit_from_network(&mut self, now: Time, link: Link, attempt: AttemptId) -> bool {
         let place = (attempt.tx.sequence, attempt.attempt);
         let history = self.sessions.entry(attempt.tx.session).or_default();
-        if link.connection < history.connection && !self.planted.is(Bug::OldConnectionHeard) {
+        if link.connection < history.connection {
             // Dropped without a word: a refusal that is not written would be taken for a recorded no.
             return false;
         }
@@ -457,7 +457,6 @@ impl Shard {
         let incarnation = incarnation.filter(|_| !self.planted.is(Bug::PrepareOfAnyIncarnation));
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else { return };
         self.renew(now, attempt); // A sign of life; the vote, which may come long afterwards, is none.
-        let uncounted = self.planted.is(Bug::GrantsUncounted);
         let participant = self.participant(attempt);
         match participant.stage {
             Stage::Open => {}
@@ -467,7 +466,6 @@ impl Shard {
         let gone = participant.leave_behind(&members);
         // Grants to members that left may be more than the coordinator knows of.
         let relied = match members {
-            _ if uncounted => true,
             Members::All => participant.granted == relies_on,
             Members::Only(_) => participant.granted >= relies_on,
         };
