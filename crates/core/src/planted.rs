@@ -99,14 +99,8 @@ bugs! {
     PrepareOfAnyIncarnation "prepare-of-any-incarnation" "P26";
     /// The list names no incarnations.
     ListNamesNoIncarnation "list-names-no-incarnation" "P26";
-    /// A coordinator takes answers from two incarnations and goes by the later.
-    TwoIncarnationsAnswer "two-incarnations-answer" "P26";
-    /// Nobody compares how many grants a prepare relies on.
-    GrantsUncounted "grants-uncounted" "P27";
     /// Unique numbers begin anew with each incarnation.
     UniqueStartsAnew "unique-starts-anew" "P26";
-    /// A shard that lost its memory says no where it cannot know.
-    LostSaysRefused "lost-says-refused" "P25";
     /// A recoverer's question is answered with no, and no is not written.
     QuestionWritesNothing "question-writes-nothing" "P24";
     /// A recoverer that heard one prepared participant takes it for all.
@@ -117,10 +111,6 @@ bugs! {
     LeaseEndsPrepared "lease-ends-prepared" "P23";
     /// A heartbeat that does not list an attempt refuses it though it has voted.
     UnlistedPreparedEnds "unlisted-prepared-ends" "P23";
-    /// A heartbeat renews all leases of its session.
-    UnlistedRenewed "unlisted-renewed" "P23";
-    /// What comes over an old connection is let in.
-    OldConnectionHeard "old-connection-heard" "P29";
     /// What is below the floor is taken for new.
     BelowFloorIsNew "below-floor-is-new" "P28";
     /// The floor passes the eldest open transaction.
@@ -143,24 +133,18 @@ bugs! {
     OverlayStays "overlay-stays" "P12";
     /// A transaction's own effects are undone first one first.
     OverlayUndoneForwards "overlay-undone-forwards" "P12";
-    /// An operation that cannot be done is refused though others hold the record.
-    ErrorCountsAtOnce "error-counts-at-once" "P15";
     /// Operations of two types on one key are compared by the first one's table.
     TwoTypesShare "two-types-share" "P14";
     /// Each draw is checked against the room, not their sum.
     DrawsNotSummed "draws-not-summed" "P4";
     /// Room that a pending deposit will make is drawn already.
     DepositsCount "deposits-count" "P4";
-    /// A draw that fits only its transaction's own effects lets others in.
-    LoneDrawShares "lone-draw-shares" "P4";
     /// When a capped phase is asked, even an elder waits.
     CapBarsElders "cap-bars-elders" "P17";
     /// A phase takes in whoever commutes, for ever.
     NeverCapped "never-capped" "P17";
     /// Whoever holds a record and wants more of it stands behind all who wait.
     HoldersQueue "holders-queue" "P16, P17";
-    /// A waiter that leaves wakes nobody.
-    LeaverWakesNobody "leaver-wakes-nobody" "P16";
     /// After a release the queue is looked at once, though somebody moved.
     SettlesOnce "settles-once" "P16";
     /// A second call on a record that its transaction waits for stands beside the first.

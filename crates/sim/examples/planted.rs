@@ -48,13 +48,21 @@ fn hunt_all(bugs: &[Bug], trials: u64, seeds: u64) -> Vec<Vec<Catch>> {
                 {
                     let runs = (0..trials).map(|trial| first_failure(bug, trial * TRIAL_APART, seeds));
                     let catches: Vec<Catch> = runs.flatten().collect();
-                    eprintln!("{}/{} {}: {} trials", at + 1, bugs.len(), bug.name(), catches.len());
+                    report(at, bug, &catches);
                     found.lock().expect("no thread panics")[at] = catches;
                 }
             });
         }
     });
     found.into_inner().expect("no thread panics")
+}
+
+/// Progress: what each trial found.
+fn report(at: usize, bug: Bug, catches: &[Catch]) {
+    eprintln!("number {}, {}: caught {} times", at + 1, bug.name(), catches.len());
+    for Catch { seed, check, reason, .. } in catches {
+        eprintln!("  seed {seed}, {check}: {}", reason.lines().next().unwrap_or_default());
+    }
 }
 
 fn row(bug: Bug, catches: &[Catch], trials: u64) -> String {

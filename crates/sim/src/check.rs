@@ -129,9 +129,15 @@ impl Ledger {
             Some(attempt) => self.attempts[attempt].decided,
             None => log.issued.is_empty(),
         };
-        match decided {
-            true => Ok(()),
-            false => Err(format!("{run}: its user hears that it committed, and not all have written yes")),
+        let unanswered = log.issued.iter().find(|it| it.op.returns() && it.reply.is_none());
+        match unanswered {
+            _ if !decided => {
+                Err(format!("{run}: its user hears that it committed, and not all have written yes"))
+            }
+            Some(issued) => {
+                Err(format!("{run}: its user hears that it committed, and no answer to {:?}", issued.op))
+            }
+            None => Ok(()),
         }
     }
 
@@ -236,6 +242,11 @@ impl Ledger {
                     entry.no.insert(from);
                     entry.void = true;
                 }
+                Ok(())
+            }
+            // Given up because a participant forgot.
+            Response::Refused { attempt, refusal: Refusal::Unknown, .. } => {
+                self.attempts.entry(*attempt).or_default().void = true;
                 Ok(())
             }
             // No word about what a forgotten incarnation wrote.

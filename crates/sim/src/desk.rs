@@ -15,7 +15,7 @@ use crate::plant::Plant;
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) enum Desk {
-    Own(Own),
+    Own(Box<Own>),
     Shared(Box<Frontend>),
 }
 
@@ -40,7 +40,7 @@ impl Desk {
         if shared {
             return Desk::Shared(Box::new(plant.in_frontend(Frontend::new(session, switches, limits))));
         }
-        Desk::Own(Own {
+        Desk::Own(Box::new(Own {
             session,
             switches,
             limits,
@@ -49,7 +49,7 @@ impl Desk {
             coordinators: BTreeMap::new(),
             ended: BTreeSet::new(),
             stirred: BTreeSet::new(),
-        })
+        }))
     }
 
     // --- getters ---
@@ -88,6 +88,14 @@ impl Desk {
         match self {
             Desk::Own(own) => own.coordinators.is_empty(),
             Desk::Shared(frontend) => frontend.is_over(),
+        }
+    }
+
+    /// Answers that were shared.
+    pub(crate) fn combined(&self) -> u64 {
+        match self {
+            Desk::Own(_) => 0,
+            Desk::Shared(frontend) => frontend.stats().combined,
         }
     }
 

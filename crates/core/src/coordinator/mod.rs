@@ -493,11 +493,7 @@ impl Coordinator {
         if unanswered.is_empty() {
             self.outstanding.swap_remove(at);
         }
-        let goes_by_later = self.planted.is(Bug::TwoIncarnationsAnswer);
         let party = self.party(from);
-        if goes_by_later {
-            party.incarnation = Some(incarnation);
-        }
         if *party.incarnation.get_or_insert(incarnation) != incarnation {
             // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
             self.close_attempt(now, None);

@@ -282,9 +282,7 @@ impl LockTable {
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
         let planted = self.planted;
         let Some(Record { state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
-        let holder = lock.holders.swap_remove(&attempt);
-        let held = holder.is_some();
-        if let Some(holder) = holder {
+        if let Some(holder) = lock.holders.swap_remove(&attempt) {
             for item in holder.items {
                 lock.held.remove(&item.claims);
                 if let (Fate::Apply(members), Some(effect)) = (fate, item.effect)
@@ -299,9 +297,7 @@ impl LockTable {
             lock.youngest = None;
             lock.kind = None;
         }
-        if held || !planted.is(Bug::LeaverWakesNobody) {
-            self.settle(now, record);
-        }
+        self.settle(now, record);
         self.tidy(record);
     }
 
@@ -354,7 +350,7 @@ impl LockTable {
             Ok(executed) => executed,
             // An error tells of the state, too: what others hold may be committed already and told their users,
             // so it counts only once they are gone.
-            Err(_) if !alone && !planted.is(Bug::ErrorCountsAtOnce) => return Ok(None),
+            Err(_) if !alone => return Ok(None),
             Err(error) => return Err(error),
         };
         let kind = call.op.type_info();
@@ -387,7 +383,7 @@ impl LockTable {
                             || planted.is(Bug::DrawsNotSummed))
             }
         };
-        if alone && !draws_fit(&claims, room) && !planted.is(Bug::LoneDrawShares) {
+        if alone && !draws_fit(&claims, room) {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
             claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);
         }

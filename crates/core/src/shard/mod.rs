@@ -143,13 +143,9 @@ impl Shard {
     }
 
     /// The same of one session. O(open attempts).
+    #[expect(clippy::disallowed_methods, reason = "they are counted")]
     pub fn open_attempts_of(&self, session: SessionId) -> usize {
-        // In any order: they are counted.
-        let mut open = 0;
-        for (attempt, _) in &self.attempts {
-            open += usize::from(attempt.tx.session == session);
-        }
-        open
+        self.attempts.keys().filter(|attempt| attempt.tx.session == session).count()
     }
 
     /// Decisions remembered until the sessions' floors pass them.
@@ -285,7 +281,7 @@ impl Shard {
     fn admit_from_network(&mut self, now: Time, link: Link, attempt: AttemptId) -> bool {
         let place = (attempt.tx.sequence, attempt.attempt);
         let history = self.sessions.entry(attempt.tx.session).or_default();
-        if link.connection < history.connection && !self.planted.is(Bug::OldConnectionHeard) {
+        if link.connection < history.connection {
             // Dropped without a word: a refusal that is not written would be taken for a recorded no.
             return false;
         }
@@ -456,7 +452,6 @@ impl Shard {
         let incarnation = incarnation.filter(|_| !self.planted.is(Bug::PrepareOfAnyIncarnation));
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else { return };
         self.renew(now, attempt); // A sign of life; the vote, which may come long afterwards, is none.
-        let uncounted = self.planted.is(Bug::GrantsUncounted);
         let participant = self.participant(attempt);
         match participant.stage {
             Stage::Open => {}
@@ -466,7 +461,6 @@ impl Shard {
         let gone = participant.leave_behind(&members);
         // Grants to members that left may be more than the coordinator knows of.
         let relied = match members {
-            _ if uncounted => true,
             Members::All => participant.granted == relies_on,
             Members::Only(_) => participant.granted >= relies_on,
         };

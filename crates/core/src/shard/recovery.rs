@@ -29,10 +29,7 @@ impl Shard {
         let status = self.written_or_refuse(now, attempt);
         // A no of this incarnation says nothing of what one wrote that is not remembered.
         let lost = status == Status::Refused && listed.is_some_and(|listed| listed < self.remembers_since);
-        match if lost { Status::Lost } else { status } {
-            Status::Lost if self.planted.is(Bug::LostSaysRefused) => Status::Refused,
-            status => status,
-        }
+        if lost { Status::Lost } else { status }
     }
 
     fn written_or_refuse(&mut self, now: Time, attempt: AttemptId) -> Status {
@@ -106,7 +103,7 @@ impl Shard {
     /// dropped (trap 19); decisions below the floor are forgotten.
     pub(super) fn heartbeat(&mut self, now: Time, link: Link, live: &[AttemptId], floor: Sequence) {
         let history = self.sessions.entry(link.session).or_default();
-        if link.connection < history.connection && !self.planted.is(Bug::OldConnectionHeard) {
+        if link.connection < history.connection {
             return;
         }
         history.connection = link.connection;
@@ -121,7 +118,7 @@ impl Shard {
             .collect();
         for attempt in open {
             let prepared = self.attempts.get(&attempt).is_some_and(|participant| participant.is_prepared());
-            if live.contains(&attempt) || self.planted.is(Bug::UnlistedRenewed) {
+            if live.contains(&attempt) {
                 self.renew(now, attempt);
                 self.tell_again(attempt);
             } else if !prepared || self.planted.is(Bug::UnlistedPreparedEnds) {
