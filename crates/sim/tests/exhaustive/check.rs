@@ -70,8 +70,9 @@ fn all_or_nothing(Field { plan, .. }: &Field, world: &World) -> bool {
             let applied = written().any(|it| it == Some(Status::Applied));
             let refused = written().any(|it| it == Some(Status::Refused));
             let committed = world.committed.contains(&attempt);
-            // Applied is applied after all have written yes.
-            !((applied || committed) && refused || applied && !committed) || world.is_torn_by_restart(attempt)
+            // Nobody applies before all have written yes.
+            let torn = applied && !committed || committed && refused;
+            !torn || world.is_torn_by_restart(attempt)
         },
     )
 }

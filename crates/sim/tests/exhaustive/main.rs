@@ -9,11 +9,10 @@
 //! # What can happen
 //!
 //! Any message under way arrives. A blocked client that knows of an elder gives way. Where nothing else can happen,
-//! leases of clients that died run out, participants in doubt ask, and, where something was lost, clients send again and
-//! their heartbeats arrive.
-//! Besides that a plan has a budget of faults, each at any moment: a client dies, a shard restarts (with its votes, or
-//! with its records alone), a message arrives twice, a message is lost, and *haste*: the time of one attempt at one
-//! shard is over, though its client lives and messages are under way.
+//! leases of clients that died run out and participants in doubt ask; where something was lost, clients send again
+//! and their heartbeats arrive. Besides that a plan has a budget of faults, each at any moment: a client dies, a shard
+//! restarts (with its votes, with its records alone, or with nothing), a message arrives twice, a message is lost,
+//! and *haste*: the time of one attempt at one shard is over, though its client lives and messages are under way.
 //!
 //! # How it is kept small, and why that is sound
 //!

@@ -105,14 +105,11 @@ pub(crate) fn large() -> Vec<Plan> {
         pairs("pair, a restart with votes and a death", Faults { deaths: 1, ..RESTART }),
         commits("commit, a restart with votes", RESTART),
         with_records(commits("commit, a restart with records", RESTART)),
-        alone("alone, two restarts with votes, two hastes, a double", both(1), 1, 2),
-        with_records(alone("alone, two restarts with records, two hastes, a double", both(1), 1, 2)),
-        with_records(alone("alone in turn, two restarts with records, two hastes", in_turn(X, 1), 0, 2)),
+        alone("alone, a restart with votes, two hastes, a double", both(1), 1, 1),
         Plan {
             survives: Survives::Nothing,
-            ..alone("alone, two restarts with nothing, two hastes", both(1), 0, 2)
+            ..alone("alone, a restart with nothing, two hastes", both(1), 0, 1)
         },
-        with_records(pairs("pair, a restart with records, a haste", Faults { hastes: 1, ..RESTART })),
         Plan::new("three prepares", vec![both(1), both(2), both(4)]),
         Plan::new("opposite orders", vec![in_turn(X, 1), in_turn(Y, 2), in_turn(X, 4)]),
         Plan::new("reads and writes, one joins", mixed()),
