@@ -264,6 +264,7 @@ fn as_error(refusal: &Refusal) -> OperationError {
         | Refusal::Recovered
         | Refusal::LeaseExpired
         | Refusal::LostLocks
+        | Refusal::Unknown
         | Refusal::Stale => OperationError::Restart,
     }
 }

@@ -244,6 +244,11 @@ impl Ledger {
                 }
                 Ok(())
             }
+            // Given up because a participant forgot.
+            Response::Refused { attempt, refusal: Refusal::Unknown, .. } => {
+                self.attempts.entry(*attempt).or_default().void = true;
+                Ok(())
+            }
             // No word about what a forgotten incarnation wrote.
             Response::Refused { attempt, since, .. } if self.forgot(*attempt, from, *since) => {
                 // The others may give up.

@@ -91,6 +91,14 @@ impl Desk {
         }
     }
 
+    /// Answers that were shared.
+    pub(crate) fn combined(&self) -> u64 {
+        match self {
+            Desk::Own(_) => 0,
+            Desk::Shared(frontend) => frontend.stats().combined,
+        }
+    }
+
     pub(crate) fn check_invariants(&self) {
         match self {
             Desk::Own(_) => {}

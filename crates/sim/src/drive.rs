@@ -389,6 +389,7 @@ impl World {
         let Some(client) = self.clients.get_mut(&session) else { return };
         let Some(desk) = client.desk.take() else { return };
         client.transactions.clear();
+        self.outcome.combined += desk.combined();
         let last_arrival = client.last_arrival;
         self.outcome.faults += 1;
         self.trace.note(self.now, &[50, session.0], || format!("c{}: dies", session.0));

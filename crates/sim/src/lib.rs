@@ -32,6 +32,7 @@ mod reference;
 mod run;
 pub mod script;
 mod settings;
+mod shrink;
 mod trace;
 mod workload;
 mod world;
@@ -59,12 +60,14 @@ pub struct SimOptions {
     pub plant: Plant,
     /// Whether to keep the timeline of a run that succeeds (of one that fails it is always kept).
     pub timeline: bool,
+    /// Whether a run that fails is made small before it is reported.
+    pub shrink: bool,
 }
 
 impl SimOptions {
     /// A seed as it is.
     pub fn seed(seed: u64) -> Self {
-        SimOptions { seed, config: None, plant: Plant::None, timeline: false }
+        SimOptions { seed, config: None, plant: Plant::None, timeline: false, shrink: false }
     }
 }
 
@@ -91,9 +94,14 @@ impl fmt::Display for Failure {
         for line in &self.timeline[hidden..] {
             writeln!(f, "{line}")?;
         }
-        writeln!(f, "\nconfiguration: {:#?}", self.config)?;
         writeln!(f, "\nseed {} fails: {}", self.seed, self.reason)?;
-        write!(f, "replay: claret sim --seed {}", self.seed)
+        writeln!(f, "configuration: {}", self.config.all())?;
+        write!(f, "replay: claret sim --seed {}", self.seed)?;
+        let differences = self.config.differences(&Config::random(self.seed));
+        if !differences.is_empty() {
+            write!(f, " --set {differences}")?;
+        }
+        Ok(())
     }
 }
 
@@ -114,6 +122,7 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
 pub fn run_with(options: &SimOptions) -> Result<(Outcome, Vec<String>), Box<Failure>> {
     match attempt(options, options.timeline) {
         Ok(done) => Ok(done),
+        Err(failure) if options.shrink => Err(shrink::shrink(failure, options)),
         Err(failure) if options.timeline => Err(failure),
         // The same run again, this time in words.
         Err(failure) => Err(attempt(options, true).err().unwrap_or(failure)),
@@ -166,6 +175,8 @@ pub struct Totals {
     pub judged: u64,
     /// "Must precede" edges between them.
     pub edges: u64,
+    /// Answers that were shared between transactions of one session.
+    pub combined: u64,
 }
 
 impl Totals {
@@ -184,6 +195,7 @@ impl Totals {
         self.unknown += outcome.unknown;
         self.judged += outcome.judged;
         self.edges += outcome.edges;
+        self.combined += outcome.combined;
     }
 }
 

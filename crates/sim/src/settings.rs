@@ -20,6 +20,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("workers", Small(&mut config.workers)),
         ("transactions", Small(&mut config.transactions)),
         ("shards", Small(&mut config.shards)),
+        ("skip", List(&mut config.skip)),
         ("keys", Small(&mut config.keys)),
         ("families", Small(&mut config.families)),
         ("probes_permille", Number(&mut config.probes_permille)),
@@ -67,7 +68,6 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("lock_tries_max", Small(&mut limits.lock_tries_max)),
         ("combine_misses_max", Small(&mut limits.combine_misses_max)),
         ("group_wait_us_max", Number(&mut limits.group_wait_us_max)),
-        ("skip", List(&mut config.skip)),
     ]
 }
 
@@ -115,7 +115,7 @@ impl Config {
         self.check()
     }
 
-    fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let counts = [self.shards, self.sessions, self.workers, self.keys, self.families];
         if counts.contains(&0) {
             return Err("shards, sessions, workers, keys and families are at least 1".to_owned());
@@ -131,6 +131,14 @@ impl Config {
             );
         }
         Ok(())
+    }
+
+    /// Every setting, as [`Config::set`] reads it.
+    pub fn all(&self) -> String {
+        let mut config = self.clone();
+        let shown =
+            settings(&mut config).into_iter().map(|(name, setting)| format!("{name}={}", setting.show()));
+        shown.collect::<Vec<_>>().join(",")
     }
 
     /// In what it differs from another, as [`Config::set`] reads it.

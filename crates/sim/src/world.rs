@@ -458,6 +458,8 @@ impl World {
         let recoveries = |host: &Host| host.recoveries + host.shard.stats().recoveries;
         self.outcome.recoveries = self.hosts.iter().map(recoveries).sum();
         self.outcome.committed = self.ledger.committed() as u64;
+        let desks = self.clients.values().filter_map(|client| client.desk.as_ref());
+        self.outcome.combined += desks.map(crate::desk::Desk::combined).sum::<u64>();
         self.outcome.torn = self.ledger.torn() as u64;
         self.outcome.faults += self.network.faults;
         self.outcome.micros = self.now.0;

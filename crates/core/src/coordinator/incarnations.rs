@@ -21,10 +21,9 @@ impl Coordinator {
         met.is_some_and(|(_, incarnation)| party.incarnation.is_some_and(|relied| relied < *incarnation))
     }
 
-    /// A participant may have voted yes and does not know it. Only a no of another one shows that the attempt is
-    /// void; where all others voted yes, nobody knows.
+    /// A participant may have voted yes and does not know it, or gave up since another one does not. Only a no that is
+    /// certain shows that the attempt is void; where all others voted yes, nobody knows.
     pub(super) fn on_lost_memory(&mut self, now: Time, from: ShardId) {
-        self.met.retain(|(shard, _)| *shard != from);
         let party = self.party(from);
         party.lost = true;
         party.queued = false;

@@ -573,11 +573,12 @@ impl Coordinator {
             State::Running | State::Preparing => None,
             State::Committed | State::Idle => return,
         };
-        if self.state != State::Running && self.party(from).incarnation.is_some_and(|listed| listed < since) {
-            return self.on_lost_memory(now, from);
-        }
-        if refusal == Refusal::LostLocks {
+        let forgot = self.party(from).incarnation.is_some_and(|listed| listed < since);
+        if refusal == Refusal::LostLocks || forgot {
             self.met.retain(|(shard, _)| *shard != from); // It has another incarnation by now.
+        }
+        if self.state != State::Running && (forgot || refusal == Refusal::Unknown) {
+            return self.on_lost_memory(now, from);
         }
         self.party(from).vote = Some(false);
         self.close_attempt(now, Some(from));
@@ -605,7 +606,8 @@ impl Coordinator {
     fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
         match status {
             Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new()),
-            Status::Refused | Status::Lost => self.on_refused(now, from, Refusal::Recovered, since),
+            Status::Refused => self.on_refused(now, from, Refusal::Recovered, since),
+            Status::Lost => self.on_refused(now, from, Refusal::Unknown, since),
             Status::Forgotten => {}
         }
     }

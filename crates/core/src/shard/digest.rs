@@ -10,7 +10,6 @@ impl Shard {
             id,
             incarnation,
             remembers_since,
-            planted: _,
             switches: _,
             limits: _,
             table,
@@ -19,6 +18,7 @@ impl Shard {
             deadlines,
             outputs,
             stats: _,
+            planted: _,
         } = self;
         let mut open: Vec<(&AttemptId, &Participant)> = Vec::new();
         // In any order: sorted below.

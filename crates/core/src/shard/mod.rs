@@ -143,13 +143,9 @@ impl Shard {
     }
 
     /// The same of one session. O(open attempts).
+    #[expect(clippy::disallowed_methods, reason = "they are counted")]
     pub fn open_attempts_of(&self, session: SessionId) -> usize {
-        // In any order: they are counted.
-        let mut open = 0;
-        for (attempt, _) in &self.attempts {
-            open += usize::from(attempt.tx.session == session);
-        }
-        open
+        self.attempts.keys().filter(|attempt| attempt.tx.session == session).count()
     }
 
     /// Decisions remembered until the sessions' floors pass them.

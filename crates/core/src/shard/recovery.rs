@@ -36,6 +36,8 @@ impl Shard {
         if let Some(decided) = self.decided(attempt) {
             return match decided {
                 Decided::Applied { .. } => Status::Applied,
+                // It may be applied where nobody remembers.
+                Decided::Refused(Refusal::Unknown) => Status::Lost,
                 Decided::Refused(_) => Status::Refused,
             };
         }
@@ -79,22 +81,21 @@ impl Shard {
         let others = round.participants.iter().filter(|listed| listed.shard != id).count();
         let any = |wanted: Status| answers.iter().any(|(_, status)| *status == wanted);
         let everybody = answers.len() == others || self.planted.is(Bug::SomePreparedIsAll);
-        let commit = if any(Status::Applied) {
-            true
+        let refusal = if any(Status::Applied) {
+            None
         } else if any(Status::Refused) || any(Status::Forgotten) {
-            false
+            Some(Refusal::Recovered)
         } else if everybody && !any(Status::Lost) {
-            true
+            None
         } else if everybody {
-            false
+            Some(Refusal::Unknown)
         } else {
             return;
         };
         self.stats.recoveries += 1;
-        if commit {
-            self.apply(now, attempt);
-        } else {
-            self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Recovered));
+        match refusal {
+            None => self.apply(now, attempt),
+            Some(refusal) => self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal)),
         }
     }
 

@@ -355,3 +355,33 @@ fn trap_08_all_others_voted() {
         w.assert_quiet();
     }
 }
+
+/// Bug: of two that voted, one learns from the other that all have, applies, and restarts without its votes. The other
+/// asks it, hears that it forgot, gives up, and calls that a recorded no. Consequence: the transaction is run again,
+/// and counts twice where it was applied. Mend: a no for want of another's memory says so. Found by the exhaustive
+/// search.
+#[test]
+fn trap_08_giving_up_for_want_of_memory_is_no_refusal() {
+    let mut w = World::new(2);
+    let tx = w.begin();
+    for shard in [0, 1] {
+        w.coordinator_mut(tx).meet(ShardId(shard), Incarnation(1));
+        w.buffer(tx, shard, "k", incr(1));
+    }
+    w.commit(tx);
+    w.deliver(Kind::Prepare, 0);
+    w.deliver(Kind::Prepare, 1);
+    w.lose_all();
+    w.pass_without_coordinators(Limits::default().lease_us);
+    w.deliver(Kind::Inquire, 0);
+    w.deliver(Kind::Answer, 1);
+    assert_eq!(w.counter(1, "k"), 1, "it knows that all have voted");
+    w.restart_shard_with(1, Survives::Records);
+    w.deliver(Kind::Inquire, 1);
+    w.deliver(Kind::Answer, 0);
+    w.pass(Limits::default().resend_us);
+    w.run();
+    assert_eq!(w.events(tx), [Event::Unknown]);
+    assert_eq!([w.counter(0, "k"), w.counter(1, "k")], [0, 1]);
+    w.assert_quiet();
+}

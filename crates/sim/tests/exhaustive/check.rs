@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use claret_core::message::Status;
-use claret_core::{AttemptId, ShardId};
+use claret_core::{AttemptId, ShardId, Survives};
 use claret_types::{Counter, CounterOp, Reply, State, Unique};
 use stateright::{Model, Property};
 
@@ -57,7 +57,7 @@ fn told_is_committed(_: &Field, world: &World) -> bool {
             let attempt = client.it.attempt(number);
             world.committed.contains(&attempt) || world.is_torn_by_restart(attempt)
         }
-        Fate::Open | Fate::GaveUp | Fate::Dead => true,
+        Fate::Open | Fate::GaveUp | Fate::Unknown | Fate::Dead => true,
     })
 }
 
@@ -76,16 +76,29 @@ fn all_or_nothing(Field { plan, .. }: &Field, world: &World) -> bool {
     )
 }
 
-fn one_attempt(_: &Field, world: &World) -> bool {
-    let firm: Vec<_> = world.committed.iter().filter(|it| !world.is_torn_by_restart(**it)).collect();
-    firm.windows(2).all(|two| two[0].tx != two[1].tx)
+/// Whatever is lost: what may have been done is not done again.
+fn one_attempt(Field { plan, .. }: &Field, world: &World) -> bool {
+    world.clients.iter().zip(&plan.programs).all(|(client, program)| {
+        let applied = |attempt: &AttemptId| {
+            let here = |step: &Step| world.shards[step.shard].it.written(*attempt) == Some(Status::Applied);
+            program.iter().any(here) || world.lost.iter().any(|it| it.attempt == *attempt && it.applied)
+        };
+        // That all had written yes is nothing firm where one of them has lost it since.
+        let firm = |attempt: &AttemptId| {
+            world.committed.contains(attempt) && !world.is_torn_by_restart(*attempt)
+                || client.it.fate == Fate::Told(attempt.attempt)
+        };
+        let done = |attempt: &AttemptId| firm(attempt) || applied(attempt);
+        client.it.all_attempts().filter(done).count() <= 1
+    })
 }
 
 fn contents_add_up(Field { plan, .. }: &Field, world: &World) -> bool {
     world.shards.iter().enumerate().all(|(at, shard)| {
         let applied = |attempt: AttemptId| {
             shard.it.written(attempt) == Some(Status::Applied)
-                || world.lost.iter().any(|it| it.shard == at && it.attempt == attempt && it.applied)
+                || plan.survives == Survives::Records
+                    && world.lost.iter().any(|it| it.shard == at && it.attempt == attempt && it.applied)
         };
         let clients = world.clients.iter().zip(&plan.programs);
         let sum: i64 = clients
@@ -169,6 +182,8 @@ impl World {
         let done = self.clients.iter().all(|client| match client.it.fate {
             Fate::Told(_) | Fate::Dead => client.it.coordinator.is_none(),
             Fate::GaveUp => client.it.coordinator.is_none() && !plan.all_commit(),
+            // Only votes that are lost leave anybody in the dark.
+            Fate::Unknown => client.it.coordinator.is_none() && plan.survives != Survives::Votes,
             Fate::Open => false,
         });
         let free = self.shards.iter().all(|it| it.it.open_attempts() == 0 && it.it.locked_records() == 0);

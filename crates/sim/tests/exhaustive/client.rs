@@ -19,6 +19,8 @@ pub(crate) enum Fate {
     Told(u32),
     /// It asks for no other attempt.
     GaveUp,
+    /// It was told that nobody knows.
+    Unknown,
     /// The process died before it was told anything.
     Dead,
 }
@@ -105,29 +107,38 @@ impl Client {
 
     /// Does as much of the program as can be done now, and returns what it sends.
     pub(crate) fn go_on(&mut self, plan: &Plan, known: &[Incarnation]) -> Vec<(ShardId, Request)> {
-        while let Some(event) = self.coordinator.as_mut().and_then(Coordinator::poll_event) {
-            match event {
-                Event::Answer { no, reply } => {
-                    self.answers.push((no.0, reply));
-                    self.awaited = false;
-                }
-                Event::Committed { replies } => {
-                    self.answers.extend(replies.into_iter().map(|(no, reply)| (no.0, reply)));
-                    self.answers.sort_by_key(|(no, _)| *no);
-                    self.fate = Fate::Told(self.attempts);
-                }
-                Event::Restart { .. } if self.attempts < plan.attempts_max => self.restart(plan, known),
-                Event::Restart { .. } | Event::Unknown => self.fate = Fate::GaveUp,
-                other @ (Event::Aborted | Event::Failed { .. }) => panic!("{}: {other:?}", self.tx),
+        loop {
+            while let Some(event) = self.coordinator.as_mut().and_then(Coordinator::poll_event) {
+                self.take_event(plan, known, event);
+            }
+            if !self.take_step(&plan.programs[self.number()]) {
+                break;
             }
         }
-        self.take_steps(&plan.programs[self.number()]);
         let Some(coordinator) = &mut self.coordinator else { return Vec::new() };
         let sends = std::iter::from_fn(|| coordinator.poll_send()).collect();
         if self.fate != Fate::Open && coordinator.is_over() {
             self.forget();
         }
         sends
+    }
+
+    fn take_event(&mut self, plan: &Plan, known: &[Incarnation], event: Event) {
+        match event {
+            Event::Answer { no, reply } => {
+                self.answers.push((no.0, reply));
+                self.awaited = false;
+            }
+            Event::Committed { replies } => {
+                self.answers.extend(replies.into_iter().map(|(no, reply)| (no.0, reply)));
+                self.answers.sort_by_key(|(no, _)| *no);
+                self.fate = Fate::Told(self.attempts);
+            }
+            Event::Restart { .. } if self.attempts < plan.attempts_max => self.restart(plan, known),
+            Event::Restart { .. } => self.fate = Fate::GaveUp,
+            Event::Unknown => self.fate = Fate::Unknown,
+            other @ (Event::Aborted | Event::Failed { .. }) => panic!("{}: {other:?}", self.tx),
+        }
     }
 
     fn restart(&mut self, plan: &Plan, known: &[Incarnation]) {
@@ -139,21 +150,25 @@ impl Client {
         self.answers.clear();
     }
 
-    fn take_steps(&mut self, program: &[Step]) {
-        let Some(coordinator) = &mut self.coordinator else { return };
-        while coordinator.is_running() && !self.awaited {
-            let Some(Step { shard, op, at_once }) = program.get(self.done) else {
-                return coordinator.commit(NOW);
-            };
-            let (shard, key) = (ShardId(*shard as u32), Bytes::from(KEYS[*shard]));
-            if *at_once {
-                coordinator.execute(NOW, shard, key, op.clone(), None);
-            } else {
-                coordinator.buffer(shard, key, op.clone());
-            }
-            self.awaited = *at_once;
-            self.done += 1;
+    /// Does the next thing in the program. Returns whether there was one that could be done.
+    fn take_step(&mut self, program: &[Step]) -> bool {
+        let Some(coordinator) = &mut self.coordinator else { return false };
+        if !coordinator.is_running() || self.awaited {
+            return false;
         }
+        let Some(Step { shard, op, at_once }) = program.get(self.done) else {
+            coordinator.commit(NOW);
+            return true;
+        };
+        let (shard, key) = (ShardId(*shard as u32), Bytes::from(KEYS[*shard]));
+        if *at_once {
+            coordinator.execute(NOW, shard, key, op.clone(), None);
+        } else {
+            coordinator.buffer(shard, key, op.clone());
+        }
+        self.awaited = *at_once;
+        self.done += 1;
+        true
     }
 
     /// Nothing more comes of it; what the user was told stays.

@@ -49,6 +49,11 @@ fn pairs(name: &'static str, faults: Faults) -> Plan {
     Plan { faults, ..Plan::new(name, vec![both(1), both(2)]) }
 }
 
+/// One client and much that goes wrong.
+fn alone(name: &'static str, program: Vec<Step>, doubles: u8, restarts: u8) -> Plan {
+    Plan { faults: Faults { doubles, restarts, hastes: 2, ..NONE }, ..Plan::new(name, vec![program]) }
+}
+
 fn with_records(plan: Plan) -> Plan {
     Plan { survives: Survives::Records, ..plan }
 }
@@ -69,6 +74,7 @@ pub(crate) fn small_commits() -> Vec<Plan> {
         pairs("pair, a restart with votes", RESTART),
         with_records(pairs("pair, a restart with records", RESTART)),
         forgetful(),
+        with_records(alone("alone, a restart with records, two hastes", both(1), 0, 1)),
     ]
 }
 
@@ -79,7 +85,7 @@ pub(crate) fn small_phases() -> Vec<Plan> {
         Plan::new("crossing", crossing),
         Plan::new("upgrades, one joins", upgrades()),
         capped("upgrades, capped", upgrades()),
-        Plan::new("reads and writes, one joins", mixed()),
+        capped("reads and writes, capped", mixed()),
     ]
 }
 
@@ -99,9 +105,17 @@ pub(crate) fn large() -> Vec<Plan> {
         pairs("pair, a restart with votes and a death", Faults { deaths: 1, ..RESTART }),
         commits("commit, a restart with votes", RESTART),
         with_records(commits("commit, a restart with records", RESTART)),
+        alone("alone, two restarts with votes, two hastes, a double", both(1), 1, 2),
+        with_records(alone("alone, two restarts with records, two hastes, a double", both(1), 1, 2)),
+        with_records(alone("alone in turn, two restarts with records, two hastes", in_turn(X, 1), 0, 2)),
+        Plan {
+            survives: Survives::Nothing,
+            ..alone("alone, two restarts with nothing, two hastes", both(1), 0, 2)
+        },
+        with_records(pairs("pair, a restart with records, a haste", Faults { hastes: 1, ..RESTART })),
         Plan::new("three prepares", vec![both(1), both(2), both(4)]),
         Plan::new("opposite orders", vec![in_turn(X, 1), in_turn(Y, 2), in_turn(X, 4)]),
-        capped("reads and writes, capped", mixed()),
+        Plan::new("reads and writes, one joins", mixed()),
         capped("skewed writes, capped", skew()),
         Plan::new("skewed writes, one joins", skew()),
     ]
