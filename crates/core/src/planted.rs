@@ -139,8 +139,6 @@ bugs! {
     DrawsNotSummed "draws-not-summed" "P4";
     /// Room that a pending deposit will make is drawn already.
     DepositsCount "deposits-count" "P4";
-    /// When a capped phase is asked, even an elder waits.
-    CapBarsElders "cap-bars-elders" "P17";
     /// A phase takes in whoever commutes, for ever.
     NeverCapped "never-capped" "P17";
     /// Whoever holds a record and wants more of it stands behind all who wait.
@@ -159,10 +157,6 @@ bugs! {
     ElderForgotten "elder-forgotten" "P20, P21";
     /// Who has one vote gives way no more.
     OneVoteStays "one-vote-stays" "P21";
-    /// A restart is born anew.
-    BornAnew "born-anew" "P22";
-    /// A restart takes shared locks again where it upgraded them.
-    NoReserves "no-reserves" "P22";
     /// An instant transaction looks at no lock.
     InstantPassesHolders "instant-passes-holders" "P32";
     /// An instant transaction is undone first one first.
@@ -171,20 +165,12 @@ bugs! {
     // --- combining ---
     /// Members need not commute.
     MembersUnchecked "members-unchecked" "C3";
-    /// A member sees the effects of all members.
-    OverlayOfMates "overlay-of-mates" "C4";
     /// A member that has written a record shares a read there.
     OwnWriterShares "own-writer-shares" "C4";
     /// A group is open until it is over.
     GroupStaysOpen "group-stays-open" "C5";
-    /// Retries join and are joined.
-    RetriesCombine "retries-combine" "C7";
-    /// A call that waited for a mate's is answered by any group's read.
-    SharesUnjoined "shares-unjoined" "C1, C8";
     /// What a joiner has buffered does not move with it.
     JoinerLosesBuffered "joiner-loses-buffered" "C2";
-    /// A group never stops waiting for a slow member.
-    NoPatience "no-patience" "C10";
     /// Effects of a member that left are applied.
     PartedCount "parted-count" "C13";
     /// What a member that left waited for stays in the queue.
@@ -193,8 +179,6 @@ bugs! {
     FounderKeepsId "founder-keeps-id" "C14";
     /// The prepare names the eldest member alone.
     MatesLeftBehind "mates-left-behind" "C9";
-    /// Draws of members are not summed.
-    GroupOverdraws "group-overdraws" "C16";
 }
 
 /// The bug that a state machine was given, if any.

@@ -337,7 +337,7 @@ impl Frontend {
     }
 
     pub(super) fn combines(&self, it: &Tx) -> bool {
-        self.switches.combining && (it.retries == 0 || self.planted.is(Bug::RetriesCombine))
+        self.switches.combining && it.retries == 0
     }
 
     /// Answers a read from one that is held, by the transaction's own group or by one that it then joins.

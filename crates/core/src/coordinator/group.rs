@@ -173,9 +173,6 @@ impl Group {
     /// makes it sooner: waiting for a mate counts as blocked (trap 14).
     pub(super) fn patience_ends(&self, limits: &Limits) -> Option<Time> {
         let since = self.ready_since.filter(|_| self.coordinator.is_running())?;
-        if self.coordinator.planted.is(Bug::NoPatience) {
-            return None;
-        }
         let patience = match self.coordinator.waiting_elder() {
             Some(_) => limits.give_way_us.min(limits.group_wait_us_max),
             None => limits.group_wait_us_max,

@@ -386,13 +386,8 @@ impl Coordinator {
         debug_assert_eq!(self.state, State::Idle);
         let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
         let touched = self.touched.iter().map(|(key, op)| (key, op));
-        if !self.planted.is(Bug::NoReserves) {
-            self.reserves.note(self.switches.locks, touched.chain(buffered));
-        }
+        self.reserves.note(self.switches.locks, touched.chain(buffered));
         self.number += u32::from(!self.planted.is(Bug::AttemptsShareNumber));
-        if self.planted.is(Bug::BornAnew) {
-            self.birth.time = self.birth.time.plus(self.limits.lease_us);
-        }
         self.state = State::Running;
         self.members = Members::All;
         self.buffered.clear();

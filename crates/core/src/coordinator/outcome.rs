@@ -64,8 +64,7 @@ impl Frontend {
                 true => self.reads.answers(&call.key, &call.op, self.limits.combine_misses_max),
                 false => SmallVec::new(),
             };
-            let fits = |group| group == at || self.planted.is(Bug::SharesUnjoined);
-            match answers.into_iter().find(|(group, _)| fits(*group)) {
+            match answers.into_iter().find(|(group, _)| *group == at) {
                 Some((_, reply)) => {
                     self.stats.combined += 1;
                     self.events.push_back((call.tx, Event::Answer { no: call.no, reply }));

@@ -333,7 +333,7 @@ impl LockTable {
         let Record { state, lock, .. } = &mut self.records[record];
         let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
         let own = own.filter(|_| !planted.is(Bug::NoOverlay));
-        let mut undo = own.map_or_else(SmallVec::new, |holder| overlay(planted, holder, call.member, state));
+        let mut undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
         if !planted.is(Bug::OverlayUndoneForwards) {
             undo.reverse();
         }
@@ -363,9 +363,7 @@ impl LockTable {
             (Locks::Abstract, Some(reserve)) => union(executed.claims, reserve),
         };
         let mates = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
-        if mates.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room))
-            && !planted.is(Bug::GroupOverdraws)
-        {
+        if mates.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
             return Err(OpError::Overflow("what one group draws", format!("{:?}", call.op)));
         }
         let admitted = match lock {
@@ -406,7 +404,7 @@ impl LockTable {
             lock.phaser.joins += 1;
             return true;
         }
-        owner.birth < eldest && !self.planted.is(Bug::CapBarsElders)
+        owner.birth < eldest
     }
 
     fn grant(&mut self, record: RecordIx, owner: Owner, call: &Call, item: Item) -> bool {
@@ -679,13 +677,8 @@ impl LockTable {
 }
 
 /// Applies a member's own effects for the time of one execution; undone by the returned ones in reverse.
-fn overlay(
-    planted: Planted,
-    holder: &Holder,
-    member: Member,
-    state: &mut Option<State>,
-) -> SmallVec<[Effect; 2]> {
-    let own = holder.items.iter().filter(|item| item.member == member || planted.is(Bug::OverlayOfMates));
+fn overlay(holder: &Holder, member: Member, state: &mut Option<State>) -> SmallVec<[Effect; 2]> {
+    let own = holder.items.iter().filter(|item| item.member == member);
     own.filter_map(|item| item.effect.clone()).map(|effect| effect.apply(state)).collect()
 }
 
