@@ -264,6 +264,7 @@ fn as_error(refusal: &Refusal) -> OperationError {
         | Refusal::Recovered
         | Refusal::LeaseExpired
         | Refusal::LostLocks
+        | Refusal::Unknown
         | Refusal::Stale => OperationError::Restart,
     }
 }
@@ -343,6 +344,7 @@ impl Shared {
                 Event::Aborted => *end = Some(End::Aborted),
                 Event::Restart { cause } => *end = Some(End::Restart(cause)),
                 Event::Failed { refusal } => *end = Some(End::Failed(as_error(&refusal))),
+                Event::Unknown => unreachable!("a shard in this process does not lose its memory alone"),
             }
         });
         if news {

@@ -63,3 +63,31 @@ fn bad_arguments_say_what_to_pass() {
         assert!(text.contains(says), "{text}");
     }
 }
+
+#[test]
+fn a_script_is_printed_with_what_comes_of_it() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/testdata");
+    let path = format!("{folder}/timeline_one_shot_commit.txt");
+    let output = sim(&["--script", &path]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(stdout(&output), std::fs::read_to_string(path).expect("the script is there"));
+}
+
+#[test]
+fn a_script_that_goes_wrong_says_where() {
+    let path = std::env::temp_dir().join(format!("claret-script-{}.txt", std::process::id()));
+    std::fs::write(&path, "shards 1\nclient c1\n\nc1 begins T1\n").expect("written");
+    let output = sim(&["--script", path.to_str().expect("text")]);
+    let missing = sim(&["--script", "no-such-script.txt"]);
+    std::fs::remove_file(&path).expect("removed");
+    assert_eq!((output.status.code(), missing.status.code()), (Some(1), Some(1)));
+    let text = stdout(&output);
+    assert!(text.contains("error: line 4: 'c1 begins T1' is no command; the commands are:"), "{text}");
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("'no-such-script.txt' cannot be read"));
+}
+
+#[test]
+fn the_help_lists_the_commands_of_scripts() {
+    let text = stdout(&sim(&["--help"]));
+    assert!(text.contains("deliver WHICH") && text.contains("--script <FILE>"), "{text}");
+}

@@ -5,7 +5,9 @@ use claret_types::Bytes;
 use claret_cli::workload::retwis::{self, RetwisMix};
 use claret_cli::workload::rubis::{self, RubisMix};
 use claret_cli::workload::sequential::{Fate, Sequential};
-use claret_cli::workload::{BATCH_MAX, Call, Client, Promise, Run, Stage, Violation, Workload, fair, hot, rawmix};
+use claret_cli::workload::{
+    BATCH_MAX, Call, Client, Promise, Run, Stage, Violation, Workload, fair, hot, rawmix,
+};
 
 const CLIENTS: u64 = 4;
 

@@ -7,14 +7,19 @@
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
 mod coordinator;
+mod digest;
 mod ids;
 mod limits;
 pub mod message;
+mod planted;
 mod shard;
 mod switches;
 
 pub use coordinator::{Cause, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle};
+pub use digest::digest;
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;
-pub use shard::{Shard, Stats, Wait, key_hash};
+#[cfg(feature = "planted-bugs")]
+pub use planted::Bug;
+pub use shard::{Shard, Stats, Survives, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

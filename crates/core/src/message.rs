@@ -149,6 +149,10 @@ pub enum Refusal {
     /// The shard restarted, or never saw what the prepare relies on.
     #[error("the shard lost its locks")]
     LostLocks,
+    /// A participant that may have applied it lost its memory, and the others gave it up: what became of it, nobody
+    /// knows. No recorded no, either.
+    #[error("another shard lost its memory of what it had voted")]
+    Unknown,
     /// Below the floor, older than another attempt, or not listed as live: nobody waits for it any more.
     #[error("it is over")]
     Stale,
@@ -166,6 +170,7 @@ impl Refusal {
             | Refusal::Recovered
             | Refusal::LeaseExpired
             | Refusal::LostLocks
+            | Refusal::Unknown
             | Refusal::Stale => true,
         }
     }
@@ -236,6 +241,9 @@ pub enum Response {
         shard: ShardId,
         /// Why.
         refusal: Refusal,
+        /// The first incarnation whose votes and decisions the shard remembers. If the list names an earlier one,
+        /// this is no recorded no: what that one wrote, nobody knows (trap 8).
+        since: Incarnation,
     },
     /// Applied, and the locks are gone.
     Applied {
@@ -266,6 +274,8 @@ pub enum Response {
         attempt: AttemptId,
         /// What is written.
         status: Status,
+        /// As in [`Response::Refused`].
+        since: Incarnation,
     },
 }
 

@@ -118,7 +118,7 @@ impl Client {
                     self.replies.extend(replies);
                     self.done = true;
                 }
-                Event::Aborted | Event::Failed { .. } => self.done = true,
+                Event::Aborted | Event::Failed { .. } | Event::Unknown => self.done = true,
                 Event::Restart { .. } => {
                     (self.at, self.committing) = (0, false);
                     self.calls.clear();

@@ -5,18 +5,23 @@
 //! that conflict, the one decided first was applied before the other got its lock, and the order of decisions
 //! is a serial order. It agrees with real time, because a decision lies between a transaction's begin and the
 //! moment its user hears of it. Replaying all committed transactions in that order on the sequential model
-//! must give every answer that was given, and the final records (R1).
+//! must give every answer that was heard, and the final records (R1).
 //!
 //! Also checked, as it happens: registers are written once (R12); no user is told what did not happen (R4);
-//! of a transaction's attempts at most one commits (trap 2); an answer never changes.
+//! of a transaction's runs at most one commits (trap 2); an answer never changes.
+//!
+//! A restart that loses votes may tear a transaction that has not been applied everywhere (docs/protocol.md, "What
+//! is promised"): its answers are not checked and it counts only where it was applied. Everything else must hold.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use claret_core::message::{KeyedCall, Refusal, Request, Response};
-use claret_core::{AttemptId, CallNo, ShardId};
-use claret_types::{Bytes, Operation, Reply, State, Unique};
+use claret_core::message::{Refusal, Request, Response, Status};
+use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Survives, Time, TxHandle};
+use claret_types::{Bytes, Effect, Operation, Reply, State, Unique};
 
+use crate::probe::Probe;
 use crate::reference::Reference;
+use crate::run::{Issued, RunId, RunLog, Told};
 
 /// What is wrong, in a sentence.
 pub(crate) type Violation = String;
@@ -24,61 +29,184 @@ pub(crate) type Violation = String;
 /// All that is known of one attempt.
 #[derive(Debug, Default)]
 struct Entry {
-    calls: BTreeMap<CallNo, (Bytes, Operation)>,
     replies: BTreeMap<CallNo, Reply>,
-    participants: Option<BTreeSet<ShardId>>,
+    /// With the incarnations that its list names.
+    participants: Option<BTreeMap<ShardId, Option<Incarnation>>>,
+    /// Runs that commit together under this attempt, known when its first prepare leaves.
+    members: Vec<RunId>,
     yes: BTreeSet<ShardId>,
     no: BTreeSet<ShardId>,
+    /// Some shard wrote no, though it may have forgotten that.
+    void: bool,
+    /// Where a yes was written, and forgotten before everybody had carried it out.
+    lost: BTreeSet<ShardId>,
+    applied: BTreeSet<ShardId>,
     decided: bool,
+}
+
+impl Entry {
+    /// Some of its votes were lost before they were carried out: it may be committed in part, or not at all.
+    fn is_torn(&self) -> bool {
+        !self.lost.is_empty()
+    }
+}
+
+/// What shows in the order of things.
+#[derive(Debug)]
+enum Moment {
+    Decided(AttemptId),
+    /// A shard lost its records.
+    Wiped(ShardId),
 }
 
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    runs: BTreeMap<RunId, RunLog>,
     attempts: BTreeMap<AttemptId, Entry>,
-    /// Committed attempts in the order of their decisions.
-    decided: Vec<AttemptId>,
+    /// The attempt that a run committed under, once it was asked to.
+    under: BTreeMap<RunId, AttemptId>,
+    order: Vec<Moment>,
+    /// Shards that restarted without their votes.
+    forgetful: BTreeSet<ShardId>,
+    /// The committed run of each transaction.
+    committed: BTreeMap<(SessionId, TxHandle), RunId>,
     /// What was done before the run.
     prepared: Vec<(Bytes, Operation)>,
 }
 
+/// What the sequential model starts from, and what it is compared with.
+pub(crate) struct End<'a> {
+    pub(crate) reference: Reference,
+    pub(crate) records: BTreeMap<&'a Bytes, &'a State>,
+    pub(crate) place: &'a dyn Fn(&Bytes) -> ShardId,
+    /// Nothing is under way any more: whatever was decided must have been applied.
+    pub(crate) settled: bool,
+}
+
 impl Ledger {
+    // --- what users do and hear ---
+
     /// An operation that was done before the run.
     pub(crate) fn note_preparation(&mut self, key: &Bytes, op: &Operation) {
         self.prepared.push((key.clone(), op.clone()));
     }
 
-    /// How many transactions were decided.
-    pub(crate) fn committed(&self) -> usize {
-        self.decided.len()
+    pub(crate) fn note_begin(&mut self, run: RunId, now: Time) {
+        self.runs.insert(run, RunLog { began: now, ..RunLog::default() });
     }
 
-    /// A request leaves its coordinator.
-    pub(crate) fn note_request(&mut self, request: &Request) {
-        match request {
-            Request::Execute { attempt, key, calls, .. } => {
-                let entry = self.attempts.entry(*attempt).or_default();
-                for call in calls {
-                    entry.calls.insert(call.no, (key.clone(), call.op.clone()));
-                }
+    /// A user issues an operation. Returns its place in the run.
+    pub(crate) fn note_issued(
+        &mut self,
+        run: RunId,
+        key: &Bytes,
+        op: &Operation,
+        probe: Option<Probe>,
+    ) -> usize {
+        let issued = &mut self.runs.entry(run).or_default().issued;
+        issued.push(Issued { key: key.clone(), op: op.clone(), probe, reply: None });
+        issued.len() - 1
+    }
+
+    /// A user hears an answer.
+    pub(crate) fn note_heard(&mut self, run: RunId, at: usize, reply: &Reply) -> Result<(), Violation> {
+        let issued = &mut self.runs.entry(run).or_default().issued[at];
+        match issued.reply.replace(reply.clone()) {
+            Some(before) if before != *reply => {
+                Err(format!("{run}: {:?} was answered {before} and then {reply}", issued.op))
             }
-            Request::Prepare { attempt, participants, calls, .. } => {
-                let entry = self.attempts.entry(*attempt).or_default();
-                for KeyedCall { key, call } in calls {
-                    entry.calls.insert(call.no, (key.clone(), call.op.clone()));
-                }
-                entry.participants.get_or_insert_with(|| participants.iter().map(|it| it.shard).collect());
-            }
-            Request::Apply { .. }
-            | Request::Withdraw { .. }
-            | Request::Abort { .. }
-            | Request::Heartbeat { .. }
-            | Request::Ask { .. } => {}
+            _ => Ok(()),
         }
     }
 
-    /// A response leaves a shard.
-    pub(crate) fn note_response(&mut self, from: ShardId, response: &Response) -> Result<(), Violation> {
+    /// A user hears that a transaction committed.
+    pub(crate) fn told_committed(&mut self, run: RunId, now: Time) -> Result<(), Violation> {
+        let log = self.runs.entry(run).or_default();
+        log.told = Told::Committed(now);
+        // A transaction without operations has no attempt at any shard, and commits.
+        let decided = match self.under.get(&run) {
+            Some(attempt) => self.attempts[attempt].decided,
+            None => log.issued.is_empty(),
+        };
+        let unanswered = log.issued.iter().find(|it| it.op.returns() && it.reply.is_none());
+        match unanswered {
+            _ if !decided => {
+                Err(format!("{run}: its user hears that it committed, and not all have written yes"))
+            }
+            Some(issued) => {
+                Err(format!("{run}: its user hears that it committed, and no answer to {:?}", issued.op))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A user, or its next run, hears that a run is over without effect.
+    pub(crate) fn told_over(&mut self, run: RunId) -> Result<(), Violation> {
+        self.runs.entry(run).or_default().told = Told::Void;
+        // A vote that was lost unheard may be followed by a recorded no.
+        let decided =
+            |attempt: &AttemptId| self.attempts[attempt].decided && !self.attempts[attempt].is_torn();
+        match self.under.get(&run).is_some_and(decided) {
+            true => Err(format!("{run}: its user hears that it is void, and it is committed")),
+            false => Ok(()),
+        }
+    }
+
+    /// A user hears that nobody knows what became of a transaction: only where votes were lost.
+    pub(crate) fn told_unknown(&mut self, run: RunId) -> Result<(), Violation> {
+        let listed = self.under.get(&run).and_then(|attempt| self.participants(*attempt));
+        match listed.is_some_and(|listed| !listed.is_disjoint(&self.forgetful)) {
+            true => Ok(()),
+            false => {
+                Err(format!("{run}: its user hears that its end is unknown, and no shard lost its votes"))
+            }
+        }
+    }
+
+    /// Somebody who asked a shard what became of an attempt is answered.
+    pub(crate) fn told_asked(
+        &self,
+        from: ShardId,
+        attempt: AttemptId,
+        status: &Status,
+        since: Incarnation,
+    ) -> Result<(), Violation> {
+        let Some(entry) = self.attempts.get(&attempt) else { return Ok(()) };
+        let wrong = match status {
+            Status::Applied => !entry.decided,
+            Status::Refused => entry.decided && !entry.is_torn() && !self.forgot(attempt, from, since),
+            Status::Prepared | Status::Forgotten | Status::Lost => false,
+        };
+        match wrong {
+            true => {
+                Err(format!("{attempt}: {from} says {status:?} to one who asks; decided: {}", entry.decided))
+            }
+            false => Ok(()),
+        }
+    }
+
+    // --- what shards say and do ---
+
+    /// A prepare leaves, for these runs.
+    pub(crate) fn note_prepare(&mut self, request: &Request, members: impl FnOnce() -> Vec<RunId>) {
+        let Request::Prepare { attempt, participants, .. } = request else { return };
+        let entry = self.attempts.entry(*attempt).or_default();
+        if entry.participants.is_some() {
+            return;
+        }
+        entry.participants = Some(participants.iter().map(|it| (it.shard, it.incarnation)).collect());
+        entry.members = members();
+        self.under.extend(entry.members.iter().map(|run| (*run, *attempt)));
+    }
+
+    /// A response leaves a shard; `written` is what the shard has written for the attempt now.
+    pub(crate) fn note_response(
+        &mut self,
+        from: ShardId,
+        response: &Response,
+        written: Option<Status>,
+    ) -> Result<(), Violation> {
         match response {
             Response::Granted { attempt, no, reply, .. } => {
                 // With direct delivery a double that follows a no is executed anew, for nobody.
@@ -89,7 +217,22 @@ impl Ledger {
                 for (no, reply) in replies {
                     self.note_reply(*attempt, *no, reply)?;
                 }
-                self.note_yes(*attempt, from)
+                self.note_yes(*attempt, from)?;
+                if matches!(response, Response::Committed { .. }) {
+                    self.attempts.entry(*attempt).or_default().applied.insert(from);
+                }
+                Ok(())
+            }
+            Response::Applied { attempt, .. } => {
+                // Also the answer to an apply that found nothing; with direct delivery nothing is written.
+                let entry = self.attempts.entry(*attempt).or_default();
+                if matches!(written, None | Some(Status::Applied)) && entry.yes.contains(&from) {
+                    entry.applied.insert(from);
+                }
+                match entry.decided {
+                    true => Ok(()),
+                    false => Err(format!("{attempt}: {from} applies, and not all have written yes")),
+                }
             }
             // Written when a live session did not list the attempt; below the floor nothing is written, and
             // nobody listens.
@@ -97,22 +240,34 @@ impl Ledger {
                 let entry = self.attempts.entry(*attempt).or_default();
                 if !entry.decided && !entry.yes.contains(&from) {
                     entry.no.insert(from);
+                    entry.void = true;
                 }
+                Ok(())
+            }
+            // Given up because a participant forgot.
+            Response::Refused { attempt, refusal: Refusal::Unknown, .. } => {
+                self.attempts.entry(*attempt).or_default().void = true;
+                Ok(())
+            }
+            // No word about what a forgotten incarnation wrote.
+            Response::Refused { attempt, since, .. } if self.forgot(*attempt, from, *since) => {
+                // The others may give up.
+                self.attempts.entry(*attempt).or_default().void = true;
                 Ok(())
             }
             Response::Refused { attempt, .. } => {
                 let entry = self.attempts.entry(*attempt).or_default();
                 entry.no.insert(from);
                 // One that was prepared and then aborted may say no, because another wrote no before.
-                let alone = entry.no.len() == 1 && entry.yes.contains(&from);
-                match alone || entry.decided {
+                let before = std::mem::replace(&mut entry.void, true);
+                let alone = !before && entry.yes.contains(&from) && !entry.is_torn();
+                match alone || entry.decided && !entry.is_torn() {
                     true => Err(format!("{attempt}: {from} says no and has written yes")),
                     false => Ok(()),
                 }
             }
             Response::Queued { .. }
             | Response::Busy { .. }
-            | Response::Applied { .. }
             | Response::Aborted { .. }
             | Response::Elder { .. }
             | Response::Asked { .. } => Ok(()),
@@ -121,8 +276,9 @@ impl Ledger {
 
     fn note_reply(&mut self, attempt: AttemptId, no: CallNo, reply: &Reply) -> Result<(), Violation> {
         let entry = self.attempts.entry(attempt).or_default();
+        let torn = entry.is_torn();
         let known = entry.replies.entry(no).or_insert_with(|| reply.clone());
-        match known == reply {
+        match known == reply || torn {
             true => Ok(()),
             false => Err(format!("{attempt}: call {} was answered {known} and then {reply}", no.0)),
         }
@@ -133,106 +289,169 @@ impl Ledger {
         if entry.no.contains(&from) {
             return Err(format!("{attempt}: {from} says yes and has written no"));
         }
-        entry.yes.insert(from);
-        if !entry.decided && entry.participants.as_ref() == Some(&entry.yes) {
-            entry.decided = true;
-            self.decided.push(attempt);
-            let (first, last) =
-                (AttemptId { attempt: 0, ..attempt }, AttemptId { attempt: u32::MAX, ..attempt });
-            let twice = self.attempts.range(first..=last).filter(|(_, entry)| entry.decided).count() > 1;
-            if twice {
-                return Err(format!("{}: two attempts commit", attempt.tx));
+        if !entry.lost.contains(&from) {
+            entry.yes.insert(from);
+        }
+        let all = |listed: &BTreeMap<ShardId, _>| {
+            listed.keys().all(|shard| entry.yes.contains(shard) || entry.lost.contains(shard))
+        };
+        if entry.decided || !entry.participants.as_ref().is_some_and(all) {
+            return Ok(());
+        }
+        entry.decided = true;
+        self.order.push(Moment::Decided(attempt));
+        let entry = &self.attempts[&attempt];
+        for run in &entry.members {
+            if self.runs[run].told == Told::Void && !entry.is_torn() {
+                return Err(format!("{run} commits, and its user was told that it is void"));
+            }
+            let other = self.committed.insert((run.session, run.tx), *run);
+            if let Some(other) = other.filter(|other| !self.attempts[&self.under[other]].is_torn()) {
+                return Err(format!("{run} commits, and so did {other}"));
             }
         }
         Ok(())
     }
 
     /// A transaction that was carried out at once, without messages.
-    pub(crate) fn note_instant(&mut self, attempt: AttemptId, done: Vec<(CallNo, Bytes, Operation, Reply)>) {
+    pub(crate) fn note_instant(&mut self, run: RunId, attempt: AttemptId, shards: BTreeSet<ShardId>) {
         let entry = self.attempts.entry(attempt).or_default();
         entry.decided = true;
-        for (no, key, op, reply) in done {
-            entry.calls.insert(no, (key, op));
-            entry.replies.insert(no, reply);
-        }
-        self.decided.push(attempt);
+        entry.members = vec![run];
+        entry.applied = shards;
+        self.under.insert(run, attempt);
+        self.committed.insert((run.session, run.tx), run);
+        self.order.push(Moment::Decided(attempt));
     }
 
-    /// A user hears an answer.
-    pub(crate) fn told_answer(&self, attempt: AttemptId, no: CallNo, reply: &Reply) -> Result<(), Violation> {
-        let given = self.attempts.get(&attempt).and_then(|entry| entry.replies.get(&no));
-        match given == Some(reply) {
-            true => Ok(()),
-            false => Err(format!("{attempt}: call {} was answered {given:?}, its user heard {reply}", no.0)),
+    /// A shard restarts.
+    pub(crate) fn note_restart(&mut self, shard: ShardId, survives: Survives) {
+        if survives == Survives::Votes {
+            return;
         }
-    }
-
-    /// A user hears that a transaction committed.
-    pub(crate) fn told_committed(
-        &self,
-        attempt: AttemptId,
-        replies: &[(CallNo, Reply)],
-    ) -> Result<(), Violation> {
-        for (no, reply) in replies {
-            self.told_answer(attempt, *no, reply)?;
-        }
-        // A transaction without operations has no entry, and commits.
-        match self.attempts.get(&attempt).is_none_or(|entry| entry.decided) {
-            true => Ok(()),
-            false => {
-                Err(format!("{attempt}: its user hears that it committed, and not all have written yes"))
+        self.forgetful.insert(shard);
+        for entry in self.attempts.values_mut() {
+            // Whoever is in doubt elsewhere asks here, and is told that nobody knows.
+            let all = entry.participants.as_ref().map_or(0, BTreeMap::len);
+            if entry.applied.len() < all && entry.yes.remove(&shard) {
+                entry.lost.insert(shard);
             }
+            entry.no.remove(&shard);
+        }
+        if survives == Survives::Nothing {
+            self.order.push(Moment::Wiped(shard));
         }
     }
 
-    /// A user, or its next attempt, hears that an attempt is over without effect.
-    pub(crate) fn told_over(&self, attempt: AttemptId) -> Result<(), Violation> {
-        match self.attempts.get(&attempt).is_some_and(|entry| entry.decided) {
-            true => Err(format!("{attempt}: its user hears that it is void, and it is committed")),
-            false => Ok(()),
-        }
+    // --- the end ---
+
+    /// Who takes part in an attempt, once its first prepare has left.
+    pub(crate) fn participants(&self, attempt: AttemptId) -> Option<BTreeSet<ShardId>> {
+        Some(self.attempts.get(&attempt)?.participants.as_ref()?.keys().copied().collect())
+    }
+
+    /// Whether a shard that remembers what it wrote since an incarnation does not remember what the listed one wrote.
+    fn forgot(&self, attempt: AttemptId, shard: ShardId, since: Incarnation) -> bool {
+        let listed =
+            self.attempts.get(&attempt).and_then(|entry| *entry.participants.as_ref()?.get(&shard)?);
+        listed.is_some_and(|listed| listed < since)
+    }
+
+    /// How many transactions were decided.
+    pub(crate) fn committed(&self) -> usize {
+        self.committed.len()
+    }
+
+    /// How many transactions were torn by restarts that lost votes.
+    pub(crate) fn torn(&self) -> usize {
+        let torn = |entry: &&Entry| entry.decided && entry.is_torn();
+        self.attempts.values().filter(torn).map(|entry| entry.members.len()).sum()
+    }
+
+    /// Whether some shard lost its records.
+    pub(crate) fn is_wiped(&self) -> bool {
+        self.order.iter().any(|moment| matches!(moment, Moment::Wiped(_)))
+    }
+
+    pub(crate) fn runs(&self) -> &BTreeMap<RunId, RunLog> {
+        &self.runs
     }
 
     /// Replays everything that committed, and compares answers and records.
-    pub(crate) fn check_serial<'a>(
-        &self,
-        mut reference: Reference,
-        actual: impl Iterator<Item = (&'a Bytes, &'a State)>,
-    ) -> Result<(), Violation> {
+    pub(crate) fn check_serial(&self, end: End<'_>) -> Result<(), Violation> {
+        let mut reference = end.reference;
         for (key, op) in &self.prepared {
             reference.run(key, op, Unique(0)).map_err(|error| format!("before the run: {op:?}: {error}"))?;
         }
         let mut ids = BTreeSet::new();
-        for (place, attempt) in self.decided.iter().enumerate() {
+        for moment in &self.order {
+            let attempt = match moment {
+                Moment::Decided(attempt) => attempt,
+                Moment::Wiped(shard) => {
+                    reference.forget(|key| (end.place)(key) == *shard);
+                    continue;
+                }
+            };
             let entry = &self.attempts[attempt];
-            for (no, (key, op)) in &entry.calls {
-                let given = entry.replies.get(no);
-                // Unique numbers are the store's to choose, but it must choose well.
-                let unique = match given {
-                    Some(Reply::Int(number)) => Unique(*number as u64),
-                    _ => Unique(0),
-                };
-                if op.method().name == "UID.NEXT" && !ids.insert((key, unique.0)) {
-                    return Err(format!("{attempt}: number {} was given out twice for '{key}'", unique.0));
-                }
-                let call = || format!("{attempt}, number {place} in order, call {}: {op:?} on '{key}'", no.0);
-                let expected = match reference.run(key, op, unique) {
-                    Ok(reply) => reply,
-                    Err(error) => return Err(format!("{} cannot be done: {error}", call())),
-                };
-                if op.returns() && given != Some(&expected) {
-                    return Err(format!("{} was answered {given:?}, and should be {expected}", call()));
+            let undone = |key: &Bytes| !entry.applied.contains(&(end.place)(key));
+            let mut undo: Vec<(&Bytes, Effect)> = Vec::new();
+            for run in &entry.members {
+                for issued in &self.runs[run].issued {
+                    let torn = entry.is_torn();
+                    if undone(&issued.key) && end.settled && !torn {
+                        return Err(format!("{run} is committed, and '{}' never saw it", issued.key));
+                    }
+                    let inverse = replay(&mut reference, &mut ids, *run, issued, torn)?;
+                    undo.extend(
+                        inverse.filter(|_| undone(&issued.key)).map(|inverse| (&issued.key, inverse)),
+                    );
                 }
             }
-        }
-        let actual: BTreeMap<&Bytes, &State> = actual.collect();
-        let expected = reference.records();
-        for key in expected.keys().chain(actual.keys().copied()) {
-            let (is, should) = (actual.get(key).copied(), expected.get(key));
-            if is != should {
-                return Err(format!("'{key}' ends as {is:?}, and should be {should:?}"));
+            // Not yet applied there, or never: nobody who came later has seen it.
+            while let Some((key, inverse)) = undo.pop() {
+                reference.apply(key, inverse);
             }
         }
-        Ok(())
+        compare(&end.records, reference.records())
     }
+}
+
+/// Carries out one operation on the model and compares the answers. Returns the effect's inverse.
+fn replay<'a>(
+    reference: &mut Reference,
+    ids: &mut BTreeSet<(&'a Bytes, u64)>,
+    run: RunId,
+    issued: &'a Issued,
+    torn: bool,
+) -> Result<Option<Effect>, Violation> {
+    let Issued { key, op, reply, .. } = issued;
+    // Unique numbers are the store's to choose, but it must choose well.
+    let unique = match reply {
+        Some(Reply::Int(number)) => Unique(*number as u64),
+        _ => Unique(0),
+    };
+    if op.method().name == "UID.NEXT" && reply.is_some() && !ids.insert((key, unique.0)) {
+        return Err(format!("{run}: number {} was given out twice for '{key}'", unique.0));
+    }
+    let (expected, inverse) = match reference.run(key, op, unique) {
+        Ok(done) => done,
+        Err(_) if torn => return Ok(None),
+        Err(error) => return Err(format!("{run}: {op:?} on '{key}' cannot be done: {error}")),
+    };
+    match reply {
+        Some(reply) if op.returns() && !torn && *reply != expected => {
+            Err(format!("{run}: {op:?} on '{key}' was answered {reply}, and should be {expected}"))
+        }
+        _ => Ok(inverse),
+    }
+}
+
+fn compare(actual: &BTreeMap<&Bytes, &State>, expected: &BTreeMap<Bytes, State>) -> Result<(), Violation> {
+    for key in expected.keys().chain(actual.keys().copied()) {
+        let (is, should) = (actual.get(key).copied(), expected.get(key));
+        if is != should {
+            return Err(format!("'{key}' ends as {is:?}, and should be {should:?}"));
+        }
+    }
+    Ok(())
 }

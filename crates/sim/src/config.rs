@@ -1,7 +1,7 @@
 //! The configuration of a run, drawn from its seed (swarm testing: each run switches a random set of features
-//! and faults on, so that rare combinations come up).
+//! and faults on, so that rare combinations come up). `settings.rs` names every part of it.
 
-use claret_core::{Delivery, Limits, Locks, Switches};
+use claret_core::{Delivery, Limits, Locks, Survives, Switches};
 
 use crate::random::{Random, Stream};
 
@@ -20,8 +20,18 @@ pub struct Config {
     pub keys: u32,
     /// How many of the type families in `workload.rs` the keys are spread over.
     pub families: u32,
-    /// The protocol's switches.
-    pub switches: Switches,
+    /// How many of a thousand keys are records for the judge of observed results instead (`observed.rs`).
+    pub probes_permille: u64,
+    /// Sessions have a frontend for all their transactions, instead of a coordinator for each. Combining needs it.
+    pub desk: bool,
+    /// Reader/writer instead of abstract locks.
+    pub reader_writer: bool,
+    /// Waiters queue in phases.
+    pub phasing: bool,
+    /// Transactions of one session share locks and answers.
+    pub combining: bool,
+    /// Calls instead of a network.
+    pub direct: bool,
     /// The protocol's bounds, small enough that runs meet them.
     pub limits: Limits,
     /// How messages travel.
@@ -34,6 +44,8 @@ pub struct Config {
     pub heartbeat_us: u64,
     /// How long everything may take once faults have stopped, in microseconds of virtual time.
     pub finish_us_max: u64,
+    /// Transactions whose programs are empty, by session * 2^32 + place: left out while shrinking.
+    pub skip: Vec<u64>,
 }
 
 /// How messages travel.
@@ -51,6 +63,10 @@ pub struct NetworkConfig {
     pub lost_permille: u64,
     /// How many of a thousand come twice.
     pub doubled_permille: u64,
+    /// How many messages at most are held somewhere for `held_us`.
+    pub held: u32,
+    /// How long those are held, in microseconds.
+    pub held_us: u64,
     /// Whether messages between two ends arrive in the order in which they left.
     pub ordered: bool,
 }
@@ -60,14 +76,24 @@ pub struct NetworkConfig {
 pub struct FaultConfig {
     /// When faults stop, in microseconds of virtual time.
     pub until_us: u64,
+    /// Safety mode: the run ends when faults would stop, and nothing is asked of what is not done by then.
+    pub endless: bool,
     /// For each death: after how many messages sent by all sessions the one that sends the next dies.
     pub deaths: Vec<u64>,
+    /// How many of a thousand attempts of a dead session somebody asks about.
+    pub asks_permille: u64,
     /// How many pairs of ends lose sight of each other for a while.
     pub outages: u32,
     /// How many times a session connects anew to a shard.
     pub reconnects: u32,
     /// How many sessions or shards stand still for a while.
     pub pauses: u32,
+    /// How many times a shard restarts.
+    pub restarts: u32,
+    /// What the restarts of this run leave: 0 votes, 1 records, 2 nothing.
+    pub survives: u32,
+    /// Clocks run at different rates.
+    pub clocks: bool,
     /// The longest outage or pause, in microseconds.
     pub span_us_max: u64,
 }
@@ -95,36 +121,82 @@ impl Config {
     /// The configuration that belongs to a seed.
     pub fn random(seed: u64) -> Config {
         let random = &mut Random::new(seed, Stream::Config);
-        let switches = random_switches(random);
-        let direct = switches.delivery == Delivery::Direct;
+        let direct = random.chance(150);
         let faulty = !direct && random.chance(700);
-        let sessions = random.between(1, 5) as u32;
-        let workers = random.between(1, 4) as u32;
         let limits = random_limits(random);
+        let combining = random.chance(400);
         Config {
             shards: random.between(1, 5) as u32,
-            sessions,
-            workers,
+            sessions: random.between(1, 5) as u32,
+            workers: random.between(1, 4) as u32,
             transactions: random.between(2, 12) as u32,
             keys: random.between(1, 10) as u32,
             families: random.between(1, 5) as u32,
-            switches,
+            probes_permille: *random.pick(&[0, 0, 300, 1000, 1000]),
+            desk: combining || random.chance(300),
+            reader_writer: random.chance(250),
+            phasing: random.chance(800),
+            combining,
+            direct,
             network: random_network(random, faulty, direct),
             faults: random_faults(random, faulty, limits.lease_us),
             programs: random_programs(random),
             heartbeat_us: limits.lease_us / 4,
             limits,
             finish_us_max: 20_000_000,
+            skip: Vec::new(),
         }
     }
-}
 
-fn random_switches(random: &mut Random) -> Switches {
-    Switches {
-        locks: if random.chance(250) { Locks::ReaderWriter } else { Locks::Abstract },
-        phasing: random.chance(800),
-        combining: false,
-        delivery: if random.chance(150) { Delivery::Direct } else { Delivery::Network },
+    /// The same, cut down to what a thousand of can be run in a second.
+    pub fn small(seed: u64) -> Config {
+        let mut config = Config::random(seed);
+        config.shards = config.shards.min(2);
+        config.sessions = config.sessions.min(2);
+        config.workers = config.workers.min(2);
+        config.transactions = config.transactions.min(3);
+        config.keys = config.keys.min(4);
+        config.programs.steps_max = config.programs.steps_max.min(4);
+        config.faults.deaths.iter_mut().for_each(|at| *at /= 8);
+        config
+    }
+
+    /// The protocol's switches.
+    pub fn switches(&self) -> Switches {
+        Switches {
+            locks: if self.reader_writer { Locks::ReaderWriter } else { Locks::Abstract },
+            phasing: self.phasing,
+            combining: self.combining && self.desk,
+            delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
+        }
+    }
+
+    /// What a restart leaves.
+    pub fn survives(&self) -> Survives {
+        match self.faults.survives {
+            0 => Survives::Votes,
+            1 => Survives::Records,
+            _ => Survives::Nothing,
+        }
+    }
+
+    /// Until when everything must be done, in microseconds of virtual time.
+    pub(crate) fn deadline_us(&self) -> u64 {
+        let held = if self.network.held > 0 { self.network.held_us } else { 0 };
+        self.faults.until_us + held + self.finish_us_max
+    }
+
+    /// When the last fault is over: slow messages hold up those behind them, in microseconds of virtual time.
+    pub(crate) fn calm_us(&self) -> u64 {
+        let slow = if self.network.slow_permille > 0 { self.network.slow_us_max } else { 0 };
+        self.faults.until_us + slow
+    }
+
+    /// Within how much time, once faults have stopped and nothing of it is under way, shards are done with a session
+    /// that died, in microseconds: its lease, and asking each other twice, with clocks as slow as they get.
+    pub(crate) fn release_us_max(&self) -> u64 {
+        let slowest = if self.faults.clocks { crate::clock::RATE_MAX } else { 1 };
+        slowest * (self.limits.lease_us + 2 * self.limits.inquire_us) + 6 * self.network.delay_us_max
     }
 }
 
@@ -139,6 +211,9 @@ fn random_limits(random: &mut Random) -> Limits {
         give_way_us: *random.pick(&[0, 200, 2_000]),
         resend_us: *random.pick(&[3_000, 10_000, 50_000]),
         lock_tries_max: random.between(2, 12) as u32,
+        group_members_max: *random.pick(&[2, 4, 32]),
+        combine_misses_max: *random.pick(&[1, 16]),
+        group_wait_us_max: *random.pick(&[0, 200, 1_000, 20_000]),
         ..Limits::default()
     }
 }
@@ -153,6 +228,8 @@ fn random_network(random: &mut Random, faulty: bool, direct: bool) -> NetworkCon
         slow_us_max: *random.pick(&[5_000, 50_000, 500_000]),
         lost_permille: if faulty { lost } else { 0 },
         doubled_permille: if faulty { doubled } else { 0 },
+        held: if faulty { *random.pick(&[0, 0, 1, 3]) } else { 0 },
+        held_us: 60_000_000,
         ordered: direct || random.chance(500),
     }
 }
@@ -164,8 +241,13 @@ fn random_faults(random: &mut Random, faulty: bool, lease_us: u64) -> FaultConfi
         outages: count(3),
         reconnects: count(4),
         pauses: count(3),
+        restarts: if faulty { *random.pick(&[0, 0, 1, 3]) } else { 0 },
+        survives: *random.pick(&[0, 0, 1, 2]),
+        clocks: faulty && random.chance(300),
         until_us: *random.pick(&[10_000, 50_000, 300_000]),
+        endless: faulty && random.chance(200),
         deaths: if faulty { deaths } else { Vec::new() },
+        asks_permille: *random.pick(&[0, 300]),
         span_us_max: lease_us * 3,
     }
 }

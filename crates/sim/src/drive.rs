@@ -1,14 +1,18 @@
 //! What clients do in the simulated world: they begin transactions, run their programs, hear events, say that
-//! they live, and die.
+//! they live, ask about the dead, and die.
+
+use std::collections::BTreeSet;
 
 use claret_core::message::{KeyedCall, Request};
-use claret_core::{AttemptId, CallNo, Coordinator, Delivery, Event, SessionId, ShardId, TxId, key_hash};
-use claret_types::{Bytes, Claims, Operation, Reply};
+use claret_core::{AttemptId, CallNo, Delivery, Event, SessionId, ShardId, TxHandle, key_hash};
+use claret_types::{Claims, Reply};
 
 use crate::check::Violation;
-use crate::client::Transaction;
+use crate::client::{Client, Stage, Transaction};
+use crate::desk::Desk;
 use crate::happening::Happening;
 use crate::random::{Random, Stream};
+use crate::run::RunId;
 use crate::workload::{Action, Ending, Step};
 use crate::world::World;
 
@@ -27,37 +31,36 @@ impl World {
     pub(crate) fn step_client(&mut self, happening: Happening) -> Result<(), Violation> {
         match happening {
             Happening::Response { from, session, response } => {
-                let tx = response.attempt().tx;
-                debug_assert_eq!(tx.session, session);
-                let now = self.now;
-                let Some(transaction) = self.transaction(tx) else { return Ok(()) };
-                transaction.coordinator.handle_response(now, from, response);
-                self.pump(tx)
+                let now = self.local(session);
+                let Some(desk) = self.desk(session) else { return Ok(()) };
+                desk.handle_response(now, from, response);
+                self.pump(session)
             }
-            Happening::CoordinatorTimer(tx, due) => {
-                let now = self.now;
+            Happening::DeskTimer(session, due) => {
+                let now = self.local(session);
+                let Some(client) = self.clients.get_mut(&session) else { return Ok(()) };
                 // If it has asked for another time since, that one counts.
-                let Some(transaction) = self.transaction(tx).filter(|it| it.timer == Some(due)) else {
+                if client.timer != Some(due) {
                     return Ok(());
-                };
-                transaction.timer = None;
-                transaction.coordinator.handle_timeout(now);
-                self.pump(tx)
+                }
+                client.timer = None;
+                let Some(desk) = &mut client.desk else { return Ok(()) };
+                desk.handle_timeout(now);
+                self.pump(session)
             }
             Happening::Begin(session) => self.begin(session),
-            Happening::Continue(attempt) => self.go_on(attempt),
-            Happening::TakeBack(attempt) => {
-                let now = self.now;
-                let Some(transaction) = self.running(attempt) else { return Ok(()) };
-                transaction.coordinator.abort(now);
-                self.pump(attempt.tx)
+            Happening::Continue(run) => self.go_on(run),
+            Happening::TakeBack(run) => {
+                let now = self.local(run.session);
+                if self.running(run).is_none_or(|it| it.stage != Stage::Ending) {
+                    return Ok(());
+                }
+                if let Some(desk) = self.desk(run.session) {
+                    desk.abort(now, run.tx);
+                }
+                self.pump(run.session)
             }
-            Happening::Rerun(attempt) => {
-                let Some(transaction) = self.running(attempt) else { return Ok(()) };
-                transaction.rewind();
-                let next = transaction.coordinator.attempt();
-                self.go_on(next)
-            }
+            Happening::Rerun(run) => self.rerun(run),
             Happening::Heartbeat(session) => {
                 self.heartbeat(session);
                 Ok(())
@@ -66,139 +69,163 @@ impl World {
                 self.reconnect(session, shard);
                 Ok(())
             }
+            Happening::Ask(session, shard, attempt) => {
+                if self.desk(session).is_some() {
+                    self.send_request(session, shard, Request::Ask { attempt });
+                }
+                Ok(())
+            }
             Happening::Request { .. }
             | Happening::Peer { .. }
             | Happening::ShardTimer(..)
             | Happening::Cut(..)
-            | Happening::Pause(..) => unreachable!("not a client's step"),
+            | Happening::Pause(..)
+            | Happening::Restart(..)
+            | Happening::Audit(_) => unreachable!("not a client's step"),
         }
     }
 
-    /// A transaction that is not over, of a client that lives.
-    fn transaction(&mut self, tx: TxId) -> Option<&mut Transaction> {
-        self.clients.get_mut(&tx.session)?.transactions.get_mut(&tx.sequence)
+    fn desk(&mut self, session: SessionId) -> Option<&mut Desk> {
+        self.clients.get_mut(&session)?.desk.as_mut()
     }
 
-    /// The same, if this is the attempt it is at and its user was not told the end.
-    fn running(&mut self, attempt: AttemptId) -> Option<&mut Transaction> {
-        self.transaction(attempt.tx).filter(|it| it.coordinator.attempt() == attempt && !it.told)
+    /// A transaction, if this is the run it is at and its user was not told the end.
+    fn running(&mut self, run: RunId) -> Option<&mut Transaction> {
+        let client = self.clients.get_mut(&run.session).filter(|client| client.desk.is_some())?;
+        client.transactions.get_mut(&run.tx).filter(|it| it.run == run.run)
     }
 
     // --- programs ---
 
     fn begin(&mut self, session: SessionId) -> Result<(), Violation> {
-        let (now, config) = (self.now, &self.config);
-        let Some(client) = self.clients.get_mut(&session).filter(|it| it.alive && it.to_begin > 0) else {
+        let now = self.local(session);
+        let Some(client) = self.clients.get_mut(&session) else { return Ok(()) };
+        let Some(desk) = client.desk.as_mut().filter(|_| client.to_begin > 0) else { return Ok(()) };
+        client.to_begin -= 1;
+        client.begun += 1;
+        let place = session.0 << 32 | client.begun;
+        let stream = Stream::Program { session: session.0, sequence: client.begun };
+        let mut random = Random::new(self.seed, stream);
+        let mut program = self.workload.program(&self.config.programs, &mut random);
+        if self.config.skip.contains(&place) {
+            program.steps.clear();
+        }
+        let tx = desk.begin(now, random.number());
+        client.transactions.insert(tx, Transaction::new(program));
+        let run = RunId { session, tx, run: 1 };
+        self.ledger.note_begin(run, self.now);
+        self.go_on(run)
+    }
+
+    fn rerun(&mut self, run: RunId) -> Result<(), Violation> {
+        let now = self.local(run.session);
+        let Some(transaction) = self.running(run).filter(|it| it.stage == Stage::Between) else {
             return Ok(());
         };
-        client.to_begin -= 1;
-        let birth = client.session.begin(now);
-        let sequence = birth.tx.sequence;
-        let stream = Stream::Program { session: session.0, sequence: sequence.0 };
-        let mut random = Random::new(self.seed, stream);
-        let program = self.workload.program(&config.programs, &mut random);
-        let coordinator = Coordinator::new(birth, config.switches, config.limits, random.number());
-        let attempt = coordinator.attempt();
-        client.transactions.insert(sequence, Transaction::new(coordinator, program));
-        self.go_on(attempt)
+        transaction.rewind();
+        let next = RunId { run: transaction.run, ..run };
+        if let Some(desk) = self.desk(run.session) {
+            desk.restart(now, run.tx);
+        }
+        self.ledger.note_begin(next, self.now);
+        self.go_on(next)
     }
 
     /// Takes the steps of a program up to the next one that waits for something.
-    fn go_on(&mut self, attempt: AttemptId) -> Result<(), Violation> {
-        let now = self.now;
+    fn go_on(&mut self, run: RunId) -> Result<(), Violation> {
         loop {
-            let Some(transaction) = self.running(attempt) else { return Ok(()) };
-            if !transaction.coordinator.is_running() || transaction.coordinator.awaits_answers() {
+            let waits = self.desk(run.session).is_none_or(|desk| desk.awaits_answers(run.tx));
+            let Some(transaction) = self.running(run).filter(|it| it.stage == Stage::Running && !waits)
+            else {
                 return Ok(());
-            }
+            };
             let step = transaction.program.steps.get(transaction.at).cloned();
+            let place = (transaction.at as u64) << 8;
             transaction.at += 1;
             match step {
-                Some(Step::Buffer(action)) => self.buffer(attempt.tx, &action),
+                Some(Step::Buffer(action)) => self.issue(run, &action, place, false),
                 Some(Step::Execute(actions)) => {
-                    actions.iter().for_each(|action| self.execute(attempt.tx, action));
-                    self.pump(attempt.tx)?;
+                    for (number, action) in actions.iter().enumerate() {
+                        self.issue(run, action, place | number as u64, true);
+                    }
                 }
                 Some(Step::Think(micros)) => {
-                    self.schedule(now.plus(micros), Happening::Continue(attempt));
+                    self.schedule(self.now.plus(micros), Happening::Continue(run));
                     return Ok(());
                 }
-                None => return self.end(attempt),
+                None => return self.end(run),
             }
+            self.pump(run.session)?;
         }
     }
 
-    fn buffer(&mut self, tx: TxId, action: &Action) {
-        let shard = self.shard_of(&action.key);
-        let Some(transaction) = self.transaction(tx) else { return };
-        let op = action.operation(&transaction.last);
-        transaction.coordinator.buffer(shard, action.key.clone(), op);
-    }
-
-    fn execute(&mut self, tx: TxId, action: &Action) {
-        let (now, shard, locks) = (self.now, self.shard_of(&action.key), self.config.switches.locks);
-        let Some(transaction) = self.transaction(tx) else { return };
-        let op = action.operation(&transaction.last);
-        let reserve = action.reserve.as_ref().map(|op| reserved(op, locks));
-        if op.returns() {
-            transaction.coordinator.execute(now, shard, action.key.clone(), op, reserve);
+    /// Issues an operation: at once if it is to be executed and its answer is wanted, otherwise with the commit.
+    fn issue(&mut self, run: RunId, action: &Action, place: u64, at_once: bool) {
+        let (now, shard) = (self.local(run.session), self.shard_of(&action.key));
+        let reader_writer = self.config.reader_writer;
+        let Some(transaction) = self.running(run).filter(|it| it.stage == Stage::Running) else { return };
+        let (op, probe) = action.operation(&transaction.last, run, place);
+        let at = self.ledger.note_issued(run, &action.key, &op, probe);
+        let Some(desk) = self.desk(run.session) else { return };
+        let to = (shard, action.key.clone());
+        let no = if at_once && op.returns() {
+            let claims = |op: &claret_types::Operation| -> Claims {
+                if reader_writer { op.reader_writer() } else { op.footprint() }
+            };
+            desk.execute(now, run.tx, to, op, action.reserve.as_ref().map(claims))
         } else {
-            transaction.coordinator.buffer(shard, action.key.clone(), op);
+            desk.buffer(now, run.tx, to, op)
+        };
+        if let Some(transaction) = self.running(run) {
+            transaction.places.insert(no, at);
         }
     }
 
-    fn end(&mut self, attempt: AttemptId) -> Result<(), Violation> {
-        let now = self.now;
-        let Some(transaction) = self.running(attempt) else { return Ok(()) };
-        match transaction.program.ending {
-            Ending::Abort => transaction.coordinator.abort(now),
-            Ending::Commit => {
-                if self.config.switches.delivery == Delivery::Direct && self.finish_instantly(attempt)? {
-                    return Ok(());
-                }
-                self.commit(attempt.tx);
-            }
+    fn end(&mut self, run: RunId) -> Result<(), Violation> {
+        let (now, world_now) = (self.local(run.session), self.now);
+        let direct = self.config.direct && !self.config.desk;
+        let Some(transaction) = self.running(run) else { return Ok(()) };
+        transaction.stage = Stage::Ending;
+        let ending = transaction.program.ending;
+        if direct && ending == Ending::Commit && self.finish_instantly(run)? {
+            return Ok(());
+        }
+        let Some(desk) = self.desk(run.session) else { return Ok(()) };
+        match ending {
+            Ending::Abort => desk.abort(now, run.tx),
+            Ending::Commit => desk.commit(now, run.tx),
             Ending::CommitThenAbort(micros) => {
-                self.commit(attempt.tx);
-                self.schedule(now.plus(micros), Happening::TakeBack(attempt));
+                desk.commit(now, run.tx);
+                self.schedule(world_now.plus(micros), Happening::TakeBack(run));
             }
         }
-        self.pump(attempt.tx)
-    }
-
-    fn commit(&mut self, tx: TxId) {
-        let now = self.now;
-        if let Some(transaction) = self.transaction(tx) {
-            transaction.coordinator.commit(now);
-        }
+        self.pump(run.session)
     }
 
     /// Carries a transaction out on all its shards at once, as a host that can stop them does. Returns whether
     /// it is over.
-    fn finish_instantly(&mut self, attempt: AttemptId) -> Result<bool, Violation> {
-        let Some(transaction) = self.running(attempt) else { return Ok(false) };
-        let Some(calls) = transaction.coordinator.take_buffered() else { return Ok(false) };
+    fn finish_instantly(&mut self, run: RunId) -> Result<bool, Violation> {
+        let Some(desk) = self.desk(run.session) else { return Ok(false) };
+        let Some(calls) = desk.take_buffered(run.tx) else { return Ok(false) };
+        let attempt = desk.attempt(run.tx).expect("it runs");
+        let shards: BTreeSet<ShardId> = calls.iter().map(|(shard, _)| *shard).collect();
         let done = self.run_instantly(&calls);
-        let Some(transaction) = self.running(attempt) else { return Ok(false) };
+        let Some(desk) = self.desk(run.session) else { return Ok(false) };
         let Some(done) = done else {
-            transaction.coordinator.put_back(calls);
+            desk.put_back(run.tx, calls);
             return Ok(false);
         };
-        transaction.coordinator.close_instantly();
-        self.ledger.note_instant(attempt, done);
-        self.leave(attempt.tx);
-        self.close_if_over(attempt.tx);
+        desk.close_instantly(run.tx);
+        self.ledger.note_instant(run, attempt, shards);
+        self.hear(run.session, run.tx, Event::Committed { replies: done })?;
         Ok(true)
     }
 
-    fn run_instantly(
-        &mut self,
-        calls: &[(ShardId, KeyedCall)],
-    ) -> Option<Vec<(CallNo, Bytes, Operation, Reply)>> {
+    fn run_instantly(&mut self, calls: &[(ShardId, KeyedCall)]) -> Option<Vec<(CallNo, Reply)>> {
         let mut done = Vec::new();
         for (shard, KeyedCall { key, call }) in calls {
             match self.shard(*shard).instant(key_hash(key), key, &call.op) {
-                Ok(Some(reply)) => done.push((call.no, key.clone(), call.op.clone(), reply)),
+                Ok(Some(reply)) => done.push((call.no, reply)),
                 Ok(None) | Err(_) => break,
             }
         }
@@ -217,88 +244,90 @@ impl World {
 
     // --- what comes of it ---
 
-    /// Sends what a coordinator has to send, hears what it has to say.
-    fn pump(&mut self, tx: TxId) -> Result<(), Violation> {
+    /// Sends what a client has to send, hears what its transactions are told.
+    fn pump(&mut self, session: SessionId) -> Result<(), Violation> {
         loop {
-            let Some(transaction) = self.transaction(tx) else { return Ok(()) };
-            if let Some((to, request)) = transaction.coordinator.poll_send() {
-                if !self.send_request(tx.session, to, request) {
+            let Some(desk) = self.desk(session) else { return Ok(()) };
+            if let Some((to, request)) = desk.poll_send() {
+                if !self.send_request(session, to, request) {
                     return Ok(());
                 }
                 continue;
             }
-            let attempt = transaction.coordinator.attempt();
-            let Some(event) = transaction.coordinator.poll_event() else { break };
-            self.hear(attempt, event)?;
+            let Some((tx, event)) = desk.poll_event() else { break };
+            self.hear(session, tx, event)?;
         }
-        self.promise_timeout(tx);
-        self.close_if_over(tx);
+        self.promise_timeout(session);
         Ok(())
     }
 
-    fn hear(&mut self, attempt: AttemptId, event: Event) -> Result<(), Violation> {
-        let now = self.now;
-        let doublings =
-            if self.config.switches.phasing { 0 } else { attempt.attempt.min(RERUN_DOUBLINGS_MAX) };
-        let after = now.plus(self.random.below(RERUN_US_MAX << doublings));
+    fn hear(&mut self, session: SessionId, tx: TxHandle, event: Event) -> Result<(), Violation> {
+        let Some(client) = self.clients.get_mut(&session) else { return Ok(()) };
+        let Some(transaction) = client.transactions.get_mut(&tx) else {
+            return Err(format!("c{}.t{}: its user heard the end and now {event:?}", session.0, tx.0));
+        };
+        let run = RunId { session, tx, run: transaction.run };
         match event {
             Event::Answer { no, reply } => {
-                self.ledger.told_answer(attempt, no, &reply)?;
-                let Some(transaction) = self.running(attempt) else { return Ok(()) };
+                self.ledger.note_heard(run, transaction.places[&no], &reply)?;
                 transaction.last = reply;
-                if !transaction.coordinator.awaits_answers() {
-                    self.schedule(now, Happening::Continue(attempt));
+                if !client.desk.as_ref().is_some_and(|desk| desk.awaits_answers(tx)) {
+                    self.schedule(self.now, Happening::Continue(run));
                 }
             }
             Event::Committed { replies } => {
-                self.ledger.told_committed(attempt, &replies)?;
-                self.leave(attempt.tx);
+                for (no, reply) in &replies {
+                    self.ledger.note_heard(run, transaction.places[no], reply)?;
+                }
+                self.ledger.told_committed(run, self.now)?;
+                self.leave(run);
             }
             Event::Restart { .. } => {
-                self.ledger.told_over(attempt)?;
+                transaction.stage = Stage::Between;
+                self.ledger.told_over(run)?;
                 self.outcome.restarts += 1;
-                self.schedule(after, Happening::Rerun(attempt));
+                let doublings = if self.config.phasing { 0 } else { run.run.min(RERUN_DOUBLINGS_MAX) };
+                let after = self.now.plus(self.random.below(RERUN_US_MAX << doublings));
+                self.schedule(after, Happening::Rerun(run));
             }
             Event::Aborted => {
-                self.ledger.told_over(attempt)?;
+                self.ledger.told_over(run)?;
                 self.outcome.aborted += 1;
-                self.leave(attempt.tx);
+                self.leave(run);
             }
             Event::Failed { .. } => {
-                self.ledger.told_over(attempt)?;
+                self.ledger.told_over(run)?;
                 self.outcome.failed += 1;
-                self.leave(attempt.tx);
+                self.leave(run);
+            }
+            Event::Unknown => {
+                self.ledger.told_unknown(run)?;
+                self.outcome.unknown += 1;
+                self.leave(run);
             }
         }
         Ok(())
     }
 
     /// The user knows the end; its worker begins the next transaction.
-    fn leave(&mut self, tx: TxId) {
+    fn leave(&mut self, run: RunId) {
         let at = self.now.plus(self.random.below(self.config.programs.think_us_max + 1));
-        if let Some(transaction) = self.transaction(tx) {
-            transaction.told = true;
-            self.schedule(at, Happening::Begin(tx.session));
+        if let Some(client) = self.clients.get_mut(&run.session) {
+            client.transactions.remove(&run.tx);
+            self.schedule(at, Happening::Begin(run.session));
         }
     }
 
-    fn close_if_over(&mut self, tx: TxId) {
-        let Some(client) = self.clients.get_mut(&tx.session) else { return };
-        let over =
-            client.transactions.get(&tx.sequence).is_some_and(|it| it.told && it.coordinator.is_over());
-        if over {
-            client.transactions.remove(&tx.sequence);
-            client.session.end(tx);
-        }
-    }
-
-    fn promise_timeout(&mut self, tx: TxId) {
-        let Some(transaction) = self.transaction(tx) else { return };
-        let due = transaction.coordinator.poll_timeout();
-        if due != transaction.timer {
-            transaction.timer = due;
+    fn promise_timeout(&mut self, session: SessionId) {
+        let Some(client) = self.clients.get_mut(&session) else { return };
+        let Some(desk) = &client.desk else { return };
+        desk.check_invariants();
+        let due = desk.poll_timeout();
+        if due != client.timer {
+            client.timer = due;
             if let Some(due) = due {
-                self.schedule(due, Happening::CoordinatorTimer(tx, due));
+                let at = client.clock.reaches(due);
+                self.schedule(at, Happening::DeskTimer(session, due));
             }
         }
     }
@@ -306,7 +335,8 @@ impl World {
     // --- sessions ---
 
     fn heartbeat(&mut self, session: SessionId) {
-        if !self.clients[&session].alive {
+        // Once it has nothing to do, it closes its connections.
+        if self.clients[&session].is_done() {
             return;
         }
         for number in 0..self.config.shards {
@@ -318,24 +348,49 @@ impl World {
     }
 
     fn send_heartbeat(&mut self, session: SessionId, to: ShardId) -> bool {
-        let client = &self.clients[&session];
-        let request = Request::Heartbeat { live: client.live(), floor: client.session.floor() };
+        let Some(desk) = self.desk(session) else { return false };
+        let request = Request::Heartbeat { live: desk.live(), floor: desk.floor() };
         self.send_request(session, to, request)
     }
 
-    /// A new connection, over which the session says at once what lives.
+    /// A new connection: the session learns the shard's incarnation with it, and says at once what lives.
     fn reconnect(&mut self, session: SessionId, to: ShardId) {
-        let Some(client) = self.clients.get_mut(&session).filter(|it| it.alive) else { return };
+        let incarnation = self.shard(to).incarnation();
+        let Some(client) = self.clients.get_mut(&session) else { return };
+        let Some(desk) = &mut client.desk else { return };
         *client.connections.entry(to).or_insert(0) += 1;
+        desk.meet(to, incarnation);
         self.outcome.faults += 1;
         self.send_heartbeat(session, to);
     }
 
-    /// A client process ends in the middle of what it was doing. Another may take its place.
+    /// A client process begins, and connects to all shards.
+    pub(crate) fn add_client(&mut self, id: SessionId, transactions: u32) {
+        let clock = self.clock(Stream::Clock { end: 1 << 32 | id.0 });
+        let config = &self.config;
+        let mut desk = Desk::new(id, config.desk, config.switches(), config.limits, self.plant);
+        for number in 0..config.shards {
+            desk.meet(ShardId(number), self.hosts[number as usize].shard.incarnation());
+        }
+        self.clients.insert(id, Client::new(id, desk, clock, transactions));
+        for _ in 0..self.config.workers {
+            let at = self.now.plus(self.random.below(500));
+            self.schedule(at, Happening::Begin(id));
+        }
+        if self.config.switches().delivery == Delivery::Network {
+            let at = self.now.plus(self.random.below(self.config.heartbeat_us));
+            self.schedule(at, Happening::Heartbeat(id));
+        }
+    }
+
+    /// A client process ends in the middle of what it was doing. Another may take its place, and somebody may ask
+    /// what became of what it left.
     pub(crate) fn kill(&mut self, session: SessionId) {
         let Some(client) = self.clients.get_mut(&session) else { return };
-        client.alive = false;
+        let Some(desk) = client.desk.take() else { return };
         client.transactions.clear();
+        self.outcome.combined += desk.combined();
+        let last_arrival = client.last_arrival;
         self.outcome.faults += 1;
         self.trace.note(self.now, &[50, session.0], || format!("c{}: dies", session.0));
         if self.random.chance(500) {
@@ -343,13 +398,48 @@ impl World {
             let transactions = self.random.between(1, SUCCESSOR_TRANSACTIONS_MAX) as u32;
             self.add_client(successor, transactions);
         }
+        self.ask_about(&desk.live());
+        let from = self.now.0.max(last_arrival.0).max(self.config.calm_us());
+        let audit = claret_core::Time(from + self.config.release_us_max());
+        self.schedule(audit, Happening::Audit(session));
     }
-}
 
-/// What [`Action::reserve`] asks for.
-fn reserved(op: &Operation, locks: claret_core::Locks) -> Claims {
-    match locks {
-        claret_core::Locks::ReaderWriter => op.reader_writer(),
-        claret_core::Locks::Abstract => op.footprint(),
+    fn ask_about(&mut self, left: &[AttemptId]) {
+        let living: Vec<SessionId> =
+            self.clients.values().filter(|it| it.desk.is_some()).map(|it| it.id).collect();
+        for attempt in left {
+            if living.is_empty() || !self.random.chance(self.config.faults.asks_permille) {
+                continue;
+            }
+            let session = *self.random.pick(&living);
+            // Only a participant knows; another would write a no that says nothing.
+            let Some(asked) = self.ledger.participants(*attempt) else { continue };
+            let asked: Vec<ShardId> = asked.into_iter().collect();
+            let shard = *self.random.pick(&asked);
+            let at = self.now.plus(self.random.below(2 * self.config.limits.lease_us));
+            self.schedule(at, Happening::Ask(session, shard, *attempt));
+        }
+    }
+
+    /// Faults have stopped, and a dead session's lease has run out: no shard may hold anything for it.
+    pub(crate) fn audit(&mut self, session: SessionId) -> Result<(), Violation> {
+        let late = self.clients[&session].last_arrival;
+        if late.plus(self.config.release_us_max()) > self.now {
+            // A double of what it sent came later.
+            let at = late.plus(self.config.release_us_max());
+            self.schedule(at, Happening::Audit(session));
+            return Ok(());
+        }
+        for number in 0..self.config.shards {
+            let open = self.shard(ShardId(number)).open_attempts_of(session);
+            if open > 0 {
+                return Err(format!(
+                    "s{number} still has {open} attempts of c{}, which is dead, beyond the bound of {} us",
+                    session.0,
+                    self.config.release_us_max()
+                ));
+            }
+        }
+        Ok(())
     }
 }

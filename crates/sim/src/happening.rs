@@ -1,9 +1,13 @@
 //! What can happen in the simulated world, with a line for people and words for the hash of the trace.
 
-use claret_core::message::{Link, PeerMessage, Request, Response};
-use claret_core::{AttemptId, SessionId, ShardId, Time, TxId};
+use std::fmt::{self, Write};
+
+use claret_core::message::{Call, Link, Listed, Members, PeerMessage, Request, Response};
+use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, TxId};
+use claret_types::{Bytes, Operation, Reply};
 
 use crate::network::End;
+use crate::run::RunId;
 
 /// One entry of the world's queue.
 #[derive(Clone, Debug)]
@@ -16,16 +20,16 @@ pub(crate) enum Happening {
     Peer { from: ShardId, to: ShardId, message: PeerMessage },
     /// A shard asked to be called at this time.
     ShardTimer(ShardId, Time),
-    /// A coordinator asked to be called at this time.
-    CoordinatorTimer(TxId, Time),
+    /// A client's desk asked to be called at this time.
+    DeskTimer(SessionId, Time),
     /// A client begins a transaction.
     Begin(SessionId),
     /// A program goes on with its next step.
-    Continue(AttemptId),
+    Continue(RunId),
     /// A user takes back a commit that is under way.
-    TakeBack(AttemptId),
-    /// The attempt is over, and the next one begins.
-    Rerun(AttemptId),
+    TakeBack(RunId),
+    /// The run is over, and the next one begins.
+    Rerun(RunId),
     /// A client says that it lives.
     Heartbeat(SessionId),
     /// A client connects anew to a shard.
@@ -34,6 +38,12 @@ pub(crate) enum Happening {
     Cut(End, End, Time),
     /// An end stands still.
     Pause(End, Time),
+    /// A shard restarts, and stands still until then.
+    Restart(ShardId, Time),
+    /// A client asks a shard what became of a dead client's attempt.
+    Ask(SessionId, ShardId, AttemptId),
+    /// A session is dead for so long that no shard may have anything of it.
+    Audit(SessionId),
 }
 
 impl Happening {
@@ -47,17 +57,23 @@ impl Happening {
             | Happening::Begin(session)
             | Happening::Heartbeat(session)
             | Happening::Reconnect(session, _) => Some(End::Session(*session)),
-            Happening::CoordinatorTimer(tx, _) => Some(End::Session(tx.session)),
-            Happening::Continue(attempt) | Happening::TakeBack(attempt) | Happening::Rerun(attempt) => {
-                Some(End::Session(attempt.tx.session))
+            Happening::DeskTimer(session, _) | Happening::Ask(session, ..) => Some(End::Session(*session)),
+            Happening::Continue(run) | Happening::TakeBack(run) | Happening::Rerun(run) => {
+                Some(End::Session(run.session))
             }
-            Happening::Cut(..) | Happening::Pause(..) => None,
+            Happening::Cut(..) | Happening::Pause(..) | Happening::Restart(..) | Happening::Audit(_) => None,
         }
     }
 
-    /// Whether it is a message on its way.
-    pub(crate) fn is_message(&self) -> bool {
-        matches!(self, Happening::Request { .. } | Happening::Response { .. } | Happening::Peer { .. })
+    /// Whether a run that has come to rest still waits for it: a message on its way, a check.
+    pub(crate) fn is_awaited(&self) -> bool {
+        matches!(
+            self,
+            Happening::Request { .. }
+                | Happening::Response { .. }
+                | Happening::Peer { .. }
+                | Happening::Audit(_)
+        )
     }
 
     /// Numbers that tell it from others, for the hash of the trace.
@@ -65,6 +81,7 @@ impl Happening {
         let of = |kind: u64, place: u64, attempt: AttemptId| {
             [kind, place, attempt.tx.session.0, attempt.tx.sequence.0, u64::from(attempt.attempt)]
         };
+        let run = |kind: u64, run: &RunId| [kind, u64::from(run.run), run.session.0, run.tx.0, 0];
         match self {
             Happening::Request { to, link, request } => {
                 let place = u64::from(to.0) << 32 | u64::from(link.connection);
@@ -81,48 +98,56 @@ impl Happening {
                 PeerMessage::Answer { attempt, .. } => of(31, u64::from(to.0), *attempt),
             },
             Happening::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
-            Happening::CoordinatorTimer(tx, _) => [41, 0, tx.session.0, tx.sequence.0, 0],
+            Happening::DeskTimer(session, _) => [41, 0, session.0, 0, 0],
             Happening::Begin(session) => [42, 0, session.0, 0, 0],
-            Happening::Continue(attempt) => of(43, 0, *attempt),
-            Happening::TakeBack(attempt) => of(44, 0, *attempt),
-            Happening::Rerun(attempt) => of(45, 0, *attempt),
+            Happening::Continue(id) => run(43, id),
+            Happening::TakeBack(id) => run(44, id),
+            Happening::Rerun(id) => run(45, id),
             Happening::Heartbeat(session) => [46, 0, session.0, 0, 0],
             Happening::Reconnect(session, shard) => [47, u64::from(shard.0), session.0, 0, 0],
             Happening::Cut(_, _, until) => [48, until.0, 0, 0, 0],
             Happening::Pause(_, until) => [49, until.0, 0, 0, 0],
+            Happening::Restart(shard, until) => [51, u64::from(shard.0), until.0, 0, 0],
+            Happening::Ask(_, shard, attempt) => of(52, u64::from(shard.0), *attempt),
+            Happening::Audit(session) => [53, session.0, 0, 0, 0],
         }
     }
 }
 
 /// As a line of a timeline.
-impl std::fmt::Display for Happening {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for Happening {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Happening::Request { to, link, request } => {
                 let Link { session, connection } = link;
                 write!(f, "c{}#{connection} -> {to}: ", session.0)?;
-                describe_request(f, request)
+                describe_request(f, request, &Numbers)
             }
             Happening::Response { from, session, response } => {
                 write!(f, "{from} -> c{}: ", session.0)?;
-                describe_response(f, response)
+                describe_response(f, response, &Numbers)
             }
-            Happening::Peer { from, to, message } => match message {
-                PeerMessage::Inquire { attempt, .. } => write!(f, "{from} -> {to}: what of {attempt}?"),
-                PeerMessage::Answer { attempt, status, .. } => {
-                    write!(f, "{from} -> {to}: {attempt} is {status:?}")
-                }
-            },
+            Happening::Peer { from, to, message } => {
+                write!(f, "{from} -> {to}: ")?;
+                describe_peer(f, message, &Numbers)
+            }
             Happening::ShardTimer(shard, _) => write!(f, "{shard}: time"),
-            Happening::CoordinatorTimer(tx, _) => write!(f, "{tx}: time"),
+            Happening::DeskTimer(session, _) => write!(f, "c{}: time", session.0),
             Happening::Begin(session) => write!(f, "c{}: begins a transaction", session.0),
-            Happening::Continue(attempt) => write!(f, "{attempt}: goes on"),
-            Happening::TakeBack(attempt) => write!(f, "{attempt}: its user takes the commit back"),
-            Happening::Rerun(attempt) => write!(f, "{attempt}: is run again"),
+            Happening::Continue(run) => write!(f, "{run}: goes on"),
+            Happening::TakeBack(run) => write!(f, "{run}: its user takes the commit back"),
+            Happening::Rerun(run) => write!(f, "{run}: is run again"),
             Happening::Heartbeat(session) => write!(f, "c{}: heartbeat", session.0),
             Happening::Reconnect(session, shard) => write!(f, "c{}: reconnects to {shard}", session.0),
-            Happening::Cut(a, b, until) => write!(f, "{a:?} and {b:?} are cut off until {until}"),
-            Happening::Pause(end, until) => write!(f, "{end:?} stands still until {until}"),
+            Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),
+            Happening::Pause(end, until) => write!(f, "{end} stands still until {until}"),
+            Happening::Restart(shard, until) => {
+                write!(f, "{shard}: restarts, and stands still until {until}")
+            }
+            Happening::Ask(session, shard, attempt) => {
+                write!(f, "c{}: asks {shard} what became of {attempt}", session.0)
+            }
+            Happening::Audit(session) => write!(f, "c{}: must have left nothing by now", session.0),
         }
     }
 }
@@ -154,41 +179,133 @@ fn response_kind(response: &Response) -> u64 {
     }
 }
 
-fn describe_request(f: &mut std::fmt::Formatter<'_>, request: &Request) -> std::fmt::Result {
-    match request {
-        Request::Execute { attempt, key, calls, .. } => {
-            write!(f, "execute {attempt} on '{key}'")?;
-            calls.iter().try_for_each(|call| write!(f, " #{} {:?}", call.no.0, call.op))
-        }
-        Request::Prepare { attempt, participants, relies_on, calls, .. } => {
-            let shards: Vec<String> = participants.iter().map(|it| it.shard.to_string()).collect();
-            write!(f, "prepare {attempt} at {} relying on {relies_on}", shards.join(","))?;
-            calls.iter().try_for_each(|it| write!(f, " #{} {:?} on '{}'", it.call.no.0, it.call.op, it.key))
-        }
-        Request::Apply { attempt } => write!(f, "apply {attempt}"),
-        Request::Withdraw { attempt } => write!(f, "withdraw {attempt}"),
-        Request::Abort { attempt, refused_by } => write!(f, "abort {attempt}, refused by {refused_by:?}"),
-        Request::Heartbeat { live, floor } => {
-            let live: Vec<String> = live.iter().map(ToString::to_string).collect();
-            write!(f, "alive [{}] floor {}", live.join(" "), floor.0)
-        }
-        Request::Ask { attempt } => write!(f, "ask {attempt}"),
+/// How a description names what it speaks of: the world by numbers, a script as its author did.
+pub(crate) trait Wording {
+    /// A transaction.
+    fn tx(&self, tx: TxId) -> String;
+    /// An attempt.
+    fn attempt(&self, attempt: AttemptId) -> String;
+    /// An operation on a record.
+    fn operation(&self, key: &Bytes, op: &Operation) -> String;
+}
+
+/// By the numbers that the protocol gives.
+pub(crate) struct Numbers;
+
+impl Wording for Numbers {
+    fn tx(&self, tx: TxId) -> String {
+        tx.to_string()
+    }
+
+    fn attempt(&self, attempt: AttemptId) -> String {
+        attempt.to_string()
+    }
+
+    fn operation(&self, key: &Bytes, op: &Operation) -> String {
+        format!("{op:?} on '{key}'")
     }
 }
 
-fn describe_response(f: &mut std::fmt::Formatter<'_>, response: &Response) -> std::fmt::Result {
+/// A request in one line.
+pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &impl Wording) -> fmt::Result {
+    match request {
+        Request::Execute { attempt, key, calls, .. } => {
+            write!(f, "execute {}:", wording.attempt(*attempt))?;
+            calls.iter().try_for_each(|call| describe_call(f, key, call, wording))
+        }
+        Request::Prepare { attempt, participants, relies_on, calls, members, .. } => {
+            let shards: Vec<String> = participants.iter().map(describe_listed).collect();
+            write!(f, "prepare {} at {}", wording.attempt(*attempt), shards.join(","))?;
+            if *relies_on > 0 {
+                write!(f, ", relies on {relies_on} granted")?;
+            }
+            if let Members::Only(members) = members {
+                let members: Vec<String> = members.iter().map(|member| member.0.to_string()).collect();
+                write!(f, ", only of members {}", members.join(" "))?;
+            }
+            f.write_char(':')?;
+            calls.iter().try_for_each(|it| describe_call(f, &it.key, &it.call, wording))
+        }
+        Request::Apply { attempt } => write!(f, "apply {}", wording.attempt(*attempt)),
+        Request::Withdraw { attempt } => write!(f, "withdraw {}", wording.attempt(*attempt)),
+        Request::Abort { attempt, refused_by: Some(shard) } => {
+            write!(f, "abort {}, refused by {shard}", wording.attempt(*attempt))
+        }
+        Request::Abort { attempt, refused_by: None } => {
+            write!(f, "abort {}, refused by nobody", wording.attempt(*attempt))
+        }
+        Request::Heartbeat { live, floor } => {
+            let live: Vec<String> = live.iter().map(|attempt| wording.attempt(*attempt)).collect();
+            write!(f, "alive [{}] floor {}", live.join(" "), floor.0)
+        }
+        Request::Ask { attempt } => write!(f, "ask {}", wording.attempt(*attempt)),
+    }
+}
+
+/// A response in one line.
+pub(crate) fn describe_response(
+    f: &mut impl Write,
+    response: &Response,
+    wording: &impl Wording,
+) -> fmt::Result {
+    let attempt = wording.attempt(response.attempt());
     match response {
-        Response::Granted { attempt, no, reply, granted, .. } => {
+        Response::Granted { no, reply, granted, .. } => {
             write!(f, "granted {attempt} #{}: {reply} ({granted} in all)", no.0)
         }
-        Response::Queued { attempt } => write!(f, "queued {attempt}"),
-        Response::Busy { attempt } => write!(f, "busy {attempt}"),
-        Response::Voted { attempt, replies, .. } => write!(f, "voted {attempt} {replies:?}"),
-        Response::Committed { attempt, replies } => write!(f, "committed {attempt} {replies:?}"),
-        Response::Refused { attempt, refusal, .. } => write!(f, "refused {attempt}: {refusal}"),
-        Response::Applied { attempt, .. } => write!(f, "applied {attempt}"),
-        Response::Aborted { attempt, .. } => write!(f, "aborted {attempt}"),
-        Response::Elder { attempt, birth, .. } => write!(f, "elder {} waits for {attempt}", birth.tx),
-        Response::Asked { attempt, status } => write!(f, "{attempt} is {status:?}"),
+        Response::Queued { .. } => write!(f, "queued {attempt}"),
+        Response::Busy { .. } => write!(f, "busy {attempt}"),
+        Response::Voted { replies, .. } => write!(f, "voted {attempt}{}", describe_replies(replies)),
+        Response::Committed { replies, .. } => write!(f, "committed {attempt}{}", describe_replies(replies)),
+        Response::Refused { refusal, since, .. } => {
+            write!(f, "refused {attempt}: {refusal}{}", describe_memory(*since))
+        }
+        Response::Applied { .. } => write!(f, "applied {attempt}"),
+        Response::Aborted { .. } => write!(f, "aborted {attempt}"),
+        Response::Elder { birth, .. } => write!(f, "elder {} waits for {attempt}", wording.tx(birth.tx)),
+        Response::Asked { status, since, .. } => {
+            write!(f, "{attempt} is {status:?}{}", describe_memory(*since))
+        }
     }
+}
+
+/// A message between shards in one line.
+pub(crate) fn describe_peer(
+    f: &mut impl Write,
+    message: &PeerMessage,
+    wording: &impl Wording,
+) -> fmt::Result {
+    match message {
+        PeerMessage::Inquire { attempt, .. } => write!(f, "what of {}?", wording.attempt(*attempt)),
+        PeerMessage::Answer { attempt, status, .. } => {
+            write!(f, "{} is {status:?}", wording.attempt(*attempt))
+        }
+    }
+}
+
+fn describe_call(f: &mut impl Write, key: &Bytes, call: &Call, wording: &impl Wording) -> fmt::Result {
+    write!(f, " #{} {}", call.no.0, wording.operation(key, &call.op))?;
+    let Some(reserve) = &call.reserve else { return Ok(()) };
+    let modes = &call.op.type_info().modes;
+    let mut names: Vec<&str> = reserve.list.iter().map(|claim| modes.name_of(claim.mode)).collect();
+    names.dedup();
+    write!(f, " reserving {}", names.join(" "))
+}
+
+/// A participant on the list, with its incarnation where it is named.
+fn describe_listed(listed: &Listed) -> String {
+    match listed.incarnation {
+        Some(incarnation) => format!("{}@{}", listed.shard, incarnation.0),
+        None => listed.shard.to_string(),
+    }
+}
+
+/// How far back a shard remembers, where that is not to its beginning.
+fn describe_memory(since: Incarnation) -> String {
+    if since > Incarnation(1) { format!(" (remembers since @{})", since.0) } else { String::new() }
+}
+
+/// Answers by the numbers of their calls; nothing where there are none.
+pub(crate) fn describe_replies(replies: &[(CallNo, Reply)]) -> String {
+    replies.iter().map(|(no, reply)| format!(" #{}: {reply}", no.0)).collect()
 }

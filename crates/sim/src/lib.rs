@@ -16,14 +16,24 @@
 mod book;
 mod check;
 mod client;
+mod clock;
 mod config;
+mod desk;
 mod drive;
 mod happening;
+#[cfg(feature = "planted-bugs")]
+pub mod hunt;
 pub mod model;
 mod network;
+pub mod observed;
 mod plant;
+mod probe;
 mod random;
 mod reference;
+mod run;
+pub mod script;
+mod settings;
+mod shrink;
 mod trace;
 mod workload;
 mod world;
@@ -32,6 +42,8 @@ use std::fmt;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+#[cfg(feature = "planted-bugs")]
+pub use claret_core::Bug;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
 pub use plant::Plant;
 pub use world::Outcome;
@@ -49,12 +61,14 @@ pub struct SimOptions {
     pub plant: Plant,
     /// Whether to keep the timeline of a run that succeeds (of one that fails it is always kept).
     pub timeline: bool,
+    /// Whether a run that fails is made small before it is reported.
+    pub shrink: bool,
 }
 
 impl SimOptions {
     /// A seed as it is.
     pub fn seed(seed: u64) -> Self {
-        SimOptions { seed, config: None, plant: Plant::None, timeline: false }
+        SimOptions { seed, config: None, plant: Plant::None, timeline: false, shrink: false }
     }
 }
 
@@ -81,9 +95,14 @@ impl fmt::Display for Failure {
         for line in &self.timeline[hidden..] {
             writeln!(f, "{line}")?;
         }
-        writeln!(f, "\nconfiguration: {:#?}", self.config)?;
         writeln!(f, "\nseed {} fails: {}", self.seed, self.reason)?;
-        write!(f, "replay: claret sim --seed {}", self.seed)
+        writeln!(f, "configuration: {}", self.config.all())?;
+        write!(f, "replay: claret sim --seed {}", self.seed)?;
+        let differences = self.config.differences(&Config::random(self.seed));
+        if !differences.is_empty() {
+            write!(f, " --set {differences}")?;
+        }
+        Ok(())
     }
 }
 
@@ -104,6 +123,7 @@ pub fn run(seed: u64) -> Result<Outcome, Box<Failure>> {
 pub fn run_with(options: &SimOptions) -> Result<(Outcome, Vec<String>), Box<Failure>> {
     match attempt(options, options.timeline) {
         Ok(done) => Ok(done),
+        Err(failure) if options.shrink => Err(shrink::shrink(failure, options)),
         Err(failure) if options.timeline => Err(failure),
         // The same run again, this time in words.
         Err(failure) => Err(attempt(options, true).err().unwrap_or(failure)),
@@ -146,6 +166,18 @@ pub struct Totals {
     pub faults: u64,
     /// Attempts in doubt that shards resolved among themselves.
     pub recoveries: u64,
+    /// Restarts of shards.
+    pub shard_restarts: u64,
+    /// Transactions torn by restarts that lost votes.
+    pub torn: u64,
+    /// Transactions whose users heard that their end is unknown.
+    pub unknown: u64,
+    /// Transactions judged from observed results alone.
+    pub judged: u64,
+    /// "Must precede" edges between them.
+    pub edges: u64,
+    /// Answers that were shared between transactions of one session.
+    pub combined: u64,
 }
 
 impl Totals {
@@ -159,6 +191,12 @@ impl Totals {
         self.messages += outcome.messages;
         self.faults += outcome.faults;
         self.recoveries += outcome.recoveries;
+        self.shard_restarts += outcome.shard_restarts;
+        self.torn += outcome.torn;
+        self.unknown += outcome.unknown;
+        self.judged += outcome.judged;
+        self.edges += outcome.edges;
+        self.combined += outcome.combined;
     }
 }
 

@@ -7,11 +7,23 @@ use claret_core::{SessionId, ShardId, Time};
 use crate::config::NetworkConfig;
 use crate::random::Random;
 
+/// How many of a thousand messages are held for long, as long as any may be.
+const HELD_PERMILLE: u64 = 10;
+
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum End {
     Session(SessionId),
     Shard(ShardId),
+}
+
+impl std::fmt::Display for End {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            End::Session(session) => write!(f, "c{}", session.0),
+            End::Shard(shard) => write!(f, "{shard}"),
+        }
+    }
 }
 
 /// See the module's text.
@@ -57,6 +69,12 @@ impl Network {
     }
 
     fn arrival(&mut self, now: Time, from: End, to: End, faulty: bool) -> Time {
+        if faulty && self.config.held > 0 && self.random.chance(HELD_PERMILLE) {
+            // In some old buffer: what leaves later is not held up by it.
+            self.config.held -= 1;
+            self.faults += 1;
+            return now.plus(self.config.held_us);
+        }
         let mut delay = self.random.between(self.config.delay_us_min, self.config.delay_us_max);
         if faulty && self.random.chance(self.config.slow_permille) {
             self.faults += 1;

@@ -1,7 +1,7 @@
 //! Faults planted on purpose, to see that the checks notice: each breaks one promise of the protocol.
 
-use claret_core::ShardId;
 use claret_core::message::{Request, Response};
+use claret_core::{Coordinator, Frontend, Shard, ShardId};
 use claret_types::Reply;
 
 /// A fault that every run with it must be able to show.
@@ -22,6 +22,9 @@ pub enum Plant {
     ForgetEffects,
     /// Nothing that the first shard says arrives.
     SilenceShard,
+    /// A bug in the protocol itself.
+    #[cfg(feature = "planted-bugs")]
+    Bug(claret_core::Bug),
 }
 
 /// What becomes of a request under a plant.
@@ -33,6 +36,36 @@ pub(crate) enum Planted {
 }
 
 impl Plant {
+    /// A new shard, with the bug in it if there is one.
+    #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
+    pub(crate) fn in_shard(self, mut shard: Shard) -> Shard {
+        #[cfg(feature = "planted-bugs")]
+        if let Plant::Bug(bug) = self {
+            shard.plant(bug);
+        }
+        shard
+    }
+
+    /// A new frontend, with the bug in it if there is one.
+    #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
+    pub(crate) fn in_frontend(self, mut frontend: Frontend) -> Frontend {
+        #[cfg(feature = "planted-bugs")]
+        if let Plant::Bug(bug) = self {
+            frontend.plant(bug);
+        }
+        frontend
+    }
+
+    /// A new coordinator, with the bug in it if there is one.
+    #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
+    pub(crate) fn in_coordinator(self, mut coordinator: Coordinator) -> Coordinator {
+        #[cfg(feature = "planted-bugs")]
+        if let Plant::Bug(bug) = self {
+            coordinator.plant(bug);
+        }
+        coordinator
+    }
+
     /// Looks at a request that leaves for `to`.
     pub(crate) fn on_request(self, to: ShardId, last: ShardId, request: &Request) -> Planted {
         let at_last = last == to;

@@ -14,6 +14,10 @@ pub(crate) enum Stream {
     Setup,
     Network,
     Client,
+    /// The clock of one end.
+    Clock {
+        end: u64,
+    },
     /// The program of one transaction.
     Program {
         session: u64,
@@ -35,6 +39,7 @@ impl Random {
             Stream::Setup => 1,
             Stream::Network => 2,
             Stream::Client => 3,
+            Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,
         });

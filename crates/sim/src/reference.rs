@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use claret_types::{Bytes, OpError, Operation, Reply, State, Unique};
+use claret_types::{Bytes, Effect, OpError, Operation, Reply, State, Unique};
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -19,22 +19,37 @@ impl Reference {
         Reference { forgets_every: Some(every), ..Reference::default() }
     }
 
-    /// Carries out one operation. `unique` stands for the store's unique number.
-    pub(crate) fn run(&mut self, key: &Bytes, op: &Operation, unique: Unique) -> Result<Reply, OpError> {
-        let mut slot = self.records.remove(key);
-        let executed = op.execute(slot.as_ref(), unique);
-        if let Ok(executed) = &executed
-            && let Some(effect) = &executed.effect
-        {
-            self.effects += 1;
-            if self.forgets_every.is_none_or(|every| !self.effects.is_multiple_of(every)) {
-                effect.clone().apply(&mut slot);
-            }
+    /// Carries out one operation; returns its answer, and how to undo it. `unique` stands for the store's unique
+    /// number.
+    pub(crate) fn run(
+        &mut self,
+        key: &Bytes,
+        op: &Operation,
+        unique: Unique,
+    ) -> Result<(Reply, Option<Effect>), OpError> {
+        let executed = op.execute(self.records.get(key), unique)?;
+        let Some(effect) = executed.effect else { return Ok((executed.reply, None)) };
+        self.effects += 1;
+        if self.forgets_every.is_some_and(|every| self.effects.is_multiple_of(every)) {
+            return Ok((executed.reply, None));
         }
+        let inverse = self.apply(key, effect);
+        Ok((executed.reply, Some(inverse)))
+    }
+
+    /// Carries out an effect; returns its inverse.
+    pub(crate) fn apply(&mut self, key: &Bytes, effect: Effect) -> Effect {
+        let mut slot = self.records.remove(key);
+        let inverse = effect.apply(&mut slot);
         if let Some(state) = slot {
             self.records.insert(key.clone(), state);
         }
-        executed.map(|executed| executed.reply)
+        inverse
+    }
+
+    /// Loses records.
+    pub(crate) fn forget(&mut self, is_lost: impl Fn(&Bytes) -> bool) {
+        self.records.retain(|key, _| !is_lost(key));
     }
 
     pub(crate) fn records(&self) -> &BTreeMap<Bytes, State> {

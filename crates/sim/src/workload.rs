@@ -4,6 +4,8 @@
 //! depends on what the attempt has just read. Operations are the examples that each type gives for the
 //! oracle, on the few elements where they meet.
 
+use std::collections::BTreeMap;
+
 use claret_types::{
     BoundedCounter, Bytes, Counter, Dict, Examples, Few, FloatCounter, List, Operation, Register, RegisterOp,
     Reply, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
@@ -11,7 +13,9 @@ use claret_types::{
 
 use crate::book::BidBook;
 use crate::config::{Config, ProgramConfig};
+use crate::probe::{BITS_MAX, Kind, Probe};
 use crate::random::Random;
+use crate::run::RunId;
 
 /// The operations that fit one kind of key.
 #[derive(Clone, Debug)]
@@ -27,6 +31,8 @@ pub(crate) struct Family {
 pub(crate) struct Key {
     pub(crate) name: Bytes,
     family: usize,
+    /// A record for the judge of observed results, instead of one of a family.
+    pub(crate) probe: Option<Kind>,
 }
 
 /// All keys of a run.
@@ -34,6 +40,8 @@ pub(crate) struct Key {
 pub(crate) struct Workload {
     families: Vec<Family>,
     pub(crate) keys: Vec<Key>,
+    /// The next bit of each counter that is a probe.
+    bits: BTreeMap<Bytes, u64>,
 }
 
 /// One operation of a step.
@@ -52,6 +60,14 @@ enum What {
     Named {
         set: bool,
     },
+    /// Writes to a probe record something that nobody else writes, the same in every run if `bit` says what.
+    Unique {
+        kind: Kind,
+        bit: Option<u64>,
+        returning: bool,
+    },
+    /// Reads a probe record.
+    Whole(Kind),
 }
 
 /// One step of a program.
@@ -59,7 +75,7 @@ enum What {
 pub(crate) enum Step {
     /// Kept until the commit.
     Buffer(Action),
-    /// Executed at once, side by side; their keys differ.
+    /// Executed at once, side by side.
     Execute(Vec<Action>),
     /// Nothing for so many microseconds.
     Think(u64),
@@ -82,19 +98,30 @@ pub(crate) struct Program {
 }
 
 impl Action {
-    /// The operation, given the last answer of the attempt.
-    pub(crate) fn operation(&self, last: &Reply) -> Operation {
+    /// The operation, given the last answer of the attempt. `place` tells it from others of the run.
+    pub(crate) fn operation(&self, last: &Reply, run: RunId, place: u64) -> (Operation, Option<Probe>) {
         let named = || {
             let mut name = Bytes::from(last.to_string());
             name.truncate(12);
             name
         };
         match &self.what {
-            What::Fixed(op) => op.clone(),
-            What::Named { set: true } => Operation::new::<Set>(SetOp::Add(Few::from_iter([named()]))),
-            What::Named { set: false } => Operation::new::<Register>(RegisterOp::Set(named())),
+            What::Fixed(op) => (op.clone(), None),
+            What::Named { set: true } => (Operation::new::<Set>(SetOp::Add(Few::from_iter([named()]))), None),
+            What::Named { set: false } => (Operation::new::<Register>(RegisterOp::Set(named())), None),
+            What::Unique { kind, bit, returning } => {
+                let element = bit.unwrap_or_else(|| unique(run, place));
+                let probe = Probe::Write { element, returning: *returning };
+                (kind.operation(probe), Some(probe))
+            }
+            What::Whole(kind) => (kind.operation(Probe::Read), Some(Probe::Read)),
         }
     }
+}
+
+/// A number for what one run writes at one place.
+fn unique(run: RunId, place: u64) -> u64 {
+    run.session.0 << 48 | run.tx.0 << 32 | u64::from(run.run) << 16 | place
 }
 
 impl Workload {
@@ -105,15 +132,25 @@ impl Workload {
         }
         let keys = (0..config.keys).map(|number| {
             let family = random.below(families.len() as u64) as usize;
-            Key { name: Bytes::from(format!("{}{number}", families[family].name)), family }
+            let probe = random.chance(config.probes_permille).then(|| Kind::random(random));
+            let kind = probe.map_or(families[family].name, Kind::name);
+            Key { name: Bytes::from(format!("{kind}{number}")), family, probe }
         });
-        Workload { keys: keys.collect(), families }
+        Workload { keys: keys.collect(), families, bits: BTreeMap::new() }
+    }
+
+    /// The records for the judge of observed results.
+    pub(crate) fn probes(&self) -> BTreeMap<Bytes, Kind> {
+        self.keys.iter().filter_map(|key| Some((key.name.clone(), key.probe?))).collect()
     }
 
     /// Operations that a key may find done before the run, those that bring it into being first.
     pub(crate) fn preparation(&self, key: &Key, random: &mut Random) -> Vec<Operation> {
         let family = &self.families[key.family];
         let mut operations = Vec::new();
+        if key.probe.is_some() {
+            return operations;
+        }
         if family.begins > 0 && random.chance(800) {
             operations.push(random.pick(&family.operations[..family.begins]).clone());
         }
@@ -123,7 +160,7 @@ impl Workload {
         operations
     }
 
-    pub(crate) fn program(&self, config: &ProgramConfig, random: &mut Random) -> Program {
+    pub(crate) fn program(&mut self, config: &ProgramConfig, random: &mut Random) -> Program {
         let single = random.chance(config.single_permille);
         let count = if single { 1 } else { random.between(1, config.steps_max) };
         let mut steps = Vec::new();
@@ -142,22 +179,23 @@ impl Workload {
         Program { steps, ending }
     }
 
-    fn step(&self, config: &ProgramConfig, random: &mut Random) -> Step {
+    fn step(&mut self, config: &ProgramConfig, random: &mut Random) -> Step {
         if !random.chance(config.interactive_permille) {
             return Step::Buffer(self.action(config, random));
         }
+        // Side by side; those on one record are executed in this order.
         let mut actions = vec![self.action(config, random)];
         while random.chance(250) {
-            let action = self.action(config, random);
-            if actions.iter().all(|it| it.key != action.key) {
-                actions.push(action);
-            }
+            actions.push(self.action(config, random));
         }
         Step::Execute(actions)
     }
 
-    fn action(&self, config: &ProgramConfig, random: &mut Random) -> Action {
-        let key = random.pick(&self.keys);
+    fn action(&mut self, config: &ProgramConfig, random: &mut Random) -> Action {
+        let key = random.pick(&self.keys).clone();
+        if let Some(kind) = key.probe {
+            return self.probe(&key.name, kind, random);
+        }
         let mistaken = random.chance(config.mistaken_permille);
         let source = if mistaken { random.pick(&self.keys).family } else { key.family };
         let family = &self.families[source];
@@ -168,7 +206,23 @@ impl Workload {
             What::Fixed(random.pick(&family.operations).clone())
         };
         let reserve = random.chance(config.reserve_permille).then(|| random.pick(&family.operations).clone());
-        Action { key: key.name.clone(), what, reserve }
+        Action { key: key.name, what, reserve }
+    }
+
+    fn probe(&mut self, key: &Bytes, kind: Kind, random: &mut Random) -> Action {
+        let mut writes = random.chance(600);
+        let mut bit = None;
+        if writes && kind == Kind::Bits {
+            let next = self.bits.entry(key.clone()).or_insert(0);
+            writes = *next < BITS_MAX;
+            bit = Some(*next);
+            *next += u64::from(writes);
+        }
+        let what = match writes {
+            true => What::Unique { kind, bit, returning: random.chance(300) },
+            false => What::Whole(kind),
+        };
+        Action { key: key.clone(), what, reserve: None }
     }
 }
 

@@ -8,20 +8,26 @@ use std::collections::{BTreeMap, VecDeque};
 
 use claret_core::message::{Link, Output, PeerMessage, Request, Response};
 use claret_core::{
-    AttemptId, Delivery, Incarnation, Sequence, Session, SessionId, Shard, ShardId, Time, TxId, key_hash,
+    AttemptId, Delivery, Incarnation, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash,
 };
-use claret_types::Bytes;
+use claret_types::{Bytes, State};
 
-use crate::check::{Ledger, Violation};
+use crate::check::{End as LedgerEnd, Ledger, Violation};
 use crate::client::Client;
+use crate::clock::Clock;
 use crate::config::Config;
 use crate::happening::Happening;
 use crate::network::{End, Network};
+use crate::observed::judge;
 use crate::plant::{Plant, Planted};
+use crate::probe;
 use crate::random::{Random, Stream};
 use crate::reference::Reference;
 use crate::trace::Trace;
 use crate::workload::Workload;
+
+/// Within so many microseconds all sessions have connected to a shard that restarted.
+const RECONNECT_US_MAX: u64 = 5_000;
 
 /// More steps than any run needs: a storm of messages.
 const STEPS_MAX: u64 = 400_000;
@@ -43,6 +49,18 @@ pub struct Outcome {
     pub faults: u64,
     /// Attempts in doubt that shards resolved among themselves.
     pub recoveries: u64,
+    /// Transactions whose users heard that their end is unknown.
+    pub unknown: u64,
+    /// Restarts of shards.
+    pub shard_restarts: u64,
+    /// Transactions torn by restarts that lost votes, as `docs/protocol.md` says they may be.
+    pub torn: u64,
+    /// Transactions that were judged from observed results alone.
+    pub judged: u64,
+    /// "Must precede" edges between them.
+    pub edges: u64,
+    /// Answers that were shared between transactions of one session.
+    pub combined: u64,
     /// Steps taken.
     pub steps: u64,
     /// Virtual time at the end, in microseconds.
@@ -53,9 +71,11 @@ pub struct Outcome {
 
 /// A shard and the timeout it was last promised.
 #[derive(Debug)]
-struct Host {
-    shard: Shard,
+pub(crate) struct Host {
+    pub(crate) shard: Shard,
     timer: Option<Time>,
+    clock: Clock,
+    recoveries: u64,
 }
 
 /// See the module's text.
@@ -66,15 +86,15 @@ pub(crate) struct World {
     pub(crate) now: Time,
     number: u64,
     queue: BTreeMap<(Time, u64), Happening>,
-    /// Messages in the queue.
+    /// Messages and audits in the queue.
     in_flight: u64,
-    hosts: Vec<Host>,
+    pub(crate) hosts: Vec<Host>,
     pub(crate) clients: BTreeMap<SessionId, Client>,
     pub(crate) network: Network,
     pub(crate) workload: Workload,
     pub(crate) ledger: Ledger,
     pub(crate) random: Random,
-    plant: Plant,
+    pub(crate) plant: Plant,
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
     paused: BTreeMap<End, Time>,
@@ -87,8 +107,15 @@ impl World {
         let mut setup = Random::new(seed, Stream::Setup);
         let workload = Workload::random(&config, &mut setup);
         let hosts = (0..config.shards).map(|number| Host {
-            shard: Shard::new(ShardId(number), Incarnation(1), config.switches, config.limits),
+            shard: plant.in_shard(Shard::new(
+                ShardId(number),
+                Incarnation(1),
+                config.switches(),
+                config.limits,
+            )),
             timer: None,
+            clock: Clock::TRUE,
+            recoveries: 0,
         });
         let until = Time(config.faults.until_us);
         let mut deaths = config.faults.deaths.clone();
@@ -112,6 +139,9 @@ impl World {
             trace: Trace::new(in_words),
             config,
         };
+        for number in 0..world.config.shards {
+            world.hosts[number as usize].clock = world.clock(Stream::Clock { end: u64::from(number) });
+        }
         world.prepare_records(&mut setup);
         for number in 0..u64::from(world.config.sessions) {
             world.add_client(SessionId(number), world.config.workers * world.config.transactions);
@@ -162,36 +192,45 @@ impl World {
             let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
             self.schedule(Time(at), Happening::Pause(end, until));
         }
+        for _ in 0..faults.restarts {
+            let at = random.below(faults.until_us);
+            let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
+            self.schedule(Time(at), Happening::Restart(shard(random), until));
+        }
     }
 
-    pub(crate) fn add_client(&mut self, id: SessionId, transactions: u32) {
-        self.clients.insert(id, Client::new(Session::new(id), transactions));
-        for _ in 0..self.config.workers {
-            let at = self.now.plus(self.random.below(500));
-            self.schedule(at, Happening::Begin(id));
+    /// The clock of an end.
+    pub(crate) fn clock(&self, stream: Stream) -> Clock {
+        match self.config.faults.clocks {
+            true => Clock::random(&mut Random::new(self.seed, stream), self.config.limits.lease_us),
+            false => Clock::TRUE,
         }
-        if self.config.switches.delivery == Delivery::Network {
-            let at = self.now.plus(self.random.below(self.config.heartbeat_us));
-            self.schedule(at, Happening::Heartbeat(id));
-        }
+    }
+
+    /// What a session's clock shows.
+    pub(crate) fn local(&self, session: SessionId) -> Time {
+        self.clients.get(&session).map_or(self.now, |client| client.clock.shows(self.now))
     }
 
     // --- the queue ---
 
     pub(crate) fn schedule(&mut self, at: Time, happening: Happening) {
-        self.in_flight += u64::from(happening.is_message());
+        self.in_flight += u64::from(happening.is_awaited());
         self.number += 1;
         self.queue.insert((at.max(self.now), self.number), happening);
     }
 
-    /// Runs until everything is done, and checks the end.
+    /// Runs until everything is done (in safety mode: until time is over), and checks the end.
     pub(crate) fn run(&mut self) -> Result<Outcome, Violation> {
-        let deadline = Time(self.config.faults.until_us + self.config.finish_us_max);
+        let deadline = Time(self.config.deadline_us());
         while !self.is_quiet() {
             let Some(((at, _), happening)) = self.queue.pop_first() else {
                 return Err(format!("nothing will happen any more\n{}", self.picture()));
             };
-            self.in_flight -= u64::from(happening.is_message());
+            if self.config.faults.endless && at.0 >= self.config.faults.until_us {
+                break;
+            }
+            self.in_flight -= u64::from(happening.is_awaited());
             self.now = at;
             self.outcome.steps += 1;
             if at > deadline || self.outcome.steps > STEPS_MAX {
@@ -203,6 +242,9 @@ impl World {
                 ));
             }
             self.step(happening)?;
+        }
+        if !self.config.faults.endless {
+            self.leave_nothing()?;
         }
         self.finish()?;
         Ok(self.outcome)
@@ -219,17 +261,17 @@ impl World {
         self.trace.note(self.now, &happening.words(), || happening.to_string());
         match happening {
             Happening::Request { to, link, request } => {
-                let now = self.now;
+                let now = self.shard_time(to);
                 self.host(to).shard.handle(now, link, request);
                 self.drain_shard(to)
             }
             Happening::Peer { to, message, .. } => {
-                let now = self.now;
+                let now = self.shard_time(to);
                 self.host(to).shard.handle_peer(now, message);
                 self.drain_shard(to)
             }
             Happening::ShardTimer(id, due) => {
-                let now = self.now;
+                let now = self.shard_time(id);
                 let host = self.host(id);
                 if host.timer != Some(due) {
                     return Ok(()); // It has asked for another time since.
@@ -246,6 +288,14 @@ impl World {
                 self.outcome.faults += 1;
                 self.paused.insert(end, until);
                 Ok(())
+            }
+            Happening::Restart(id, until) => self.restart_shard(id, until),
+            Happening::Audit(session) => self.audit(session),
+            // An answer to one who asked about another's transaction is for nobody's coordinator.
+            Happening::Response { from, session, response: Response::Asked { attempt, status, since } }
+                if attempt.tx.session != session =>
+            {
+                self.ledger.told_asked(from, attempt, &status, since)
             }
             of_client => self.step_client(of_client),
         }
@@ -264,6 +314,31 @@ impl World {
         ShardId((key_hash(key) % u64::from(self.config.shards)) as u32)
     }
 
+    fn shard_time(&self, id: ShardId) -> Time {
+        self.hosts[id.0 as usize].clock.shows(self.now)
+    }
+
+    /// A shard's process ends and begins again; all connect to it anew, each in its time.
+    fn restart_shard(&mut self, id: ShardId, until: Time) -> Result<(), Violation> {
+        let (now, survives) = (self.shard_time(id), self.config.survives());
+        let host = self.host(id);
+        let next = Incarnation(host.shard.incarnation().0 + 1);
+        if survives != Survives::Votes {
+            host.recoveries += host.shard.stats().recoveries;
+        }
+        host.shard.restart(now, next, survives);
+        self.outcome.faults += 1;
+        self.outcome.shard_restarts += 1;
+        self.ledger.note_restart(id, survives);
+        self.paused.insert(End::Shard(id), until);
+        let sessions: Vec<SessionId> = self.clients.keys().copied().collect();
+        for session in sessions {
+            let at = until.plus(self.random.below(RECONNECT_US_MAX));
+            self.schedule(at, Happening::Reconnect(session, id));
+        }
+        self.drain_shard(id)
+    }
+
     fn host(&mut self, id: ShardId) -> &mut Host {
         &mut self.hosts[id.0 as usize]
     }
@@ -280,14 +355,14 @@ impl World {
                 Output::Tell { shard: to, message } => self.send_peer(id, to, message),
             }
         }
-        let now = self.now;
         let host = self.host(id);
         host.shard.check_invariants();
         let due = host.shard.poll_timeout();
         if due != host.timer {
             host.timer = due;
             if let Some(due) = due {
-                self.schedule(due.max(now), Happening::ShardTimer(id, due));
+                let at = host.clock.reaches(due);
+                self.schedule(at, Happening::ShardTimer(id, due));
             }
         }
         Ok(())
@@ -300,7 +375,8 @@ impl World {
         response: Response,
     ) -> Result<(), Violation> {
         let Some(response) = self.plant.on_response(from, response) else { return Ok(()) };
-        self.ledger.note_response(from, &response)?;
+        let written = self.hosts[from.0 as usize].shard.written(response.attempt());
+        self.ledger.note_response(from, &response, written)?;
         self.deliver_response(from, session, response);
         Ok(())
     }
@@ -327,18 +403,23 @@ impl World {
             return false;
         }
         self.outcome.messages += 1;
-        self.ledger.note_request(&request);
+        let client = self.clients.get_mut(&session).expect("it sends");
+        if let Request::Prepare { attempt, .. } = &request {
+            self.ledger.note_prepare(&request, || client.members(*attempt));
+        }
         let last = ShardId(self.config.shards - 1);
         if let Planted::Answered(response) = self.plant.on_request(to, last, &request) {
             self.deliver_response(to, session, response);
             return true;
         }
-        let connection = self.clients[&session].connections.get(&to).copied().unwrap_or(0);
+        let client = self.clients.get_mut(&session).expect("it sends");
+        let connection = client.connections.get(&to).copied().unwrap_or(0);
         let link = Link { session, connection };
-        let arrivals = match self.config.switches.delivery {
+        let arrivals = match self.config.switches().delivery {
             Delivery::Direct => vec![self.now],
             Delivery::Network => self.network.arrivals(self.now, End::Session(session), End::Shard(to)),
         };
+        client.last_arrival = arrivals.iter().copied().fold(client.last_arrival, Time::max);
         for at in arrivals {
             self.schedule(at, Happening::Request { to, link, request: request.clone() });
         }
@@ -347,8 +428,8 @@ impl World {
 
     // --- the end ---
 
-    /// Raises all floors, and checks that nothing is left and that everything was serializable.
-    fn finish(&mut self) -> Result<(), Violation> {
+    /// Raises all floors, and checks that nothing is left.
+    fn leave_nothing(&mut self) -> Result<(), Violation> {
         let ids: Vec<SessionId> = self.clients.keys().copied().collect();
         for number in 0..self.config.shards {
             let id = ShardId(number);
@@ -366,10 +447,20 @@ impl World {
                     self.picture()
                 ));
             }
-            self.outcome.recoveries += self.host(id).shard.stats().recoveries;
         }
+        Ok(())
+    }
+
+    /// Checks that everything was serializable, and sums up.
+    fn finish(&mut self) -> Result<(), Violation> {
         self.check_serial()?;
+        self.judge_results()?;
+        let recoveries = |host: &Host| host.recoveries + host.shard.stats().recoveries;
+        self.outcome.recoveries = self.hosts.iter().map(recoveries).sum();
         self.outcome.committed = self.ledger.committed() as u64;
+        let desks = self.clients.values().filter_map(|client| client.desk.as_ref());
+        self.outcome.combined += desks.map(crate::desk::Desk::combined).sum::<u64>();
+        self.outcome.torn = self.ledger.torn() as u64;
         self.outcome.faults += self.network.faults;
         self.outcome.micros = self.now.0;
         self.trace.note(self.now, &[self.outcome.committed, self.outcome.messages], || "done".to_owned());
@@ -379,15 +470,19 @@ impl World {
 
     /// A last heartbeat; of a dead client, that its session is closed.
     fn say_farewell(&mut self, session: SessionId, to: ShardId) {
-        if self.config.switches.delivery == Delivery::Direct {
+        if self.config.direct {
             return;
         }
         let client = &self.clients[&session];
-        let floor = if client.alive { client.session.floor() } else { Sequence(u64::MAX) };
+        let floor = client.desk.as_ref().map_or(Sequence(u64::MAX), crate::desk::Desk::floor);
         let connection = client.connections.get(&to).copied().unwrap_or(0);
-        let now = self.now;
+        let now = self.shard_time(to);
         let request = Request::Heartbeat { live: Vec::new(), floor };
         self.host(to).shard.handle(now, Link { session, connection }, request);
+    }
+
+    fn contents(&self) -> impl Iterator<Item = (&Bytes, &State)> {
+        self.hosts.iter().flat_map(|host| host.shard.contents())
     }
 
     fn check_serial(&self) -> Result<(), Violation> {
@@ -395,7 +490,24 @@ impl World {
             Plant::ForgetEffects => Reference::forgetful(7),
             _ => Reference::default(),
         };
-        self.ledger.check_serial(reference, self.hosts.iter().flat_map(|host| host.shard.contents()))
+        self.ledger.check_serial(LedgerEnd {
+            reference,
+            records: self.contents().collect(),
+            place: &|key| self.shard_of(key),
+            settled: !self.config.faults.endless,
+        })
+    }
+
+    /// Judges what users saw, without the shards' word. Where votes or records were lost, there may be no order.
+    fn judge_results(&mut self) -> Result<(), Violation> {
+        if self.ledger.torn() > 0 || self.ledger.is_wiped() {
+            return Ok(());
+        }
+        let contents = (!self.config.faults.endless).then(|| self.contents());
+        let history = probe::history(self.ledger.runs(), &self.workload.probes(), contents);
+        let judged = judge(&history)?;
+        (self.outcome.judged, self.outcome.edges) = (judged.transactions, judged.edges);
+        Ok(())
     }
 
     /// Who waits for whom, for a failure.
@@ -414,17 +526,17 @@ impl World {
             }
         }
         for (id, client) in &self.clients {
-            for (sequence, transaction) in &client.transactions {
-                let tx = TxId { session: *id, sequence: *sequence };
+            let live = client.desk.as_ref().map(crate::desk::Desk::live).unwrap_or_default();
+            lines.push(format!("  c{}: at shards [{}], due {:?}", id.0, list(&live), client.timer));
+            for (tx, transaction) in &client.transactions {
                 lines.push(format!(
-                    "  {tx}: at step {} of {}, awaits answers {}, told {}, {}, due {:?}, live {:?}",
+                    "  c{}.t{}/{}: at step {} of {}, {:?}",
+                    id.0,
+                    tx.0,
+                    transaction.run,
                     transaction.at,
                     transaction.program.steps.len(),
-                    transaction.coordinator.awaits_answers(),
-                    transaction.told,
-                    transaction.coordinator.attempt(),
-                    transaction.coordinator.poll_timeout(),
-                    transaction.coordinator.live().map(|it| it.attempt).collect::<Vec<_>>(),
+                    transaction.stage,
                 ));
             }
         }

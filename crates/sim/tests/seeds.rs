@@ -39,9 +39,9 @@ fn configurations_cover_the_switches() {
         let count = configs.iter().filter(|config| property(config)).count();
         assert!((10..190).contains(&count), "{count} of 200");
     };
-    both(|config| config.switches.phasing);
-    both(|config| config.switches.locks == claret_core::Locks::Abstract);
-    both(|config| config.switches.delivery == claret_core::Delivery::Network);
+    both(|config| config.phasing);
+    both(|config| !config.reader_writer);
+    both(|config| !config.direct);
     both(|config| config.network.ordered);
     both(|config| config.network.lost_permille > 0);
     both(|config| config.network.doubled_permille > 0);

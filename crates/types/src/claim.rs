@@ -215,14 +215,14 @@ impl Claims {
 }
 
 /// Per element, how many claims there are of each mode that is claimed on it.
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 struct Element {
     hash: u64,
     counts: SmallVec<[(Mode, u32); 2]>,
 }
 
 /// The sum of the claims that are granted on one record: the state of its abstract lock.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Held {
     /// Claims of each mode, on the record and on elements.
     all: [u32; MODES_MAX],

@@ -3,10 +3,11 @@
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use claret_sim::{Failure, Outcome, Plant, SimOptions, Totals, run_with};
+use claret_sim::{Config, Failure, Outcome, Plant, SimOptions, Totals, run_with, script};
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// Arguments of `claret sim`.
@@ -14,7 +15,14 @@ use indicatif::{ProgressBar, ProgressStyle};
 #[command(
     after_help = "Examples:\n  claret sim\n  claret sim --seeds 0..100000\n  claret sim --seed 42 --trace\n\n\
                         A seed decides everything: the same seed gives the same run. The exit code is 1 if a \
-                        run goes wrong."
+                        run goes wrong.",
+    after_long_help = format!(
+        "Examples:\n  claret sim\n  claret sim --seeds 0..100000\n  claret sim --seed 42 --trace\n  \
+         claret sim --script crates/sim/testdata/timeline_give_way.txt\n\n\
+         A seed decides everything: the same seed gives the same run. The exit code is 1 if a run goes wrong.\n\n\
+         Scripts: blocks of commands, each with an empty line behind it; '#' begins a comment. The commands are:\n{}",
+        script::help()
+    )
 )]
 pub struct Args {
     /// The seeds to run: from A up to, not including, B.
@@ -29,9 +37,21 @@ pub struct Args {
     /// Go on after a failure, with a line for each.
     #[arg(long, conflicts_with = "seed")]
     keep_going: bool,
+    /// Small runs: two shards, two clients, a few transactions each.
+    #[arg(long)]
+    small: bool,
+    /// Change settings of the runs: NAME=VALUE,... (a failure shows all of them).
+    #[arg(long, value_name = "SETTINGS")]
+    set: Option<String>,
+    /// Report a failure as it is found, without making the run small.
+    #[arg(long)]
+    no_shrink: bool,
     /// Plant a fault in the protocol, to see it found.
     #[arg(long, value_name = "FAULT", value_parser = plant, default_value = "none")]
     plant: Plant,
+    /// Play a script of messages delivered by hand, and print it with what comes of each command.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "seeds", "trace", "keep_going", "plant"])]
+    script: Option<PathBuf>,
 }
 
 /// The faults that can be planted, by name.
@@ -44,11 +64,21 @@ const PLANTS: [(&str, Plant); 6] = [
     ("silence-shard", Plant::SilenceShard),
 ];
 
+/// All of them: bugs of the protocol itself can be planted with the feature `planted-bugs` alone.
+fn plants() -> Vec<(&'static str, Plant)> {
+    let plants = PLANTS.to_vec();
+    #[cfg(feature = "planted-bugs")]
+    let plants =
+        [plants, claret_sim::Bug::ALL.iter().map(|bug| (bug.name(), Plant::Bug(*bug))).collect()].concat();
+    plants
+}
+
 /// Runs it.
 pub fn run(args: Args) -> ExitCode {
-    let done = match args.seed {
-        Some(seed) => show(seed, args.plant, args.trace),
-        None => run_all(&args),
+    let done = match (&args.script, args.seed) {
+        (Some(script), _) => play(script),
+        (None, Some(seed)) => args.options(seed).map_or_else(refuse, |options| show(&options, &args)),
+        (None, None) => args.options(0).map_or_else(refuse, |_| run_all(&args)),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -62,22 +92,65 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
+fn refuse(error: String) -> io::Result<bool> {
+    eprintln!("error: --set: {error}");
+    Ok(false)
+}
+
+impl Args {
+    /// How a seed is run.
+    fn options(&self, seed: u64) -> Result<SimOptions, String> {
+        let mut config = if self.small { Config::small(seed) } else { Config::random(seed) };
+        config.set(self.set.as_deref().unwrap_or_default())?;
+        Ok(SimOptions {
+            config: Some(config),
+            plant: self.plant,
+            timeline: self.trace,
+            shrink: !(self.no_shrink || self.keep_going || self.trace),
+            ..SimOptions::seed(seed)
+        })
+    }
+}
+
+/// Runs a seed. A failed assertion in the state machines is a result like any other, and said once.
+fn run_quietly(options: &SimOptions) -> Result<(Outcome, Vec<String>), Box<Failure>> {
+    let hook = std::panic::take_hook();
+    std::panic::set_hook(Box::new(|_| ()));
+    let ran = run_with(options);
+    std::panic::set_hook(hook);
+    ran
+}
+
+/// Plays a script; returns whether all was well.
+fn play(path: &Path) -> io::Result<bool> {
+    let text = match std::fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(error) => {
+            eprintln!("the script '{}' cannot be read: {error}", path.display());
+            return Ok(false);
+        }
+    };
+    let played = script::play(&text);
+    write!(io::stdout().lock(), "{}", played.transcript)?;
+    Ok(played.error.is_none())
+}
+
 /// Runs one seed; returns whether all was well.
-fn show(seed: u64, plant: Plant, trace: bool) -> io::Result<bool> {
+fn show(options: &SimOptions, args: &Args) -> io::Result<bool> {
     let mut out = io::stdout().lock();
-    let options = SimOptions { plant, timeline: trace, ..SimOptions::seed(seed) };
-    match run_with(&options) {
+    let seed = options.seed;
+    match run_quietly(options) {
         Ok((outcome, timeline)) => {
             print_lines(&mut out, &timeline)?;
             writeln!(out, "{}", describe(seed, &outcome))?;
             Ok(true)
         }
         Err(failure) => {
-            if trace {
+            if args.trace {
                 print_lines(&mut out, &failure.timeline)?;
                 writeln!(out, "seed {seed} fails: {}", failure.reason)?;
             } else {
-                writeln!(out, "{failure}{}", replay_suffix(plant))?;
+                writeln!(out, "{failure}{}", replay_suffix(args.plant))?;
             }
             Ok(false)
         }
@@ -90,8 +163,8 @@ fn run_all(args: &Args) -> io::Result<bool> {
     let bar = progress(args.seeds.end - args.seeds.start);
     let (mut totals, mut failures, began) = (Totals::default(), 0u64, Instant::now());
     for seed in args.seeds.clone() {
-        let options = SimOptions { plant: args.plant, ..SimOptions::seed(seed) };
-        match run_with(&options) {
+        let options = args.options(seed).expect("the same settings were read before");
+        match run_quietly(&options) {
             Ok((outcome, _)) => totals.add(&outcome),
             Err(failure) => {
                 failures += 1;
@@ -122,7 +195,7 @@ fn print_lines(out: &mut impl Write, lines: &[String]) -> io::Result<()> {
 
 /// What the failure's command for a replay lacks.
 fn replay_suffix(plant: Plant) -> String {
-    let name = PLANTS.iter().find(|(_, known)| *known == plant).map_or("", |(name, _)| name);
+    let name = plants().into_iter().find(|(_, known)| *known == plant).map_or("", |(name, _)| name);
     if plant == Plant::None { String::new() } else { format!(" --plant {name}") }
 }
 
@@ -137,15 +210,22 @@ fn progress(seeds: u64) -> ProgressBar {
 
 fn describe(seed: u64, outcome: &Outcome) -> String {
     format!(
-        "seed {seed} is well: {} committed, {} aborted, {} failed for good, {} restarts, {} messages, {} faults, \
-         {} recoveries, {} steps in {:.3} s of virtual time, trace {:016x}",
+        "seed {seed} is well: {} committed, {} aborted, {} failed for good, {} unknown, {} restarts, {} answers \
+         shared, {} messages, {} faults, {} shard restarts, {} torn, {} recoveries, {} judged by results alone over \
+         {} edges, {} steps in {:.3} s of virtual time, trace {:016x}",
         outcome.committed,
         outcome.aborted,
         outcome.failed,
+        outcome.unknown,
         outcome.restarts,
+        outcome.combined,
         outcome.messages,
         outcome.faults,
+        outcome.shard_restarts,
+        outcome.torn,
         outcome.recoveries,
+        outcome.judged,
+        outcome.edges,
         outcome.steps,
         outcome.micros as f64 / 1e6,
         outcome.trace_hash
@@ -155,16 +235,23 @@ fn describe(seed: u64, outcome: &Outcome) -> String {
 fn summarise(totals: &Totals, failures: u64, seconds: f64) -> String {
     let plural = if failures == 1 { "" } else { "s" };
     format!(
-        "{} seeds are well: {} committed, {} aborted, {} failed for good, {} restarts, {} messages, {} faults, \
-         {} recoveries; {failures} failure{plural}; {seconds:.1} s",
+        "{} seeds are well: {} committed, {} aborted, {} failed for good, {} unknown, {} restarts, {} answers shared, \
+         {} messages, {} faults, {} shard restarts, {} torn, {} recoveries, {} judged by results alone over {} edges; \
+         {failures} failure{plural}; {seconds:.1} s",
         totals.seeds,
         totals.committed,
         totals.aborted,
         totals.failed,
+        totals.unknown,
         totals.restarts,
+        totals.combined,
         totals.messages,
         totals.faults,
-        totals.recoveries
+        totals.shard_restarts,
+        totals.torn,
+        totals.recoveries,
+        totals.judged,
+        totals.edges
     )
 }
 
@@ -178,7 +265,9 @@ fn range(text: &str) -> Result<Range<u64>, String> {
 }
 
 fn plant(name: &str) -> Result<Plant, String> {
-    let found = PLANTS.iter().find(|(known, _)| *known == name).map(|(_, plant)| *plant);
-    let names = PLANTS.map(|(known, _)| known).join(", ");
-    found.ok_or_else(|| format!("the faults are {names}"))
+    let found = plants().into_iter().find(|(known, _)| *known == name).map(|(_, plant)| plant);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = plants().into_iter().map(|(known, _)| known).collect();
+        format!("the faults are {}", names.join(", "))
+    })
 }

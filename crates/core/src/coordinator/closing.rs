@@ -10,7 +10,7 @@ use crate::ids::{AttemptId, ShardId};
 use crate::message::{Request, Response};
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Closing {
     pub(super) attempt: AttemptId,
     /// Who wrote no; `None` when no prepare ever left, so that no yes can exist.

@@ -24,7 +24,8 @@ use super::held_reads::HeldReads;
 use super::{Cause, Coordinator, Event, Session};
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, TxId};
 use crate::limits::Limits;
-use crate::message::{Request, Response};
+use crate::message::{Members, Request, Response};
+use crate::planted::{Bug, Planted};
 use crate::switches::Switches;
 
 /// A transaction of a frontend, over all its attempts. Never given twice.
@@ -32,7 +33,7 @@ use crate::switches::Switches;
 pub struct TxHandle(pub u64);
 
 /// What a transaction does on one record.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Touch {
     ops: SmallVec<[Operation; 1]>,
     wrote: bool,
@@ -41,7 +42,7 @@ pub(super) struct Touch {
 type Log = IndexMap<Bytes, Touch, foldhash::fast::FixedState>;
 
 /// One transaction.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Tx {
     pub(super) birth: Birth,
     seed: u64,
@@ -59,7 +60,7 @@ pub(super) struct Tx {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Frontend {
     pub(super) session: Session,
     pub(super) switches: Switches,
@@ -77,6 +78,7 @@ pub struct Frontend {
     met: BTreeMap<ShardId, Incarnation>,
     next: u64,
     pub(super) stats: FrontendStats,
+    pub(crate) planted: Planted,
 }
 
 impl Frontend {
@@ -97,6 +99,7 @@ impl Frontend {
             met: BTreeMap::new(),
             next: 0,
             stats: FrontendStats::default(),
+            planted: Planted::NONE,
         }
     }
 
@@ -114,6 +117,13 @@ impl Frontend {
         Some(self.groups[group].coordinator.attempt())
     }
 
+    /// Whether calls of a transaction are under way that are not answered yet: it must not commit before.
+    pub fn awaits_answers(&self, tx: TxHandle) -> bool {
+        let Some((at, member)) = self.txs.get(&tx).and_then(|it| it.place) else { return false };
+        let group = &self.groups[at];
+        group.coordinator.awaits_answers_of(member) || group.deferred.iter().any(|deferred| deferred.tx == tx)
+    }
+
     /// Attempts of which some participant may still hold something: they must be kept alive.
     pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.groups.iter().flat_map(|(_, group)| group.coordinator.live())
@@ -121,7 +131,7 @@ impl Frontend {
 
     /// No earlier transaction of the session is open.
     pub fn floor(&self) -> Sequence {
-        self.session.floor()
+        Sequence(self.session.floor().0 + u64::from(self.planted.is(Bug::FloorPassesOpen)))
     }
 
     /// Whether every participant of every attempt knows the end of it, and every transaction has ended.
@@ -129,10 +139,10 @@ impl Frontend {
         self.txs.is_empty() && self.groups.is_empty()
     }
 
-    /// Names a shard's incarnation as the host learned it with its connection, for all attempts that begin from
-    /// now on: see [`Coordinator::meet`].
+    /// Names a shard's incarnation as the host learned it with its connection: see [`Coordinator::meet`].
     pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
         self.met.insert(shard, incarnation);
+        self.groups.iter_mut().for_each(|(_, group)| group.coordinator.meet(shard, incarnation));
     }
 
     // --- the application's calls ---
@@ -302,7 +312,8 @@ impl Frontend {
         self.sends.pop_front()
     }
 
-    /// The next event, and whose. After [`Event::Committed`], [`Event::Aborted`] and [`Event::Failed`] the handle
+    /// The next event, and whose. After [`Event::Committed`], [`Event::Aborted`], [`Event::Failed`] and
+    /// [`Event::Unknown`] the handle
     /// is over.
     pub fn poll_event(&mut self) -> Option<(TxHandle, Event)> {
         self.events.pop_front()
@@ -322,7 +333,7 @@ impl Frontend {
         self.combines(it)
             && op.returns()
             && op.method().access == Access::Read
-            && it.log.get(key).is_none_or(|touch| !touch.wrote)
+            && it.log.get(key).is_none_or(|touch| !touch.wrote || self.planted.is(Bug::OwnWriterShares))
     }
 
     pub(super) fn combines(&self, it: &Tx) -> bool {
@@ -377,7 +388,7 @@ impl Frontend {
         if group.uses.is_some() {
             return;
         }
-        let mut uses = Uses::new(self.switches.locks);
+        let mut uses = Uses::new(self.switches.locks, self.planted);
         for (member, tx) in &group.present {
             for (key, op) in it_ops(&self.txs[tx].log) {
                 uses.add(*member, key, op);
@@ -398,7 +409,8 @@ impl Frontend {
         parked.dissolve();
         let group = &mut self.groups[at];
         let member = group.admit(tx);
-        for ((shard, keyed), no) in calls.into_iter().zip(numbers) {
+        let moved = if self.planted.is(Bug::JoinerLosesBuffered) { 0 } else { calls.len() };
+        for ((shard, keyed), no) in calls.into_iter().zip(numbers).take(moved) {
             group.calls.push(Called { member, no, read: None });
             group.coordinator.buffer_for(member, shard, keyed.key, keyed.call.op);
         }
@@ -445,7 +457,7 @@ impl Frontend {
         let (at, member) = it.place.take().expect("a member");
         let group = &mut self.groups[at];
         group.part(member);
-        if it.home == Some(at) {
+        if it.home == Some(at) && !self.planted.is(Bug::FounderKeepsId) {
             it.home = None;
             group.owner = None;
         }
@@ -502,9 +514,15 @@ impl Frontend {
         if !self.groups[at].is_ready() {
             return;
         }
-        self.close(at);
+        if !self.planted.is(Bug::GroupStaysOpen) {
+            self.close(at);
+        }
         let group = &mut self.groups[at];
-        group.coordinator.commit_for(now, group.members());
+        let members = match self.planted.is(Bug::MatesLeftBehind) {
+            true => Members::Only(group.present.iter().take(1).map(|(member, _)| *member).collect()),
+            false => group.members(),
+        };
+        group.coordinator.commit_for(now, members);
     }
 
     // --- small things ---
@@ -512,6 +530,7 @@ impl Frontend {
     /// A new id, and the group under it.
     fn found(&mut self, birth: Birth, seed: u64, owner: TxHandle) -> usize {
         let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
+        coordinator.planted = self.planted;
         self.met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
         let at = self.groups.insert(Group::new(coordinator, owner));
         self.by_id.insert(birth.tx, at);

@@ -17,6 +17,7 @@ use super::reserves::state_free;
 use crate::ids::{CallNo, Member, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::Members;
+use crate::planted::{Bug, Planted};
 use crate::switches::Locks;
 
 /// Counts since the frontend began.
@@ -35,7 +36,7 @@ pub struct FrontendStats {
 }
 
 /// A call of the group: the coordinator's numbers, in order, are the places in [`Group::calls`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Called {
     pub(super) member: Member,
     /// Its number in the member's own count.
@@ -45,7 +46,7 @@ pub(super) struct Called {
 }
 
 /// A call that waits until another member's call on the record is answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Deferred {
     pub(super) tx: TxHandle,
     pub(super) no: CallNo,
@@ -58,7 +59,7 @@ pub(super) struct Deferred {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Group {
     pub(super) coordinator: Coordinator,
     /// The transaction that this group's id belongs to; `None` once it is over or goes on under another id.
@@ -181,14 +182,14 @@ impl Group {
 }
 
 /// What one record is used for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Used {
     kind: &'static TypeInfo,
     reads: Claimed,
     writes: Claimed,
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Claimed {
     sum: Held,
     list: Vec<(Member, Claims)>,
@@ -196,21 +197,23 @@ struct Claimed {
 
 /// What the members of a group use, record by record: the check that the shard, which sees one owner, cannot
 /// make (trap 13).
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Uses {
     locks: Locks,
     by_key: IndexMap<Bytes, Used, foldhash::fast::FixedState>,
+    planted: Planted,
 }
 
 impl Uses {
-    pub(super) fn new(locks: Locks) -> Self {
-        Uses { locks, by_key: IndexMap::default() }
+    pub(super) fn new(locks: Locks, planted: Planted) -> Self {
+        Uses { locks, by_key: IndexMap::default(), planted }
     }
 
     /// Whether an operation commutes with everything that other members do on the record, whatever its state.
     /// O(modes x own operations on the record).
     pub(super) fn admit(&self, member: Option<Member>, key: &Bytes, op: &Operation) -> bool {
-        let Some(used) = self.by_key.get(key) else { return true };
+        let used = self.by_key.get(key).filter(|_| !self.planted.is(Bug::MembersUnchecked));
+        let Some(used) = used else { return true };
         let claims = used.claims_of(self.locks, op);
         // Reads commute, though what they may claim in different states does not: a member that is in and one
         // that is not.

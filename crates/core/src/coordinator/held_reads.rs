@@ -8,7 +8,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 /// A read that was granted.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct HeldRead {
     /// Whose lock.
     pub(super) group: usize,
@@ -17,7 +17,7 @@ pub(super) struct HeldRead {
 }
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct HeldReads {
     by_key: HashMap<Bytes, SmallVec<[HeldRead; 2]>, foldhash::fast::FixedState>,
 }

@@ -32,6 +32,12 @@ impl Coordinator {
         self.restart();
     }
 
+    /// Whether calls of a member are sent and not answered.
+    pub(super) fn awaits_answers_of(&self, member: Member) -> bool {
+        let of_member = |call: &crate::message::Call| call.member == member;
+        self.outstanding.iter().any(|it| it.calls.last().is_some_and(of_member))
+    }
+
     /// Whether a call of another member on this record is sent and not answered. An attempt waits at most once
     /// on one record, so the next call must not follow yet.
     pub(super) fn is_awaited_by_other(&self, member: Member, key: &Bytes) -> bool {

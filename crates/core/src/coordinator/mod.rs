@@ -17,8 +17,11 @@
 
 mod closing;
 mod combining;
+mod digest;
+mod giving_way;
 mod group;
 mod held_reads;
+mod incarnations;
 mod members;
 mod outcome;
 mod reserves;
@@ -33,6 +36,7 @@ use smallvec::SmallVec;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{Call, KeyedCall, Listed, Members, Participants, Refusal, Request, Response, Status};
+use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
@@ -69,6 +73,9 @@ pub enum Event {
         /// Why.
         refusal: Refusal,
     },
+    /// A participant lost its memory after the prepare had left: whether the transaction committed there, nobody
+    /// knows any more. It is not run again (R4).
+    Unknown,
 }
 
 /// Why an attempt restarts.
@@ -85,12 +92,14 @@ pub enum Cause {
 }
 
 /// One shard that takes part in the attempt.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Party {
     shard: ShardId,
     incarnation: Option<Incarnation>,
     granted: u32,
     vote: Option<bool>,
+    /// It lost its memory since the prepare left: what it voted is not known.
+    lost: bool,
     applied: bool,
     /// It said that the prepare waits.
     queued: bool,
@@ -99,7 +108,7 @@ struct Party {
 }
 
 /// A call that was sent for execution and is not answered.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Outstanding {
     /// Calls that return something and are not answered.
     unanswered: SmallVec<[CallNo; 1]>,
@@ -131,7 +140,7 @@ enum Goal {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Coordinator {
     birth: Birth,
     number: u32,
@@ -163,6 +172,7 @@ pub struct Coordinator {
     closing: Vec<Closing>,
     sends: VecDeque<(ShardId, Request)>,
     events: VecDeque<Event>,
+    pub(crate) planted: Planted,
 }
 
 impl Coordinator {
@@ -194,6 +204,7 @@ impl Coordinator {
             closing: Vec::new(),
             sends: VecDeque::new(),
             events: VecDeque::new(),
+            planted: Planted::NONE,
         }
     }
 
@@ -228,15 +239,6 @@ impl Coordinator {
     pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
         let running = (self.state != State::Idle).then(|| self.attempt());
         running.into_iter().chain(self.closing.iter().map(|closing| closing.attempt))
-    }
-
-    /// Names a shard's incarnation as the host learned it with its connection, before anything is sent there.
-    /// The list then carries it for a shard that is met with the prepare only, so that a refusal that died with
-    /// an earlier incarnation cannot be followed by a yes of a later one (trap 3). Not needed where shards live
-    /// and die with their coordinators.
-    pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
-        self.met.retain(|(known, _)| *known != shard);
-        self.met.push((shard, incarnation));
     }
 
     // --- the application's calls ---
@@ -284,9 +286,28 @@ impl Coordinator {
         }
         self.party(shard);
         let unanswered = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
+        self.repeat_unanswered(&key, &mut calls);
         self.outstanding.push(Outstanding { unanswered, shard, key, calls, queued: false, stale: false });
         self.send_execute(now, self.outstanding.len() - 1);
         no
+    }
+
+    /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
+    /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
+    fn repeat_unanswered(&self, key: &Bytes, calls: &mut SmallVec<[Call; 1]>) {
+        let overtake = self.planted.is(Bug::CallsOvertake);
+        if self.switches.delivery == Delivery::Direct && self.switches.phasing || overtake {
+            return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
+        }
+        let earlier = self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
+        let earlier = earlier.flat_map(|it| &it.calls).cloned();
+        let mut earlier: SmallVec<[Call; 1]> = earlier.collect();
+        if !earlier.is_empty() {
+            earlier.sort_by_key(|call| call.no);
+            earlier.dedup_by_key(|call| call.no);
+            earlier.append(calls);
+            *calls = earlier;
+        }
     }
 
     /// Keeps an operation until the commit, or until its record is executed on. O(1).
@@ -336,7 +357,15 @@ impl Coordinator {
             self.events.push_back(Event::Committed { replies: Vec::new() });
             return;
         }
-        let listed = |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation };
+        if self.parties.iter().any(|party| self.is_gone(party)) {
+            // No prepare has left, so the incarnation that is gone cannot have voted.
+            self.close_attempt(now, None);
+            self.events.push_back(Event::Restart { cause: Cause::Refused(Refusal::LostLocks) });
+            return;
+        }
+        let named = !self.planted.is(Bug::ListNamesNoIncarnation);
+        let listed =
+            |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation.filter(|_| named) };
         self.participants = Some(self.parties.iter().map(listed).collect());
         self.state = State::Preparing;
         self.begin_prepares();
@@ -347,11 +376,11 @@ impl Coordinator {
     /// [`Event::Committed`] follows.
     pub fn abort(&mut self, now: Time) {
         match self.state {
-            State::Running => {
+            State::Preparing if !self.planted.is(Bug::AbortByFiat) => self.withdraw(now, Goal::Abort),
+            State::Running | State::Preparing => {
                 self.close_attempt(now, None);
                 self.events.push_back(Event::Aborted);
             }
-            State::Preparing => self.withdraw(now, Goal::Abort),
             State::Withdrawing(_) => self.state = State::Withdrawing(Goal::Abort),
             State::Committed | State::Idle => {}
         }
@@ -363,7 +392,7 @@ impl Coordinator {
         let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
         let touched = self.touched.iter().map(|(key, op)| (key, op));
         self.reserves.note(self.switches.locks, touched.chain(buffered));
-        self.number += 1;
+        self.number += u32::from(!self.planted.is(Bug::AttemptsShareNumber));
         self.state = State::Running;
         self.members = Members::All;
         self.buffered.clear();
@@ -379,7 +408,9 @@ impl Coordinator {
 
     /// Takes one response. Late, doubled and reordered ones are told by their attempt and the state.
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        if response.attempt() != self.attempt() || self.state == State::Idle {
+        let stale = response.attempt() != self.attempt()
+            && !(self.planted.is(Bug::StaleVoteCounts) && matches!(response, Response::Voted { .. }));
+        if stale || self.state == State::Idle {
             return self.handle_closing(from, &response);
         }
         match response {
@@ -389,7 +420,8 @@ impl Coordinator {
             Response::Queued { .. } => self.on_queued(now, from),
             Response::Busy { .. } => self.on_busy(now, from),
             Response::Elder { birth, .. } => {
-                if self.elder.is_none_or(|known| birth < known) {
+                let heard = self.may_give_way() || !self.planted.is(Bug::ElderForgotten);
+                if self.elder.is_none_or(|known| birth < known) && heard {
                     self.elder = Some(birth);
                 }
                 self.consider_giving_way(now);
@@ -402,9 +434,9 @@ impl Coordinator {
                     self.events.push_back(Event::Committed { replies });
                 }
             }
-            Response::Refused { refusal, .. } => self.on_refused(now, from, refusal),
+            Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
             Response::Applied { .. } => self.on_applied(from),
-            Response::Asked { status, .. } => self.on_asked(now, from, status),
+            Response::Asked { status, since, .. } => self.on_asked(now, from, status, since),
             Response::Aborted { .. } => {} // Only closed attempts are aborted.
         }
     }
@@ -503,17 +535,23 @@ impl Coordinator {
     }
 
     fn on_vote(&mut self, now: Time, from: ShardId, replies: Vec<(CallNo, Reply)>) {
-        if !matches!(self.state, State::Preparing | State::Withdrawing(_)) {
+        let deaf = self.planted.is(Bug::WithdrawingDeafToVotes) && self.state != State::Preparing;
+        if !matches!(self.state, State::Preparing | State::Withdrawing(_)) || deaf {
             return;
         }
-        let party = self.party(from);
+        let missing = self.parties.iter().find(|party| party.vote.is_none());
+        let counted = missing.filter(|_| self.planted.is(Bug::DoubledVoteCounts)).map(|party| party.shard);
+        let party = self.party(counted.unwrap_or(from));
         if party.vote.is_some() {
             return; // A double.
         }
         party.vote = Some(true);
         party.queued = false;
         self.replies.extend(replies);
-        if self.parties.iter().all(|party| party.vote == Some(true)) {
+        let writes = |shard| self.buffered.iter().any(|(to, _)| *to == shard);
+        let counts = |shard| !self.planted.is(Bug::ReadersDoNotVote) || writes(shard);
+        let missing = self.parties.iter().filter(|it| it.vote != Some(true) && counts(it.shard)).count();
+        if missing <= usize::from(self.planted.is(Bug::ToldBeforeLastVote)) {
             self.state = State::Committed;
             let replies = std::mem::take(&mut self.replies);
             self.events.push_back(Event::Committed { replies });
@@ -523,6 +561,12 @@ impl Coordinator {
             }
             self.blocked_since = None;
             self.expect_answers(now);
+            if self.planted.is(Bug::OverWhenTold) {
+                self.state = State::Idle;
+                self.forget_attempt();
+            }
+        } else if self.nobody_knows() {
+            self.end_unknown(now);
         } else {
             self.unblock();
             if self.state == State::Preparing {
@@ -531,14 +575,18 @@ impl Coordinator {
         }
     }
 
-    fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal) {
+    fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal, since: Incarnation) {
         let goal = match self.state {
             State::Withdrawing(goal) => Some(goal),
             State::Running | State::Preparing => None,
             State::Committed | State::Idle => return,
         };
-        if refusal == Refusal::LostLocks {
+        let forgot = self.party(from).incarnation.is_some_and(|listed| listed < since);
+        if refusal == Refusal::LostLocks || forgot {
             self.met.retain(|(shard, _)| *shard != from); // It has another incarnation by now.
+        }
+        if self.state != State::Running && (forgot || refusal == Refusal::Unknown) {
+            return self.on_lost_memory(now, from);
         }
         self.party(from).vote = Some(false);
         self.close_attempt(now, Some(from));
@@ -566,59 +614,13 @@ impl Coordinator {
         }
     }
 
-    fn on_asked(&mut self, now: Time, from: ShardId, status: Status) {
+    fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
         match status {
             Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new()),
-            Status::Refused | Status::Lost => self.on_refused(now, from, Refusal::Recovered),
+            Status::Refused => self.on_refused(now, from, Refusal::Recovered, since),
+            Status::Lost => self.on_refused(now, from, Refusal::Unknown, since),
             Status::Forgotten => {}
         }
-    }
-
-    // --- giving way ---
-
-    fn may_give_way(&self) -> bool {
-        match self.state {
-            State::Running => self.outstanding.iter().any(|it| it.queued),
-            State::Preparing => self.parties.iter().any(|party| party.queued && party.vote.is_none()),
-            State::Withdrawing(_) | State::Committed | State::Idle => false,
-        }
-    }
-
-    /// R11: an elder waits for what this attempt holds, this attempt is blocked itself, a vote is missing, and
-    /// about a round trip has passed.
-    fn consider_giving_way(&mut self, now: Time) {
-        let told = self.elder.is_some_and(|elder| elder < self.birth);
-        let waited = self.blocked_since.is_some_and(|since| now.since(since) >= self.limits.give_way_us);
-        if told && waited && self.may_give_way() {
-            self.end_attempt(now, Goal::GiveWay);
-        }
-    }
-
-    /// Ends an attempt that should be run again.
-    fn end_attempt(&mut self, now: Time, goal: Goal) {
-        if self.state == State::Preparing {
-            return self.withdraw(now, goal);
-        }
-        self.close_attempt(now, None);
-        let cause = if goal == Goal::Busy { Cause::Busy } else { Cause::GaveWay };
-        self.events.push_back(Event::Restart { cause });
-    }
-
-    /// Prepares have left: only a recorded no ends the attempt now (trap 1). One is enough; those that wait are
-    /// asked for it.
-    fn withdraw(&mut self, now: Time, goal: Goal) {
-        self.state = State::Withdrawing(goal);
-        self.blocked_since = None;
-        self.backoff_at = None;
-        if let Some(party) = self.parties.iter().find(|party| !party.asked) {
-            // No prepare went there, so it never says yes: as good as a no that it has written.
-            return self.on_refused(now, party.shard, Refusal::Withdrawn);
-        }
-        let attempt = self.attempt();
-        for party in self.parties.iter().filter(|party| party.vote.is_none()) {
-            self.sends.push_back((party.shard, Request::Withdraw { attempt }));
-        }
-        self.expect_answers(now);
     }
 
     // --- sending ---
@@ -660,6 +662,7 @@ impl Coordinator {
         let attempt = self.attempt();
         match self.state {
             State::Running => (0..self.outstanding.len()).for_each(|at| self.send_execute(now, at)),
+            State::Preparing if self.planted.is(Bug::PrepareNotResent) => {}
             State::Preparing => {
                 for at in 0..self.parties.len() {
                     if self.parties[at].vote.is_none() && self.parties[at].asked {
@@ -668,10 +671,11 @@ impl Coordinator {
                 }
             }
             State::Withdrawing(_) => {
-                for party in self.parties.iter().filter(|party| party.vote.is_none()) {
+                for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
                     self.sends.push_back((party.shard, Request::Withdraw { attempt }));
                 }
             }
+            State::Committed if self.planted.is(Bug::ApplyNotResent) => {}
             State::Committed => {
                 for party in self.parties.iter().filter(|party| !party.applied) {
                     self.sends.push_back((party.shard, Request::Apply { attempt }));
@@ -679,7 +683,7 @@ impl Coordinator {
             }
             State::Idle => {}
         }
-        for closing in &self.closing {
+        for closing in self.closing.iter().filter(|_| !self.planted.is(Bug::AbortNotResent)) {
             closing.send(&mut self.sends);
         }
         let waits =
@@ -746,6 +750,7 @@ impl Coordinator {
                 incarnation: met.map(|(_, incarnation)| *incarnation),
                 granted: 0,
                 vote: None,
+                lost: false,
                 applied: false,
                 queued: false,
                 asked: false,

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 use super::combining::{Frontend, TxHandle};
 use super::{Cause, Event};
 use crate::ids::{CallNo, Time};
+use crate::planted::Bug;
 
 impl Frontend {
     /// Carries on with a group after something was put into it: hands on what it sends, hears what it tells.
@@ -17,7 +18,7 @@ impl Frontend {
             match event {
                 Event::Answer { no, reply } => self.on_answer(now, at, no, reply),
                 Event::Committed { replies } => self.on_committed(at, replies),
-                ended @ (Event::Aborted | Event::Restart { .. } | Event::Failed { .. }) => {
+                ended @ (Event::Aborted | Event::Restart { .. } | Event::Failed { .. } | Event::Unknown) => {
                     self.on_ended(at, ended);
                 }
             }
@@ -147,7 +148,8 @@ impl Frontend {
 
     fn bury(&mut self, at: usize) {
         let Some(group) = self.groups.get(at) else { return };
-        if group.owner.is_some() || !group.present.is_empty() || !group.coordinator.is_over() {
+        let over = group.coordinator.is_over() || self.planted.is(Bug::BuriesEarly);
+        if group.owner.is_some() || !group.present.is_empty() || !over {
             return;
         }
         let id = group.coordinator.birth().tx;

@@ -11,10 +11,10 @@ use crate::switches::Locks;
 type ByKey<K, V> = IndexMap<K, V, foldhash::fast::FixedState>;
 
 /// See the module's text.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reserves(ByKey<Bytes, Reserve>);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Reserve {
     kind: &'static TypeInfo,
     claims: Claims,
@@ -25,6 +25,12 @@ struct Reserve {
 impl Reserves {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    pub(super) fn content(&self) -> impl std::fmt::Debug + '_ {
+        let of =
+            |(key, it): (&'_ Bytes, &'_ Reserve)| (key.clone(), it.kind.name, it.claims.clone(), it.used);
+        self.0.iter().map(of).collect::<Vec<_>>()
     }
 
     /// What to take besides an operation's own claims, if it is the attempt's first on the record.

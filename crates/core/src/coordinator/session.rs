@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use crate::ids::{Birth, Sequence, SessionId, Time, TxId};
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Session {
     id: SessionId,
     next: Sequence,

@@ -21,7 +21,7 @@ pub(crate) enum Decided {
 }
 
 /// One session's past and present.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct History {
     pub(crate) floor: Sequence,
     pub(crate) connection: u32,
@@ -37,6 +37,11 @@ impl Default for History {
 }
 
 impl History {
+    /// Whether nothing of the session is known.
+    pub(crate) fn is_fresh(&self) -> bool {
+        self.floor == Sequence(0) && self.connection == 0 && self.decided.is_empty() && self.open.is_empty()
+    }
+
     /// Raises the floor. O(what is forgotten).
     pub(crate) fn raise(&mut self, floor: Sequence) {
         if floor > self.floor {

@@ -15,6 +15,11 @@
 //!
 //! This file knows nothing of votes, leases or messages.
 
+mod digest;
+mod instant;
+#[cfg(feature = "planted-bugs")]
+mod wrong;
+
 use std::collections::VecDeque;
 
 use claret_types::{Bytes, Claims, Effect, Held, Mode, OpError, Reply, Room, State, TypeInfo, Unique};
@@ -28,6 +33,7 @@ use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
+use crate::planted::{Bug, Planted};
 use crate::switches::{Locks, Switches};
 
 /// A record's place in the table, stable while it is held.
@@ -64,7 +70,7 @@ enum Settled {
 }
 
 /// A waiter that left the queue by itself: granted, or found impossible.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Woken {
     pub(crate) attempt: AttemptId,
     pub(crate) record: RecordIx,
@@ -73,7 +79,7 @@ pub(crate) struct Woken {
 }
 
 /// A holder is told that an elder waits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Notice {
     pub(crate) attempt: AttemptId,
     pub(crate) elder: Birth,
@@ -87,14 +93,14 @@ pub(crate) enum Fate<'a> {
 }
 
 /// One granted call.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Item {
     member: Member,
     claims: Claims,
     effect: Option<Effect>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Holder {
     birth: Birth,
     items: SmallVec<[Item; 1]>,
@@ -123,7 +129,7 @@ impl Holder {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Lock {
     /// The type whose modes are held; the first holder's.
     kind: Option<&'static TypeInfo>,
@@ -134,7 +140,20 @@ struct Lock {
     phaser: Phaser,
 }
 
-#[derive(Debug)]
+impl Lock {
+    /// Whether the next record that takes this lock finds nothing of the last one in it.
+    fn is_blank(&self) -> bool {
+        let Phaser { joins, told, waited_since, .. } = &self.phaser;
+        self.kind.is_none()
+            && self.held.is_empty()
+            && self.holders.is_empty()
+            && self.youngest.is_none()
+            && self.phaser.is_empty()
+            && (joins, told, waited_since) == (&0, &None, &None)
+    }
+}
+
+#[derive(Clone, Debug)]
 struct Record {
     key: Bytes,
     hash: u64,
@@ -143,7 +162,7 @@ struct Record {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LockTable {
     switches: Switches,
     limits: Limits,
@@ -154,13 +173,14 @@ pub(crate) struct LockTable {
     idle: Vec<Box<Lock>>,
     /// What an instant transaction did so far, to be undone if it cannot finish.
     staged: Vec<(RecordIx, Effect)>,
-    unique: u64,
+    pub(crate) unique: u64,
     pub(crate) woken: VecDeque<Woken>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) looks: u64,
     pub(crate) grants: u64,
     pub(crate) waits: u64,
     pub(crate) phases: u64,
+    pub(crate) planted: Planted,
 }
 
 /// How many idle locks are kept for reuse.
@@ -182,6 +202,7 @@ impl LockTable {
             grants: 0,
             waits: 0,
             phases: 0,
+            planted: Planted::NONE,
         }
     }
 
@@ -263,12 +284,13 @@ impl LockTable {
 
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
+        let planted = self.planted;
         let Some(Record { state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             for item in holder.items {
                 lock.held.remove(&item.claims);
                 if let (Fate::Apply(members), Some(effect)) = (fate, item.effect)
-                    && members.includes(item.member)
+                    && (members.includes(item.member) || planted.is(Bug::PartedCount))
                 {
                     effect.apply(state);
                 }
@@ -312,12 +334,18 @@ impl LockTable {
     ) -> Result<Option<(Reply, Item)>, OpError> {
         let unique = self.next_unique();
         self.looks += 1;
+        let planted = self.planted;
         let Record { state, lock, .. } = &mut self.records[record];
         let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
-        let undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
+        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
+        let mut undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
+        if !planted.is(Bug::OverlayUndoneForwards) {
+            undo.reverse();
+        }
         let executed = call.op.execute(state.as_ref(), unique);
         let room = call.op.room(state.as_ref());
-        for effect in undo.into_iter().rev() {
+        let left = usize::from(planted.is(Bug::OverlayStays));
+        for effect in undo.into_iter().skip(left) {
             effect.apply(state);
         }
         let alone = lock
@@ -333,7 +361,7 @@ impl LockTable {
         let kind = call.op.type_info();
         let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
         let mut claims = match (&self.switches.locks, &call.reserve) {
-            _ if !same(lock_kind, kind) => Claims::record(Mode::EXCLUSIVE),
+            _ if !same(lock_kind, kind) && !planted.is(Bug::TwoTypesShare) => Claims::record(Mode::EXCLUSIVE),
             (Locks::ReaderWriter, None) => call.op.reader_writer(),
             (Locks::ReaderWriter, Some(reserve)) => union(call.op.reader_writer(), reserve),
             (Locks::Abstract, None) => executed.claims,
@@ -350,9 +378,12 @@ impl LockTable {
                 let members = own.into_iter().flat_map(|own| own.claims_of(call.member));
                 let own = own.into_iter().flat_map(Holder::claims);
                 let drawn = Claims::none().drawing(claims.draw);
+                #[cfg(feature = "planted-bugs")]
+                let room = wrong::room_with_deposits(planted, lock, room);
                 alone
                     || lock.held.admits_modes(&lock_kind.modes, &claims, own)
-                        && lock.held.admits(&lock_kind.modes, &drawn, room, members)
+                        && (lock.held.admits(&lock_kind.modes, &drawn, room, members)
+                            || planted.is(Bug::DrawsNotSummed))
             }
         };
         if alone && !draws_fit(&claims, room) {
@@ -365,14 +396,16 @@ impl LockTable {
     /// R10: whether a request that the holders admit may pass those who wait.
     fn may_join(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> bool {
         let Some(lock) = &mut self.records[record].lock else { return true };
-        if lock.phaser.is_empty() || lock.holders.contains_key(&owner.attempt) {
+        let holds = lock.holders.contains_key(&owner.attempt) && !self.planted.is(Bug::HoldersQueue);
+        if lock.phaser.is_empty() || holds {
             return true;
         }
         let footprint = footprint(&self.switches, call);
         let Some(eldest) = lock.phaser.eldest_conflicting(call.op.type_info(), &footprint, false) else {
             return true;
         };
-        if !lock.phaser.is_capped(now, self.limits.phase_joins_max, self.limits.phase_us_max) {
+        let (joins_max, us_max) = (self.limits.phase_joins_max, self.limits.phase_us_max);
+        if !lock.phaser.is_capped(now, joins_max, us_max) || self.planted.is(Bug::NeverCapped) {
             lock.phaser.joins += 1;
             return true;
         }
@@ -395,6 +428,7 @@ impl LockTable {
             && let Some(elder) = lock.phaser.eldest()
             && elder < owner.birth
             && holder.told.is_none_or(|told| elder < told)
+            && !self.planted.is(Bug::GrantTellsNoElder)
         {
             holder.told = Some(elder);
             self.notices.push(Notice { attempt: owner.attempt, elder });
@@ -415,11 +449,13 @@ impl LockTable {
             return Decision::Crowded;
         }
         let footprint = footprint(&self.switches, call);
-        let upgrade = lock.holders.contains_key(&owner.attempt);
+        let upgrade = lock.holders.contains_key(&owner.attempt) && !self.planted.is(Bug::HoldersQueue);
         let kind = call.op.type_info();
         let waiter = Waiter { call: call.clone(), footprint, kind };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
-        tell_holders(lock, owner.birth, &mut self.notices);
+        if !self.planted.is(Bug::ElderNeverTold) {
+            tell_holders(lock, owner.birth, &mut self.notices);
+        }
         Decision::Queued
     }
 
@@ -429,7 +465,7 @@ impl LockTable {
     /// somebody who was looked at before, so it goes on until nothing moves.
     fn settle(&mut self, now: Time, record: RecordIx) {
         let mut leading = true;
-        while self.settle_once(now, record, &mut leading) {}
+        while self.settle_once(now, record, &mut leading) && !self.planted.is(Bug::SettlesOnce) {}
         if let Some(lock) = &mut self.records[record].lock {
             lock.phaser.tidy();
         }
@@ -568,72 +604,18 @@ impl LockTable {
         }
     }
 
-    // --- instant transactions ---
+    // --- restarting ---
 
-    /// Executes and applies a call at once, for a transaction that holds nothing anywhere: no lock is taken,
-    /// since nobody can look in between. `None`: somebody else's claims are in the way. Until
-    /// [`Self::finish_instant`] it can be undone by [`Self::undo_instant`].
-    pub(crate) fn instant(
-        &mut self,
-        hash: u64,
-        key: &Bytes,
-        call: &claret_types::Operation,
-        locking: bool,
-    ) -> Result<Option<Reply>, OpError> {
-        let unique = self.next_unique();
-        let Some(record) = self.find(hash, key) else {
-            let executed = call.execute(None, unique)?;
-            if let Some(effect) = executed.effect {
-                let record = self.ensure(hash, key);
-                let undo = effect.apply(&mut self.records[record].state);
-                self.staged.push((record, undo));
-            }
-            return Ok(Some(executed.reply));
-        };
-        let Record { state, lock, .. } = &mut self.records[record];
-        let executed = match call.execute(state.as_ref(), unique) {
-            Ok(executed) => executed,
-            // As in `decide`: an error counts only when nobody holds the record.
-            Err(_) if locking && lock.as_ref().is_some_and(|lock| !lock.holders.is_empty()) => {
-                return Ok(None);
-            }
-            Err(error) => return Err(error),
-        };
-        if locking && let Some(lock) = lock {
-            let kind = lock.kind.unwrap_or(call.type_info());
-            let claims = match self.switches.locks {
-                _ if !same(kind, call.type_info()) => Claims::record(Mode::EXCLUSIVE),
-                Locks::ReaderWriter => call.reader_writer(),
-                Locks::Abstract => executed.claims,
-            };
-            let room = call.room(state.as_ref());
-            if !lock.held.admits(&kind.modes, &claims, room, std::iter::empty()) {
-                return Ok(None);
-            }
-        }
-        if let Some(effect) = executed.effect {
-            let undo = effect.apply(state);
-            self.staged.push((record, undo));
-        }
-        Ok(Some(executed.reply))
+    /// The committed records, without their locks.
+    pub(crate) fn into_contents(self) -> impl Iterator<Item = (u64, Bytes, State)> {
+        self.records.into_iter().filter_map(|(_, record)| Some((record.hash, record.key, record.state?)))
     }
 
-    /// Makes what was done instantly stay.
-    pub(crate) fn finish_instant(&mut self) {
-        while let Some((record, _)) = self.staged.pop() {
-            self.tidy(record);
-        }
-    }
-
-    /// Undoes what was done instantly, last first.
-    pub(crate) fn undo_instant(&mut self) {
-        let mut touched = SmallVec::<[RecordIx; 8]>::new();
-        while let Some((record, undo)) = self.staged.pop() {
-            undo.apply(&mut self.records[record].state);
-            touched.push(record);
-        }
-        for record in touched {
-            self.tidy(record);
+    /// Takes in committed records.
+    pub(crate) fn load(&mut self, contents: impl Iterator<Item = (u64, Bytes, State)>) {
+        for (hash, key, state) in contents {
+            let record = self.ensure(hash, &key);
+            self.records[record].state = Some(state);
         }
     }
 
@@ -641,7 +623,8 @@ impl LockTable {
 
     fn next_unique(&mut self) -> Unique {
         self.unique += 1;
-        Unique(self.unique)
+        let counted = if self.planted.is(Bug::UniqueStartsAnew) { !(0xfff << 31) } else { u64::MAX };
+        Unique(self.unique & counted)
     }
 
     /// Gives back the memory of an idle lock, and the record of a key that does not exist.
@@ -668,6 +651,7 @@ impl LockTable {
     /// When one does not hold.
     pub(crate) fn check_invariants(&self) {
         assert!(self.staged.is_empty(), "an instant transaction was left half done");
+        assert!(self.idle.iter().all(|lock| lock.is_blank()), "an idle lock remembers something");
         for (_, record) in &self.records {
             let key = &record.key;
             assert!(record.state.is_some() || record.lock.is_some(), "'{key}' is nothing and yet there");
@@ -682,6 +666,7 @@ impl LockTable {
                 sum.add(claims);
             }
             assert!(sum == lock.held, "'{key}': the claims do not add up: {sum:?} {:?}", lock.held);
+            lock.phaser.check_invariants();
             let Some(kind) = lock.kind else { continue };
             for (i, a) in lock.holders.values().enumerate() {
                 for b in lock.holders.values().skip(i + 1) {

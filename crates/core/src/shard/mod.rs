@@ -10,6 +10,7 @@
 //!
 //! What this file does not do: locks (`lock_table`), queues (`phaser`), recovery (`recovery`).
 
+mod digest;
 mod history;
 mod instant;
 mod lock_table;
@@ -17,6 +18,7 @@ mod participant;
 mod phaser;
 mod picture;
 mod recovery;
+mod restart;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -30,12 +32,14 @@ use crate::limits::Limits;
 use crate::message::{
     Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response, Status,
 };
+use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use history::{Decided, History};
 use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
-use participant::{Blocked, Participant, Round, Stage};
+use participant::{Blocked, Participant, Round, Stage, by_key};
 pub use picture::Wait;
+pub use restart::Survives;
 
 /// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
 pub fn key_hash(key: &[u8]) -> u64 {
@@ -62,18 +66,21 @@ pub struct Stats {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Shard {
     id: ShardId,
     incarnation: Incarnation,
+    /// Votes and decisions since the beginning of this incarnation are all here; of earlier ones none may be.
+    remembers_since: Incarnation,
     switches: Switches,
     limits: Limits,
-    table: LockTable,
+    pub(crate) table: LockTable,
     attempts: HashMap<AttemptId, Box<Participant>, foldhash::fast::FixedState>,
     sessions: BTreeMap<SessionId, History>,
     deadlines: BTreeSet<(Time, AttemptId)>,
     outputs: VecDeque<Output>,
     stats: Stats,
+    pub(crate) planted: Planted,
 }
 
 impl Shard {
@@ -84,6 +91,7 @@ impl Shard {
         Shard {
             id,
             incarnation,
+            remembers_since: incarnation,
             switches,
             limits,
             table: LockTable::new(switches, limits, unique_base),
@@ -92,6 +100,7 @@ impl Shard {
             deadlines: BTreeSet::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
+            planted: Planted::NONE,
         }
     }
 
@@ -117,6 +126,16 @@ impl Shard {
         self.table.contents()
     }
 
+    /// What is written for an attempt, if anything is. Unlike a question that arrives, looking writes nothing.
+    pub fn written(&self, attempt: AttemptId) -> Option<Status> {
+        match self.decided(attempt) {
+            Some(Decided::Applied { .. }) => Some(Status::Applied),
+            Some(Decided::Refused(_)) => Some(Status::Refused),
+            None if self.is_below_floor(attempt) => Some(Status::Forgotten),
+            None => self.attempts.get(&attempt)?.is_prepared().then_some(Status::Prepared),
+        }
+    }
+
     /// How many records somebody holds or waits for. O(records).
     pub fn locked_records(&self) -> usize {
         self.table.locked()
@@ -125,6 +144,12 @@ impl Shard {
     /// Attempts that are here and not decided.
     pub fn open_attempts(&self) -> usize {
         self.attempts.len()
+    }
+
+    /// The same of one session. O(open attempts).
+    #[expect(clippy::disallowed_methods, reason = "they are counted")]
+    pub fn open_attempts_of(&self, session: SessionId) -> usize {
+        self.attempts.keys().filter(|attempt| attempt.tx.session == session).count()
     }
 
     /// Decisions remembered until the sessions' floors pass them.
@@ -144,6 +169,7 @@ impl Shard {
     pub fn handle(&mut self, now: Time, link: Link, request: Request) {
         match request {
             Request::Execute { attempt, birth, incarnation, key, calls } => {
+                let incarnation = incarnation.filter(|_| !self.planted.is(Bug::ExecuteOfAnyIncarnation));
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
                     self.execute(now, owner, &key, calls);
                 }
@@ -158,7 +184,7 @@ impl Shard {
             Request::Ask { attempt } => {
                 let status = self.status_or_refuse(now, attempt, None);
                 // To whoever asks, not to the session that began it.
-                let response = Response::Asked { attempt, status };
+                let response = Response::Asked { attempt, status, since: self.remembers_since };
                 self.outputs.push_back(Output::Respond { session: link.session, response });
             }
         }
@@ -185,15 +211,34 @@ impl Shard {
                 break;
             }
             self.deadlines.pop_first();
-            let Some(participant) = self.attempts.get_mut(&attempt) else { continue };
-            participant.deadline = None;
-            if participant.is_prepared() {
-                self.inquire(now, attempt);
-            } else {
-                self.refuse(now, attempt, Refusal::LeaseExpired);
-            }
+            self.end_wait(now, attempt);
         }
         self.drain(now);
+    }
+
+    /// When the time of one attempt is over.
+    pub fn timeout_of(&self, attempt: AttemptId) -> Option<Time> {
+        self.attempts.get(&attempt)?.deadline
+    }
+
+    /// What [`Self::handle_timeout`] does, for one attempt, whose time need not be over: clocks serve liveness only,
+    /// so a search lets a lease run out, or a question be asked again, whenever it likes.
+    pub fn handle_timeout_of(&mut self, now: Time, attempt: AttemptId) {
+        if let Some(deadline) = self.timeout_of(attempt) {
+            self.deadlines.remove(&(deadline, attempt));
+            self.end_wait(now, attempt);
+            self.drain(now);
+        }
+    }
+
+    fn end_wait(&mut self, now: Time, attempt: AttemptId) {
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        participant.deadline = None;
+        if participant.is_prepared() && !self.planted.is(Bug::LeaseEndsPrepared) {
+            self.inquire(now, attempt);
+        } else {
+            self.refuse(now, attempt, Refusal::LeaseExpired);
+        }
     }
 
     // --- outputs ---
@@ -227,7 +272,10 @@ impl Shard {
             self.attempts.insert(attempt, Box::new(Participant::new(owner)));
             self.renew(now, attempt);
         }
-        if incarnation.is_some_and(|relied| relied != self.incarnation) {
+        // One that has voted did so as the incarnation that was relied on, and its vote outlived that.
+        if incarnation.is_some_and(|relied| relied != self.incarnation)
+            && !self.participant(attempt).is_prepared()
+        {
             self.refuse(now, attempt, Refusal::LostLocks);
             return None;
         }
@@ -242,12 +290,13 @@ impl Shard {
             // Dropped without a word: a refusal that is not written would be taken for a recorded no.
             return false;
         }
-        let refusal = if attempt.tx.sequence < history.floor {
+        let refusal = if attempt.tx.sequence < history.floor && !self.planted.is(Bug::BelowFloorIsNew) {
             Refusal::Stale
         } else if let Some(decided) = history.decided.get(&place) {
             match decided {
+                Decided::Refused(_) if self.planted.is(Bug::RefusedLetIn) => return true,
                 Decided::Refused(refusal) => refusal.clone(),
-                Decided::Applied { .. } => return false,
+                Decided::Applied { .. } => return self.planted.is(Bug::PrepareTwice),
             }
         } else {
             history.connection = link.connection;
@@ -263,8 +312,7 @@ impl Shard {
             }
             return true;
         };
-        let response = Response::Refused { attempt, shard: self.id, refusal };
-        self.respond(attempt, response);
+        self.respond_refused(attempt, refusal);
         false
     }
 
@@ -277,11 +325,16 @@ impl Shard {
             return; // A double of something that was answered before the prepare.
         }
         let asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
-        let fresh = unseen(participant, &self.switches, calls);
+        let fresh = match self.planted.is(Bug::ExecuteTwice) {
+            true => calls.into_iter().collect(),
+            false => unseen(participant, &self.switches, calls),
+        };
         if fresh.is_empty() {
             return self.answer_again(attempt, &asked);
         }
-        if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key) {
+        if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key)
+            && !self.planted.is(Bug::WaitsTwice)
+        {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
             return self.respond(attempt, Response::Queued { attempt });
         }
@@ -389,7 +442,9 @@ impl Shard {
         calls: Vec<KeyedCall>,
         members: Members,
     ) {
-        if let Some(Decided::Applied { replies }) = self.decided(attempt) {
+        if let Some(Decided::Applied { replies }) = self.decided(attempt)
+            && !self.planted.is(Bug::PrepareTwice)
+        {
             let replies = replies.clone();
             let response = match participants.len() {
                 1 => Response::Committed { attempt, replies },
@@ -399,7 +454,9 @@ impl Shard {
         }
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
+        let incarnation = incarnation.filter(|_| !self.planted.is(Bug::PrepareOfAnyIncarnation));
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else { return };
+        self.renew(now, attempt); // A sign of life; the vote, which may come long afterwards, is none.
         let participant = self.participant(attempt);
         match participant.stage {
             Stage::Open => {}
@@ -418,7 +475,7 @@ impl Shard {
         }
         let replies_before = participant.replies.len();
         participant.stage = Stage::Preparing(Round { participants, members, replies_before });
-        if self.switches.phasing {
+        if self.switches.phasing && !self.planted.is(Bug::PartedWaits) {
             gone.iter().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
         }
         let mut waits = None;
@@ -465,11 +522,16 @@ impl Shard {
         let replies = participant.replies[round.replies_before..].to_vec();
         if round.participants.len() == 1 {
             let members = round.members.clone();
-            self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: replies.clone() });
+            let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
+            self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: known });
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
+        let members = round.members.clone();
         participant.stage = Stage::Prepared { round: round.clone(), answers: SmallVec::new() };
-        self.renew(now, attempt);
+        if self.planted.is(Bug::ReleaseAtVote) {
+            let held = std::mem::take(&mut participant.held);
+            self.release_held(now, attempt, &held, Fate::Apply(&members));
+        }
         self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
     }
 
@@ -482,7 +544,12 @@ impl Shard {
     fn refuse(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
         debug_assert!(!self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()), "yes is written");
         self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal.clone()));
-        self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal });
+        self.respond_refused(attempt, refusal);
+    }
+
+    fn respond_refused(&mut self, attempt: AttemptId, refusal: Refusal) {
+        let (shard, since) = (self.id, self.remembers_since);
+        self.respond(attempt, Response::Refused { attempt, shard, refusal, since });
     }
 
     // --- round two ---
@@ -508,7 +575,9 @@ impl Shard {
 
     fn withdraw(&mut self, now: Time, attempt: AttemptId) {
         match self.attempts.get(&attempt) {
-            Some(participant) if participant.is_prepared() => self.vote_again(attempt),
+            Some(participant) if participant.is_prepared() && !self.planted.is(Bug::WithdrawUnvotes) => {
+                self.vote_again(attempt);
+            }
             Some(_) => self.refuse(now, attempt, Refusal::Withdrawn),
             None => match self.decided(attempt) {
                 Some(Decided::Applied { replies }) => {
@@ -516,15 +585,14 @@ impl Shard {
                     self.respond(attempt, response);
                 }
                 Some(Decided::Refused(refusal)) => {
-                    let response = Response::Refused { attempt, shard: self.id, refusal: refusal.clone() };
-                    self.respond(attempt, response);
+                    let refusal = refusal.clone();
+                    self.respond_refused(attempt, refusal);
                 }
                 // Nothing is late here: whatever became of it has been said.
                 None if self.switches.delivery == Delivery::Direct => {}
                 // So late that nobody listens; what was written may have been yes.
-                None if self.is_below_floor(attempt) => {
-                    let refusal = Refusal::Stale;
-                    self.respond(attempt, Response::Refused { attempt, shard: self.id, refusal });
+                None if self.is_below_floor(attempt) || self.planted.is(Bug::NoTombstone) => {
+                    self.respond_refused(attempt, Refusal::Stale);
                 }
                 // Its prepare is late, or lost: a tombstone awaits it.
                 None => self.refuse(now, attempt, Refusal::Withdrawn),
@@ -535,7 +603,11 @@ impl Shard {
     fn abort(&mut self, now: Time, attempt: AttemptId, refused_by: Option<ShardId>) {
         match self.attempts.get(&attempt) {
             // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
-            Some(participant) if participant.is_prepared() && refused_by.is_none() => {
+            Some(participant)
+                if participant.is_prepared()
+                    && refused_by.is_none()
+                    && !self.planted.is(Bug::AbortByFiat) =>
+            {
                 return self.vote_again(attempt);
             }
             Some(_) => self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Withdrawn)),
@@ -558,8 +630,12 @@ impl Shard {
         if let Some(deadline) = participant.deadline {
             self.deadlines.remove(&(deadline, attempt));
         }
-        if self.switches.phasing {
+        if self.switches.phasing && !self.planted.is(Bug::QueuePlacesStay) {
             for blocked in &participant.blocked {
+                if self.planted.is(Bug::StepGrantStays) {
+                    self.table.leave_queue(now, blocked.record, participant.owner);
+                    continue;
+                }
                 self.table.cancel(blocked.record, participant.owner);
                 // It may have been granted already, in this very step: what it got there goes too.
                 if !participant.held.contains(&blocked.record) {
@@ -567,8 +643,13 @@ impl Shard {
                 }
             }
         }
-        for record in &participant.held {
-            self.table.release(now, *record, attempt, fate);
+        self.release_held(now, attempt, &participant.held, fate);
+    }
+
+    fn release_held(&mut self, now: Time, attempt: AttemptId, held: &[RecordIx], fate: Fate<'_>) {
+        for (at, record) in held.iter().enumerate() {
+            let skipped = at > 0 && self.planted.is(Bug::ApplySkipsRecords);
+            self.table.release(now, *record, attempt, if skipped { Fate::Drop } else { fate });
         }
     }
 
@@ -596,8 +677,9 @@ impl Shard {
                 self.refuse(now, owner.attempt, refusal);
                 continue;
             }
+            let early = self.planted.is(Bug::VoteBeforeLastGrant);
             let participant = self.participant(owner.attempt);
-            if participant.blocked.is_empty() && matches!(participant.stage, Stage::Preparing(_)) {
+            if (participant.blocked.is_empty() || early) && matches!(participant.stage, Stage::Preparing(_)) {
                 self.vote(now, owner.attempt);
             }
         }
@@ -633,7 +715,11 @@ impl Shard {
         let history = self.sessions.entry(attempt.tx.session).or_default();
         let place = (attempt.tx.sequence, attempt.attempt);
         history.open.remove(&place);
-        if attempt.tx.sequence >= history.floor {
+        let forgotten = match decided {
+            Decided::Applied { .. } => self.planted.is(Bug::ForgetsApplied),
+            Decided::Refused(_) => self.planted.is(Bug::ForgetsRefused),
+        };
+        if !forgotten && attempt.tx.sequence >= history.floor {
             history.decided.insert(place, decided);
         }
     }
@@ -687,28 +773,4 @@ fn unseen(participant: &mut Participant, switches: &Switches, calls: SmallVec<[C
         calls.into_iter().filter(|call| !participant.seen.contains(&call.no)).collect();
     participant.seen.extend(fresh.iter().map(|call| call.no));
     fresh
-}
-
-/// Groups calls by record, keeping the order of each record's calls.
-fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, VecDeque<Call>)> {
-    // Where they are few, looking at all is cheaper than hashing.
-    const FEW: usize = 8;
-    let mut grouped: Vec<(Bytes, VecDeque<Call>)> = Vec::with_capacity(calls.len());
-    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
-    let many = calls.len() > FEW;
-    for KeyedCall { key, call } in calls {
-        let at = match many {
-            true => places.get(&key).copied(),
-            false => grouped.iter().position(|(known, _)| *known == key),
-        };
-        if let Some(at) = at {
-            grouped[at].1.push_back(call);
-            continue;
-        }
-        if many {
-            places.insert(key.clone(), grouped.len());
-        }
-        grouped.push((key, VecDeque::from([call])));
-    }
-    grouped
 }

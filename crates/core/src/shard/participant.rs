@@ -11,15 +11,16 @@
 use std::collections::VecDeque;
 
 use claret_types::{Bytes, Reply};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::lock_table::{Owner, RecordIx};
 use crate::ids::{CallNo, ShardId, Time};
-use crate::message::{Call, Members, Participants, Status};
+use crate::message::{Call, KeyedCall, Members, Participants, Status};
 
 /// Calls on one record that could not go on: the first one waits in the record's queue (or was refused as
 /// busy), the others stand behind it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Blocked {
     pub(crate) key: Bytes,
     /// Where it waits. Without phases nobody waits in the record, and it may move.
@@ -37,7 +38,7 @@ pub(crate) struct Round {
 }
 
 /// Where the attempt stands. See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Stage {
     Open,
     Preparing(Round),
@@ -45,7 +46,7 @@ pub(crate) enum Stage {
 }
 
 /// See the module's text.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Participant {
     pub(crate) owner: Owner,
     pub(crate) stage: Stage,
@@ -103,4 +104,28 @@ impl Participant {
             }
         }
     }
+}
+
+/// Groups calls by record, keeping the order of each record's calls.
+pub(crate) fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, VecDeque<Call>)> {
+    // Where they are few, looking at all is cheaper than hashing.
+    const FEW: usize = 8;
+    let mut grouped: Vec<(Bytes, VecDeque<Call>)> = Vec::with_capacity(calls.len());
+    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
+    let many = calls.len() > FEW;
+    for KeyedCall { key, call } in calls {
+        let at = match many {
+            true => places.get(&key).copied(),
+            false => grouped.iter().position(|(known, _)| *known == key),
+        };
+        if let Some(at) = at {
+            grouped[at].1.push_back(call);
+            continue;
+        }
+        if many {
+            places.insert(key.clone(), grouped.len());
+        }
+        grouped.push((key, VecDeque::from([call])));
+    }
+    grouped
 }

@@ -22,7 +22,7 @@ use crate::message::Call;
 type Place = (Birth, AttemptId);
 
 /// Somebody who waits.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Waiter {
     pub(crate) call: Call,
     pub(crate) footprint: Claims,
@@ -49,7 +49,7 @@ impl Wanted {
 }
 
 /// The waiters of one set of modes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Queue {
     pub(crate) kind: &'static TypeInfo,
     pub(crate) modes: Wanted,
@@ -58,7 +58,7 @@ pub(crate) struct Queue {
 }
 
 /// All waiters of one record.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Phaser {
     pub(crate) upgrades: BTreeMap<Place, Waiter>,
     pub(crate) queues: SmallVec<[Queue; 2]>,
@@ -155,6 +155,16 @@ impl Phaser {
     /// Whether the phase takes in no more joiners, because others have waited long enough for its end.
     pub(crate) fn is_capped(&self, now: Time, joins_max: u32, micros_max: u64) -> bool {
         self.joins >= joins_max || self.waited_since.is_some_and(|since| now.since(since) >= micros_max)
+    }
+
+    /// # Panics
+    /// When what a queue wants is not the sum of what its waiters want.
+    pub(crate) fn check_invariants(&self) {
+        for queue in &self.queues {
+            let mut sum = Held::default();
+            queue.waiters.values().for_each(|waiter| sum.add(&waiter.footprint));
+            assert!(sum == queue.wanted, "what is wanted does not add up: {sum:?} {:?}", queue.wanted);
+        }
     }
 
     /// Everybody who waits, in no useful order.

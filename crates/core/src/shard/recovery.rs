@@ -16,6 +16,7 @@ use super::{
     ShardId, Stage, Status, Time,
 };
 use crate::ids::Sequence;
+use crate::planted::Bug;
 
 impl Shard {
     /// What is written for an attempt; writes no where nothing is.
@@ -25,36 +26,26 @@ impl Shard {
         attempt: AttemptId,
         listed: Option<Incarnation>,
     ) -> Status {
-        let status = self.written_or_refuse(now, attempt, listed);
-        // A no of this incarnation says nothing of what the listed one wrote.
-        let lost = status == Status::Refused && listed.is_some_and(|listed| listed != self.incarnation);
+        let status = self.written_or_refuse(now, attempt);
+        // A no of this incarnation says nothing of what one wrote that is not remembered.
+        let lost = status == Status::Refused && listed.is_some_and(|listed| listed < self.remembers_since);
         if lost { Status::Lost } else { status }
     }
 
-    fn written_or_refuse(&mut self, now: Time, attempt: AttemptId, listed: Option<Incarnation>) -> Status {
+    fn written_or_refuse(&mut self, now: Time, attempt: AttemptId) -> Status {
         if let Some(decided) = self.decided(attempt) {
             return match decided {
                 Decided::Applied { .. } => Status::Applied,
-                // It may have voted yes in the incarnation that is gone.
-                Decided::Refused(Refusal::LostLocks) => Status::Lost,
+                // It may be applied where nobody remembers.
+                Decided::Refused(Refusal::Unknown) => Status::Lost,
                 Decided::Refused(_) => Status::Refused,
             };
         }
         match self.attempts.get(&attempt) {
             Some(participant) if participant.is_prepared() => Status::Prepared,
-            Some(_) => {
-                self.refuse(now, attempt, Refusal::Recovered);
-                Status::Refused
-            }
-            None => {
-                let history = self.sessions.entry(attempt.tx.session).or_default();
-                if attempt.tx.sequence < history.floor {
-                    return Status::Forgotten;
-                }
-                if listed.is_some_and(|listed| listed != self.incarnation) {
-                    self.refuse(now, attempt, Refusal::LostLocks);
-                    return Status::Lost;
-                }
+            None if self.is_below_floor(attempt) => Status::Forgotten,
+            _ if self.planted.is(Bug::QuestionWritesNothing) => Status::Refused,
+            Some(_) | None => {
                 self.refuse(now, attempt, Refusal::Recovered);
                 Status::Refused
             }
@@ -68,8 +59,10 @@ impl Shard {
         let Some(participant) = self.attempts.get_mut(&attempt) else { return };
         let Stage::Prepared { round, answers } = &mut participant.stage else { return };
         answers.clear();
-        participant.deadline = Some(again);
-        self.deadlines.insert((again, attempt));
+        if !self.planted.is(Bug::AsksOnce) {
+            participant.deadline = Some(again);
+            self.deadlines.insert((again, attempt));
+        }
         for listed in round.participants.iter().filter(|listed| listed.shard != id) {
             let message = PeerMessage::Inquire { attempt, from: id, listed: listed.incarnation };
             self.outputs.push_back(Output::Tell { shard: listed.shard, message });
@@ -87,23 +80,22 @@ impl Shard {
         answers.push((from, status));
         let others = round.participants.iter().filter(|listed| listed.shard != id).count();
         let any = |wanted: Status| answers.iter().any(|(_, status)| *status == wanted);
-        let everybody = answers.len() == others;
-        let commit = if any(Status::Applied) {
-            true
+        let everybody = answers.len() == others || self.planted.is(Bug::SomePreparedIsAll);
+        let refusal = if any(Status::Applied) {
+            None
         } else if any(Status::Refused) || any(Status::Forgotten) {
-            false
+            Some(Refusal::Recovered)
         } else if everybody && !any(Status::Lost) {
-            true
+            None
         } else if everybody {
-            false
+            Some(Refusal::Unknown)
         } else {
             return;
         };
         self.stats.recoveries += 1;
-        if commit {
-            self.apply(now, attempt);
-        } else {
-            self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Recovered));
+        match refusal {
+            None => self.apply(now, attempt),
+            Some(refusal) => self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal)),
         }
     }
 
@@ -129,7 +121,7 @@ impl Shard {
             if live.contains(&attempt) {
                 self.renew(now, attempt);
                 self.tell_again(attempt);
-            } else if !prepared {
+            } else if !prepared || self.planted.is(Bug::UnlistedPreparedEnds) {
                 self.refuse(now, attempt, Refusal::Stale);
             }
         }
@@ -138,6 +130,9 @@ impl Shard {
     /// That an elder waits is a level: it is told again, in case the first word was lost (trap 11).
     fn tell_again(&mut self, attempt: AttemptId) {
         let Some(participant) = self.attempts.get(&attempt) else { return };
+        if self.planted.is(Bug::ElderToldOnce) {
+            return;
+        }
         let told = participant.held.iter().filter_map(|record| self.table.told(*record, attempt)).min();
         if let Some(birth) = told {
             self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });

@@ -9,8 +9,8 @@
 
 use claret_core::message::{Link, Output, PeerMessage, Request, Response, Status};
 use claret_core::{
-    AttemptId, CallNo, Coordinator, Event, Incarnation, Limits, Session, SessionId, Shard, ShardId, Switches,
-    Time,
+    AttemptId, CallNo, Coordinator, Event, Incarnation, Limits, Session, SessionId, Shard, ShardId, Survives,
+    Switches, Time,
 };
 use claret_types::{Bytes, Claims, Counter, CounterOp, Operation, Register, RegisterOp, Reply, Set, SetOp};
 
@@ -397,6 +397,15 @@ impl World {
         let old = &self.shards[shard as usize];
         let next = Incarnation(old.incarnation().0 + 1);
         self.shards[shard as usize] = Shard::new(ShardId(shard), next, self.switches, self.limits);
+    }
+
+    /// The shard starts anew, with a part of what it had.
+    pub(crate) fn restart_shard_with(&mut self, shard: u32, survives: Survives) {
+        let now = self.now;
+        let shard = &mut self.shards[shard as usize];
+        let next = Incarnation(shard.incarnation().0 + 1);
+        shard.restart(now, next, survives);
+        shard.check_invariants();
     }
 
     fn collect(&mut self) {

@@ -1,0 +1,46 @@
+//! The digest of a coordinator: see `digest.rs`.
+
+use super::Coordinator;
+use crate::digest::digest;
+
+impl Coordinator {
+    /// The same for coordinators that behave alike.
+    pub fn digest(&self) -> u64 {
+        digest(&self.content())
+    }
+
+    pub(super) fn content(&self) -> impl std::fmt::Debug + '_ {
+        let Coordinator {
+            birth,
+            number,
+            planted: _,
+            switches: _,
+            limits: _,
+            state,
+            parties,
+            met,
+            outstanding,
+            buffered,
+            touched,
+            reserves,
+            participants,
+            members,
+            next_call,
+            in_turn,
+            elder,
+            blocked_since,
+            resend_at,
+            backoff_at,
+            tries,
+            jitter,
+            replies,
+            closing,
+            sends,
+            events,
+        } = self;
+        let attempt =
+            (birth, number, state, parties, met, outstanding, buffered, touched, reserves.content());
+        let round = (participants, members, next_call, in_turn, elder, replies, closing, sends, events);
+        (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter))
+    }
+}

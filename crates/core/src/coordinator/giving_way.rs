@@ -1,0 +1,59 @@
+//! When an attempt gives way to an elder, and how one ends whose prepares have left (R11, traps 1, 9).
+
+use super::{Cause, Coordinator, Event, Goal, State};
+use crate::ids::{Incarnation, Time};
+use crate::message::{Refusal, Request};
+use crate::planted::Bug;
+
+impl Coordinator {
+    /// Whether it waits for somebody else at a shard, and a vote is missing.
+    pub(super) fn may_give_way(&self) -> bool {
+        match self.state {
+            State::Running => self.outstanding.iter().any(|it| it.queued),
+            State::Preparing => {
+                let stays =
+                    self.planted.is(Bug::OneVoteStays) && self.parties.iter().any(|it| it.vote.is_some());
+                self.parties.iter().any(|party| party.queued && party.vote.is_none()) && !stays
+            }
+            State::Withdrawing(_) | State::Committed | State::Idle => false,
+        }
+    }
+
+    /// R11: an elder waits for what this attempt holds, this attempt is blocked itself, a vote is missing, and
+    /// about a round trip has passed.
+    pub(super) fn consider_giving_way(&mut self, now: Time) {
+        let told = self.elder.is_some_and(|elder| elder < self.birth);
+        let waited = self.blocked_since.is_some_and(|since| now.since(since) >= self.limits.give_way_us);
+        if told && waited && self.may_give_way() {
+            self.end_attempt(now, Goal::GiveWay);
+        }
+    }
+
+    /// Ends an attempt that should be run again.
+    pub(super) fn end_attempt(&mut self, now: Time, goal: Goal) {
+        let by_fiat = self.planted.is(Bug::AbortByFiat) || self.planted.is(Bug::RestartUnrefused);
+        if self.state == State::Preparing && !by_fiat {
+            return self.withdraw(now, goal);
+        }
+        self.close_attempt(now, None);
+        let cause = if goal == Goal::Busy { Cause::Busy } else { Cause::GaveWay };
+        self.events.push_back(Event::Restart { cause });
+    }
+
+    /// Prepares have left: only a recorded no ends the attempt now (trap 1). One is enough; those that wait are
+    /// asked for it.
+    pub(super) fn withdraw(&mut self, now: Time, goal: Goal) {
+        self.state = State::Withdrawing(goal);
+        self.blocked_since = None;
+        self.backoff_at = None;
+        if let Some(party) = self.parties.iter().find(|party| !party.asked) {
+            // No prepare went there, so it never says yes: as good as a no that it has written.
+            return self.on_refused(now, party.shard, Refusal::Withdrawn, Incarnation(0));
+        }
+        let attempt = self.attempt();
+        for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
+            self.sends.push_back((party.shard, Request::Withdraw { attempt }));
+        }
+        self.expect_answers(now);
+    }
+}

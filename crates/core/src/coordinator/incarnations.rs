@@ -1,0 +1,48 @@
+//! What a coordinator knows of its shards' incarnations, and what follows when one has lost its memory (R14, traps 3,
+//! 8): before a prepare has left the attempt is run again, afterwards its end may be unknown (P26, P26a).
+
+use super::{Coordinator, Event, Goal, Party, State};
+use crate::ids::{Incarnation, ShardId, Time};
+
+impl Coordinator {
+    /// Names a shard's incarnation as the host learned it with its connection, before anything is sent there, and
+    /// again whenever it connects anew: an attempt that relies on an earlier one then restarts instead of committing.
+    /// The list then carries it for a shard that is met with the prepare only, so that a refusal that died with
+    /// an earlier incarnation cannot be followed by a yes of a later one (trap 3). Not needed where shards live
+    /// and die with their coordinators.
+    pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
+        self.met.retain(|(known, _)| *known != shard);
+        self.met.push((shard, incarnation));
+    }
+
+    /// Whether its grants are of an incarnation that is known to be gone.
+    pub(super) fn is_gone(&self, party: &Party) -> bool {
+        let met = self.met.iter().find(|(known, _)| *known == party.shard);
+        met.is_some_and(|(_, incarnation)| party.incarnation.is_some_and(|relied| relied < *incarnation))
+    }
+
+    /// A participant may have voted yes and does not know it, or gave up since another one does not. Only a no that is
+    /// certain shows that the attempt is void; where all others voted yes, nobody knows.
+    pub(super) fn on_lost_memory(&mut self, now: Time, from: ShardId) {
+        let party = self.party(from);
+        party.lost = true;
+        party.queued = false;
+        if self.nobody_knows() {
+            self.end_unknown(now);
+        } else if self.state == State::Preparing {
+            self.withdraw(now, Goal::GiveWay);
+        }
+    }
+
+    /// Whether all have voted yes but for those who lost their memory.
+    pub(super) fn nobody_knows(&self) -> bool {
+        self.parties.iter().all(|party| party.lost || party.vote == Some(true))
+    }
+
+    /// The others abort, as they would if they asked each other (P25).
+    pub(super) fn end_unknown(&mut self, now: Time) {
+        let lost = self.parties.iter().find(|party| party.lost).map(|party| party.shard);
+        self.close_attempt(now, lost);
+        self.events.push_back(Event::Unknown);
+    }
+}

@@ -1,0 +1,260 @@
+//! Bugs that can be planted in the protocol, to see that its tests notice: a check that cannot fail proves nothing.
+//!
+//! Only with the feature `planted-bugs` can one be planted, with `Shard::plant`, `Coordinator::plant` or
+//! `Frontend::plant`. Without it [`Planted`] is nothing, [`Planted::is`] is always false, and no bug is in the code
+//! that is shipped. Each bug is one line or one condition in the protocol's code, found by its name there; what it
+//! takes out is a rule of `docs/protocol.md` (P) or `docs/combining.md` (C). `crates/sim/examples/planted.rs` says
+//! which check catches it, and how soon.
+
+/// Defines [`Bug`]: the variants with what is wrong, their names, and the rule that each takes out.
+macro_rules! bugs {
+    ($($(#[doc = $doc:literal])+ $bug:ident $name:literal $rule:literal;)+) => {
+        /// A bug that an implementer could make.
+        #[cfg_attr(not(feature = "planted-bugs"), allow(unreachable_pub, dead_code, reason = "nobody can plant it"))]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Bug {
+            $($(#[doc = $doc])+ $bug,)+
+        }
+
+        #[cfg(feature = "planted-bugs")]
+        impl Bug {
+            /// All of them.
+            pub const ALL: &[Bug] = &[$(Bug::$bug),+];
+
+            /// Its name, in words with hyphens.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Bug::$bug => $name,)+
+                }
+            }
+
+            /// The rule that it takes out.
+            pub fn rule(self) -> &'static str {
+                match self {
+                    $(Bug::$bug => $rule,)+
+                }
+            }
+
+            /// The bug of that name.
+            pub fn parse(name: &str) -> Option<Bug> {
+                Bug::ALL.iter().copied().find(|bug| bug.name() == name)
+            }
+        }
+    };
+}
+
+bugs! {
+    // --- votes, refusals, attempts ---
+    /// An attempt whose prepares have left is aborted without a refusal, and prepared participants obey.
+    AbortByFiat "abort-by-fiat" "P6, P7";
+    /// The same at the coordinator alone: it begins its next attempt and never asked for a refusal.
+    RestartUnrefused "restart-unrefused" "P8";
+    /// Withdraw turns a yes into a no.
+    WithdrawUnvotes "withdraw-unvotes" "P2, P6";
+    /// A vote of an earlier attempt counts for this one.
+    StaleVoteCounts "stale-vote-counts" "P8";
+    /// All attempts of a transaction bear one number.
+    AttemptsShareNumber "attempts-share-number" "P8";
+    /// Votes are counted, not voters: a doubled one stands for another's.
+    DoubledVoteCounts "doubled-vote-counts" "P3, P10";
+    /// The user is told when one vote is still missing.
+    ToldBeforeLastVote "told-before-last-vote" "P3";
+    /// Votes that come after a withdraw was sent are ignored.
+    WithdrawingDeafToVotes "withdrawing-deaf-to-votes" "P6";
+    /// A participant that was only read is not waited for.
+    ReadersDoNotVote "readers-do-not-vote" "P5";
+    /// A participant votes when the first of its waiting calls is granted.
+    VoteBeforeLastGrant "vote-before-last-grant" "P1, P2";
+    /// A participant applies and releases when it votes.
+    ReleaseAtVote "release-at-vote" "P5";
+    /// Of several records at a participant only the first gets its effects.
+    ApplySkipsRecords "apply-skips-records" "P3";
+    /// A withdraw that comes before its prepare leaves nothing behind.
+    NoTombstone "no-tombstone" "P6, P28";
+    /// What is refused is not remembered.
+    ForgetsRefused "forgets-refused" "P28";
+    /// What is remembered as refused is let in again.
+    RefusedLetIn "refused-let-in" "P2, P28";
+    /// What is applied is not remembered.
+    ForgetsApplied "forgets-applied" "P10, P28";
+    /// What is applied is remembered without its answers.
+    ForgetsAnswers "forgets-answers" "P10";
+    /// Calls on one record may overtake each other.
+    CallsOvertake "calls-overtake" "P10";
+    /// A call that came twice is executed twice.
+    ExecuteTwice "execute-twice" "P10";
+    /// A prepare of what is applied is carried out again.
+    PrepareTwice "prepare-twice" "P10";
+    /// A claim on a queue outlives the attempt that waited there.
+    QueuePlacesStay "queue-places-stay" "P30";
+    /// What was granted in the very step that ends the attempt stays granted.
+    StepGrantStays "step-grant-stays" "P30";
+
+    // --- failure ---
+    /// A shard that restarts keeps its incarnation.
+    SilentRestart "silent-restart" "P26";
+    /// An execute that relies on another incarnation is let in.
+    ExecuteOfAnyIncarnation "execute-of-any-incarnation" "P26";
+    /// A prepare that lists another incarnation is let in.
+    PrepareOfAnyIncarnation "prepare-of-any-incarnation" "P26";
+    /// The list names no incarnations.
+    ListNamesNoIncarnation "list-names-no-incarnation" "P26";
+    /// Unique numbers begin anew with each incarnation.
+    UniqueStartsAnew "unique-starts-anew" "P26";
+    /// A recoverer's question is answered with no, and no is not written.
+    QuestionWritesNothing "question-writes-nothing" "P24";
+    /// A recoverer that heard one prepared participant takes it for all.
+    SomePreparedIsAll "some-prepared-is-all" "P25";
+    /// A participant in doubt asks once.
+    AsksOnce "asks-once" "P23";
+    /// A lease that runs out refuses what has voted.
+    LeaseEndsPrepared "lease-ends-prepared" "P23";
+    /// A heartbeat that does not list an attempt refuses it though it has voted.
+    UnlistedPreparedEnds "unlisted-prepared-ends" "P23";
+    /// What is below the floor is taken for new.
+    BelowFloorIsNew "below-floor-is-new" "P28";
+    /// The floor passes the eldest open transaction.
+    FloorPassesOpen "floor-passes-open" "P28";
+    /// A transaction is over when its user is told, though applies are unacknowledged.
+    OverWhenTold "over-when-told" "P28";
+    /// The frontend forgets an id while participants do not know its end.
+    BuriesEarly "buries-early" "P28, C14";
+    /// An abort is sent once.
+    AbortNotResent "abort-not-resent" "P28";
+    /// An apply is sent once.
+    ApplyNotResent "apply-not-resent" "P28";
+    /// A prepare is sent once.
+    PrepareNotResent "prepare-not-resent" "P1";
+
+    // --- locks and phases ---
+    /// A transaction does not read its own writes.
+    NoOverlay "no-overlay" "P12";
+    /// The first of a transaction's own effects is not undone after a call was executed on them.
+    OverlayStays "overlay-stays" "P12";
+    /// A transaction's own effects are undone first one first.
+    OverlayUndoneForwards "overlay-undone-forwards" "P12";
+    /// Operations of two types on one key are compared by the first one's table.
+    TwoTypesShare "two-types-share" "P14";
+    /// Each draw is checked against the room, not their sum.
+    DrawsNotSummed "draws-not-summed" "P4";
+    /// Room that a pending deposit will make is drawn already.
+    DepositsCount "deposits-count" "P4";
+    /// A phase takes in whoever commutes, for ever.
+    NeverCapped "never-capped" "P17";
+    /// Whoever holds a record and wants more of it stands behind all who wait.
+    HoldersQueue "holders-queue" "P16, P17";
+    /// After a release the queue is looked at once, though somebody moved.
+    SettlesOnce "settles-once" "P16";
+    /// A second call on a record that its transaction waits for stands beside the first.
+    WaitsTwice "waits-twice" "P19";
+    /// Nobody hears of an elder.
+    ElderNeverTold "elder-never-told" "P20";
+    /// Whoever is granted a record that an elder waits for is not told.
+    GrantTellsNoElder "grant-tells-no-elder" "P20";
+    /// Word of an elder is not sent again.
+    ElderToldOnce "elder-told-once" "P20";
+    /// Word of an elder counts only while the attempt is blocked.
+    ElderForgotten "elder-forgotten" "P20, P21";
+    /// Who has one vote gives way no more.
+    OneVoteStays "one-vote-stays" "P21";
+    /// An instant transaction looks at no lock.
+    InstantPassesHolders "instant-passes-holders" "P32";
+    /// An instant transaction is undone first one first.
+    InstantUndoneForwards "instant-undone-forwards" "P31";
+
+    // --- combining ---
+    /// Members need not commute.
+    MembersUnchecked "members-unchecked" "C3";
+    /// A member that has written a record shares a read there.
+    OwnWriterShares "own-writer-shares" "C4";
+    /// A group is open until it is over.
+    GroupStaysOpen "group-stays-open" "C5";
+    /// What a joiner has buffered does not move with it.
+    JoinerLosesBuffered "joiner-loses-buffered" "C2";
+    /// Effects of a member that left are applied.
+    PartedCount "parted-count" "C13";
+    /// What a member that left waited for stays in the queue.
+    PartedWaits "parted-waits" "C13";
+    /// A founder that left goes on under the id of the group.
+    FounderKeepsId "founder-keeps-id" "C14";
+    /// The prepare names the eldest member alone.
+    MatesLeftBehind "mates-left-behind" "C9";
+}
+
+/// The bug that a state machine was given, if any.
+#[cfg(feature = "planted-bugs")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planted(Option<Bug>);
+
+/// No bug: see the module's text.
+#[cfg(not(feature = "planted-bugs"))]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planted;
+
+impl Planted {
+    /// The protocol as it is.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) const NONE: Planted = Planted(None);
+
+    /// The protocol as it is.
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(crate) const NONE: Planted = Planted;
+
+    /// Whether this bug is planted.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn is(self, bug: Bug) -> bool {
+        self.0 == Some(bug)
+    }
+
+    /// Never.
+    #[cfg(not(feature = "planted-bugs"))]
+    pub(crate) const fn is(self, _: Bug) -> bool {
+        false
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+impl crate::Shard {
+    /// Plants a bug, before the shard is given anything.
+    pub fn plant(&mut self, bug: Bug) {
+        self.planted = Planted(Some(bug));
+        self.table.planted = self.planted;
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+impl crate::Coordinator {
+    /// Plants a bug, before the transaction does anything.
+    pub fn plant(&mut self, bug: Bug) {
+        self.planted = Planted(Some(bug));
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+impl crate::Frontend {
+    /// Plants a bug in all transactions that begin from now on.
+    pub fn plant(&mut self, bug: Bug) {
+        self.planted = Planted(Some(bug));
+    }
+}
+
+#[cfg(all(test, feature = "planted-bugs"))]
+mod tests {
+    use super::Bug;
+
+    #[test]
+    fn names_are_kebab_case_of_the_variants_and_parse_back() {
+        for bug in Bug::ALL {
+            let kebab: String = format!("{bug:?}")
+                .char_indices()
+                .flat_map(|(at, letter)| {
+                    let hyphen = (at > 0 && letter.is_uppercase()).then_some('-');
+                    hyphen.into_iter().chain(letter.to_lowercase())
+                })
+                .collect();
+            assert_eq!(bug.name(), kebab);
+            assert_eq!(Bug::parse(bug.name()), Some(*bug));
+        }
+        assert_eq!(Bug::parse("none"), None);
+    }
+}

@@ -1,0 +1,41 @@
+//! The digest of a shard: see `digest.rs`.
+
+use super::{AttemptId, Participant, RecordIx, Shard};
+use crate::digest::digest;
+
+impl Shard {
+    /// The same for shards that behave alike.
+    pub fn digest(&self) -> u64 {
+        let Shard {
+            id,
+            incarnation,
+            remembers_since,
+            switches: _,
+            limits: _,
+            table,
+            attempts,
+            sessions,
+            deadlines,
+            outputs,
+            stats: _,
+            planted: _,
+        } = self;
+        let mut open: Vec<(&AttemptId, &Participant)> = Vec::new();
+        // In any order: sorted below.
+        for (attempt, participant) in attempts {
+            open.push((attempt, participant));
+        }
+        open.sort_unstable_by_key(|(attempt, _)| **attempt);
+        let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
+        let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
+        digest(&(id, incarnation, remembers_since, open, table.content(), sessions, deadlines, outputs))
+    }
+
+    fn content_of<'a>(&'a self, participant: &'a Participant) -> impl std::fmt::Debug + 'a {
+        let Participant { owner, stage, held, blocked, granted, replies, seen, deadline } = participant;
+        let key = |record: &RecordIx| self.table.key(*record);
+        let held: Vec<_> = held.iter().map(key).collect();
+        let blocked: Vec<_> = blocked.iter().map(|it| (&it.key, &it.calls)).collect();
+        (owner, stage, held, blocked, granted, replies, seen, deadline)
+    }
+}

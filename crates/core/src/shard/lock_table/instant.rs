@@ -1,0 +1,79 @@
+//! Instant transactions on the records of one shard: what is done is staged, so that it can be undone.
+
+use claret_types::{Bytes, Claims, Mode, OpError, Reply};
+use smallvec::SmallVec;
+
+use super::{Bug, LockTable, Locks, Record, RecordIx, same};
+
+impl LockTable {
+    /// Executes and applies a call at once, for a transaction that holds nothing anywhere: no lock is taken,
+    /// since nobody can look in between. `None`: somebody else's claims are in the way. Until
+    /// [`Self::finish_instant`] it can be undone by [`Self::undo_instant`].
+    pub(crate) fn instant(
+        &mut self,
+        hash: u64,
+        key: &Bytes,
+        call: &claret_types::Operation,
+        locking: bool,
+    ) -> Result<Option<Reply>, OpError> {
+        let unique = self.next_unique();
+        let locking = locking && !self.planted.is(Bug::InstantPassesHolders);
+        let Some(record) = self.find(hash, key) else {
+            let executed = call.execute(None, unique)?;
+            if let Some(effect) = executed.effect {
+                let record = self.ensure(hash, key);
+                let undo = effect.apply(&mut self.records[record].state);
+                self.staged.push((record, undo));
+            }
+            return Ok(Some(executed.reply));
+        };
+        let Record { state, lock, .. } = &mut self.records[record];
+        let executed = match call.execute(state.as_ref(), unique) {
+            Ok(executed) => executed,
+            // As in `decide`: an error counts only when nobody holds the record.
+            Err(_) if locking && lock.as_ref().is_some_and(|lock| !lock.holders.is_empty()) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        if locking && let Some(lock) = lock {
+            let kind = lock.kind.unwrap_or(call.type_info());
+            let claims = match self.switches.locks {
+                _ if !same(kind, call.type_info()) => Claims::record(Mode::EXCLUSIVE),
+                Locks::ReaderWriter => call.reader_writer(),
+                Locks::Abstract => executed.claims,
+            };
+            let room = call.room(state.as_ref());
+            if !lock.held.admits(&kind.modes, &claims, room, std::iter::empty()) {
+                return Ok(None);
+            }
+        }
+        if let Some(effect) = executed.effect {
+            let undo = effect.apply(state);
+            self.staged.push((record, undo));
+        }
+        Ok(Some(executed.reply))
+    }
+
+    /// Makes what was done instantly stay.
+    pub(crate) fn finish_instant(&mut self) {
+        while let Some((record, _)) = self.staged.pop() {
+            self.tidy(record);
+        }
+    }
+
+    /// Undoes what was done instantly, last first.
+    pub(crate) fn undo_instant(&mut self) {
+        let mut touched = SmallVec::<[RecordIx; 8]>::new();
+        if self.planted.is(Bug::InstantUndoneForwards) {
+            self.staged.reverse();
+        }
+        while let Some((record, undo)) = self.staged.pop() {
+            undo.apply(&mut self.records[record].state);
+            touched.push(record);
+        }
+        for record in touched {
+            self.tidy(record);
+        }
+    }
+}

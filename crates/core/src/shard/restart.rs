@@ -1,0 +1,81 @@
+//! A shard goes on as another incarnation (R14, traps 3, 5, 8): its process restarted, or another took its place.
+//!
+//! What is lost is for the host to say. Whatever it is, attempts that have not voted are gone without a refusal:
+//! nobody may take a no for recorded that nobody recorded. Their coordinators learn it from the new incarnation.
+//! Invariant: with [`Survives::Votes`] every yes and every no that was written stays written.
+
+use super::lock_table::{Fate, LockTable};
+use super::{AttemptId, Incarnation, Shard, Time, VecDeque};
+use crate::planted::Bug;
+
+/// What a restart leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Survives {
+    /// Records, votes with the locks that they keep, decisions and floors: what a log or a replica had, which was
+    /// written before anybody heard of it. No transaction is torn.
+    Votes,
+    /// Records alone. A transaction over several shards may be torn (`docs/protocol.md`, "What is promised").
+    Records,
+    /// Nothing.
+    Nothing,
+}
+
+impl Shard {
+    /// Goes on as another incarnation, which was never used before. O(everything that is held).
+    pub fn restart(&mut self, now: Time, incarnation: Incarnation, survives: Survives) {
+        debug_assert!(incarnation > self.incarnation, "an incarnation is never used twice");
+        let incarnation = if self.planted.is(Bug::SilentRestart) { self.incarnation } else { incarnation };
+        let mut fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
+        (fresh.planted, fresh.table.planted) = (self.planted, self.planted);
+        let old = std::mem::replace(self, fresh);
+        match survives {
+            Survives::Votes => {
+                let LockTable { unique, .. } = self.table;
+                *self = Shard { incarnation, outputs: VecDeque::new(), ..old };
+                self.table.unique = unique;
+                self.keep_votes(now);
+            }
+            Survives::Records => self.table.load(old.table.into_contents()),
+            Survives::Nothing => {}
+        }
+    }
+
+    /// Drops whatever has not voted, and begins the leases of the rest anew.
+    fn keep_votes(&mut self, now: Time) {
+        let mut open: Vec<AttemptId> = Vec::new();
+        let mut voted: Vec<AttemptId> = Vec::new();
+        // In any order: both are sorted.
+        for (attempt, participant) in &self.attempts {
+            if participant.is_prepared() { &mut voted } else { &mut open }.push(*attempt);
+        }
+        open.sort_unstable();
+        voted.sort_unstable();
+        for attempt in &open {
+            let participant = &self.attempts[attempt];
+            for blocked in &participant.blocked {
+                self.table.cancel(blocked.record, participant.owner);
+            }
+        }
+        for attempt in open {
+            let participant = self.attempts.remove(&attempt).expect("just seen");
+            // Nobody waits any more, so nobody is let in.
+            let waited = participant.blocked.iter().map(|blocked| blocked.record);
+            for record in participant.held.iter().copied().chain(waited) {
+                self.table.release(now, record, attempt, Fate::Drop);
+            }
+        }
+        self.deadlines.clear();
+        for history in self.sessions.values_mut() {
+            history.connection = 0;
+            history.open.clear();
+        }
+        for attempt in voted {
+            let place = (attempt.tx.sequence, attempt.attempt);
+            self.sessions.entry(attempt.tx.session).or_default().open.insert(place);
+            self.participant(attempt).deadline = None;
+            self.renew(now, attempt);
+        }
+        debug_assert!(self.table.woken.is_empty());
+        self.table.notices.clear();
+    }
+}

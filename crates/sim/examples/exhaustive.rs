@@ -1,0 +1,70 @@
+//! Explores the configurations of `tests/exhaustive`, those that are too large for a test among them, and prints a
+//! table. With names, or parts of names, as arguments: only these.
+//!
+//! ```text
+//! cargo run --release -p claret-sim --example exhaustive -- restart
+//! ```
+
+#[path = "../tests/exhaustive/check.rs"]
+mod check;
+#[path = "../tests/exhaustive/client.rs"]
+mod client;
+#[path = "../tests/exhaustive/ends.rs"]
+mod ends;
+#[path = "../tests/exhaustive/plan.rs"]
+mod plan;
+#[path = "../tests/exhaustive/plans.rs"]
+mod plans;
+#[path = "../tests/exhaustive/search.rs"]
+mod search;
+#[path = "../tests/exhaustive/step.rs"]
+mod step;
+#[path = "../tests/exhaustive/world.rs"]
+mod world;
+
+use std::process::ExitCode;
+
+/// Above this the graph of all states does not fit: the search itself finds who is stuck, not who runs in circles.
+const GRAPH_STATES_MAX: usize = 12_000_000;
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let plans = [plans::small_commits(), plans::small_phases(), plans::large()].concat();
+    let wanted = |plan: &plan::Plan| names.is_empty() || names.iter().any(|name| plan.name.contains(name));
+    println!("| configuration | states | generated | depth | seconds | properties | an end can be reached |");
+    println!("|---|---|---|---|---|---|---|");
+    let mut wrong = Vec::new();
+    for plan in plans.into_iter().filter(wanted) {
+        let found = search::search(&plan, 2);
+        let asked = found.violations.is_empty() && found.unique < GRAPH_STATES_MAX;
+        let dead_end = if asked { ends::dead_end(&plan) } else { None };
+        println!(
+            "{found} {} |",
+            if !asked {
+                "not asked"
+            } else if dead_end.is_some() {
+                "no"
+            } else {
+                "yes"
+            }
+        );
+        let ways = found.violations.iter().map(|(property, way)| format!("not true: {property}\n{way}"));
+        let ways = ways.chain(dead_end.map(|way| format!("no way leads on from here\n{way}")));
+        wrong.extend(ways.map(|way| format!("{}: {way}", plan.name)));
+    }
+    if names.is_empty() {
+        println!("\n| broken on purpose | found after states | steps |\n|---|---|---|");
+        for plan in plans::broken() {
+            let found = search::search(&plan, 1);
+            let steps = found.violations.values().map(|way| way.lines().count() - 1).min();
+            println!(
+                "| {:?} | {} | {} |",
+                plan.plant,
+                found.unique,
+                steps.map_or("-".into(), |it| it.to_string())
+            );
+        }
+    }
+    wrong.iter().for_each(|way| println!("\n{way}"));
+    if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

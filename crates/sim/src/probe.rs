@@ -1,0 +1,161 @@
+//! Records whose answers tell who was there before: unique elements, distinct powers of two, unique items
+//! (`observed.rs`). This file makes their operations and reads their answers.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use claret_types::{Bytes, Counter, CounterOp, End, Few, List, ListOp, Operation, Reply, Set, SetOp, State};
+
+use crate::observed::{Act, Known, Observed};
+use crate::random::Random;
+use crate::run::{RunId, RunLog, Told};
+
+/// What a probe record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// A set to which every element is added once.
+    Elements,
+    /// A counter to which every power of two is added once.
+    Bits,
+    /// A list to which every item is appended once.
+    Items,
+}
+
+/// What is done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    /// Writes the element (of a counter: the bit), with or without an answer.
+    Write {
+        element: u64,
+        returning: bool,
+    },
+    Read,
+}
+
+/// A counter has so many bits to give.
+pub(crate) const BITS_MAX: u64 = 61;
+
+impl Kind {
+    pub(crate) fn random(random: &mut Random) -> Kind {
+        *random.pick(&[Kind::Elements, Kind::Bits, Kind::Items])
+    }
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::Elements => "elements",
+            Kind::Bits => "bits",
+            Kind::Items => "items",
+        }
+    }
+
+    /// The operation on a record of this kind.
+    pub(crate) fn operation(self, probe: Probe) -> Operation {
+        let text = |element: u64| Few::from_iter([Bytes::from(element.to_string())]);
+        match (self, probe) {
+            (Kind::Elements, Probe::Read) => Operation::new::<Set>(SetOp::Members),
+            (Kind::Elements, Probe::Write { element, returning: false }) => {
+                Operation::new::<Set>(SetOp::Add(text(element)))
+            }
+            (Kind::Elements, Probe::Write { element, returning: true }) => {
+                Operation::new::<Set>(SetOp::AddReturning(text(element)))
+            }
+            (Kind::Bits, Probe::Read) => Operation::new::<Counter>(CounterOp::Get),
+            (Kind::Bits, Probe::Write { element, returning: false }) => {
+                Operation::new::<Counter>(CounterOp::Add(1 << element))
+            }
+            (Kind::Bits, Probe::Write { element, returning: true }) => {
+                Operation::new::<Counter>(CounterOp::AddReturning(1 << element))
+            }
+            (Kind::Items, Probe::Read) => Operation::new::<List>(ListOp::Range { start: 0, stop: -1 }),
+            (Kind::Items, Probe::Write { element, returning: false }) => {
+                Operation::new::<List>(ListOp::Push(End::Back, text(element)))
+            }
+            (Kind::Items, Probe::Write { element, returning: true }) => {
+                Operation::new::<List>(ListOp::PushReturning(End::Back, text(element)))
+            }
+        }
+    }
+
+    /// What an operation and its answer show.
+    fn acts(self, probe: Probe, reply: Option<&Reply>) -> Vec<Act> {
+        let mut acts = Vec::new();
+        if let Probe::Write { element, .. } = probe {
+            acts.push(if self == Kind::Items { Act::Append(element) } else { Act::Add(element) });
+        }
+        match (self, probe, reply) {
+            // The new sum tells of everybody before, and of itself.
+            (Kind::Bits, _, Some(Reply::Int(sum))) => acts.push(Act::Read(bits(*sum))),
+            (Kind::Bits, Probe::Read, Some(_)) => acts.push(Act::Read(BTreeSet::new())),
+            (Kind::Elements, Probe::Read, Some(reply)) => {
+                acts.push(Act::Read(numbers(reply).into_iter().collect()));
+            }
+            (Kind::Items, Probe::Read, Some(reply)) => acts.push(Act::List(numbers(reply))),
+            (_, _, _) => {}
+        }
+        acts
+    }
+}
+
+fn bits(sum: i64) -> BTreeSet<u64> {
+    (0..64).filter(|bit| sum as u64 >> bit & 1 == 1).collect()
+}
+
+/// The numbers in an array; what is none is none that anybody wrote.
+fn numbers(reply: &Reply) -> Vec<u64> {
+    let number = |reply: &Reply| match reply {
+        Reply::Bytes(bytes) => bytes.as_str().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX),
+        _ => u64::MAX,
+    };
+    match reply {
+        Reply::Array(replies) => replies.iter().map(number).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The history that users observed of these records; `contents` are the records at the end, if everything has come to
+/// rest.
+pub(crate) fn history<'a>(
+    runs: &BTreeMap<RunId, RunLog>,
+    kinds: &BTreeMap<Bytes, Kind>,
+    contents: Option<impl Iterator<Item = (&'a Bytes, &'a State)>>,
+) -> Vec<Observed> {
+    let mut history = Vec::new();
+    let mut later = runs.keys().skip(1);
+    for (run, log) in runs {
+        let is_last = later.next().is_none_or(|next| (next.session, next.tx) != (run.session, run.tx));
+        let mut acts = Vec::new();
+        for issued in &log.issued {
+            let (Some(probe), Some(kind)) = (issued.probe, kinds.get(&issued.key)) else { continue };
+            // All runs of a transaction add one bit: whose it is shows with the last of them.
+            if *kind == Kind::Bits && log.told == Told::Void && !is_last {
+                continue;
+            }
+            acts.extend(
+                kind.acts(probe, issued.reply.as_ref()).into_iter().map(|act| (issued.key.clone(), act)),
+            );
+        }
+        let known = match log.told {
+            Told::Committed(at) => Known::Committed(at.0),
+            Told::Void => Known::Void,
+            Told::Nothing => Known::Unknown,
+        };
+        history.push(Observed { name: run.to_string(), began: log.began.0, known, acts });
+    }
+    history.extend(contents.map(|contents| the_end(kinds, contents)));
+    history
+}
+
+/// Somebody who reads everything when all is over.
+fn the_end<'a>(
+    kinds: &BTreeMap<Bytes, Kind>,
+    contents: impl Iterator<Item = (&'a Bytes, &'a State)>,
+) -> Observed {
+    let contents: BTreeMap<&Bytes, &State> = contents.collect();
+    let mut acts = Vec::new();
+    for (key, kind) in kinds {
+        let read = kind.operation(Probe::Read);
+        let executed = read.execute(contents.get(key).copied(), claret_types::Unique(0));
+        let reply = executed.ok().map(|executed| executed.reply);
+        acts.extend(kind.acts(Probe::Read, reply.as_ref()).into_iter().map(|act| (key.clone(), act)));
+    }
+    Observed { name: "the end".to_owned(), began: u64::MAX - 1, known: Known::Committed(u64::MAX), acts }
+}

@@ -1,0 +1,544 @@
+//! The machines of a script: shards, frontends, and the messages between them, which lie still until the script
+//! says what becomes of them.
+//!
+//! Invariants of all machines are checked after every command. What this file does not do: what a script shows
+//! (`show`), which messages it means (`selector`), the settings of the machines (`settings`).
+
+use std::collections::BTreeMap;
+
+use claret_core::message::{Link, Output, Request};
+use claret_core::{
+    AttemptId, CallNo, Event, Frontend, Incarnation, Limits, Session, SessionId, Shard, ShardId, Survives,
+    Switches, Time, TxHandle, key_hash,
+};
+use claret_types::{Bytes, Claims, Mode, Operation};
+
+use super::names::Names;
+use super::parse::Command;
+use super::selector::{Body, Letter, Selector, client_name};
+use super::{settings, tell};
+
+/// More deliveries or timers than that in one command are a circle.
+const STEPS_MAX: u32 = 10_000;
+
+/// Any number: it only makes the jitter of pauses.
+const SEED: u64 = 7;
+
+/// A client process.
+#[derive(Debug)]
+pub(super) struct Client {
+    /// `None` once it is dead.
+    pub(super) frontend: Option<Frontend>,
+    /// The connection to each shard.
+    connections: BTreeMap<ShardId, u32>,
+}
+
+/// Where a transaction's user is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    Runs,
+    Commits,
+    /// Was told to run again.
+    Restarts,
+    /// Was told the end.
+    Ended,
+}
+
+/// A transaction.
+#[derive(Debug)]
+pub(super) struct Tx {
+    pub(super) name: String,
+    pub(super) session: SessionId,
+    pub(super) handle: TxHandle,
+    pub(super) standing: Standing,
+    /// Calls whose answers its user waits for.
+    awaited: Vec<CallNo>,
+    /// The last attempt that it spoke to shards as.
+    pub(super) attempt: AttemptId,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Stage {
+    pub(super) now: Time,
+    pub(super) limits: Limits,
+    pub(super) switches: Switches,
+    pub(super) shards: Vec<Shard>,
+    pub(super) clients: BTreeMap<SessionId, Client>,
+    pub(super) txs: Vec<Tx>,
+    pub(super) letters: Vec<Letter>,
+    pub(super) names: Names,
+    places: BTreeMap<Bytes, ShardId>,
+    /// What came of commands so far, and is not told.
+    pub(super) lines: Vec<String>,
+    /// The script has said what it leaves behind.
+    pub(super) may_leave: bool,
+}
+
+impl Stage {
+    /// An empty stage.
+    pub(super) fn new() -> Self {
+        Stage {
+            now: Time(0),
+            limits: Limits::default(),
+            switches: Switches::CLARET,
+            shards: Vec::new(),
+            clients: BTreeMap::new(),
+            txs: Vec::new(),
+            letters: Vec::new(),
+            names: Names::default(),
+            places: BTreeMap::new(),
+            lines: Vec::new(),
+            may_leave: false,
+        }
+    }
+
+    /// Carries out one command.
+    pub(super) fn play(&mut self, command: Command) -> Result<(), String> {
+        self.carry_out(command)?;
+        self.shards.iter().for_each(Shard::check_invariants);
+        self.clients.values().flat_map(|client| &client.frontend).for_each(Frontend::check_invariants);
+        Ok(())
+    }
+
+    /// What the commands since the last call came to, with the messages of theirs that are on their way.
+    pub(super) fn tell(&mut self) -> Vec<String> {
+        for letter in self.letters.iter_mut().filter(|letter| !letter.told) {
+            letter.told = true;
+            self.lines.push(letter.line("..>", &self.names));
+        }
+        std::mem::take(&mut self.lines)
+    }
+
+    fn carry_out(&mut self, command: Command) -> Result<(), String> {
+        match command {
+            Command::Limits(pairs) => {
+                self.before_shards().and_then(|()| settings::limits(&mut self.limits, &pairs))
+            }
+            Command::Switches(pairs) => {
+                self.before_shards().and_then(|()| settings::switches(&mut self.switches, &pairs))
+            }
+            Command::Shards(count) => self.make_shards(count),
+            Command::Place(keys, at) => self.place(&keys, at),
+            Command::Given(words) => self.given(&words),
+            Command::Client(session, combining) => self.connect(session, combining),
+            Command::Begin(session, names) => {
+                names.into_iter().try_for_each(|name| self.begin(session, name))
+            }
+            Command::Execute { tx, words, for_update } => self.execute(&tx, &words, for_update),
+            Command::Buffer(tx, words) => self.buffer(&tx, &words),
+            Command::Commit(tx) => self.commit(&tx),
+            Command::Abort(tx) => self.abort(&tx),
+            Command::Restart(tx) => self.restart(&tx),
+            Command::DeliverBut(but) => self.deliver_but(&but),
+            Command::Deliver(which) => self.deliver(&which),
+            Command::Hold(which) => self.hold(&which),
+            Command::Lose(which) => self.lose(&which),
+            Command::Double(which) => self.double(&which),
+            Command::Reorder => {
+                self.letters.reverse();
+                Ok(())
+            }
+            Command::Time(by) => self.pass(by),
+            Command::Kill(session) => self.client(session).map(|client| client.frontend = None),
+            Command::RestartShard(at, survives) => self.restart_shard(at, survives),
+            Command::Reconnect(session, at) => self.reconnect(session, at),
+            Command::Heartbeat(session, at) => self.heartbeat(session, at),
+            Command::Ask(session, tx, at) => {
+                self.frontend(session)?;
+                self.shard(at)?;
+                let attempt = self.txs[self.tx(&tx)?].attempt;
+                self.send(session, at, Request::Ask { attempt });
+                Ok(())
+            }
+            Command::ForgeAbort(tx, at) => {
+                self.shard(at)?;
+                let Tx { session, attempt, .. } = self.txs[self.tx(&tx)?];
+                self.send(session, at, Request::Abort { attempt, refused_by: None });
+                Ok(())
+            }
+            Command::Show(what) => self.show(what),
+            Command::Leaves => {
+                self.may_leave = true;
+                self.lines.extend(self.left());
+                Ok(())
+            }
+        }
+    }
+
+    // --- before the story ---
+
+    fn before_shards(&self) -> Result<(), String> {
+        if self.shards.is_empty() { Ok(()) } else { Err("this comes before 'shards'".into()) }
+    }
+
+    fn make_shards(&mut self, count: u32) -> Result<(), String> {
+        self.before_shards()?;
+        let make = |id| Shard::new(ShardId(id), Incarnation(1), self.switches, self.limits);
+        self.shards = (0..count).map(make).collect();
+        Ok(())
+    }
+
+    fn place(&mut self, keys: &[String], at: ShardId) -> Result<(), String> {
+        self.shard(at)?;
+        self.places.extend(keys.iter().map(|key| (Bytes::from(key), at)));
+        Ok(())
+    }
+
+    fn given(&mut self, words: &[String]) -> Result<(), String> {
+        let (at, key, op) = self.read(words)?;
+        let shard = self.shard(at)?;
+        match shard.instant(key_hash(&key), &key, &op) {
+            Ok(Some(_)) => shard.finish_instant(),
+            Ok(None) => return Err("somebody holds the record; what is given comes before the story".into()),
+            Err(error) => return Err(error.to_string()),
+        }
+        Ok(())
+    }
+
+    /// Reads an operation, and finds its record's shard.
+    fn read(&mut self, words: &[String]) -> Result<(ShardId, Bytes, Operation), String> {
+        if self.shards.is_empty() {
+            return Err("there are no shards yet; begin with 'shards 1'".into());
+        }
+        let (only, places) = (self.shards.len() == 1, &self.places);
+        let place = |key: &Bytes| if only { Some(ShardId(0)) } else { places.get(key).copied() };
+        let shards = &self.shards;
+        let made_by = |key: &Bytes| Some(shards[place(key)?.0 as usize].state(key)?.type_info().name);
+        let (key, op) = self.names.read(words, made_by)?;
+        let at = place(&key).ok_or_else(|| format!("'{key}' has no place; say 'key {key} on s0'"))?;
+        Ok((at, key, op))
+    }
+
+    // --- who is meant ---
+
+    pub(super) fn shard(&mut self, at: ShardId) -> Result<&mut Shard, String> {
+        let count = self.shards.len();
+        let shard = self.shards.get_mut(at.0 as usize);
+        shard.ok_or_else(|| format!("there is no {at}; there are {count} shards, counted from s0"))
+    }
+
+    fn client(&mut self, session: SessionId) -> Result<&mut Client, String> {
+        let name = client_name(session);
+        let client = self.clients.get_mut(&session);
+        client.ok_or_else(|| format!("there is no {name}; say 'client {name}' first"))
+    }
+
+    pub(super) fn frontend(&mut self, session: SessionId) -> Result<&mut Frontend, String> {
+        let client = self.client(session)?;
+        client.frontend.as_mut().ok_or_else(|| format!("{} is dead", client_name(session)))
+    }
+
+    pub(super) fn tx(&self, name: &str) -> Result<usize, String> {
+        let found = self.txs.iter().position(|tx| tx.name == name);
+        found.ok_or_else(|| format!("there is no {name}; say 'c1 begin {name}' first"))
+    }
+
+    /// A transaction whose user may go on, in one of these standings.
+    fn user(&mut self, name: &str, allowed: &[Standing]) -> Result<usize, String> {
+        let at = self.tx(name)?;
+        let Tx { session, standing, .. } = self.txs[at];
+        self.frontend(session)?;
+        match standing {
+            standing if allowed.contains(&standing) => Ok(at),
+            Standing::Ended => Err(format!("{name} has ended")),
+            Standing::Commits => Err(format!("{name} commits; its user can only abort")),
+            Standing::Restarts => Err(format!("{name} has to restart; say '{name} restart'")),
+            Standing::Runs => Err(format!("{name} runs; it is not told to restart")),
+        }
+    }
+
+    // --- clients and transactions ---
+
+    fn connect(&mut self, session: SessionId, combining: bool) -> Result<(), String> {
+        if self.shards.is_empty() || self.clients.contains_key(&session) {
+            return Err("a client is made once, after 'shards'".into());
+        }
+        let switches = Switches { combining, ..self.switches };
+        let mut frontend = Frontend::new(Session::new(session), switches, self.limits);
+        self.shards.iter().for_each(|shard| frontend.meet(shard.id(), shard.incarnation()));
+        let client = Client { frontend: Some(frontend), connections: BTreeMap::new() };
+        self.clients.insert(session, client);
+        Ok(())
+    }
+
+    fn begin(&mut self, session: SessionId, name: String) -> Result<(), String> {
+        if self.txs.iter().any(|tx| tx.name == name) {
+            return Err(format!("{name} is taken"));
+        }
+        self.now = self.now.plus(1); // Who begins first is the elder.
+        let now = self.now;
+        let frontend = self.frontend(session)?;
+        let handle = frontend.begin(now, SEED);
+        let attempt = frontend.attempt(handle).expect("it runs");
+        self.names.name(attempt.tx, &name);
+        self.txs.push(Tx { name, session, handle, standing: Standing::Runs, awaited: Vec::new(), attempt });
+        Ok(())
+    }
+
+    fn execute(&mut self, tx: &str, words: &[String], for_update: bool) -> Result<(), String> {
+        let at = self.user(tx, &[Standing::Runs])?;
+        let (shard, key, op) = self.read(words)?;
+        if !op.returns() {
+            return Err(format!(
+                "{} answers nothing; use 'buffer', or its .RETURNING variant",
+                op.method().name
+            ));
+        }
+        let reserve = for_update.then(|| Claims::record(Mode::EXCLUSIVE));
+        let (now, session, handle) = (self.now, self.txs[at].session, self.txs[at].handle);
+        let no = self.frontend(session)?.execute(now, handle, shard, key, op, reserve);
+        self.txs[at].awaited.push(no);
+        self.collect();
+        Ok(())
+    }
+
+    fn buffer(&mut self, tx: &str, words: &[String]) -> Result<(), String> {
+        let at = self.user(tx, &[Standing::Runs])?;
+        let (shard, key, op) = self.read(words)?;
+        self.call(at, |frontend, now, handle| {
+            frontend.buffer(now, handle, shard, key, op);
+        })
+    }
+
+    fn commit(&mut self, tx: &str) -> Result<(), String> {
+        let at = self.user(tx, &[Standing::Runs])?;
+        if let [no, ..] = self.txs[at].awaited[..] {
+            return Err(format!("{tx} waits for the answer of #{}; it can only abort", no.0));
+        }
+        self.txs[at].standing = Standing::Commits;
+        self.call(at, |frontend, now, handle| frontend.commit(now, handle))
+    }
+
+    fn abort(&mut self, tx: &str) -> Result<(), String> {
+        let at = self.user(tx, &[Standing::Runs, Standing::Commits, Standing::Restarts])?;
+        self.call(at, |frontend, now, handle| frontend.abort(now, handle))
+    }
+
+    fn restart(&mut self, tx: &str) -> Result<(), String> {
+        let at = self.user(tx, &[Standing::Restarts])?;
+        self.txs[at].standing = Standing::Runs;
+        self.call(at, |frontend, now, handle| frontend.restart(now, handle))
+    }
+
+    /// One call of an application.
+    fn call(&mut self, at: usize, call: impl FnOnce(&mut Frontend, Time, TxHandle)) -> Result<(), String> {
+        let (now, session, handle) = (self.now, self.txs[at].session, self.txs[at].handle);
+        call(self.frontend(session)?, now, handle);
+        self.collect();
+        Ok(())
+    }
+
+    // --- messages ---
+
+    /// The places of the messages meant; none is a mistake.
+    fn choose(&self, which: &Selector) -> Result<Vec<usize>, String> {
+        let chosen = which.choose(&self.letters, &self.names);
+        if !chosen.is_empty() {
+            return Ok(chosen);
+        }
+        let all = self.under_way();
+        Err(match all.as_slice() {
+            [] => "no message is on its way".to_owned(),
+            lines => format!("no such message is on its way; these are:\n{}", lines.join("\n")),
+        })
+    }
+
+    /// All messages, each in a line.
+    pub(super) fn under_way(&self) -> Vec<String> {
+        let arrow = |letter: &Letter| if letter.held { "..|" } else { "..>" };
+        self.letters.iter().map(|letter| letter.line(arrow(letter), &self.names)).collect()
+    }
+
+    /// Takes out what is meant, oldest first.
+    fn take(&mut self, which: &Selector) -> Result<Vec<Letter>, String> {
+        let chosen = self.choose(which)?;
+        let mut taken: Vec<Letter> = chosen.iter().rev().map(|at| self.letters.remove(*at)).collect();
+        taken.reverse();
+        Ok(taken)
+    }
+
+    fn deliver(&mut self, which: &Selector) -> Result<(), String> {
+        for letter in self.take(which)? {
+            self.hand_over(letter);
+        }
+        Ok(())
+    }
+
+    fn deliver_but(&mut self, but: &[Selector]) -> Result<(), String> {
+        let stays = |letter: &Letter, names: &Names| {
+            letter.held || but.iter().any(|which| which.means(letter, names))
+        };
+        for _ in 0..STEPS_MAX {
+            let names = &self.names;
+            let Some(at) = self.letters.iter().position(|letter| !stays(letter, names)) else {
+                return Ok(());
+            };
+            let letter = self.letters.remove(at);
+            self.hand_over(letter);
+        }
+        Err("messages without end".into())
+    }
+
+    fn hold(&mut self, which: &Selector) -> Result<(), String> {
+        for at in self.choose(which)? {
+            let letter = &mut self.letters[at];
+            (letter.held, letter.told) = (true, true);
+            self.lines.push(letter.line("..|", &self.names));
+        }
+        Ok(())
+    }
+
+    fn lose(&mut self, which: &Selector) -> Result<(), String> {
+        for letter in self.take(which)? {
+            self.lines.push(letter.line("--x", &self.names));
+        }
+        Ok(())
+    }
+
+    fn double(&mut self, which: &Selector) -> Result<(), String> {
+        for at in self.choose(which)? {
+            let copy = Letter { held: true, told: true, ..self.letters[at].clone() };
+            self.lines.push(copy.line("..|", &self.names) + " (a copy)");
+            self.letters.push(copy);
+        }
+        Ok(())
+    }
+
+    fn hand_over(&mut self, letter: Letter) {
+        let (now, line) = (self.now, letter.line("-->", &self.names));
+        match letter.body {
+            Body::Request { link, to, request } => {
+                self.lines.push(line);
+                self.shards[to.0 as usize].handle(now, link, request);
+            }
+            Body::Peer { to, message, .. } => {
+                self.lines.push(line);
+                self.shards[to.0 as usize].handle_peer(now, message);
+            }
+            Body::Response { from, to, response } => match self.frontend(to) {
+                Ok(frontend) => {
+                    frontend.handle_response(now, from, response);
+                    self.lines.push(line);
+                }
+                Err(_) => self.lines.push(line + " (nobody is there)"),
+            },
+        }
+        self.collect();
+    }
+
+    fn send(&mut self, from: SessionId, to: ShardId, request: Request) {
+        let link = self.link(from, to);
+        self.letters.push(Letter::new(Body::Request { link, to, request }));
+    }
+
+    fn link(&self, session: SessionId, to: ShardId) -> Link {
+        let connection = self.clients[&session].connections.get(&to).copied().unwrap_or_default();
+        Link { session, connection }
+    }
+
+    /// Takes what the machines want to send, and what users hear.
+    fn collect(&mut self) {
+        for shard in &mut self.shards {
+            let from = shard.id();
+            while let Some(output) = shard.poll_output() {
+                let body = match output {
+                    Output::Respond { session, response } => Body::Response { from, to: session, response },
+                    Output::Tell { shard, message } => Body::Peer { from, to: shard, message },
+                };
+                self.letters.push(Letter::new(body));
+            }
+        }
+        let (mut sends, mut events) = (Vec::new(), Vec::new());
+        for (session, client) in &mut self.clients {
+            let Some(frontend) = &mut client.frontend else { continue };
+            sends.extend(std::iter::from_fn(|| frontend.poll_send()).map(|send| (*session, send)));
+            events.extend(std::iter::from_fn(|| frontend.poll_event()).map(|event| (*session, event)));
+        }
+        events.into_iter().for_each(|(session, (handle, event))| self.hear(session, handle, &event));
+        self.note_attempts();
+        sends.into_iter().for_each(|(from, (to, request))| self.send(from, to, request));
+    }
+
+    fn hear(&mut self, session: SessionId, handle: TxHandle, event: &Event) {
+        let found = self.txs.iter_mut().find(|tx| (tx.session, tx.handle) == (session, handle));
+        let tx = found.expect("everybody is begun by the script");
+        match event {
+            Event::Answer { no, .. } => tx.awaited.retain(|awaited| awaited != no),
+            _ => tx.awaited.clear(),
+        }
+        tx.standing = match event {
+            Event::Answer { .. } => tx.standing,
+            Event::Restart { .. } => Standing::Restarts,
+            Event::Committed { .. } | Event::Aborted | Event::Failed { .. } | Event::Unknown => {
+                Standing::Ended
+            }
+        };
+        let line = tell::event(&tx.name, event);
+        self.lines.push(line);
+    }
+
+    /// Under which ids transactions speak now.
+    fn note_attempts(&mut self) {
+        for tx in &mut self.txs {
+            let frontend = self.clients[&tx.session].frontend.as_ref();
+            if let Some(attempt) = frontend.and_then(|frontend| frontend.attempt(tx.handle)) {
+                self.names.name(attempt.tx, &tx.name);
+                tx.attempt = attempt;
+            }
+        }
+    }
+
+    // --- time and trouble ---
+
+    /// Lets time pass from one timer to the next.
+    fn pass(&mut self, by: u64) -> Result<(), String> {
+        let end = self.now.plus(by);
+        for _ in 0..STEPS_MAX {
+            let frontends = self.clients.values().flat_map(|client| &client.frontend);
+            let of_clients = frontends.filter_map(Frontend::poll_timeout);
+            let due = self.shards.iter().filter_map(Shard::poll_timeout).chain(of_clients).min();
+            let Some(due) = due.filter(|due| *due <= end) else {
+                self.now = end;
+                return Ok(());
+            };
+            self.now = self.now.max(due);
+            let now = self.now;
+            self.shards.iter_mut().for_each(|shard| shard.handle_timeout(now));
+            let frontends = self.clients.values_mut().flat_map(|client| &mut client.frontend);
+            frontends.for_each(|frontend| frontend.handle_timeout(now));
+            self.collect();
+        }
+        Err("timers without end".into())
+    }
+
+    fn restart_shard(&mut self, at: ShardId, survives: Survives) -> Result<(), String> {
+        let now = self.now;
+        let shard = self.shard(at)?;
+        let next = Incarnation(shard.incarnation().0 + 1);
+        shard.restart(now, next, survives);
+        self.lines.push(format!("{}{at} is {at}@{} now", tell::INDENT, next.0));
+        self.collect();
+        Ok(())
+    }
+
+    fn reconnect(&mut self, session: SessionId, at: ShardId) -> Result<(), String> {
+        let incarnation = self.shard(at)?.incarnation();
+        self.frontend(session)?.meet(at, incarnation);
+        *self.client(session)?.connections.entry(at).or_default() += 1;
+        self.heartbeat(session, Some(at))
+    }
+
+    fn heartbeat(&mut self, session: SessionId, at: Option<ShardId>) -> Result<(), String> {
+        if let Some(at) = at {
+            self.shard(at)?;
+        }
+        let frontend = self.frontend(session)?;
+        let (live, floor) = (frontend.live().collect::<Vec<_>>(), frontend.floor());
+        let all: Vec<ShardId> = self.shards.iter().map(Shard::id).collect();
+        for to in all.into_iter().filter(|shard| at.is_none_or(|at| at == *shard)) {
+            self.send(session, to, Request::Heartbeat { live: live.clone(), floor });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,180 @@
+//! Every setting of a configuration by its name: so that one line tells how a run differs from what its seed gives,
+//! and that line replays it.
+
+use crate::config::Config;
+
+/// A place in a configuration.
+pub(crate) enum Setting<'a> {
+    Small(&'a mut u32),
+    Number(&'a mut u64),
+    Flag(&'a mut bool),
+    List(&'a mut Vec<u64>),
+}
+
+/// All of them, in the order in which shrinking tries them.
+pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> {
+    use Setting::{Flag, List, Number, Small};
+    let Config { limits, network, faults, programs, .. } = config;
+    vec![
+        ("sessions", Small(&mut config.sessions)),
+        ("workers", Small(&mut config.workers)),
+        ("transactions", Small(&mut config.transactions)),
+        ("shards", Small(&mut config.shards)),
+        ("skip", List(&mut config.skip)),
+        ("keys", Small(&mut config.keys)),
+        ("families", Small(&mut config.families)),
+        ("probes_permille", Number(&mut config.probes_permille)),
+        ("restarts", Small(&mut faults.restarts)),
+        ("survives", Small(&mut faults.survives)),
+        ("deaths", List(&mut faults.deaths)),
+        ("asks_permille", Number(&mut faults.asks_permille)),
+        ("outages", Small(&mut faults.outages)),
+        ("reconnects", Small(&mut faults.reconnects)),
+        ("pauses", Small(&mut faults.pauses)),
+        ("clocks", Flag(&mut faults.clocks)),
+        ("endless", Flag(&mut faults.endless)),
+        ("until_us", Number(&mut faults.until_us)),
+        ("span_us_max", Number(&mut faults.span_us_max)),
+        ("held", Small(&mut network.held)),
+        ("held_us", Number(&mut network.held_us)),
+        ("lost_permille", Number(&mut network.lost_permille)),
+        ("doubled_permille", Number(&mut network.doubled_permille)),
+        ("slow_permille", Number(&mut network.slow_permille)),
+        ("slow_us_max", Number(&mut network.slow_us_max)),
+        ("delay_us_min", Number(&mut network.delay_us_min)),
+        ("delay_us_max", Number(&mut network.delay_us_max)),
+        ("ordered", Flag(&mut network.ordered)),
+        ("steps_max", Number(&mut programs.steps_max)),
+        ("single_permille", Number(&mut programs.single_permille)),
+        ("interactive_permille", Number(&mut programs.interactive_permille)),
+        ("abort_permille", Number(&mut programs.abort_permille)),
+        ("reserve_permille", Number(&mut programs.reserve_permille)),
+        ("mistaken_permille", Number(&mut programs.mistaken_permille)),
+        ("think_us_max", Number(&mut programs.think_us_max)),
+        ("combining", Flag(&mut config.combining)),
+        ("desk", Flag(&mut config.desk)),
+        ("reader_writer", Flag(&mut config.reader_writer)),
+        ("phasing", Flag(&mut config.phasing)),
+        ("direct", Flag(&mut config.direct)),
+        ("heartbeat_us", Number(&mut config.heartbeat_us)),
+        ("finish_us_max", Number(&mut config.finish_us_max)),
+        ("phase_joins_max", Small(&mut limits.phase_joins_max)),
+        ("phase_us_max", Number(&mut limits.phase_us_max)),
+        ("settle_misses_max", Small(&mut limits.settle_misses_max)),
+        ("lease_us", Number(&mut limits.lease_us)),
+        ("inquire_us", Number(&mut limits.inquire_us)),
+        ("give_way_us", Number(&mut limits.give_way_us)),
+        ("resend_us", Number(&mut limits.resend_us)),
+        ("lock_tries_max", Small(&mut limits.lock_tries_max)),
+        ("combine_misses_max", Small(&mut limits.combine_misses_max)),
+        ("group_wait_us_max", Number(&mut limits.group_wait_us_max)),
+    ]
+}
+
+impl Setting<'_> {
+    fn show(&self) -> String {
+        match self {
+            Setting::Small(value) => value.to_string(),
+            Setting::Number(value) => value.to_string(),
+            Setting::Flag(value) => value.to_string(),
+            Setting::List(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),
+        }
+    }
+
+    /// Whether the text was one of its values.
+    fn read(&mut self, text: &str) -> bool {
+        match self {
+            Setting::Small(value) => text.parse().map(|read| **value = read).is_ok(),
+            Setting::Number(value) => text.parse().map(|read| **value = read).is_ok(),
+            Setting::Flag(value) => text.parse().map(|read| **value = read).is_ok(),
+            Setting::List(values) => {
+                let numbers = text.split('+').filter(|part| !part.is_empty()).map(str::parse);
+                numbers.collect::<Result<Vec<u64>, _>>().map(|read| **values = read).is_ok()
+            }
+        }
+    }
+}
+
+impl Config {
+    /// Changes settings, given as `name=value,name=value`; lists are written `1+2+3`.
+    ///
+    /// # Errors
+    /// When a name or a value is none, with what would be.
+    pub fn set(&mut self, text: &str) -> Result<(), String> {
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            let mut all = settings(self);
+            let names: Vec<&str> = all.iter().map(|(name, _)| *name).collect();
+            let Some((_, setting)) = all.iter_mut().find(|(known, _)| *known == name) else {
+                return Err(format!("there is no setting '{name}'; the settings are {}", names.join(", ")));
+            };
+            if !setting.read(value) {
+                return Err(format!("'{value}' is no value of {name}, which is {}", setting.show()));
+            }
+        }
+        self.check()
+    }
+
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let counts = [self.shards, self.sessions, self.workers, self.keys, self.families];
+        if counts.contains(&0) {
+            return Err("shards, sessions, workers, keys and families are at least 1".to_owned());
+        }
+        if self.network.delay_us_min > self.network.delay_us_max {
+            return Err("delay_us_min is above delay_us_max".to_owned());
+        }
+        let never_0 =
+            [self.faults.until_us, self.faults.span_us_max, self.heartbeat_us, self.network.slow_us_max];
+        if never_0.contains(&0) || self.programs.steps_max == 0 {
+            return Err(
+                "until_us, span_us_max, heartbeat_us, slow_us_max and steps_max are at least 1".to_owned()
+            );
+        }
+        Ok(())
+    }
+
+    /// Every setting, as [`Config::set`] reads it.
+    pub fn all(&self) -> String {
+        let mut config = self.clone();
+        let shown =
+            settings(&mut config).into_iter().map(|(name, setting)| format!("{name}={}", setting.show()));
+        shown.collect::<Vec<_>>().join(",")
+    }
+
+    /// In what it differs from another, as [`Config::set`] reads it.
+    pub fn differences(&self, from: &Config) -> String {
+        let (mut one, mut other) = (self.clone(), from.clone());
+        let pairs = settings(&mut one).into_iter().zip(settings(&mut other));
+        let shown = pairs.map(|((name, setting), (_, before))| (name, setting.show(), before.show()));
+        shown
+            .filter(|(_, now, before)| now != before)
+            .map(|(name, now, _)| format!("{name}={now}"))
+            .collect::<Vec<_>>()
+            .join(",")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_read_back() {
+        for seed in 0..50 {
+            let (mut one, other) = (Config::random(seed), Config::random(seed + 1));
+            let text = other.differences(&one);
+            one.set(&text).expect("a configuration");
+            assert_eq!(other.differences(&one), "", "seed {seed}: {text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_setting_is_named() {
+        let config = || Config::random(1);
+        let error = config().set("shard=2").expect_err("no setting");
+        assert!(error.starts_with("there is no setting 'shard'; the settings are sessions, "), "{error}");
+        let error = config().set("shards=two").expect_err("no number");
+        assert!(error.starts_with("'two' is no value of shards, which is "), "{error}");
+        assert!(config().set("shards=0").is_err() && config().set("delay_us_min=9,delay_us_max=1").is_err());
+    }
+}

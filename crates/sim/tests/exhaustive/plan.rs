@@ -1,0 +1,122 @@
+//! What is explored: programs, bounds, faults, and what is broken on purpose.
+
+use claret_core::{Limits, Locks, Survives, Switches};
+use claret_types::{Counter, CounterOp, Operation};
+
+/// The record of shard 0.
+pub(crate) const X: usize = 0;
+/// The record of shard 1.
+pub(crate) const Y: usize = 1;
+/// Each shard has one record.
+pub(crate) const KEYS: [&str; 2] = ["x", "y"];
+
+/// One operation of a program.
+#[derive(Clone, Debug)]
+pub(crate) struct Step {
+    /// The shard, and with it the record.
+    pub(crate) shard: usize,
+    pub(crate) op: Operation,
+    /// Its answer is awaited before the next step; otherwise it travels with the prepare.
+    pub(crate) at_once: bool,
+}
+
+/// An operation whose answer is awaited.
+pub(crate) fn now(shard: usize, op: CounterOp) -> Step {
+    Step { shard, op: Operation::new::<Counter>(op), at_once: true }
+}
+
+/// An operation that travels with the prepare.
+pub(crate) fn later(shard: usize, op: CounterOp) -> Step {
+    Step { shard, op: Operation::new::<Counter>(op), at_once: false }
+}
+
+/// How often each fault may happen in one run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Faults {
+    /// A client dies.
+    pub(crate) deaths: u8,
+    /// A shard restarts.
+    pub(crate) restarts: u8,
+    /// A message arrives, and again later.
+    pub(crate) doubles: u8,
+    /// A message is lost.
+    pub(crate) losses: u8,
+    /// The time of one attempt at one shard is over while messages are under way. Where nothing else can happen,
+    /// time passes for nothing.
+    pub(crate) hastes: u8,
+}
+
+/// What is broken on purpose, to see that the search finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Plant {
+    Nothing,
+    /// Instead of asking for a refusal, a coordinator aborts and names one that nobody wrote (P6, P7).
+    RefusalInvented,
+    /// That a prepare waits is taken for a vote (P2).
+    VoteForged,
+    /// A lease that runs out ends an attempt that has voted (P23).
+    LeaseEndsVoted,
+    /// Nobody hears of elders (P20).
+    EldersUnheard,
+    /// Who asks about an attempt that was refused hears that it is prepared (P25).
+    RefusalDenied,
+    /// Coordinators do not learn incarnations with their connections (P26).
+    IncarnationUnmet,
+}
+
+/// A configuration to be explored.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) name: &'static str,
+    /// One for each client, the eldest first. All begin at once.
+    pub(crate) programs: Vec<Vec<Step>>,
+    pub(crate) locks: Locks,
+    /// `Limits::phase_joins_max`.
+    pub(crate) joins_max: u32,
+    /// After so many attempts a client asks for no other.
+    pub(crate) attempts_max: u32,
+    /// More attempts than any client is seen to need: the search would not end if they had no bound.
+    pub(crate) attempts_seen_max: u32,
+    pub(crate) faults: Faults,
+    pub(crate) survives: Survives,
+    pub(crate) plant: Plant,
+}
+
+impl Plan {
+    pub(crate) fn new(name: &'static str, programs: Vec<Vec<Step>>) -> Self {
+        Plan {
+            name,
+            programs,
+            locks: Locks::Abstract,
+            joins_max: 1,
+            attempts_max: u32::MAX,
+            attempts_seen_max: 30,
+            faults: Faults::default(),
+            survives: Survives::Votes,
+            plant: Plant::Nothing,
+        }
+    }
+
+    /// Whether every client must commit in the end.
+    pub(crate) fn all_commit(&self) -> bool {
+        self.faults.deaths == 0 && self.attempts_max == u32::MAX
+    }
+
+    pub(crate) fn switches(&self) -> Switches {
+        Switches { locks: self.locks, combining: false, ..Switches::CLARET }
+    }
+
+    /// Time stands still at 0. Whatever waits for time has one moment of its own, so that each kind can be let
+    /// happen alone: giving way and the end of a lease at 1, sending again at the end of time.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits {
+            phase_joins_max: self.joins_max,
+            phase_us_max: u64::MAX,
+            lease_us: 1,
+            inquire_us: 1,
+            give_way_us: 1,
+            resend_us: u64::MAX,
+            ..Limits::default()
+        }
+    }
+}

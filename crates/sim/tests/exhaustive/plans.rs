@@ -1,0 +1,146 @@
+//! The configurations.
+
+use claret_core::Survives;
+use claret_types::CounterOp::{Add, AddReturning, Get};
+
+use crate::plan::{Faults, Plan, Plant, Step, X, Y, later, now};
+
+const NONE: Faults = Faults { deaths: 0, restarts: 0, doubles: 0, losses: 0, hastes: 0 };
+const DEATH: Faults = Faults { deaths: 1, ..NONE };
+const HASTE: Faults = Faults { hastes: 1, ..NONE };
+const DOUBLE: Faults = Faults { doubles: 1, ..NONE };
+const LOSS: Faults = Faults { losses: 1, ..NONE };
+const RESTART: Faults = Faults { restarts: 1, ..NONE };
+
+/// Adds at both shards and answers with the sums, in one prepare each: whoever does it conflicts with all others.
+fn both(amount: i64) -> Vec<Step> {
+    vec![later(X, AddReturning(amount)), later(Y, AddReturning(amount))]
+}
+
+/// The same, call by call.
+fn in_turn(first: usize, amount: i64) -> Vec<Step> {
+    vec![now(first, AddReturning(amount)), now(1 - first, AddReturning(amount))]
+}
+
+/// Reads one record, then adds to the other.
+fn skewed(read: usize, amount: i64) -> Vec<Step> {
+    vec![now(read, Get), later(1 - read, Add(amount))]
+}
+
+/// Reads a record, then adds to it: two of these cannot both go on.
+fn upgrading(record: usize, amount: i64) -> Vec<Step> {
+    vec![now(record, Get), now(record, AddReturning(amount))]
+}
+
+/// Two rounds and recovery: two transactions over both shards that conflict, and a third one at one of them.
+fn commits(name: &'static str, faults: Faults) -> Plan {
+    let programs = vec![both(1), both(2), vec![later(X, Add(4))]];
+    Plan { faults, ..Plan::new(name, programs) }
+}
+
+/// The same, where the first transaction holds a lock before its prepare leaves.
+fn open_commits(name: &'static str, faults: Faults) -> Plan {
+    let programs = vec![vec![now(X, AddReturning(1)), later(Y, Add(1))], both(2), vec![later(X, Add(4))]];
+    Plan { faults, ..Plan::new(name, programs) }
+}
+
+/// Only the two that conflict.
+fn pairs(name: &'static str, faults: Faults) -> Plan {
+    Plan { faults, ..Plan::new(name, vec![both(1), both(2)]) }
+}
+
+/// One client and much that goes wrong.
+fn alone(name: &'static str, program: Vec<Step>, doubles: u8, restarts: u8) -> Plan {
+    Plan { faults: Faults { doubles, restarts, hastes: 2, ..NONE }, ..Plan::new(name, vec![program]) }
+}
+
+fn with_records(plan: Plan) -> Plan {
+    Plan { survives: Survives::Records, ..plan }
+}
+
+/// Nobody may join a phase that others wait for.
+fn capped(name: &'static str, programs: Vec<Vec<Step>>) -> Plan {
+    Plan { joins_max: 0, ..Plan::new(name, programs) }
+}
+
+/// Two rounds and recovery, as far as a test has time for it.
+pub(crate) fn small_commits() -> Vec<Plan> {
+    vec![
+        commits("commit", NONE),
+        commits("commit, a death", DEATH),
+        commits("commit, a double", DOUBLE),
+        commits("commit, a loss", LOSS),
+        open_commits("open commit, a death", DEATH),
+        pairs("pair, a restart with votes", RESTART),
+        with_records(pairs("pair, a restart with records", RESTART)),
+        forgetful(),
+        with_records(alone("alone, a restart with records, two hastes", both(1), 0, 1)),
+    ]
+}
+
+/// Phases and giving way, as far as a test has time for it.
+pub(crate) fn small_phases() -> Vec<Plan> {
+    let crossing = vec![in_turn(X, 1), in_turn(Y, 2)];
+    vec![
+        Plan::new("crossing", crossing),
+        Plan::new("upgrades, one joins", upgrades()),
+        capped("upgrades, capped", upgrades()),
+        capped("reads and writes, capped", mixed()),
+    ]
+}
+
+/// What takes longer.
+pub(crate) fn large() -> Vec<Plan> {
+    let skew = || vec![skewed(X, 1), skewed(Y, 2), skewed(X, 4)];
+    vec![
+        commits("commit, a haste", HASTE),
+        commits("commit, a death and a double", Faults { doubles: 1, ..DEATH }),
+        commits("commit, a death and a loss", Faults { losses: 1, ..DEATH }),
+        commits("commit, a death and a haste", Faults { hastes: 1, ..DEATH }),
+        open_commits("open commit, a double", DOUBLE),
+        open_commits("open commit, a haste", HASTE),
+        pairs("pair, a death and a haste", Faults { hastes: 1, ..DEATH }),
+        pairs("pair, a haste and a double", Faults { hastes: 1, ..DOUBLE }),
+        pairs("pair, a death, a double, a loss", Faults { doubles: 1, losses: 1, ..DEATH }),
+        pairs("pair, a restart with votes and a death", Faults { deaths: 1, ..RESTART }),
+        commits("commit, a restart with votes", RESTART),
+        with_records(commits("commit, a restart with records", RESTART)),
+        alone("alone, a restart with votes, two hastes, a double", both(1), 1, 1),
+        Plan {
+            survives: Survives::Nothing,
+            ..alone("alone, a restart with nothing, two hastes", both(1), 0, 1)
+        },
+        Plan::new("three prepares", vec![both(1), both(2), both(4)]),
+        Plan::new("opposite orders", vec![in_turn(X, 1), in_turn(Y, 2), in_turn(X, 4)]),
+        Plan::new("reads and writes, one joins", mixed()),
+        capped("skewed writes, capped", skew()),
+        Plan::new("skewed writes, one joins", skew()),
+    ]
+}
+
+fn mixed() -> Vec<Vec<Step>> {
+    vec![skewed(X, 1), in_turn(Y, 2), skewed(Y, 4)]
+}
+
+fn upgrades() -> Vec<Vec<Step>> {
+    vec![upgrading(X, 1), upgrading(X, 2), vec![now(Y, Get), now(X, Get), later(Y, Add(4))]]
+}
+
+/// Something is broken on purpose in each of these.
+pub(crate) fn broken() -> Vec<Plan> {
+    let pair = |plant, faults| Plan { plant, ..pairs("pair", faults) };
+    vec![
+        pair(Plant::RefusalInvented, NONE),
+        pair(Plant::VoteForged, NONE),
+        pair(Plant::LeaseEndsVoted, HASTE),
+        pair(Plant::EldersUnheard, NONE),
+        pair(Plant::RefusalDenied, DEATH),
+        Plan { plant: Plant::IncarnationUnmet, ..forgetful() },
+    ]
+}
+
+/// A refusal is lost with the shard that wrote it, and the prepare that it was about comes late.
+pub(crate) fn forgetful() -> Plan {
+    let plan = Plan::new("a lost refusal", vec![both(1), vec![later(Y, Add(2))]]);
+    with_records(Plan { faults: Faults { hastes: 1, ..RESTART }, ..plan })
+}

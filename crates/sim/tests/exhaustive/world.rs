@@ -1,0 +1,316 @@
+//! The model: a state of the world, what can happen in it, and what comes of that.
+//!
+//! The machines are the real ones. They and the messages are shared between states; each carries the digest of its
+//! content, so that a state is hashed by a handful of numbers.
+//!
+//! Some messages are delivered at once, because no order of theirs makes a difference ([`World::hurried`]).
+
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
+
+use claret_core::message::{Response, Status};
+use claret_core::{AttemptId, Incarnation, Shard, ShardId, Survives, Time};
+
+use crate::client::{Client, Fate};
+use crate::plan::{Faults, Plan, Step};
+use crate::step::{Input, Letter, Sealed, Steps, seal_client, seal_shard};
+
+/// A plan and the steps that its machines have taken.
+#[derive(Debug)]
+pub(crate) struct Field {
+    pub(crate) plan: Plan,
+    steps: Steps,
+}
+
+impl Field {
+    pub(crate) fn new(plan: Plan) -> Self {
+        Field { plan, steps: Steps::default() }
+    }
+}
+
+/// What can happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// A message arrives; its place among those under way.
+    Deliver(usize),
+    /// It arrives, and will again.
+    Double(usize),
+    /// It does not arrive.
+    Lose(usize),
+    /// A client dies.
+    Die(usize),
+    /// A shard restarts.
+    Restart(usize),
+    /// At one shard the time of one attempt is over.
+    TimeOver(usize, AttemptId),
+    /// A blocked client has waited long enough for its elder's sake.
+    GiveWay(usize),
+    /// A client sends again what was not answered.
+    SendAgain(usize),
+    /// A client's heartbeat arrives at a shard.
+    Beat(usize, usize),
+}
+
+/// A yes that died with the incarnation that wrote it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct LostYes {
+    pub(crate) shard: usize,
+    pub(crate) attempt: AttemptId,
+    /// It was applied, and its effect stayed.
+    pub(crate) applied: bool,
+}
+
+/// A state of the world.
+#[derive(Clone, Debug)]
+pub(crate) struct World {
+    pub(crate) shards: Vec<Arc<Sealed<Shard>>>,
+    pub(crate) clients: Vec<Arc<Sealed<Client>>>,
+    /// In the order of their digests.
+    pub(crate) letters: Vec<Arc<Sealed<Letter>>>,
+    /// What may still go wrong.
+    pub(crate) faults: Faults,
+    /// Attempts for which all participants had written yes at some moment.
+    pub(crate) committed: Vec<AttemptId>,
+    pub(crate) lost: Vec<LostYes>,
+    /// What a machine's own check found.
+    pub(crate) broken: Option<String>,
+}
+
+impl Hash for World {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.shards.iter().for_each(|it| state.write_u64(it.digest));
+        self.clients.iter().for_each(|it| state.write_u64(it.digest));
+        state.write_usize(self.letters.len());
+        self.letters.iter().for_each(|it| state.write_u64(it.digest));
+        self.faults.hash(state);
+        self.committed.hash(state);
+        self.lost.hash(state);
+        self.broken.hash(state);
+    }
+}
+
+impl PartialEq for World {
+    fn eq(&self, other: &Self) -> bool {
+        fn same<T>(a: &[Arc<Sealed<T>>], b: &[Arc<Sealed<T>>]) -> bool {
+            a.iter().map(|it| it.digest).eq(b.iter().map(|it| it.digest))
+        }
+        same(&self.shards, &other.shards)
+            && same(&self.clients, &other.clients)
+            && same(&self.letters, &other.letters)
+            && (self.faults, &self.committed, &self.lost, &self.broken)
+                == (other.faults, &other.committed, &other.lost, &other.broken)
+    }
+}
+
+impl World {
+    /// All clients have begun, and nothing has arrived.
+    pub(crate) fn new(field: &Field) -> Self {
+        let plan = &field.plan;
+        let shard = |number| Shard::new(ShardId(number), Incarnation(1), plan.switches(), plan.limits());
+        let client = |number| seal_client(Client::new(plan, number));
+        let mut world = World {
+            shards: (0..2).map(shard).map(seal_shard).collect(),
+            clients: (0..plan.programs.len()).map(client).collect(),
+            letters: Vec::new(),
+            faults: plan.faults,
+            committed: Vec::new(),
+            lost: Vec::new(),
+            broken: None,
+        };
+        (0..plan.programs.len()).for_each(|number| world.step_client(field, number, &Input::Begin));
+        world
+    }
+
+    /// What can happen here.
+    pub(crate) fn actions(&self, field: &Field, actions: &mut Vec<Action>) {
+        if self.broken.is_some() {
+            return;
+        }
+        for at in 0..self.letters.len() {
+            // Of equal messages it does not matter which.
+            if at > 0 && self.letters[at - 1].digest == self.letters[at].digest {
+                continue;
+            }
+            actions.push(Action::Deliver(at));
+            if self.faults.doubles > 0 {
+                actions.push(Action::Double(at));
+            }
+            if self.faults.losses > 0 {
+                actions.push(Action::Lose(at));
+            }
+        }
+        let clients = || self.clients.iter().enumerate();
+        actions.extend(clients().filter(|(_, it)| it.it.may_give_way()).map(|(at, _)| Action::GiveWay(at)));
+        let idle = actions.is_empty();
+        if self.faults.deaths > 0 {
+            let alive = clients().filter(|(_, client)| client.it.coordinator.is_some());
+            actions.extend(alive.map(|(at, _)| Action::Die(at)));
+        }
+        if self.faults.restarts > 0 {
+            actions.extend((0..self.shards.len()).map(Action::Restart));
+        }
+        for (at, shard) in self.shards.iter().enumerate() {
+            for client in &self.clients {
+                // As long as a client keeps an attempt alive, its time is over only in haste.
+                let due = client.it.all_attempts().filter(|it| shard.it.timeout_of(*it).is_some());
+                let due = due.filter(|it| self.faults.hastes > 0 || idle && !client.it.keeps_alive(*it));
+                actions.extend(due.map(|attempt| Action::TimeOver(at, attempt)));
+            }
+        }
+        // Only what was lost has to be sent again; doubles have a budget of their own.
+        if idle && field.plan.faults.losses + field.plan.faults.restarts > 0 {
+            let waiting = clients().filter(|(_, client)| client.it.may_send_again());
+            actions.extend(waiting.map(|(at, _)| Action::SendAgain(at)));
+            // And only what was lost has to be told again.
+            let alive = clients().filter(|(_, client)| client.it.coordinator.is_some());
+            actions
+                .extend(alive.flat_map(|(at, _)| (0..self.shards.len()).map(move |to| Action::Beat(at, to))));
+        }
+    }
+
+    /// What comes of an action. `None` when it changes nothing.
+    pub(crate) fn after(&self, field: &Field, action: Action) -> Option<World> {
+        let mut next = self.clone();
+        next.act(field, action);
+        while let Some(at) = next.hurried(field) {
+            let letter = next.letters.remove(at);
+            next.deliver(field, letter);
+        }
+        (next != *self).then_some(next)
+    }
+
+    fn act(&mut self, field: &Field, action: Action) {
+        match action {
+            Action::Deliver(at) => {
+                let letter = self.letters.remove(at);
+                self.deliver(field, letter);
+            }
+            Action::Double(at) => {
+                self.faults.doubles -= 1;
+                self.deliver(field, self.letters[at].clone());
+            }
+            Action::Lose(at) => {
+                self.faults.losses -= 1;
+                self.letters.remove(at);
+            }
+            Action::Die(at) => {
+                self.faults.deaths -= 1;
+                self.step_client(field, at, &Input::Die);
+            }
+            Action::Restart(at) => {
+                self.faults.restarts -= 1;
+                self.note_lost(field, at);
+                self.step_shard(field, at, &Input::Restart);
+            }
+            Action::TimeOver(at, attempt) => {
+                let kept = self.clients.iter().any(|client| client.it.keeps_alive(attempt));
+                let haste = kept || !self.is_idle();
+                self.faults.hastes -= u8::from(haste);
+                self.step_shard(field, at, &Input::TimeOver(attempt));
+            }
+            Action::GiveWay(at) => self.step_client(field, at, &Input::Late(Time(1))),
+            Action::SendAgain(at) => self.step_client(field, at, &Input::Late(Time(u64::MAX))),
+            Action::Beat(from, to) => {
+                let beat = self.clients[from].it.heartbeat();
+                let letter = Letter::Request { from, to, request: beat }.seal();
+                self.step_shard(field, to, &Input::Letter(letter));
+            }
+        }
+    }
+
+    /// Whether only time can pass.
+    fn is_idle(&self) -> bool {
+        self.letters.is_empty() && !self.clients.iter().any(|client| client.it.may_give_way())
+    }
+
+    /// A message that may as well arrive now, so that the search need not look at all the moments at which it might:
+    ///
+    /// - to a client that is dead or done: nobody hears it;
+    /// - an acknowledgement, and any news of an attempt that is over for its client: it can only end resends;
+    /// - that it waits, to the eldest of all, which gives way to nobody;
+    /// - to a shard that has written its last word on the attempt and is left as it is: the answer is the same at
+    ///   any time, and may itself be late. Not while a shard may still restart.
+    fn hurried(&self, field: &Field) -> Option<usize> {
+        self.letters.iter().position(|letter| match &letter.it {
+            Letter::Response { to, response, .. } => {
+                let client = &self.clients[*to].it;
+                client.coordinator.is_none()
+                    || client.fate != Fate::Open
+                    || response.attempt() != client.attempt(client.attempts)
+                    || matches!(response, Response::Applied { .. } | Response::Aborted { .. })
+                    || *to == 0 && matches!(response, Response::Queued { .. })
+            }
+            Letter::Request { to, .. } | Letter::Peer { to, .. } => {
+                let shard = &self.shards[*to];
+                let written = shard.it.written(letter.it.attempt());
+                self.faults.restarts == 0
+                    && matches!(written, Some(Status::Applied | Status::Refused))
+                    && field.steps.of_shard(&field.plan, shard, &Input::Letter(letter.clone())).machine.digest
+                        == shard.digest
+            }
+        })
+    }
+
+    fn deliver(&mut self, field: &Field, letter: Arc<Sealed<Letter>>) {
+        match letter.it {
+            Letter::Request { to, .. } | Letter::Peer { to, .. } => {
+                self.step_shard(field, to, &Input::Letter(letter));
+            }
+            Letter::Response { to, .. } => self.step_client(field, to, &Input::Letter(letter)),
+        }
+    }
+
+    fn step_shard(&mut self, field: &Field, at: usize, input: &Input) {
+        let stepped = field.steps.of_shard(&field.plan, &self.shards[at], input);
+        self.shards[at] = stepped.machine.clone();
+        self.post(&stepped.letters);
+        self.broken = self.broken.take().or_else(|| stepped.broken.clone());
+        self.note_committed(&field.plan);
+    }
+
+    fn step_client(&mut self, field: &Field, at: usize, input: &Input) {
+        let known: Vec<Incarnation> = self.shards.iter().map(|shard| shard.it.incarnation()).collect();
+        let stepped = field.steps.of_client(&field.plan, &self.clients[at], input, &known);
+        self.clients[at] = stepped.machine.clone();
+        self.post(&stepped.letters);
+        self.broken = self.broken.take().or_else(|| stepped.broken.clone());
+    }
+
+    fn post(&mut self, letters: &[Arc<Sealed<Letter>>]) {
+        for letter in letters {
+            let at = self.letters.partition_point(|known| known.digest < letter.digest);
+            self.letters.insert(at, letter.clone());
+        }
+    }
+
+    // --- what the properties are about ---
+
+    fn note_committed(&mut self, plan: &Plan) {
+        for (client, program) in self.clients.iter().zip(&plan.programs) {
+            for attempt in client.it.all_attempts() {
+                let says_yes = |step: &Step| {
+                    let written = self.shards[step.shard].it.written(attempt);
+                    matches!(written, Some(Status::Prepared | Status::Applied))
+                };
+                if !self.committed.contains(&attempt) && program.iter().all(says_yes) {
+                    self.committed.push(attempt);
+                }
+            }
+        }
+        self.committed.sort_unstable();
+    }
+
+    /// Notes what a restart without votes loses.
+    fn note_lost(&mut self, field: &Field, at: usize) {
+        if field.plan.survives == Survives::Votes {
+            return;
+        }
+        for attempt in self.clients.iter().flat_map(|client| client.it.all_attempts()) {
+            let written = self.shards[at].it.written(attempt);
+            if matches!(written, Some(Status::Prepared | Status::Applied)) {
+                let applied = written == Some(Status::Applied);
+                self.lost.push(LostYes { shard: at, attempt, applied });
+            }
+        }
+    }
+}
