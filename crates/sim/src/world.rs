@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use claret_core::message::{Link, Output, PeerMessage, Request, Response};
+use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response};
 use claret_core::{
     AttemptId, Delivery, Incarnation, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash,
 };
@@ -370,6 +370,12 @@ impl World {
         let Some(response) = self.plant.on_response(from, response) else { return Ok(()) };
         let written = self.hosts[from.0 as usize].shard.written(response.attempt());
         self.ledger.note_response(from, &response, written)?;
+        if let Response::Refused { attempt, refusal: Refusal::Operation { key, .. }, .. } = &response
+            && let Some(client) = self.clients.get(&session)
+            && let [run] = client.members(*attempt)[..]
+        {
+            self.ledger.note_failed(run, key);
+        }
         self.deliver_response(from, session, response);
         Ok(())
     }
