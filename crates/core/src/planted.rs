@@ -135,6 +135,8 @@ bugs! {
     OverlayUndoneForwards "overlay-undone-forwards" "P12";
     /// Operations of two types on one key are compared by the first one's table.
     TwoTypesShare "two-types-share" "P14";
+    /// That an operation cannot be done counts, whoever holds the record.
+    ErrorCountsAtOnce "error-counts-at-once" "P15";
     /// Each draw is checked against the room, not their sum.
     DrawsNotSummed "draws-not-summed" "P4";
     /// Room that a pending deposit will make is drawn already.

@@ -57,6 +57,8 @@ enum Moment {
     Decided(AttemptId),
     /// A shard lost its records.
     Wiped(ShardId),
+    /// A run was refused because an operation on this record cannot be done.
+    Failed(RunId, Bytes),
 }
 
 /// See the module's text.
@@ -67,6 +69,10 @@ pub(crate) struct Ledger {
     /// The attempt that a run committed under, once it was asked to.
     under: BTreeMap<RunId, AttemptId>,
     order: Vec<Moment>,
+    /// Runs of which a refusal for good was seen.
+    failed: BTreeSet<RunId>,
+    /// Runs whose users were told so: members of a group are run again, each alone.
+    told_failed: BTreeSet<RunId>,
     /// Shards that restarted without their votes.
     forgetful: BTreeSet<ShardId>,
     /// The committed run of each transaction.
@@ -153,6 +159,12 @@ impl Ledger {
         }
     }
 
+    /// A user hears that a transaction failed for good.
+    pub(crate) fn told_failed(&mut self, run: RunId) -> Result<(), Violation> {
+        self.told_failed.insert(run);
+        self.told_over(run)
+    }
+
     /// A user hears that nobody knows what became of a transaction: only where votes were lost.
     pub(crate) fn told_unknown(&mut self, run: RunId) -> Result<(), Violation> {
         let listed = self.under.get(&run).and_then(|attempt| self.participants(*attempt));
@@ -187,6 +199,14 @@ impl Ledger {
     }
 
     // --- what shards say and do ---
+
+    /// A shard refuses for good what this run, alone under its attempt, asked for on a record. That tells of the
+    /// state at this moment (P15).
+    pub(crate) fn note_failed(&mut self, run: RunId, key: &Bytes) {
+        if self.failed.insert(run) {
+            self.order.push(Moment::Failed(run, key.clone()));
+        }
+    }
 
     /// A prepare leaves, for these runs.
     pub(crate) fn note_prepare(&mut self, request: &Request, members: impl FnOnce() -> Vec<RunId>) {
@@ -384,11 +404,18 @@ impl Ledger {
             reference.run(key, op, Unique(0)).map_err(|error| format!("before the run: {op:?}: {error}"))?;
         }
         let mut ids = BTreeSet::new();
+        let torn = self.torn();
         for moment in &self.order {
             let attempt = match moment {
                 Moment::Decided(attempt) => attempt,
                 Moment::Wiped(shard) => {
                     reference.forget(|key| (end.place)(key) == *shard);
+                    continue;
+                }
+                Moment::Failed(run, key) => {
+                    if torn == 0 && self.told_failed.contains(run) {
+                        self.check_failed(&mut reference, *run, key)?;
+                    }
                     continue;
                 }
             };
@@ -413,6 +440,30 @@ impl Ledger {
             }
         }
         compare(&end.records, reference.records())
+    }
+}
+
+impl Ledger {
+    /// Some operation of the run on the record must fail here, too.
+    fn check_failed(&self, reference: &mut Reference, run: RunId, key: &Bytes) -> Result<(), Violation> {
+        let mut undo = Vec::new();
+        let mut fails = false;
+        for issued in self.runs[&run].issued.iter().filter(|issued| issued.key == *key) {
+            match reference.run(key, &issued.op, Unique(0)) {
+                Ok((_, inverse)) => undo.extend(inverse),
+                Err(_) => {
+                    fails = true;
+                    break;
+                }
+            }
+        }
+        while let Some(inverse) = undo.pop() {
+            reference.apply(key, inverse);
+        }
+        match fails {
+            true => Ok(()),
+            false => Err(format!("{run}: was refused for '{key}', and all it asked for there can be done")),
+        }
     }
 }
 

@@ -296,7 +296,7 @@ impl World {
                 self.leave(run);
             }
             Event::Failed { .. } => {
-                self.ledger.told_over(run)?;
+                self.ledger.told_failed(run)?;
                 self.outcome.failed += 1;
                 self.leave(run);
             }

@@ -18,7 +18,7 @@ pub struct Catch {
 }
 
 /// What a check says, and which it is. The first that fits counts.
-const CHECKS: [(&str, &str); 29] = [
+const CHECKS: [(&str, &str); 30] = [
     ("an assertion does not hold", "invariant"),
     ("no order explains the results", "results alone"),
     ("no order has both", "results alone"),
@@ -40,6 +40,7 @@ const CHECKS: [(&str, &str); 29] = [
     ("its user heard", "user hears two ends"),
     ("was given out twice", "unique numbers"),
     ("ends as", "final records"),
+    ("was refused for", "untrue error"),
     ("cannot be done", "replay"),
     ("should be", "replay"),
     ("ends with", "left behind"),

@@ -28,6 +28,7 @@ mod network;
 pub mod observed;
 mod plant;
 mod probe;
+mod queue;
 mod random;
 mod reference;
 mod run;

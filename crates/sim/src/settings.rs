@@ -123,12 +123,20 @@ impl Config {
         if self.network.delay_us_min > self.network.delay_us_max {
             return Err("delay_us_min is above delay_us_max".to_owned());
         }
-        let never_0 =
-            [self.faults.until_us, self.faults.span_us_max, self.heartbeat_us, self.network.slow_us_max];
-        if never_0.contains(&0) || self.programs.steps_max == 0 {
-            return Err(
-                "until_us, span_us_max, heartbeat_us, slow_us_max and steps_max are at least 1".to_owned()
-            );
+        // Time must pass between two tries, or they never end.
+        let Config { limits, faults, network, programs, .. } = self;
+        let never_0 = [
+            ("until_us", faults.until_us),
+            ("span_us_max", faults.span_us_max),
+            ("heartbeat_us", self.heartbeat_us),
+            ("slow_us_max", network.slow_us_max),
+            ("steps_max", programs.steps_max),
+            ("lease_us", limits.lease_us),
+            ("inquire_us", limits.inquire_us),
+            ("resend_us", limits.resend_us),
+        ];
+        if let Some((name, _)) = never_0.iter().find(|(_, value)| *value == 0) {
+            return Err(format!("{name} is at least 1"));
         }
         Ok(())
     }

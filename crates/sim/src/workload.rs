@@ -5,6 +5,7 @@
 //! oracle, on the few elements where they meet.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
 use claret_types::{
     BoundedCounter, Bytes, Counter, Dict, Examples, Few, FloatCounter, List, Operation, Register, RegisterOp,
@@ -38,7 +39,7 @@ pub(crate) struct Key {
 /// All keys of a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Workload {
-    families: Vec<Family>,
+    families: Vec<&'static Family>,
     pub(crate) keys: Vec<Key>,
     /// The next bit of each counter that is a probe.
     bits: BTreeMap<Bytes, u64>,
@@ -126,10 +127,12 @@ fn unique(run: RunId, place: u64) -> u64 {
 
 impl Workload {
     pub(crate) fn random(config: &Config, random: &mut Random) -> Workload {
-        let mut families = catalogue();
-        while families.len() > config.families as usize {
-            families.swap_remove(random.below(families.len() as u64) as usize);
+        static CATALOGUE: LazyLock<Vec<Family>> = LazyLock::new(catalogue);
+        let mut chosen: Vec<usize> = (0..CATALOGUE.len()).collect();
+        while chosen.len() > config.families as usize {
+            chosen.swap_remove(random.below(chosen.len() as u64) as usize);
         }
+        let families: Vec<&'static Family> = chosen.into_iter().map(|at| &CATALOGUE[at]).collect();
         let keys = (0..config.keys).map(|number| {
             let family = random.below(families.len() as u64) as usize;
             let probe = random.chance(config.probes_permille).then(|| Kind::random(random));
@@ -146,7 +149,7 @@ impl Workload {
 
     /// Operations that a key may find done before the run, those that bring it into being first.
     pub(crate) fn preparation(&self, key: &Key, random: &mut Random) -> Vec<Operation> {
-        let family = &self.families[key.family];
+        let family = self.families[key.family];
         let mut operations = Vec::new();
         if key.probe.is_some() {
             return operations;
@@ -198,7 +201,7 @@ impl Workload {
         }
         let mistaken = random.chance(config.mistaken_permille);
         let source = if mistaken { random.pick(&self.keys).family } else { key.family };
-        let family = &self.families[source];
+        let family = self.families[source];
         let named = (family.name == "set" || family.name == "register") && random.chance(200);
         let what = if named {
             What::Named { set: family.name == "set" }

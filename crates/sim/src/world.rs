@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use claret_core::message::{Link, Output, PeerMessage, Request, Response};
+use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response};
 use claret_core::{
     AttemptId, Delivery, Incarnation, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash,
 };
@@ -21,6 +21,7 @@ use crate::network::{End, Network};
 use crate::observed::judge;
 use crate::plant::{Plant, Planted};
 use crate::probe;
+use crate::queue::Queue;
 use crate::random::{Random, Stream};
 use crate::reference::Reference;
 use crate::trace::Trace;
@@ -84,10 +85,7 @@ pub(crate) struct World {
     pub(crate) seed: u64,
     pub(crate) config: Config,
     pub(crate) now: Time,
-    number: u64,
-    queue: BTreeMap<(Time, u64), Happening>,
-    /// Messages and audits in the queue.
-    in_flight: u64,
+    queue: Queue,
     pub(crate) hosts: Vec<Host>,
     pub(crate) clients: BTreeMap<SessionId, Client>,
     pub(crate) network: Network,
@@ -123,9 +121,7 @@ impl World {
         let mut world = World {
             seed,
             now: Time(0),
-            number: 0,
-            queue: BTreeMap::new(),
-            in_flight: 0,
+            queue: Queue::default(),
             hosts: hosts.collect(),
             clients: BTreeMap::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
@@ -215,22 +211,19 @@ impl World {
     // --- the queue ---
 
     pub(crate) fn schedule(&mut self, at: Time, happening: Happening) {
-        self.in_flight += u64::from(happening.is_awaited());
-        self.number += 1;
-        self.queue.insert((at.max(self.now), self.number), happening);
+        self.queue.push(at.max(self.now), happening);
     }
 
     /// Runs until everything is done (in safety mode: until time is over), and checks the end.
     pub(crate) fn run(&mut self) -> Result<Outcome, Violation> {
         let deadline = Time(self.config.deadline_us());
         while !self.is_quiet() {
-            let Some(((at, _), happening)) = self.queue.pop_first() else {
+            let Some((at, happening)) = self.queue.pop() else {
                 return Err(format!("nothing will happen any more\n{}", self.picture()));
             };
             if self.config.faults.endless && at.0 >= self.config.faults.until_us {
                 break;
             }
-            self.in_flight -= u64::from(happening.is_awaited());
             self.now = at;
             self.outcome.steps += 1;
             if at > deadline || self.outcome.steps > STEPS_MAX {
@@ -303,7 +296,7 @@ impl World {
 
     /// Whether nothing is left to wait for: every client is done, every shard knows it, no message is under way.
     fn is_quiet(&self) -> bool {
-        self.in_flight == 0
+        self.queue.awaited() == 0
             && self.clients.values().all(Client::is_done)
             && self.hosts.iter().all(|host| host.shard.open_attempts() == 0)
     }
@@ -377,6 +370,12 @@ impl World {
         let Some(response) = self.plant.on_response(from, response) else { return Ok(()) };
         let written = self.hosts[from.0 as usize].shard.written(response.attempt());
         self.ledger.note_response(from, &response, written)?;
+        if let Response::Refused { attempt, refusal: Refusal::Operation { key, .. }, .. } = &response
+            && let Some(client) = self.clients.get(&session)
+            && let [run] = client.members(*attempt)[..]
+        {
+            self.ledger.note_failed(run, key);
+        }
         self.deliver_response(from, session, response);
         Ok(())
     }

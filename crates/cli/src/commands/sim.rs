@@ -5,6 +5,8 @@ use std::io::{self, IsTerminal, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
 use claret_sim::{Config, Failure, Outcome, Plant, SimOptions, Totals, run_with, script};
@@ -46,6 +48,9 @@ pub struct Args {
     /// Report a failure as it is found, without making the run small.
     #[arg(long)]
     no_shrink: bool,
+    /// Threads that run seeds side by side; what is found does not depend on it.
+    #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
+    threads: usize,
     /// Plant a fault in the protocol, to see it found.
     #[arg(long, value_name = "FAULT", value_parser = plant, default_value = "none")]
     plant: Plant,
@@ -53,6 +58,9 @@ pub struct Args {
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seed", "seeds", "trace", "keep_going", "plant"])]
     script: Option<PathBuf>,
 }
+
+/// Seeds that are handed to the threads together.
+const BATCH: usize = 256;
 
 /// The faults that can be planted, by name.
 const PLANTS: [(&str, Plant); 6] = [
@@ -112,13 +120,42 @@ impl Args {
     }
 }
 
-/// Runs a seed. A failed assertion in the state machines is a result like any other, and said once.
-fn run_quietly(options: &SimOptions) -> Result<(Outcome, Vec<String>), Box<Failure>> {
+/// A failed assertion in the state machines is a result like any other, and said once.
+fn quietly<T>(run: impl FnOnce() -> T) -> T {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| ()));
-    let ran = run_with(options);
+    let ran = run();
     std::panic::set_hook(hook);
     ran
+}
+
+/// Runs seeds on all threads; what they came to, in the order of the seeds. After a failure the later ones may be
+/// missing.
+fn run_batch(seeds: &[u64], args: &Args) -> Vec<Result<Outcome, Box<Failure>>> {
+    let next = AtomicUsize::new(0);
+    let found = Mutex::new(Vec::new());
+    std::thread::scope(|scope| {
+        for _ in 0..args.threads.max(1) {
+            scope.spawn(|| {
+                while let Some((at, seed)) = take(&next, seeds) {
+                    let options = args.options(seed).expect("the same settings were read before");
+                    let ran = run_with(&options).map(|(outcome, _)| outcome);
+                    if ran.is_err() && !args.keep_going {
+                        next.store(seeds.len(), Ordering::Relaxed);
+                    }
+                    found.lock().unwrap_or_else(PoisonError::into_inner).push((at, ran));
+                }
+            });
+        }
+    });
+    let mut found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.sort_by_key(|(at, _)| *at);
+    found.into_iter().map(|(_, ran)| ran).collect()
+}
+
+fn take(next: &AtomicUsize, seeds: &[u64]) -> Option<(usize, u64)> {
+    let at = next.fetch_add(1, Ordering::Relaxed);
+    Some((at, *seeds.get(at)?))
 }
 
 /// Plays a script; returns whether all was well.
@@ -139,7 +176,7 @@ fn play(path: &Path) -> io::Result<bool> {
 fn show(options: &SimOptions, args: &Args) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let seed = options.seed;
-    match run_quietly(options) {
+    match quietly(|| run_with(options)) {
         Ok((outcome, timeline)) => {
             print_lines(&mut out, &timeline)?;
             writeln!(out, "{}", describe(seed, &outcome))?;
@@ -162,19 +199,25 @@ fn run_all(args: &Args) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let bar = progress(args.seeds.end - args.seeds.start);
     let (mut totals, mut failures, began) = (Totals::default(), 0u64, Instant::now());
-    for seed in args.seeds.clone() {
-        let options = args.options(seed).expect("the same settings were read before");
-        match run_quietly(&options) {
-            Ok((outcome, _)) => totals.add(&outcome),
-            Err(failure) => {
-                failures += 1;
-                bar.suspend(|| print_failure(&mut out, &failure, args))?;
-                if !args.keep_going {
-                    break;
+    let mut seeds = args.seeds.clone();
+    'all: loop {
+        let batch: Vec<u64> = seeds.by_ref().take(BATCH).collect();
+        if batch.is_empty() {
+            break;
+        }
+        for ran in quietly(|| run_batch(&batch, args)) {
+            match ran {
+                Ok(outcome) => totals.add(&outcome),
+                Err(failure) => {
+                    failures += 1;
+                    bar.suspend(|| print_failure(&mut out, &failure, args))?;
+                    if !args.keep_going {
+                        break 'all;
+                    }
                 }
             }
         }
-        bar.inc(1);
+        bar.inc(batch.len() as u64);
     }
     bar.finish_and_clear();
     writeln!(out, "{}", summarise(&totals, failures, began.elapsed().as_secs_f64()))?;

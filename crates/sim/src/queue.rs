@@ -1,0 +1,46 @@
+//! What is going to happen, in the order of (time, number): nothing else orders anything in a run.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use claret_core::Time;
+
+use crate::happening::Happening;
+
+/// See the module's text. What is kept does not move while the order is kept up: it is large.
+#[derive(Debug, Default)]
+pub(crate) struct Queue {
+    number: u64,
+    order: BinaryHeap<Reverse<(Time, u64, usize)>>,
+    kept: Vec<Option<Happening>>,
+    free: Vec<usize>,
+    awaited: u64,
+}
+
+impl Queue {
+    /// Behind everything that happens at the same time. O(log n).
+    pub(crate) fn push(&mut self, at: Time, happening: Happening) {
+        self.awaited += u64::from(happening.is_awaited());
+        self.number += 1;
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.kept.push(None);
+            self.kept.len() - 1
+        });
+        self.kept[place] = Some(happening);
+        self.order.push(Reverse((at, self.number, place)));
+    }
+
+    /// The next. O(log n).
+    pub(crate) fn pop(&mut self) -> Option<(Time, Happening)> {
+        let Reverse((at, _, place)) = self.order.pop()?;
+        let happening = self.kept[place].take().expect("each place is in the order once");
+        self.free.push(place);
+        self.awaited -= u64::from(happening.is_awaited());
+        Some((at, happening))
+    }
+
+    /// Messages and audits that a run waits for.
+    pub(crate) fn awaited(&self) -> u64 {
+        self.awaited
+    }
+}
