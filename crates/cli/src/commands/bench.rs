@@ -164,10 +164,20 @@ impl Args {
             shards: self.shards,
             clients: self.clients,
             pace: self.pace(),
+            pauses: self.best_pauses(),
             seconds: self.seconds,
             seed: self.seed,
         };
         self.model.plan(given)
+    }
+
+    /// The pauses, in microseconds, with which reader/writer locks did best in the model (`docs/performance.md`).
+    fn best_pauses(&self) -> (u64, u64) {
+        match self.workload.as_str() {
+            "rubis" | "retwis" => (1_000, 50_000),
+            "rawmix" if self.alpha.is_some_and(|alpha| alpha >= 1.0) => (1_000, 10_000),
+            _ => (100, 10_000),
+        }
     }
 
     fn pace(&self) -> Pace {
