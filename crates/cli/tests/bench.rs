@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use claret_cli::bench::{Bench, BenchMode, Pace, Plan, mutex};
 use claret_cli::commands::bench::run_plan;
-use claret_cli::workload::{Workload, hot, ops, rawmix, retwis, rubis};
+use claret_cli::workload::{Workload, fair, hot, ops, rawmix, retwis, rubis};
 use indicatif::ProgressBar;
 use serde_json::Value;
 
@@ -20,6 +20,10 @@ fn rawmix() -> Box<dyn Workload> {
 
 fn hot() -> Box<dyn Workload> {
     Box::new(hot::Hot::new(hot::Options { counters: 100, ..Default::default() }))
+}
+
+fn fair() -> Box<dyn Workload> {
+    Box::new(fair::Fair::new(&fair::Options { counters: 100, ..Default::default() }))
 }
 
 fn rubis() -> Box<dyn Workload> {
@@ -93,7 +97,7 @@ fn assert_measured(plan: Plan) {
 
 #[test]
 fn every_workload_runs_in_every_mode_and_verifies() {
-    for workload in [rawmix, hot, rubis, retwis] {
+    for workload in [rawmix, hot, fair, rubis, retwis] {
         for pace in [
             Pace::Together,
             Pace::Interactive(Duration::ZERO),
@@ -175,7 +179,17 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["rawmix", "--modes", "rw,fast"][..], &["'fast'", "boost+phase+combine"][..]),
         (&["rubis", "--modes", "mutex,claret"], &["'mutex'", "'rubis'", "rawmix and hot"]),
         (&["tpcc"], &["'tpcc'", "retwis"]),
-        (&["hot", "--store", "sim"], &["'sim'", "not available yet"]),
+        (&["hot", "--store", "sim", "--modes", "mutex,claret"], &["'mutex'", "--store sim"]),
+        (&["hot", "--store", "sim", "--threads", "2"], &["--store sim", "--threads"]),
+        (&["hot", "--store", "sim", "--slice", "1"], &["--store sim", "--slice"]),
+        (&["hot", "--store", "sim", "--processes", "0"], &["in 0 processes"]),
+        (&["hot", "--store", "sim", "--clients", "3", "--processes", "4"], &["3 clients in 4 processes"]),
+        (&["hot", "--store", "sim", "--op-cost", "2000000000"], &["--op-cost 2000000000", "a second"]),
+        (&["hot", "--store", "sim", "--backoff", "9..3"], &["--backoff", "the shorter one first"]),
+        (&["hot", "--store", "sim", "--backoff", "9"], &["--backoff", "MIN..MAX"]),
+        (&["hot", "--store", "sim", "--window", "0"], &["--window 0"]),
+        (&["hot", "--store", "sim", "--modes", "claret,boost+phase+combine"], &["same mode"]),
+        (&["hot", "--rtt", "100"], &["--rtt", "--store sim", "embedded"]),
         (&["hot", "--store", "redis://localhost"], &["'redis://localhost'", "not available yet"]),
         (&["hot", "--store", "disk"], &["'disk'", "embedded"]),
         (&["retwis", "--mix", "bid-heavy"], &["'bid-heavy'", "post-heavy"]),
@@ -195,6 +209,56 @@ fn what_cannot_be_run_is_refused_by_name() {
             assert!(error.contains(name), "{arguments:?}: {error}");
         }
     }
+}
+
+/// The model says the same on every machine and at every time, to the last digit; and it checks what it ran.
+#[test]
+fn the_model_repeats_itself_to_the_last_digit() {
+    for workload in [
+        &["rawmix", "--alpha", "1.2"][..],
+        &["rubis"],
+        &["retwis", "--scale", "6"],
+        &["hot", "--interactive"],
+        &["fair", "--think", "100"],
+    ] {
+        let settings = ["--store", "sim", "--seconds", "0.01", "--clients", "48", "--jitter", "5", "--json"];
+        let arguments = [&["bench"], workload, &settings, &["--modes", STORE_MODES]].concat();
+        let (one, other) = (claret(&arguments), claret(&arguments));
+        assert!(one.status.success(), "{}", String::from_utf8_lossy(&one.stderr));
+        assert_eq!(one.stdout, other.stdout, "{workload:?}");
+        let text = String::from_utf8(one.stdout).expect("JSON is UTF-8");
+        let lines: Vec<Value> =
+            text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+        assert_eq!(lines[0]["type"], "model");
+        assert!(
+            lines[0]["costs"].as_array().is_some_and(|costs| costs.iter().all(|it| it["source"].is_string()))
+        );
+        let summaries = of_type(&lines, "summary");
+        assert_eq!(summaries.len(), 6);
+        for summary in summaries {
+            assert_eq!(summary["store"], "sim");
+            for field in ["committed", "aborts", "retries", "lock_waits", "frames", "combined"] {
+                assert!(summary[field].is_u64(), "{field} of {summary}");
+            }
+            for field in ["p50_us", "p999_us", "operations_per_frame", "busiest_shard", "retries_per_commit"]
+            {
+                assert!(summary[field].is_f64(), "{field} of {summary}");
+            }
+            assert!(summary["committed"].as_u64() > Some(0), "{summary}");
+        }
+        assert_eq!(lines.last().expect("there are lines")["passed"], true);
+    }
+}
+
+#[test]
+fn the_model_has_a_table_too() {
+    let arguments = ["bench", "fair", "--store", "sim", "--seconds", "0.01", "--modes", "none,rw,claret"];
+    let output = claret(&arguments);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}");
+    assert!(text.starts_with("fair, in virtual time, 4 shards, 256 clients in 4 processes"), "{text}");
+    assert!(text.contains("op 780 ns (a marginal operation inside one module command"), "{text}");
+    assert!(text.contains("checks: every store holds exactly what it acknowledged"), "{text}");
 }
 
 #[test]

@@ -5,7 +5,9 @@ use claret_types::Bytes;
 use claret_cli::workload::retwis::{self, RetwisMix};
 use claret_cli::workload::rubis::{self, RubisMix};
 use claret_cli::workload::sequential::{Fate, Sequential};
-use claret_cli::workload::{BATCH_MAX, Call, Client, Promise, Run, Stage, Violation, Workload, hot, rawmix};
+use claret_cli::workload::{
+    BATCH_MAX, Call, Client, Promise, Run, Stage, Violation, Workload, fair, hot, rawmix,
+};
 
 const CLIENTS: u64 = 4;
 
@@ -90,6 +92,19 @@ fn hot_verifies_and_catches_a_lost_increment() {
     assert_eq!(violations.len(), 1, "{violations:?}");
     let Violation { expected, found, .. } = &violations[0];
     assert_eq!((expected.as_str(), found.as_str()), ("(integer) 2000", "(integer) 1999"));
+}
+
+/// The one writer's increments add up, a lost one is missed, and a reader sees no part of a transaction.
+#[test]
+fn fair_verifies_and_catches_a_lost_increment() {
+    let workload = fair::Fair::new(&fair::Options { counters: 100, ..fair::Options::default() });
+    assert_eq!(run_losing(&workload, 2_000, &|call| is_named(call, "INCRBY"), None), []);
+    let of_other = |call: &Call| is_named(call, "INCRBY") && call.key != Bytes::from("fair:hot");
+    let violations = run_losing(&workload, 2_000, &of_other, Some(3));
+    assert_eq!(violations.len(), 1, "{violations:?}");
+    let of_hot = |call: &Call| is_named(call, "INCRBY") && call.key == Bytes::from("fair:hot");
+    let violations = run_losing(&workload, 2_000, &of_hot, Some(3));
+    assert!(violations.iter().any(|it| it.key == Bytes::from("fair:hot")), "{violations:?}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ mod drive;
 mod happening;
 #[cfg(feature = "planted-bugs")]
 pub mod hunt;
+pub mod model;
 mod network;
 pub mod observed;
 mod plant;

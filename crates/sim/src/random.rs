@@ -23,6 +23,8 @@ pub(crate) enum Stream {
         session: u64,
         sequence: u64,
     },
+    /// A client process of the performance model.
+    Model(u64),
 }
 
 /// See the module's text.
@@ -39,6 +41,7 @@ impl Random {
             Stream::Client => 3,
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
+            Stream::Model(process) => 1 << 63 | process,
         });
         Random(generator)
     }

@@ -46,6 +46,16 @@ pub struct Check {
     pub violations: Vec<String>,
 }
 
+impl Check {
+    pub(super) fn new(mode: &'static str, promise: Promise, violations: Vec<String>) -> Self {
+        let promise = match promise {
+            Promise::Transactions => "transactions",
+            Promise::Operations => "operations",
+        };
+        Check { mode, promise, passed: violations.is_empty(), violations }
+    }
+}
+
 /// A runtime for one thread. Tokio's runtime for several halves the gain of running many clients on one
 /// connection or store: its hops cost more than they give.
 pub(super) fn runtime() -> Runtime {
@@ -175,15 +185,7 @@ impl Contestant {
             Host::ByHand(by_hand) => lines(&by_hand.verify()),
             Host::Store { store, run } => verify(store, run.as_ref(), promise, runtime),
         };
-        Check {
-            mode: self.mode.name,
-            promise: match promise {
-                Promise::Transactions => "transactions",
-                Promise::Operations => "operations",
-            },
-            passed: violations.is_empty(),
-            violations,
-        }
+        Check::new(self.mode.name, promise, violations)
     }
 }
 

@@ -8,6 +8,7 @@ mod contestant;
 mod drive;
 mod measure;
 mod mode;
+pub mod model;
 pub mod mutex;
 mod pace;
 mod session;

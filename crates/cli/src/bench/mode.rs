@@ -11,7 +11,8 @@ pub enum Contender {
     Store(Mode),
 }
 
-/// A mode as it is asked for; on the embedded store `claret` is `boost+phase`.
+/// A mode as it is asked for; on the embedded store `claret` is `boost+phase`, in the model, where messages cost
+/// something, `boost+phase+combine`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BenchMode {
     /// Its name, as in `--modes`.
@@ -48,9 +49,30 @@ impl BenchMode {
     /// # Errors
     /// As [`BenchMode::parse`].
     pub fn parse_list(names: &str) -> Result<Vec<Self>, String> {
+        Self::parse_all(names, BenchMode::parse)
+    }
+
+    /// The same for the performance model.
+    ///
+    /// # Errors
+    /// As [`BenchMode::parse`]; `mutex` is not of the model.
+    pub fn parse_model_list(names: &str) -> Result<Vec<Self>, String> {
+        Self::parse_all(names, |name| match BenchMode::parse(name)? {
+            BenchMode { contender: Contender::Mutex, .. } => {
+                Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes"
+                    .into())
+            }
+            BenchMode { name: "claret", .. } => {
+                Ok(BenchMode { name: "claret", contender: Contender::Store(Mode::BoostPhaseCombine) })
+            }
+            other => Ok(other),
+        })
+    }
+
+    fn parse_all(names: &str, parse: impl Fn(&str) -> Result<Self, String>) -> Result<Vec<Self>, String> {
         let mut modes: Vec<BenchMode> = Vec::new();
         for name in names.split(',') {
-            let mode = BenchMode::parse(name.trim())?;
+            let mode = parse(name.trim())?;
             if let Some(same) = modes.iter().find(|known| known.contender == mode.contender) {
                 return Err(format!("'{}' and '{}' are the same mode", same.name, mode.name));
             }

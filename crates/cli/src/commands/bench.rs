@@ -1,5 +1,7 @@
 //! `claret bench`: arguments, and what is printed.
 
+mod model;
+
 use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -9,11 +11,12 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use crate::bench::model::ModelPlan;
 use crate::bench::table::{grouped, latency, ratio, table};
 use crate::bench::{Bench, BenchMode, Check, Pace, Plan, Slice, Summary, mutex, watch_interrupts};
 use crate::workload::retwis::{self, RetwisMix};
 use crate::workload::rubis::{self, RubisMix};
-use crate::workload::{Workload, hot, rawmix};
+use crate::workload::{Workload, fair, hot, rawmix};
 
 const HELP_AFTER: &str = "\
 Modes:
@@ -24,20 +27,24 @@ Modes:
   boost                locks that commuting operations share, retry with backoff
   boost+phase          the same, waiters queue in phases
   boost+phase+combine  the same, transactions share locks and answers
-  claret               what Claret does on the store: embedded, boost+phase
+  claret               what Claret does on the store: embedded, boost+phase; sim, boost+phase+combine
+
+--store sim runs the same clients against the protocol's own code in virtual time, as a cluster would: the figures
+are the same on every machine and say nothing about this one.
 
 Examples:
   claret bench rawmix --modes mutex,none,claret
   claret bench rubis --mix bid-heavy --interactive --modes rw,claret
-  claret bench retwis --scale 12 --threads 2 --json";
+  claret bench retwis --scale 12 --threads 2 --json
+  claret bench rawmix --store sim --alpha 1.2 --clients 256";
 
 /// Arguments of `claret bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP_AFTER)]
 pub struct Args {
-    /// rawmix, rubis, retwis or hot.
+    /// rawmix, rubis, retwis, hot or fair.
     workload: String,
-    /// Where it runs: embedded.
+    /// Where it runs: embedded, or sim, the performance model.
     #[arg(long, default_value = "embedded")]
     store: String,
     /// rubis: bid-heavy (default) or read-heavy; retwis: post-heavy (default) or read-heavy.
@@ -53,27 +60,28 @@ pub struct Args {
     #[arg(long)]
     interactive: bool,
     /// The application's own work while it holds its locks: between operations with --interactive, otherwise after
-    /// each stage and before the commit. Rounded up to the next millisecond of the timer.
+    /// each stage and before the commit. Rounded up to the next millisecond of the timer (not with --store sim).
     #[arg(long, value_name = "MICROS", default_value_t = 0)]
     think: u64,
-    /// Clients, each with one transaction at a time.
-    #[arg(long, default_value_t = 64)]
-    clients: usize,
-    /// Threads, each with a part of the clients.
-    #[arg(long, default_value_t = 1)]
-    threads: usize,
-    /// How long each mode runs. The sets of rawmix grow meanwhile: by about 100 MB a second.
-    #[arg(long, default_value_t = 3.0)]
-    seconds: f64,
-    /// The modes take turns of this length.
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.5)]
-    slice: f64,
+    /// Clients, each with one transaction at a time (default 64; with --store sim 256).
+    #[arg(long)]
+    clients: Option<usize>,
+    /// Threads, each with a part of the clients (default 1).
+    #[arg(long)]
+    threads: Option<usize>,
+    /// How long each mode runs (default 3; with --store sim 0.5, of virtual time). The sets of rawmix grow meanwhile:
+    /// by about 100 MB a second.
+    #[arg(long)]
+    seconds: Option<f64>,
+    /// The modes take turns of this length (default 0.5).
+    #[arg(long, value_name = "SECONDS")]
+    slice: Option<f64>,
     /// What to compare, separated by commas.
     #[arg(long, default_value = "none,rw,claret")]
     modes: String,
-    /// Shards of the store.
-    #[arg(long, default_value_t = 64)]
-    shards: u32,
+    /// Shards of the store (default 64; with --store sim 4).
+    #[arg(long)]
+    shards: Option<u32>,
     /// retwis: 2^SCALE users (default 16).
     #[arg(long)]
     scale: Option<u32>,
@@ -83,15 +91,24 @@ pub struct Args {
     /// Print one JSON object a line: each slice, a summary of each mode, the check.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    model: model::ModelArgs,
+}
+
+/// What was asked for.
+enum Asked {
+    Embedded(Box<Plan>),
+    Model(Box<ModelPlan>),
 }
 
 /// Runs it.
 pub fn run(args: Args) -> ExitCode {
     let json = args.json;
-    match args.plan() {
-        Ok(plan) => {
+    match args.asked() {
+        Ok(Asked::Model(plan)) => model::run_plan(&plan, json, &mut io::stdout()),
+        Ok(Asked::Embedded(plan)) => {
             let progress = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-            run_plan(plan, json, &progress, &watch_interrupts(), &mut io::stdout(), &mut |_| {})
+            run_plan(*plan, json, &progress, &watch_interrupts(), &mut io::stdout(), &mut |_| {})
         }
         Err(error) => {
             eprintln!("error: {error}");
@@ -101,44 +118,73 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 impl Args {
-    fn plan(self) -> Result<Plan, String> {
-        check_store(&self.store)?;
+    fn asked(self) -> Result<Asked, String> {
+        let in_model = check_store(&self.store)? == Store::Model;
+        if let Some(shards) = self.shards.filter(|shards| !(1..=4096).contains(shards)) {
+            return Err(format!("--shards {shards}: from 1 to 4096"));
+        }
+        if in_model { self.model_plan().map(|plan| Asked::Model(Box::new(plan))) } else { self.plan() }
+    }
+
+    fn plan(self) -> Result<Asked, String> {
+        if let Some((name, _)) = self.model.given().into_iter().find(|(_, given)| *given) {
+            return Err(format!("{name} is of --store sim, and this is --store {}", self.store));
+        }
         let modes = BenchMode::parse_list(&self.modes)?;
         let (workload, by_hand) = self.workload()?;
-        let think = Duration::from_micros(self.think);
-        let time = seconds("--seconds", self.seconds)?;
+        let time = seconds("--seconds", self.seconds.unwrap_or(3.0))?;
         let plan = Plan {
             workload,
             by_hand,
             modes,
-            shards: self.shards,
-            clients: self.clients,
-            threads: self.threads,
-            pace: match (self.interactive, self.think) {
-                (true, _) => Pace::Interactive(think),
-                (false, 0) => Pace::Together,
-                (false, _) => Pace::Pause(think),
-            },
+            shards: self.shards.unwrap_or(64),
+            clients: self.clients.unwrap_or(64),
+            threads: self.threads.unwrap_or(1),
+            pace: self.pace(),
             time,
-            slice: seconds("--slice", self.slice)?.min(time),
+            slice: seconds("--slice", self.slice.unwrap_or(0.5))?.min(time),
             seed: self.seed,
         };
-        if !(1..=4096).contains(&self.shards) {
-            return Err(format!("--shards {}: from 1 to 4096", self.shards));
-        }
         plan.check()?;
-        Ok(plan)
+        Ok(Asked::Embedded(Box::new(plan)))
+    }
+
+    fn model_plan(self) -> Result<ModelPlan, String> {
+        for (name, given) in [("--threads", self.threads.is_some()), ("--slice", self.slice.is_some())] {
+            if given {
+                return Err(format!("--store sim has no {name}: nothing there depends on this machine"));
+            }
+        }
+        let given = model::Given {
+            modes: BenchMode::parse_model_list(&self.modes)?,
+            workload: self.workload()?.0,
+            shards: self.shards,
+            clients: self.clients,
+            pace: self.pace(),
+            seconds: self.seconds,
+            seed: self.seed,
+        };
+        self.model.plan(given)
+    }
+
+    fn pace(&self) -> Pace {
+        let think = Duration::from_micros(self.think);
+        match (self.interactive, self.think) {
+            (true, _) => Pace::Interactive(think),
+            (false, 0) => Pace::Together,
+            (false, _) => Pace::Pause(think),
+        }
     }
 
     fn workload(&self) -> Result<(Box<dyn Workload>, Option<crate::bench::MakeByHand>), String> {
         let name = self.workload.as_str();
         let allowed: &[&str] = match name {
             "rawmix" => &["--alpha", "--adds"],
-            "hot" => &[],
+            "hot" | "fair" => &[],
             "rubis" => &["--mix", "--alpha"],
             "retwis" => &["--mix", "--scale"],
             _ => {
-                let known = "the workloads are rawmix, rubis, retwis, hot";
+                let known = "the workloads are rawmix, rubis, retwis, hot, fair";
                 return Err(format!("there is no workload '{name}'; {known}"));
             }
         };
@@ -158,6 +204,7 @@ impl Args {
                 let by_hand = || Box::new(mutex::Hot::new(hot::Options::default())) as Box<dyn mutex::ByHand>;
                 (Box::new(hot::Hot::new(hot::Options::default())), Some(Box::new(by_hand)))
             }
+            "fair" => (Box::new(fair::Fair::new(&fair::Options::default())), None),
             "rubis" => {
                 let default = rubis::Options::default();
                 let (mix, alpha) = (self.rubis_mix()?, self.alpha.unwrap_or(default.alpha));
@@ -217,13 +264,23 @@ impl Args {
     }
 }
 
-fn check_store(store: &str) -> Result<(), String> {
+/// Where it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Store {
+    Embedded,
+    Model,
+}
+
+fn check_store(store: &str) -> Result<Store, String> {
     match store {
-        "embedded" => Ok(()),
-        other if other == "sim" || other.starts_with("redis://") || other.starts_with("rediss://") => {
-            Err(format!("the store '{other}' is not available yet in this version; use --store embedded"))
+        "embedded" => Ok(Store::Embedded),
+        "sim" => Ok(Store::Model),
+        other if other.starts_with("redis://") || other.starts_with("rediss://") => Err(format!(
+            "the store '{other}' is not available yet in this version; use --store embedded or sim"
+        )),
+        other => {
+            Err(format!("there is no store '{other}'; this version has --store embedded and --store sim"))
         }
-        other => Err(format!("there is no store '{other}'; this version has --store embedded")),
     }
 }
 

@@ -17,6 +17,7 @@
 
 mod alias;
 mod check;
+pub mod fair;
 pub mod hot;
 mod id;
 mod mix;

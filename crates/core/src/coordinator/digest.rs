@@ -36,10 +36,11 @@ impl Coordinator {
             closing,
             sends,
             events,
+            in_turn,
         } = self;
         let attempt =
             (birth, number, state, parties, met, outstanding, buffered, touched, reserves.content());
         let round = (participants, members, next_call, elder, replies, closing, sends, events);
-        (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter))
+        (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter, in_turn))
     }
 }

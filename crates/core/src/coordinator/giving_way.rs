@@ -1,8 +1,8 @@
 //! When an attempt gives way to an elder, and how one ends whose prepares have left (R11, traps 1, 9).
 
 use super::{Cause, Coordinator, Event, Goal, State};
-use crate::ids::Time;
-use crate::message::Request;
+use crate::ids::{Incarnation, Time};
+use crate::message::{Refusal, Request};
 use crate::planted::Bug;
 
 impl Coordinator {
@@ -46,6 +46,10 @@ impl Coordinator {
         self.state = State::Withdrawing(goal);
         self.blocked_since = None;
         self.backoff_at = None;
+        if let Some(party) = self.parties.iter().find(|party| !party.asked) {
+            // No prepare went there, so it never says yes: as good as a no that it has written.
+            return self.on_refused(now, party.shard, Refusal::Withdrawn, Incarnation(0));
+        }
         let attempt = self.attempt();
         for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
             self.sends.push_back((party.shard, Request::Withdraw { attempt }));

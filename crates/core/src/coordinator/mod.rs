@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Rules it keeps: once a prepare has left, an attempt ends only by a recorded no or by all yes (trap 1); the next
-//! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9).
+//! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9). Once it gave way
+//! while its prepares were out, the prepares of later attempts leave one after the other, in the order of shards.
 
 mod closing;
 mod combining;
@@ -25,6 +26,7 @@ mod members;
 mod outcome;
 mod reserves;
 mod session;
+mod turns;
 
 use std::collections::VecDeque;
 
@@ -101,6 +103,8 @@ struct Party {
     applied: bool,
     /// It said that the prepare waits.
     queued: bool,
+    /// Its prepare has left.
+    asked: bool,
 }
 
 /// A call that was sent for execution and is not answered.
@@ -155,6 +159,8 @@ pub struct Coordinator {
     participants: Option<Participants>,
     members: Members,
     next_call: u32,
+    /// An earlier attempt gave way between prepares: they leave in turn, so that two that met do not meet again.
+    in_turn: bool,
     /// The eldest that waits for what this attempt holds.
     elder: Option<Birth>,
     blocked_since: Option<Time>,
@@ -187,6 +193,7 @@ impl Coordinator {
             participants: None,
             members: Members::All,
             next_call: 0,
+            in_turn: false,
             elder: None,
             blocked_since: None,
             resend_at: None,
@@ -361,9 +368,7 @@ impl Coordinator {
             |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation.filter(|_| named) };
         self.participants = Some(self.parties.iter().map(listed).collect());
         self.state = State::Preparing;
-        for at in 0..self.parties.len() {
-            self.send_prepare(at);
-        }
+        self.begin_prepares();
         self.expect_answers(now);
     }
 
@@ -564,6 +569,9 @@ impl Coordinator {
             self.end_unknown(now);
         } else {
             self.unblock();
+            if self.state == State::Preparing {
+                self.send_prepares();
+            }
         }
     }
 
@@ -585,7 +593,10 @@ impl Coordinator {
         let event = match goal {
             Some(Goal::Abort) => Event::Aborted,
             _ if !refusal.is_retryable() => Event::Failed { refusal },
-            Some(Goal::GiveWay) => Event::Restart { cause: Cause::GaveWay },
+            Some(Goal::GiveWay) => {
+                self.in_turn = true;
+                Event::Restart { cause: Cause::GaveWay }
+            }
             Some(Goal::Busy) => Event::Restart { cause: Cause::Busy },
             None => Event::Restart { cause: Cause::Refused(refusal) },
         };
@@ -624,22 +635,6 @@ impl Coordinator {
         self.expect_answers(now);
     }
 
-    fn send_prepare(&mut self, at: usize) {
-        let attempt = self.attempt();
-        let party = &self.parties[at];
-        let shard = party.shard;
-        let mine = self.buffered.iter().filter(|(to, _)| *to == shard);
-        let request = Request::Prepare {
-            attempt,
-            birth: self.birth,
-            participants: self.participants.clone().expect("listed"),
-            relies_on: party.granted,
-            calls: mine.map(|(_, call)| call.clone()).collect(),
-            members: self.members.clone(),
-        };
-        self.sends.push_back((shard, request));
-    }
-
     /// Without phases: asks again for what was busy.
     fn try_again(&mut self, now: Time) {
         match self.state {
@@ -670,7 +665,7 @@ impl Coordinator {
             State::Preparing if self.planted.is(Bug::PrepareNotResent) => {}
             State::Preparing => {
                 for at in 0..self.parties.len() {
-                    if self.parties[at].vote.is_none() {
+                    if self.parties[at].vote.is_none() && self.parties[at].asked {
                         self.send_prepare(at);
                     }
                 }
@@ -712,9 +707,13 @@ impl Coordinator {
         // Direct delivery keeps no record of what is over: a call that followed the refused one, or was asked for
         // again beside it, began the attempt anew there. So whoever refused hears of the end as well.
         let forgets = self.switches.delivery == Delivery::Direct;
-        let holds = |shard: &ShardId| forgets || Some(*shard) != refused_by;
+        let is_running = self.state == State::Running;
+        let holds = |party: &&Party| match party.asked || is_running {
+            true => forgets || Some(party.shard) != refused_by,
+            false => party.granted > 0,
+        };
         let waiting: SmallVec<[ShardId; 4]> =
-            self.parties.iter().map(|party| party.shard).filter(holds).collect();
+            self.parties.iter().filter(holds).map(|party| party.shard).collect();
         let closing = Closing { attempt, refused_by, waiting };
         if !closing.waiting.is_empty() {
             closing.send(&mut self.sends);
@@ -754,6 +753,7 @@ impl Coordinator {
                 lost: false,
                 applied: false,
                 queued: false,
+                asked: false,
             });
             self.parties.len() - 1
         });

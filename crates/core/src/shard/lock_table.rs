@@ -176,6 +176,8 @@ pub(crate) struct LockTable {
     pub(crate) unique: u64,
     pub(crate) woken: VecDeque<Woken>,
     pub(crate) notices: Vec<Notice>,
+    pub(crate) looks: u64,
+    pub(crate) grants: u64,
     pub(crate) waits: u64,
     pub(crate) phases: u64,
     pub(crate) planted: Planted,
@@ -196,6 +198,8 @@ impl LockTable {
             unique: unique_base,
             woken: VecDeque::new(),
             notices: Vec::new(),
+            looks: 0,
+            grants: 0,
             waits: 0,
             phases: 0,
             planted: Planted::NONE,
@@ -330,6 +334,7 @@ impl LockTable {
     ) -> Result<Option<(Reply, Item)>, OpError> {
         let unique = self.next_unique();
         let planted = self.planted;
+        self.looks += 1;
         let Record { state, lock, .. } = &mut self.records[record];
         let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
         let own = own.filter(|_| !planted.is(Bug::NoOverlay));
@@ -408,6 +413,7 @@ impl LockTable {
     }
 
     fn grant(&mut self, record: RecordIx, owner: Owner, call: &Call, item: Item) -> bool {
+        self.grants += 1;
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         lock.kind.get_or_insert(call.op.type_info());

@@ -38,27 +38,12 @@ use crate::switches::{Delivery, Switches};
 use history::{Decided, History};
 use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
 use participant::{Blocked, Participant, Round, Stage};
-pub use picture::Wait;
+pub use picture::{Stats, Wait};
 pub use restart::Survives;
 
 /// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
 pub fn key_hash(key: &[u8]) -> u64 {
     foldhash::fast::FixedState::with_seed(0x006b_6579).hash_one(key)
-}
-
-/// Counts since the shard began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Requests that had to wait, or were refused as busy.
-    pub waits: u64,
-    /// Phases that began with waiters.
-    pub phases: u64,
-    /// Attempts committed here.
-    pub commits: u64,
-    /// Attempts refused or aborted here.
-    pub aborts: u64,
-    /// Attempts in doubt that were resolved by asking the other participants.
-    pub recoveries: u64,
 }
 
 /// See the module's text.
@@ -155,7 +140,8 @@ impl Shard {
 
     /// Counts.
     pub fn stats(&self) -> Stats {
-        Stats { waits: self.table.waits, phases: self.table.phases, ..self.stats }
+        let LockTable { looks, grants, waits, phases, .. } = self.table;
+        Stats { looks, grants, waits, phases, ..self.stats }
     }
 
     // --- inputs ---
@@ -771,10 +757,25 @@ fn unseen(participant: &mut Participant, switches: &Switches, calls: SmallVec<[C
 }
 
 /// Groups calls by record, keeping the order of each record's calls.
-fn by_key(calls: Vec<KeyedCall>) -> indexmap::IndexMap<Bytes, VecDeque<Call>, foldhash::fast::FixedState> {
-    let mut grouped: indexmap::IndexMap<Bytes, VecDeque<Call>, _> = indexmap::IndexMap::default();
+fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, VecDeque<Call>)> {
+    // Where they are few, looking at all is cheaper than hashing.
+    const FEW: usize = 8;
+    let mut grouped: Vec<(Bytes, VecDeque<Call>)> = Vec::with_capacity(calls.len());
+    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
+    let many = calls.len() > FEW;
     for KeyedCall { key, call } in calls {
-        grouped.entry(key).or_default().push_back(call);
+        let at = match many {
+            true => places.get(&key).copied(),
+            false => grouped.iter().position(|(known, _)| *known == key),
+        };
+        if let Some(at) = at {
+            grouped[at].1.push_back(call);
+            continue;
+        }
+        if many {
+            places.insert(key.clone(), grouped.len());
+        }
+        grouped.push((key, VecDeque::from([call])));
     }
     grouped
 }

@@ -145,10 +145,13 @@ impl Shard {
             return;
         }
         let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        let due = now.plus(self.limits.lease_us);
+        if participant.deadline == Some(due) {
+            return; // Mostly: who can vote does so in the step that lets it in.
+        }
         if let Some(old) = participant.deadline {
             self.deadlines.remove(&(old, attempt));
         }
-        let due = now.plus(self.limits.lease_us);
         participant.deadline = Some(due);
         self.deadlines.insert((due, attempt));
     }

@@ -43,6 +43,44 @@ fn trap_09_partly_voted_deadlock() {
     w.assert_quiet();
 }
 
+/// Bug: who gave way sends all its prepares at once again, and meets the next one as it met the first: each of them
+/// holds what the other waits for. Consequence: many restarts for each commit where several records are hot. Mend: the
+/// prepares of later attempts leave in turn, in the order of shards.
+#[test]
+fn after_giving_way_prepares_leave_in_turn() {
+    let mut w = World::new(2);
+    let (elder, younger, youngest) = (w.begin(), w.begin(), w.begin());
+    for tx in [elder, younger, youngest] {
+        w.buffer(tx, 1, "y", incr_returning(1));
+        w.buffer(tx, 0, "x", incr_returning(1));
+    }
+    w.commit(elder);
+    let late = w.hold(Kind::Prepare, 1);
+    w.run();
+    w.commit(younger);
+    w.run();
+    w.hand_over(late);
+    w.pass(Limits::default().give_way_us);
+    w.run();
+    assert!(w.committed(elder) && w.restarts(younger) == 1);
+    w.restart(younger);
+    for (shard, key) in [(1, "y"), (0, "x")] {
+        w.buffer(younger, shard, key, incr_returning(1));
+    }
+    w.commit(younger);
+    assert_eq!((w.count(Kind::Prepare, 0), w.count(Kind::Prepare, 1)), (1, 0), "the first shard comes first");
+    let first = w.hold(Kind::Prepare, 0);
+    w.commit(youngest);
+    w.run();
+    assert!(w.committed(youngest), "it is first at both: nothing of the other is in its way");
+    w.hand_over(first);
+    w.deliver(Kind::Voted, 0);
+    assert_eq!(w.count(Kind::Prepare, 1), 1, "voted at the first, it asks the second");
+    w.run();
+    assert!(w.committed(younger) && w.restarts(younger) == 1);
+    w.assert_quiet();
+}
+
 /// Bug: a phase that is capped refuses a request that all its holders admit, and the request then waits for a
 /// waiter younger than itself, which is told of nothing. Consequence: a cycle that no notice breaks. Mend: who is
 /// elder than all conflicting waiters joins even a capped phase.

@@ -1,0 +1,302 @@
+//! Running workloads in the performance model (`claret_sim::model`): the same clients, in virtual time.
+//!
+//! There are no slices here: nothing is noisy, and the same plan gives the same figures to the last digit.
+
+use std::collections::BTreeMap;
+
+use claret::Mode;
+use claret_sim::model::{self, Costs, Latencies, Measured, Model, Setup};
+use claret_types::Reply;
+use serde::Serialize;
+
+use super::contestant::Check;
+use super::measure::{Figures, Setting};
+use super::mode::{BenchMode, Contender};
+use super::pace::Pace;
+use crate::workload::{Call, Client, Promise, Stage, VIOLATIONS_MAX, Workload};
+
+/// What to run in the model.
+pub struct ModelPlan {
+    /// The workload.
+    pub workload: Box<dyn Workload>,
+    /// What to compare.
+    pub modes: Vec<BenchMode>,
+    /// Clients, all processes together.
+    pub clients: usize,
+    /// How transactions go.
+    pub pace: Pace,
+    /// Everything else; its mode and pace are set for each run.
+    pub setup: Setup,
+}
+
+/// What one mode came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct ModelSummary {
+    /// Always `summary`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What was run; its threads are client processes.
+    #[serde(flatten)]
+    pub setting: Setting,
+    /// What was measured, in virtual time.
+    #[serde(flatten)]
+    pub figures: Figures,
+    /// The latency that one in a thousand exceeds.
+    pub p999_us: f64,
+    /// Attempts run again, for each commit.
+    pub retries_per_commit: f64,
+    /// Why.
+    pub causes: Causes,
+    /// Frames that shards worked off.
+    pub frames: u64,
+    /// Operations in each, on average.
+    pub operations_per_frame: f64,
+    /// The share of the time that the busiest shard worked.
+    pub busiest_shard: f64,
+    /// Reads that no shard saw, over the whole run.
+    pub combined: u64,
+    /// Latencies by kind of transaction.
+    pub kinds: BTreeMap<&'static str, KindFigures>,
+    /// How much work the run was.
+    pub events: u64,
+}
+
+/// Why attempts were run again.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct Causes {
+    pub gave_way: u64,
+    pub busy: u64,
+    pub refused: u64,
+    pub parted: u64,
+}
+
+/// Latencies of one kind of transaction.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct KindFigures {
+    pub committed: u64,
+    pub p50_us: f64,
+    pub p99_us: f64,
+    pub p999_us: f64,
+    pub max_us: f64,
+}
+
+/// A client of a workload, as the model drives it.
+struct Driven {
+    client: Box<dyn Client>,
+    calls: Vec<Call>,
+}
+
+impl model::Client for Driven {
+    fn draw(&mut self) -> usize {
+        self.client.draw()
+    }
+
+    fn stage(&mut self, replies: &[Reply], calls: &mut Vec<model::Call>) -> model::Stage {
+        let stage = self.client.stage(replies, &mut self.calls);
+        calls.extend(self.calls.drain(..).map(|call| model::Call { key: call.key, op: call.op }));
+        match stage {
+            Stage::Read => model::Stage::Read,
+            Stage::Commit => model::Stage::Commit,
+        }
+    }
+
+    fn restart(&mut self) {
+        self.client.restart();
+    }
+
+    fn committed(&mut self, replies: &[Reply]) {
+        self.client.committed(replies);
+    }
+
+    fn gave_up(&mut self) {
+        self.client.gave_up();
+    }
+
+    fn finish(self: Box<Self>) {
+        self.client.finish();
+    }
+}
+
+impl ModelPlan {
+    /// Runs one mode and checks it (R20).
+    ///
+    /// # Errors
+    /// When it does not come to an end.
+    pub fn run(&self, mode: BenchMode, seed: u64) -> Result<(ModelSummary, Check), String> {
+        let Contender::Store(store_mode) = mode.contender else {
+            unreachable!("the mode 'mutex' was refused")
+        };
+        let run = self.workload.run();
+        // The same seeds as on the embedded store.
+        let seeds = (0..self.clients).map(|number| seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
+        let client = |seed| Driven { client: run.client(seed), calls: Vec::new() };
+        let clients = seeds.map(|seed| Box::new(client(seed)) as Box<dyn model::Client>).collect();
+        let setup = Setup { mode: mode_of(store_mode), pace: pace_of(self.pace), ..self.setup.clone() };
+        let mut model = Model::new(setup, clients);
+        for call in self.workload.load().flatten() {
+            model.call(&model::Call { key: call.key, op: call.op });
+        }
+        let measured = model.run().map_err(|error| format!("mode {}: {error}", mode.name))?;
+        let promise = match store_mode {
+            Mode::None => Promise::Operations,
+            _ => Promise::Transactions,
+        };
+        let violations = match model.left_behind() {
+            (0, 0) => {
+                let mut read = |call: Call| model.call(&model::Call { key: call.key, op: call.op });
+                let violations = run.verify(promise, &mut read);
+                violations.iter().take(VIOLATIONS_MAX).map(ToString::to_string).collect()
+            }
+            (records, attempts) => {
+                vec![format!("{attempts} attempts still hold something and {records} records are locked")]
+            }
+        };
+        Ok((self.summary(mode, &measured), Check::new(mode.name, promise, violations)))
+    }
+
+    fn summary(&self, mode: BenchMode, measured: &Measured) -> ModelSummary {
+        let seconds = self.setup.measured_us as f64 / 1e6;
+        let names = self.workload.kinds().iter().map(|kind| kind.name);
+        let none = Latencies::default();
+        let kinds = names
+            .enumerate()
+            .map(|(at, name)| (name, KindFigures::of(measured.kinds.get(at).unwrap_or(&none))));
+        let all = KindFigures::of(&measured.latencies);
+        let causes = measured.causes;
+        ModelSummary {
+            kind: "summary",
+            setting: Setting {
+                workload: self.workload.name(),
+                mode: mode.name,
+                store: "sim",
+                shards: self.setup.shards,
+                clients: self.clients,
+                threads: self.setup.processes as usize,
+            },
+            figures: Figures {
+                seconds,
+                committed: measured.committed,
+                throughput: measured.committed as f64 / seconds,
+                p50_us: all.p50_us,
+                p95_us: us(measured.latencies.permille(950)),
+                p99_us: all.p99_us,
+                max_us: all.max_us,
+                aborts: measured.aborts,
+                retries: causes.sum(),
+                lock_waits: measured.lock_waits,
+            },
+            p999_us: all.p999_us,
+            retries_per_commit: ratio(causes.sum(), measured.committed),
+            causes: Causes {
+                gave_way: causes.gave_way,
+                busy: causes.busy,
+                refused: causes.refused,
+                parted: causes.parted,
+            },
+            frames: measured.frames,
+            operations_per_frame: ratio(measured.operations, measured.frames),
+            busiest_shard: ratio(
+                measured.busy_ns.iter().copied().max().unwrap_or_default(),
+                self.setup.measured_us * 1_000,
+            ),
+            combined: measured.combined,
+            kinds: kinds.collect(),
+            events: measured.events,
+        }
+    }
+}
+
+impl KindFigures {
+    fn of(latencies: &Latencies) -> Self {
+        KindFigures {
+            committed: latencies.count(),
+            p50_us: us(latencies.permille(500)),
+            p99_us: us(latencies.permille(990)),
+            p999_us: us(latencies.permille(999)),
+            max_us: us(latencies.longest()),
+        }
+    }
+}
+
+/// What was assumed: one line before the figures.
+#[derive(Clone, Debug, Serialize)]
+pub struct Assumed {
+    /// Always `model`.
+    #[serde(rename = "type")]
+    pub kind: &'static str,
+    /// What takes how long, in nanoseconds, and where that is from.
+    pub costs: Vec<AssumedCost>,
+    /// Client processes.
+    pub processes: u32,
+    /// What `claret` stands for.
+    pub claret: &'static str,
+    /// Without phases: the shortest pause before a refused lock is asked for again.
+    pub backoff_us_min: u64,
+    /// And the longest.
+    pub backoff_us_max: u64,
+    /// How long a phase takes in joiners once somebody waits for its end.
+    pub phase_us_max: u64,
+    /// And how many.
+    pub phase_joins_max: u32,
+}
+
+/// One cost.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[allow(missing_docs)]
+pub struct AssumedCost {
+    pub name: &'static str,
+    pub ns: u64,
+    pub source: &'static str,
+}
+
+impl Assumed {
+    /// That of a setup.
+    pub fn of(setup: &Setup) -> Self {
+        let source = |at: usize, cost: model::Cost| match Costs::default().list()[at].ns == cost.ns {
+            true => cost.source,
+            false => "given",
+        };
+        let costs = setup.costs.list().into_iter().enumerate();
+        Assumed {
+            kind: "model",
+            costs: costs
+                .map(|(at, cost)| AssumedCost { name: cost.name, ns: cost.ns, source: source(at, cost) })
+                .collect(),
+            processes: setup.processes,
+            claret: "boost+phase+combine",
+            backoff_us_min: setup.limits.backoff_us_min,
+            backoff_us_max: setup.limits.backoff_us_max,
+            phase_us_max: setup.limits.phase_us_max,
+            phase_joins_max: setup.limits.phase_joins_max,
+        }
+    }
+}
+
+fn mode_of(mode: Mode) -> model::Mode {
+    match mode {
+        Mode::None => model::Mode::None,
+        Mode::ReaderWriter => model::Mode::ReaderWriter,
+        Mode::ReaderWriterPhase => model::Mode::ReaderWriterPhase,
+        Mode::Boost => model::Mode::Boost,
+        Mode::BoostPhase => model::Mode::BoostPhase,
+        Mode::BoostPhaseCombine => model::Mode::BoostPhaseCombine,
+    }
+}
+
+fn pace_of(pace: Pace) -> model::Pace {
+    match pace {
+        Pace::Together => model::Pace::Together,
+        Pace::Pause(time) => model::Pace::Pause(time.as_micros() as u64),
+        Pace::Interactive(time) => model::Pace::Interactive(time.as_micros() as u64),
+    }
+}
+
+fn us(ns: u64) -> f64 {
+    ns as f64 / 1e3
+}
+
+fn ratio(part: u64, whole: u64) -> f64 {
+    part as f64 / whole.max(1) as f64
+}

@@ -1,0 +1,310 @@
+//! The queue of what happens, and the model that works it off.
+//!
+//! Whatever happens stands in one queue, in the order of (time, number); nothing else orders anything.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::sync::Arc;
+
+use claret_core::Time;
+use claret_types::Reply;
+
+use super::client::{Call, Client};
+use super::measure::{Measured, Served};
+use super::process::{Incoming, Process, place};
+use super::server::Server;
+use super::setup::Setup;
+use super::wire::{AskFrame, TellFrame};
+use crate::random::{Random, Stream};
+
+/// How long transactions that are under way at the end may take, in nanoseconds.
+const FINISH_NS_MAX: u64 = 100_000_000_000;
+
+#[derive(Debug)]
+enum Happening {
+    Ask(usize, AskFrame),
+    /// A shard is done with a piece of work.
+    Served(usize),
+    ShardTimer(usize),
+    Tell(usize, TellFrame),
+    Tick(usize),
+    /// A process is done with a tick.
+    Ticked(usize),
+    ProcessTimer(usize),
+    Alarm {
+        process: usize,
+        seat: usize,
+        number: u64,
+    },
+    Heartbeat(usize),
+    /// From now on it counts.
+    Warm,
+    /// It counts no more, and no transaction begins.
+    Over,
+}
+
+/// An entry of the queue; the earliest is the greatest.
+#[derive(Debug)]
+struct Entry {
+    at: Reverse<(u64, u64)>,
+    happening: Happening,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        self.at == other.at
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.at.cmp(&other.at)
+    }
+}
+
+/// The ways between processes and shards.
+#[derive(Debug)]
+struct Links {
+    delay: u64,
+    jitter: u64,
+    shards: usize,
+    random: Random,
+    /// The last arrival on each link, by process and shard: there, and back.
+    last: Vec<[u64; 2]>,
+}
+
+impl Links {
+    /// When a frame arrives that leaves now.
+    fn arrival(&mut self, leaves: u64, process: usize, shard: usize, back: bool) -> u64 {
+        let extra = if self.jitter == 0 { 0 } else { self.random.below(self.jitter + 1) };
+        let last = &mut self.last[process * self.shards + shard][usize::from(back)];
+        *last = (*last).max(leaves + self.delay + extra);
+        *last
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub struct Model {
+    setup: Arc<Setup>,
+    now: u64,
+    number: u64,
+    queue: BinaryHeap<Entry>,
+    links: Links,
+    servers: Vec<Server>,
+    processes: Vec<Process>,
+    before: Vec<Served>,
+    after: Vec<Served>,
+}
+
+impl Model {
+    /// Shards that hold nothing, and clients that have not begun.
+    ///
+    /// # Panics
+    /// Without a shard, a process or a client.
+    pub fn new(setup: Setup, clients: Vec<Box<dyn Client>>) -> Self {
+        assert!(setup.shards > 0 && setup.processes > 0 && !clients.is_empty(), "nothing to run");
+        let count = setup.processes as usize;
+        let setup = Arc::new(setup);
+        let mut dealt: Vec<Vec<Box<dyn Client>>> = (0..count).map(|_| Vec::new()).collect();
+        for (number, client) in clients.into_iter().enumerate() {
+            dealt[number % count].push(client);
+        }
+        let processes = dealt.into_iter().enumerate().map(|(id, mine)| Process::new(id, &setup, mine));
+        let shards = setup.shards as usize;
+        let links = Links {
+            delay: setup.costs.delay,
+            jitter: setup.costs.jitter,
+            shards,
+            random: Random::new(setup.seed, Stream::Network),
+            last: vec![[0; 2]; count * shards],
+        };
+        Model {
+            now: 0,
+            number: 0,
+            queue: BinaryHeap::new(),
+            links,
+            servers: (0..setup.shards).map(|id| Server::new(id, setup.mode, setup.limits)).collect(),
+            processes: processes.collect(),
+            before: Vec::new(),
+            after: Vec::new(),
+            setup,
+        }
+    }
+
+    /// Carries out a call at once, in no time: to load records before a run, and to read them after it.
+    ///
+    /// # Panics
+    /// When it cannot be done, or somebody holds the record.
+    pub fn call(&mut self, call: &Call) -> Reply {
+        let (hash, shard) = place(&self.setup, &call.key);
+        let shard = &mut self.servers[shard].shard;
+        let reply = shard.instant(hash, &call.key, &call.op).expect("it can be done");
+        shard.finish_instant();
+        reply.expect("nobody holds the record")
+    }
+
+    /// Records that are locked and attempts that are open: none after a run.
+    pub fn left_behind(&self) -> (usize, usize) {
+        let of = |count: fn(&Server) -> usize| self.servers.iter().map(count).sum();
+        (of(|server| server.shard.locked_records()), of(|server| server.shard.open_attempts()))
+    }
+
+    /// Runs until everything that began is over, and says what it came to.
+    ///
+    /// # Errors
+    /// When something is still under way long after the end.
+    pub fn run(&mut self) -> Result<Measured, String> {
+        for process in 0..self.processes.len() {
+            for (at, seat, number) in self.processes[process].starts() {
+                self.schedule(at, Happening::Alarm { process, seat, number });
+            }
+            let beat = self.setup.heartbeat_us * 1_000;
+            self.schedule(beat + process as u64, Happening::Heartbeat(process));
+        }
+        let warm = self.setup.warm_up_us * 1_000;
+        let over = warm + self.setup.measured_us * 1_000;
+        self.schedule(warm, Happening::Warm);
+        self.schedule(over, Happening::Over);
+        while self.after.is_empty() || !self.is_quiet() {
+            let Some(Entry { at: Reverse((at, _)), happening }) = self.queue.pop() else { break };
+            self.now = at;
+            if at > over + FINISH_NS_MAX {
+                return Err("transactions are still under way long after the end of the run".into());
+            }
+            self.step(happening);
+        }
+        let tallies = self.processes.drain(..).map(|process| process.finish());
+        let (tallies, combined): (Vec<_>, Vec<_>) = tallies.unzip();
+        let mut measured = Measured::new(tallies, &self.before, &self.after);
+        measured.combined = combined.into_iter().sum();
+        measured.events = self.number;
+        Ok(measured)
+    }
+
+    fn is_quiet(&self) -> bool {
+        self.processes.iter().all(Process::is_quiet)
+    }
+
+    fn schedule(&mut self, at: u64, happening: Happening) {
+        self.number += 1;
+        self.queue.push(Entry { at: Reverse((at, self.number)), happening });
+    }
+
+    fn step(&mut self, happening: Happening) {
+        match happening {
+            Happening::Ask(shard, frame) => {
+                self.servers[shard].put(frame);
+                self.serve(shard);
+            }
+            Happening::Served(shard) => {
+                self.servers[shard].is_busy = false;
+                self.serve(shard);
+            }
+            Happening::ShardTimer(shard) => {
+                self.servers[shard].timer = None;
+                self.serve(shard);
+            }
+            Happening::Tell(process, frame) => self.hand(process, Incoming::Frame(frame)),
+            Happening::Alarm { process, seat, number } => {
+                self.hand(process, Incoming::Alarm { seat, number });
+            }
+            Happening::Heartbeat(process) => {
+                let next = self.now + self.setup.heartbeat_us * 1_000;
+                self.schedule(next, Happening::Heartbeat(process));
+                self.hand(process, Incoming::Heartbeat);
+            }
+            Happening::Tick(process) => self.tick(process),
+            Happening::Ticked(process) => {
+                self.processes[process].is_awake = false;
+                self.look(process);
+            }
+            Happening::ProcessTimer(process) => {
+                self.processes[process].timer = None;
+                self.look(process);
+            }
+            Happening::Warm => self.before = self.served(),
+            Happening::Over => {
+                self.after = self.served();
+                self.processes.iter_mut().for_each(|process| process.is_closing = true);
+            }
+        }
+    }
+
+    // --- shards ---
+
+    /// Lets a shard work, if it is idle and there is something to do.
+    fn serve(&mut self, shard: usize) {
+        let time = Time(self.now / 1_000);
+        let server = &mut self.servers[shard];
+        if server.is_busy {
+            return;
+        }
+        if server.has_work(time) {
+            let worked = server.work(self.now, &self.setup.costs);
+            let done = self.now + worked.ns;
+            for (process, frame) in worked.frames {
+                let arrives = self.links.arrival(done, process, shard, true);
+                self.schedule(arrives, Happening::Tell(process, frame));
+            }
+            self.servers[shard].is_busy = true;
+            self.schedule(done, Happening::Served(shard));
+        }
+        // One timer stands in the queue; that it is early does no harm, since it is looked at again.
+        let server = &mut self.servers[shard];
+        let due = server.shard.poll_timeout();
+        if let Some(due) = due.filter(|due| server.timer.is_none_or(|timer| *due < timer)) {
+            server.timer = Some(due);
+            self.schedule((due.0 * 1_000).max(self.now), Happening::ShardTimer(shard));
+        }
+    }
+
+    fn served(&self) -> Vec<Served> {
+        self.servers.iter().map(|server| server.served(self.now)).collect()
+    }
+
+    // --- processes ---
+
+    fn hand(&mut self, process: usize, incoming: Incoming) {
+        self.processes[process].put(incoming);
+        self.look(process);
+    }
+
+    /// Has a process tick, if it is idle and there is something to do: behind everything else of this instant.
+    fn look(&mut self, at: usize) {
+        let process = &mut self.processes[at];
+        if process.is_awake {
+            return;
+        }
+        if process.has_work(Time(self.now / 1_000)) {
+            process.is_awake = true;
+            return self.schedule(self.now, Happening::Tick(at));
+        }
+        let due = process.poll_timeout();
+        if let Some(due) = due.filter(|due| process.timer.is_none_or(|timer| *due < timer)) {
+            process.timer = Some(due);
+            self.schedule(due.0 * 1_000, Happening::ProcessTimer(at));
+        }
+    }
+
+    fn tick(&mut self, at: usize) {
+        let ticked = self.processes[at].tick(self.now);
+        let done = self.now + ticked.ns;
+        for (shard, frame) in ticked.frames {
+            let arrives = self.links.arrival(done, at, shard, false);
+            self.schedule(arrives, Happening::Ask(shard, frame));
+        }
+        for (wakes, seat, number) in ticked.alarms {
+            self.schedule(wakes, Happening::Alarm { process: at, seat, number });
+        }
+        self.schedule(done, Happening::Ticked(at));
+    }
+}

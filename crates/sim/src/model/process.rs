@@ -1,0 +1,456 @@
+//! A client process as a server: one thread, a frontend, and many clients.
+//!
+//! In one tick it takes everything that has come, tells its clients, and sends what they and the frontend have
+//! to say: one frame for each shard. So what comes while it is busy is answered together.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use claret_core::message::Request;
+use claret_core::{Cause, Event, Frontend, Session, SessionId, ShardId, Time, TxHandle, key_hash};
+
+use super::client::{Call, Client, Stage};
+use super::measure::Tally;
+use super::seat::{Rest, Seat};
+use super::server::told_weight;
+use super::setup::{Mode, Pace, Setup};
+use super::wire::{AskFrame, Asked, Plain, TellFrame, Told, asked_weight};
+use crate::random::{Random, Stream};
+
+/// What a process is to look at.
+#[derive(Debug)]
+pub(super) enum Incoming {
+    Frame(TellFrame),
+    Alarm { seat: usize, number: u64 },
+    Heartbeat,
+}
+
+/// What a tick comes to.
+#[derive(Debug, Default)]
+pub(super) struct Ticked {
+    pub(super) ns: u64,
+    pub(super) frames: Vec<(usize, AskFrame)>,
+    /// When which client wants to be woken, in nanoseconds, and the number of its alarm.
+    pub(super) alarms: Vec<(u64, usize, u64)>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Process {
+    id: usize,
+    setup: Arc<Setup>,
+    /// None in the mode without transactions.
+    frontend: Option<Box<Frontend>>,
+    seats: Vec<Seat>,
+    by_tx: BTreeMap<TxHandle, usize>,
+    inbox: Vec<Incoming>,
+    outbox: BTreeMap<usize, Vec<Asked>>,
+    /// Frames not answered, by shard.
+    unanswered: Vec<u32>,
+    alarms: Vec<(u64, usize, u64)>,
+    random: Random,
+    now: u64,
+    /// No transaction begins any more.
+    pub(super) is_closing: bool,
+    /// A tick stands in the queue of events, or one is being worked off.
+    pub(super) is_awake: bool,
+    pub(super) timer: Option<Time>,
+    pub(super) tally: Tally,
+}
+
+impl Process {
+    pub(super) fn new(id: usize, setup: &Arc<Setup>, clients: Vec<Box<dyn Client>>) -> Self {
+        let session = Session::new(SessionId(id as u64));
+        let frontend = || Box::new(Frontend::new(session, setup.mode.switches(), setup.limits));
+        Process {
+            id,
+            setup: Arc::clone(setup),
+            frontend: (setup.mode != Mode::None).then(frontend),
+            seats: clients.into_iter().map(Seat::new).collect(),
+            by_tx: BTreeMap::new(),
+            inbox: Vec::new(),
+            outbox: BTreeMap::new(),
+            unanswered: vec![0; setup.shards as usize],
+            alarms: Vec::new(),
+            random: Random::new(setup.seed, Stream::Model(id as u64)),
+            now: 0,
+            is_closing: false,
+            is_awake: false,
+            timer: None,
+            tally: Tally::new(setup),
+        }
+    }
+
+    /// When each client begins.
+    pub(super) fn starts(&mut self) -> Vec<(u64, usize, u64)> {
+        // Within a round trip or so: all at once would make one frame of them, and in step they would stay.
+        let spread = (4 * self.setup.costs.delay).clamp(1, self.setup.warm_up_us.max(1) * 1_000);
+        (0..self.seats.len()).map(|seat| (self.random.below(spread), seat, 0)).collect()
+    }
+
+    pub(super) fn put(&mut self, incoming: Incoming) {
+        self.inbox.push(incoming);
+    }
+
+    /// When the frontend wants to be asked.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.frontend.as_ref().and_then(|frontend| frontend.poll_timeout())
+    }
+
+    pub(super) fn has_work(&self, now: Time) -> bool {
+        !self.inbox.is_empty() || self.poll_timeout().is_some_and(|due| due <= now)
+    }
+
+    /// Whether all transactions are over, everywhere.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.is_closing
+            && self.seats.iter().all(|seat| !seat.is_active)
+            && self.frontend.as_ref().is_none_or(|frontend| frontend.is_over())
+    }
+
+    /// Ends its clients: what they came to, and how many reads were combined.
+    pub(super) fn finish(self) -> (Tally, u64) {
+        let combined = self.frontend.map_or(0, |frontend| frontend.stats().combined);
+        self.seats.into_iter().for_each(|seat| seat.client.finish());
+        (self.tally, combined)
+    }
+
+    /// Takes everything that has come, and says what there is to be said.
+    pub(super) fn tick(&mut self, now: u64) -> Ticked {
+        self.now = now;
+        let costs = self.setup.costs;
+        let mut ns = 0;
+        for incoming in std::mem::take(&mut self.inbox) {
+            match incoming {
+                Incoming::Frame(frame) => {
+                    self.unanswered[frame.shard] -= u32::from(frame.is_answer);
+                    ns += costs.process_frame;
+                    ns += costs.process_message * frame.parts.iter().map(told_weight).sum::<u64>();
+                    frame.parts.into_iter().for_each(|part| self.take(frame.shard, part));
+                }
+                Incoming::Alarm { seat, number } => self.wake(seat, number),
+                Incoming::Heartbeat => self.heartbeat(),
+            }
+            self.hear();
+        }
+        if self.poll_timeout().is_some_and(|due| due <= self.time()) {
+            let time = self.time();
+            self.frontend().handle_timeout(time);
+            self.hear();
+        }
+        while let Some((shard, request)) = self.frontend.as_mut().and_then(|it| it.poll_send()) {
+            self.outbox.entry(shard.0 as usize).or_default().push(Asked::Request(request));
+        }
+        let frames = self.frames();
+        for (_, frame) in &frames {
+            ns += costs.process_frame;
+            ns += costs.process_message * frame.parts.iter().map(asked_weight).sum::<u64>();
+        }
+        Ticked { ns, frames, alarms: std::mem::take(&mut self.alarms) }
+    }
+
+    /// What leaves now: for each shard one frame, unless too many are unanswered there.
+    fn frames(&mut self) -> Vec<(usize, AskFrame)> {
+        let (window, unanswered) = (self.setup.window, &mut self.unanswered);
+        let mut leaves = |shard: &usize, _: &mut Vec<Asked>| {
+            let may = unanswered[*shard] < window;
+            unanswered[*shard] += u32::from(may);
+            may
+        };
+        let leaving: Vec<_> = self.outbox.extract_if(.., &mut leaves).collect();
+        leaving.into_iter().map(|(shard, parts)| (shard, AskFrame { process: self.id, parts })).collect()
+    }
+
+    // --- what comes ---
+
+    fn take(&mut self, shard: usize, part: Told) {
+        match part {
+            Told::Response(response) => {
+                let time = self.time();
+                self.frontend().handle_response(time, ShardId(shard as u32), response);
+            }
+            Told::Plain { seat: number, at, reply } => {
+                let seat = &mut self.seats[number];
+                if at < seat.replies.len() {
+                    seat.replies[at] = reply;
+                }
+                seat.awaited -= 1;
+                if seat.awaited == 0 {
+                    if seat.is_committing { self.committed(number) } else { self.go_on(number) }
+                }
+            }
+        }
+    }
+
+    fn wake(&mut self, at: usize, number: u64) {
+        let seat = &mut self.seats[at];
+        if seat.alarm != number {
+            return;
+        }
+        match seat.rest {
+            Rest::Begin => self.begin(at),
+            Rest::Restart => self.restart(at),
+            Rest::Call => self.step(at),
+            Rest::Stage => self.stage_over(at),
+        }
+    }
+
+    fn rest(&mut self, at: usize, rest: Rest, us: u64) {
+        let seat = &mut self.seats[at];
+        seat.rest = rest;
+        seat.alarm += 1;
+        self.alarms.push((self.now + us * 1_000, at, seat.alarm));
+    }
+
+    /// Tells all shards that the session lives, and gives up what has taken too long.
+    fn heartbeat(&mut self) {
+        let time = self.time();
+        let Some(frontend) = &mut self.frontend else { return };
+        let (live, floor) = (frontend.live().collect::<Vec<_>>(), frontend.floor());
+        for shard in 0..self.setup.shards as usize {
+            let request = Request::Heartbeat { live: live.clone(), floor };
+            self.outbox.entry(shard).or_default().push(Asked::Request(request));
+        }
+        let late = |seat: &&Seat| seat.is_active && seat.began + self.setup.deadline_us * 1_000 <= self.now;
+        let late: Vec<TxHandle> = self.seats.iter().filter(late).filter_map(|seat| seat.tx).collect();
+        for tx in late {
+            self.frontend().abort(time, tx);
+        }
+    }
+
+    /// Hears what the frontend tells its transactions.
+    fn hear(&mut self) {
+        while let Some((tx, event)) = self.frontend.as_mut().and_then(|it| it.poll_event()) {
+            let Some(at) = self.by_tx.get(&tx).copied() else { continue };
+            let seat = &mut self.seats[at];
+            match event {
+                Event::Answer { no, reply } => {
+                    seat.answer((no.0 - seat.before) as usize, reply);
+                    if seat.awaited == 0 {
+                        self.go_on(at);
+                    }
+                }
+                Event::Committed { replies } => {
+                    for (no, reply) in replies {
+                        seat.replies[(no.0 - seat.before) as usize] = reply;
+                    }
+                    self.by_tx.remove(&tx);
+                    self.committed(at);
+                }
+                Event::Aborted => {
+                    self.by_tx.remove(&tx);
+                    self.tally.gave_up(self.now);
+                    self.seats[at].client.gave_up();
+                    self.over(at);
+                }
+                Event::Restart { cause } => self.ended(at, tx, &cause),
+                Event::Failed { refusal } => panic!("workloads ask for nothing impossible: {refusal}"),
+                Event::Unknown => panic!("shards of the model do not restart"),
+            }
+        }
+    }
+
+    // --- a client's transaction ---
+
+    fn begin(&mut self, at: usize) {
+        if self.is_closing {
+            return;
+        }
+        let (now, time) = (self.now, self.time());
+        let seed = self.random.number();
+        let tx = self.frontend.as_mut().map(|frontend| frontend.begin(time, seed));
+        self.by_tx.extend(tx.map(|tx| (tx, at)));
+        let seat = &mut self.seats[at];
+        seat.kind = seat.client.draw();
+        (seat.began, seat.is_active, seat.tx, seat.attempts) = (now, true, tx, 1);
+        seat.begin_attempt();
+        self.issue(at);
+    }
+
+    /// An attempt is over and is to be run again, unless there were too many.
+    fn ended(&mut self, at: usize, tx: TxHandle, cause: &Cause) {
+        self.tally.restarted(self.now, cause);
+        let time = self.time();
+        let seat = &mut self.seats[at];
+        let late = seat.began + self.setup.deadline_us * 1_000 <= self.now;
+        if seat.attempts >= self.setup.attempts_max || late {
+            return self.frontend().abort(time, tx);
+        }
+        // As the embedded store does: who gave way waits in a queue next and need not pause; without queues a pause
+        // that doubles, with jitter, is what keeps two from meeting again and again.
+        if *cause != Cause::Busy {
+            return self.restart(at);
+        }
+        let limits = &self.setup.limits;
+        let most = limits.backoff_us_max.saturating_mul(u64::from(limits.lock_tries_max).max(1));
+        let longest = (limits.backoff_us_min << seat.attempts.min(20)).min(most);
+        let pause = longest / 2 + self.random.below(longest / 2 + 1);
+        self.rest(at, Rest::Restart, pause);
+    }
+
+    fn restart(&mut self, at: usize) {
+        let time = self.time();
+        let tx = self.seats[at].tx.expect("it is a transaction");
+        self.frontend().restart(time, tx);
+        let seat = &mut self.seats[at];
+        seat.attempts += 1;
+        seat.client.restart();
+        seat.begin_attempt();
+        self.issue(at);
+    }
+
+    /// Issues a stage.
+    fn issue(&mut self, at: usize) {
+        let together = match (self.setup.pace, self.seats[at].stage) {
+            (Pace::Together, Stage::Commit) => true,
+            (Pace::Together | Pace::Pause(_), _) => false,
+            (Pace::Interactive(_), _) => return self.step(at),
+        };
+        for number in 0..self.seats[at].calls.len() {
+            if !together && self.seats[at].calls[number].op.returns() {
+                self.execute(at, number);
+            } else {
+                self.buffer(at, number);
+            }
+        }
+        if together {
+            self.commit(at);
+        } else if self.seats[at].awaited == 0 {
+            self.stage_done(at);
+        }
+    }
+
+    /// Issues one operation after the other, up to the next one that answers something.
+    fn step(&mut self, at: usize) {
+        let Pace::Interactive(think) = self.setup.pace else { unreachable!("only then one by one") };
+        loop {
+            let seat = &mut self.seats[at];
+            let number = seat.next;
+            if number == seat.calls.len() {
+                return self.stage_done(at);
+            }
+            seat.next += 1;
+            if seat.calls[number].op.returns() {
+                return self.execute(at, number);
+            }
+            let last = seat.next == seat.calls.len();
+            self.buffer(at, number);
+            if think > 0 && !last {
+                return self.rest(at, Rest::Call, think);
+            }
+        }
+    }
+
+    /// Everything that was issued is answered.
+    fn go_on(&mut self, at: usize) {
+        let seat = &self.seats[at];
+        match self.setup.pace {
+            Pace::Interactive(think) if think > 0 && seat.next < seat.calls.len() => {
+                self.rest(at, Rest::Call, think);
+            }
+            Pace::Interactive(_) => self.step(at),
+            Pace::Together | Pace::Pause(_) => self.stage_done(at),
+        }
+    }
+
+    fn stage_done(&mut self, at: usize) {
+        let think = match self.setup.pace {
+            Pace::Pause(think) => think,
+            Pace::Interactive(think) if self.seats[at].stage == Stage::Read => think,
+            Pace::Interactive(_) | Pace::Together => 0,
+        };
+        if think > 0 { self.rest(at, Rest::Stage, think) } else { self.stage_over(at) }
+    }
+
+    fn stage_over(&mut self, at: usize) {
+        match self.seats[at].stage {
+            Stage::Commit => self.commit(at),
+            Stage::Read => {
+                self.seats[at].next_stage();
+                self.issue(at);
+            }
+        }
+    }
+
+    fn committed(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        self.tally.committed(self.now, seat.kind, seat.began);
+        seat.client.committed(&seat.replies);
+        self.over(at);
+    }
+
+    fn over(&mut self, at: usize) {
+        let seat = &mut self.seats[at];
+        (seat.is_active, seat.tx) = (false, None);
+        seat.alarm += 1; // It may have been given up while it rested.
+        self.begin(at);
+    }
+
+    // --- with and without transactions ---
+
+    fn execute(&mut self, at: usize, number: usize) {
+        let time = self.time();
+        let seat = &mut self.seats[at];
+        seat.awaited += 1;
+        let Call { key, op } = seat.calls[number].clone();
+        match (&mut self.frontend, seat.tx) {
+            (Some(frontend), Some(tx)) => {
+                let shard = place(&self.setup, &key).1;
+                frontend.execute(time, tx, ShardId(shard as u32), key, op, None);
+            }
+            _ => self.send_plain(at, number, Call { key, op }),
+        }
+    }
+
+    fn buffer(&mut self, at: usize, number: usize) {
+        let time = self.time();
+        let seat = &mut self.seats[at];
+        let call = seat.calls[number].clone();
+        match (&mut self.frontend, seat.tx) {
+            (Some(frontend), Some(tx)) => {
+                let shard = place(&self.setup, &call.key).1;
+                frontend.buffer(time, tx, ShardId(shard as u32), call.key, call.op);
+            }
+            // Of an earlier stage nobody looks at the answers.
+            _ if seat.stage == Stage::Read => seat.later.push((usize::MAX, call)),
+            _ => seat.later.push((number, call)),
+        }
+    }
+
+    fn commit(&mut self, at: usize) {
+        let time = self.time();
+        let seat = &mut self.seats[at];
+        if let (Some(frontend), Some(tx)) = (&mut self.frontend, seat.tx) {
+            return frontend.commit(time, tx);
+        }
+        seat.is_committing = true;
+        let later = std::mem::take(&mut seat.later);
+        if later.is_empty() {
+            return self.committed(at);
+        }
+        seat.awaited = later.len();
+        later.into_iter().for_each(|(number, call)| self.send_plain(at, number, call));
+    }
+
+    fn send_plain(&mut self, seat: usize, at: usize, call: Call) {
+        let (hash, shard) = place(&self.setup, &call.key);
+        let plain = Plain { seat, at, hash, key: call.key, op: call.op };
+        self.outbox.entry(shard).or_default().push(Asked::Plain(plain));
+    }
+
+    // --- small things ---
+
+    fn time(&self) -> Time {
+        Time(self.now / 1_000)
+    }
+
+    fn frontend(&mut self) -> &mut Frontend {
+        self.frontend.as_mut().expect("there are transactions")
+    }
+}
+
+/// A key's hash, and its shard.
+pub(super) fn place(setup: &Setup, key: &[u8]) -> (u64, usize) {
+    let hash = key_hash(key);
+    (hash, (hash % u64::from(setup.shards)) as usize)
+}

@@ -1,0 +1,197 @@
+//! A shard as a server: one thread, a queue of frames.
+//!
+//! A frame's work is done at the instant it is begun, as far as the shard's state is concerned; what comes out
+//! leaves when the time it costs has passed, one frame for each process. Nobody can look in between, so this is
+//! the same as if it were done at the end.
+
+use std::collections::VecDeque;
+
+use claret_core::message::{Link, Output, Request, Response};
+use claret_core::{AttemptId, Incarnation, Limits, SessionId, Shard, ShardId, Stats, Time};
+
+use super::costs::Costs;
+use super::measure::Served;
+use super::setup::Mode;
+use super::wire::{AskFrame, Asked, Plain, TellFrame, Told};
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) shard: Shard,
+    id: usize,
+    queue: VecDeque<AskFrame>,
+    pub(super) is_busy: bool,
+    /// The timeout that stands in the queue of events.
+    pub(super) timer: Option<Time>,
+    /// Work begun so far, in nanoseconds, and when it is done.
+    busy_ns: u64,
+    free_at: u64,
+    frames: u64,
+    plain: u64,
+}
+
+/// What a piece of work comes to.
+#[derive(Debug)]
+pub(super) struct Worked {
+    /// How long it takes.
+    pub(super) ns: u64,
+    /// What leaves then, and for whom.
+    pub(super) frames: Vec<(usize, TellFrame)>,
+}
+
+/// Attempts that the work at hand answers directly, and what else is to be said.
+struct Saying<'a> {
+    id: usize,
+    costs: &'a Costs,
+    worked: Worked,
+}
+
+impl Server {
+    pub(super) fn new(id: u32, mode: Mode, limits: Limits) -> Self {
+        Server {
+            shard: Shard::new(ShardId(id), Incarnation(1), mode.switches(), limits),
+            id: id as usize,
+            queue: VecDeque::new(),
+            is_busy: false,
+            timer: None,
+            busy_ns: 0,
+            free_at: 0,
+            frames: 0,
+            plain: 0,
+        }
+    }
+
+    /// What it has done up to now.
+    pub(super) fn served(&self, now: u64) -> Served {
+        let stats = self.shard.stats();
+        Served {
+            busy_ns: self.busy_ns - self.free_at.saturating_sub(now),
+            frames: self.frames,
+            operations: self.plain + stats.grants,
+            waits: stats.waits,
+        }
+    }
+
+    pub(super) fn put(&mut self, frame: AskFrame) {
+        self.queue.push_back(frame);
+    }
+
+    /// Whether there is something to do at this time.
+    pub(super) fn has_work(&self, now: Time) -> bool {
+        !self.queue.is_empty() || self.shard.poll_timeout().is_some_and(|due| due <= now)
+    }
+
+    /// Does the next piece of work: what timers ask for, or else a frame.
+    pub(super) fn work(&mut self, now_ns: u64, costs: &Costs) -> Worked {
+        let now = Time(now_ns / 1_000);
+        let worked = if self.shard.poll_timeout().is_some_and(|due| due <= now) {
+            self.time_out(now, costs)
+        } else {
+            let frame = self.queue.pop_front().expect("there is work");
+            self.work_off(now, costs, frame)
+        };
+        self.busy_ns += worked.ns;
+        self.free_at = now_ns + worked.ns;
+        worked
+    }
+
+    fn time_out(&mut self, now: Time, costs: &Costs) -> Worked {
+        let before = self.shard.stats();
+        self.shard.handle_timeout(now);
+        let mut saying = Saying::new(self.id, costs, None, costs.message);
+        self.say(&mut saying, None);
+        saying.worked.ns += looked(costs, before, self.shard.stats());
+        saying.worked
+    }
+
+    fn work_off(&mut self, now: Time, costs: &Costs, mut frame: AskFrame) -> Worked {
+        frame.put_releases_first();
+        self.frames += 1;
+        let before = self.shard.stats();
+        let mut saying = Saying::new(self.id, costs, Some(frame.process), costs.frame);
+        let link = Link { session: SessionId(frame.process as u64), connection: 0 };
+        for part in frame.parts {
+            match part {
+                Asked::Request(request) => {
+                    let (own, ns) = price(costs, &request);
+                    saying.worked.ns += ns;
+                    self.shard.handle(now, link, request);
+                    self.say(&mut saying, own);
+                }
+                Asked::Plain(plain) => self.carry_out(&mut saying, frame.process, plain),
+            }
+        }
+        saying.worked.ns += looked(costs, before, self.shard.stats());
+        saying.worked
+    }
+
+    /// Without transactions: an operation is done when it comes.
+    fn carry_out(&mut self, saying: &mut Saying<'_>, process: usize, plain: Plain) {
+        let Plain { seat, at, hash, key, op } = plain;
+        let reply = self.shard.unlocked(hash, &key, &op).expect("workloads ask for nothing impossible");
+        self.shard.finish_instant();
+        self.plain += 1;
+        saying.worked.ns += saying.costs.op;
+        saying.tell(process, Told::Plain { seat, at, reply });
+    }
+
+    /// Takes what the shard has to say. The first word on `own` is the answer, and part of its work.
+    fn say(&mut self, saying: &mut Saying<'_>, mut own: Option<AttemptId>) {
+        while let Some(output) = self.shard.poll_output() {
+            let Output::Respond { session, response } = output else {
+                unreachable!("shards ask each other only when a client is silent for longer than a lease")
+            };
+            if own == Some(response.attempt()) {
+                own = None;
+            } else {
+                saying.worked.ns += saying.costs.message;
+            }
+            saying.tell(session.0 as usize, Told::Response(response));
+        }
+    }
+}
+
+impl<'a> Saying<'a> {
+    /// A frame that was asked is answered, even if there is nothing to say.
+    fn new(id: usize, costs: &'a Costs, asker: Option<usize>, ns: u64) -> Self {
+        let answer = |process| (process, TellFrame { shard: id, parts: Vec::new(), is_answer: true });
+        Saying { id, costs, worked: Worked { ns, frames: asker.map(answer).into_iter().collect() } }
+    }
+
+    fn tell(&mut self, process: usize, part: Told) {
+        let known = self.worked.frames.iter_mut().find(|(to, _)| *to == process);
+        if let Some((_, frame)) = known {
+            return frame.parts.push(part);
+        }
+        self.worked.ns += self.costs.push;
+        self.worked.frames.push((process, TellFrame { shard: self.id, parts: vec![part], is_answer: false }));
+    }
+}
+
+/// What a request costs besides its operations, and the attempt that it is about.
+fn price(costs: &Costs, request: &Request) -> (Option<AttemptId>, u64) {
+    match request {
+        Request::Execute { attempt, .. } => (Some(*attempt), 0),
+        Request::Prepare { attempt, .. }
+        | Request::Apply { attempt }
+        | Request::Withdraw { attempt }
+        | Request::Abort { attempt, .. }
+        | Request::Ask { attempt } => (Some(*attempt), costs.message),
+        Request::Heartbeat { .. } => (None, costs.message),
+    }
+}
+
+/// Operations that were looked at and those that were granted.
+fn looked(costs: &Costs, before: Stats, after: Stats) -> u64 {
+    costs.lock * (after.looks - before.looks) + costs.op * (after.grants - before.grants)
+}
+
+/// How many messages a part counts for at the process: each answer, and otherwise one.
+pub(super) fn told_weight(part: &Told) -> u64 {
+    match part {
+        Told::Response(Response::Voted { replies, .. } | Response::Committed { replies, .. }) => {
+            replies.len().max(1) as u64
+        }
+        Told::Response(_) | Told::Plain { .. } => 1,
+    }
+}

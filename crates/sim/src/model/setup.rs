@@ -1,0 +1,113 @@
+//! What is run.
+
+use claret_core::{Delivery, Limits, Locks, Switches};
+
+use super::costs::Costs;
+
+/// What the store does about concurrency (R19).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// No transactions: the same operations in the same frames, each applied by itself.
+    None,
+    /// Reader/writer locks; a refused lock is asked for again after a pause: the papers' baseline.
+    ReaderWriter,
+    /// Reader/writer locks with phases.
+    ReaderWriterPhase,
+    /// Abstract locks; a refused lock is asked for again after a pause.
+    Boost,
+    /// Abstract locks with phases.
+    BoostPhase,
+    /// Abstract locks, phases and combining.
+    BoostPhaseCombine,
+}
+
+impl Mode {
+    /// The protocol's switches; of [`Mode::None`] those of the shards, which then lock nothing.
+    pub(super) fn switches(self) -> Switches {
+        let (locks, phasing) = match self {
+            Mode::None | Mode::Boost => (Locks::Abstract, false),
+            Mode::ReaderWriter => (Locks::ReaderWriter, false),
+            Mode::ReaderWriterPhase => (Locks::ReaderWriter, true),
+            Mode::BoostPhase | Mode::BoostPhaseCombine => (Locks::Abstract, true),
+        };
+        Switches { locks, phasing, combining: self == Mode::BoostPhaseCombine, delivery: Delivery::Network }
+    }
+}
+
+/// How the operations of a transaction are issued, and how long the application works in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pace {
+    /// Operations known up front are issued together; those of the last stage travel with the prepare.
+    Together,
+    /// The operations of a stage are issued together and awaited; then the application works for so many
+    /// microseconds, before the next stage and before the commit.
+    Pause(u64),
+    /// Every operation that answers something is awaited before the next one is issued, and the application works
+    /// for so many microseconds in between. What answers nothing waits for the commit (R5).
+    Interactive(u64),
+}
+
+/// A run. Times are virtual.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Concurrency control.
+    pub mode: Mode,
+    /// Shards.
+    pub shards: u32,
+    /// Client processes; clients are dealt out to them in turn.
+    pub processes: u32,
+    /// How many frames a process may have unanswered at one shard; what else it has for it waits, and leaves
+    /// together.
+    pub window: u32,
+    /// How transactions go.
+    pub pace: Pace,
+    /// What takes how long.
+    pub costs: Costs,
+    /// The protocol's bounds.
+    pub limits: Limits,
+    /// Attempts of one transaction before it is given up.
+    pub attempts_max: u32,
+    /// How long a transaction may take before it is given up, in microseconds.
+    pub deadline_us: u64,
+    /// How often a process tells shards that it lives and what is over, in microseconds.
+    pub heartbeat_us: u64,
+    /// How long it runs before anything is counted, in microseconds. Clients start within this time.
+    pub warm_up_us: u64,
+    /// How long it is counted, in microseconds.
+    pub measured_us: u64,
+    /// What the model's own random choices (when clients start, pauses, jitter) are made from.
+    pub seed: u64,
+}
+
+impl Setup {
+    /// 4 shards, a process, and bounds for a round trip of 150 us: what they were found by is in
+    /// `docs/performance.md`.
+    pub fn new(mode: Mode) -> Self {
+        let limits = Limits {
+            // A phase takes in joiners for about 4 round trips once somebody waits.
+            phase_us_max: 600,
+            phase_joins_max: 8,
+            // Of the pauses that were tried these serve reader/writer locks best. Attempts that keep their locks while
+            // they ask for another again and again keep one another out.
+            backoff_us_min: 100,
+            backoff_us_max: 10_000,
+            lock_tries_max: 0,
+            ..Limits::default()
+        };
+        Setup {
+            mode,
+            shards: 4,
+            processes: 1,
+            window: 4,
+            pace: Pace::Together,
+            costs: Costs::default(),
+            limits,
+            attempts_max: 100,
+            deadline_us: 10_000_000,
+            heartbeat_us: 20_000,
+            warm_up_us: 50_000,
+            measured_us: 500_000,
+            seed: 1,
+        }
+    }
+}
