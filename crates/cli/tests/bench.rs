@@ -196,6 +196,8 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["hot", "--alpha", "1"], &["'hot'", "--alpha"]),
         (&["rawmix", "--alpha", "nan"], &["--alpha"]),
         (&["rawmix", "--adds", "101"], &["--adds 101"]),
+        (&["rawmix", "--keys", "0"], &["--keys 0"]),
+        (&["hot", "--keys", "5"], &["'hot'", "--keys"]),
         (&["hot", "--clients", "1", "--threads", "2"], &["1 clients on 2 threads"]),
         (&["hot", "--seconds", "0"], &["--seconds 0"]),
         (&["hot", "--modes", "mutex", "--think", "1000"], &["'mutex'", "--think"]),

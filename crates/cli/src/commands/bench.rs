@@ -56,6 +56,9 @@ pub struct Args {
     /// The share of adds in rawmix, in percent (default 50).
     #[arg(long, value_name = "PERCENT")]
     adds: Option<f64>,
+    /// How many sets rawmix has (default 10,000).
+    #[arg(long)]
+    keys: Option<usize>,
     /// Await every operation by itself, inside a transaction; other clients run in between.
     #[arg(long)]
     interactive: bool,
@@ -161,10 +164,20 @@ impl Args {
             shards: self.shards,
             clients: self.clients,
             pace: self.pace(),
+            pauses: self.best_pauses(),
             seconds: self.seconds,
             seed: self.seed,
         };
         self.model.plan(given)
+    }
+
+    /// The pauses, in microseconds, with which reader/writer locks did best in the model (`docs/performance.md`).
+    fn best_pauses(&self) -> (u64, u64) {
+        match self.workload.as_str() {
+            "rubis" | "retwis" => (1_000, 50_000),
+            "rawmix" if self.alpha.is_some_and(|alpha| alpha >= 1.0) => (1_000, 10_000),
+            _ => (100, 10_000),
+        }
     }
 
     fn pace(&self) -> Pace {
@@ -179,7 +192,7 @@ impl Args {
     fn workload(&self) -> Result<(Box<dyn Workload>, Option<crate::bench::MakeByHand>), String> {
         let name = self.workload.as_str();
         let allowed: &[&str] = match name {
-            "rawmix" => &["--alpha", "--adds"],
+            "rawmix" => &["--alpha", "--adds", "--keys"],
             "hot" | "fair" => &[],
             "rubis" => &["--mix", "--alpha"],
             "retwis" => &["--mix", "--scale"],
@@ -195,7 +208,8 @@ impl Args {
                 let default = rawmix::Options::default();
                 let alpha = self.alpha.unwrap_or(default.alpha);
                 let adds_percent = self.adds.unwrap_or(default.adds_percent);
-                let options = rawmix::Options { alpha, adds_percent, ..default };
+                let keys = self.keys.unwrap_or(default.keys);
+                let options = rawmix::Options { alpha, adds_percent, keys, ..default };
                 let by_hand = options.clone();
                 let by_hand = move || Box::new(mutex::RawMix::new(by_hand.clone())) as Box<dyn mutex::ByHand>;
                 (Box::new(rawmix::RawMix::new(options)), Some(Box::new(by_hand)))
@@ -226,6 +240,7 @@ impl Args {
             ("--mix", self.mix.is_some()),
             ("--alpha", self.alpha.is_some()),
             ("--adds", self.adds.is_some()),
+            ("--keys", self.keys.is_some()),
             ("--scale", self.scale.is_some()),
         ];
         match given.into_iter().find(|(name, given)| *given && !allowed.contains(name)) {
@@ -240,6 +255,9 @@ impl Args {
         }
         if let Some(adds) = self.adds.filter(|adds| !(0.0..=100.0).contains(adds)) {
             return Err(format!("--adds {adds}: a percentage, from 0 to 100"));
+        }
+        if let Some(keys) = self.keys.filter(|keys| !(1..=10_000_000).contains(keys)) {
+            return Err(format!("--keys {keys}: from 1 to 10000000"));
         }
         if let Some(scale) = self.scale.filter(|scale| !(2..=20).contains(scale)) {
             return Err(format!("--scale {scale}: from 2 to 20"));

@@ -26,6 +26,7 @@ impl Coordinator {
             participants,
             members,
             next_call,
+            in_turn,
             elder,
             blocked_since,
             resend_at,
@@ -36,11 +37,10 @@ impl Coordinator {
             closing,
             sends,
             events,
-            in_turn,
         } = self;
         let attempt =
             (birth, number, state, parties, met, outstanding, buffered, touched, reserves.content());
-        let round = (participants, members, next_call, elder, replies, closing, sends, events);
-        (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter, in_turn))
+        let round = (participants, members, next_call, in_turn, elder, replies, closing, sends, events);
+        (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter))
     }
 }

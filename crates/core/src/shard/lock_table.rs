@@ -333,8 +333,8 @@ impl LockTable {
         call: &Call,
     ) -> Result<Option<(Reply, Item)>, OpError> {
         let unique = self.next_unique();
-        let planted = self.planted;
         self.looks += 1;
+        let planted = self.planted;
         let Record { state, lock, .. } = &mut self.records[record];
         let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
         let own = own.filter(|_| !planted.is(Bug::NoOverlay));

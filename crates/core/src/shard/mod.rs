@@ -37,7 +37,7 @@ use crate::switches::{Delivery, Switches};
 
 use history::{Decided, History};
 use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
-use participant::{Blocked, Participant, Round, Stage};
+use participant::{Blocked, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
 pub use restart::Survives;
 
@@ -754,28 +754,4 @@ fn unseen(participant: &mut Participant, switches: &Switches, calls: SmallVec<[C
         calls.into_iter().filter(|call| !participant.seen.contains(&call.no)).collect();
     participant.seen.extend(fresh.iter().map(|call| call.no));
     fresh
-}
-
-/// Groups calls by record, keeping the order of each record's calls.
-fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, VecDeque<Call>)> {
-    // Where they are few, looking at all is cheaper than hashing.
-    const FEW: usize = 8;
-    let mut grouped: Vec<(Bytes, VecDeque<Call>)> = Vec::with_capacity(calls.len());
-    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
-    let many = calls.len() > FEW;
-    for KeyedCall { key, call } in calls {
-        let at = match many {
-            true => places.get(&key).copied(),
-            false => grouped.iter().position(|(known, _)| *known == key),
-        };
-        if let Some(at) = at {
-            grouped[at].1.push_back(call);
-            continue;
-        }
-        if many {
-            places.insert(key.clone(), grouped.len());
-        }
-        grouped.push((key, VecDeque::from([call])));
-    }
-    grouped
 }

@@ -11,11 +11,12 @@
 use std::collections::VecDeque;
 
 use claret_types::{Bytes, Reply};
+use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::lock_table::{Owner, RecordIx};
 use crate::ids::{CallNo, ShardId, Time};
-use crate::message::{Call, Members, Participants, Status};
+use crate::message::{Call, KeyedCall, Members, Participants, Status};
 
 /// Calls on one record that could not go on: the first one waits in the record's queue (or was refused as
 /// busy), the others stand behind it.
@@ -103,4 +104,28 @@ impl Participant {
             }
         }
     }
+}
+
+/// Groups calls by record, keeping the order of each record's calls.
+pub(crate) fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, VecDeque<Call>)> {
+    // Where they are few, looking at all is cheaper than hashing.
+    const FEW: usize = 8;
+    let mut grouped: Vec<(Bytes, VecDeque<Call>)> = Vec::with_capacity(calls.len());
+    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
+    let many = calls.len() > FEW;
+    for KeyedCall { key, call } in calls {
+        let at = match many {
+            true => places.get(&key).copied(),
+            false => grouped.iter().position(|(known, _)| *known == key),
+        };
+        if let Some(at) = at {
+            grouped[at].1.push_back(call);
+            continue;
+        }
+        if many {
+            places.insert(key.clone(), grouped.len());
+        }
+        grouped.push((key, VecDeque::from([call])));
+    }
+    grouped
 }

@@ -55,7 +55,7 @@ pub(super) struct ModelArgs {
     /// A client process's work for an operation or any other message, in nanoseconds.
     #[arg(long, value_name = "NANOS")]
     process_message_cost: Option<u64>,
-    /// The pauses of modes without phases, in microseconds (default 100..10000, what serves rw best).
+    /// The pauses of modes without phases, in microseconds (default: what serves rw best on the workload).
     #[arg(long, value_name = "MIN..MAX", value_parser = backoff)]
     backoff: Option<(u64, u64)>,
     /// How long a blocked transaction waits before it gives way to an elder, in microseconds (default 200).
@@ -79,6 +79,8 @@ pub(super) struct Given {
     pub(super) shards: Option<u32>,
     pub(super) clients: Option<usize>,
     pub(super) pace: Pace,
+    /// The pauses of modes without phases, unless others are given.
+    pub(super) pauses: (u64, u64),
     pub(super) seconds: Option<f64>,
     pub(super) seed: u64,
 }
@@ -157,10 +159,8 @@ impl ModelArgs {
         setup.seed = given.seed;
         setup.measured_us = measured_us;
         setup.warm_up_us = measured_us / WARM_UP_DIVISOR;
-        if let Some((min, max)) = self.backoff {
-            (setup.limits.backoff_us_min, setup.limits.backoff_us_max) = (min, max);
-        }
         let limits = &mut setup.limits;
+        (limits.backoff_us_min, limits.backoff_us_max) = self.backoff.unwrap_or(given.pauses);
         limits.give_way_us = self.give_way.unwrap_or(limits.give_way_us);
         limits.lock_tries_max = self.lock_tries.unwrap_or(limits.lock_tries_max);
         limits.phase_us_max = self.phase.unwrap_or(limits.phase_us_max);
