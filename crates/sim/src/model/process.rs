@@ -246,7 +246,6 @@ impl Process {
                 Event::Restart { cause } => self.ended(at, tx, &cause),
                 Event::Unknown => unreachable!("no shard loses its memory here"),
                 Event::Failed { refusal } => panic!("workloads ask for nothing impossible: {refusal}"),
-                Event::Unknown => panic!("shards of the model do not restart"),
             }
         }
     }
