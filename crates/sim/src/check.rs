@@ -34,6 +34,8 @@ struct Entry {
     participants: Option<BTreeMap<ShardId, Option<Incarnation>>>,
     /// Runs that commit together under this attempt, known when its first prepare leaves.
     members: Vec<RunId>,
+    /// Where prepares have left for.
+    asked: BTreeSet<ShardId>,
     yes: BTreeSet<ShardId>,
     no: BTreeSet<ShardId>,
     /// Some shard wrote no, though it may have forgotten that.
@@ -208,16 +210,36 @@ impl Ledger {
         }
     }
 
-    /// A prepare leaves, for these runs.
-    pub(crate) fn note_prepare(&mut self, request: &Request, members: impl FnOnce() -> Vec<RunId>) {
-        let Request::Prepare { attempt, participants, .. } = request else { return };
-        let entry = self.attempts.entry(*attempt).or_default();
-        if entry.participants.is_some() {
-            return;
+    /// A request leaves for a shard, of these runs if it is a prepare.
+    pub(crate) fn note_request(
+        &mut self,
+        to: ShardId,
+        request: &Request,
+        members: impl FnOnce(AttemptId) -> Vec<RunId>,
+    ) {
+        match request {
+            Request::Prepare { attempt, participants, .. } => {
+                let entry = self.attempts.entry(*attempt).or_default();
+                entry.asked.insert(to);
+                if entry.participants.is_none() {
+                    let listed = participants.iter().map(|it| (it.shard, it.incarnation));
+                    entry.participants = Some(listed.collect());
+                    entry.members = members(*attempt);
+                    self.under.extend(entry.members.iter().map(|run| (*run, *attempt)));
+                }
+            }
+            // A participant that was never asked for its vote will not give it (P6).
+            Request::Abort { attempt, refused_by: Some(refuser) } => {
+                let entry = self.attempts.entry(*attempt).or_default();
+                entry.void |= !entry.asked.contains(refuser);
+            }
+            Request::Execute { .. }
+            | Request::Apply { .. }
+            | Request::Withdraw { .. }
+            | Request::Abort { .. }
+            | Request::Heartbeat { .. }
+            | Request::Ask { .. } => {}
         }
-        entry.participants = Some(participants.iter().map(|it| (it.shard, it.incarnation)).collect());
-        entry.members = members();
-        self.under.extend(entry.members.iter().map(|run| (*run, *attempt)));
     }
 
     /// A response leaves a shard; `written` is what the shard has written for the attempt now.

@@ -403,9 +403,7 @@ impl World {
         }
         self.outcome.messages += 1;
         let client = self.clients.get_mut(&session).expect("it sends");
-        if let Request::Prepare { attempt, .. } = &request {
-            self.ledger.note_prepare(&request, || client.members(*attempt));
-        }
+        self.ledger.note_request(to, &request, |attempt| client.members(attempt));
         let last = ShardId(self.config.shards - 1);
         if let Planted::Answered(response) = self.plant.on_request(to, last, &request) {
             self.deliver_response(to, session, response);

@@ -38,31 +38,12 @@ use crate::switches::{Delivery, Switches};
 use history::{Decided, History};
 use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
 use participant::{Blocked, Participant, Round, Stage, by_key};
-pub use picture::Wait;
+pub use picture::{Stats, Wait};
 pub use restart::Survives;
 
 /// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
 pub fn key_hash(key: &[u8]) -> u64 {
     foldhash::fast::FixedState::with_seed(0x006b_6579).hash_one(key)
-}
-
-/// Counts since the shard began.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// How often an operation was executed to see whether its lock is free.
-    pub looks: u64,
-    /// Operations that got their lock.
-    pub grants: u64,
-    /// Requests that had to wait, or were refused as busy.
-    pub waits: u64,
-    /// Phases that began with waiters.
-    pub phases: u64,
-    /// Attempts committed here.
-    pub commits: u64,
-    /// Attempts refused or aborted here.
-    pub aborts: u64,
-    /// Attempts in doubt that were resolved by asking the other participants.
-    pub recoveries: u64,
 }
 
 /// See the module's text.

@@ -1,9 +1,28 @@
-//! Who holds and who waits, for people: a stuck shard is understood from this.
+//! Who holds, who waits and how often, for people: a stuck shard is understood from this.
 
 use claret_types::Bytes;
 
 use super::Shard;
 use crate::ids::AttemptId;
+
+/// Counts since the shard began.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// How often an operation was executed to see whether its lock is free.
+    pub looks: u64,
+    /// Operations that got their lock.
+    pub grants: u64,
+    /// Requests that had to wait, or were refused as busy.
+    pub waits: u64,
+    /// Phases that began with waiters.
+    pub phases: u64,
+    /// Attempts committed here.
+    pub commits: u64,
+    /// Attempts refused or aborted here.
+    pub aborts: u64,
+    /// Attempts in doubt that were resolved by asking the other participants.
+    pub recoveries: u64,
+}
 
 /// One record that somebody holds or waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
