@@ -18,7 +18,7 @@ enum Command {
     /// Run an auction and a Twitter clone, with reader/writer locks and with Claret, and check the answers.
     Demo(demo::Args),
     /// Measure a workload in several modes, interleaved, and check the answers.
-    Bench(bench::Args),
+    Bench(Box<bench::Args>),
     /// An interactive prompt on an embedded store.
     Shell(shell::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
@@ -30,7 +30,7 @@ enum Command {
 fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Demo(args) => demo::run(args),
-        Command::Bench(args) => bench::run(args),
+        Command::Bench(args) => bench::run(*args),
         Command::Shell(args) => shell::run(args),
         Command::CheckType(args) => check_type::run(args),
         Command::Sim(args) => sim::run(args),
