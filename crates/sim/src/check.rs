@@ -276,43 +276,47 @@ impl Ledger {
                     false => Err(format!("{attempt}: {from} applies, and not all have written yes")),
                 }
             }
-            // Written when a live session did not list the attempt; below the floor nothing is written, and
-            // nobody listens.
-            Response::Refused { attempt, refusal: Refusal::Stale, .. } => {
-                let entry = self.attempts.entry(*attempt).or_default();
-                if !entry.decided && !entry.yes.contains(&from) {
-                    entry.no.insert(from);
-                    entry.void = true;
-                }
-                Ok(())
-            }
-            // Given up because a participant forgot.
-            Response::Refused { attempt, refusal: Refusal::Unknown, .. } => {
-                self.attempts.entry(*attempt).or_default().void = true;
-                Ok(())
-            }
-            // No word about what a forgotten incarnation wrote.
-            Response::Refused { attempt, since, .. } if self.forgot(*attempt, from, *since) => {
-                // The others may give up.
-                self.attempts.entry(*attempt).or_default().void = true;
-                Ok(())
-            }
-            Response::Refused { attempt, .. } => {
-                let entry = self.attempts.entry(*attempt).or_default();
-                entry.no.insert(from);
-                // One that was prepared and then aborted may say no, because another wrote no before.
-                let before = std::mem::replace(&mut entry.void, true);
-                let alone = !before && entry.yes.contains(&from) && !entry.is_torn();
-                match alone || entry.decided && !entry.is_torn() {
-                    true => Err(format!("{attempt}: {from} says no and has written yes")),
-                    false => Ok(()),
-                }
+            Response::Refused { attempt, refusal, since, .. } => {
+                self.note_no(*attempt, from, refusal, *since)
             }
             Response::Queued { .. }
             | Response::Busy { .. }
             | Response::Aborted { .. }
             | Response::Elder { .. }
             | Response::Asked { .. } => Ok(()),
+        }
+    }
+
+    fn note_no(
+        &mut self,
+        attempt: AttemptId,
+        from: ShardId,
+        refusal: &Refusal,
+        since: Incarnation,
+    ) -> Result<(), Violation> {
+        // Of what a forgotten incarnation wrote it says nothing, and the others may give up; or they have.
+        let forgot = *refusal == Refusal::Unknown || self.forgot(attempt, from, since);
+        let entry = self.attempts.entry(attempt).or_default();
+        if forgot {
+            entry.void = true;
+            return Ok(());
+        }
+        // Written when a live session did not list the attempt; below the floor nothing is written, and nobody
+        // listens.
+        if *refusal == Refusal::Stale {
+            if !entry.decided && !entry.yes.contains(&from) {
+                entry.no.insert(from);
+                entry.void = true;
+            }
+            return Ok(());
+        }
+        entry.no.insert(from);
+        // One that was prepared and then aborted may say no, because another wrote no before.
+        let before = std::mem::replace(&mut entry.void, true);
+        let alone = !before && entry.yes.contains(&from) && !entry.is_torn();
+        match alone || entry.decided && !entry.is_torn() {
+            true => Err(format!("{attempt}: {from} says no and has written yes")),
+            false => Ok(()),
         }
     }
 

@@ -259,7 +259,7 @@ fn random_programs(random: &mut Random) -> ProgramConfig {
         interactive_permille: *random.pick(&[0, 300, 700, 1000]),
         abort_permille: *random.pick(&[0, 50, 200]),
         reserve_permille: *random.pick(&[0, 200]),
-        mistaken_permille: *random.pick(&[0, 0, 20]),
+        mistaken_permille: *random.pick(&[0, 20, 100]),
         think_us_max: *random.pick(&[0, 100, 5_000]),
     }
 }
