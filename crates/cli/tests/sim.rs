@@ -56,12 +56,30 @@ fn bad_arguments_say_what_to_pass() {
         (&["--seeds", "5..5"], "there is no seed in it"),
         (&["--plant", "x"], "the faults are none, forge-applied"),
         (&["--trace"], "--seed"),
+        (&["--set", "shard=2"], "there is no setting 'shard'; the settings are sessions, "),
+        (&["--set", "shards=two"], "'two' is no value of shards"),
     ] {
         let output = sim(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let text = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(text.contains(says), "{text}");
     }
+}
+
+#[test]
+fn what_is_found_does_not_depend_on_the_threads() {
+    let summary = |threads: &str| {
+        let text = stdout(&sim(&["--small", "--seeds", "0..300", "--threads", threads]));
+        text.split("; 0 failures; ").next().expect("a summary").to_owned()
+    };
+    assert_eq!(summary("1"), summary("3"));
+    assert!(summary("1").starts_with("300 seeds are well: "), "{}", summary("1"));
+}
+
+#[test]
+fn settings_change_a_run() {
+    let combining = stdout(&sim(&["--seed", "7", "--set", "restarts=3,survives=0,until_us=20000"]));
+    assert!(combining.contains(" 3 shard restarts, 0 torn"), "{combining}");
 }
 
 #[test]

@@ -70,6 +70,7 @@ impl Shrinker {
     fn fails_with(&mut self, change: impl FnOnce(&mut Config)) -> bool {
         let mut config = self.best.clone();
         change(&mut config);
+        config.network.delay_us_min = config.network.delay_us_min.min(config.network.delay_us_max);
         if self.runs >= RUNS_MAX || config.check().is_err() {
             return false;
         }

@@ -9,6 +9,9 @@ fn hundreds_of_seeds_keep_every_promise() {
     assert!(totals.committed > 5_000, "{totals:?}");
     assert!(totals.restarts > 1_000 && totals.aborted > 100 && totals.failed > 100, "{totals:?}");
     assert!(totals.faults > 1_000 && totals.recoveries > 20, "{totals:?}");
+    assert!(totals.shard_restarts > 100 && totals.unknown > 20 && totals.torn > 2, "{totals:?}");
+    assert!(totals.combined > 50, "{totals:?}");
+    assert!(totals.judged > 5_000 && totals.edges > 50_000, "{totals:?}");
 }
 
 #[test]
@@ -47,6 +50,30 @@ fn configurations_cover_the_switches() {
     both(|config| config.network.doubled_permille > 0);
     both(|config| !config.faults.deaths.is_empty());
     both(|config| config.faults.pauses > 0);
+    both(|config| config.desk);
+    both(|config| config.combining);
+    both(|config| config.probes_permille > 0);
+    both(|config| config.network.held > 0);
+    both(|config| config.faults.clocks);
+    both(|config| config.faults.endless);
+    both(|config| config.faults.restarts > 0 && config.faults.survives == 0);
+    both(|config| config.faults.restarts > 0 && config.faults.survives == 1);
+    both(|config| config.faults.restarts > 0 && config.faults.survives == 2);
+}
+
+/// What is left of a failure fails in the same words, and its settings replay it.
+#[test]
+fn a_failure_is_made_small() {
+    let options = SimOptions { plant: Plant::ForgeVote, shrink: true, ..SimOptions::seed(1) };
+    let failure = run_with(&options).expect_err("a forged vote is caught");
+    assert!(failure.reason.contains("not all have written yes"), "{}", failure.reason);
+    assert!(failure.timeline.len() < 60, "{} lines", failure.timeline.len());
+    let text = failure.to_string();
+    let set = text.split(" --set ").nth(1).expect("it is another configuration than the seed's");
+    let mut config = Config::random(1);
+    config.set(set).expect("settings");
+    let again = SimOptions { plant: Plant::ForgeVote, config: Some(config), ..SimOptions::seed(1) };
+    assert_eq!(run_with(&again).expect_err("the same").reason, failure.reason);
 }
 
 #[test]

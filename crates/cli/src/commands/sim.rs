@@ -43,8 +43,8 @@ pub struct Args {
     #[arg(long)]
     small: bool,
     /// Change settings of the runs: NAME=VALUE,... (a failure shows all of them).
-    #[arg(long, value_name = "SETTINGS")]
-    set: Option<String>,
+    #[arg(long, value_name = "SETTINGS", value_parser = settings, default_value = "", hide_default_value = true)]
+    set: String,
     /// Report a failure as it is found, without making the run small.
     #[arg(long)]
     no_shrink: bool,
@@ -85,8 +85,8 @@ fn plants() -> Vec<(&'static str, Plant)> {
 pub fn run(args: Args) -> ExitCode {
     let done = match (&args.script, args.seed) {
         (Some(script), _) => play(script),
-        (None, Some(seed)) => args.options(seed).map_or_else(refuse, |options| show(&options, &args)),
-        (None, None) => args.options(0).map_or_else(refuse, |_| run_all(&args)),
+        (None, Some(seed)) => show(&args.options(seed), &args),
+        (None, None) => run_all(&args),
     };
     match done {
         Ok(true) => ExitCode::SUCCESS,
@@ -100,23 +100,18 @@ pub fn run(args: Args) -> ExitCode {
     }
 }
 
-fn refuse(error: String) -> io::Result<bool> {
-    eprintln!("error: --set: {error}");
-    Ok(false)
-}
-
 impl Args {
     /// How a seed is run.
-    fn options(&self, seed: u64) -> Result<SimOptions, String> {
+    fn options(&self, seed: u64) -> SimOptions {
         let mut config = if self.small { Config::small(seed) } else { Config::random(seed) };
-        config.set(self.set.as_deref().unwrap_or_default())?;
-        Ok(SimOptions {
+        config.set(&self.set).expect("read with the arguments");
+        SimOptions {
             config: Some(config),
             plant: self.plant,
             timeline: self.trace,
             shrink: !(self.no_shrink || self.keep_going || self.trace),
             ..SimOptions::seed(seed)
-        })
+        }
     }
 }
 
@@ -138,8 +133,7 @@ fn run_batch(seeds: &[u64], args: &Args) -> Vec<Result<Outcome, Box<Failure>>> {
         for _ in 0..args.threads.max(1) {
             scope.spawn(|| {
                 while let Some((at, seed)) = take(&next, seeds) {
-                    let options = args.options(seed).expect("the same settings were read before");
-                    let ran = run_with(&options).map(|(outcome, _)| outcome);
+                    let ran = run_with(&args.options(seed)).map(|(outcome, _)| outcome);
                     if ran.is_err() && !args.keep_going {
                         next.store(seeds.len(), Ordering::Relaxed);
                     }
@@ -296,6 +290,11 @@ fn summarise(totals: &Totals, failures: u64, seconds: f64) -> String {
         totals.judged,
         totals.edges
     )
+}
+
+/// Whether a value is one shows with any configuration.
+fn settings(text: &str) -> Result<String, String> {
+    Config::random(0).set(text).map(|()| text.to_owned())
 }
 
 fn range(text: &str) -> Result<Range<u64>, String> {
