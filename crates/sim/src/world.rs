@@ -126,7 +126,7 @@ impl World {
             clients: BTreeMap::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
-            ledger: Ledger::default(),
+            ledger: Ledger::new(config.direct),
             random: Random::new(seed, Stream::Client),
             plant,
             deaths: deaths.into(),
