@@ -78,8 +78,13 @@ fn what_is_found_does_not_depend_on_the_threads() {
 
 #[test]
 fn settings_change_a_run() {
-    let combining = stdout(&sim(&["--seed", "7", "--set", "restarts=3,survives=0,until_us=20000"]));
-    assert!(combining.contains(" 3 shard restarts, 0 torn"), "{combining}");
+    let restarted = stdout(&sim(&[
+        "--seed",
+        "7",
+        "--set",
+        "restarts=3,survives=0,until_us=1500,direct=false,endless=false",
+    ]));
+    assert!(restarted.contains(" 3 shard restarts, 0 torn"), "{restarted}");
 }
 
 #[test]
