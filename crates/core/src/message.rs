@@ -90,7 +90,7 @@ pub enum Request {
     Abort {
         /// The attempt.
         attempt: AttemptId,
-        /// Who recorded a no; `None` when no prepare ever left.
+        /// Who recorded a no, or was never asked for a vote; `None` when no prepare ever left, or nobody knows.
         refused_by: Option<ShardId>,
     },
     /// The session lives, with these attempts open; everything below the floor is over everywhere.
@@ -165,12 +165,11 @@ impl Refusal {
     /// Whether another attempt may fare better.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Refusal::Operation { .. } | Refusal::Crowded(_) => false,
+            Refusal::Operation { .. } | Refusal::Crowded(_) | Refusal::Unknown => false,
             Refusal::Withdrawn
             | Refusal::Recovered
             | Refusal::LeaseExpired
             | Refusal::LostLocks
-            | Refusal::Unknown
             | Refusal::Stale => true,
         }
     }

@@ -13,8 +13,11 @@ use crate::message::{Request, Response};
 #[derive(Clone, Debug)]
 pub(super) struct Closing {
     pub(super) attempt: AttemptId,
-    /// Who wrote no; `None` when no prepare ever left, so that no yes can exist.
+    /// Who wrote no, or was never asked for its vote; `None` when no prepare ever left, so that no yes can exist, or when
+    /// nobody knows the end.
     pub(super) refused_by: Option<ShardId>,
+    /// Those who voted are to find out among themselves: it is not kept alive.
+    pub(super) is_unknown: bool,
     /// Who has not acknowledged. Never empty.
     pub(super) waiting: SmallVec<[ShardId; 4]>,
 }

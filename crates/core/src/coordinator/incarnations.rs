@@ -11,14 +11,22 @@ impl Coordinator {
     /// an earlier incarnation cannot be followed by a yes of a later one (trap 3). Not needed where shards live
     /// and die with their coordinators.
     pub fn meet(&mut self, shard: ShardId, incarnation: Incarnation) {
+        let known = self.met.iter().find(|(known, _)| *known == shard).map(|(_, incarnation)| *incarnation);
         self.met.retain(|(known, _)| *known != shard);
-        self.met.push((shard, incarnation));
+        self.met.push((shard, known.map_or(incarnation, |known| known.max(incarnation))));
     }
 
     /// Whether its grants are of an incarnation that is known to be gone.
     pub(super) fn is_gone(&self, party: &Party) -> bool {
         let met = self.met.iter().find(|(known, _)| *known == party.shard);
         met.is_some_and(|(_, incarnation)| party.incarnation.is_some_and(|relied| relied < *incarnation))
+    }
+
+    /// The incarnation that was relied on is gone. One that the host has learned of since stays known.
+    pub(super) fn forget_met(&mut self, shard: ShardId) {
+        let relied = self.party(shard).incarnation;
+        let is_news = |incarnation: Incarnation| relied.is_some_and(|relied| relied < incarnation);
+        self.met.retain(|(known, incarnation)| *known != shard || is_news(*incarnation));
     }
 
     /// A participant may have voted yes and does not know it, or gave up since another one does not. Only a no that is
@@ -39,10 +47,12 @@ impl Coordinator {
         self.parties.iter().all(|party| party.lost || party.vote == Some(true))
     }
 
-    /// The others abort, as they would if they asked each other (P25).
+    /// Those who voted ask each other and find out, once this attempt is not kept alive any more (P25): one of them may
+    /// have applied it.
     pub(super) fn end_unknown(&mut self, now: Time) {
-        let lost = self.parties.iter().find(|party| party.lost).map(|party| party.shard);
-        self.close_attempt(now, lost);
+        let attempt = self.attempt();
+        self.close_attempt(now, None);
+        self.closing.iter_mut().filter(|it| it.attempt == attempt).for_each(|it| it.is_unknown = true);
         self.events.push_back(Event::Unknown);
     }
 }

@@ -11,7 +11,8 @@
 //!     `--abort, give way, a refusal--> over for this attempt
 //! ```
 //!
-//! Rules it keeps: once a prepare has left, an attempt ends only by a recorded no or by all yes (trap 1); the next
+//! Rules it keeps: once a prepare has left, an attempt ends only by a recorded no (or by one who was never asked), by all
+//! yes, or unknown to all when a shard lost its memory (trap 1); the next
 //! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9). Once it gave way
 //! while its prepares were out, the prepares of later attempts leave one after the other, in the order of shards.
 
@@ -238,7 +239,8 @@ impl Coordinator {
     /// Attempts of which some participant may still hold something: they must be kept alive.
     pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
         let running = (self.state != State::Idle).then(|| self.attempt());
-        running.into_iter().chain(self.closing.iter().map(|closing| closing.attempt))
+        let closing = self.closing.iter().filter(|closing| !closing.is_unknown);
+        running.into_iter().chain(closing.map(|closing| closing.attempt))
     }
 
     // --- the application's calls ---
@@ -583,7 +585,7 @@ impl Coordinator {
         };
         let forgot = self.party(from).incarnation.is_some_and(|listed| listed < since);
         if refusal == Refusal::LostLocks || forgot {
-            self.met.retain(|(shard, _)| *shard != from); // It has another incarnation by now.
+            self.forget_met(from);
         }
         if self.state != State::Running && (forgot || refusal == Refusal::Unknown) {
             return self.on_lost_memory(now, from);
@@ -714,7 +716,7 @@ impl Coordinator {
         };
         let waiting: SmallVec<[ShardId; 4]> =
             self.parties.iter().filter(holds).map(|party| party.shard).collect();
-        let closing = Closing { attempt, refused_by, waiting };
+        let closing = Closing { attempt, refused_by, is_unknown: false, waiting };
         if !closing.waiting.is_empty() {
             closing.send(&mut self.sends);
             self.closing.push(closing);

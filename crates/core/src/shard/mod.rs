@@ -546,7 +546,7 @@ impl Shard {
             Some(Stage::Open | Stage::Preparing(_)) => {
                 // It is decided, so the vote was given: by an incarnation that is gone. What is here came late
                 // and must not keep locks.
-                self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::LostLocks));
+                self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Unknown));
                 self.respond(attempt, Response::Applied { attempt, shard: self.id });
             }
             // A double; it was applied here, or the floor has passed it.

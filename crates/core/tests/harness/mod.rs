@@ -374,6 +374,13 @@ impl World {
         self.collect();
     }
 
+    /// The clock of one shard alone is ahead.
+    pub(crate) fn time_out_shard(&mut self, shard: u32, micros: u64) {
+        let now = self.now.plus(micros);
+        self.shards[shard as usize].handle_timeout(now);
+        self.collect();
+    }
+
     /// The client dies: what is under way is lost, and nobody hears what the shards say.
     pub(crate) fn client_dies(&mut self) {
         self.bag.clear();
