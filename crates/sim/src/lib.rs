@@ -3,12 +3,12 @@
 //! A seed gives a configuration (`config.rs`: shards, clients, switches, delays, faults) and a workload
 //! (`workload.rs`: programs over keys of every type). The real state machines of `claret-core` run in virtual
 //! time (`world.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while
-//! clients die, stand still and reconnect. Each machine checks its invariants after every step; at the end all
-//! that committed is replayed on a sequential model (`check.rs`, `reference.rs`), nothing may be left behind,
-//! and all must be done in bounded time. The same seed gives the same run: [`Outcome::trace_hash`].
-//!
-//! What it does not do: shards do not restart (their memory is all there is), and it does not say how fast
-//! anything is.
+//! clients die, stand still and reconnect, and shards restart with and without what they had. Each machine checks
+//! its invariants after every step; at the end all that committed is replayed on a sequential model (`check.rs`,
+//! `reference.rs`) and judged from what users saw alone ([`observed`]), nothing may be left behind, and all must be
+//! done in bounded time. The same seed gives the same run: [`Outcome::trace_hash`]. [`script`] plays one interleaving
+//! by hand; [`model`] puts costs on the same machines. `docs/simulation.md` tells of all this, and of what it cannot
+//! see.
 
 /// A type that a user wrote, run like the built-in ones.
 #[path = "../../claret/examples/sealed_bids/book.rs"]

@@ -1,5 +1,5 @@
-//! `claret sim`: runs the protocol in a simulator that delays, loses and doubles messages, and checks each run
-//! against a sequential model.
+//! `claret sim`: runs the protocol in a simulator that delays, loses and doubles messages, restarts shards and kills
+//! clients, and checks each run against a sequential model and against what its users saw.
 
 use std::io::{self, IsTerminal, Write};
 use std::ops::Range;

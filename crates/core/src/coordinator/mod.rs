@@ -11,8 +11,8 @@
 //!     `--abort, give way, a refusal--> over for this attempt
 //! ```
 //!
-//! Rules it keeps: once a prepare has left, an attempt ends only by a recorded no (or by one who was never asked), by all
-//! yes, or unknown to all when a shard lost its memory (trap 1); the next
+//! Rules it keeps: once a prepare has left, an attempt ends only by a recorded no (or by one who was never asked), by
+//! all yes, or unknown to all when a shard lost its memory (trap 1), and the last of these is not run again; the next
 //! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9). Once it gave way
 //! while its prepares were out, the prepares of later attempts leave one after the other, in the order of shards.
 
@@ -374,8 +374,8 @@ impl Coordinator {
         self.expect_answers(now);
     }
 
-    /// Ends the attempt without a trace, if that is still possible: [`Event::Aborted`] or
-    /// [`Event::Committed`] follows.
+    /// Ends the attempt without a trace, if that is still possible: [`Event::Aborted`], [`Event::Committed`] or, where a
+    /// shard lost its memory, [`Event::Unknown`] follows.
     pub fn abort(&mut self, now: Time) {
         match self.state {
             State::Preparing if !self.planted.is(Bug::AbortByFiat) => self.withdraw(now, Goal::Abort),

@@ -6,10 +6,13 @@
 //! | answers | decision |
 //! |---|---|
 //! | any `Applied` | apply |
-//! | any `Refused` | abort |
+//! | any `Refused`, or `Forgotten` | abort |
 //! | all `Prepared` | apply: everybody voted yes, so it is committed |
 //! | the rest `Lost` (their memory is gone), everybody answered | abort: the one case in which a shard without durable votes loses atomicity (trap 8) |
 //! | otherwise | stay in doubt, keep the locks, ask again |
+//!
+//! Who aborts because others lost their memory writes `Refusal::Unknown`: it may be applied where nobody remembers, so
+//! this is `Lost` to whoever asks next, and no recorded no to a coordinator.
 
 use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Link, Output, PeerMessage, Refusal, Response, Shard,
