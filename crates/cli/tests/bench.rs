@@ -290,3 +290,25 @@ fn the_demo_shows_both_sites_and_checks_them() {
     assert_eq!(text.matches("checks: every store holds exactly what it acknowledged").count(), 2, "{text}");
     assert!(text.contains("claret bench rubis") && text.contains("claret shell"), "{text}");
 }
+
+/// One writer among 255 readers of a record: without queues it never gets in; with phases it waits for the phase in
+/// progress and for its last joiner, both as long as a reader that never waits (docs/performance.md, "Fairness"). In
+/// virtual time, so that no machine is too slow for it.
+#[test]
+fn a_writer_among_readers_waits_for_a_phase_at_most() {
+    let longest = |phase: &[&str]| {
+        let fixed =
+            ["bench", "fair", "--store", "sim", "--seconds", "0.05", "--modes", "rw,claret", "--json"];
+        let output = claret(&[&fixed[..], phase].concat());
+        let text = String::from_utf8(output.stdout).expect("text");
+        let lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let summaries: Vec<Value> = lines.filter(|line| line["type"] == "summary").collect();
+        assert_eq!(summaries[0]["kinds"]["write"]["committed"].as_u64().unwrap_or(0), 0, "{text}");
+        let of = |at: usize, kind: &str| summaries[at]["kinds"][kind]["max_us"].as_f64().unwrap_or(f64::MAX);
+        (of(0, "read"), of(1, "write"))
+    };
+    let (read, write) = longest(&["--phase", "600", "--phase-joins", "8"]);
+    assert!(write <= 600.0 + 2.0 * read, "a write took {write} us, a read that never waits {read} us");
+    let (read, write) = longest(&["--phase", "20000", "--phase-joins", "1000000"]);
+    assert!(write > 600.0 + 2.0 * read, "without a cap the writer waits longer, here {write} us");
+}
