@@ -1,0 +1,28 @@
+//! The server's functions, made safe to call: the only place, with `lib.rs` and `alloc.rs`, that knows pointers.
+//!
+//! Everything happens on the server's main thread. A [`Ctx`] is handed in by the server and valid until the call that
+//! brought it returns; none is ever kept.
+
+mod call;
+mod ctx;
+mod entry;
+mod key;
+mod main_thread;
+mod string;
+
+pub(crate) use call::{Answer, CallReply};
+pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Timer};
+pub(crate) use entry::{caught, guarded};
+pub(crate) use key::{Key, Kind};
+pub(crate) use main_thread::OnMainThread;
+pub(crate) use string::{Arg, Text};
+
+/// A function of the server's. Those that this module needs are there in every server that it loads into: loading
+/// checks it.
+macro_rules! api {
+    ($name:ident) => {
+        // SAFETY: the pointer is written once, before any of this runs; all threads but the main one are strangers.
+        (unsafe { redis_module::raw::$name }).expect(concat!(stringify!($name), " is part of Redis 7.0"))
+    };
+}
+pub(crate) use api;
