@@ -7,7 +7,7 @@
 use claret_core::ShardId;
 use claret_types::Bytes;
 
-use crate::ffi::{Answer, Ctx, Flag, Text};
+use crate::ffi::{Answer, Ctx, Flag, OnMainThread, Text};
 
 /// How many slots there are.
 pub(crate) const SLOTS: usize = 16_384;
@@ -22,6 +22,27 @@ pub(crate) fn hash_tag(key: &[u8]) -> Option<&[u8]> {
 /// The slot of a key, as every Redis client computes it.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS as u16
+}
+
+/// This node's view, of the moment: asked from within the shard, too.
+static VIEW: OnMainThread<Slots> = OnMainThread::new();
+
+/// Puts a newer view in place; the one before, if there was one.
+pub(crate) fn renew(ctx: Ctx) -> Option<Slots> {
+    let view = Slots::of(ctx);
+    let before = VIEW.with(|old| std::mem::replace(old, Slots::nowhere()));
+    VIEW.set(Some(view));
+    before
+}
+
+/// Looks at the view.
+pub(crate) fn view<R>(look: impl FnOnce(&Slots) -> R) -> Option<R> {
+    VIEW.with(|slots| look(slots))
+}
+
+/// Whether an operation on a key may be done here.
+pub(crate) fn serves(key: &Bytes) -> bool {
+    view(|slots| !slots.clustered || slots.is_mine(slot_of(key))).unwrap_or(false)
 }
 
 /// CRC-16/XMODEM, as Redis Cluster has it.
@@ -72,7 +93,7 @@ impl Slots {
     /// The node's view. Without a cluster everything is here.
     pub(crate) fn of(ctx: Ctx) -> Slots {
         if !ctx.is(Flag::Cluster) {
-            return Slots { clustered: false, owners: Box::new([0; SLOTS]), nodes: Vec::new(), moving: Vec::new() };
+            return Slots { clustered: false, ..Slots::nowhere() };
         }
         match ctx.call(c"CLUSTER", c"Ev", &[Text::new(b"NODES")]) {
             Answer::Bytes(listing) => Slots::parse(&String::from_utf8_lossy(&listing)),
@@ -80,10 +101,14 @@ impl Slots {
         }
     }
 
+    /// A view in which nobody owns anything.
+    fn nowhere() -> Slots {
+        Slots { clustered: true, owners: Box::new([0; SLOTS]), nodes: Vec::new(), moving: Vec::new() }
+    }
+
     /// Reads `CLUSTER NODES`.
     fn parse(listing: &str) -> Slots {
-        let mut slots =
-            Slots { clustered: true, owners: Box::new([0; SLOTS]), nodes: Vec::new(), moving: Vec::new() };
+        let mut slots = Slots::nowhere();
         for line in listing.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let [id, address, flags, _, _, _, _, _, owned @ ..] = &words[..] else { continue };
@@ -145,10 +170,6 @@ impl Slots {
         self.owner(u16::try_from(shard.0).ok().filter(|slot| usize::from(*slot) < SLOTS)?)
     }
 
-    /// Whether an operation on a key may be done here.
-    pub(crate) fn serves(&self, key: &Bytes) -> bool {
-        !self.clustered || self.is_mine(slot_of(key))
-    }
 }
 
 /// `5461` or `0-5460`.

@@ -9,6 +9,7 @@ mod entry;
 mod key;
 mod main_thread;
 mod string;
+mod user;
 
 pub(crate) use call::{Answer, CallReply};
 pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Timer};
@@ -16,6 +17,7 @@ pub(crate) use entry::{caught, guarded};
 pub(crate) use key::{Key, Kind};
 pub(crate) use main_thread::OnMainThread;
 pub(crate) use string::{Arg, Text};
+pub(crate) use user::User;
 
 /// A function of the server's. Those that this module needs are there in every server that it loads into: loading
 /// checks it.

@@ -30,7 +30,7 @@ pub(crate) struct Keyspace;
 
 impl Records for Keyspace {
     fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
-        admission::admit(Ctx::current(), key, op)
+        admission::admit(key, op)
     }
 
     fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
