@@ -162,17 +162,53 @@ pub enum Refusal {
     /// A bound of the shard is reached.
     #[error("too many wait for key '{0}'; try again later")]
     Crowded(Bytes),
+    /// Whoever asks may not do this with the record.
+    #[error("not allowed on key '{key}': {reason}")]
+    Denied {
+        /// The record.
+        key: Bytes,
+        /// What the host says.
+        reason: String,
+    },
+    /// The record is another shard's now.
+    #[error("key '{key}' is served elsewhere now")]
+    Elsewhere {
+        /// The record.
+        key: Bytes,
+    },
+    /// The host has no memory left for what the operation may add.
+    #[error("no memory for key '{key}'; remove something, or raise the host's limit")]
+    NoMemory {
+        /// The record.
+        key: Bytes,
+    },
+    /// The host takes no writes at the moment.
+    #[error("the shard only reads at the moment")]
+    ReadOnly,
+    /// The record vanished by itself while it was held or waited for: it expired or was evicted (trap 18).
+    #[error("key '{key}' vanished")]
+    Vanished {
+        /// The record.
+        key: Bytes,
+    },
 }
 
 impl Refusal {
     /// Whether another attempt may fare better.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Refusal::Operation { .. } | Refusal::Crowded(_) | Refusal::Unknown => false,
+            Refusal::Operation { .. }
+            | Refusal::Crowded(_)
+            | Refusal::Denied { .. }
+            | Refusal::NoMemory { .. }
+            | Refusal::Unknown => false,
             Refusal::Withdrawn
             | Refusal::Recovered
             | Refusal::LeaseExpired
             | Refusal::LostLocks
+            | Refusal::Elsewhere { .. }
+            | Refusal::ReadOnly
+            | Refusal::Vanished { .. }
             | Refusal::Stale => true,
         }
     }

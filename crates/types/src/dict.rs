@@ -43,6 +43,8 @@
 //! increments of the record, and what it was checked against stays. An increment of more than `NEAR` draws
 //! all the room its way: the others on their way to the same bound come before or after it.
 
+use std::fmt;
+
 use hashbrown::HashMap;
 
 use crate::data_type::{
@@ -96,7 +98,68 @@ pub enum DictEffect {
     Add(Bytes, i64),
 }
 
-type Fields = HashMap<Bytes, DictValue, foldhash::fast::FixedState>;
+/// The content of a dict, or an excerpt of it.
+#[derive(Clone, Default, PartialEq)]
+pub struct DictState {
+    fields: HashMap<Bytes, DictValue, foldhash::fast::FixedState>,
+    /// Fields that are not in `fields`; none in a whole dict.
+    elsewhere: usize,
+}
+
+type Fields = DictState;
+
+impl DictState {
+    /// A part of a dict: some of its fields with their values, and how many more it has.
+    ///
+    /// What it must hold: of the fields that the operation names, and of those that its owner's effects write, add to
+    /// or remove, those that are there. For `HLEN` that is none but what the effects name; for `HKEYS` and `HGETALL` it
+    /// is all. With all fields it is the whole dict. Values may be [`DictValue::Bytes`], numbers too.
+    pub fn excerpt(fields: impl IntoIterator<Item = (Bytes, DictValue)>, elsewhere: usize) -> Self {
+        DictState { fields: fields.into_iter().collect(), elsewhere }
+    }
+
+    /// How many fields. O(1).
+    pub fn len(&self) -> usize {
+        self.fields.len() + self.elsewhere
+    }
+
+    /// Whether there are none. O(1).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a field, as far as the excerpt says. O(1).
+    pub fn get(&self, field: &[u8]) -> Option<&DictValue> {
+        self.fields.get(field)
+    }
+
+    /// The fields with their values, in no useful order.
+    #[expect(clippy::disallowed_methods, reason = "whoever calls it sorts, or counts")]
+    pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &DictValue)> {
+        self.fields.iter()
+    }
+
+    fn contains_key(&self, field: &[u8]) -> bool {
+        self.fields.contains_key(field)
+    }
+}
+
+impl FromIterator<(Bytes, DictValue)> for DictState {
+    fn from_iter<I: IntoIterator<Item = (Bytes, DictValue)>>(fields: I) -> Self {
+        DictState::excerpt(fields, 0)
+    }
+}
+
+impl fmt::Debug for DictState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_map();
+        shown.entries(self.iter());
+        if self.elsewhere > 0 {
+            shown.entry(&format_args!("elsewhere"), &self.elsewhere);
+        }
+        shown.finish()
+    }
+}
 
 /// How far from zero increments of one field share its lock: 2^61. From there, 2^61 more of pending
 /// increments leave room for one owner's own, and the sum still fits in 64 bits.
@@ -401,18 +464,18 @@ impl DataType for Dict {
         match effect {
             DictEffect::Add(field, amount) => {
                 let sum = sum(state, &field, amount).expect("the draw kept the room");
-                let before = state.insert(field.clone(), DictValue::Int(sum));
+                let before = state.fields.insert(field.clone(), DictValue::Int(sum));
                 undo(field, before);
             }
             DictEffect::Change { put, removed } => {
                 // Of two transactions that remove one field, the second finds it gone: nothing to undo.
                 for field in removed {
-                    if let Some(before) = state.remove(&field) {
+                    if let Some(before) = state.fields.remove(&field) {
                         undo(field, Some(before));
                     }
                 }
                 for (field, value) in put {
-                    let before = state.insert(field.clone(), value);
+                    let before = state.fields.insert(field.clone(), value);
                     undo(field, before);
                 }
             }
@@ -560,8 +623,8 @@ fn value(state: &Fields, field: &Bytes, claims: &mut Claims) -> Reply {
     reply
 }
 
-#[expect(clippy::disallowed_methods, reason = "sorted before anybody looks")]
 fn sorted(state: &Fields) -> Vec<(&Bytes, &DictValue)> {
+    assert_eq!(state.elsewhere, 0, "HKEYS and HGETALL read all fields");
     let mut list: Vec<_> = state.iter().collect();
     list.sort_unstable_by_key(|(field, _)| *field);
     list
