@@ -29,10 +29,20 @@ static VIEW: OnMainThread<Slots> = OnMainThread::new();
 
 /// Puts a newer view in place; the one before, if there was one.
 pub(crate) fn renew(ctx: Ctx) -> Option<Slots> {
-    let view = Slots::of(ctx);
+    let mut view = Slots::of(ctx);
     let before = VIEW.with(|old| std::mem::replace(old, Slots::nowhere()));
+    view.probe = view.shard().filter(|_| view.clustered).map(|ShardId(slot)| {
+        let same = before.as_ref().and_then(|before| before.probe.clone());
+        same.filter(|key| u32::from(slot_of(key.as_bytes())) == slot).unwrap_or_else(|| probe_of(slot))
+    });
     VIEW.set(Some(view));
     before
+}
+
+fn probe_of(slot: u32) -> String {
+    let keys = (0_u32..).map(|number| format!("{{{number}}}claret:probe"));
+    let mut keys = keys.filter(|key| u32::from(slot_of(key.as_bytes())) == slot);
+    keys.next().expect("every slot has a number")
 }
 
 /// Looks at the view.
@@ -43,6 +53,21 @@ pub(crate) fn view<R>(look: impl FnOnce(&Slots) -> R) -> Option<R> {
 /// Whether an operation on a key may be done here.
 pub(crate) fn serves(key: &Bytes) -> bool {
     view(|slots| !slots.clustered || slots.is_mine(slot_of(key))).unwrap_or(false)
+}
+
+/// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
+/// an effect that is decided has to be; so nothing is decided then.
+pub(crate) fn may_write(ctx: Ctx) -> Result<(), String> {
+    let Some(Some(key)) = view(|slots| slots.probe.as_ref().map(|key| Text::new(key.as_bytes()))) else {
+        return Ok(());
+    };
+    // Writes nothing, and is refused as any write would be.
+    match ctx.call(c"SETRANGE", c"Ev", &[key, Text::new(b"0"), Text::new(b"")]) {
+        Answer::Error(error) if !error.starts_with("WRONGTYPE") => {
+            Err(format!("CLUSTERDOWN this node carries out no writes now: {error}"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// CRC-16/XMODEM, as Redis Cluster has it.
@@ -87,6 +112,8 @@ pub(crate) struct Slots {
     nodes: Vec<Node>,
     /// Of this node, with keys on their way to another one, or from it.
     moving: Vec<u16>,
+    /// In a cluster: a key of a slot of this node's, at which nothing is.
+    probe: Option<String>,
 }
 
 impl Slots {
@@ -103,7 +130,8 @@ impl Slots {
 
     /// A view in which nobody owns anything.
     fn nowhere() -> Slots {
-        Slots { clustered: true, owners: Box::new([0; SLOTS]), nodes: Vec::new(), moving: Vec::new() }
+        let (owners, nodes, moving) = (Box::new([0; SLOTS]), Vec::new(), Vec::new());
+        Slots { clustered: true, owners, nodes, moving, probe: None }
     }
 
     /// Reads `CLUSTER NODES`.

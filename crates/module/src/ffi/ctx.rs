@@ -1,7 +1,7 @@
 //! A context: how the module speaks to the server while the server has called it.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
-use std::ptr::null_mut;
+use std::ptr::{null_mut, without_provenance_mut};
 
 use redis_module::raw;
 
@@ -88,6 +88,13 @@ impl Ctx {
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
     }
 
+    /// As in `INFO`.
+    pub(crate) fn server_version(self) -> String {
+        // SAFETY: needs no context.
+        let version = unsafe { api!(RedisModule_GetServerVersion)() };
+        format!("{}.{}.{}", version >> 16 & 0xff, version >> 8 & 0xff, version & 0xff)
+    }
+
     pub(crate) fn log(self, level: Log, text: &str) {
         let level = match level {
             Log::Notice => c"notice",
@@ -109,11 +116,12 @@ impl Ctx {
         unsafe { api!(RedisModule_StopTimer)(self.0, timer.0, null_mut()) };
     }
 
-    /// Publishes within the shard: to subscribers at this node and its replicas.
-    pub(crate) fn publish(self, channel: &[u8], message: &[u8]) {
+    /// Publishes within the shard: to subscribers at this node and its replicas. How many hear it here.
+    pub(crate) fn publish(self, channel: &[u8], message: &[u8]) -> u64 {
         let (channel, message) = (Text::new(channel), Text::new(message));
         // SAFETY: both strings live.
-        unsafe { api!(RedisModule_PublishMessageShard)(self.0, channel.raw(), message.raw()) };
+        let heard = unsafe { api!(RedisModule_PublishMessageShard)(self.0, channel.raw(), message.raw()) };
+        u64::try_from(heard).unwrap_or(0)
     }
 
     // --- the client ---
@@ -182,6 +190,12 @@ impl Ctx {
         Blocked(unsafe { api!(RedisModule_GetBlockedClientHandle)(self.0) })
     }
 
+    /// The number with which the client was released: in its answer.
+    pub(crate) fn released_with(self) -> u64 {
+        // SAFETY: only asked for in such a function; the pointer is a number.
+        unsafe { api!(RedisModule_GetBlockedClientPrivateData)(self.0).addr() as u64 }
+    }
+
     /// A configuration, event or command registration of the server's answered no.
     pub(crate) fn accepted(status: c_int) -> Result<(), ()> {
         if status == raw::REDISMODULE_OK as c_int { Ok(()) } else { Err(()) }
@@ -195,9 +209,21 @@ impl Ctx {
 }
 
 impl Blocked {
-    /// Lets it go: its answer runs soon, in the main loop.
-    pub(crate) fn release(self) {
-        // SAFETY: released once: whoever takes the handle from its place releases it.
-        unsafe { api!(RedisModule_UnblockClient)(self.0, null_mut()) };
+    /// Lets it go: its answer runs soon, in the main loop, and finds this number with
+    /// [`Ctx::released_with`]. After the end of its time, or of its connection, nothing runs, and the handle is freed.
+    pub(crate) fn release(self, number: u64) {
+        // SAFETY: released once: whoever takes the handle from its place releases it. The number is never followed.
+        unsafe { api!(RedisModule_UnblockClient)(self.0, without_provenance_mut(number as usize)) };
+    }
+
+    /// Calls `gone` when the client's connection is closed meanwhile.
+    pub(crate) fn on_disconnect(self, gone: raw::RedisModuleDisconnectFunc) {
+        // SAFETY: the handle is fresh, the function stays as long as the module.
+        unsafe { api!(RedisModule_SetDisconnectCallback)(self.0, gone) };
+    }
+
+    /// The handle that the server names.
+    pub(crate) fn from_raw(raw: *mut raw::RedisModuleBlockedClient) -> Self {
+        Blocked(raw)
     }
 }

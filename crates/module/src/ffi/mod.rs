@@ -11,20 +11,19 @@ mod main_thread;
 mod string;
 mod user;
 
-pub(crate) use call::{Answer, CallReply};
+pub(crate) use call::Answer;
 pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Timer};
-pub(crate) use entry::{caught, guarded};
+pub(crate) use entry::guarded;
 pub(crate) use key::{Key, Kind};
 pub(crate) use main_thread::OnMainThread;
 pub(crate) use string::{Arg, Text};
 pub(crate) use user::User;
 
-/// A function of the server's. Those that this module needs are there in every server that it loads into: loading
-/// checks it.
+/// A function of the server's, within `unsafe`. The pointer is written once, before anything else runs. Those that this
+/// module needs are there in every server that it loads into: loading checks it.
 macro_rules! api {
     ($name:ident) => {
-        // SAFETY: the pointer is written once, before any of this runs; all threads but the main one are strangers.
-        (unsafe { redis_module::raw::$name }).expect(concat!(stringify!($name), " is part of Redis 7.0"))
+        redis_module::raw::$name.expect(concat!(stringify!($name), " is part of Redis 7.0"))
     };
 }
 pub(crate) use api;

@@ -16,7 +16,7 @@ pub(crate) fn side_key(key: &[u8]) -> Vec<u8> {
     if hash_tag(key).is_some() {
         return [key, b"::k"].concat();
     }
-    if !key.contains(&b'}') {
+    if !key.is_empty() && !key.contains(&b'}') {
         return [b"{", key, b"}:k"].concat();
     }
     let slot = slot_of(key);
