@@ -136,8 +136,26 @@ mod tests {
     #[test]
     fn every_method_has_a_plain_command_of_its_own_kind() {
         let reads = [
-            "GET", "STRLEN", "HGET", "HMGET", "HEXISTS", "HLEN", "HKEYS", "HGETALL", "SISMEMBER", "SCARD",
-            "SMEMBERS", "ZSCORE", "ZCARD", "ZRANGE", "ZRANGEBYSCORE", "ZCOUNT", "ZRANK", "LLEN", "LRANGE", "LINDEX",
+            "GET",
+            "STRLEN",
+            "HGET",
+            "HMGET",
+            "HEXISTS",
+            "HLEN",
+            "HKEYS",
+            "HGETALL",
+            "SISMEMBER",
+            "SCARD",
+            "SMEMBERS",
+            "ZSCORE",
+            "ZCARD",
+            "ZRANGE",
+            "ZRANGEBYSCORE",
+            "ZCOUNT",
+            "ZRANK",
+            "LLEN",
+            "LRANGE",
+            "LINDEX",
         ];
         let takes = ["DEL", "HDEL", "SREM", "ZREM", "LPOP", "RPOP", "DECR", "DECRBY"];
         for method in BUILTIN.iter().flat_map(|kind| kind.methods) {
@@ -145,7 +163,11 @@ mod tests {
             match method.access {
                 Access::Read => assert!(reads.contains(&command), "{} reads with {command}", method.name),
                 Access::Write => {
-                    assert!(adds(command) || takes.contains(&command), "{} writes with {command}", method.name);
+                    assert!(
+                        adds(command) || takes.contains(&command),
+                        "{} writes with {command}",
+                        method.name
+                    );
                 }
             }
         }

@@ -142,7 +142,9 @@ unsafe fn run(
     match guarded(ctx, name, mend, |ctx| handler(ctx, &arguments)) {
         Some(Ok(())) => {}
         Some(Err(text)) => ctx.reply_error(&text),
-        None => ctx.reply_error("ERR the module panicked; the log of the server has more; its shard begins anew"),
+        None => {
+            ctx.reply_error("ERR the module panicked; the log of the server has more; its shard begins anew")
+        }
     }
     raw::REDISMODULE_OK as c_int
 }
@@ -212,7 +214,8 @@ impl Kept {
         if list.is_empty() {
             return null_mut();
         }
-        let mut made: Vec<raw::RedisModuleCommandArg> = list.iter().map(|argument| self.argument(argument)).collect();
+        let mut made: Vec<raw::RedisModuleCommandArg> =
+            list.iter().map(|argument| self.argument(argument)).collect();
         // SAFETY: all zero is how the server marks the end.
         made.push(unsafe { std::mem::zeroed() });
         self.lists.push(made.into_boxed_slice());

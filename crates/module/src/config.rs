@@ -21,8 +21,22 @@ pub(crate) struct Setting {
 }
 
 impl Setting {
-    const fn new(name: &'static str, default: i64, bounds: (i64, i64), fixed: bool, summary: &'static str) -> Self {
-        Setting { name, value: AtomicI64::new(default), default, min: bounds.0, max: bounds.1, fixed, summary }
+    const fn new(
+        name: &'static str,
+        default: i64,
+        bounds: (i64, i64),
+        fixed: bool,
+        summary: &'static str,
+    ) -> Self {
+        Setting {
+            name,
+            value: AtomicI64::new(default),
+            default,
+            min: bounds.0,
+            max: bounds.1,
+            fixed,
+            summary,
+        }
     }
 
     /// The value; within its bounds, none of which is negative.
@@ -107,7 +121,8 @@ pub(crate) static SETTINGS: [&Setting; 8] = [
 pub(crate) fn register(ctx: Ctx) -> Result<(), ()> {
     for setting in SETTINGS {
         let name = CString::new(setting.name).map_err(|_| ())?;
-        let flags = if setting.fixed { raw::REDISMODULE_CONFIG_IMMUTABLE } else { raw::REDISMODULE_CONFIG_DEFAULT };
+        let flags =
+            if setting.fixed { raw::REDISMODULE_CONFIG_IMMUTABLE } else { raw::REDISMODULE_CONFIG_DEFAULT };
         let place: *const Setting = setting;
         // SAFETY: the name is copied; the setting is static, and the two functions take it for what it is.
         let status = unsafe {

@@ -9,9 +9,9 @@ use crate::host::{HOST, mend};
 
 /// Asks to be told.
 pub(crate) fn subscribe(ctx: Ctx) -> Result<(), ()> {
-    // SAFETY: constants of the server's interface.
-    let (clients, role) =
-        unsafe { (raw::RedisModuleEvent_ClientChange, raw::RedisModuleEvent_ReplicationRoleChanged) };
+    let first_version = |id| raw::RedisModuleEvent { id, dataver: 1 };
+    let clients = first_version(raw::REDISMODULE_EVENT_CLIENT_CHANGE);
+    let role = first_version(raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED);
     // SAFETY: the functions stay as long as the module.
     unsafe {
         Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), clients, Some(client_changed)))?;

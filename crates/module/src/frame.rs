@@ -17,7 +17,9 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let version: u16 = version.number().ok_or_else(syntax)?;
     if version != wire::VERSION {
         let own = wire::VERSION;
-        return Err(format!("WIREVERSION this module speaks version {own} and you speak {version}; use matching ones"));
+        return Err(format!(
+            "WIREVERSION this module speaks version {own} and you speak {version}; use matching ones"
+        ));
     }
     let session = SessionId(session.number().ok_or_else(syntax)?);
     let link = Link { session, connection: connection.number().ok_or_else(syntax)? };
@@ -68,7 +70,9 @@ fn push_to(caller: &Caller, channel: Arg<'_>) -> Result<Way, String> {
         return Err(format!("NOPERM user '{}' may not hear channel '{name}'", caller.name()));
     }
     if !slots::serves(&name) {
-        return Err(format!("ERR channel '{name}' is of a slot that this node does not serve; choose another name"));
+        return Err(format!(
+            "ERR channel '{name}' is of a slot that this node does not serve; choose another name"
+        ));
     }
     Ok(Way::Push(name.to_vec()))
 }
@@ -80,13 +84,16 @@ pub(crate) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let limit = config::FRAME_BYTES_MAX.get();
     if bytes.len() as u64 > limit {
         let size = bytes.len();
-        return Err(format!("ERR a frame of {size} bytes is over claret.frame-bytes-max, {limit}; divide it"));
+        return Err(format!(
+            "ERR a frame of {size} bytes is over claret.frame-bytes-max, {limit}; divide it"
+        ));
     }
     let caller = Caller::of(ctx);
     if caller.is(Flag::Multi) {
         return Err("ERR CLARET.FRAME cannot be part of MULTI".to_owned());
     }
-    let requests = wire::decode_requests(bytes, &crate::host::limits()).map_err(|error| format!("ERR {error}"))?;
+    let requests =
+        wire::decode_requests(bytes, &crate::host::limits()).map_err(|error| format!("ERR {error}"))?;
     slots::may_write(ctx)?;
     let client = ctx.client();
     let reply = HOST.with(|host| {

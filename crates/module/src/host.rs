@@ -97,7 +97,8 @@ impl Host {
             (None, Some(_)) => self.begin(ctx),
             (Some(_), None) => self.end(ctx),
             (Some(shard), Some(id)) if lost && shard.id() == id => {
-                let (now, next) = (Time(self.began.elapsed().as_micros() as u64), next_incarnation(self.incarnation));
+                let (now, next) =
+                    (Time(self.began.elapsed().as_micros() as u64), next_incarnation(self.incarnation));
                 shard.restart(now, next, Survives::Votes);
                 self.incarnation = next;
                 self.counts.incarnations += 1;
@@ -146,7 +147,12 @@ impl Host {
     // --- inputs ---
 
     /// Takes a frame of a session; what can be said at once.
-    pub(crate) fn frame(&mut self, ctx: Ctx, link: Link, requests: Vec<Request>) -> Result<Vec<Response>, String> {
+    pub(crate) fn frame(
+        &mut self,
+        ctx: Ctx,
+        link: Link,
+        requests: Vec<Request>,
+    ) -> Result<Vec<Response>, String> {
         let foreign = |request: &Request| match request {
             Request::Heartbeat { live, .. } => live.iter().any(|attempt| attempt.tx.session != link.session),
             Request::Ask { .. } => false,
@@ -271,7 +277,6 @@ impl Host {
             ctx.stop(timer);
         }
     }
-
 }
 
 fn next_incarnation(before: Incarnation) -> Incarnation {
@@ -343,7 +348,10 @@ pub(crate) fn unload(ctx: Ctx) -> bool {
             true
         }
         Some(open) => {
-            ctx.log(Log::Warning, &format!("{open} attempts are open; MODULE UNLOAD again when they are over"));
+            ctx.log(
+                Log::Warning,
+                &format!("{open} attempts are open; MODULE UNLOAD again when they are over"),
+            );
             false
         }
         None => true,

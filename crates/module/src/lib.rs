@@ -47,7 +47,12 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 ) -> c_int {
     // SAFETY: the server's context; this fills in its functions, which everything else needs.
     let status = unsafe {
-        raw::Export_RedisModule_Init(ctx, NAME.as_ptr().cast::<c_char>(), VERSION, raw::REDISMODULE_APIVER_1 as c_int)
+        raw::Export_RedisModule_Init(
+            ctx,
+            NAME.as_ptr().cast::<c_char>(),
+            VERSION,
+            raw::REDISMODULE_APIVER_1 as c_int,
+        )
     };
     if status != raw::REDISMODULE_OK as c_int {
         return status;
@@ -65,7 +70,9 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 
 fn load(ctx: Ctx) -> Result<(), ()> {
     // SAFETY: the context is valid. A broken dump of a module's value then fails to load, and the server lives.
-    unsafe { api!(RedisModule_SetModuleOptions)(ctx.raw(), raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS as c_int) };
+    unsafe {
+        api!(RedisModule_SetModuleOptions)(ctx.raw(), raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS as c_int)
+    };
     commands::register(ctx)?;
     config::register(ctx)?;
     events::subscribe(ctx)?;

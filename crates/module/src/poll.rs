@@ -55,7 +55,11 @@ unsafe extern "C" fn answer(
 }
 
 /// The time is over.
-unsafe extern "C" fn late(ctx: *mut raw::RedisModuleCtx, _: *mut *mut raw::RedisModuleString, _: c_int) -> c_int {
+unsafe extern "C" fn late(
+    ctx: *mut raw::RedisModuleCtx,
+    _: *mut *mut raw::RedisModuleString,
+    _: c_int,
+) -> c_int {
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
     let poller = ctx.blocked();

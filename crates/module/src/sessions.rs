@@ -71,10 +71,18 @@ impl Sessions {
     }
 
     /// Binds a client's connection to a session.
-    pub(crate) fn hello(&mut self, client: u64, link: Link, user: &str, way: Option<Way>) -> Result<(), String> {
+    pub(crate) fn hello(
+        &mut self,
+        client: u64,
+        link: Link,
+        user: &str,
+        way: Option<Way>,
+    ) -> Result<(), String> {
         if !self.known.contains_key(&link.session) {
             if self.known.len() as u64 >= config::SESSIONS_MAX.get() {
-                return Err("ERR too many sessions; raise claret.sessions-max, or end client processes".to_owned());
+                return Err(
+                    "ERR too many sessions; raise claret.sessions-max, or end client processes".to_owned()
+                );
             }
             let fresh = Session {
                 user: user.to_owned(),
@@ -93,7 +101,9 @@ impl Sessions {
         }
         if link.connection < session.connection {
             let newer = session.connection;
-            return Err(format!("NOSESSION connection {newer} of the session is newer; say hello with a higher one"));
+            return Err(format!(
+                "NOSESSION connection {newer} of the session is newer; say hello with a higher one"
+            ));
         }
         session.connection = link.connection;
         if let Some(way) = way {
@@ -111,7 +121,11 @@ impl Sessions {
         let no_session = || "NOSESSION say CLARET.HELLO on this connection first".to_owned();
         let link = self.clients.get(&client).ok_or_else(no_session)?;
         let session = self.known.get(&link.session).ok_or_else(no_session)?;
-        if session.user == user { Ok(*link) } else { Err("NOPERM the session belongs to another user".to_owned()) }
+        if session.user == user {
+            Ok(*link)
+        } else {
+            Err("NOPERM the session belongs to another user".to_owned())
+        }
     }
 
     /// A client's connection is closed: the session that has none left.

@@ -197,7 +197,6 @@ impl Slots {
     pub(crate) fn node_of(&self, shard: ShardId) -> Option<&Node> {
         self.owner(u16::try_from(shard.0).ok().filter(|slot| usize::from(*slot) < SLOTS)?)
     }
-
 }
 
 /// `5461` or `0-5460`.

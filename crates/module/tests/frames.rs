@@ -15,13 +15,12 @@ fn a_transaction_of_one_shard_is_one_frame_and_writes_the_users_own_keys() {
     let server = Server::start(&[]);
     let mut process = Process::hello(&server, 7);
     let attempt = process.begin();
-    let calls =
-        [("tags", "SADD red blue"), ("hits", "INCRBY 3"), ("hits", "counter:GET"), ("tags", "SCARD")];
+    let calls = [("tags", "SADD red blue"), ("hits", "INCRBY 3"), ("hits", "counter:GET"), ("tags", "SCARD")];
     let prepare = process.prepare(attempt, &calls);
     let answers = process.frame(&[prepare.clone()]);
     let [Response::Committed { replies, .. }] = &answers[..] else { panic!("{answers:?}") };
-    let values: Vec<&Reply> = replies.iter().map(|(_, reply)| reply).collect();
-    assert_eq!(values, [&Reply::Int(3), &Reply::Int(2)]);
+    let answer = |no: u32| replies.iter().find(|(call, _)| call.0 == no).map(|(_, reply)| reply);
+    assert_eq!((answer(3), answer(4)), (Some(&Reply::Int(3)), Some(&Reply::Int(2))));
     let again = process.frame(&[prepare]);
     assert!(matches!(&again[..], [Response::Committed { .. }]), "a double is answered again: {again:?}");
     let mut plain = server.connect();
@@ -56,7 +55,8 @@ fn who_waits_for_an_element_is_told_by_poll_when_it_is_granted() {
 fn a_grant_is_pushed_on_the_connection_that_subscribed() {
     let server = Server::start(&[]);
     let mut one = Process::hello(&server, 1);
-    let client = redis::Client::open(format!("redis://127.0.0.1:{}/?protocol=resp3", server.port)).expect("an url");
+    let client =
+        redis::Client::open(format!("redis://127.0.0.1:{}/?protocol=resp3", server.port)).expect("an url");
     let mut connection = client.get_connection().expect("it answers");
     connection.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
     let (sender, pushes) = std::sync::mpsc::channel::<PushInfo>();
@@ -98,18 +98,18 @@ fn a_hello_binds_session_user_and_version() {
         .query(&mut admin)
         .expect("a user");
     let mut eve = server.connect_as("eve", "pw");
-    assert!(refused(hello(&mut eve, 9, 2, &[])).contains("NOPERM"));
+    assert!(refused(hello(&mut eve, 9, 2, &[])).contains("another user"));
     let polled = redis::cmd("CLARET.POLL").arg(9).arg(0).query(&mut eve);
-    assert!(refused(polled).contains("NOPERM"));
+    assert!(refused(polled).contains("another user"));
     let mut stranger = Process::hello(&server, 10);
     let foreign = process.begin();
     let prepare = stranger.prepare(foreign, &[("k", "INCR")]);
-    assert!(stranger.try_frame(&[prepare]).expect_err("foreign").to_string().contains("NOPERM"));
+    assert!(stranger.try_frame(&[prepare]).expect_err("foreign").to_string().contains("another session"));
     let garbage = redis::cmd("CLARET.FRAME").arg(&b"\xff\xff\xff"[..]).query(&mut process.connection);
     assert!(refused(garbage).contains("ERR"));
     let () = redis::cmd("MULTI").query(&mut process.connection).expect("it begins");
     let _: Value = redis::cmd("CLARET.FRAME").arg("").query(&mut process.connection).expect("queued");
-    let all: Value = redis::cmd("EXEC").query(&mut process.connection).expect("it ends");
+    let all = redis::cmd("EXEC").query::<Value>(&mut process.connection);
     assert!(format!("{all:?}").contains("cannot be part of MULTI"), "{all:?}");
 }
 

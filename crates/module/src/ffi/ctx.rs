@@ -106,7 +106,11 @@ impl Ctx {
     }
 
     /// Calls `proc` in so many milliseconds.
-    pub(crate) fn timer(self, millis: u64, proc: unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void)) -> Timer {
+    pub(crate) fn timer(
+        self,
+        millis: u64,
+        proc: unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void),
+    ) -> Timer {
         // SAFETY: the function stays as long as the module, which does not unload while timers run.
         Timer(unsafe { api!(RedisModule_CreateTimer)(self.0, millis as c_longlong, Some(proc), null_mut()) })
     }
@@ -134,7 +138,8 @@ impl Ctx {
     /// The name of the ACL user whose command runs.
     pub(crate) fn user(self) -> Text {
         // SAFETY: the name is the caller's to free; there always is one in a command.
-        unsafe { Text::take(api!(RedisModule_GetCurrentUserName)(self.0)) }.unwrap_or_else(|| Text::new(b"default"))
+        unsafe { Text::take(api!(RedisModule_GetCurrentUserName)(self.0)) }
+            .unwrap_or_else(|| Text::new(b"default"))
     }
 
     // --- answers ---
@@ -167,7 +172,9 @@ impl Ctx {
 
     pub(crate) fn reply_bytes(self, bytes: &[u8]) {
         // SAFETY: the bytes are copied.
-        unsafe { api!(RedisModule_ReplyWithStringBuffer)(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len()) };
+        unsafe {
+            api!(RedisModule_ReplyWithStringBuffer)(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len())
+        };
     }
 
     /// So many answers follow.
@@ -179,7 +186,12 @@ impl Ctx {
     // --- waiting ---
 
     /// Makes the client wait. `answer` runs when it is let go, `late` when the time is over.
-    pub(crate) fn block(self, answer: raw::RedisModuleCmdFunc, late: raw::RedisModuleCmdFunc, millis: u64) -> Blocked {
+    pub(crate) fn block(
+        self,
+        answer: raw::RedisModuleCmdFunc,
+        late: raw::RedisModuleCmdFunc,
+        millis: u64,
+    ) -> Blocked {
         // SAFETY: the functions stay as long as the module; nothing is kept that would have to be freed.
         Blocked(unsafe { api!(RedisModule_BlockClient)(self.0, answer, late, None, millis as c_longlong) })
     }

@@ -40,7 +40,8 @@ impl Ctx {
     /// Opens a key to read it; `None` when it is not there. No check of slots or permissions.
     pub(crate) fn open(self, name: &Text) -> Option<Key> {
         // SAFETY: the name lives; reading keeps it.
-        let raw = unsafe { api!(RedisModule_OpenKey)(self.raw(), name.raw(), raw::REDISMODULE_READ as c_int) };
+        let raw =
+            unsafe { api!(RedisModule_OpenKey)(self.raw(), name.raw(), raw::REDISMODULE_READ as c_int) };
         (!raw.is_null()).then(|| Key(raw.cast()))
     }
 }
@@ -82,7 +83,13 @@ impl Key {
         let end: *mut raw::RedisModuleString = null_mut();
         // SAFETY: one pair of field and place for its value, and the end; the value is the caller's.
         unsafe {
-            api!(RedisModule_HashGet)(self.0, raw::REDISMODULE_HASH_NONE as c_int, name.raw(), &mut value, end);
+            api!(RedisModule_HashGet)(
+                self.0,
+                raw::REDISMODULE_HASH_NONE as c_int,
+                name.raw(),
+                &mut value,
+                end,
+            );
             Text::take(value)
         }
     }

@@ -52,7 +52,9 @@ pub(crate) struct Text(*mut raw::RedisModuleString);
 impl Text {
     pub(crate) fn new(bytes: &[u8]) -> Self {
         // SAFETY: the bytes are copied; without a context the string is the caller's to free.
-        Text(unsafe { api!(RedisModule_CreateString)(null_mut(), bytes.as_ptr().cast::<c_char>(), bytes.len()) })
+        Text(unsafe {
+            api!(RedisModule_CreateString)(null_mut(), bytes.as_ptr().cast::<c_char>(), bytes.len())
+        })
     }
 
     /// # Safety

@@ -21,8 +21,9 @@ impl User {
     pub(crate) fn may_run(&self, command: &[&Text]) -> bool {
         let mut list: Vec<*mut raw::RedisModuleString> = command.iter().map(|text| text.raw()).collect();
         // SAFETY: so many strings, which live; the user does.
-        let status =
-            unsafe { api!(RedisModule_ACLCheckCommandPermissions)(self.0, list.as_mut_ptr(), list.len() as c_int) };
+        let status = unsafe {
+            api!(RedisModule_ACLCheckCommandPermissions)(self.0, list.as_mut_ptr(), list.len() as c_int)
+        };
         status == raw::REDISMODULE_OK as c_int
     }
 

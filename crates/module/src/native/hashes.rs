@@ -1,8 +1,8 @@
 //! Dicts, bounded counters and bags of numbers: Redis hashes.
 
 use claret_types::{
-    Bounded, BoundedCounter, BoundedCounterEffect, Bytes, DataType, Dict, DictEffect, DictOp, DictState, DictValue,
-    Effect, OpError, Operation, State, Summary, SummaryBag, SummaryBagEffect,
+    Bounded, BoundedCounter, BoundedCounterEffect, Bytes, DataType, Dict, DictEffect, DictOp, DictState,
+    DictValue, Effect, OpError, Operation, State, Summary, SummaryBag, SummaryBagEffect,
 };
 
 use super::Record;
@@ -10,12 +10,19 @@ use crate::ffi::{Key, Kind, Text};
 
 // --- dict ---
 
-pub(super) fn excerpt(record: &Record<'_>, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+pub(super) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
     let op = op.downcast::<Dict>().expect("a dict's");
     let mut fields: Vec<&Bytes> = match op {
         DictOp::Set(list) | DictOp::SetReturning(list) => list.iter().map(|(field, _)| field).collect(),
         DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => list.iter().collect(),
-        DictOp::Add(field, _) | DictOp::AddReturning(field, _) | DictOp::Get(field) | DictOp::Contains(field) => {
+        DictOp::Add(field, _)
+        | DictOp::AddReturning(field, _)
+        | DictOp::Get(field)
+        | DictOp::Contains(field) => {
             vec![field]
         }
         DictOp::Len => Vec::new(),
@@ -71,7 +78,8 @@ fn apply_bounded(record: &Record<'_>, effect: &BoundedCounterEffect) {
             record.write(c"HINCRBY", [b"value", amount.to_string().as_bytes()]);
         }
         BoundedCounterEffect::Replace(Some(bounded)) => {
-            let [value, min, max] = [bounded.value, bounded.min, bounded.max].map(|number| number.to_string());
+            let [value, min, max] =
+                [bounded.value, bounded.min, bounded.max].map(|number| number.to_string());
             let (value, min, max) = (value.as_bytes(), min.as_bytes(), max.as_bytes());
             record.write(c"HSET", [&b"value"[..], value, b"min", min, b"max", max]);
         }
@@ -88,7 +96,8 @@ pub(super) fn whole_bag(record: &Record<'_>) -> Result<Option<State>, OpError> {
 
 fn bag(record: &Record<'_>, key: &Key) -> Result<Summary, OpError> {
     let count = number::<u64>(key, "count");
-    let [sum, min, max] = ["sum", "min", "max"].map(|name| number::<f64>(key, name).filter(|it| it.is_finite()));
+    let [sum, min, max] =
+        ["sum", "min", "max"].map(|name| number::<f64>(key, name).filter(|it| it.is_finite()));
     match (count, sum, min, max) {
         (Some(count), Some(sum), Some(min), Some(max)) => Ok(Summary { count, sum, min, max }),
         _ => Err(record.wrong("hash without count, sum, min and max", "summary-bag")),
@@ -127,7 +136,8 @@ fn apply_dict(record: &Record<'_>, effect: &DictEffect) {
             if !removed.is_empty() {
                 record.write(c"HDEL", removed.iter().map(|field| &field[..]));
             }
-            let written: Vec<(&Bytes, Bytes)> = put.iter().map(|(field, value)| (field, value.to_bytes())).collect();
+            let written: Vec<(&Bytes, Bytes)> =
+                put.iter().map(|(field, value)| (field, value.to_bytes())).collect();
             if !written.is_empty() {
                 record.write(c"HSET", written.iter().flat_map(|(field, value)| [&field[..], &value[..]]));
             }

@@ -5,7 +5,11 @@ use claret_types::{Effect, End, List, ListEffect, OpError, Operation, State};
 use super::Record;
 use crate::ffi::Kind;
 
-pub(super) fn excerpt(record: &Record<'_>, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+pub(super) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
     let _ = (op, own);
     whole(record)
 }

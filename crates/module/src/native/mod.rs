@@ -99,7 +99,11 @@ impl<'a> Record<'a> {
     /// Opens it; `None` when it is not there.
     fn open(&self, expected: Kind) -> Result<Option<Key>, OpError> {
         let Some(key) = self.ctx.open(&Text::new(self.key)) else { return Ok(None) };
-        if key.kind() == expected { Ok(Some(key)) } else { Err(self.wrong(key.kind().name(), expected.name())) }
+        if key.kind() == expected {
+            Ok(Some(key))
+        } else {
+            Err(self.wrong(key.kind().name(), expected.name()))
+        }
     }
 
     fn wrong(&self, found: &'static str, expected: &'static str) -> OpError {

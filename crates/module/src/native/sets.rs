@@ -5,10 +5,16 @@ use claret_types::{Bytes, Effect, OpError, Operation, Set, SetOp, SetState, Stat
 use super::Record;
 use crate::ffi::{Answer, Kind};
 
-pub(super) fn excerpt(record: &Record<'_>, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+pub(super) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
     let op = op.downcast::<Set>().expect("a set's");
     let named: &[Bytes] = match op {
-        SetOp::Add(list) | SetOp::AddReturning(list) | SetOp::Remove(list) | SetOp::RemoveReturning(list) => list,
+        SetOp::Add(list) | SetOp::AddReturning(list) | SetOp::Remove(list) | SetOp::RemoveReturning(list) => {
+            list
+        }
         SetOp::Contains(member) => std::slice::from_ref(member),
         SetOp::Len => &[],
         SetOp::Members => return whole(record),

@@ -1,15 +1,19 @@
 //! Registers, counters, float counters and generators of unique numbers: Redis strings.
 
 use claret_types::{
-    Bytes, Counter, CounterEffect, DataType, Effect, FloatCounter, FloatCounterEffect, Issued, OpError, Operation,
-    Register, RegisterEffect, RegisterOp, State, Text, UidEffect, UidGenerator,
+    Bytes, Counter, CounterEffect, DataType, Effect, FloatCounter, FloatCounterEffect, Issued, OpError,
+    Operation, Register, RegisterEffect, RegisterOp, State, Text, UidEffect, UidGenerator,
 };
 
 use super::Record;
 use crate::ffi::Kind;
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
-pub(super) fn excerpt(record: &Record<'_>, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+pub(super) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
     let value = key.string();
     let text = match op.downcast::<Register>() {
@@ -21,7 +25,9 @@ pub(super) fn excerpt(record: &Record<'_>, op: &Operation, own: &[&Effect]) -> R
             | RegisterOp::SetIfAbsentReturning(_) => Bytes::default(),
             // Only whether it is the same: here it is not.
             RegisterOp::Set(new) if new.len() != value.len() => Bytes::from(&value[..value.len().min(1)]),
-            RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Len => Bytes::from(value),
+            RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Len => {
+                Bytes::from(value)
+            }
         }),
         _ => Text::Bytes(Bytes::from(value)),
     };

@@ -1,8 +1,7 @@
 //! Scored sets and the best k of many: Redis sorted sets.
 
 use claret_types::{
-    Best, Bytes, Effect, OpError, Operation, Ranking, ScoredSet, ScoredSetEffect, State, TopK,
-    TopKEffect,
+    Best, Bytes, Effect, OpError, Operation, Ranking, ScoredSet, ScoredSetEffect, State, TopK, TopKEffect,
 };
 
 use super::{Record, side_key};
@@ -10,7 +9,11 @@ use crate::ffi::{Kind, Text};
 
 // --- scored set ---
 
-pub(super) fn excerpt(record: &Record<'_>, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+pub(super) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
     let _ = (op, own);
     whole(record)
 }
@@ -59,7 +62,11 @@ fn number(score: f64) -> String {
 
 // --- topk ---
 
-pub(super) fn excerpt_topk(record: &Record<'_>, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+pub(super) fn excerpt_topk(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
     let _ = (op, own);
     whole_topk(record)
 }
@@ -81,11 +88,14 @@ fn capacity(record: &Record<'_>) -> Result<u32, OpError> {
         return Err(missing());
     }
     let text = std::str::from_utf8(beside.string()).ok();
-    text.and_then(|text| text.parse().ok()).filter(|capacity| (1..=65_535).contains(capacity)).ok_or_else(missing)
+    text.and_then(|text| text.parse().ok())
+        .filter(|capacity| (1..=65_535).contains(capacity))
+        .ok_or_else(missing)
 }
 
 pub(super) fn apply_topk(record: &Record<'_>, effect: &Effect) {
-    let TopKEffect::Offer { capacity: asked, score, member } = effect.downcast::<TopK>().expect("a topk's") else {
+    let TopKEffect::Offer { capacity: asked, score, member } = effect.downcast::<TopK>().expect("a topk's")
+    else {
         unreachable!("a restore undoes in memory; nothing is undone here")
     };
     let held = record.open(Kind::Zset).ok().flatten();

@@ -14,7 +14,9 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use claret_core::message::{Call, KeyedCall, Listed, Members, Request, Response};
-use claret_core::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId, wire};
+use claret_core::{
+    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId, wire,
+};
 use claret_types::{BUILTIN, Bytes, Operation};
 use redis::{Connection, Value};
 
@@ -124,7 +126,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let died = self.process.try_wait().is_ok_and(|state| state.is_some_and(|state| state.code().is_some()));
+        let died =
+            self.process.try_wait().is_ok_and(|state| state.is_some_and(|state| state.code().is_some()));
         if std::thread::panicking() || died {
             eprintln!("--- log of the server at port {}\n{}", self.port, self.log());
         }
@@ -162,7 +165,8 @@ pub fn cluster(primaries: usize, options: &[&str]) -> Vec<Server> {
             .arg(last)
             .query(connection)
             .expect("its slots");
-        let () = redis::cmd("CLUSTER").arg("SET-CONFIG-EPOCH").arg(at + 1).query(connection).expect("an epoch");
+        let () =
+            redis::cmd("CLUSTER").arg("SET-CONFIG-EPOCH").arg(at + 1).query(connection).expect("an epoch");
     }
     for server in &servers[1..] {
         let () = redis::cmd("CLUSTER")
@@ -264,7 +268,9 @@ impl Process {
             key: Bytes::from(*key),
             call: call(at as u32 + 1 + relies_on, operation(words)),
         });
-        let listed = participants.iter().map(|(shard, incarnation)| Listed { shard: *shard, incarnation: *incarnation });
+        let listed = participants
+            .iter()
+            .map(|(shard, incarnation)| Listed { shard: *shard, incarnation: *incarnation });
         Request::Prepare {
             attempt,
             birth: birth(attempt),
@@ -293,7 +299,12 @@ impl Process {
     }
 }
 
-pub fn hello(connection: &mut Connection, session: u64, number: u32, way: &[&str]) -> redis::RedisResult<Value> {
+pub fn hello(
+    connection: &mut Connection,
+    session: u64,
+    number: u32,
+    way: &[&str],
+) -> redis::RedisResult<Value> {
     let command = redis::cmd("CLARET.HELLO").arg(wire::VERSION).arg(session).arg(number).arg(way).to_owned();
     command.query(connection)
 }
