@@ -87,14 +87,14 @@ pub enum DictValue {
 /// A change of a dict.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DictEffect {
-    /// Fields that are written and fields that go: disjoint.
+    /// Fields that are written and fields that go, disjoint: `HSET` and `HDEL`.
     Change {
         /// What is written.
         put: Few<(Bytes, DictValue)>,
         /// What goes.
         removed: Few<Bytes>,
     },
-    /// Adds to a field.
+    /// Adds to a field: `HINCRBY`.
     Add(Bytes, i64),
 }
 
@@ -133,10 +133,12 @@ impl DictState {
         self.fields.get(field)
     }
 
-    /// The fields with their values, in no useful order.
-    #[expect(clippy::disallowed_methods, reason = "whoever calls it sorts, or counts")]
-    pub fn iter(&self) -> impl Iterator<Item = (&Bytes, &DictValue)> {
-        self.fields.iter()
+    /// The fields that are here with their values, in bytewise order of the fields. O(n log n).
+    #[expect(clippy::disallowed_methods, reason = "sorted before anybody looks")]
+    pub fn sorted(&self) -> Vec<(&Bytes, &DictValue)> {
+        let mut list: Vec<_> = self.fields.iter().collect();
+        list.sort_unstable_by_key(|(field, _)| *field);
+        list
     }
 
     fn contains_key(&self, field: &[u8]) -> bool {
@@ -153,7 +155,7 @@ impl FromIterator<(Bytes, DictValue)> for DictState {
 impl fmt::Debug for DictState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_map();
-        shown.entries(self.iter());
+        shown.entries(&self.fields);
         if self.elsewhere > 0 {
             shown.entry(&format_args!("elsewhere"), &self.elsewhere);
         }
@@ -438,11 +440,11 @@ impl DataType for Dict {
             }
             DictOp::Len => Execution::read(Reply::count(state.len()), Claims::record(READ_FIELDS)),
             DictOp::Fields => {
-                let fields = sorted(state).into_iter().map(|(field, _)| Reply::Bytes(field.clone()));
+                let fields = all(state).into_iter().map(|(field, _)| Reply::Bytes(field.clone()));
                 Execution::read(Reply::Array(fields.collect()), Claims::record(READ_FIELDS))
             }
             DictOp::All => {
-                let pairs = sorted(state)
+                let pairs = all(state)
                     .into_iter()
                     .flat_map(|(field, value)| [Reply::Bytes(field.clone()), Reply::Bytes(value.to_bytes())]);
                 Execution::read(Reply::Array(pairs.collect()), Claims::record(READ_ALL))
@@ -623,11 +625,10 @@ fn value(state: &Fields, field: &Bytes, claims: &mut Claims) -> Reply {
     reply
 }
 
-fn sorted(state: &Fields) -> Vec<(&Bytes, &DictValue)> {
+/// The fields of a whole dict.
+fn all(state: &Fields) -> Vec<(&Bytes, &DictValue)> {
     assert_eq!(state.elsewhere, 0, "HKEYS and HGETALL read all fields");
-    let mut list: Vec<_> = state.iter().collect();
-    list.sort_unstable_by_key(|(field, _)| *field);
-    list
+    state.sorted()
 }
 
 /// Answers from what `HGETALL` answered.

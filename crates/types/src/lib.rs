@@ -43,7 +43,7 @@ pub use dict::{Dict, DictEffect, DictOp, DictState, DictValue};
 pub use erased::{Effect, Executed, Operation, State, TypeInfo};
 pub use error::OpError;
 pub use float_counter::{FloatCounter, FloatCounterEffect, FloatCounterOp};
-pub use list::{End, List, ListEffect, ListOp};
+pub use list::{End, List, ListEffect, ListOp, ListState};
 pub use ranking::{Ranking, ScoreBound};
 pub use register::{Register, RegisterEffect, RegisterOp};
 pub use reply::{FromReply, Pairs, Reply};
