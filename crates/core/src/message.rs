@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId};
 
 /// One operation on its way to a shard.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its place in the transaction.
     pub no: CallNo,
@@ -26,7 +26,7 @@ pub struct Call {
 }
 
 /// A call and its key.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyedCall {
     /// The record.
     pub key: Bytes,
@@ -48,7 +48,7 @@ pub struct Listed {
 pub type Participants = Arc<[Listed]>;
 
 /// From a coordinator to a shard.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// Lock and execute calls on one record, now; the last one returns something.
     Execute {
@@ -230,7 +230,7 @@ pub enum Status {
 }
 
 /// From a shard to a coordinator.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// A call that returns something has its lock and its answer.
     Granted {
@@ -336,7 +336,7 @@ impl Response {
 }
 
 /// Between shards: recovery of attempts in doubt (R14).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// What have you written? Writes no if nothing is there.
     Inquire {

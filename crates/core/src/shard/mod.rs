@@ -246,14 +246,19 @@ impl Shard {
         birth: Birth,
         incarnation: Option<Incarnation>,
     ) -> Option<Owner> {
-        let owner = Owner { attempt, birth };
         if self.switches.delivery == Delivery::Network && !self.admit_from_network(now, link, attempt) {
             return None;
         }
-        if !self.attempts.contains_key(&attempt) {
-            self.attempts.insert(attempt, Box::new(Participant::new(owner)));
-            self.renew(now, attempt);
-        }
+        let owner = match self.attempts.get(&attempt) {
+            // Its first birth counts: under another one it would wait where nobody looks for it.
+            Some(participant) => participant.owner,
+            None => {
+                let owner = Owner { attempt, birth };
+                self.attempts.insert(attempt, Box::new(Participant::new(owner)));
+                self.renew(now, attempt);
+                owner
+            }
+        };
         // One that has voted did so as the incarnation that was relied on, and its vote outlived that.
         if incarnation.is_some_and(|relied| relied != self.incarnation)
             && !self.participant(attempt).is_prepared()
