@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use crate::ffi::{Arg, Ctx, api, guarded};
 use crate::host::mend;
-use crate::{frame, poll};
+use crate::{frame, guard, poll};
 
 /// What a handler answers instead: an error as clients see it, its code first.
 pub(crate) type Outcome = Result<(), String>;
@@ -75,6 +75,12 @@ macro_rules! entry {
     }};
 }
 
+/// A plain command with its arguments.
+const PLAIN: &[Argument] = &[
+    one("command", Shape::Text),
+    Argument { name: "argument", shape: Shape::Text, optional: true, repeated: true },
+];
+
 /// All commands, in the order of the page.
 pub(crate) const COMMANDS: &[Command] = &[
     Command {
@@ -123,6 +129,28 @@ pub(crate) const COMMANDS: &[Command] = &[
         answers: "a frame of responses, as bytes; empty when the time is over",
         since: "0.1.0",
         entry: entry!(poll::poll),
+    },
+    Command {
+        name: c"claret.read",
+        flags: c"readonly getkeys-api",
+        arity: -2,
+        arguments: PLAIN,
+        summary: "Runs a plain command that reads, when no transaction holds its keys in conflict. Put before commands by the module.",
+        complexity: "that of the command",
+        answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
+        since: "0.1.0",
+        entry: entry!(guard::plain),
+    },
+    Command {
+        name: c"claret.write",
+        flags: c"write getkeys-api",
+        arity: -2,
+        arguments: PLAIN,
+        summary: "Runs a plain command when no transaction holds its keys in conflict. Put before commands by the module.",
+        complexity: "that of the command",
+        answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
+        since: "0.1.0",
+        entry: entry!(guard::plain),
     },
 ];
 

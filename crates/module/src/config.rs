@@ -95,7 +95,14 @@ pub(crate) static PLAIN_WAIT_MS: Setting = Setting::new(
     5_000,
     (1, 60 * MINUTE_MS),
     false,
-    "how long CLARET.EXEC waits for locks before it gives up, in milliseconds",
+    "how long CLARET.EXEC and plain commands wait for locks before they give up, in milliseconds",
+);
+pub(crate) static RESERVATION_MS: Setting = Setting::new(
+    "reservation-ms",
+    20,
+    (1, MINUTE_MS),
+    false,
+    "how long keys are kept for the next try of a plain command that was answered -TRYAGAIN, in milliseconds",
 );
 pub(crate) static TOPOLOGY_MS: Setting = Setting::new(
     "topology-ms",
@@ -106,7 +113,7 @@ pub(crate) static TOPOLOGY_MS: Setting = Setting::new(
 );
 
 /// All of them.
-pub(crate) static SETTINGS: [&Setting; 8] = [
+pub(crate) static SETTINGS: [&Setting; 9] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
@@ -114,6 +121,7 @@ pub(crate) static SETTINGS: [&Setting; 8] = [
     &SESSIONS_MAX,
     &POLL_MS_MAX,
     &PLAIN_WAIT_MS,
+    &RESERVATION_MS,
     &TOPOLOGY_MS,
 ];
 

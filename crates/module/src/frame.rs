@@ -7,6 +7,7 @@ use crate::admission::Caller;
 use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Ctx, Flag};
+use crate::guard::OWN;
 use crate::host::{HOST, not_ready};
 use crate::sessions::Way;
 use crate::slots;
@@ -22,6 +23,9 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         ));
     }
     let session = SessionId(session.number().ok_or_else(syntax)?);
+    if session == OWN {
+        return Err("ERR session 0 is the node's own; draw one at random".to_owned());
+    }
     let link = Link { session, connection: connection.number().ok_or_else(syntax)? };
     let caller = Caller::of(ctx);
     let way = match way {

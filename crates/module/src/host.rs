@@ -15,10 +15,12 @@ use redis_module::raw;
 
 use crate::config;
 use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
+use crate::guard::{Guard, OWN};
 use crate::native::Keyspace;
 use crate::peers;
 use crate::sessions::{Delivery, Sessions};
 use crate::slots;
+use crate::vanish;
 
 /// The host of this process.
 pub(crate) static HOST: OnMainThread<Host> = OnMainThread::new();
@@ -32,6 +34,7 @@ pub(crate) struct Host {
     pub(crate) shard: Option<Shard>,
     incarnation: Incarnation,
     pub(crate) sessions: Sessions,
+    pub(crate) guard: Guard,
     /// Sessions whose last connection closed since the last entry.
     deserted: Vec<SessionId>,
     /// Set for the shard's next deadline.
@@ -71,6 +74,7 @@ impl Host {
             shard: None,
             incarnation: Incarnation(0),
             sessions: Sessions::default(),
+            guard: Guard::default(),
             deserted: Vec::new(),
             timer: None,
             soon: None,
@@ -127,6 +131,7 @@ impl Host {
         for poller in self.sessions.clear() {
             poller.release(0);
         }
+        self.guard.clear();
         if self.shard.take().is_some() {
             ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
         }
@@ -135,6 +140,7 @@ impl Host {
     /// After a panic nothing in memory can be trusted.
     pub(crate) fn begin_anew(&mut self, ctx: Ctx) {
         self.counts.panics += 1;
+        self.guard.clear();
         self.shard = None;
         self.begin(ctx);
     }
@@ -169,6 +175,7 @@ impl Host {
         let Some(shard) = &mut self.shard else { return Err(not_ready()) };
         self.counts.frames += 1;
         self.counts.requests += requests.len() as u64;
+        vanish::tell(now, shard);
         for request in requests {
             self.counts.operations += match &request {
                 Request::Execute { calls, .. } => calls.len() as u64,
@@ -176,6 +183,7 @@ impl Host {
                 _ => 0,
             };
             shard.handle(now, link, request);
+            vanish::tell(now, shard);
         }
         let mut reply = self.sessions.take(link.session);
         self.carry_out(ctx, Some((link.session, &mut reply)));
@@ -188,12 +196,14 @@ impl Host {
         let now = self.now();
         let Some(shard) = &mut self.shard else { return };
         self.counts.peer_messages_in += 1;
+        vanish::tell(now, shard);
         shard.handle_peer(now, message);
         self.carry_out(ctx, None);
     }
 
     /// A client's connection closed. What follows may write, and so waits for a timer.
     pub(crate) fn closed(&mut self, ctx: Ctx, client: u64) {
+        self.guard.closed(client);
         if let Some(session) = self.sessions.closed(self.now(), client) {
             self.deserted.push(session);
             self.come_back(ctx, 0);
@@ -205,6 +215,7 @@ impl Host {
         let now = self.now();
         let deserted = std::mem::take(&mut self.deserted);
         if let Some(shard) = &mut self.shard {
+            vanish::tell(now, shard);
             for session in deserted {
                 self.counts.deserted += 1;
                 shard.deserted(now, session);
@@ -219,13 +230,17 @@ impl Host {
 
     /// Carries out what the shard wants, and sets the timer. Answers to `own` go where it says, those to others into
     /// their outboxes, and from there to whoever listens.
-    fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
+    pub(crate) fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
+        if let Some(shard) = &mut self.shard {
+            vanish::tell(Time(self.began.elapsed().as_micros() as u64), shard);
+        }
         while let Some(output) = self.shard.as_mut().and_then(Shard::poll_output) {
             match output {
                 Output::Respond { session, response } => {
                     self.counts.elders_told += u64::from(matches!(response, Response::Elder { .. }));
                     match &mut own {
                         Some((asking, reply)) if *asking == session => reply.push(response),
+                        _ if session == OWN => self.hear_own(response),
                         _ => self.sessions.put(session, response),
                     }
                 }
@@ -251,6 +266,14 @@ impl Host {
         self.set_timer(ctx);
     }
 
+    /// A response to one of the node's own attempts: a plain command that waits.
+    fn hear_own(&mut self, response: Response) {
+        let now = self.now();
+        if let Some(shard) = &mut self.shard {
+            self.guard.hear(now, shard, response);
+        }
+    }
+
     /// A timer that is early only looks again, so it is moved when something is due earlier, and not otherwise.
     fn set_timer(&mut self, ctx: Ctx) {
         let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
@@ -264,7 +287,7 @@ impl Host {
         self.timer = Some((ctx.timer(millis, deadline_fired), due));
     }
 
-    fn come_back(&mut self, ctx: Ctx, millis: u64) {
+    pub(crate) fn come_back(&mut self, ctx: Ctx, millis: u64) {
         if self.soon.is_none() {
             self.soon = Some(ctx.timer(millis, soon_fired));
         }
@@ -276,6 +299,7 @@ impl Host {
         for timer in [due, self.soon.take(), self.patrol.take()].into_iter().flatten() {
             ctx.stop(timer);
         }
+        self.guard.stop(ctx);
     }
 }
 

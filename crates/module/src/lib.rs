@@ -14,12 +14,14 @@ mod config;
 mod events;
 mod ffi;
 mod frame;
+mod guard;
 mod host;
 mod native;
 mod peers;
 mod poll;
 mod sessions;
 mod slots;
+mod vanish;
 
 use std::ffi::{c_char, c_int};
 
@@ -76,10 +78,12 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     commands::register(ctx)?;
     config::register(ctx)?;
     events::subscribe(ctx)?;
+    vanish::subscribe(ctx)?;
     peers::listen(ctx);
     let mut host = Host::new();
     host.patrol = Some(ctx.timer(1, host::patrol));
     HOST.set(Some(host));
+    guard::begin(ctx)?;
     ctx.log(Log::Notice, &format!("claret {} is here", env!("CARGO_PKG_VERSION")));
     Ok(())
 }

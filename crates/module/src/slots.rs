@@ -55,6 +55,12 @@ pub(crate) fn serves(key: &Bytes) -> bool {
     view(|slots| !slots.clustered || slots.is_mine(slot_of(key))).unwrap_or(false)
 }
 
+/// Whether the keys of its slot are on their way to another node, or from it: those that are not here may be there
+/// (trap 17).
+pub(crate) fn moves(key: &Bytes) -> bool {
+    view(|slots| !slots.moving.is_empty() && slots.is_moving(slot_of(key))).unwrap_or(false)
+}
+
 /// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
 /// an effect that is decided has to be; so nothing is decided then.
 pub(crate) fn may_write(ctx: Ctx) -> Result<(), String> {

@@ -41,6 +41,21 @@ impl Shard {
         self.table.is_held(key_hash(key), key)
     }
 
+    /// The type whose modes those who hold the record use; `None` when nobody does.
+    pub fn held_as(&self, key: &[u8]) -> Option<&'static TypeInfo> {
+        self.table.held_as(key_hash(key), key)
+    }
+
+    /// Whether nobody holds any record. O(1) where the records are lent.
+    pub fn is_idle(&self) -> bool {
+        self.table.is_idle()
+    }
+
+    /// All records that somebody holds. O(records that are held or kept here).
+    pub fn held_keys(&self) -> impl Iterator<Item = &Bytes> {
+        self.table.held_keys()
+    }
+
     /// Whether an operation that begins and ends at once has to wait for those who hold the record. Waiters are no
     /// reason: it is over before anybody could wait for it (P33).
     pub fn conflicts(&self, key: &[u8], op: &Operation) -> bool {

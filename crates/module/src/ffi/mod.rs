@@ -6,6 +6,7 @@
 mod call;
 mod ctx;
 mod entry;
+mod filter;
 mod key;
 mod main_thread;
 mod string;
@@ -14,6 +15,7 @@ mod user;
 pub(crate) use call::Answer;
 pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Timer};
 pub(crate) use entry::guarded;
+pub(crate) use filter::Filtered;
 pub(crate) use key::{Key, Kind};
 pub(crate) use main_thread::OnMainThread;
 pub(crate) use string::{Arg, Text};

@@ -19,8 +19,12 @@ pub(crate) struct Arg<'a> {
 impl<'a> Arg<'a> {
     /// # Safety
     /// The string lives as long as `'a`.
-    pub(super) unsafe fn new(raw: *mut raw::RedisModuleString) -> Self {
+    pub(crate) unsafe fn new(raw: *mut raw::RedisModuleString) -> Self {
         Arg { raw, command: PhantomData }
+    }
+
+    pub(super) fn raw(self) -> *mut raw::RedisModuleString {
+        self.raw
     }
 
     pub(crate) fn bytes(self) -> &'a [u8] {
@@ -65,6 +69,11 @@ impl Text {
 
     pub(super) fn raw(&self) -> *mut raw::RedisModuleString {
         self.0
+    }
+
+    /// The server's from now on.
+    pub(super) fn into_raw(self) -> *mut raw::RedisModuleString {
+        std::mem::ManuallyDrop::new(self).0
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

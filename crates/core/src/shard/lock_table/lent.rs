@@ -25,6 +25,20 @@ impl LockTable {
         self.held(hash, key).is_some()
     }
 
+    pub(crate) fn held_as(&self, hash: u64, key: &[u8]) -> Option<&'static TypeInfo> {
+        self.held(hash, key)?.1.kind
+    }
+
+    /// A lent record has its place here only while somebody holds it.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.records.is_empty() || self.held_keys().next().is_none()
+    }
+
+    pub(crate) fn held_keys(&self) -> impl Iterator<Item = &Bytes> {
+        let is_held = |record: &&Record| record.lock.as_ref().is_some_and(|lock| !lock.holders.is_empty());
+        self.records.iter().map(|(_, record)| record).filter(is_held).map(|record| &record.key)
+    }
+
     /// Whether an operation that is over at once has to wait for holders.
     pub(crate) fn conflicts(&self, hash: u64, key: &[u8], op: &Operation) -> bool {
         let Some((Record { key, state, .. }, lock)) = self.held(hash, key) else { return false };

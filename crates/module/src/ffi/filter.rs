@@ -1,0 +1,197 @@
+//! The command filter: what the server lets a module see, and change, of each command before it is looked up.
+
+use std::ffi::c_int;
+
+use redis_module::raw;
+
+use super::{Arg, Ctx, Text, api};
+
+/// The command that a filter looks at. Its words may be replaced and added to.
+#[derive(Clone, Copy)]
+pub(crate) struct Filtered(*mut raw::RedisModuleCommandFilterCtx);
+
+impl Filtered {
+    /// # Safety
+    /// What the server just called a filter with.
+    pub(crate) unsafe fn new(raw: *mut raw::RedisModuleCommandFilterCtx) -> Self {
+        Filtered(raw)
+    }
+
+    /// How many words it has.
+    pub(crate) fn len(&self) -> usize {
+        // SAFETY: valid while the filter runs.
+        usize::try_from(unsafe { api!(RedisModule_CommandFilterArgsCount)(self.0) }).unwrap_or(0)
+    }
+
+    /// One of its words.
+    pub(crate) fn word(&self, at: usize) -> Option<&[u8]> {
+        // SAFETY: valid while the filter runs; a place that is none gives null.
+        unsafe {
+            let word = api!(RedisModule_CommandFilterArgGet)(self.0, at as c_int);
+            (!word.is_null()).then(|| Arg::new(word).bytes())
+        }
+    }
+
+    /// All of them, to ask the server about.
+    pub(crate) fn words(&self) -> Vec<Text> {
+        (0..self.len()).filter_map(|at| self.word(at)).map(Text::new).collect()
+    }
+
+    /// Puts a word in.
+    pub(crate) fn insert(&self, at: usize, word: &[u8]) {
+        let word = Text::new(word).into_raw();
+        // SAFETY: the place is within the command, and the string is the server's from now on.
+        unsafe { api!(RedisModule_CommandFilterArgInsert)(self.0, at as c_int, word) };
+    }
+
+    /// The server's number of the client, where it tells: Valkey 8 and Redis 7.2.
+    pub(crate) fn client(&self) -> Option<u64> {
+        // SAFETY: the pointer is written once, at load; where the server lacks the function it is null.
+        unsafe { raw::RedisModule_CommandFilterGetClientId.map(|ask| ask(self.0)) }
+    }
+}
+
+impl Ctx {
+    /// From now on every command but the module's own is seen by this function first.
+    pub(crate) fn filter(
+        self,
+        filter: unsafe extern "C" fn(*mut raw::RedisModuleCommandFilterCtx),
+    ) -> Result<(), ()> {
+        // SAFETY: the function stays as long as the module.
+        let made = unsafe {
+            api!(RedisModule_RegisterCommandFilter)(
+                self.raw(),
+                Some(filter),
+                raw::REDISMODULE_CMDFILTER_NOSELF as c_int,
+            )
+        };
+        if made.is_null() { Err(()) } else { Ok(()) }
+    }
+
+    /// A context that belongs to nobody, for where the server gives none. Good for questions and for the log; nothing
+    /// may be written with it, and nothing read that could expire.
+    pub(crate) fn detached(self) -> Ctx {
+        // SAFETY: the context is valid; the new one is never freed.
+        unsafe { Ctx::new(api!(RedisModule_GetDetachedThreadSafeContext)(self.raw())) }
+    }
+
+    /// Where the keys of a command are, and whether each is only read. Empty for what is no command, or has none.
+    pub(crate) fn keys_of(self, words: &[Text]) -> Vec<(usize, bool)> {
+        let list: Vec<*mut raw::RedisModuleString> = words.iter().map(Text::raw).collect();
+        let (mut count, mut flags) = (0, std::ptr::null_mut());
+        // SAFETY: the words outlive the call; the two arrays are the caller's to free, and of the length it says.
+        unsafe {
+            let found = api!(RedisModule_GetCommandKeysWithFlags)(
+                self.raw(),
+                list.as_ptr().cast_mut(),
+                list.len() as c_int,
+                &mut count,
+                &mut flags,
+            );
+            if found.is_null() {
+                return Vec::new();
+            }
+            let length = usize::try_from(count).unwrap_or(0);
+            let places = std::slice::from_raw_parts(found, length);
+            let is_read = |at: usize| {
+                !flags.is_null()
+                    && u64::from((*flags.add(at)).unsigned_abs()) & u64::from(raw::REDISMODULE_CMD_KEY_RO)
+                        != 0
+            };
+            let keys = places.iter().enumerate().map(|(at, place)| (*place as usize, is_read(at))).collect();
+            api!(RedisModule_Free)(found.cast());
+            if !flags.is_null() {
+                api!(RedisModule_Free)(flags.cast());
+            }
+            keys
+        }
+    }
+
+    /// Whether the server only asks for the places of the keys; then they are named.
+    pub(crate) fn asks_for_keys(self) -> bool {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_IsKeysPositionRequest)(self.raw()) != 0 }
+    }
+
+    /// Names the place of a key.
+    pub(crate) fn key_at(self, place: usize) {
+        // SAFETY: only in answer to the question.
+        unsafe { api!(RedisModule_KeyAtPos)(self.raw(), place as c_int) };
+    }
+
+    /// The database that the client has selected.
+    pub(crate) fn database(self) -> i32 {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_GetSelectedDb)(self.raw()) }
+    }
+
+    /// Runs a plain command for its client and with the client's rights, passes it on, and hands its answer through.
+    /// Returns whether it answered something, not nil. With `unless_nil` a nil is not handed on.
+    pub(crate) fn run_for_client(self, words: &[Arg<'_>], unless_nil: bool) -> bool {
+        let Some((name, rest)) = words.split_first() else { return false };
+        let Ok(command) = std::ffi::CString::new(name.bytes()) else {
+            self.reply_error("ERR unknown command");
+            return true;
+        };
+        let list: Vec<*mut raw::RedisModuleString> = rest.iter().map(|word| word.raw()).collect();
+        // SAFETY: the format asks for a vector of strings and its length, which outlive the call; the reply is freed once.
+        unsafe {
+            let reply = api!(RedisModule_Call)(
+                self.raw(),
+                command.as_ptr(),
+                c"!0CEMv".as_ptr(),
+                list.as_ptr(),
+                list.len(),
+            );
+            if reply.is_null() {
+                self.reply_error(&format!("ERR {}", std::io::Error::last_os_error()));
+                return true;
+            }
+            let is_nil =
+                api!(RedisModule_CallReplyType)(reply) as isize == raw::REDISMODULE_REPLY_NULL as isize;
+            if !(is_nil && unless_nil) {
+                api!(RedisModule_ReplyWithCallReply)(self.raw(), reply);
+            }
+            api!(RedisModule_FreeCallReply)(reply);
+            !is_nil
+        }
+    }
+
+    /// Makes the client wait until something happens to one of the keys. `answer` is asked then, and says with its result
+    /// whether that was it.
+    pub(crate) fn block_on_keys(
+        self,
+        keys: &[Text],
+        answer: raw::RedisModuleCmdFunc,
+        late: raw::RedisModuleCmdFunc,
+        millis: u64,
+    ) {
+        let mut list: Vec<*mut raw::RedisModuleString> = keys.iter().map(Text::raw).collect();
+        // SAFETY: the server keeps its own hold of the keys; the functions stay as long as the module.
+        unsafe {
+            api!(RedisModule_BlockClientOnKeys)(
+                self.raw(),
+                answer,
+                late,
+                None,
+                millis as i64,
+                list.as_mut_ptr(),
+                list.len() as c_int,
+                std::ptr::null_mut(),
+            )
+        };
+    }
+
+    /// Has those who wait for a key asked again.
+    pub(crate) fn signal(self, key: &[u8]) {
+        let key = Text::new(key);
+        // SAFETY: the key lives, and the server keeps its own hold.
+        unsafe { api!(RedisModule_SignalKeyAsReady)(self.raw(), key.raw()) };
+    }
+
+    /// The nil of a command that answers with an array.
+    pub(crate) fn reply_nil_array(self) {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplyWithNullArray)(self.raw()) };
+    }
+}

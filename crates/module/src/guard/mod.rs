@@ -1,0 +1,563 @@
+//! Plain commands beside transactions (R17). `docs/plain-commands.md` has the rules, and what happens with each command.
+//!
+//! A filter looks at every command of a client. One that uses nothing held, or whose use commutes with all that is
+//! held, passes untouched. Any other has `CLARET.READ` or `CLARET.WRITE` put before it: these wait for their turn
+//! ([`waiting`]), or, where they cannot wait, answer `-TRYAGAIN`. Commands of a MULTI are looked at when they are queued
+//! and again at EXEC ([`open`]); blocking pops are waited for here ([`pops`]).
+//!
+//! Not seen by the filter: what is read at replicas, FLUSHALL and its kin (an event tells: `vanish`), SCAN and KEYS,
+//! and what a client's own cache keeps.
+
+mod open;
+mod plain;
+mod pops;
+mod table;
+mod waiting;
+
+use std::ffi::{c_int, c_void};
+
+use claret_core::message::Response;
+use claret_core::{Shard, Time};
+use claret_types::{Access, Bytes};
+use redis_module::raw;
+
+use crate::commands::Outcome;
+use crate::config;
+use crate::ffi::{Arg, Blocked, Ctx, Filtered, Flag, OnMainThread, Text, Timer, guarded};
+use crate::host::{HOST, Host, mend};
+use crate::slots;
+use crate::vanish::{self, Change};
+use open::{OpenMultis, Queued};
+use pops::PassedOver;
+use table::{Keys, Row, Special, Table};
+pub(crate) use waiting::OWN;
+use waiting::{Queue, Stage, Want};
+
+/// What is known of commands.
+static GUARD_TABLE: OnMainThread<Table> = OnMainThread::new();
+
+/// For questions from within the filter, which is given no context.
+static DETACHED: OnMainThread<Ctx> = OnMainThread::new();
+
+/// How often those who wait are looked after, in milliseconds.
+const TICK_MS: u64 = 10;
+
+/// Every so many ticks it is asked whether any MULTI is open.
+const TICKS_BETWEEN_LOOKS: u32 = 10;
+
+/// What the guard remembers.
+#[derive(Default)]
+pub(crate) struct Guard {
+    queue: Queue,
+    open: OpenMultis,
+    passed_over: PassedOver,
+    tick: Option<Timer>,
+    ticks: u32,
+    counts: Counts,
+}
+
+/// What the guard counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Counts {
+    /// Commands that had `CLARET.READ` or `CLARET.WRITE` put before them.
+    pub(crate) guarded: u64,
+    /// Of them, those that had to wait.
+    pub(crate) waited: u64,
+    /// Commands that were answered -TRYAGAIN.
+    pub(crate) try_again: u64,
+    /// EXECs that were refused.
+    pub(crate) exec_aborts: u64,
+}
+
+/// Begins to look at commands.
+pub(crate) fn begin(ctx: Ctx) -> Result<(), ()> {
+    GUARD_TABLE.set(Some(Table::of(ctx)));
+    DETACHED.set(Some(ctx.detached()));
+    ctx.filter(filter)
+}
+
+impl Guard {
+    pub(crate) fn counts(&self) -> Counts {
+        Counts { waited: self.queue.waited, ..self.counts }
+    }
+
+    /// Plain commands and reservations that wait or are about to run.
+    pub(crate) fn len(&self) -> usize {
+        self.queue.len()
+    }
+
+    /// A response of the shard to one of the node's own attempts.
+    pub(crate) fn hear(&mut self, now: Time, shard: &mut Shard, response: Response) {
+        self.queue.hear(now, shard, response);
+    }
+
+    /// A client's connection closed.
+    pub(crate) fn closed(&mut self, client: u64) {
+        self.open.closed(client);
+    }
+
+    /// The shard is another one from now on.
+    pub(crate) fn clear(&mut self) {
+        self.queue.clear();
+    }
+
+    pub(crate) fn stop(&mut self, ctx: Ctx) {
+        if let Some(timer) = self.tick.take() {
+            ctx.stop(timer);
+        }
+    }
+
+    fn come_back(&mut self, ctx: Ctx) {
+        let idle = self.queue.is_quiet() && !self.open.is_any() && !self.passed_over.is_any();
+        if self.tick.is_none() && !idle {
+            self.tick = Some(ctx.timer(TICK_MS, ticked));
+        }
+    }
+}
+
+unsafe extern "C" fn ticked(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guarded(ctx, "the guard's timer", mend, |ctx| {
+        let free = HOST.with(|host| {
+            host.guard.tick = None;
+            host.tick_guard(ctx)
+        });
+        // Whoever is served runs a command, and so nobody may be at the host.
+        for key in free.unwrap_or_default() {
+            ctx.signal(&key);
+        }
+    });
+}
+
+impl Host {
+    /// Looks after those who wait; keys to be signalled.
+    fn tick_guard(&mut self, ctx: Ctx) -> Vec<Bytes> {
+        let now = self.now();
+        self.guard.ticks += 1;
+        if self.guard.ticks % TICKS_BETWEEN_LOOKS == 0 {
+            self.guard.open.look(ctx);
+        }
+        if let Some(shard) = &mut self.shard
+            && !self.guard.queue.is_quiet()
+        {
+            self.guard.queue.tick(now, shard);
+        }
+        self.carry_out(ctx, None);
+        let shard = self.shard.as_ref();
+        let free = self.guard.passed_over.take(|key| shard.is_none_or(|shard| !shard.is_held(key)));
+        self.guard.come_back(ctx);
+        free
+    }
+}
+
+// --- what conflicts ---
+
+/// Whether using the whole of a key conflicts with what is held, reservations aside. Reads no key.
+fn conflict_of(host: &Host, key: &[u8], access: Access) -> bool {
+    let Some(shard) = &host.shard else { return false };
+    let Some(kind) = shard.held_as(key) else { return false };
+    if host.guard.queue.is_reserved(key) {
+        return false;
+    }
+    let op = match access {
+        Access::Read => plain::whole_read(kind),
+        Access::Write => plain::whole(Access::Write),
+    };
+    shard.conflicts_with(key, kind_of(&op, kind), &op.footprint())
+}
+
+/// The modes that an operation's claims are in: where it has none of its own, the holder's.
+fn kind_of(
+    op: &claret_types::Operation,
+    held: &'static claret_types::TypeInfo,
+) -> &'static claret_types::TypeInfo {
+    if op.type_info().name == "plain" { held } else { op.type_info() }
+}
+
+/// What a command wants of each of its keys: as an operation, where it is one.
+fn wants(row: Row, ctx: Ctx, words: &[Text]) -> Vec<Want> {
+    let keys = row.keys(ctx, words);
+    let mut wants: Vec<Want> = Vec::with_capacity(keys.len());
+    let single = keys.len() == 1 && words.get(1).is_some_and(|word| *word.bytes() == *keys[0].0);
+    for (key, access) in keys {
+        if let Some(known) = wants.iter_mut().find(|want| want.key == key) {
+            if access == Access::Write {
+                (known.access, known.op) = (access, plain::whole(access));
+            }
+            continue;
+        }
+        let arguments = || words[2..].iter().map(|word| Bytes::copy_from(word.bytes())).collect::<Vec<_>>();
+        let op = single.then(|| plain::operation(words[0].bytes(), &arguments())).flatten();
+        wants.push(Want { op: op.unwrap_or_else(|| plain::whole(access)), key, access });
+    }
+    wants
+}
+
+/// The first key whose use conflicts with what is held, reservations aside. Looks into records: for commands.
+fn conflict<'a>(host: &Host, wants: &'a [Want]) -> Option<&'a Bytes> {
+    let shard = host.shard.as_ref()?;
+    let in_conflict = |want: &&Want| {
+        let Some(kind) = shard.held_as(&want.key) else { return false };
+        if host.guard.queue.is_reserved(&want.key) {
+            return false;
+        }
+        match want.access {
+            _ if want.op.type_info().name != "plain" => shard.conflicts(&want.key, &want.op),
+            Access::Read => shard.conflicts(&want.key, &plain::whole_read(kind)),
+            Access::Write => true,
+        }
+    };
+    wants.iter().find(in_conflict).map(|want| &want.key)
+}
+
+fn try_again(keys: &[(Bytes, Access)]) -> String {
+    let key = keys.first().map(|(key, _)| key.to_string()).unwrap_or_default();
+    format!("TRYAGAIN a transaction holds key '{key}'; nothing was done, try again")
+}
+
+// --- the filter ---
+
+unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFilterCtx) {
+    // SAFETY: what the server called with, for the time of this call.
+    let filtered = unsafe { Filtered::new(filtered) };
+    let Some(name) = filtered.word(0) else { return };
+    if !is_of_interest(name) {
+        return;
+    }
+    let Some(ctx) = DETACHED.with(|ctx| *ctx) else { return };
+    guarded(ctx, "the filter", mend, |ctx| look(ctx, &filtered));
+}
+
+/// Whether a command needs a closer look: quickly, since mostly nothing is held.
+fn is_of_interest(name: &[u8]) -> bool {
+    let busy = HOST.with(|host| match &host.shard {
+        Some(shard) => !shard.is_idle() || host.guard.open.is_any(),
+        None => false,
+    });
+    match busy {
+        Some(true) => true,
+        // The module itself is at work further up the stack.
+        None => false,
+        Some(false) => {
+            matches!(name.first().map(u8::to_ascii_lowercase), Some(b'm' | b'b' | b'a' | b'c'))
+                && matches!(name.len(), 3 | 5..=7 | 8 | 10)
+        }
+    }
+}
+
+fn look(ctx: Ctx, filtered: &Filtered) {
+    let Some(name) = filtered.word(0) else { return };
+    let Some(Some(row)) = GUARD_TABLE.with(|table| table.find(name)) else { return };
+    let client = filtered.client();
+    match row.special {
+        Special::Nothing => {}
+        Special::Multi => {
+            HOST.with(|host| {
+                host.guard.open.begin(client);
+                host.guard.come_back(ctx);
+            });
+            return;
+        }
+        Special::Exec => return look_at_exec(ctx, filtered, client),
+        Special::Discard => {
+            HOST.with(|host| host.guard.open.end(client));
+            return;
+        }
+        Special::Pop => {
+            filtered.insert(0, b"CLARET.WRITE");
+            return;
+        }
+        Special::Cluster => return look_at_cluster(filtered),
+        Special::Rights => {
+            let changes = filtered.word(1).is_some_and(|word| {
+                [&b"setuser"[..], b"deluser", b"load"].iter().any(|known| word.eq_ignore_ascii_case(known))
+            });
+            if changes {
+                vanish::note(ctx, Change::Rights);
+            }
+            return;
+        }
+    }
+    if in_conflict(ctx, filtered, row, client) {
+        let before: &[u8] = if row.access == Access::Read { b"CLARET.READ" } else { b"CLARET.WRITE" };
+        filtered.insert(0, before);
+        HOST.with(|host| host.guard.counts.guarded += 1);
+    }
+}
+
+/// Whether any key is used in a way that may conflict with what is held. Notes the keys for an EXEC.
+fn in_conflict(ctx: Ctx, filtered: &Filtered, row: Row, client: Option<u64>) -> bool {
+    let words = filtered.len();
+    let found = HOST.with(|host| {
+        let Some(shard) = &host.shard else { return None };
+        let notes = host.guard.open.is_open(client);
+        let mut held = Vec::new();
+        match row.keys {
+            Keys::None => {}
+            Keys::Fixed { .. } => {
+                for place in row.places(words) {
+                    let Some(key) = filtered.word(place) else { continue };
+                    if notes {
+                        host.guard.open.note(client, key, row.access);
+                    }
+                    if shard.is_held(key) {
+                        held.push((place, row.access));
+                    }
+                }
+            }
+            Keys::Asked => {
+                for (place, is_read) in ctx.keys_of(&filtered.words()) {
+                    let Some(key) = filtered.word(place) else { continue };
+                    let access = if is_read { Access::Read } else { row.access };
+                    if notes {
+                        host.guard.open.note(client, key, access);
+                    }
+                    if shard.is_held(key) {
+                        held.push((place, access));
+                    }
+                }
+            }
+        }
+        let single = row.places(words).take(2).count() == 1;
+        Some(held.into_iter().any(|(place, access)| {
+            let key = filtered.word(place).unwrap_or_default();
+            let op = (single && place == 1).then(|| operation_of(filtered)).flatten();
+            match (op, shard.held_as(key)) {
+                (Some(op), Some(_)) if !host.guard.queue.is_reserved(key) => {
+                    shard.conflicts_with(key, op.type_info(), &op.footprint())
+                }
+                _ => conflict_of(host, key, access),
+            }
+        }))
+    });
+    found.flatten().unwrap_or(false)
+}
+
+fn operation_of(filtered: &Filtered) -> Option<claret_types::Operation> {
+    let arguments: Vec<Bytes> =
+        (2..filtered.len()).filter_map(|at| filtered.word(at)).map(Bytes::copy_from).collect();
+    plain::operation(filtered.word(0)?, &arguments)
+}
+
+/// Refuses an EXEC of which a key is held now: a word too many, and the server runs nothing of it.
+fn look_at_exec(ctx: Ctx, filtered: &Filtered, client: Option<u64>) {
+    let held = HOST.with(|host| {
+        let held = match host.guard.open.queued(client)? {
+            Queued::Anything => host.shard.as_ref().is_some_and(|shard| !shard.is_idle()).then(Vec::new),
+            Queued::Keys(used) => {
+                // In any order: each is looked at.
+                let held: Vec<(Bytes, Access)> = used
+                    .iter()
+                    .filter(|(key, access)| conflict_of(host, key, **access))
+                    .map(|(key, access)| (key.clone(), *access))
+                    .collect();
+                (!held.is_empty()).then_some(held)
+            }
+        };
+        host.guard.open.end(client);
+        if let Some(keys) = &held {
+            host.guard.counts.exec_aborts += 1;
+            host.reserve(keys);
+            host.guard.come_back(ctx);
+        }
+        held
+    });
+    if let Some(Some(_)) = held {
+        filtered.insert(1, b"a transaction holds a key of this MULTI; nothing was run, try again");
+    }
+}
+
+/// SETSLOT moves a slot, or ends its move: not while keys are held that the other node would not know of.
+fn look_at_cluster(filtered: &Filtered) {
+    let is_setslot = filtered.word(1).is_some_and(|word| word.eq_ignore_ascii_case(b"setslot"));
+    if is_setslot {
+        filtered.insert(0, b"CLARET.WRITE");
+    }
+}
+
+// --- CLARET.READ and CLARET.WRITE ---
+
+/// `CLARET.READ command [argument ...]`, `CLARET.WRITE command [argument ...]`
+pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    let words = arguments.get(1..).unwrap_or_default();
+    let Some(name) = words.first() else { return Err("ERR name a command".to_owned()) };
+    let row = GUARD_TABLE.with(|table| table.find(name.bytes())).flatten();
+    let Some(row) = row else {
+        return Err(format!("ERR '{}' is no command that waits for keys", name.bytes().escape_ascii()));
+    };
+    if ctx.asks_for_keys() {
+        let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
+        match row.keys {
+            Keys::Asked => ctx.keys_of(&texts).into_iter().for_each(|(place, _)| ctx.key_at(place + 1)),
+            Keys::Fixed { .. } | Keys::None => {
+                row.places(words.len()).for_each(|place| ctx.key_at(place + 1))
+            }
+        }
+        return Ok(());
+    }
+    if arguments[0].is("CLARET.READ") && row.access == Access::Write {
+        return Err(format!("ERR {} writes; use CLARET.WRITE", name.bytes().escape_ascii()));
+    }
+    match row.special {
+        Special::Pop => return pops::pop(ctx, words),
+        Special::Cluster => return set_slot(ctx, words),
+        Special::Nothing | Special::Multi | Special::Exec | Special::Discard | Special::Rights => {}
+    }
+    let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
+    let wants = if ctx.database() == 0 { wants(row, ctx, &texts) } else { Vec::new() };
+    let held = HOST.with(|host| conflict(host, &wants).cloned()).flatten();
+    let Some(key) = held else {
+        ctx.run_for_client(words, false);
+        return Ok(());
+    };
+    if [Flag::Multi, Flag::Lua, Flag::DenyBlocking].into_iter().any(|flag| ctx.is(flag)) {
+        let keys: Vec<(Bytes, Access)> = wants.into_iter().map(|want| (want.key, want.access)).collect();
+        HOST.with(|host| {
+            host.guard.counts.try_again += 1;
+            host.reserve(&keys);
+            host.carry_out(ctx, None);
+        });
+        return Err(try_again(&[(key, Access::Write)]));
+    }
+    wait(ctx, words, wants)
+}
+
+/// Waits until all keys are granted.
+fn wait(ctx: Ctx, words: &[Arg<'_>], wants: Vec<Want>) -> Outcome {
+    let begun = HOST.with(|host| {
+        let now = host.now();
+        let number = host.guard.queue.begin(now, host.shard.as_mut()?, wants);
+        host.carry_out(ctx, None);
+        host.guard.come_back(ctx);
+        Some((number, host.guard.queue.stage(number)))
+    });
+    let Some(Some((number, stage))) = begun else {
+        ctx.run_for_client(words, false);
+        return Ok(());
+    };
+    match stage {
+        Stage::Waits(_) => {
+            let client = ctx.block(Some(answer), Some(late), config::PLAIN_WAIT_MS.get());
+            client.on_disconnect(Some(gone));
+            HOST.with(|host| host.guard.queue.wait(number, client));
+        }
+        Stage::Granted | Stage::Refused | Stage::Over => finish(ctx, words, number),
+    }
+    Ok(())
+}
+
+/// Runs what was waited for, if it was granted, and lets everything go.
+fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
+    let granted = HOST.with(|host| host.guard.queue.stage(number) == Stage::Granted);
+    if granted == Some(true) {
+        ctx.run_for_client(words, false);
+    } else {
+        HOST.with(|host| host.guard.counts.try_again += 1);
+        ctx.reply_error("TRYAGAIN transactions hold what the command uses; nothing was done, try again");
+    }
+    end(ctx, number);
+}
+
+fn end(ctx: Ctx, number: u64) {
+    HOST.with(|host| {
+        let now = host.now();
+        if let Some(shard) = &mut host.shard {
+            host.guard.queue.end(now, shard, number);
+        }
+        host.carry_out(ctx, None);
+    });
+}
+
+/// All keys are granted, or will not be.
+unsafe extern "C" fn answer(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+) -> c_int {
+    // SAFETY: the server's context and arguments, for the time of this call.
+    let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
+    let number = ctx.released_with();
+    let words = arguments.get(1..).unwrap_or_default();
+    if guarded(ctx, "a plain command", mend, |ctx| finish(ctx, words, number)).is_none() {
+        ctx.reply_error("ERR the module panicked; the log of the server has more");
+    }
+    raw::REDISMODULE_OK as c_int
+}
+
+/// The time is over.
+unsafe extern "C" fn late(
+    ctx: *mut raw::RedisModuleCtx,
+    _: *mut *mut raw::RedisModuleString,
+    _: c_int,
+) -> c_int {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    let client = ctx.blocked();
+    guarded(ctx, "a plain command", mend, |ctx| leave(ctx, client));
+    client.release(0);
+    let waited = config::PLAIN_WAIT_MS.get();
+    ctx.reply_error(&format!(
+        "TRYAGAIN transactions held what the command uses for {waited} ms (claret.plain-wait-ms); nothing was done"
+    ));
+    raw::REDISMODULE_OK as c_int
+}
+
+/// The connection closed.
+unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    let client = Blocked::from_raw(client);
+    guarded(ctx, "a plain command", mend, |ctx| leave(ctx, client));
+    client.release(0);
+}
+
+fn leave(ctx: Ctx, client: Blocked) {
+    let number = HOST.with(|host| {
+        host.guard.counts.try_again += 1;
+        host.guard.queue.leave(client)
+    });
+    if let Some(Some(number)) = number {
+        end(ctx, number);
+    }
+}
+
+/// `CLUSTER SETSLOT slot MIGRATING node | NODE node ...`
+fn set_slot(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
+    let slot: Option<u16> = words.get(2).and_then(|word| word.number());
+    let leaves = words.get(3).is_some_and(|word| word.is("MIGRATING") || word.is("NODE"));
+    let held = slot.filter(|_| leaves).and_then(|slot| {
+        HOST.with(|host| {
+            let shard = host.shard.as_ref()?;
+            let mine = slots::view(|view| view.is_mine(slot)) == Some(true);
+            shard.held_keys().find(|key| mine && slots::slot_of(key) == slot).cloned()
+        })
+        .flatten()
+    });
+    if let Some(key) = held {
+        return Err(format!(
+            "TRYAGAIN a transaction holds key '{key}' of the slot; nothing was changed, try again"
+        ));
+    }
+    ctx.run_for_client(words, false);
+    HOST.with(|host| host.look_around(ctx));
+    Ok(())
+}
+
+impl Host {
+    /// Queues for keys on behalf of a command that could not wait. Its next try finds them free.
+    fn reserve(&mut self, keys: &[(Bytes, Access)]) {
+        let now = self.now();
+        let Some(shard) = &mut self.shard else { return };
+        let wants: Vec<Want> = keys
+            .iter()
+            .map(|(key, _)| Want { key: key.clone(), op: plain::whole(Access::Write), access: Access::Write })
+            .collect();
+        if wants.is_empty() || wants.iter().any(|want| self.guard.queue.is_reserved(&want.key)) {
+            return;
+        }
+        let number = self.guard.queue.begin(now, shard, wants);
+        let ends = now.plus(config::PLAIN_WAIT_MS.get() * 1_000);
+        self.guard.queue.reserve(number, config::RESERVATION_MS.get() * 1_000, ends);
+    }
+}

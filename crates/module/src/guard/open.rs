@@ -1,0 +1,116 @@
+//! Keys of commands that were queued in a MULTI: the server shows a command to the filter when it is queued, and not when
+//! it runs, so they are looked at again at EXEC.
+//!
+//! Where the server names the client to the filter, each has keys of its own. Redis 7.0 does not: there the keys of all
+//! commands count that pass while any client has a MULTI open, so an EXEC may be refused for the key of another.
+
+use claret_types::{Access, Bytes};
+use hashbrown::HashMap;
+
+use crate::ffi::{Answer, Ctx, Text};
+
+/// More keys than these are not told apart: then every EXEC is refused while anything is held.
+const KEYS_MAX: usize = 65_536;
+
+type Used = HashMap<Bytes, Access, foldhash::fast::FixedState>;
+
+/// See the module's text.
+#[derive(Default)]
+pub(super) struct OpenMultis {
+    by_client: HashMap<u64, Used, foldhash::fast::FixedState>,
+    pooled: Used,
+    /// Somebody may have one open, and who is not known.
+    pool_is_open: bool,
+    is_overfull: bool,
+}
+
+/// What an EXEC is going to use, as far as that is known.
+pub(super) enum Queued<'a> {
+    Keys(&'a Used),
+    /// Too many to tell.
+    Anything,
+}
+
+impl OpenMultis {
+    /// Whether keys have to be noted at all.
+    pub(super) fn is_any(&self) -> bool {
+        self.pool_is_open || !self.by_client.is_empty()
+    }
+
+    /// Whether those of this client have.
+    pub(super) fn is_open(&self, client: Option<u64>) -> bool {
+        match client {
+            Some(client) => self.by_client.contains_key(&client),
+            None => self.pool_is_open,
+        }
+    }
+
+    pub(super) fn begin(&mut self, client: Option<u64>) {
+        match client {
+            Some(client) => {
+                self.by_client.entry(client).or_default();
+            }
+            None => self.pool_is_open = true,
+        }
+    }
+
+    pub(super) fn note(&mut self, client: Option<u64>, key: &[u8], access: Access) {
+        let used = match client {
+            Some(client) => match self.by_client.get_mut(&client) {
+                Some(used) => used,
+                None => return,
+            },
+            None => &mut self.pooled,
+        };
+        if used.len() >= KEYS_MAX {
+            self.is_overfull = true;
+            return;
+        }
+        match used.get_mut(key) {
+            Some(known) if access == Access::Write => *known = Access::Write,
+            Some(_) => {}
+            None => {
+                used.insert(Bytes::copy_from(key), access);
+            }
+        }
+    }
+
+    /// What this client's EXEC is going to use.
+    pub(super) fn queued(&self, client: Option<u64>) -> Option<Queued<'_>> {
+        let used = match client {
+            Some(client) => self.by_client.get(&client)?,
+            None => &self.pooled,
+        };
+        Some(if self.is_overfull { Queued::Anything } else { Queued::Keys(used) })
+    }
+
+    /// This client's MULTI is over, one way or the other. A pool stays open for the others.
+    pub(super) fn end(&mut self, client: Option<u64>) {
+        if let Some(client) = client {
+            self.by_client.remove(&client);
+        }
+    }
+
+    pub(super) fn closed(&mut self, client: u64) {
+        self.by_client.remove(&client);
+    }
+
+    /// Looks whether anybody has a MULTI open still, and forgets the pool if not. O(clients), while a pool is open.
+    pub(super) fn look(&mut self, ctx: Ctx) {
+        if self.pool_is_open && !is_any_open(ctx) {
+            self.pool_is_open = false;
+            self.pooled = Used::default();
+            self.is_overfull = false;
+        }
+        if self.by_client.is_empty() && !self.pool_is_open {
+            self.is_overfull = false;
+        }
+    }
+}
+
+fn is_any_open(ctx: Ctx) -> bool {
+    let Answer::Bytes(list) = ctx.call(c"CLIENT", c"Ev", &[Text::new(b"LIST")]) else { return true };
+    let list = String::from_utf8_lossy(&list).into_owned();
+    list.lines()
+        .any(|client| client.split(' ').any(|field| field.starts_with("multi=") && field != "multi=-1"))
+}

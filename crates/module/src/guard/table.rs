@@ -1,0 +1,160 @@
+//! What the guard knows of each command of the server: where its keys are, and whether it writes. Asked once, of the
+//! server itself, so that a look at a command costs no call into it.
+
+use claret_types::{Access, Bytes};
+use hashbrown::HashMap;
+
+use crate::ffi::{Answer, Ctx, Text};
+
+/// Where the keys of a command are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Keys {
+    /// It has none.
+    None,
+    /// From the first to the last, by steps; a negative last counts from the end.
+    Fixed { first: i32, last: i32, step: i32 },
+    /// That depends on its words: the server knows.
+    Asked,
+}
+
+/// Commands that need more than their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Special {
+    Nothing,
+    Multi,
+    Exec,
+    /// DISCARD, RESET: they end a MULTI.
+    Discard,
+    /// Waits on keys for something to take.
+    Pop,
+    /// CLUSTER, of which SETSLOT concerns held keys.
+    Cluster,
+    /// ACL: rights may change.
+    Rights,
+}
+
+/// One command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Row {
+    pub(super) keys: Keys,
+    pub(super) access: Access,
+    pub(super) special: Special,
+}
+
+/// By name, in small letters.
+pub(super) struct Table(HashMap<Bytes, Row, foldhash::fast::FixedState>);
+
+/// Longer names are no commands that have keys.
+const NAME_MAX: usize = 32;
+
+impl Table {
+    /// Asks the server.
+    pub(super) fn of(ctx: Ctx) -> Table {
+        let commands = ctx.call(c"COMMAND", c"E", &[]).items();
+        Table(commands.into_iter().filter_map(|command| row(command.items())).collect())
+    }
+
+    pub(super) fn find(&self, name: &[u8]) -> Option<Row> {
+        let mut small = [0; NAME_MAX];
+        let small = small.get_mut(..name.len())?;
+        small.copy_from_slice(name);
+        small.make_ascii_lowercase();
+        self.0.get(&*small).copied()
+    }
+}
+
+/// One command as `COMMAND` describes it: name, arity, flags, first key, last key, step, categories, tips, key
+/// specifications, subcommands.
+fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
+    let mut parts = parts.into_iter();
+    let name = parts.next()?.bytes()?;
+    let flags: Vec<Bytes> = parts.nth(1)?.list().collect();
+    let mut number = || i32::try_from(parts.next()?.int()?).ok();
+    let (first, last, step) = (number()?, number()?, number()?);
+    let is = |flag: &str| flags.iter().any(|known| **known == *flag.as_bytes());
+    let subcommands = parts.nth(3).map_or_else(Vec::new, Answer::items);
+    let keys = if is("movablekeys") || subcommands.into_iter().any(has_keys) {
+        Keys::Asked
+    } else if first > 0 {
+        Keys::Fixed { first, last, step: step.max(1) }
+    } else {
+        Keys::None
+    };
+    // A script that does not say that it only reads may write.
+    let access = if is("readonly") { Access::Read } else { Access::Write };
+    let special = special(&name);
+    let keys = if takes_no_part(&name) { Keys::None } else { keys };
+    Some((name, Row { keys, access, special }))
+}
+
+fn has_keys(subcommand: Answer) -> bool {
+    subcommand.items().into_iter().nth(3).and_then(Answer::int).is_some_and(|first| first > 0)
+}
+
+/// Commands that name keys and neither read nor write what is in them, or that are Claret's own.
+fn takes_no_part(name: &[u8]) -> bool {
+    matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug") || name.starts_with(b"claret.")
+}
+
+fn special(name: &[u8]) -> Special {
+    match name {
+        b"multi" => Special::Multi,
+        b"exec" => Special::Exec,
+        b"discard" | b"reset" => Special::Discard,
+        b"blpop" | b"brpop" | b"blmove" | b"brpoplpush" | b"blmpop" | b"bzpopmin" | b"bzpopmax"
+        | b"bzmpop" => Special::Pop,
+        b"cluster" => Special::Cluster,
+        b"acl" => Special::Rights,
+        _ => Special::Nothing,
+    }
+}
+
+impl Row {
+    /// Visits the keys of a command of so many words, while the visitor wants more. Not of those that are asked for.
+    pub(super) fn places(self, words: usize) -> impl Iterator<Item = usize> {
+        let (first, last, step) = match self.keys {
+            Keys::Fixed { first, last, step } if last < 0 => (first, words as i32 + last, step),
+            Keys::Fixed { first, last, step } => (first, last.min(words as i32 - 1), step),
+            Keys::None | Keys::Asked => (1, 0, 1),
+        };
+        (first..=last).step_by(step as usize).map(|place| place as usize)
+    }
+
+    /// The keys of a command, and how each is used.
+    pub(super) fn keys(self, ctx: Ctx, words: &[Text]) -> Vec<(Bytes, Access)> {
+        let key = |place: usize| words.get(place).map(|word| Bytes::copy_from(word.bytes()));
+        match self.keys {
+            Keys::None => Vec::new(),
+            Keys::Fixed { .. } => {
+                self.places(words.len()).filter_map(key).map(|key| (key, self.access)).collect()
+            }
+            Keys::Asked => {
+                let used = |is_read: bool| if is_read { Access::Read } else { self.access };
+                let found = ctx.keys_of(words).into_iter();
+                found.filter_map(|(place, is_read)| Some((key(place)?, used(is_read)))).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_types::Access;
+
+    use super::{Keys, Row, Special};
+
+    #[test]
+    fn places_of_keys_count_from_both_ends() {
+        let row = |first, last, step| Row {
+            keys: Keys::Fixed { first, last, step },
+            access: Access::Write,
+            special: Special::Nothing,
+        };
+        let places = |row: Row, words| row.places(words).collect::<Vec<_>>();
+        assert_eq!(places(row(1, 1, 1), 3), [1]);
+        assert_eq!(places(row(1, -1, 2), 7), [1, 3, 5], "MSET of three");
+        assert_eq!(places(row(1, -2, 1), 5), [1, 2, 3], "BLPOP of three and its time");
+        assert_eq!(places(row(1, 2, 1), 2), [1], "a word is missing");
+        assert_eq!(places(row(1, -1, 1), 1), [] as [usize; 0]);
+    }
+}

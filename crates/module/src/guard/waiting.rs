@@ -1,0 +1,278 @@
+//! Plain commands that wait their turn: each is a transaction of one over all its keys, with a coordinator of its own that
+//! never prepares. Once all its keys are granted the command runs, and then everything is let go.
+//!
+//! A **reservation** is the same without a command: where a plain command could not wait, its keys are queued for it all
+//! the same and, once granted, kept for a moment, so that the client's next try finds them free.
+
+use std::collections::BTreeMap;
+
+use claret_core::message::{Link, Refusal, Request, Response};
+use claret_core::{Coordinator, Event, Session, SessionId, Shard, Switches, Time};
+use claret_types::{Access, Bytes, Operation};
+use hashbrown::HashMap;
+
+use super::plain::whole;
+use crate::admission::Caller;
+use crate::ffi::Blocked;
+use crate::host::limits;
+
+/// The session of the node's own transactions. No client can say hello with it.
+pub(crate) const OWN: SessionId = SessionId(0);
+const LINK: Link = Link { session: OWN, connection: 0 };
+
+/// What a command asks of one key.
+#[derive(Clone, Debug)]
+pub(super) struct Want {
+    pub(super) key: Bytes,
+    pub(super) op: Operation,
+    /// If the operation cannot be done, the command will say so itself: it then asks for the whole record.
+    pub(super) access: Access,
+}
+
+/// Where one of them is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// So many keys are not granted.
+    Waits(usize),
+    Granted,
+    /// Too many wait for one of its keys, or the shard is another one now.
+    Refused,
+    /// Everything is let go.
+    Over,
+}
+
+struct Waiting {
+    coordinator: Coordinator,
+    wants: Vec<Want>,
+    stage: Stage,
+    client: Option<Blocked>,
+    reservation: Option<Reservation>,
+}
+
+/// Keys that are kept for a command's next try.
+struct Reservation {
+    /// How long, from the moment at which they are granted.
+    hold_us: u64,
+    ends: Time,
+    /// Whether it is granted, and its keys count as reserved.
+    counts: bool,
+}
+
+/// All that wait.
+pub(super) struct Queue {
+    session: Session,
+    waiting: BTreeMap<u64, Waiting>,
+    /// Keys of granted reservations, and how many have each.
+    reserved: HashMap<Bytes, usize, foldhash::fast::FixedState>,
+    /// Whether the shard was told that the last of them is over.
+    is_tidy: bool,
+    pub(super) waited: u64,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue {
+            session: Session::new(OWN),
+            waiting: BTreeMap::new(),
+            reserved: HashMap::default(),
+            is_tidy: true,
+            waited: 0,
+        }
+    }
+}
+
+impl Queue {
+    pub(super) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether there is nothing to come back for.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.waiting.is_empty() && self.is_tidy
+    }
+
+    pub(super) fn is_reserved(&self, key: &[u8]) -> bool {
+        !self.reserved.is_empty() && self.reserved.contains_key(key)
+    }
+
+    /// Asks for all that a command wants; the number it goes by.
+    pub(super) fn begin(&mut self, now: Time, shard: &mut Shard, wants: Vec<Want>) -> u64 {
+        let birth = self.session.begin(now);
+        let number = birth.tx.sequence.0;
+        let mut coordinator = Coordinator::new(birth, Switches::CLARET, limits(), number);
+        coordinator.meet(shard.id(), shard.incarnation());
+        let stage = Stage::Waits(wants.len());
+        let mut waiting = Waiting { coordinator, wants, stage, client: None, reservation: None };
+        waiting.ask(now, shard);
+        self.waiting.insert(number, waiting);
+        self.is_tidy = false;
+        self.waited += 1;
+        number
+    }
+
+    pub(super) fn stage(&self, number: u64) -> Stage {
+        self.waiting.get(&number).map_or(Stage::Over, |waiting| waiting.stage)
+    }
+
+    /// Its client waits from now on.
+    pub(super) fn wait(&mut self, number: u64, client: Blocked) {
+        if let Some(waiting) = self.waiting.get_mut(&number) {
+            waiting.client = Some(client);
+        }
+    }
+
+    /// The number of what a client waits for: its time is over, or its connection closed.
+    pub(super) fn leave(&mut self, client: Blocked) -> Option<u64> {
+        let (number, waiting) =
+            self.waiting.iter_mut().find(|(_, waiting)| waiting.client == Some(client))?;
+        waiting.client = None;
+        Some(*number)
+    }
+
+    /// Lets everything go.
+    pub(super) fn end(&mut self, now: Time, shard: &mut Shard, number: u64) {
+        let Some(waiting) = self.waiting.get_mut(&number) else { return };
+        if waiting.reservation.take().is_some_and(|reservation| reservation.counts) {
+            for want in &waiting.wants {
+                unreserve(&mut self.reserved, &want.key);
+            }
+        }
+        waiting.stage = Stage::Over;
+        waiting.coordinator.abort(now);
+        waiting.pump(now, shard);
+        self.forget(number);
+    }
+
+    /// Takes a response of the shard.
+    pub(super) fn hear(&mut self, now: Time, shard: &mut Shard, response: Response) {
+        let number = response.attempt().tx.sequence.0;
+        let Some(waiting) = self.waiting.get_mut(&number) else { return };
+        let from = shard.id();
+        waiting.coordinator.handle_response(now, from, response);
+        waiting.pump(now, shard);
+        if matches!(waiting.stage, Stage::Granted | Stage::Refused)
+            && let Some(client) = waiting.client.take()
+        {
+            client.release(number);
+        }
+        if let Some(reservation) = &mut waiting.reservation {
+            let granted = waiting.stage == Stage::Granted;
+            if granted && !reservation.counts {
+                reservation.ends = now.plus(reservation.hold_us);
+                waiting
+                    .wants
+                    .iter()
+                    .for_each(|want| *self.reserved.entry(want.key.clone()).or_default() += 1);
+            } else if reservation.counts && !granted {
+                waiting.wants.iter().for_each(|want| unreserve(&mut self.reserved, &want.key));
+            }
+            reservation.counts = granted;
+        }
+        self.forget(number);
+    }
+
+    /// Makes a reservation of it, which is given up if it is not granted by `ends`.
+    pub(super) fn reserve(&mut self, number: u64, hold_us: u64, ends: Time) {
+        if let Some(waiting) = self.waiting.get_mut(&number) {
+            waiting.reservation = Some(Reservation { hold_us, ends, counts: false });
+        }
+    }
+
+    /// Does what is due, and tells the shard who is alive.
+    pub(super) fn tick(&mut self, now: Time, shard: &mut Shard) {
+        let over: Vec<u64> = self
+            .waiting
+            .iter()
+            .filter(|(_, waiting)| waiting.reservation.as_ref().is_some_and(|it| it.ends <= now))
+            .map(|(number, _)| *number)
+            .collect();
+        for number in over {
+            self.end(now, shard, number);
+        }
+        for waiting in self.waiting.values_mut() {
+            if waiting.coordinator.poll_timeout().is_some_and(|due| due <= now) {
+                waiting.coordinator.handle_timeout(now);
+                waiting.pump(now, shard);
+            }
+        }
+        let live = self.waiting.values().flat_map(|waiting| waiting.coordinator.live()).collect();
+        shard.handle(now, LINK, Request::Heartbeat { live, floor: self.session.floor() });
+        self.is_tidy = self.waiting.is_empty();
+    }
+
+    /// The shard is gone: clients are told, and nothing is held any more.
+    pub(super) fn clear(&mut self) {
+        for (number, waiting) in std::mem::take(&mut self.waiting) {
+            self.session.end(waiting.coordinator.birth().tx);
+            if let Some(client) = waiting.client {
+                client.release(number);
+            }
+        }
+        self.reserved.clear();
+    }
+
+    fn forget(&mut self, number: u64) {
+        if let Some(waiting) = self.waiting.get(&number)
+            && waiting.stage == Stage::Over
+            && waiting.coordinator.is_over()
+        {
+            self.session.end(waiting.coordinator.birth().tx);
+            self.waiting.remove(&number);
+        }
+    }
+}
+
+fn unreserve(reserved: &mut HashMap<Bytes, usize, foldhash::fast::FixedState>, key: &Bytes) {
+    if let Some(count) = reserved.get_mut(key) {
+        *count -= 1;
+        if *count == 0 {
+            reserved.remove(key);
+        }
+    }
+}
+
+impl Waiting {
+    fn ask(&mut self, now: Time, shard: &mut Shard) {
+        for Want { key, op, .. } in &self.wants {
+            self.coordinator.execute(now, shard.id(), key.clone(), op.clone(), None);
+        }
+        self.pump(now, shard);
+    }
+
+    /// Hands on what the coordinator wants sent, and takes note of what it says.
+    fn pump(&mut self, now: Time, shard: &mut Shard) {
+        loop {
+            let _calling = Caller::server().enter();
+            while let Some((_, request)) = self.coordinator.poll_send() {
+                shard.handle(now, LINK, request);
+            }
+            let Some(event) = self.coordinator.poll_event() else { return };
+            match event {
+                Event::Answer { .. } => {
+                    if let Stage::Waits(left) = self.stage {
+                        self.stage = if left > 1 { Stage::Waits(left - 1) } else { Stage::Granted };
+                    }
+                }
+                // It gave way to an elder, or the record vanished: from the beginning, with the same birth.
+                Event::Restart { .. } if self.stage != Stage::Over => self.begin_again(now, shard),
+                // The command will fail by itself, once it may run: as one that uses the whole record.
+                Event::Failed { refusal: Refusal::Operation { .. } } => {
+                    for want in &mut self.wants {
+                        want.op = whole(want.access);
+                    }
+                    self.begin_again(now, shard);
+                }
+                Event::Failed { .. } | Event::Unknown => self.stage = Stage::Refused,
+                Event::Restart { .. } | Event::Aborted | Event::Committed { .. } => {}
+            }
+        }
+    }
+
+    fn begin_again(&mut self, now: Time, shard: &mut Shard) {
+        self.coordinator.restart();
+        self.stage = Stage::Waits(self.wants.len());
+        for Want { key, op, .. } in &self.wants {
+            self.coordinator.execute(now, shard.id(), key.clone(), op.clone(), None);
+        }
+    }
+}
