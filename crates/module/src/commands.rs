@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use crate::ffi::{Arg, Ctx, api, guarded};
 use crate::host::mend;
-use crate::{frame, poll};
+use crate::{exec, frame, locks, poll};
 
 /// What a handler answers instead: an error as clients see it, its code first.
 pub(crate) type Outcome = Result<(), String>;
@@ -123,6 +123,55 @@ pub(crate) const COMMANDS: &[Command] = &[
         answers: "a frame of responses, as bytes; empty when the time is over",
         since: "0.1.0",
         entry: entry!(poll::poll),
+    },
+    Command {
+        name: c"claret.exec",
+        flags: c"write",
+        arity: -4,
+        arguments: &[Argument {
+            name: "operation",
+            shape: Shape::Block(&[
+                one("words", Shape::Int),
+                one("method", Shape::Text),
+                one("key", Shape::Key),
+                Argument { name: "argument", shape: Shape::Text, optional: true, repeated: true },
+            ]),
+            optional: false,
+            repeated: true,
+        }],
+        summary: "Carries out operations on keys of this node as one transaction: all of them, or none.",
+        complexity: "O(N) with N the operations and the waiters that they let in",
+        answers: "an array with the answer of each operation; or one error, and nothing is done",
+        since: "0.1.0",
+        entry: entry!(exec::exec),
+    },
+    Command {
+        name: c"claret.locks",
+        flags: c"readonly admin",
+        arity: -1,
+        arguments: &[optional("key", Shape::Key)],
+        summary: "Shows who holds keys and who waits for them.",
+        complexity: "O(N) with N the keys that are held",
+        answers: "for each key an array: the key, its holders, its waiters; each as `session.sequence/attempt open|voted`",
+        since: "0.1.0",
+        entry: entry!(locks::locks),
+    },
+    Command {
+        name: c"claret.resolve",
+        flags: c"write admin deny-script",
+        arity: 3,
+        arguments: &[
+            one("attempt", Shape::Text),
+            one(
+                "decision",
+                Shape::OneOf(&[one("commit", Shape::Word("COMMIT")), one("abort", Shape::Word("ABORT"))]),
+            ),
+        ],
+        summary: "Decides an attempt in doubt, against whatever the other shards have. The last resort; it is logged.",
+        complexity: "O(N) with N the keys that it holds",
+        answers: "`OK`",
+        since: "0.1.0",
+        entry: entry!(locks::resolve),
     },
 ];
 
