@@ -63,6 +63,12 @@ impl Caller {
         Calling(CALLER.0.replace(Some(self)))
     }
 
+    /// Whether the caller may see to the server itself.
+    pub(crate) fn is_operator(&self) -> bool {
+        let words = [b"CONFIG".as_slice(), b"GET", b"claret.*"].map(Text::new);
+        self.user.as_ref().is_some_and(|user| user.may_run(&words.each_ref()))
+    }
+
     /// Whether the caller may run a command on a key.
     pub(crate) fn may_run(&self, command: &'static str, key: &[u8]) -> bool {
         let (command, key) = (Text::new(command.as_bytes()), Text::new(key));
