@@ -14,6 +14,7 @@ use claret_core::{Incarnation, Limits, SessionId, Shard, Survives, Switches, Tim
 use redis_module::raw;
 
 use crate::config;
+use crate::exec::{Next, OneShots};
 use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
 use crate::guard::{Guard, OWN};
 use crate::native::Keyspace;
@@ -35,6 +36,7 @@ pub(crate) struct Host {
     incarnation: Incarnation,
     pub(crate) sessions: Sessions,
     pub(crate) guard: Guard,
+    pub(crate) oneshots: OneShots,
     /// Sessions whose last connection closed since the last entry.
     deserted: Vec<SessionId>,
     /// Set for the shard's next deadline.
@@ -65,16 +67,19 @@ pub(crate) struct Counts {
     pub(crate) peer_messages_refused: u64,
     pub(crate) incarnations: u64,
     pub(crate) panics: u64,
+    pub(crate) resolved: u64,
 }
 
 impl Host {
-    pub(crate) fn new() -> Self {
+    /// `own` is the number of the session under which transactions of one go run: random, so that nobody guesses it.
+    pub(crate) fn new(own: SessionId) -> Self {
         Host {
             began: Instant::now(),
             shard: None,
             incarnation: Incarnation(0),
             sessions: Sessions::default(),
             guard: Guard::default(),
+            oneshots: OneShots::new(own),
             deserted: Vec::new(),
             timer: None,
             soon: None,
@@ -128,6 +133,7 @@ impl Host {
 
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
+        self.oneshots.clear();
         for poller in self.sessions.clear() {
             poller.release(0);
         }
@@ -141,6 +147,7 @@ impl Host {
     pub(crate) fn begin_anew(&mut self, ctx: Ctx) {
         self.counts.panics += 1;
         self.guard.clear();
+        self.oneshots.clear();
         self.shard = None;
         self.begin(ctx);
     }
@@ -220,6 +227,9 @@ impl Host {
                 self.counts.deserted += 1;
                 shard.deserted(now, session);
             }
+            for attempt in self.oneshots.late() {
+                shard.handle(now, self.oneshots.link(), Request::Withdraw { attempt });
+            }
             shard.handle_timeout(now);
         }
         self.sessions.forget(now, config::LEASE_MS.get() * 1_000);
@@ -236,6 +246,9 @@ impl Host {
         }
         while let Some(output) = self.shard.as_mut().and_then(Shard::poll_output) {
             match output {
+                Output::Respond { session, response } if session == self.oneshots.session() => {
+                    self.hear(ctx, response);
+                }
                 Output::Respond { session, response } => {
                     self.counts.elders_told += u64::from(matches!(response, Response::Elder { .. }));
                     match &mut own {
@@ -271,6 +284,33 @@ impl Host {
         let now = self.now();
         if let Some(shard) = &mut self.shard {
             self.guard.hear(now, shard, response);
+        }
+    }
+
+    /// An answer to a transaction of one go.
+    fn hear(&mut self, ctx: Ctx, response: Response) {
+        match self.oneshots.hear(response) {
+            None => {}
+            Some(Next::Prepare(number)) => self.prepare_one(ctx, number),
+            Some(Next::Withdraw(attempt)) => {
+                let (now, link) = (self.now(), self.oneshots.link());
+                if let Some(shard) = &mut self.shard {
+                    shard.handle(now, link, Request::Withdraw { attempt });
+                }
+            }
+        }
+        if self.oneshots.is_floor_due() {
+            self.beat();
+        }
+    }
+
+    /// The heartbeat of the module's own session.
+    fn beat(&mut self) {
+        let (now, link) = (self.now(), self.oneshots.link());
+        if let Some(shard) = &mut self.shard
+            && let Some(request) = self.oneshots.heartbeat()
+        {
+            shard.handle(now, link, request);
         }
     }
 
@@ -390,6 +430,10 @@ pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_
         HOST.with(|host| {
             host.patrol = Some(ctx.timer(config::TOPOLOGY_MS.get(), patrol));
             host.look_around(ctx);
+            if !Ctx::must_not_write() {
+                host.beat();
+                host.carry_out(ctx, None);
+            }
         });
     });
 }

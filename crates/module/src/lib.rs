@@ -12,10 +12,13 @@ mod alloc;
 mod commands;
 mod config;
 mod events;
+mod exec;
 mod ffi;
 mod frame;
 mod guard;
 mod host;
+mod info;
+mod locks;
 mod native;
 mod peers;
 mod poll;
@@ -25,6 +28,7 @@ mod vanish;
 
 use std::ffi::{c_char, c_int};
 
+use claret_core::SessionId;
 use redis_module::raw;
 
 use crate::ffi::{Ctx, Log, api, guarded};
@@ -79,8 +83,9 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     config::register(ctx)?;
     events::subscribe(ctx)?;
     vanish::subscribe(ctx)?;
+    info::register(ctx)?;
     peers::listen(ctx);
-    let mut host = Host::new();
+    let mut host = Host::new(SessionId(ctx.random()));
     host.patrol = Some(ctx.timer(1, host::patrol));
     HOST.set(Some(host));
     guard::begin(ctx)?;

@@ -147,8 +147,7 @@ impl Ctx {
                 self.reply_error(&format!("ERR {}", std::io::Error::last_os_error()));
                 return true;
             }
-            let is_nil =
-                api!(RedisModule_CallReplyType)(reply) as isize == raw::REDISMODULE_REPLY_NULL as isize;
+            let is_nil = api!(RedisModule_CallReplyType)(reply) as isize == raw::REDISMODULE_REPLY_NULL;
             if !(is_nil && unless_nil) {
                 api!(RedisModule_ReplyWithCallReply)(self.raw(), reply);
             }

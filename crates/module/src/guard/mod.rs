@@ -135,7 +135,7 @@ impl Host {
     fn tick_guard(&mut self, ctx: Ctx) -> Vec<Bytes> {
         let now = self.now();
         self.guard.ticks += 1;
-        if self.guard.ticks % TICKS_BETWEEN_LOOKS == 0 {
+        if self.guard.ticks.is_multiple_of(TICKS_BETWEEN_LOOKS) {
             self.guard.open.look(ctx);
         }
         if let Some(shard) = &mut self.shard

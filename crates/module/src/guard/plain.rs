@@ -2,8 +2,8 @@
 //! reads or writes the whole record.
 
 use claret_types::{
-    Access, BUILTIN, Bytes, Claims, DataType, Examples, Execution, Method, Mode, Modes, OpError, Operation,
-    Reply, TypeInfo, Unique,
+    Access, BUILTIN, Bytes, Claims, DataType, Examples, Execution, Few, Method, Mode, Modes, OpError,
+    Operation, Reply, TypeInfo, Unique,
 };
 
 /// A command that is no operation of any type. It has no content of its own and changes nothing itself: the command runs
@@ -42,8 +42,8 @@ impl DataType for Plain {
         }
     }
 
-    fn arguments(_: &PlainOp) -> Vec<Bytes> {
-        Vec::new()
+    fn arguments(_: &PlainOp) -> Few<Bytes> {
+        Few::new()
     }
 
     fn method(op: &PlainOp) -> &'static Method {
@@ -71,13 +71,14 @@ impl DataType for Plain {
 /// The operation that a plain command is on its only key, its answer seen; `None` when it is none.
 pub(super) fn operation(name: &[u8], arguments: &[Bytes]) -> Option<Operation> {
     let name = std::str::from_utf8(name).ok()?.to_ascii_uppercase();
+    // SET answers OK whatever was there; an operation whose grant is waited for has to answer something.
+    let name = if name == "SET" { "GETSET".to_owned() } else { name };
     let seen = format!("{name}.RETURNING");
     let of = |kind: &TypeInfo| {
         let known = kind.methods.iter().find(|method| method.name == seen);
         let known = known.or_else(|| kind.methods.iter().find(|method| method.name == name))?;
         // What answers nothing as an operation, and something as a command, shows more than its claims cover.
-        let covered = known.returns || name == "SET";
-        covered.then(|| (kind.parse)(known.name, arguments).ok()).flatten()
+        known.returns.then(|| (kind.parse)(known.name, arguments).ok()).flatten()
     };
     BUILTIN.iter().find_map(|kind| of(kind))
 }
@@ -132,7 +133,7 @@ mod tests {
     fn a_plain_command_is_the_operation_whose_answer_it_gives() {
         assert_eq!(named(&["sadd", "x"]), Some("SADD.RETURNING"));
         assert_eq!(named(&["GET"]), Some("GET"));
-        assert_eq!(named(&["SET", "v"]), Some("SET"));
+        assert_eq!(named(&["SET", "v"]), Some("GETSET"));
         assert_eq!(named(&["incrby", "3"]), Some("INCRBY.RETURNING"));
         assert_eq!(named(&["SET", "v", "NX"]), None, "options say more than the operation");
         assert_eq!(named(&["APPEND", "v"]), None, "it answers the length");

@@ -1,0 +1,443 @@
+//! Plain commands beside transactions: a test for each row of `docs/plain-commands.md`, on a real server.
+
+mod common;
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::sleep;
+use std::time::Duration;
+
+use claret_core::AttemptId;
+use claret_core::message::{Refusal, Request, Response};
+use common::{Process, Server, cluster, wait_until};
+use redis::{Connection, RedisResult, Value};
+
+/// Long enough for an answer that is going to come at once.
+const A_MOMENT: Duration = Duration::from_millis(100);
+
+fn run(connection: &mut Connection, line: &str) -> RedisResult<Value> {
+    let mut words = line.split(' ');
+    redis::cmd(words.next().expect("a name")).arg(words.collect::<Vec<_>>()).query(connection)
+}
+
+fn ok(connection: &mut Connection, line: &str) -> Value {
+    run(connection, line).unwrap_or_else(|error| panic!("{line}: {error}"))
+}
+
+fn error(connection: &mut Connection, line: &str) -> String {
+    match run(connection, line) {
+        Ok(value) => panic!("{line} answers {value:?}"),
+        Err(error) => format!("{error:?}"),
+    }
+}
+
+fn bulk(text: &str) -> Value {
+    Value::BulkString(text.as_bytes().to_vec())
+}
+
+/// A plain client that waits for its answer in a thread of its own.
+struct Waits(Receiver<Value>);
+
+impl Waits {
+    fn on(server: &Server, line: &str) -> Waits {
+        let (mut connection, line) = (server.connect(), line.to_owned());
+        let (send, receive) = channel();
+        std::thread::spawn(move || {
+            let answer = run(&mut connection, &line);
+            let _ = send.send(answer.unwrap_or_else(|error| Value::SimpleString(format!("{error:?}"))));
+        });
+        Waits(receive)
+    }
+
+    fn still(&self) -> &Self {
+        assert_eq!(self.0.recv_timeout(A_MOMENT), Err(RecvTimeoutError::Timeout), "it waits");
+        self
+    }
+
+    fn answer(&self) -> Value {
+        self.0.recv_timeout(Duration::from_secs(10)).expect("an answer in time")
+    }
+}
+
+/// Begins a transaction that holds what its operation needs.
+fn hold(process: &mut Process, key: &str, words: &str) -> AttemptId {
+    let attempt = process.begin();
+    hold_more(process, attempt, 1, key, words);
+    attempt
+}
+
+fn hold_more(process: &mut Process, attempt: AttemptId, no: u32, key: &str, words: &str) {
+    let execute = process.execute(attempt, no, key, words);
+    let answers = process.frame(&[execute]);
+    assert!(matches!(answers[..], [Response::Granted { .. }]), "{answers:?}");
+}
+
+fn commit(process: &mut Process, attempt: AttemptId, relies_on: u32) {
+    let participants = [(process.shard, Some(process.incarnation))];
+    let prepare = process.prepare_with(attempt, relies_on, &[], &participants);
+    let answers = process.frame(&[prepare]);
+    let is_done = |response: &Response| matches!(response, Response::Committed { .. });
+    assert!(answers.iter().any(is_done), "{answers:?}");
+}
+
+/// As one of two participants: it has voted, and is not decided.
+fn vote(process: &mut Process, attempt: AttemptId, relies_on: u32) {
+    let participants =
+        [(process.shard, Some(process.incarnation)), (claret_core::ShardId(process.shard.0 + 1), None)];
+    let prepare = process.prepare_with(attempt, relies_on, &[], &participants);
+    let answers = process.frame(&[prepare]);
+    assert!(answers.iter().any(|response| matches!(response, Response::Voted { .. })), "{answers:?}");
+}
+
+fn rig() -> (Server, Process, Connection) {
+    let server = Server::start(&["--claret.lease-ms", "60000"]);
+    let process = Process::hello(&server, 7);
+    let plain = server.connect();
+    (server, process, plain)
+}
+
+fn number(connection: &mut Connection, name: &str) -> u64 {
+    let shown: String = redis::cmd("INFO").arg("claret").query(connection).expect("its numbers");
+    let line = shown.lines().find_map(|line| line.strip_prefix(&format!("claret_{name}:")));
+    line.unwrap_or_else(|| panic!("{name} is not in {shown}")).parse().expect("a number")
+}
+
+#[test]
+fn what_is_not_held_and_what_commutes_runs_untouched() {
+    let (_server, mut process, mut plain) = rig();
+    ok(&mut plain, "SADD s x");
+    hold(&mut process, "s", "SADD.RETURNING y");
+    ok(&mut plain, "SET other 1");
+    assert_eq!(ok(&mut plain, "SADD s z"), Value::Int(1), "another element");
+    assert_eq!(ok(&mut plain, "SISMEMBER s x"), Value::Int(1));
+    hold(&mut process, "r", "GET");
+    assert_eq!(ok(&mut plain, "GET r"), Value::Nil, "readers share");
+    assert_eq!(ok(&mut plain, "STRLEN r"), Value::Int(0));
+    assert_eq!(number(&mut plain, "plain_guarded"), 0);
+}
+
+#[test]
+fn a_conflicting_command_waits_for_the_commit_and_sees_all_of_it() {
+    let (server, mut process, mut plain) = rig();
+    ok(&mut plain, "MSET {a}1 old {a}2 old");
+    let attempt = hold(&mut process, "{a}1", "GETSET new");
+    hold_more(&mut process, attempt, 2, "{a}2", "GETSET new");
+    let read = Waits::on(&server, "MGET {a}1 {a}2");
+    let write = Waits::on(&server, "SET {a}1 newest");
+    read.still();
+    commit(&mut process, attempt, 2);
+    let (seen, done) = (read.answer(), write.answer());
+    assert_eq!(done, Value::Okay);
+    let Value::Array(seen) = seen else { panic!("{seen:?}") };
+    assert!(seen[0] == bulk("new") || seen[0] == bulk("newest"), "{seen:?}");
+    assert_eq!(seen[1], bulk("new"), "never half of it");
+    assert_eq!(number(&mut plain, "plain_open"), 0);
+    assert_eq!(number(&mut plain, "held_keys"), 0);
+}
+
+/// DEL, UNLINK, EXPIRE, RENAME, COPY, RESTORE, SORT STORE: commands that write keys, whatever they do to them.
+#[test]
+fn every_command_that_writes_a_held_key_waits_for_it() {
+    let (server, mut process, mut plain) = rig();
+    let Value::BulkString(dump) = ({
+        ok(&mut plain, "SET d 9");
+        ok(&mut plain, "DUMP d")
+    }) else {
+        panic!("a dump")
+    };
+    for line in [
+        "DEL {k}",
+        "UNLINK {k}",
+        "EXPIRE {k} 100",
+        "PERSIST {k}",
+        "RENAME {k} {k}2",
+        "RENAME {k}3 {k}",
+        "COPY {k}3 {k} REPLACE",
+        "SORT {k}list STORE {k}",
+        "GETDEL {k}",
+        "SETRANGE {k} 0 x",
+        "LCS {k} {k}3",
+        "TYPE {k}",
+        "DUMP {k}",
+        "OBJECT ENCODING {k}",
+    ] {
+        ok(&mut plain, "MSET {k} 1 {k}3 3");
+        ok(&mut plain, "DEL {k}list");
+        ok(&mut plain, "RPUSH {k}list 1 2");
+        let attempt = hold(&mut process, "{k}", "INCRBY.RETURNING 4");
+        let waits = Waits::on(&server, line);
+        waits.still();
+        let now: i64 = redis::cmd("CLARET.EXEC")
+            .arg("2")
+            .arg("GET")
+            .arg("{k}3")
+            .query::<Vec<i64>>(&mut plain)
+            .expect("free")[0];
+        assert_eq!(now, 3, "{line} did nothing yet");
+        commit(&mut process, attempt, 1);
+        let answer = waits.answer();
+        assert!(!format!("{answer:?}").contains("ERR"), "{line}: {answer:?}");
+    }
+    ok(&mut plain, "SET {k} 1");
+    let attempt = hold(&mut process, "{k}", "INCRBY.RETURNING 4");
+    let mut restoring = server.connect();
+    let waits = std::thread::spawn(move || {
+        redis::cmd("RESTORE").arg("{k}").arg(0).arg(dump).arg("REPLACE").query::<Value>(&mut restoring)
+    });
+    sleep(A_MOMENT);
+    assert!(!waits.is_finished());
+    commit(&mut process, attempt, 1);
+    waits.join().expect("no panic").expect("restored");
+    assert_eq!(ok(&mut plain, "GET {k}"), bulk("9"));
+}
+
+#[test]
+fn a_wait_is_bounded_and_leaves_nothing() {
+    let (_server, mut process, mut plain) = rig();
+    ok(&mut plain, "CONFIG SET claret.plain-wait-ms 100");
+    let attempt = hold(&mut process, "k", "GETSET a");
+    let refused = error(&mut plain, "SET k b");
+    assert!(refused.contains("TryAgain") || refused.contains("TRYAGAIN"), "{refused}");
+    assert_eq!(number(&mut plain, "plain_open"), 0);
+    commit(&mut process, attempt, 1);
+    assert_eq!(ok(&mut plain, "GET k"), bulk("a"));
+}
+
+#[test]
+fn a_client_that_goes_away_waits_no_longer() {
+    let (server, mut process, mut plain) = rig();
+    let attempt = hold(&mut process, "k", "GETSET a");
+    let mut other = server.connect();
+    let id: i64 = redis::cmd("CLIENT").arg("ID").query(&mut other).expect("its number");
+    let waiting = std::thread::spawn(move || run(&mut other, "SET k b"));
+    wait_until("it waits", || number(&mut plain, "plain_open") == 1);
+    ok(&mut plain, &format!("CLIENT KILL ID {id}"));
+    wait_until("it is gone", || number(&mut plain, "plain_open") == 0);
+    assert!(waiting.join().expect("no panic").is_err());
+    commit(&mut process, attempt, 1);
+    assert_eq!(ok(&mut plain, "GET k"), bulk("a"), "what it wanted was not done");
+}
+
+/// Trap 20: what was queued before the lock runs after it, were it not for a look at EXEC.
+#[test]
+fn exec_is_refused_while_a_queued_key_is_held_and_finds_it_free_next_time() {
+    let (_server, mut process, mut plain) = rig();
+    ok(&mut plain, "SET {k} 1");
+    ok(&mut plain, "MULTI");
+    ok(&mut plain, "INCR {k}");
+    ok(&mut plain, "INCR {k}2");
+    let attempt = hold(&mut process, "{k}", "GETSET 10");
+    let refused = error(&mut plain, "EXEC");
+    assert!(refused.contains("EXECABORT") || refused.contains("ExecAbort"), "{refused}");
+    assert_eq!(ok(&mut plain, "EXISTS {k}2"), Value::Int(0), "nothing of it ran");
+    // Somebody else wants the key, too: the reservation is the elder.
+    commit(&mut process, attempt, 1);
+    let other = process.begin();
+    let execute = process.execute(other, 1, "{k}", "GETSET 20");
+    let answers = process.frame(&[execute]);
+    assert!(matches!(answers[..], [Response::Queued { .. }]), "{answers:?}");
+    ok(&mut plain, "MULTI");
+    ok(&mut plain, "INCR {k}");
+    assert_eq!(ok(&mut plain, "EXEC"), Value::Array(vec![Value::Int(11)]), "the keys were kept for it");
+}
+
+#[test]
+fn exec_of_keys_that_nobody_holds_runs() {
+    let (_server, mut process, mut plain) = rig();
+    hold(&mut process, "k", "GETSET 10");
+    ok(&mut plain, "MULTI");
+    ok(&mut plain, "INCR other");
+    assert_eq!(ok(&mut plain, "EXEC"), Value::Array(vec![Value::Int(1)]));
+}
+
+#[test]
+fn what_is_queued_while_a_key_is_held_runs_once_it_is_free() {
+    let (_server, mut process, mut plain) = rig();
+    let attempt = hold(&mut process, "k", "GETSET 10");
+    ok(&mut plain, "MULTI");
+    assert_eq!(ok(&mut plain, "INCR k"), Value::SimpleString("QUEUED".into()));
+    commit(&mut process, attempt, 1);
+    assert_eq!(ok(&mut plain, "EXEC"), Value::Array(vec![Value::Int(11)]));
+}
+
+#[test]
+fn a_script_waits_for_declared_keys_and_fails_on_others() {
+    let (server, mut process, mut plain) = rig();
+    let attempt = hold(&mut process, "k", "GETSET 10");
+    let script = "return redis.call('INCR', KEYS[1])";
+    let (mut other, text) = (server.connect(), script.to_owned());
+    let waits =
+        std::thread::spawn(move || redis::cmd("EVAL").arg(text).arg(1).arg("k").query::<i64>(&mut other));
+    sleep(A_MOMENT);
+    assert!(!waits.is_finished(), "the declared key is held");
+    let undeclared =
+        redis::cmd("EVAL").arg("return redis.call('INCR', 'k')").arg(0).query::<Value>(&mut plain);
+    let undeclared = format!("{:?}", undeclared.expect_err("it cannot wait"));
+    assert!(undeclared.contains("TRYAGAIN") || undeclared.contains("TryAgain"), "{undeclared}");
+    commit(&mut process, attempt, 1);
+    assert_eq!(waits.join().expect("no panic"), Ok(11));
+}
+
+/// What became of an attempt that is asked to commit.
+fn refusal_of(process: &mut Process, attempt: AttemptId, relies_on: u32) -> Refusal {
+    let participants = [(process.shard, Some(process.incarnation))];
+    let prepare = process.prepare_with(attempt, relies_on, &[], &participants);
+    let answers = process.frame(&[prepare]);
+    let refused = answers.iter().find_map(|response| match response {
+        Response::Refused { refusal, .. } => Some(refusal.clone()),
+        _ => None,
+    });
+    refused.unwrap_or_else(|| panic!("{answers:?}"))
+}
+
+/// Trap 18: T1 reads x and votes; x expires; another sees nothing and writes: no cycle may come of it.
+#[test]
+fn expiry_of_a_held_key_refuses_who_has_not_voted_and_comes_after_who_has() {
+    let (_server, mut process, mut plain) = rig();
+    ok(&mut plain, "SET k old PX 300");
+    ok(&mut plain, "SADD v old");
+    ok(&mut plain, "PEXPIRE v 300");
+    let open = hold(&mut process, "k", "GET");
+    let voted = hold(&mut process, "v", "SADD.RETURNING new");
+    vote(&mut process, voted, 1);
+    sleep(Duration::from_millis(400));
+    assert!(matches!(refusal_of(&mut process, open, 1), Refusal::Vanished { .. }));
+    let answers = process.frame(&[Request::Apply { attempt: voted }]);
+    assert!(answers.iter().any(|response| matches!(response, Response::Applied { .. })), "{answers:?}");
+    assert_eq!(ok(&mut plain, "EXISTS v"), Value::Int(0), "what was added went with it");
+    assert_eq!(number(&mut plain, "held_keys"), 0);
+}
+
+#[test]
+fn eviction_of_a_held_key_is_as_expiry() {
+    let server = Server::start(&["--claret.lease-ms", "60000", "--maxmemory-policy", "allkeys-random"]);
+    let (mut process, mut plain) = (Process::hello(&server, 7), server.connect());
+    ok(&mut plain, "SET k old");
+    let open = hold(&mut process, "k", "GET");
+    ok(&mut plain, "CONFIG SET maxmemory 1");
+    wait_until("it is evicted", || {
+        ok(&mut plain, "PING");
+        let info: String = redis::cmd("INFO").arg("stats").query(&mut plain).expect("its numbers");
+        info.contains("evicted_keys:1")
+    });
+    ok(&mut plain, "CONFIG SET maxmemory 0");
+    assert!(matches!(refusal_of(&mut process, open, 1), Refusal::Vanished { .. }));
+}
+
+#[test]
+fn flushes_are_as_if_every_held_key_expired() {
+    let (_server, mut process, mut plain) = rig();
+    for flush in ["FLUSHALL", "FLUSHDB", "FLUSHALL ASYNC", "SWAPDB 0 1"] {
+        ok(&mut plain, "MSET k old v 1");
+        let open = hold(&mut process, "k", "GET");
+        let voted = hold(&mut process, "v", "INCRBY.RETURNING 5");
+        vote(&mut process, voted, 1);
+        ok(&mut plain, flush);
+        assert!(matches!(refusal_of(&mut process, open, 1), Refusal::Vanished { .. }), "{flush}");
+        process.frame(&[Request::Apply { attempt: voted }]);
+        assert_eq!(ok(&mut plain, "DBSIZE"), Value::Int(0), "{flush}");
+        ok(&mut plain, "FLUSHALL");
+    }
+}
+
+/// An item that a transaction has taken and not yet removed goes to nobody else.
+#[test]
+fn a_blocked_pop_does_not_take_what_a_transaction_took() {
+    let (server, mut process, mut plain) = rig();
+    let pop = Waits::on(&server, "BLPOP {l} {l}other 10");
+    pop.still();
+    // One transaction pushes, and in the same frame another one takes.
+    let (push, take) = (process.begin(), process.begin());
+    let prepare = process.prepare(push, &[("{l}", "RPUSH a")]);
+    let execute = process.execute(take, 1, "{l}", "LPOP");
+    let answers = process.frame(&[prepare, execute]);
+    assert!(answers.iter().any(|response| matches!(response, Response::Granted { .. })), "{answers:?}");
+    pop.still();
+    commit(&mut process, take, 1);
+    pop.still();
+    ok(&mut plain, "RPUSH {l} b");
+    assert_eq!(pop.answer(), Value::Array(vec![bulk("{l}"), bulk("b")]));
+    let late = Waits::on(&server, "BLMOVE {l} {l}to LEFT RIGHT 0.1");
+    assert_eq!(late.answer(), Value::Nil);
+}
+
+#[test]
+fn a_pop_that_was_passed_over_gets_its_item_when_the_key_is_free() {
+    let (server, mut process, mut plain) = rig();
+    ok(&mut plain, "RPUSH l a");
+    let reading = hold(&mut process, "l", "LLEN");
+    let pop = Waits::on(&server, "BRPOP l 10");
+    pop.still();
+    commit(&mut process, reading, 1);
+    assert_eq!(pop.answer(), Value::Array(vec![bulk("l"), bulk("a")]));
+}
+
+/// Trap 17: a key that is held and absent would be granted at the new node as well.
+#[test]
+fn a_slot_does_not_leave_while_its_keys_are_held() {
+    let servers = cluster(2, &["--claret.lease-ms", "60000"]);
+    let mut plain = [servers[0].connect(), servers[1].connect()];
+    let ids: Vec<String> =
+        plain.iter_mut().map(|it| redis::cmd("CLUSTER").arg("MYID").query(it).expect("its id")).collect();
+    // The slot of "bar" is 5061, the first node's.
+    let mut process = Process::hello(&servers[0], 7);
+    let attempt = hold(&mut process, "bar", "GETSET 1");
+    ok(&mut plain[1], &format!("CLUSTER SETSLOT 5061 IMPORTING {}", ids[0]));
+    let refused = error(&mut plain[0], &format!("CLUSTER SETSLOT 5061 MIGRATING {}", ids[1]));
+    assert!(refused.contains("TRYAGAIN") || refused.contains("TryAgain"), "{refused}");
+    commit(&mut process, attempt, 1);
+    ok(&mut plain[0], &format!("CLUSTER SETSLOT 5061 MIGRATING {}", ids[1]));
+    // From now on what is not here is nobody's here.
+    let absent = process.begin();
+    let execute = process.execute(absent, 1, "{bar}2", "GET");
+    let answers = process.frame(&[execute]);
+    let refused = matches!(&answers[..], [Response::Refused { refusal: Refusal::Elsewhere { .. }, .. }]);
+    assert!(refused, "{answers:?}");
+    // What is here can be held, and then it does not move.
+    let attempt = hold(&mut process, "bar", "GET");
+    let migrate = format!("MIGRATE 127.0.0.1 {} bar 0 1000", servers[1].port);
+    let moves = Waits::on(&servers[0], &migrate);
+    moves.still();
+    commit(&mut process, attempt, 1);
+    assert_eq!(moves.answer(), Value::Okay);
+    for connection in &mut plain {
+        ok(connection, &format!("CLUSTER SETSLOT 5061 NODE {}", ids[1]));
+    }
+    assert_eq!(ok(&mut plain[1], "GET bar"), bulk("1"));
+    let after = process.begin();
+    let execute = process.execute(after, 1, "bar", "GET");
+    let answers = process.frame(&[execute]);
+    assert!(matches!(&answers[..], [Response::Refused { .. }]), "{answers:?}");
+}
+
+#[test]
+fn who_may_not_run_the_command_may_not_by_waiting_either() {
+    let (server, mut process, mut plain) = rig();
+    ok(&mut plain, "ACL SETUSER some on >pw ~a:* +@all");
+    ok(&mut plain, "ACL SETUSER few on >pw ~* +get +set");
+    hold(&mut process, "b:1", "GETSET x");
+    let mut some = server.connect_as("some", "pw");
+    for line in
+        ["SET b:1 y", "CLARET.WRITE SET b:1 y", "CLARET.READ GET b:1", "CLARET.WRITE MSET a:1 1 b:1 1"]
+    {
+        let refused = error(&mut some, line);
+        assert!(refused.contains("NoPerm") || refused.contains("NOPERM"), "{line}: {refused}");
+    }
+    let mut few = server.connect_as("few", "pw");
+    ok(&mut few, "SET other 1");
+    let refused = error(&mut few, "SET b:1 y");
+    assert!(refused.contains("NOPERM") || refused.contains("NoPerm"), "it lacks claret.write: {refused}");
+}
+
+/// Rights that are taken away count for what is under way.
+#[test]
+fn a_change_of_rights_ends_what_has_not_voted() {
+    let (server, mut process, mut plain) = rig();
+    let open = hold(&mut process, "k", "GETSET x");
+    let voted = hold(&mut process, "v", "GETSET x");
+    vote(&mut process, voted, 1);
+    ok(&mut plain, "ACL SETUSER default -get");
+    assert_eq!(refusal_of(&mut process, open, 1), Refusal::LostLocks);
+    process.frame(&[Request::Apply { attempt: voted }]);
+    ok(&mut server.connect(), "ACL SETUSER default +@all");
+    assert_eq!(ok(&mut plain, "GET v"), bulk("x"), "after a vote nothing fails for a permission");
+}
