@@ -8,9 +8,10 @@ use std::ffi::{c_char, c_int, c_void};
 use claret_core::message::Refusal;
 use claret_core::{Shard, Time};
 use claret_types::Bytes;
+use hashbrown::HashMap;
 use redis_module::raw;
 
-use crate::ffi::{Arg, Ctx, OnMainThread, api, guarded};
+use crate::ffi::{Arg, Ctx, OnMainThread, Text, api, guarded};
 use crate::host::{HOST, mend};
 
 /// Something that the shard has to hear of.
@@ -30,6 +31,7 @@ static NOTED: OnMainThread<Vec<Change>> = OnMainThread::new();
 /// Asks to be told.
 pub(crate) fn subscribe(ctx: Ctx) -> Result<(), ()> {
     NOTED.set(Some(Vec::new()));
+    MORTAL.set(Some(Mortal::default()));
     let kinds = raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
     let first_version = |id| raw::RedisModuleEvent { id, dataver: 1 };
     // SAFETY: the functions stay as long as the module.
@@ -54,8 +56,59 @@ pub(crate) fn note(ctx: Ctx, change: Change) {
     HOST.with(|host| host.come_back(ctx, 0));
 }
 
-/// Tells the shard what has changed.
+/// Held keys that are going to expire. Within one entry of the module the server's clock stands still, so a key that is
+/// touched first does not vanish in the middle of a decision.
+static MORTAL: OnMainThread<Mortal> = OnMainThread::new();
+
+/// See [`MORTAL`].
+#[derive(Default)]
+struct Mortal {
+    keys: HashMap<Bytes, Time, foldhash::fast::FixedState>,
+    /// Nobody dies before.
+    earliest: Option<Time>,
+    now: Time,
+}
+
+/// A key that is about to be decided on expires in so many milliseconds.
+pub(crate) fn note_mortal(key: &Bytes, millis: u64) {
+    MORTAL.with(|mortal| {
+        let due = mortal.now.plus(millis.saturating_mul(1_000));
+        mortal.earliest = Some(mortal.earliest.map_or(due, |earliest| earliest.min(due)));
+        mortal.keys.insert(key.clone(), due);
+    });
+}
+
+impl Mortal {
+    /// Takes those whose time has come, and forgets those that nobody holds.
+    fn ripe(&mut self, now: Time, shard: &Shard) -> Vec<Bytes> {
+        self.now = now;
+        if self.earliest.is_none_or(|earliest| earliest > now) {
+            return Vec::new();
+        }
+        // In any order: each is looked at by itself.
+        self.keys.retain(|key, _| shard.is_held(key));
+        let ripe: Vec<Bytes> =
+            self.keys.iter().filter(|(_, due)| **due <= now).map(|(key, _)| key.clone()).collect();
+        for key in &ripe {
+            self.keys.remove(key);
+        }
+        self.earliest = self.keys.values().min().copied();
+        ripe
+    }
+}
+
+/// Touches held keys that may have expired, so that it is known.
+fn touch(now: Time, shard: &Shard) {
+    for key in MORTAL.with(|mortal| mortal.ripe(now, shard)).unwrap_or_default() {
+        if let Some(millis) = Ctx::current().open(&Text::new(&key)).and_then(|key| key.expires_in()) {
+            note_mortal(&key, millis.max(1));
+        }
+    }
+}
+
+/// Tells the shard what has changed. Before anything else goes into it, within every entry.
 pub(crate) fn tell(now: Time, shard: &mut Shard) {
+    touch(now, shard);
     while let Some(noted) = NOTED.with(|noted| (!noted.is_empty()).then(|| std::mem::take(noted))).flatten() {
         for change in noted {
             match change {

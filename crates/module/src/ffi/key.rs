@@ -47,6 +47,12 @@ impl Ctx {
 }
 
 impl Key {
+    /// In how many milliseconds it expires, if it does.
+    pub(crate) fn expires_in(&self) -> Option<u64> {
+        // SAFETY: the key is open. Negative is never.
+        u64::try_from(unsafe { api!(RedisModule_GetExpire)(self.0) }).ok()
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         // SAFETY: the key is open.
         match unsafe { api!(RedisModule_KeyType)(self.0) } as isize {

@@ -22,6 +22,7 @@ use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
 
 use crate::admission;
 use crate::ffi::{Answer, Ctx, Key, Kind, Log, Text};
+use crate::vanish;
 
 pub(crate) use side::side_key;
 
@@ -101,6 +102,9 @@ impl<'a> Record<'a> {
     /// Opens it; `None` when it is not there.
     fn open(&self, expected: Kind) -> Result<Option<Key>, OpError> {
         let Some(key) = self.ctx.open(&Text::new(self.key)) else { return Ok(None) };
+        if let Some(millis) = key.expires_in() {
+            vanish::note_mortal(self.key, millis);
+        }
         if key.kind() == expected {
             Ok(Some(key))
         } else {
