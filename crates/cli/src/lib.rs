@@ -1,7 +1,8 @@
-//! The `claret` program as a library, so that tests can reach its parts: workloads, benchmark, commands,
+//! The `claret` program as a library, so that tests can reach its parts: workloads, benchmark, checks, commands,
 //! shell.
 
 pub mod bench;
+pub mod checking;
 pub mod commands;
 pub mod shell;
 pub mod workload;

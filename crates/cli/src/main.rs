@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use claret_cli::commands::{bench, check_type, demo, shell, sim};
+use claret_cli::commands::{bench, check_store, check_type, demo, shell, sim};
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -23,6 +23,8 @@ enum Command {
     Shell(shell::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
     CheckType(check_type::Args),
+    /// Let many clients loose on a store and judge from outside what they saw.
+    CheckStore(check_store::Args),
     /// Run the protocol in a simulator that delays, loses and doubles messages.
     Sim(sim::Args),
 }
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Shell(args) => shell::run(args),
         Command::CheckType(args) => check_type::run(args),
+        Command::CheckStore(args) => check_store::run(args),
         Command::Sim(args) => sim::run(args),
     }
 }

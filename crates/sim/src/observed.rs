@@ -73,6 +73,9 @@ enum Reason {
     Time,
 }
 
+/// Of so many cycles the shortest is told.
+const CYCLES_MAX: usize = 200;
+
 /// Judges a history.
 ///
 /// # Errors
@@ -289,29 +292,24 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Takes away whoever nobody precedes, until nobody is left; otherwise there is a cycle.
+    /// Takes away whoever nobody precedes, and then whoever precedes nobody, until nobody is left; otherwise there is a
+    /// cycle. O(edges) where there is none.
     fn find_cycle(&self) -> Result<(), String> {
-        let mut incoming = vec![0usize; self.edges.len()];
-        for (to, _) in self.edges.iter().flatten() {
-            incoming[*to] += 1;
-        }
-        let mut free: Vec<usize> = (0..self.edges.len()).filter(|at| incoming[*at] == 0).collect();
         let mut taken = vec![false; self.edges.len()];
-        while let Some(at) = free.pop() {
-            taken[at] = true;
-            for (to, _) in &self.edges[at] {
-                incoming[*to] -= 1;
-                if incoming[*to] == 0 {
-                    free.push(*to);
-                }
-            }
+        let forward = |at: usize| self.edges[at].iter().map(|(to, _)| *to).collect::<Vec<_>>();
+        peel(&mut taken, forward);
+        if taken.iter().all(|taken| *taken) {
+            return Ok(());
         }
-        let left: Vec<usize> = (0..self.history.len()).filter(|at| !taken[*at]).collect();
-        let shortest = left.iter().filter_map(|at| self.cycle_through(*at, &taken)).min_by_key(Vec::len);
-        match shortest {
-            None => Ok(()),
-            Some(cycle) => Err(self.describe(&cycle)),
+        let mut backward = vec![Vec::new(); self.edges.len()];
+        for (from, edges) in self.edges.iter().enumerate() {
+            edges.iter().for_each(|(to, _)| backward[*to].push(from));
         }
+        peel(&mut taken, |at| backward[at].clone());
+        let left = (0..self.history.len()).filter(|at| !taken[*at]);
+        let cycles = left.filter_map(|at| self.cycle_through(at, &taken)).take(CYCLES_MAX);
+        let shortest = cycles.min_by_key(Vec::len);
+        Err(self.describe(&shortest.expect("what is left has a cycle through a transaction")))
     }
 
     /// The shortest way from a transaction back to itself.
@@ -357,6 +355,24 @@ impl<'a> Judge<'a> {
             });
         }
         format!("no order explains the results: {}", steps.join("; "))
+    }
+}
+
+/// Takes away those that none of those left leads to, again and again. O(edges).
+fn peel(taken: &mut [bool], successors: impl Fn(usize) -> Vec<usize>) {
+    let mut incoming = vec![0usize; taken.len()];
+    for at in (0..taken.len()).filter(|at| !taken[*at]) {
+        successors(at).into_iter().for_each(|to| incoming[to] += 1);
+    }
+    let mut free: Vec<usize> = (0..taken.len()).filter(|at| !taken[*at] && incoming[*at] == 0).collect();
+    while let Some(at) = free.pop() {
+        taken[at] = true;
+        for to in successors(at).into_iter().filter(|to| !taken[*to]) {
+            incoming[to] -= 1;
+            if incoming[to] == 0 {
+                free.push(to);
+            }
+        }
     }
 }
 

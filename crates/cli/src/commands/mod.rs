@@ -1,6 +1,7 @@
 //! The subcommands, a file each: arguments and what running them does.
 
 pub mod bench;
+pub mod check_store;
 pub mod check_type;
 pub mod demo;
 pub mod shell;
