@@ -14,6 +14,7 @@ pub mod message;
 mod planted;
 mod shard;
 mod switches;
+pub mod wire;
 
 pub use coordinator::{Cause, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle};
 pub use digest::digest;

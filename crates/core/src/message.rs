@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
+use claret_types::carried::short_list;
 use claret_types::{Bytes, Claims, OpError, Operation, Reply};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId};
 
 /// One operation on its way to a shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Call {
     /// Its place in the transaction.
     pub no: CallNo,
@@ -24,7 +26,7 @@ pub struct Call {
 }
 
 /// A call and its key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct KeyedCall {
     /// The record.
     pub key: Bytes,
@@ -33,7 +35,7 @@ pub struct KeyedCall {
 }
 
 /// A participant as the coordinator knew it when the attempt first met it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
     /// The shard.
     pub shard: ShardId,
@@ -46,7 +48,7 @@ pub struct Listed {
 pub type Participants = Arc<[Listed]>;
 
 /// From a coordinator to a shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Request {
     /// Lock and execute calls on one record, now; the last one returns something.
     Execute {
@@ -59,6 +61,7 @@ pub enum Request {
         /// The record.
         key: Bytes,
         /// Buffered operations of the transaction on this record, and then the one that is waited for (R3).
+        #[serde(deserialize_with = "short_list")]
         calls: SmallVec<[Call; 1]>,
     },
     /// Round one. With a single participant it is the whole commit (R13).
@@ -108,12 +111,12 @@ pub enum Request {
 }
 
 /// Members of a group that commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Members {
     /// Everyone who has calls at the shard.
     All,
     /// Only these.
-    Only(SmallVec<[Member; 4]>),
+    Only(#[serde(deserialize_with = "short_list")] SmallVec<[Member; 4]>),
 }
 
 impl Members {
@@ -127,7 +130,7 @@ impl Members {
 }
 
 /// Why an attempt was refused.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// An operation cannot be done; the same attempt would fail again.
     #[error("{error} (key '{key}')")]
@@ -176,7 +179,7 @@ impl Refusal {
 }
 
 /// What a participant has written, for those who ask.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Status {
     /// Yes, and waiting for the decision.
     Prepared,
@@ -191,7 +194,7 @@ pub enum Status {
 }
 
 /// From a shard to a coordinator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum Response {
     /// A call that returns something has its lock and its answer.
     Granted {
@@ -297,7 +300,7 @@ impl Response {
 }
 
 /// Between shards: recovery of attempts in doubt (R14).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// What have you written? Writes no if nothing is there.
     Inquire {

@@ -45,7 +45,9 @@
 
 use hashbrown::HashMap;
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
+};
 use crate::text::integer_of;
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
@@ -289,6 +291,20 @@ impl DataType for Dict {
             DictOp::Len => &METHODS[9],
             DictOp::Fields => &METHODS[10],
             DictOp::All => &METHODS[11],
+        }
+    }
+
+    fn arguments(op: &DictOp) -> Few<Bytes> {
+        match op {
+            DictOp::Set(list) | DictOp::SetReturning(list) => {
+                list.iter().flat_map(|(field, value)| [field.clone(), value.clone()]).collect()
+            }
+            DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => list.clone(),
+            DictOp::Add(field, amount) | DictOp::AddReturning(field, amount) => {
+                few([field.clone(), arguments::of_int(*amount)])
+            }
+            DictOp::Get(field) | DictOp::Contains(field) => few([field.clone()]),
+            DictOp::Len | DictOp::Fields | DictOp::All => Few::new(),
         }
     }
 

@@ -13,8 +13,8 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::data_type::{Access, DataType, Execution, Method, Unique};
-use crate::{Claims, Mode, Modes, OpError, Reply, Room};
+use crate::data_type::{Access, DataType, Execution, Few, Method, Unique};
+use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Room};
 
 /// An operation of any type. Cheap to clone.
 #[derive(Clone)]
@@ -43,7 +43,9 @@ pub struct TypeInfo {
     /// [`DataType::METHODS`].
     pub methods: &'static [Method],
     /// Reads a call.
-    pub parse: fn(&str, &[crate::Bytes]) -> Result<Operation, OpError>,
+    pub parse: fn(&str, &[Bytes]) -> Result<Operation, OpError>,
+    /// Which type it is, whatever it is called: a custom type may have the name of a built-in one.
+    pub id: TypeId,
 }
 
 struct InfoOf<T>(PhantomData<T>);
@@ -56,6 +58,7 @@ impl<T: DataType> InfoOf<T> {
         modes: T::MODES,
         methods: T::METHODS,
         parse: |method, arguments| T::parse(method, arguments).map(Operation::new::<T>),
+        id: TypeId::of::<T>(),
     };
 }
 
@@ -85,6 +88,11 @@ impl Operation {
     /// Which of the type's methods it is.
     pub fn method(&self) -> &'static Method {
         self.0.method()
+    }
+
+    /// [`DataType::arguments`].
+    pub fn arguments(&self) -> Few<Bytes> {
+        self.0.arguments()
     }
 
     /// Whether it answers with something.
@@ -211,6 +219,7 @@ trait AnyOp: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn type_info(&self) -> &'static TypeInfo;
     fn method(&self) -> &'static Method;
+    fn arguments(&self) -> Few<Bytes>;
     fn check(&self) -> Result<(), OpError>;
     fn size(&self) -> usize;
     fn footprint(&self) -> Claims;
@@ -244,6 +253,10 @@ impl<T: DataType> AnyOp for Op<T> {
 
     fn method(&self) -> &'static Method {
         T::method(&self.0)
+    }
+
+    fn arguments(&self) -> Few<Bytes> {
+        T::arguments(&self.0)
     }
 
     fn check(&self) -> Result<(), OpError> {

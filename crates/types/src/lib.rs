@@ -9,6 +9,7 @@
 mod bounded_counter;
 mod builtin;
 mod bytes;
+pub mod carried;
 mod claim;
 mod counter;
 mod data_type;
@@ -31,12 +32,12 @@ mod topk;
 mod uid;
 
 pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterOp};
-pub use builtin::builtin_types;
+pub use builtin::{BUILTIN, builtin_types};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
 pub use counter::{Counter, CounterOp};
 pub use data_type::{
-    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, method_named,
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
 pub use dict::{Dict, DictOp, DictValue};
 pub use erased::{Effect, Executed, Operation, State, TypeInfo};

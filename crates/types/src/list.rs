@@ -38,7 +38,7 @@
 use std::collections::VecDeque;
 
 use crate::data_type::{
-    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, method_named,
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
 use crate::span::{span, within};
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
@@ -237,6 +237,15 @@ impl DataType for List {
             Op::Index(_) => "LINDEX",
         };
         method_named(METHODS, name)
+    }
+
+    fn arguments(op: &Op) -> Few<Bytes> {
+        match op {
+            Op::Push(_, values) | Op::PushReturning(_, values) => values.clone(),
+            Op::Pop(_) | Op::Len => Few::new(),
+            Op::Range { start, stop } => few([arguments::of_int(*start), arguments::of_int(*stop)]),
+            Op::Index(index) => few([arguments::of_int(*index)]),
+        }
     }
 
     fn size(op: &Op) -> usize {

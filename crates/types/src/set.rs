@@ -35,7 +35,9 @@
 
 use hashbrown::HashSet;
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, method_named};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few, method_named,
+};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope, modes};
 
 /// The type. See the module's text for its commutativity.
@@ -176,6 +178,17 @@ impl DataType for Set {
             SetOp::Contains(_) => &METHODS[4],
             SetOp::Len => &METHODS[5],
             SetOp::Members => method_named(METHODS, "SMEMBERS"),
+        }
+    }
+
+    fn arguments(op: &SetOp) -> Few<Bytes> {
+        match op {
+            SetOp::Add(members)
+            | SetOp::AddReturning(members)
+            | SetOp::Remove(members)
+            | SetOp::RemoveReturning(members) => members.clone(),
+            SetOp::Contains(member) => few([member.clone()]),
+            SetOp::Len | SetOp::Members => Few::new(),
         }
     }
 

@@ -38,7 +38,9 @@
 //! claims the eight base-4 digits of its capacity, digit i on element i, and two capacities differ in at
 //! least one digit. An add whose capacity is not the record's is refused, naming both.
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
+};
 use crate::exact::one_zero;
 use crate::ranking::{Ranking, Score};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope, modes};
@@ -234,6 +236,18 @@ impl DataType for TopK {
             Op::Max => &METHODS[1],
             Op::List { .. } => &METHODS[2],
             Op::Count => &METHODS[3],
+        }
+    }
+
+    fn arguments(op: &Op) -> Few<Bytes> {
+        match op {
+            Op::Add { capacity, score, member } => few([
+                arguments::of_unsigned(u64::from(*capacity)),
+                arguments::of_float(*score),
+                member.clone(),
+            ]),
+            Op::List { count } => few([arguments::of_unsigned(*count)]),
+            Op::Max | Op::Count => Few::new(),
         }
     }
 

@@ -106,20 +106,7 @@ impl Check {
 
 /// The checks of all built-in types.
 pub fn builtin() -> &'static [Check] {
-    const CHECKS: &[Check] = &[
-        Check::of::<crate::Register>(),
-        Check::of::<crate::Counter>(),
-        Check::of::<crate::FloatCounter>(),
-        Check::of::<crate::BoundedCounter>(),
-        Check::of::<crate::Set>(),
-        Check::of::<crate::Dict>(),
-        Check::of::<crate::ScoredSet>(),
-        Check::of::<crate::TopK>(),
-        Check::of::<crate::SummaryBag>(),
-        Check::of::<crate::List>(),
-        Check::of::<crate::UidGenerator>(),
-    ];
-    CHECKS
+    crate::builtin::CHECKS
 }
 
 /// Checks a type's specification. Deterministic; time grows with [`Bounds::cases`], about a second for
