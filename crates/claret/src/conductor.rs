@@ -160,7 +160,9 @@ impl Conductor {
     pub(crate) fn poll_timeout(&self, host: &Host) -> Option<Time> {
         match self {
             Conductor::Alone(coordinator) => coordinator.poll_timeout(),
-            Conductor::Together(_) => here(host).desk.as_ref().expect("combining").lock().frontend.poll_timeout(),
+            Conductor::Together(_) => {
+                here(host).desk.as_ref().expect("combining").lock().frontend.poll_timeout()
+            }
             #[cfg(feature = "cluster")]
             Conductor::Far(_) => None,
         }

@@ -61,7 +61,9 @@ impl Host {
         match self {
             Host::Embedded(store) => store.place(key, op),
             #[cfg(feature = "cluster")]
-            Host::Cluster(_) => Placed { hash: crate::cluster::slot_of(&key).into(), shard: ShardId(0), key, op },
+            Host::Cluster(_) => {
+                Placed { hash: crate::cluster::slot_of(&key).into(), shard: ShardId(0), key, op }
+            }
         }
     }
 

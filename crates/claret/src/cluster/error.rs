@@ -36,7 +36,9 @@ pub enum ConnectError {
         reason: String,
     },
     /// The module is not loaded there. Final.
-    #[error("{node} does not have the Claret module; load it (`loadmodule libclaret_module.so`) on every node")]
+    #[error(
+        "{node} does not have the Claret module; load it (`loadmodule libclaret_module.so`) on every node"
+    )]
     NoModule {
         /// The node's address.
         node: String,

@@ -248,7 +248,9 @@ fn parameters(url: &Url, is_tls: bool, settings: &mut Settings) -> Result<(), St
     for (key, value) in url.query_pairs() {
         let millis = || {
             let millis = value.parse().ok().filter(|millis| *millis > 0);
-            millis.map(Duration::from_millis).ok_or_else(|| format!("{key}: '{value}' is no number of milliseconds"))
+            millis
+                .map(Duration::from_millis)
+                .ok_or_else(|| format!("{key}: '{value}' is no number of milliseconds"))
         };
         match &*key {
             "connect-timeout-ms" => settings.connect_timeout = millis()?,
@@ -291,7 +293,9 @@ mod tests {
 
     #[test]
     fn urls_are_read() {
-        let it = parse("redis://ada:p%40ss@10.0.0.1:7001,[::1]:7002,db/0?response-timeout-ms=250&grants=poll").unwrap();
+        let it =
+            parse("redis://ada:p%40ss@10.0.0.1:7001,[::1]:7002,db/0?response-timeout-ms=250&grants=poll")
+                .unwrap();
         let seeds: Vec<String> = it.seeds.iter().map(Address::to_string).collect();
         assert_eq!(seeds, ["10.0.0.1:7001", "[::1]:7002", "db:6379"]);
         assert_eq!((it.user.as_deref(), it.password.as_deref()), (Some("ada"), Some("p@ss")));
@@ -305,7 +309,11 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_url_is_said_without_the_password() {
-        assert!(refused("redis://u:secret@h/3").contains("database 0 only"), "{}", refused("redis://u:secret@h/3"));
+        assert!(
+            refused("redis://u:secret@h/3").contains("database 0 only"),
+            "{}",
+            refused("redis://u:secret@h/3")
+        );
         assert!(!refused("redis://u:secret@h/3").contains("secret"));
         assert!(refused("http://h").contains("neither redis nor rediss"));
         assert!(refused("localhost:7000").contains("expected redis://"));

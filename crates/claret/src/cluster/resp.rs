@@ -40,7 +40,7 @@ pub(super) enum Said<'a> {
     /// The reply to the first command that has none.
     Reply(Value<'a>),
     /// Something of its own accord.
-    Push(SmallVec<[Value<'a>; 4]>),
+    Push(Vec<Value<'a>>),
 }
 
 /// A value, still in the buffer it was read into.
@@ -131,7 +131,10 @@ mod tests {
     fn replies_are_what_claret_answers() {
         assert_eq!(told(b"+OK\r\n"), Ok(Reply::Ok));
         assert_eq!(told(b"_\r\n"), Ok(Reply::Nil));
-        assert_eq!(told(b"%1\r\n+a\r\n,1.5\r\n"), Ok(Reply::Array(vec![Reply::Bytes("a".into()), Reply::Float(1.5)])));
+        assert_eq!(
+            told(b"%1\r\n+a\r\n,1.5\r\n"),
+            Ok(Reply::Array(vec![Reply::Bytes("a".into()), Reply::Float(1.5)]))
+        );
         let error = told(b"*2\r\n:1\r\n-WRONGTYPE it is a list\r\n").unwrap_err();
         assert_eq!(error.code(), "WRONGTYPE");
     }

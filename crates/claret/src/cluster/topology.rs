@@ -108,9 +108,8 @@ pub(super) fn describe_slots(slots: &[(u16, u16)]) -> String {
 /// A channel for pushes that is in the slots of a node: shard channels live where their slot does. The number is not
 /// to be guessed, for whoever may subscribe to a channel hears what is said there.
 pub(super) fn channel_at(topology: &Topology, node: &Address, secret: u64) -> Option<String> {
-    let serves = |slot: u16| {
-        topology.ranges.iter().any(|it| it.node == *node && (it.first..=it.last).contains(&slot))
-    };
+    let serves =
+        |slot: u16| topology.ranges.iter().any(|it| it.node == *node && (it.first..=it.last).contains(&slot));
     topology.slot_at(node)?;
     // Each try hits a node of n slots with the chance n / 16384.
     let tags = (0..SLOTS as u32 * 16).map(|tag| format!("{tag:x}"));
@@ -159,7 +158,9 @@ mod tests {
 
     #[test]
     fn what_is_no_topology_is_an_error() {
-        for entries in [entry(0, 16384, node("h", 1)), entry(-1, 5, node("h", 1)), entry(0, 5, node("h", 70000))] {
+        for entries in
+            [entry(0, 16384, node("h", 1)), entry(-1, 5, node("h", 1)), entry(0, 5, node("h", 70000))]
+        {
             assert!(Topology::parse(&Reply::Array(vec![entries]), &address(1)).is_err());
         }
         assert!(Topology::parse(&Reply::Int(1), &address(1)).is_err());
