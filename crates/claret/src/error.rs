@@ -31,6 +31,9 @@ pub enum OperationError {
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
+    /// The server does not do it: no permission, or no memory. Final: the transaction is doomed and will be aborted.
+    #[error("{0}")]
+    Refused(String),
     /// The transaction has more operations than one may have. Final: it is doomed and will be aborted.
     #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
     TooManyCalls {
@@ -113,6 +116,9 @@ pub enum TransactionError {
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
+    /// The server does not do it: no permission, or no memory. Final.
+    #[error("{0}")]
+    Refused(String),
     /// It has more operations than a transaction may have. Final.
     #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
     TooManyCalls {
@@ -141,6 +147,7 @@ impl TransactionError {
             | TransactionError::Crowded(_) => true,
             TransactionError::Invalid { .. }
             | TransactionError::Aborted(_)
+            | TransactionError::Refused(_)
             | TransactionError::TooManyCalls { .. }
             | TransactionError::Finished
             | TransactionError::Unknown => false,
@@ -157,6 +164,7 @@ impl From<OperationError> for TransactionError {
             }
             OperationError::Finished => TransactionError::Finished,
             OperationError::Crowded(key) => TransactionError::Crowded(key),
+            OperationError::Refused(reason) => TransactionError::Refused(reason),
             OperationError::TooManyCalls { limit } => TransactionError::TooManyCalls { limit },
         }
     }

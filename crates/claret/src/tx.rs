@@ -271,7 +271,11 @@ fn as_error(refusal: &Refusal) -> OperationError {
             OperationError::Invalid { key: key.clone(), error: error.clone() }
         }
         Refusal::Crowded(key) => OperationError::Crowded(key.clone()),
-        Refusal::Withdrawn
+        Refusal::Denied { .. } | Refusal::NoMemory { .. } => OperationError::Refused(refusal.to_string()),
+        Refusal::Elsewhere { .. }
+        | Refusal::ReadOnly
+        | Refusal::Vanished { .. }
+        | Refusal::Withdrawn
         | Refusal::Recovered
         | Refusal::LeaseExpired
         | Refusal::LostLocks

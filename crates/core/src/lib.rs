@@ -12,6 +12,7 @@ mod ids;
 mod limits;
 pub mod message;
 mod planted;
+mod records;
 mod shard;
 mod switches;
 pub mod wire;
@@ -22,5 +23,6 @@ pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId
 pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
+pub use records::Records;
 pub use shard::{Shard, Stats, Survives, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

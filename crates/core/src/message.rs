@@ -12,7 +12,7 @@ use thiserror::Error;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId};
 
 /// One operation on its way to a shard.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its place in the transaction.
     pub no: CallNo,
@@ -26,7 +26,7 @@ pub struct Call {
 }
 
 /// A call and its key.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyedCall {
     /// The record.
     pub key: Bytes,
@@ -48,7 +48,7 @@ pub struct Listed {
 pub type Participants = Arc<[Listed]>;
 
 /// From a coordinator to a shard.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// Lock and execute calls on one record, now; the last one returns something.
     Execute {
@@ -162,17 +162,53 @@ pub enum Refusal {
     /// A bound of the shard is reached.
     #[error("too many wait for key '{0}'; try again later")]
     Crowded(Bytes),
+    /// Whoever asks may not do this with the record.
+    #[error("not allowed on key '{key}': {reason}")]
+    Denied {
+        /// The record.
+        key: Bytes,
+        /// What the host says.
+        reason: String,
+    },
+    /// The record is another shard's now.
+    #[error("key '{key}' is served elsewhere now")]
+    Elsewhere {
+        /// The record.
+        key: Bytes,
+    },
+    /// The host has no memory left for what the operation may add.
+    #[error("no memory for key '{key}'; remove something, or raise the host's limit")]
+    NoMemory {
+        /// The record.
+        key: Bytes,
+    },
+    /// The host takes no writes at the moment.
+    #[error("the shard only reads at the moment")]
+    ReadOnly,
+    /// The record vanished by itself while it was held or waited for: it expired or was evicted (trap 18).
+    #[error("key '{key}' vanished")]
+    Vanished {
+        /// The record.
+        key: Bytes,
+    },
 }
 
 impl Refusal {
     /// Whether another attempt may fare better.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Refusal::Operation { .. } | Refusal::Crowded(_) | Refusal::Unknown => false,
+            Refusal::Operation { .. }
+            | Refusal::Crowded(_)
+            | Refusal::Denied { .. }
+            | Refusal::NoMemory { .. }
+            | Refusal::Unknown => false,
             Refusal::Withdrawn
             | Refusal::Recovered
             | Refusal::LeaseExpired
             | Refusal::LostLocks
+            | Refusal::Elsewhere { .. }
+            | Refusal::ReadOnly
+            | Refusal::Vanished { .. }
             | Refusal::Stale => true,
         }
     }
@@ -194,7 +230,7 @@ pub enum Status {
 }
 
 /// From a shard to a coordinator.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// A call that returns something has its lock and its answer.
     Granted {
@@ -300,7 +336,7 @@ impl Response {
 }
 
 /// Between shards: recovery of attempts in doubt (R14).
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// What have you written? Writes no if nothing is there.
     Inquire {

@@ -245,6 +245,9 @@ impl Checker<'_> {
         calls: &[KeyedCall],
         members: &Members,
     ) -> Result<(), WireError> {
+        if participants.is_empty() {
+            return self.senseless("a prepare without participants");
+        }
         self.within("participants", participants.len(), PARTICIPANTS_MAX)?;
         self.within("calls", calls.len(), self.limits.calls_max as usize)?;
         if let Members::Only(list) = members {

@@ -69,9 +69,9 @@ pub struct Bounded {
 /// A change of a bounded counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BoundedCounterEffect {
-    /// Adds; takes when negative. Never `i64::MIN`.
+    /// Adds; takes when negative. Never `i64::MIN`. `HINCRBY` of the field `value`.
     Move(i64),
-    /// Puts this in place of what is there.
+    /// Puts this in place of what is there: `HSET` of the three fields. Nothing is put only in order to undo.
     Replace(Option<Bounded>),
 }
 

@@ -41,9 +41,9 @@ pub enum CounterOp {
 /// A change of a counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CounterEffect {
-    /// Adds.
+    /// Adds: `INCRBY`.
     Add(i64),
-    /// Puts back what was there: undoes the first increment of an absent or written-out number.
+    /// Puts back what was there: undoes an increment. Never pending.
     Restore(Text),
 }
 

@@ -128,6 +128,28 @@ impl Operation {
         self.0.execute(state, unique)
     }
 
+    /// Executes in an excerpt of a record (`None`: the record is absent) with its owner's pending effects on it added
+    /// first, and says what room there is then.
+    ///
+    /// # Errors
+    /// When the operation cannot be done, or the excerpt does not hold what it or the effects need.
+    pub fn execute_in_excerpt(
+        &self,
+        excerpt: Option<State>,
+        own: &[&Effect],
+        unique: Unique,
+    ) -> Result<(Executed, Room), OpError> {
+        let mut state = excerpt;
+        let mut add = || {
+            for effect in own {
+                (*effect).clone().apply(&mut state);
+            }
+        };
+        catch_unwind(AssertUnwindSafe(&mut add)).map_err(|panic| panicked(self.method(), &*panic))?;
+        let executed = self.execute(state.as_ref(), unique)?;
+        Ok((executed, self.room(state.as_ref())))
+    }
+
     /// [`DataType::room`] of the operation's type in this state.
     pub fn room(&self, state: Option<&State>) -> Room {
         self.0.room(state)
@@ -193,6 +215,16 @@ impl Effect {
         Effect(Box::new(Change::<T>(effect)))
     }
 
+    /// The effect, if it is one of `T`: a host that keeps records by itself reads from it what to do.
+    pub fn downcast<T: DataType>(&self) -> Option<&T::Effect> {
+        self.0.as_any().downcast_ref::<Change<T>>().map(|change| &change.0)
+    }
+
+    /// The type of the operation that decided it.
+    pub fn type_info(&self) -> &'static TypeInfo {
+        self.0.type_info()
+    }
+
     /// [`DataType::apply`] on the record in `slot`, which appears and vanishes as the state does. Returns
     /// the effect that undoes it.
     ///
@@ -242,6 +274,13 @@ impl<T: DataType> Op<T> {
     }
 }
 
+/// What is left of a panic in a type's code.
+fn panicked(method: &Method, panic: &(dyn Any + Send)) -> OpError {
+    let text = panic.downcast_ref::<String>().cloned();
+    let message = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+    OpError::Panicked { method: method.name, message: message.unwrap_or_default() }
+}
+
 impl<T: DataType> AnyOp for Op<T> {
     fn as_any(&self) -> &dyn Any {
         self
@@ -279,11 +318,8 @@ impl<T: DataType> AnyOp for Op<T> {
             Some(content) => T::execute(content, &self.0, unique),
             None => T::execute(&T::State::default(), &self.0, unique),
         };
-        let execution = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().cloned();
-            let message = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-            Err(OpError::Panicked { method: T::method(&self.0).name, message: message.unwrap_or_default() })
-        })?;
+        let execution = catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(panicked(T::method(&self.0), &*panic)))?;
         let Execution { reply, effect, claims } = execution;
         Ok(Execution { reply, effect: effect.map(Effect::new::<T>), claims })
     }
@@ -347,6 +383,8 @@ impl<T: DataType> AnyState for Content<T> {
 }
 
 trait AnyEffect: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn type_info(&self) -> &'static TypeInfo;
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect;
     fn duplicate(&self) -> Effect;
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -355,6 +393,14 @@ trait AnyEffect: Send + Sync {
 struct Change<T: DataType>(T::Effect);
 
 impl<T: DataType> AnyEffect for Change<T> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn type_info(&self) -> &'static TypeInfo {
+        TypeInfo::of::<T>()
+    }
+
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect {
         let state = slot.get_or_insert_with(|| State::new::<T>(T::State::default()));
         let content = state.0.content_mut().downcast_mut::<T::State>().expect("the record's type is held");

@@ -47,9 +47,9 @@ pub enum FloatCounterOp {
 /// A change of a float counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FloatCounterEffect {
-    /// Adds.
+    /// Adds. Redis adds otherwise: a host applies it to the content and writes what comes of that, with `SET`.
     Add(f64),
-    /// Puts back what was there.
+    /// Puts back what was there. Never pending.
     Restore(Text),
 }
 

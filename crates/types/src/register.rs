@@ -49,11 +49,11 @@ pub enum RegisterOp {
 /// A change of a register.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RegisterEffect {
-    /// Puts this in place of what is there.
+    /// Puts this in place of what is there: `SET`, or `DEL` where it is absent.
     Replace(Text),
-    /// Adds to the end.
+    /// Adds to the end: `APPEND`.
     Append(Bytes),
-    /// Cuts to this length: undoes an append.
+    /// Cuts to this length: undoes an append. Never pending.
     Truncate(usize),
 }
 

@@ -75,9 +75,9 @@ pub enum ScoredSetOp {
 /// A change of a scored set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScoredSetEffect {
-    /// Gives members these scores, or takes them out: distinct members.
+    /// Gives members these scores, or takes them out, distinct members: `ZADD` and `ZREM`.
     Set(Few<(Bytes, Option<f64>)>),
-    /// Adds to a member's score, which is 0 where it is not in.
+    /// Adds to a member's score, which is 0 where it is not in: `ZINCRBY`.
     Shift(Bytes, f64),
 }
 

@@ -70,9 +70,9 @@ pub struct Summary {
 /// A change of a bag.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SummaryBagEffect {
-    /// Adds a value.
+    /// Adds a value: a host applies it to the summary and writes that, with `HSET`.
     Add(f64),
-    /// Puts back what was there: undoes an add.
+    /// Puts back what was there: undoes an add. Never pending.
     Restore(Summary),
 }
 

@@ -37,9 +37,9 @@ pub struct Issued(pub u64);
 /// A change of the count.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UidEffect {
-    /// One more id was taken.
+    /// One more id was taken: `INCR`.
     Take,
-    /// Undoes [`UidEffect::Take`].
+    /// Undoes [`UidEffect::Take`]. Never pending.
     GiveBack,
 }
 
