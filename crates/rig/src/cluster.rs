@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use redis::{Connection, FromRedisValue};
 
-use crate::server::{LOOK, field, lost_its_port, query};
+use crate::server::{LOOK, field, query};
 use crate::topology::slot_of;
 use crate::{Module, Node, RigError, SLOTS, Server, ServerOptions, nodes};
 
@@ -124,7 +124,7 @@ impl ClusterOptions {
             let mut tries = 1;
             while let Err(error) = server.wait_ready() {
                 tell(seen, "starting a server again")?;
-                if self.first_port.is_some() || tries == PORT_TRIES || !lost_its_port(&error) {
+                if self.first_port.is_some() || tries == PORT_TRIES || !error.is_about_port() {
                     return Err(error);
                 }
                 tries += 1;
@@ -248,9 +248,8 @@ impl Cluster {
 
     fn join(&self, seen: Progress<'_>) -> Result<(), RigError> {
         let mut open = self.servers.iter().map(Server::connection).collect::<Result<Vec<_>, _>>()?;
-        let mut say = |number: usize, words: &[&str]| -> Result<(), RigError> {
-            query(&mut open[number], words, &self.servers[number].address())
-        };
+        let mut say =
+            |number: usize, words: &[&str]| -> Result<(), RigError> { query(&mut open[number], words) };
         for number in 0..self.servers.len() {
             // Epochs of their own: otherwise they would first have to settle who is the younger.
             say(number, &["CLUSTER", "SET-CONFIG-EPOCH", &(number + 1).to_string()])?;
@@ -277,7 +276,7 @@ impl Cluster {
     fn follow(&self, replica: &mut Connection, master: &str, seen: Progress<'_>) -> Result<(), RigError> {
         let began = Instant::now();
         loop {
-            match query(replica, &["CLUSTER", "REPLICATE", master], "a replica") {
+            match query(replica, &["CLUSTER", "REPLICATE", master]) {
                 Err(RigError::Redis { error, .. })
                     if error.to_string().contains("Unknown node") && began.elapsed() < JOIN_TIME => {}
                 done => return done,
@@ -320,7 +319,7 @@ impl Cluster {
         let address = server.address();
         let mut connection = server.connection().map_err(|error| error.to_string())?;
         let mut text = |words: &[&str]| -> Result<String, String> {
-            query(&mut connection, words, &address).map_err(|error| error.to_string())
+            query(&mut connection, words).map_err(|error| error.to_string())
         };
         let state = field(&text(&["CLUSTER", "INFO"])?, "cluster_state");
         if state.as_deref() != Some("ok") {

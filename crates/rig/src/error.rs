@@ -63,6 +63,17 @@ pub enum RigError {
 }
 
 impl RigError {
+    /// Whether somebody else has the port: another one may do.
+    pub fn is_about_port(&self) -> bool {
+        match self {
+            RigError::PortInUse(..) => true,
+            RigError::Ended { log, .. } => {
+                log.contains("Address already in use") || log.contains("Failed listening")
+            }
+            _ => false,
+        }
+    }
+
     pub(crate) fn io(doing: &str, path: &Path, error: io::Error) -> Self {
         RigError::Io { what: format!("{doing} {}", path.display()), error }
     }

@@ -27,7 +27,7 @@ pub use module::Module;
 pub use ports::is_free;
 pub use process::{end, runs_in};
 pub use program::server_program;
-pub use server::{Server, ServerOptions};
+pub use server::{Server, ServerOptions, connect, field, query};
 pub use topology::{Node, nodes};
 
 /// The highest port that leaves room for the port of the cluster bus.

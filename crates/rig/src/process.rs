@@ -18,11 +18,17 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> bool {
     Pid::from_raw(pid as i32).is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
-/// The pid of the server that runs in this directory: the one of its pid file, if that process is there, works in the
-/// directory and has the directory or its port in its command line. A pid may have gone to another process since.
+/// The pid of the server that runs in this directory: a process that works there and has the directory or its port in
+/// its command line. The pid file tells where to look first, no more: it may be gone, or its pid may have gone to another
+/// process.
 pub fn runs_in(folder: &Path, port: u16) -> Option<u32> {
-    let pid: u32 = fs::read_to_string(folder.join("redis.pid")).ok()?.trim().parse().ok()?;
-    is_server(pid, folder, port).then_some(pid)
+    let noted = fs::read_to_string(folder.join("redis.pid")).ok().and_then(|text| text.trim().parse().ok());
+    if let Some(pid) = noted.filter(|&pid| is_server(pid, folder, port)) {
+        return Some(pid);
+    }
+    let mut pids =
+        fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    pids.find(|&pid| is_server(pid, folder, port))
 }
 
 fn is_server(pid: u32, folder: &Path, port: u16) -> bool {

@@ -22,10 +22,11 @@ pub fn server_program() -> Result<PathBuf, RigError> {
     }
 }
 
-/// A program by its path, or by its name in the `PATH`.
+/// A program by its path, or by its name in the `PATH`. Links are not followed: one program goes by several names
+/// (redis-check-rdb is redis-server) and looks at how it was called.
 pub(crate) fn runnable(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
-        return program.canonicalize().ok().filter(|path| path.is_file());
+        return std::path::absolute(program).ok().filter(|path| path.is_file());
     }
     let path = env::var_os("PATH")?;
     env::split_paths(&path).map(|folder| folder.join(program)).find(|path| path.is_file())

@@ -98,7 +98,7 @@ impl ServerOptions {
     pub fn start(&self) -> Result<Server, RigError> {
         for _ in 1..PORT_TRIES {
             match self.launch().and_then(Server::ready) {
-                Err(error) if self.port.is_none() && lost_its_port(&error) => {}
+                Err(error) if self.port.is_none() && error.is_about_port() => {}
                 started => return started,
             }
         }
@@ -158,11 +158,6 @@ impl ServerOptions {
 /// A path as a word of a configuration file.
 fn quoted(path: &Path) -> String {
     format!("\"{}\"", path.display().to_string().replace('\\', "\\\\").replace('"', "\\\""))
-}
-
-pub(crate) fn lost_its_port(error: &RigError) -> bool {
-    let RigError::Ended { log, .. } = error else { return false };
-    log.contains("Address already in use") || log.contains("Failed listening")
 }
 
 /// A server process of this one. It ends when this is dropped, unless it was [left running](Server::leave_running).
@@ -228,11 +223,7 @@ impl Server {
     /// # Errors
     /// It does not answer.
     pub fn connection(&self) -> Result<Connection, RigError> {
-        let failed = |error| RigError::Redis { what: format!("connecting to {}", self.address()), error };
-        let client = redis::Client::open(self.url()).map_err(failed)?;
-        let connection = client.get_connection_with_timeout(ANSWER_TIME).map_err(failed)?;
-        connection.set_read_timeout(Some(ANSWER_TIME)).map_err(failed)?;
-        Ok(connection)
+        connect(&self.url())
     }
 
     /// One command of these words, on a connection of its own.
@@ -240,7 +231,7 @@ impl Server {
     /// # Errors
     /// It does not answer, answers with an error, or with something of another type.
     pub fn query<T: FromRedisValue>(&self, words: &[&str]) -> Result<T, RigError> {
-        query(&mut self.connection()?, words, &self.address())
+        query(&mut self.connection()?, words)
     }
 
     /// A field of `INFO SECTION`.
@@ -388,23 +379,32 @@ impl Drop for Server {
     }
 }
 
+/// A connection to a server that may not be ours.
+///
+/// # Errors
+/// It does not answer.
+pub fn connect(url: &str) -> Result<Connection, RigError> {
+    let failed = |error| RigError::Redis { what: format!("connecting to {url}"), error };
+    let client = redis::Client::open(url).map_err(failed)?;
+    let connection = client.get_connection_with_timeout(ANSWER_TIME).map_err(failed)?;
+    connection.set_read_timeout(Some(ANSWER_TIME)).map_err(failed)?;
+    Ok(connection)
+}
+
 /// A command of these words.
-pub(crate) fn query<T: FromRedisValue>(
-    connection: &mut Connection,
-    words: &[&str],
-    address: &str,
-) -> Result<T, RigError> {
+///
+/// # Errors
+/// The server does not answer, answers with an error, or with something of another type.
+pub fn query<T: FromRedisValue>(connection: &mut Connection, words: &[&str]) -> Result<T, RigError> {
     let mut command = redis::cmd(words[0]);
     for word in &words[1..] {
         command.arg(*word);
     }
-    command
-        .query(connection)
-        .map_err(|error| RigError::Redis { what: format!("{} at {address}", words.join(" ")), error })
+    command.query(connection).map_err(|error| RigError::Redis { what: words.join(" "), error })
 }
 
-/// A field of the text that INFO answers.
-pub(crate) fn field(text: &str, name: &str) -> Option<String> {
+/// A field of the text that `INFO` and `CLUSTER INFO` answer.
+pub fn field(text: &str, name: &str) -> Option<String> {
     let mut lines = text.lines().filter_map(|line| line.split_once(':'));
     lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim_end().to_owned())
 }

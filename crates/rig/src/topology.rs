@@ -58,7 +58,7 @@ impl Node {
 /// # Errors
 /// It does not answer, or is no node of a cluster.
 pub fn nodes(connection: &mut Connection) -> Result<Vec<Node>, RigError> {
-    let text: String = query(connection, &["CLUSTER", "NODES"], "a node")?;
+    let text: String = query(connection, &["CLUSTER", "NODES"])?;
     Ok(parse(&text))
 }
 
