@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use claret_cli::commands::{bench, check_type, demo, shell, sim};
+use claret_cli::commands::{bench, check_type, cluster, demo, shell, sim};
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -19,6 +19,8 @@ enum Command {
     Demo(demo::Args),
     /// Measure a workload in several modes, interleaved, and check the answers.
     Bench(Box<bench::Args>),
+    /// Start, show and stop a local cluster of Redis or Valkey servers with the module loaded.
+    Cluster(cluster::Args),
     /// An interactive prompt on an embedded store.
     Shell(shell::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(*args),
+        Command::Cluster(args) => cluster::run(args),
         Command::Shell(args) => shell::run(args),
         Command::CheckType(args) => check_type::run(args),
         Command::Sim(args) => sim::run(args),

@@ -2,6 +2,7 @@
 
 pub mod bench;
 pub mod check_type;
+pub mod cluster;
 pub mod demo;
 pub mod shell;
 pub mod sim;
