@@ -192,3 +192,27 @@ async fn every_type_works_from_here() {
     assert_eq!(store.list(key("list")).len().await.expect("got"), 1);
     store.uid_generator(key("uid")).next().await.expect("given");
 }
+
+#[tokio::test]
+async fn a_request_that_a_server_does_not_take_fails_alone() {
+    let cluster = crate::rig::fresh(3);
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let keys = keys(&cluster);
+    for shard in 0..3 {
+        cluster.query::<()>(shard, &["CONFIG", "SET", "claret.frame-bytes-max", "65536"]).expect("set");
+    }
+    let big = "x".repeat(100_000);
+    let batch = store.batch();
+    batch.register(&keys[0]).set(big);
+    batch.register(&keys[1]).set("small");
+    let (failed, counted) = tokio::join!(batch.commit(), async {
+        for _ in 0..50 {
+            store.counter(format!("{}n", keys[0])).add(1).await.expect("the others go on");
+        }
+    });
+    let () = counted;
+    let error = failed.expect_err("too big");
+    assert!(error.to_string().contains("claret.frame-bytes-max"), "{error}");
+    assert_eq!(store.register(&keys[1]).get().await.expect("read"), None);
+    store.register(&keys[0]).set("small").await.expect("its lock is free");
+}
