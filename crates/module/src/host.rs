@@ -14,6 +14,7 @@ use claret_core::{Incarnation, Limits, SessionId, Shard, Survives, Switches, Tim
 use redis_module::raw;
 
 use crate::config;
+use crate::exec::{Next, OneShots};
 use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
 use crate::native::Keyspace;
 use crate::peers;
@@ -32,14 +33,13 @@ pub(crate) struct Host {
     pub(crate) shard: Option<Shard>,
     incarnation: Incarnation,
     pub(crate) sessions: Sessions,
+    pub(crate) oneshots: OneShots,
     /// Sessions whose last connection closed since the last entry.
     deserted: Vec<SessionId>,
     /// Set for the shard's next deadline.
     timer: Option<(Timer, Time)>,
     /// Set for what an event left to do.
     soon: Option<Timer>,
-    /// Set for the next look around.
-    pub(crate) patrol: Option<Timer>,
     pub(crate) counts: Counts,
 }
 
@@ -62,19 +62,21 @@ pub(crate) struct Counts {
     pub(crate) peer_messages_refused: u64,
     pub(crate) incarnations: u64,
     pub(crate) panics: u64,
+    pub(crate) resolved: u64,
 }
 
 impl Host {
-    pub(crate) fn new() -> Self {
+    /// `own` is the number of the session under which transactions of one go run: random, so that nobody guesses it.
+    pub(crate) fn new(own: SessionId) -> Self {
         Host {
             began: Instant::now(),
             shard: None,
             incarnation: Incarnation(0),
             sessions: Sessions::default(),
+            oneshots: OneShots::new(own),
             deserted: Vec::new(),
             timer: None,
             soon: None,
-            patrol: None,
             counts: Counts::default(),
         }
     }
@@ -102,6 +104,7 @@ impl Host {
                 shard.restart(now, next, Survives::Votes);
                 self.incarnation = next;
                 self.counts.incarnations += 1;
+                self.dismiss();
                 ctx.log(Log::Notice, &format!("slots left: the shard goes on as incarnation {}", next.0));
             }
             // The slot that it was named after is another node's.
@@ -124,17 +127,24 @@ impl Host {
 
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
-        for poller in self.sessions.clear() {
-            poller.release(0);
-        }
+        self.dismiss();
         if self.shard.take().is_some() {
             ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
+        }
+    }
+
+    /// Whoever speaks to another incarnation has to know, so everybody says hello again.
+    fn dismiss(&mut self) {
+        self.oneshots.clear();
+        for poller in self.sessions.clear() {
+            poller.release(0);
         }
     }
 
     /// After a panic nothing in memory can be trusted.
     pub(crate) fn begin_anew(&mut self, ctx: Ctx) {
         self.counts.panics += 1;
+        self.dismiss();
         self.shard = None;
         self.begin(ctx);
     }
@@ -209,6 +219,9 @@ impl Host {
                 self.counts.deserted += 1;
                 shard.deserted(now, session);
             }
+            for attempt in self.oneshots.late() {
+                shard.handle(now, self.oneshots.link(), Request::Withdraw { attempt });
+            }
             shard.handle_timeout(now);
         }
         self.sessions.forget(now, config::LEASE_MS.get() * 1_000);
@@ -219,9 +232,12 @@ impl Host {
 
     /// Carries out what the shard wants, and sets the timer. Answers to `own` go where it says, those to others into
     /// their outboxes, and from there to whoever listens.
-    fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
+    pub(crate) fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
         while let Some(output) = self.shard.as_mut().and_then(Shard::poll_output) {
             match output {
+                Output::Respond { session, response } if session == self.oneshots.session() => {
+                    self.hear(ctx, response);
+                }
                 Output::Respond { session, response } => {
                     self.counts.elders_told += u64::from(matches!(response, Response::Elder { .. }));
                     match &mut own {
@@ -251,6 +267,33 @@ impl Host {
         self.set_timer(ctx);
     }
 
+    /// An answer to a transaction of one go.
+    fn hear(&mut self, ctx: Ctx, response: Response) {
+        match self.oneshots.hear(response) {
+            None => {}
+            Some(Next::Prepare(number)) => self.prepare_one(ctx, number),
+            Some(Next::Withdraw(attempt)) => {
+                let (now, link) = (self.now(), self.oneshots.link());
+                if let Some(shard) = &mut self.shard {
+                    shard.handle(now, link, Request::Withdraw { attempt });
+                }
+            }
+        }
+        if self.oneshots.is_floor_due() {
+            self.beat();
+        }
+    }
+
+    /// The heartbeat of the module's own session.
+    fn beat(&mut self) {
+        let (now, link) = (self.now(), self.oneshots.link());
+        if let Some(shard) = &mut self.shard
+            && let Some(request) = self.oneshots.heartbeat()
+        {
+            shard.handle(now, link, request);
+        }
+    }
+
     /// A timer that is early only looks again, so it is moved when something is due earlier, and not otherwise.
     fn set_timer(&mut self, ctx: Ctx) {
         let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
@@ -264,17 +307,9 @@ impl Host {
         self.timer = Some((ctx.timer(millis, deadline_fired), due));
     }
 
-    fn come_back(&mut self, ctx: Ctx, millis: u64) {
+    pub(crate) fn come_back(&mut self, ctx: Ctx, millis: u64) {
         if self.soon.is_none() {
             self.soon = Some(ctx.timer(millis, soon_fired));
-        }
-    }
-
-    /// Stops everything that would call back.
-    pub(crate) fn stop(&mut self, ctx: Ctx) {
-        let due = self.timer.take().map(|(timer, _)| timer);
-        for timer in [due, self.soon.take(), self.patrol.take()].into_iter().flatten() {
-            ctx.stop(timer);
         }
     }
 }
@@ -332,40 +367,18 @@ impl Host {
     }
 }
 
-/// Lets the module go, unless attempts are open.
-pub(crate) fn unload(ctx: Ctx) -> bool {
-    let busy = HOST.with(|host| {
-        let open = host.shard.as_ref().map_or(0, Shard::open_attempts);
-        if open == 0 {
-            host.stop(ctx);
-            host.end(ctx);
-        }
-        open
-    });
-    match busy {
-        Some(0) => {
-            HOST.set(None);
-            true
-        }
-        Some(open) => {
-            ctx.log(
-                Log::Warning,
-                &format!("{open} attempts are open; MODULE UNLOAD again when they are over"),
-            );
-            false
-        }
-        None => true,
-    }
-}
-
 /// Looks around, again and again.
 pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
+    ctx.timer(config::TOPOLOGY_MS.get(), patrol);
     guarded(ctx, "the patrol", mend, |ctx| {
         HOST.with(|host| {
-            host.patrol = Some(ctx.timer(config::TOPOLOGY_MS.get(), patrol));
             host.look_around(ctx);
+            if !Ctx::must_not_write() {
+                host.beat();
+                host.carry_out(ctx, None);
+            }
         });
     });
 }

@@ -12,9 +12,12 @@ mod alloc;
 mod commands;
 mod config;
 mod events;
+mod exec;
 mod ffi;
 mod frame;
 mod host;
+mod info;
+mod locks;
 mod native;
 mod peers;
 mod poll;
@@ -23,6 +26,7 @@ mod slots;
 
 use std::ffi::{c_char, c_int};
 
+use claret_core::SessionId;
 use redis_module::raw;
 
 use crate::ffi::{Ctx, Log, api, guarded};
@@ -76,23 +80,20 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     commands::register(ctx)?;
     config::register(ctx)?;
     events::subscribe(ctx)?;
+    info::register(ctx)?;
     peers::listen(ctx);
-    let mut host = Host::new();
-    host.patrol = Some(ctx.timer(1, host::patrol));
-    HOST.set(Some(host));
+    HOST.set(Some(Host::new(SessionId(ctx.random()))));
+    ctx.timer(1, host::patrol);
     ctx.log(Log::Notice, &format!("claret {} is here", env!("CARGO_PKG_VERSION")));
     Ok(())
 }
 
-/// The server would like to unload the module. Not while attempts are open: what they hold would be forgotten.
+/// The server would like to unload the module. It stays: what is held would be forgotten, and the server keeps calling
+/// back. Another version comes with a restart, one node after the other.
 ///
 /// # Safety
 /// Called by the server.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> c_int {
-    // SAFETY: the server's context, for the time of this call.
-    let ctx = unsafe { Ctx::new(ctx) };
-    let unloaded = guarded(ctx, "unloading", |_| {}, host::unload);
-    let status = if unloaded == Some(true) { raw::REDISMODULE_OK } else { raw::REDISMODULE_ERR };
-    status as c_int
+pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_int {
+    raw::REDISMODULE_ERR as c_int
 }
