@@ -14,7 +14,7 @@ use indicatif::ProgressBar;
 
 use super::bench::{exit_code, seconds, verdict};
 use crate::bench::table::{grouped, latency, ratio, table};
-use crate::bench::{Bench, BenchMode, Check, Pace, Plan, Summary, watch_interrupts};
+use crate::bench::{Bench, BenchMode, Check, Pace, Place, Plan, Summary, watch_interrupts};
 use crate::workload::{Workload, retwis, rubis};
 
 const CLIENTS: usize = 256;
@@ -150,6 +150,7 @@ fn show(
 
 fn run_site(workload: Box<dyn Workload>, time: Duration, stop: &Arc<AtomicBool>) -> Result<Bench, String> {
     let plan = Plan {
+        place: Place::Embedded,
         workload,
         by_hand: None,
         modes: BenchMode::parse_list("rw,claret")?,

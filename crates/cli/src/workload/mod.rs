@@ -17,6 +17,7 @@
 
 mod alias;
 mod check;
+mod choice;
 pub mod fair;
 pub mod hot;
 mod id;
@@ -29,6 +30,7 @@ pub mod rubis;
 pub mod sequential;
 
 pub use alias::Zipf;
+pub use choice::Choice;
 pub use check::{Checker, Promise, VIOLATIONS_MAX, Violation};
 pub use mix::Mix;
 
