@@ -31,6 +31,9 @@ pub enum OperationError {
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
+    /// The server does not do it: no permission, or no memory. Final: the transaction is doomed and will be aborted.
+    #[error("{0}")]
+    Refused(String),
     /// The transaction has more operations than one may have. Final: it is doomed and will be aborted.
     #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
     TooManyCalls {
@@ -92,6 +95,14 @@ pub enum TransactionError {
         "not committed within {0:?}; raise the deadline, or look for a transaction that holds its locks long"
     )]
     Deadline(Duration),
+    /// The deadline passed first, and a node of the cluster does not answer. Retryable.
+    #[error("not committed within {after:?}: {reason}")]
+    NoAnswer {
+        /// The deadline.
+        after: Duration,
+        /// Which node, and what is known of it.
+        reason: String,
+    },
     /// The attempts are used up. Retryable.
     #[error(
         "not committed in {made} attempts (the last one: {last}); raise the number of attempts, or use get_for_update"
@@ -105,6 +116,9 @@ pub enum TransactionError {
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
+    /// The server does not do it: no permission, or no memory. Final.
+    #[error("{0}")]
+    Refused(String),
     /// It has more operations than a transaction may have. Final.
     #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
     TooManyCalls {
@@ -114,9 +128,12 @@ pub enum TransactionError {
     /// The handle belongs to a transaction that is over. Final.
     #[error("the transaction is over; begin a new one")]
     Finished,
-    /// It may or may not have committed. Ask with its id. (Never returned by the embedded store, whose shards
-    /// are a call away.)
-    #[error("it is unknown whether the transaction committed; ask again with its id")]
+    /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing.
+    /// Final: running it again may do it twice. (Never returned by the embedded store, whose shards are a call away.)
+    #[error(
+        "it is unknown whether the transaction committed; look at what it would have written, \
+         or use transaction_once, which can be run again"
+    )]
     Unknown,
 }
 
@@ -125,10 +142,12 @@ impl TransactionError {
     pub fn is_retryable(&self) -> bool {
         match self {
             TransactionError::Deadline(_)
+            | TransactionError::NoAnswer { .. }
             | TransactionError::Attempts { .. }
             | TransactionError::Crowded(_) => true,
             TransactionError::Invalid { .. }
             | TransactionError::Aborted(_)
+            | TransactionError::Refused(_)
             | TransactionError::TooManyCalls { .. }
             | TransactionError::Finished
             | TransactionError::Unknown => false,
@@ -145,6 +164,7 @@ impl From<OperationError> for TransactionError {
             }
             OperationError::Finished => TransactionError::Finished,
             OperationError::Crowded(key) => TransactionError::Crowded(key),
+            OperationError::Refused(reason) => TransactionError::Refused(reason),
             OperationError::TooManyCalls { limit } => TransactionError::TooManyCalls { limit },
         }
     }

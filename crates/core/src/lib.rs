@@ -12,8 +12,10 @@ mod ids;
 mod limits;
 pub mod message;
 mod planted;
+mod records;
 mod shard;
 mod switches;
+pub mod wire;
 
 pub use coordinator::{Cause, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle};
 pub use digest::digest;
@@ -21,5 +23,6 @@ pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId
 pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]
 pub use planted::Bug;
+pub use records::Records;
 pub use shard::{Shard, Stats, Survives, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

@@ -3,14 +3,16 @@
 
 use std::sync::Arc;
 
+use claret_types::carried::short_list;
 use claret_types::{Bytes, Claims, OpError, Operation, Reply};
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId};
 
 /// One operation on its way to a shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Call {
     /// Its place in the transaction.
     pub no: CallNo,
@@ -24,7 +26,7 @@ pub struct Call {
 }
 
 /// A call and its key.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct KeyedCall {
     /// The record.
     pub key: Bytes,
@@ -33,7 +35,7 @@ pub struct KeyedCall {
 }
 
 /// A participant as the coordinator knew it when the attempt first met it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Listed {
     /// The shard.
     pub shard: ShardId,
@@ -46,7 +48,7 @@ pub struct Listed {
 pub type Participants = Arc<[Listed]>;
 
 /// From a coordinator to a shard.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Request {
     /// Lock and execute calls on one record, now; the last one returns something.
     Execute {
@@ -59,6 +61,7 @@ pub enum Request {
         /// The record.
         key: Bytes,
         /// Buffered operations of the transaction on this record, and then the one that is waited for (R3).
+        #[serde(deserialize_with = "short_list")]
         calls: SmallVec<[Call; 1]>,
     },
     /// Round one. With a single participant it is the whole commit (R13).
@@ -108,12 +111,12 @@ pub enum Request {
 }
 
 /// Members of a group that commit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Members {
     /// Everyone who has calls at the shard.
     All,
     /// Only these.
-    Only(SmallVec<[Member; 4]>),
+    Only(#[serde(deserialize_with = "short_list")] SmallVec<[Member; 4]>),
 }
 
 impl Members {
@@ -127,7 +130,7 @@ impl Members {
 }
 
 /// Why an attempt was refused.
-#[derive(Clone, Debug, PartialEq, Error)]
+#[derive(Clone, Debug, PartialEq, Error, Serialize, Deserialize)]
 pub enum Refusal {
     /// An operation cannot be done; the same attempt would fail again.
     #[error("{error} (key '{key}')")]
@@ -159,24 +162,60 @@ pub enum Refusal {
     /// A bound of the shard is reached.
     #[error("too many wait for key '{0}'; try again later")]
     Crowded(Bytes),
+    /// Whoever asks may not do this with the record.
+    #[error("not allowed on key '{key}': {reason}")]
+    Denied {
+        /// The record.
+        key: Bytes,
+        /// What the host says.
+        reason: String,
+    },
+    /// The record is another shard's now.
+    #[error("key '{key}' is served elsewhere now")]
+    Elsewhere {
+        /// The record.
+        key: Bytes,
+    },
+    /// The host has no memory left for what the operation may add.
+    #[error("no memory for key '{key}'; remove something, or raise the host's limit")]
+    NoMemory {
+        /// The record.
+        key: Bytes,
+    },
+    /// The host takes no writes at the moment.
+    #[error("the shard only reads at the moment")]
+    ReadOnly,
+    /// The record vanished by itself while it was held or waited for: it expired or was evicted (trap 18).
+    #[error("key '{key}' vanished")]
+    Vanished {
+        /// The record.
+        key: Bytes,
+    },
 }
 
 impl Refusal {
     /// Whether another attempt may fare better.
     pub fn is_retryable(&self) -> bool {
         match self {
-            Refusal::Operation { .. } | Refusal::Crowded(_) | Refusal::Unknown => false,
+            Refusal::Operation { .. }
+            | Refusal::Crowded(_)
+            | Refusal::Denied { .. }
+            | Refusal::NoMemory { .. }
+            | Refusal::Unknown => false,
             Refusal::Withdrawn
             | Refusal::Recovered
             | Refusal::LeaseExpired
             | Refusal::LostLocks
+            | Refusal::Elsewhere { .. }
+            | Refusal::ReadOnly
+            | Refusal::Vanished { .. }
             | Refusal::Stale => true,
         }
     }
 }
 
 /// What a participant has written, for those who ask.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Status {
     /// Yes, and waiting for the decision.
     Prepared,
@@ -191,7 +230,7 @@ pub enum Status {
 }
 
 /// From a shard to a coordinator.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Response {
     /// A call that returns something has its lock and its answer.
     Granted {
@@ -297,7 +336,7 @@ impl Response {
 }
 
 /// Between shards: recovery of attempts in doubt (R14).
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// What have you written? Writes no if nothing is there.
     Inquire {

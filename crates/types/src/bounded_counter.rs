@@ -34,8 +34,10 @@
 //! A void operation that does not fit is an error and dooms its transaction. So is, on an absent record,
 //! every operation but `BCREATE` and `BGET`.
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique, arguments};
-use crate::{Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
+};
+use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
 /// The type. See the module's text for its commutativity.
 pub struct BoundedCounter;
@@ -67,9 +69,9 @@ pub struct Bounded {
 /// A change of a bounded counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum BoundedCounterEffect {
-    /// Adds; takes when negative. Never `i64::MIN`.
+    /// Adds; takes when negative. Never `i64::MIN`. `HINCRBY` of the field `value`.
     Move(i64),
-    /// Puts this in place of what is there.
+    /// Puts this in place of what is there: `HSET` of the three fields. Nothing is put only in order to undo.
     Replace(Option<Bounded>),
 }
 
@@ -189,6 +191,19 @@ impl DataType for BoundedCounter {
             BoundedCounterOp::TakeReturning(_) => &METHODS[4],
             BoundedCounterOp::Get => &METHODS[5],
             BoundedCounterOp::Bounds => &METHODS[6],
+        }
+    }
+
+    fn arguments(op: &BoundedCounterOp) -> Few<Bytes> {
+        match op {
+            BoundedCounterOp::Create(Bounded { value, min, max }) => {
+                [*value, *min, *max].map(arguments::of_int).into_iter().collect()
+            }
+            BoundedCounterOp::Add(amount)
+            | BoundedCounterOp::AddReturning(amount)
+            | BoundedCounterOp::Take(amount)
+            | BoundedCounterOp::TakeReturning(amount) => few([arguments::of_int(*amount)]),
+            BoundedCounterOp::Get | BoundedCounterOp::Bounds => Few::new(),
         }
     }
 

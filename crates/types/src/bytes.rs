@@ -96,6 +96,14 @@ impl From<&Bytes> for Bytes {
     }
 }
 
+/// Text is appended as it is.
+impl fmt::Write for Bytes {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.extend(text.as_bytes());
+        Ok(())
+    }
+}
+
 /// Shown as text, with whatever is not printable ASCII escaped (`\x00`), so that an error can always
 /// name a key.
 impl fmt::Display for Bytes {

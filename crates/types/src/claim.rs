@@ -20,10 +20,13 @@
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
+use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 
+use crate::carried::short_list;
+
 /// A lock mode: an index into a type's [`Modes`], or one of the two universal modes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Mode(pub u8);
 
 /// How many modes there can be, the universal two among them.
@@ -94,7 +97,7 @@ pub const fn modes(list: &[Mode]) -> u16 {
 }
 
 /// What part of the record a claim is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Scope {
     /// All of it: meets every other scope.
     Record,
@@ -110,7 +113,7 @@ impl Scope {
 }
 
 /// One claim: a mode on a scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Claim {
     /// Where.
     pub scope: Scope,
@@ -119,7 +122,7 @@ pub struct Claim {
 }
 
 /// How far an operation may move a bounded value: the escrow part of a claim (R7).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draw {
     /// At most this far down.
     pub down: u64,
@@ -149,9 +152,10 @@ impl Room {
 }
 
 /// All that one operation claims.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Claims {
     /// The modes, on their scopes.
+    #[serde(deserialize_with = "short_list")]
     pub list: SmallVec<[Claim; 2]>,
     /// The escrow it draws.
     pub draw: Draw,

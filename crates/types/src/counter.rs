@@ -20,7 +20,9 @@
 //!
 //! Register and FloatCounter work on the same records; how their modes meet these stands in `text.rs`.
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique, arguments};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
+};
 use crate::text::{self, MOVE, MOVE_SEEN, READ, Text};
 use crate::{Bytes, Claims, Draw, Modes, OpError, Reply, Room};
 
@@ -39,9 +41,9 @@ pub enum CounterOp {
 /// A change of a counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum CounterEffect {
-    /// Adds.
+    /// Adds: `INCRBY`.
     Add(i64),
-    /// Puts back what was there: undoes the first increment of an absent or written-out number.
+    /// Puts back what was there: undoes an increment. Never pending.
     Restore(Text),
 }
 
@@ -156,6 +158,13 @@ impl DataType for Counter {
             CounterOp::Add(_) => &METHODS[0],
             CounterOp::AddReturning(_) => &METHODS[1],
             CounterOp::Get => &METHODS[2],
+        }
+    }
+
+    fn arguments(op: &CounterOp) -> Few<Bytes> {
+        match op {
+            CounterOp::Add(amount) | CounterOp::AddReturning(amount) => few([arguments::of_int(*amount)]),
+            CounterOp::Get => Few::new(),
         }
     }
 

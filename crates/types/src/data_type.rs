@@ -111,6 +111,10 @@ pub trait DataType: Sized + Send + Sync + 'static {
     /// Which of [`Self::METHODS`] an operation is.
     fn method(op: &Self::Op) -> &'static Method;
 
+    /// The arguments of a call that is this operation: what [`DataType::parse`] makes the same operation of,
+    /// under the name of its method. It is how an operation travels.
+    fn arguments(op: &Self::Op) -> Few<Bytes>;
+
     /// Checks the arguments of an operation that a program built (NaN, negative bounds). Called before
     /// anything is sent or locked.
     fn check(op: &Self::Op) -> Result<(), OpError> {
@@ -171,6 +175,11 @@ pub trait Examples: DataType {
 /// Several effects or elements: mostly one.
 pub type Few<T> = SmallVec<[T; 1]>;
 
+/// A few, from those at hand.
+pub fn few<T, const N: usize>(items: [T; N]) -> Few<T> {
+    items.into_iter().collect()
+}
+
 /// Finds a method in a table by its name: the last step of [`DataType::method`].
 ///
 /// # Panics
@@ -179,8 +188,10 @@ pub fn method_named(methods: &'static [Method], name: &str) -> &'static Method {
     methods.iter().find(|method| method.name == name).expect("every operation is in METHODS")
 }
 
-/// Reading arguments, with errors that name what was given.
+/// Reading arguments, with errors that name what was given, and writing them.
 pub mod arguments {
+    use std::fmt::Write;
+
     use super::{Bytes, OpError};
 
     /// An integer.
@@ -197,6 +208,28 @@ pub mod arguments {
     pub fn float(given: &Bytes, what: &'static str) -> Result<f64, OpError> {
         let value: f64 = parsed(given, "a number")?;
         if value.is_nan() { Err(OpError::NotANumber(what)) } else { Ok(value) }
+    }
+
+    /// An integer as an argument: what [`int`] reads back.
+    pub fn of_int(value: i64) -> Bytes {
+        written(format_args!("{value}"))
+    }
+
+    /// A count as an argument: what [`unsigned`] reads back.
+    pub fn of_unsigned(value: u64) -> Bytes {
+        written(format_args!("{value}"))
+    }
+
+    /// A float as an argument, without loss: the shortest text that [`float`] reads back as the same bits.
+    pub fn of_float(value: f64) -> Bytes {
+        written(format_args!("{value:?}"))
+    }
+
+    /// Text without a detour over the heap: numbers are short.
+    pub(crate) fn written(text: std::fmt::Arguments<'_>) -> Bytes {
+        let mut bytes = Bytes::default();
+        bytes.write_fmt(text).expect("writing to memory does not fail");
+        bytes
     }
 
     fn parsed<T: std::str::FromStr>(given: &Bytes, expected: &'static str) -> Result<T, OpError> {

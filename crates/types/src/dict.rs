@@ -43,9 +43,13 @@
 //! increments of the record, and what it was checked against stays. An increment of more than `NEAR` draws
 //! all the room its way: the others on their way to the same bound come before or after it.
 
+use std::fmt;
+
 use hashbrown::HashMap;
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
+};
 use crate::text::integer_of;
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
@@ -83,18 +87,81 @@ pub enum DictValue {
 /// A change of a dict.
 #[derive(Clone, Debug, PartialEq)]
 pub enum DictEffect {
-    /// Fields that are written and fields that go: disjoint.
+    /// Fields that are written and fields that go, disjoint: `HSET` and `HDEL`.
     Change {
         /// What is written.
         put: Few<(Bytes, DictValue)>,
         /// What goes.
         removed: Few<Bytes>,
     },
-    /// Adds to a field.
+    /// Adds to a field: `HINCRBY`.
     Add(Bytes, i64),
 }
 
-type Fields = HashMap<Bytes, DictValue, foldhash::fast::FixedState>;
+/// The content of a dict, or an excerpt of it.
+#[derive(Clone, Default, PartialEq)]
+pub struct DictState {
+    fields: HashMap<Bytes, DictValue, foldhash::fast::FixedState>,
+    /// Fields that are not in `fields`; none in a whole dict.
+    elsewhere: usize,
+}
+
+type Fields = DictState;
+
+impl DictState {
+    /// A part of a dict: some of its fields with their values, and how many more it has.
+    ///
+    /// What it must hold: of the fields that the operation names, and of those that its owner's effects write, add to
+    /// or remove, those that are there. For `HLEN` that is none but what the effects name; for `HKEYS` and `HGETALL` it
+    /// is all. With all fields it is the whole dict. Values may be [`DictValue::Bytes`], numbers too.
+    pub fn excerpt(fields: impl IntoIterator<Item = (Bytes, DictValue)>, elsewhere: usize) -> Self {
+        DictState { fields: fields.into_iter().collect(), elsewhere }
+    }
+
+    /// How many fields. O(1).
+    pub fn len(&self) -> usize {
+        self.fields.len() + self.elsewhere
+    }
+
+    /// Whether there are none. O(1).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The value of a field, as far as the excerpt says. O(1).
+    pub fn get(&self, field: &[u8]) -> Option<&DictValue> {
+        self.fields.get(field)
+    }
+
+    /// The fields that are here with their values, in bytewise order of the fields. O(n log n).
+    #[expect(clippy::disallowed_methods, reason = "sorted before anybody looks")]
+    pub fn sorted(&self) -> Vec<(&Bytes, &DictValue)> {
+        let mut list: Vec<_> = self.fields.iter().collect();
+        list.sort_unstable_by_key(|(field, _)| *field);
+        list
+    }
+
+    fn contains_key(&self, field: &[u8]) -> bool {
+        self.fields.contains_key(field)
+    }
+}
+
+impl FromIterator<(Bytes, DictValue)> for DictState {
+    fn from_iter<I: IntoIterator<Item = (Bytes, DictValue)>>(fields: I) -> Self {
+        DictState::excerpt(fields, 0)
+    }
+}
+
+impl fmt::Debug for DictState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_map();
+        shown.entries(&self.fields);
+        if self.elsewhere > 0 {
+            shown.entry(&format_args!("elsewhere"), &self.elsewhere);
+        }
+        shown.finish()
+    }
+}
 
 /// How far from zero increments of one field share its lock: 2^61. From there, 2^61 more of pending
 /// increments leave room for one owner's own, and the sum still fits in 64 bits.
@@ -292,6 +359,20 @@ impl DataType for Dict {
         }
     }
 
+    fn arguments(op: &DictOp) -> Few<Bytes> {
+        match op {
+            DictOp::Set(list) | DictOp::SetReturning(list) => {
+                list.iter().flat_map(|(field, value)| [field.clone(), value.clone()]).collect()
+            }
+            DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => list.clone(),
+            DictOp::Add(field, amount) | DictOp::AddReturning(field, amount) => {
+                few([field.clone(), arguments::of_int(*amount)])
+            }
+            DictOp::Get(field) | DictOp::Contains(field) => few([field.clone()]),
+            DictOp::Len | DictOp::Fields | DictOp::All => Few::new(),
+        }
+    }
+
     fn size(op: &DictOp) -> usize {
         match op {
             DictOp::Set(list) | DictOp::SetReturning(list) => {
@@ -359,11 +440,11 @@ impl DataType for Dict {
             }
             DictOp::Len => Execution::read(Reply::count(state.len()), Claims::record(READ_FIELDS)),
             DictOp::Fields => {
-                let fields = sorted(state).into_iter().map(|(field, _)| Reply::Bytes(field.clone()));
+                let fields = all(state).into_iter().map(|(field, _)| Reply::Bytes(field.clone()));
                 Execution::read(Reply::Array(fields.collect()), Claims::record(READ_FIELDS))
             }
             DictOp::All => {
-                let pairs = sorted(state)
+                let pairs = all(state)
                     .into_iter()
                     .flat_map(|(field, value)| [Reply::Bytes(field.clone()), Reply::Bytes(value.to_bytes())]);
                 Execution::read(Reply::Array(pairs.collect()), Claims::record(READ_ALL))
@@ -385,18 +466,18 @@ impl DataType for Dict {
         match effect {
             DictEffect::Add(field, amount) => {
                 let sum = sum(state, &field, amount).expect("the draw kept the room");
-                let before = state.insert(field.clone(), DictValue::Int(sum));
+                let before = state.fields.insert(field.clone(), DictValue::Int(sum));
                 undo(field, before);
             }
             DictEffect::Change { put, removed } => {
                 // Of two transactions that remove one field, the second finds it gone: nothing to undo.
                 for field in removed {
-                    if let Some(before) = state.remove(&field) {
+                    if let Some(before) = state.fields.remove(&field) {
                         undo(field, Some(before));
                     }
                 }
                 for (field, value) in put {
-                    let before = state.insert(field.clone(), value);
+                    let before = state.fields.insert(field.clone(), value);
                     undo(field, before);
                 }
             }
@@ -544,11 +625,10 @@ fn value(state: &Fields, field: &Bytes, claims: &mut Claims) -> Reply {
     reply
 }
 
-#[expect(clippy::disallowed_methods, reason = "sorted before anybody looks")]
-fn sorted(state: &Fields) -> Vec<(&Bytes, &DictValue)> {
-    let mut list: Vec<_> = state.iter().collect();
-    list.sort_unstable_by_key(|(field, _)| *field);
-    list
+/// The fields of a whole dict.
+fn all(state: &Fields) -> Vec<(&Bytes, &DictValue)> {
+    assert_eq!(state.elsewhere, 0, "HKEYS and HGETALL read all fields");
+    state.sorted()
 }
 
 /// Answers from what `HGETALL` answered.

@@ -13,8 +13,8 @@ use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::data_type::{Access, DataType, Execution, Method, Unique};
-use crate::{Claims, Mode, Modes, OpError, Reply, Room};
+use crate::data_type::{Access, DataType, Execution, Few, Method, Unique};
+use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Room};
 
 /// An operation of any type. Cheap to clone.
 #[derive(Clone)]
@@ -43,7 +43,9 @@ pub struct TypeInfo {
     /// [`DataType::METHODS`].
     pub methods: &'static [Method],
     /// Reads a call.
-    pub parse: fn(&str, &[crate::Bytes]) -> Result<Operation, OpError>,
+    pub parse: fn(&str, &[Bytes]) -> Result<Operation, OpError>,
+    /// Which type it is, whatever it is called: a custom type may have the name of a built-in one.
+    pub id: TypeId,
 }
 
 struct InfoOf<T>(PhantomData<T>);
@@ -56,6 +58,7 @@ impl<T: DataType> InfoOf<T> {
         modes: T::MODES,
         methods: T::METHODS,
         parse: |method, arguments| T::parse(method, arguments).map(Operation::new::<T>),
+        id: TypeId::of::<T>(),
     };
 }
 
@@ -85,6 +88,11 @@ impl Operation {
     /// Which of the type's methods it is.
     pub fn method(&self) -> &'static Method {
         self.0.method()
+    }
+
+    /// [`DataType::arguments`].
+    pub fn arguments(&self) -> Few<Bytes> {
+        self.0.arguments()
     }
 
     /// Whether it answers with something.
@@ -118,6 +126,28 @@ impl Operation {
     /// [`DataType::execute`]. `None` is the absent record.
     pub fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError> {
         self.0.execute(state, unique)
+    }
+
+    /// Executes in an excerpt of a record (`None`: the record is absent) with its owner's pending effects on it added
+    /// first, and says what room there is then.
+    ///
+    /// # Errors
+    /// When the operation cannot be done, or the excerpt does not hold what it or the effects need.
+    pub fn execute_in_excerpt(
+        &self,
+        excerpt: Option<State>,
+        own: &[&Effect],
+        unique: Unique,
+    ) -> Result<(Executed, Room), OpError> {
+        let mut state = excerpt;
+        let mut add = || {
+            for effect in own {
+                (*effect).clone().apply(&mut state);
+            }
+        };
+        catch_unwind(AssertUnwindSafe(&mut add)).map_err(|panic| panicked(self.method(), &*panic))?;
+        let executed = self.execute(state.as_ref(), unique)?;
+        Ok((executed, self.room(state.as_ref())))
     }
 
     /// [`DataType::room`] of the operation's type in this state.
@@ -185,6 +215,16 @@ impl Effect {
         Effect(Box::new(Change::<T>(effect)))
     }
 
+    /// The effect, if it is one of `T`: a host that keeps records by itself reads from it what to do.
+    pub fn downcast<T: DataType>(&self) -> Option<&T::Effect> {
+        self.0.as_any().downcast_ref::<Change<T>>().map(|change| &change.0)
+    }
+
+    /// The type of the operation that decided it.
+    pub fn type_info(&self) -> &'static TypeInfo {
+        self.0.type_info()
+    }
+
     /// [`DataType::apply`] on the record in `slot`, which appears and vanishes as the state does. Returns
     /// the effect that undoes it.
     ///
@@ -211,6 +251,7 @@ trait AnyOp: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn type_info(&self) -> &'static TypeInfo;
     fn method(&self) -> &'static Method;
+    fn arguments(&self) -> Few<Bytes>;
     fn check(&self) -> Result<(), OpError>;
     fn size(&self) -> usize;
     fn footprint(&self) -> Claims;
@@ -233,6 +274,13 @@ impl<T: DataType> Op<T> {
     }
 }
 
+/// What is left of a panic in a type's code.
+fn panicked(method: &Method, panic: &(dyn Any + Send)) -> OpError {
+    let text = panic.downcast_ref::<String>().cloned();
+    let message = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
+    OpError::Panicked { method: method.name, message: message.unwrap_or_default() }
+}
+
 impl<T: DataType> AnyOp for Op<T> {
     fn as_any(&self) -> &dyn Any {
         self
@@ -244,6 +292,10 @@ impl<T: DataType> AnyOp for Op<T> {
 
     fn method(&self) -> &'static Method {
         T::method(&self.0)
+    }
+
+    fn arguments(&self) -> Few<Bytes> {
+        T::arguments(&self.0)
     }
 
     fn check(&self) -> Result<(), OpError> {
@@ -266,11 +318,8 @@ impl<T: DataType> AnyOp for Op<T> {
             Some(content) => T::execute(content, &self.0, unique),
             None => T::execute(&T::State::default(), &self.0, unique),
         };
-        let execution = catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().cloned();
-            let message = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-            Err(OpError::Panicked { method: T::method(&self.0).name, message: message.unwrap_or_default() })
-        })?;
+        let execution = catch_unwind(AssertUnwindSafe(run))
+            .unwrap_or_else(|panic| Err(panicked(T::method(&self.0), &*panic)))?;
         let Execution { reply, effect, claims } = execution;
         Ok(Execution { reply, effect: effect.map(Effect::new::<T>), claims })
     }
@@ -334,6 +383,8 @@ impl<T: DataType> AnyState for Content<T> {
 }
 
 trait AnyEffect: Send + Sync {
+    fn as_any(&self) -> &dyn Any;
+    fn type_info(&self) -> &'static TypeInfo;
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect;
     fn duplicate(&self) -> Effect;
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
@@ -342,6 +393,14 @@ trait AnyEffect: Send + Sync {
 struct Change<T: DataType>(T::Effect);
 
 impl<T: DataType> AnyEffect for Change<T> {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn type_info(&self) -> &'static TypeInfo {
+        TypeInfo::of::<T>()
+    }
+
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect {
         let state = slot.get_or_insert_with(|| State::new::<T>(T::State::default()));
         let content = state.0.content_mut().downcast_mut::<T::State>().expect("the record's type is held");

@@ -105,6 +105,9 @@ pub enum OpError {
     /// The empty key.
     #[error("a key cannot be empty; name one")]
     EmptyKey,
+    /// The error that another process had, in its words.
+    #[error("{0}")]
+    Told(String),
 }
 
 impl OpError {

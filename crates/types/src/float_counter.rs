@@ -26,7 +26,9 @@
 //!
 //! Register and Counter work on the same records; how their modes meet these stands in `text.rs`.
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique, arguments};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
+};
 use crate::text::{self, MOVE_FLOAT, READ, Text, WRITE};
 use crate::{Bytes, Claims, Draw, Modes, OpError, Reply, Room, Scope};
 
@@ -45,9 +47,9 @@ pub enum FloatCounterOp {
 /// A change of a float counter.
 #[derive(Clone, Debug, PartialEq)]
 pub enum FloatCounterEffect {
-    /// Adds.
+    /// Adds. Redis adds otherwise: a host applies it to the content and writes what comes of that, with `SET`.
     Add(f64),
-    /// Puts back what was there.
+    /// Puts back what was there. Never pending.
     Restore(Text),
 }
 
@@ -109,6 +111,15 @@ impl DataType for FloatCounter {
             FloatCounterOp::Add(_) => &METHODS[0],
             FloatCounterOp::AddReturning(_) => &METHODS[1],
             FloatCounterOp::Get => &METHODS[2],
+        }
+    }
+
+    fn arguments(op: &FloatCounterOp) -> Few<Bytes> {
+        match op {
+            FloatCounterOp::Add(amount) | FloatCounterOp::AddReturning(amount) => {
+                few([arguments::of_float(*amount)])
+            }
+            FloatCounterOp::Get => Few::new(),
         }
     }
 

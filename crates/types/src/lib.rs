@@ -9,6 +9,7 @@
 mod bounded_counter;
 mod builtin;
 mod bytes;
+pub mod carried;
 mod claim;
 mod counter;
 mod data_type;
@@ -30,25 +31,25 @@ mod text;
 mod topk;
 mod uid;
 
-pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterOp};
-pub use builtin::builtin_types;
+pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, BoundedCounterOp};
+pub use builtin::{BUILTIN, builtin_types};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
-pub use counter::{Counter, CounterOp};
+pub use counter::{Counter, CounterEffect, CounterOp};
 pub use data_type::{
-    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, method_named,
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
-pub use dict::{Dict, DictOp, DictValue};
+pub use dict::{Dict, DictEffect, DictOp, DictState, DictValue};
 pub use erased::{Effect, Executed, Operation, State, TypeInfo};
 pub use error::OpError;
-pub use float_counter::{FloatCounter, FloatCounterOp};
-pub use list::{End, List, ListOp};
+pub use float_counter::{FloatCounter, FloatCounterEffect, FloatCounterOp};
+pub use list::{End, List, ListEffect, ListOp, ListState};
 pub use ranking::{Ranking, ScoreBound};
-pub use register::{Register, RegisterOp};
+pub use register::{Register, RegisterEffect, RegisterOp};
 pub use reply::{FromReply, Pairs, Reply};
-pub use scored_set::{ScoredSet, ScoredSetOp};
-pub use set::{Set, SetOp};
-pub use summary_bag::{Summary, SummaryBag, SummaryBagOp};
+pub use scored_set::{ScoredSet, ScoredSetEffect, ScoredSetOp};
+pub use set::{Set, SetEffect, SetOp, SetState};
+pub use summary_bag::{Summary, SummaryBag, SummaryBagEffect, SummaryBagOp};
 pub use text::Text;
-pub use topk::{Best, TopK, TopKOp};
-pub use uid::{Issued, UidGenerator, UidOp};
+pub use topk::{Best, TopK, TopKEffect, TopKOp};
+pub use uid::{Issued, UidEffect, UidGenerator, UidOp};

@@ -36,9 +36,11 @@
 //! because that would have drawn on a value.
 
 use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
 
 use crate::data_type::{
-    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, method_named,
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
 use crate::span::{span, within};
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
@@ -70,15 +72,104 @@ pub enum ListOp {
 /// A change of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ListEffect {
-    /// Puts values at an end, one after the other.
+    /// Puts values at an end, one after the other: `LPUSH`, `RPUSH`.
     Push(End, Few<Bytes>),
-    /// Takes these values from an end, one after the other.
+    /// Takes these values from an end, one after the other: `LPOP`, `RPOP` of as many.
     Take(End, Few<Bytes>),
 }
 
 type Op = ListOp;
 type Effect = ListEffect;
-type Values = VecDeque<Bytes>;
+type Values = ListState;
+
+/// The content of a list, or an excerpt of it.
+///
+/// Invariant: a whole list is all in `front`; `back` holds values only where there is a hole before them.
+#[derive(Clone, Default, PartialEq)]
+pub struct ListState {
+    front: VecDeque<Bytes>,
+    /// How many values are between the two and not here.
+    hole: usize,
+    back: VecDeque<Bytes>,
+}
+
+impl ListState {
+    /// A part of a list: values at its left end, how many follow that are not here, and values at its right end.
+    ///
+    /// What it must hold, where effects of the operation's owner take `l` values from the left end and `r` from the
+    /// right one:
+    ///
+    /// | operation | left | right |
+    /// |---|---|---|
+    /// | `LPUSH`, `RPUSH` and their variants, `LLEN` | l | r |
+    /// | `LPOP` / `RPOP` | l + 1 / l | r / r + 1 |
+    /// | `LINDEX`, `LRANGE` to `stop`, counted from the left, both not negative | l + stop + 1 | r |
+    /// | `LINDEX`, `LRANGE` from `start`, counted from the right, both negative | l | r - start |
+    /// | any other `LRANGE` | all | |
+    ///
+    /// Where that is more than there is, or the two parts meet, it is the whole list, with no hole.
+    pub fn excerpt(
+        front: impl IntoIterator<Item = Bytes>,
+        hole: usize,
+        back: impl IntoIterator<Item = Bytes>,
+    ) -> Self {
+        let mut state = ListState { front: front.into_iter().collect(), hole, back: VecDeque::new() };
+        state.end_mut(End::Back).extend(back);
+        state
+    }
+
+    /// How many values. O(1).
+    pub fn len(&self) -> usize {
+        self.front.len() + self.hole + self.back.len()
+    }
+
+    /// Whether there are none. O(1).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The values that are here, from left to right.
+    pub fn iter(&self) -> impl Iterator<Item = &Bytes> {
+        self.front.iter().chain(&self.back)
+    }
+
+    /// Values by position.
+    ///
+    /// # Panics
+    /// When one of them is not here.
+    fn range(&self, span: Range<usize>) -> impl Iterator<Item = &Bytes> {
+        let (front, beyond) = (self.front.len(), self.front.len() + self.hole);
+        let in_front = span.start.min(front)..span.end.min(front);
+        let in_back = span.start.saturating_sub(beyond)..span.end.saturating_sub(beyond);
+        assert_eq!(in_front.len() + in_back.len(), span.len(), "the excerpt holds these positions");
+        self.front.range(in_front).chain(self.back.range(in_back))
+    }
+
+    /// Where values come and go at an end.
+    fn end_mut(&mut self, end: End) -> &mut VecDeque<Bytes> {
+        match end {
+            End::Back if self.hole > 0 => &mut self.back,
+            End::Front | End::Back => &mut self.front,
+        }
+    }
+}
+
+impl FromIterator<Bytes> for ListState {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(values: I) -> Self {
+        ListState { front: values.into_iter().collect(), ..ListState::default() }
+    }
+}
+
+impl fmt::Debug for ListState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_list();
+        shown.entries(&self.front);
+        if self.hole > 0 {
+            shown.entry(&format_args!("{} elsewhere", self.hole));
+        }
+        shown.entries(&self.back).finish()
+    }
+}
 
 const PUSH_FRONT: Mode = Mode(0);
 const PUSH_BACK: Mode = Mode(1);
@@ -106,23 +197,26 @@ impl End {
 
     fn push(self, values: &mut Values, value: Bytes) {
         match self {
-            End::Front => values.push_front(value),
-            End::Back => values.push_back(value),
+            End::Front => values.end_mut(self).push_front(value),
+            End::Back => values.end_mut(self).push_back(value),
         }
     }
 
     fn pop(self, values: &mut Values) -> Option<Bytes> {
         match self {
-            End::Front => values.pop_front(),
-            End::Back => values.pop_back(),
+            End::Front => values.end_mut(self).pop_front(),
+            End::Back => values.end_mut(self).pop_back(),
         }
     }
 
     fn peek(self, values: &Values) -> Option<&Bytes> {
-        match self {
-            End::Front => values.front(),
-            End::Back => values.back(),
-        }
+        let found = match self {
+            End::Front => values.front.front(),
+            End::Back if values.hole > 0 => values.back.back(),
+            End::Back => values.front.back(),
+        };
+        assert!(found.is_some() || values.hole == 0, "the excerpt holds the value at this end");
+        found
     }
 }
 
@@ -237,6 +331,15 @@ impl DataType for List {
             Op::Index(_) => "LINDEX",
         };
         method_named(METHODS, name)
+    }
+
+    fn arguments(op: &Op) -> Few<Bytes> {
+        match op {
+            Op::Push(_, values) | Op::PushReturning(_, values) => values.clone(),
+            Op::Pop(_) | Op::Len => Few::new(),
+            Op::Range { start, stop } => few([arguments::of_int(*start), arguments::of_int(*stop)]),
+            Op::Index(index) => few([arguments::of_int(*index)]),
+        }
     }
 
     fn size(op: &Op) -> usize {

@@ -1,7 +1,8 @@
 //! Members by score: the content of a sorted set. ScoredSet and TopK stand on it.
 //!
 //! Invariant: `scores` and `order` hold the same pairs. Scores are never NaN, and zero has one sign.
-//! Members of one score are in bytewise order, as in Redis. Only `order` is ever iterated.
+//! Members of one score are in bytewise order, as in Redis. Only `order` is ever iterated. Of an excerpt it holds some
+//! members, and the number of the others; a position counts those below the ones that are here.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -55,17 +56,42 @@ pub(crate) type Entry = (Score, Bytes);
 pub struct Ranking {
     scores: HashMap<Bytes, Score, foldhash::fast::FixedState>,
     order: BTreeSet<Entry>,
+    /// Of those elsewhere, how many are below all that are here.
+    below: usize,
+    /// Members that are not here; none in a whole ranking.
+    elsewhere: usize,
 }
 
 impl Ranking {
+    /// A part of a scored set: some of its members, how many of the others are `below` all these, and how many others
+    /// there are in all.
+    ///
+    /// What it must hold of a [`ScoredSet`](crate::ScoredSet): of the members that the operation names, and of those
+    /// that its owner's effects score, shift or remove, those that are in. For `ZCARD` that is none but what the effects
+    /// name. Further:
+    ///
+    /// | operation | also |
+    /// |---|---|
+    /// | `ZRANGEBYSCORE`, `ZCOUNT` | all members with such scores |
+    /// | `ZRANGE` without effects | the members at these positions: the answer of Redis, and `below` counts what is below its lowest |
+    /// | `ZRANK` without effects | `below` is the answer of Redis, and the member alone is here |
+    /// | `ZRANGE`, `ZRANK` after effects | all members: effects move positions |
+    ///
+    /// Except for these two operations `below` has no meaning, and is 0. With all members it is the whole set. What
+    /// [`TopK`](crate::TopK) needs stands at [`Best::excerpt`](crate::Best::excerpt).
+    pub fn excerpt(members: impl IntoIterator<Item = (Bytes, f64)>, below: usize, elsewhere: usize) -> Self {
+        debug_assert!(below <= elsewhere, "those below are elsewhere");
+        Ranking { below, elsewhere, ..members.into_iter().collect() }
+    }
+
     /// How many members. O(1).
     pub fn len(&self) -> usize {
-        self.scores.len()
+        self.scores.len() + self.elsewhere
     }
 
     /// Whether there are none. O(1).
     pub fn is_empty(&self) -> bool {
-        self.scores.is_empty()
+        self.len() == 0
     }
 
     /// A member's score. O(1).
@@ -73,7 +99,7 @@ impl Ranking {
         self.scores.get(member).map(|score| score.value())
     }
 
-    /// All members with their scores, ascending.
+    /// All members that are here with their scores, ascending.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = (&Bytes, f64)> {
         self.order.iter().map(|(score, member)| (member, score.value()))
     }
@@ -120,8 +146,18 @@ impl Ranking {
 
     /// Members by position, counted from the low end, or from the high end when `reverse`. O(log n + d +
     /// length), d the distance from the nearer end.
+    ///
+    /// # Panics
+    /// When one of them is elsewhere.
     pub(crate) fn slice(&self, span: Range<usize>, reverse: bool) -> Vec<&Entry> {
-        let (count, beyond) = (span.len(), self.len() - span.end);
+        if span.is_empty() {
+            return Vec::new();
+        }
+        let ahead = if reverse { self.elsewhere - self.below } else { self.below };
+        let (from, to) = (span.start.checked_sub(ahead), span.end.checked_sub(ahead));
+        let here = from.zip(to).filter(|(_, to)| *to <= self.order.len());
+        let span = here.map(|(from, to)| from..to).expect("the excerpt holds these positions");
+        let (count, beyond) = (span.len(), self.order.len() - span.end);
         let walk_up = reverse != (span.start <= beyond);
         let skipped = span.start.min(beyond);
         let mut entries: Vec<&Entry> = if walk_up {
@@ -155,10 +191,10 @@ impl Ranking {
         let mut walked = 0;
         loop {
             if below.next().is_none() {
-                return Some(walked);
+                return Some(self.below + walked);
             }
             if from_here.next().is_none() {
-                return Some(self.len() - walked);
+                return Some(self.below + self.order.len() - walked);
             }
             walked += 1;
         }
@@ -167,13 +203,18 @@ impl Ranking {
 
 impl PartialEq for Ranking {
     fn eq(&self, other: &Self) -> bool {
-        self.order == other.order
+        self.order == other.order && (self.below, self.elsewhere) == (other.below, other.elsewhere)
     }
 }
 
 impl fmt::Debug for Ranking {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_map().entries(self.iter()).finish()
+        let mut shown = f.debug_map();
+        shown.entries(self.iter());
+        if self.elsewhere > 0 {
+            shown.entry(&format_args!("below, elsewhere"), &(self.below, self.elsewhere));
+        }
+        shown.finish()
     }
 }
 

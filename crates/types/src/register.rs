@@ -25,7 +25,7 @@
 //!
 //! Counter and FloatCounter work on the same records; how their modes meet these stands in `text.rs`.
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique};
+use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few};
 use crate::text::{self, PIN_PRESENT, READ, REMOVE, Text, WRITE};
 use crate::{Bytes, Claims, Modes, OpError, Reply, Scope};
 
@@ -49,11 +49,11 @@ pub enum RegisterOp {
 /// A change of a register.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RegisterEffect {
-    /// Puts this in place of what is there.
+    /// Puts this in place of what is there: `SET`, or `DEL` where it is absent.
     Replace(Text),
-    /// Adds to the end.
+    /// Adds to the end: `APPEND`.
     Append(Bytes),
-    /// Cuts to this length: undoes an append.
+    /// Cuts to this length: undoes an append. Never pending.
     Truncate(usize),
 }
 
@@ -159,6 +159,17 @@ impl DataType for Register {
             RegisterOp::Delete => &METHODS[5],
             RegisterOp::SetIfAbsent(_) => &METHODS[6],
             RegisterOp::SetIfAbsentReturning(_) => &METHODS[7],
+        }
+    }
+
+    fn arguments(op: &RegisterOp) -> Few<Bytes> {
+        match op {
+            RegisterOp::Set(value)
+            | RegisterOp::GetSet(value)
+            | RegisterOp::Append(value)
+            | RegisterOp::SetIfAbsent(value)
+            | RegisterOp::SetIfAbsentReturning(value) => few([value.clone()]),
+            RegisterOp::Get | RegisterOp::Len | RegisterOp::Delete => Few::new(),
         }
     }
 

@@ -5,10 +5,12 @@
 
 use std::fmt;
 
+use serde::Serialize;
+
 use crate::Bytes;
 
 /// The answer of an operation.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub enum Reply {
     /// Nothing there (an absent key, field or member).
     #[default]

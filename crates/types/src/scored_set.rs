@@ -44,7 +44,7 @@
 use hashbrown::HashSet;
 
 use crate::data_type::{
-    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, method_named,
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
 use crate::exact::{EXACT_DRAW, EXACT_ROOM, exact_draw, is_exact, one_zero};
 use crate::ranking::{Entry, Ranking, ScoreBound};
@@ -75,9 +75,9 @@ pub enum ScoredSetOp {
 /// A change of a scored set.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScoredSetEffect {
-    /// Gives members these scores, or takes them out: distinct members.
+    /// Gives members these scores, or takes them out, distinct members: `ZADD` and `ZREM`.
     Set(Few<(Bytes, Option<f64>)>),
-    /// Adds to a member's score, which is 0 where it is not in.
+    /// Adds to a member's score, which is 0 where it is not in: `ZINCRBY`.
     Shift(Bytes, f64),
 }
 
@@ -227,6 +227,33 @@ impl DataType for ScoredSet {
             Op::Rank(_) => "ZRANK",
         };
         method_named(METHODS, name)
+    }
+
+    fn arguments(op: &Op) -> Few<Bytes> {
+        match op {
+            Op::Add(list) | Op::AddReturning(list) => list
+                .iter()
+                .flat_map(|(member, score)| [arguments::of_float(*score), member.clone()])
+                .collect(),
+            Op::Remove(list) | Op::RemoveReturning(list) => list.clone(),
+            Op::Increment { by, member } | Op::IncrementReturning { by, member } => {
+                few([arguments::of_float(*by), member.clone()])
+            }
+            Op::Score(member) | Op::Rank(member) => few([member.clone()]),
+            Op::Len => Few::new(),
+            Op::Range { start, stop, reverse, scores } => {
+                let options = [(*reverse, "REV"), (*scores, "WITHSCORES")];
+                [arguments::of_int(*start), arguments::of_int(*stop)]
+                    .into_iter()
+                    .chain(chosen(options))
+                    .collect()
+            }
+            Op::RangeByScore { min, max, scores } => {
+                let options = [(*scores, "WITHSCORES")];
+                [of_bound(*min), of_bound(*max)].into_iter().chain(chosen(options)).collect()
+            }
+            Op::Count { min, max } => few([of_bound(*min), of_bound(*max)]),
+        }
     }
 
     fn check(op: &Op) -> Result<(), OpError> {
@@ -402,6 +429,18 @@ fn bound(given: &Bytes) -> Result<ScoreBound, OpError> {
         }),
         Err(other) => Err(other),
     }
+}
+
+fn of_bound(bound: ScoreBound) -> Bytes {
+    match bound {
+        ScoreBound::Included(score) => arguments::of_float(score),
+        ScoreBound::Excluded(score) => arguments::written(format_args!("({score:?}")),
+    }
+}
+
+/// The options that are asked for, as words.
+fn chosen<const N: usize>(options: [(bool, &'static str); N]) -> impl Iterator<Item = Bytes> {
+    options.into_iter().filter(|(is_asked, _)| *is_asked).map(|(_, word)| Bytes::from(word))
 }
 
 fn each<'a>(members: impl IntoIterator<Item = &'a Bytes>, modes: &[Mode]) -> Claims {

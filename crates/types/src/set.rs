@@ -33,9 +33,13 @@
 //! Void adds of one member commute; those that answer "was it new" do not. `SCARD` commutes with an add of
 //! a member that is in already, because what that add claims is only that the member stays.
 
+use std::fmt;
+
 use hashbrown::HashSet;
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, method_named};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few, method_named,
+};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope, modes};
 
 /// The type. See the module's text for its commutativity.
@@ -54,14 +58,87 @@ pub enum SetOp {
     Members,
 }
 
-/// Members that come and members that go: disjoint, and each a real change.
+/// Members that come and members that go: disjoint, and each a real change when it was decided. Of two transactions
+/// that add one member, the second one's effect finds it there, so a host carries it out with commands that bear that
+/// (`SADD`, `SREM`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SetEffect {
     added: Few<Bytes>,
     removed: Few<Bytes>,
 }
 
-type Members = HashSet<Bytes, foldhash::fast::FixedState>;
+impl SetEffect {
+    /// Members that come.
+    pub fn added(&self) -> &[Bytes] {
+        &self.added
+    }
+
+    /// Members that go.
+    pub fn removed(&self) -> &[Bytes] {
+        &self.removed
+    }
+}
+
+/// The content of a set, or an excerpt of it.
+#[derive(Clone, Default, PartialEq)]
+pub struct SetState {
+    members: HashSet<Bytes, foldhash::fast::FixedState>,
+    /// Members that are not in `members`; none in a whole set.
+    elsewhere: usize,
+}
+
+type Members = SetState;
+
+impl SetState {
+    /// A part of a set: some of its members, and how many more it has.
+    ///
+    /// What it must hold: of the members that the operation names, and of those that its owner's effects add or
+    /// remove, those that are in. For `SCARD` that is none but what the effects name; for `SMEMBERS` it is all.
+    /// With all members it is the whole set.
+    pub fn excerpt(members: impl IntoIterator<Item = Bytes>, elsewhere: usize) -> Self {
+        SetState { members: members.into_iter().collect(), elsewhere }
+    }
+
+    /// How many members. O(1).
+    pub fn len(&self) -> usize {
+        self.members.len() + self.elsewhere
+    }
+
+    /// Whether there are none. O(1).
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Whether it is a member, as far as the excerpt says. O(1).
+    pub fn contains(&self, member: &[u8]) -> bool {
+        self.members.contains(member)
+    }
+
+    /// The members that are here, in bytewise order. O(n log n).
+    #[expect(clippy::disallowed_methods, reason = "sorted before anybody looks")]
+    pub fn sorted(&self) -> Vec<&Bytes> {
+        let mut list: Vec<&Bytes> = self.members.iter().collect();
+        list.sort_unstable();
+        list
+    }
+}
+
+impl FromIterator<Bytes> for SetState {
+    fn from_iter<I: IntoIterator<Item = Bytes>>(members: I) -> Self {
+        SetState::excerpt(members, 0)
+    }
+}
+
+impl fmt::Debug for SetState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut shown = f.debug_set();
+        shown.entries(&self.members);
+        if self.elsewhere > 0 {
+            shown.entry(&format_args!("and {} elsewhere", self.elsewhere));
+        }
+        shown.finish()
+    }
+}
 
 const ADD: Mode = Mode(0);
 const ADD_SEEN: Mode = Mode(1);
@@ -179,6 +256,17 @@ impl DataType for Set {
         }
     }
 
+    fn arguments(op: &SetOp) -> Few<Bytes> {
+        match op {
+            SetOp::Add(members)
+            | SetOp::AddReturning(members)
+            | SetOp::Remove(members)
+            | SetOp::RemoveReturning(members) => members.clone(),
+            SetOp::Contains(member) => few([member.clone()]),
+            SetOp::Len | SetOp::Members => Few::new(),
+        }
+    }
+
     fn size(op: &SetOp) -> usize {
         match op {
             SetOp::Add(list)
@@ -236,12 +324,12 @@ impl DataType for Set {
         // the first one's away, so the inverse holds only what really changed.
         let mut inverse = SetEffect::default();
         for member in effect.removed {
-            if state.remove(&member) {
+            if state.members.remove(&member) {
                 inverse.added.push(member);
             }
         }
         for member in effect.added {
-            if state.insert(member.clone()) {
+            if state.members.insert(member.clone()) {
                 inverse.removed.push(member);
             }
         }
@@ -292,11 +380,9 @@ fn remove(state: &Members, list: &[Bytes], taken: Mode, returns: bool) -> Execut
     Execution { reply, effect, claims }
 }
 
-#[expect(clippy::disallowed_methods, reason = "sorted before anybody looks")]
 fn members(state: &Members) -> Reply {
-    let mut list: Vec<Bytes> = state.iter().cloned().collect();
-    list.sort_unstable();
-    Reply::Array(list.into_iter().map(Reply::Bytes).collect())
+    assert_eq!(state.elsewhere, 0, "SMEMBERS reads all members");
+    Reply::Array(state.sorted().into_iter().cloned().map(Reply::Bytes).collect())
 }
 
 impl Examples for Set {

@@ -32,9 +32,11 @@
 //! and so goes alone too. The least only falls and the greatest only rises: an add between them stays so,
 //! whatever else is applied.
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique, arguments};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
+};
 use crate::exact::{EXACT_DRAW, EXACT_ROOM, exact_draw, is_exact, one_zero};
-use crate::{Claims, FromReply, Mode, Modes, OpError, Reply, Room, Scope, modes};
+use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
 /// The type. See the module's text for its commutativity.
 pub struct SummaryBag;
@@ -68,9 +70,9 @@ pub struct Summary {
 /// A change of a bag.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SummaryBagEffect {
-    /// Adds a value.
+    /// Adds a value: a host applies it to the summary and writes that, with `HSET`.
     Add(f64),
-    /// Puts back what was there: undoes an add.
+    /// Puts back what was there: undoes an add. Never pending.
     Restore(Summary),
 }
 
@@ -207,6 +209,13 @@ impl DataType for SummaryBag {
             Op::Min => &METHODS[4],
             Op::Max => &METHODS[5],
             Op::Summary => &METHODS[6],
+        }
+    }
+
+    fn arguments(op: &Op) -> Few<Bytes> {
+        match op {
+            Op::Add(value) => few([arguments::of_float(*value)]),
+            Op::Count | Op::Sum | Op::Mean | Op::Min | Op::Max | Op::Summary => Few::new(),
         }
     }
 

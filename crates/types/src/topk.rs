@@ -38,7 +38,9 @@
 //! claims the eight base-4 digits of its capacity, digit i on element i, and two capacities differ in at
 //! least one digit. An add whose capacity is not the record's is refused, naming both.
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments};
+use crate::data_type::{
+    Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
+};
 use crate::exact::one_zero;
 use crate::ranking::{Ranking, Score};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope, modes};
@@ -71,7 +73,7 @@ pub struct Best {
 pub enum TopKEffect {
     /// Offers a member: it is taken if it is good enough.
     Offer { capacity: u32, score: f64, member: Bytes },
-    /// Puts back what was there: undoes an offer.
+    /// Puts back what was there: undoes an offer. Never pending.
     Restore { capacity: u32, scores: Few<(Bytes, Option<f64>)> },
 }
 
@@ -136,12 +138,23 @@ impl Best {
         best
     }
 
+    /// A part of a TopK: its capacity, and some of its members.
+    ///
+    /// What `members` must hold, where the operation's owner has `n` effects on the record: the `n + 1` lowest members;
+    /// the highest one, for `TOPK.LIST` as many of the highest as it asks for; of the member that the operation offers and
+    /// of those that the effects offer, those that are in. `below` has no meaning, and is 0. An effect is carried out
+    /// on such an excerpt for its offer: what [`Effect::apply`](crate::Effect::apply) returns names the members that have another
+    /// score then, or none.
+    pub fn excerpt(capacity: u32, members: Ranking) -> Self {
+        Best { capacity, ranking: members }
+    }
+
     /// How many members it can hold; 0 when the record is absent.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// The members, the lowest first.
+    /// The members, the lowest first, as far as an excerpt has them.
     pub fn ranking(&self) -> &Ranking {
         &self.ranking
     }
@@ -234,6 +247,18 @@ impl DataType for TopK {
             Op::Max => &METHODS[1],
             Op::List { .. } => &METHODS[2],
             Op::Count => &METHODS[3],
+        }
+    }
+
+    fn arguments(op: &Op) -> Few<Bytes> {
+        match op {
+            Op::Add { capacity, score, member } => few([
+                arguments::of_unsigned(u64::from(*capacity)),
+                arguments::of_float(*score),
+                member.clone(),
+            ]),
+            Op::List { count } => few([arguments::of_unsigned(*count)]),
+            Op::Max | Op::Count => Few::new(),
         }
     }
 

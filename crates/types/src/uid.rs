@@ -16,8 +16,8 @@
 //! | next | | x |
 //! | read | x | |
 
-use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Method, Unique};
-use crate::{Claims, Mode, Modes, OpError, Reply, modes};
+use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique};
+use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, modes};
 
 /// The type. See the module's text for its commutativity.
 pub struct UidGenerator;
@@ -37,9 +37,9 @@ pub struct Issued(pub u64);
 /// A change of the count.
 #[derive(Clone, Debug, PartialEq)]
 pub enum UidEffect {
-    /// One more id was taken.
+    /// One more id was taken: `INCR`.
     Take,
-    /// Undoes [`UidEffect::Take`].
+    /// Undoes [`UidEffect::Take`]. Never pending.
     GiveBack,
 }
 
@@ -88,6 +88,12 @@ impl DataType for UidGenerator {
         match op {
             UidOp::Next => &METHODS[0],
             UidOp::Issued => &METHODS[1],
+        }
+    }
+
+    fn arguments(op: &UidOp) -> Few<Bytes> {
+        match op {
+            UidOp::Next | UidOp::Issued => Few::new(),
         }
     }
 

@@ -15,8 +15,8 @@ use account::Account;
 use bag::Bag;
 use claret_types::oracle::{self, Bounds, Counterexample, Law, Report};
 use claret_types::{
-    Claims, Counter, CounterOp, DataType, Draw, Examples, Execution, Mode, Modes, OpError, Reply, Set, SetOp,
-    Unique, modes,
+    Bytes, Claims, Counter, CounterOp, DataType, Draw, Examples, Execution, Few, FloatCounter,
+    FloatCounterOp, Mode, Modes, OpError, Reply, Set, SetOp, Unique, few, modes,
 };
 use variation::{Unchanged, Variation, Varied};
 
@@ -410,6 +410,45 @@ fn an_execute_that_is_not_a_function_is_refused() {
     let found = refused::<Varied<Moody>>();
     assert_eq!(found.law, Law::Function, "{found}");
     assert!(found.to_string().contains("SCARD"), "{found}");
+}
+
+/// Floats that travel without their fractions.
+struct Rounding;
+
+impl Variation for Rounding {
+    type Base = FloatCounter;
+
+    fn arguments(op: &FloatCounterOp) -> Few<Bytes> {
+        match op {
+            FloatCounterOp::Add(amount) => few([format!("{amount:.0}").into()]),
+            other => FloatCounter::arguments(other),
+        }
+    }
+}
+
+#[test]
+fn an_operation_that_does_not_travel_whole_is_refused() {
+    let found = refused::<Varied<Rounding>>();
+    assert_eq!((found.law, found.pending), (Law::Arguments, 0), "{found}");
+    assert!(found.to_string().contains("parse makes another operation of that"), "{found}");
+}
+
+/// Arguments that parse does not take.
+struct Mute;
+
+impl Variation for Mute {
+    type Base = Set;
+
+    fn arguments(_: &SetOp) -> Few<Bytes> {
+        Few::new()
+    }
+}
+
+#[test]
+fn an_operation_that_does_not_come_back_is_refused() {
+    let found = refused::<Varied<Mute>>();
+    assert_eq!(found.law, Law::Arguments, "{found}");
+    assert!(found.to_string().contains("wrong number of arguments"), "{found}");
 }
 
 #[test]

@@ -44,8 +44,8 @@
 use std::collections::BTreeMap;
 
 use claret_types::{
-    Access, Arguments, Bytes, Claims, DataType, Examples, Execution, Method, Mode, Modes, OpError, Reply,
-    Scope, Unique, arguments, modes,
+    Access, Arguments, Bytes, Claims, DataType, Examples, Execution, Few, Method, Mode, Modes, OpError,
+    Reply, Scope, Unique, arguments, few, modes,
 };
 
 /// The type. See the file's text for its commutativity.
@@ -203,6 +203,14 @@ impl DataType for BidBook {
             BidOp::Status => &METHODS[3],
             BidOp::Bidders => &METHODS[4],
             BidOp::Standing(_) => &METHODS[5],
+        }
+    }
+
+    fn arguments(op: &BidOp) -> Few<Bytes> {
+        match op {
+            BidOp::Bid(bidder, amount) => few([bidder.clone(), arguments::of_unsigned(*amount)]),
+            BidOp::Withdraw(bidder) | BidOp::Standing(bidder) => few([bidder.clone()]),
+            BidOp::Close | BidOp::Status | BidOp::Bidders => Few::new(),
         }
     }
 

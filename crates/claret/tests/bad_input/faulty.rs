@@ -1,8 +1,10 @@
 //! A custom type with a mistake in it: a number that can be added to and read, and an operation whose code
 //! panics. Everything conflicts with everything.
 
-use claret::types::{Access, Arguments, Claims, Execution, Method, Mode, Modes, OpError, Unique, modes};
-use claret::{DataType, Reply};
+use claret::types::{
+    Access, Arguments, Claims, Execution, Few, Method, Mode, Modes, OpError, Unique, arguments, few, modes,
+};
+use claret::{Bytes, DataType, Reply};
 
 pub(crate) struct Faulty;
 
@@ -41,6 +43,13 @@ impl DataType for Faulty {
             FaultyOp::Add(_) => &METHODS[0],
             FaultyOp::Get => &METHODS[1],
             FaultyOp::Panic => &METHODS[2],
+        }
+    }
+
+    fn arguments(op: &FaultyOp) -> Few<Bytes> {
+        match op {
+            FaultyOp::Add(amount) => few([arguments::of_int(*amount)]),
+            FaultyOp::Get | FaultyOp::Panic => Few::new(),
         }
     }
 

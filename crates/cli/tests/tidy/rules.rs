@@ -9,8 +9,17 @@ const FUNCTION_LINES_MAX: usize = 70;
 
 /// What the crates without I/O may depend on. Nothing here reads a clock, draws a random number, logs, or runs
 /// tasks.
-const PURE_DEPENDENCIES: &[&str] =
-    &["claret-types", "foldhash", "hashbrown", "indexmap", "slab", "smallvec", "thiserror"];
+const PURE_DEPENDENCIES: &[&str] = &[
+    "claret-types",
+    "foldhash",
+    "hashbrown",
+    "indexmap",
+    "postcard",
+    "serde",
+    "slab",
+    "smallvec",
+    "thiserror",
+];
 
 /// Words that name a clock, a random source or an async runtime.
 const IMPURE_WORDS: &[&str] =

@@ -43,7 +43,7 @@ use crate::switches::{Delivery, Switches};
 use closing::Closing;
 pub use combining::{Frontend, TxHandle};
 pub use group::FrontendStats;
-use reserves::{Reserves, add_modes};
+use reserves::{Reserves, add_modes, bounded};
 pub use session::Session;
 
 /// What the application hears.
@@ -282,7 +282,7 @@ impl Coordinator {
         }
         self.touched.push((key.clone(), op.clone()));
         let no = self.number_call();
-        calls.push(Call { no, op, member, reserve });
+        calls.push(Call { no, op, member, reserve: reserve.map(bounded) });
         if let Some(known) = self.reserves.take(&key, &calls[0].op) {
             add_modes(calls[0].reserve.get_or_insert_default(), &known);
         }

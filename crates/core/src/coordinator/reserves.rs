@@ -7,6 +7,7 @@ use claret_types::{Bytes, Claims, Mode, Operation, TypeInfo};
 use indexmap::IndexMap;
 
 use crate::switches::Locks;
+use crate::wire::CLAIMS_MAX;
 
 type ByKey<K, V> = IndexMap<K, V, foldhash::fast::FixedState>;
 
@@ -82,6 +83,14 @@ impl Reserve {
 /// Adds the modes of `more`; what it draws is drawn when it is executed.
 pub(super) fn add_modes(claims: &mut Claims, more: &Claims) {
     more.list.iter().for_each(|claim| claims.push(claim.scope, claim.mode));
+    if claims.list.len() > CLAIMS_MAX {
+        *claims = Claims::record(Mode::EXCLUSIVE);
+    }
+}
+
+/// The claims, or all of the record where there are too many to send.
+pub(super) fn bounded(claims: Claims) -> Claims {
+    if claims.list.len() > CLAIMS_MAX { Claims::record(Mode::EXCLUSIVE) } else { claims }
 }
 
 /// What an operation may claim, whatever the state.

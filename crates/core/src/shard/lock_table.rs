@@ -17,12 +17,15 @@
 
 mod digest;
 mod instant;
+mod lent;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
 use std::collections::VecDeque;
 
-use claret_types::{Bytes, Claims, Effect, Held, Mode, OpError, Reply, Room, State, TypeInfo, Unique};
+use claret_types::{
+    Bytes, Claims, Effect, Executed, Held, Mode, OpError, Reply, Room, State, TypeInfo, Unique,
+};
 use hashbrown::HashTable;
 use indexmap::IndexMap;
 use slab::Slab;
@@ -34,6 +37,7 @@ use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
 use crate::planted::{Bug, Planted};
+use crate::records::Lent;
 use crate::switches::{Locks, Switches};
 
 /// A record's place in the table, stable while it is held.
@@ -117,6 +121,10 @@ impl Holder {
         self.items.iter().filter(move |item| item.member == member).map(|item| &item.claims)
     }
 
+    fn effects_of(&self, member: Member) -> impl Iterator<Item = &Effect> {
+        self.items.iter().filter(move |item| item.member == member).filter_map(|item| item.effect.as_ref())
+    }
+
     /// Whether the draws of the other members leave too little room. They are of one owner, so it must not wait
     /// for them; and any of them may leave, so they are not part of what it was executed on (R16).
     fn overdraws_with(&self, member: Member, claims: &Claims, room: Room) -> bool {
@@ -137,6 +145,8 @@ struct Lock {
     holders: IndexMap<AttemptId, Holder, foldhash::fast::FixedState>,
     /// Nobody who holds the record was born later.
     youngest: Option<Birth>,
+    /// The record vanished by itself: who holds it still has voted and comes before that, everybody else after (P36).
+    vanished: bool,
     phaser: Phaser,
 }
 
@@ -148,6 +158,7 @@ impl Lock {
             && self.held.is_empty()
             && self.holders.is_empty()
             && self.youngest.is_none()
+            && !self.vanished
             && self.phaser.is_empty()
             && (joins, told, waited_since) == (&0, &None, &None)
     }
@@ -166,6 +177,8 @@ struct Record {
 pub(crate) struct LockTable {
     switches: Switches,
     limits: Limits,
+    /// Where the content of the records is, if it is not here.
+    pub(crate) lent: Option<Lent>,
     records: Slab<Record>,
     index: HashTable<RecordIx>,
     /// Locks not in use, with their memory; boxed, so that handing one out moves a pointer.
@@ -191,6 +204,7 @@ impl LockTable {
         LockTable {
             switches,
             limits,
+            lent: None,
             records: Slab::new(),
             index: HashTable::new(),
             idle: Vec::new(),
@@ -284,15 +298,19 @@ impl LockTable {
 
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
-        let planted = self.planted;
-        let Some(Record { state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
+        let (planted, lent) = (self.planted, self.lent);
+        let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             for item in holder.items {
                 lock.held.remove(&item.claims);
                 if let (Fate::Apply(members), Some(effect)) = (fate, item.effect)
                     && (members.includes(item.member) || planted.is(Bug::PartedCount))
+                    && !lock.vanished
                 {
-                    effect.apply(state);
+                    match lent {
+                        None => drop(effect.apply(state)),
+                        Some(Lent(records)) => records.apply(key, &effect),
+                    }
                 }
             }
         }
@@ -300,6 +318,7 @@ impl LockTable {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
             lock.youngest = None;
             lock.kind = None;
+            lock.vanished = false;
         }
         self.settle(now, record);
         self.tidy(record);
@@ -332,26 +351,16 @@ impl LockTable {
         owner: Owner,
         call: &Call,
     ) -> Result<Option<(Reply, Item)>, OpError> {
-        let unique = self.next_unique();
-        self.looks += 1;
+        if self.records[record].lock.as_ref().is_some_and(|lock| lock.vanished) {
+            return Ok(None);
+        }
         let planted = self.planted;
-        let Record { state, lock, .. } = &mut self.records[record];
-        let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
-        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
-        let mut undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
-        if !planted.is(Bug::OverlayUndoneForwards) {
-            undo.reverse();
-        }
-        let executed = call.op.execute(state.as_ref(), unique);
-        let room = call.op.room(state.as_ref());
-        let left = usize::from(planted.is(Bug::OverlayStays));
-        for effect in undo.into_iter().skip(left) {
-            effect.apply(state);
-        }
+        let executed = self.execute(record, owner, call);
+        let lock = &self.records[record].lock;
         let alone = lock
             .as_ref()
             .is_none_or(|lock| lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt)));
-        let executed = match executed {
+        let (executed, room) = match executed {
             Ok(executed) => executed,
             // An error tells of the state, too: what others hold may be committed already and told their users,
             // so it counts only once they are gone.
@@ -391,6 +400,33 @@ impl LockTable {
             claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);
         }
         Ok(admitted.then(|| (executed.reply, Item { member: call.member, claims, effect: executed.effect })))
+    }
+
+    /// Executes a call on top of its owner's effects, and says what room there is then.
+    fn execute(&mut self, record: RecordIx, owner: Owner, call: &Call) -> Result<(Executed, Room), OpError> {
+        let unique = self.next_unique();
+        self.looks += 1;
+        let planted = self.planted;
+        let Record { key, state, lock, .. } = &mut self.records[record];
+        let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
+        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
+        if let Some(Lent(records)) = self.lent {
+            let own: SmallVec<[&Effect; 4]> =
+                own.into_iter().flat_map(|holder| holder.effects_of(call.member)).collect();
+            let excerpt = records.excerpt(key, &call.op, &own)?;
+            return call.op.execute_in_excerpt(excerpt, &own, unique);
+        }
+        let mut undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
+        if !planted.is(Bug::OverlayUndoneForwards) {
+            undo.reverse();
+        }
+        let executed = call.op.execute(state.as_ref(), unique);
+        let room = call.op.room(state.as_ref());
+        let left = usize::from(planted.is(Bug::OverlayStays));
+        for effect in undo.into_iter().skip(left) {
+            effect.apply(state);
+        }
+        executed.map(|executed| (executed, room))
     }
 
     /// R10: whether a request that the holders admit may pass those who wait.
@@ -684,8 +720,7 @@ impl LockTable {
 
 /// Applies a member's own effects for the time of one execution; undone by the returned ones in reverse.
 fn overlay(holder: &Holder, member: Member, state: &mut Option<State>) -> SmallVec<[Effect; 2]> {
-    let own = holder.items.iter().filter(|item| item.member == member);
-    own.filter_map(|item| item.effect.clone()).map(|effect| effect.apply(state)).collect()
+    holder.effects_of(member).map(|effect| effect.clone().apply(state)).collect()
 }
 
 /// What a call may claim, whatever the state.

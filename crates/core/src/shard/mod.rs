@@ -13,6 +13,7 @@
 mod digest;
 mod history;
 mod instant;
+mod lent;
 mod lock_table;
 mod participant;
 mod phaser;
@@ -159,7 +160,7 @@ impl Shard {
                 self.prepare(now, link, attempt, birth, participants, relies_on, calls, members);
             }
             Request::Apply { attempt } => self.apply(now, attempt),
-            Request::Withdraw { attempt } => self.withdraw(now, attempt),
+            Request::Withdraw { attempt } => self.write_no(now, attempt, Refusal::Withdrawn),
             Request::Abort { attempt, refused_by } => self.abort(now, attempt, refused_by),
             Request::Heartbeat { live, floor } => self.heartbeat(now, link, &live, floor),
             Request::Ask { attempt } => {
@@ -245,14 +246,19 @@ impl Shard {
         birth: Birth,
         incarnation: Option<Incarnation>,
     ) -> Option<Owner> {
-        let owner = Owner { attempt, birth };
         if self.switches.delivery == Delivery::Network && !self.admit_from_network(now, link, attempt) {
             return None;
         }
-        if !self.attempts.contains_key(&attempt) {
-            self.attempts.insert(attempt, Box::new(Participant::new(owner)));
-            self.renew(now, attempt);
-        }
+        let owner = match self.attempts.get(&attempt) {
+            // Its first birth counts: under another one it would wait where nobody looks for it.
+            Some(participant) => participant.owner,
+            None => {
+                let owner = Owner { attempt, birth };
+                self.attempts.insert(attempt, Box::new(Participant::new(owner)));
+                self.renew(now, attempt);
+                owner
+            }
+        };
         // One that has voted did so as the incarnation that was relied on, and its vote outlived that.
         if incarnation.is_some_and(|relied| relied != self.incarnation)
             && !self.participant(attempt).is_prepared()
@@ -312,6 +318,9 @@ impl Shard {
         };
         if fresh.is_empty() {
             return self.answer_again(attempt, &asked);
+        }
+        if let Err(refusal) = self.table.admit(fresh.iter().map(|call| (key, &call.op))) {
+            return self.refuse(now, attempt, refusal);
         }
         if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key)
             && !self.planted.is(Bug::WaitsTwice)
@@ -444,6 +453,10 @@ impl Shard {
             Stage::Preparing(_) => return self.prepare_again(now, owner),
             Stage::Prepared { .. } => return self.vote_again(attempt),
         }
+        if let Err(refusal) = self.table.admit(calls.iter().map(|it| (&it.key, &it.call.op))) {
+            return self.refuse(now, attempt, refusal);
+        }
+        let participant = self.participant(attempt);
         let gone = participant.leave_behind(&members);
         // Grants to members that left may be more than the coordinator knows of.
         let relied = match members {
@@ -554,12 +567,13 @@ impl Shard {
         }
     }
 
-    fn withdraw(&mut self, now: Time, attempt: AttemptId) {
+    /// Writes no, unless something is written, and answers with what is.
+    fn write_no(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
         match self.attempts.get(&attempt) {
             Some(participant) if participant.is_prepared() && !self.planted.is(Bug::WithdrawUnvotes) => {
                 self.vote_again(attempt);
             }
-            Some(_) => self.refuse(now, attempt, Refusal::Withdrawn),
+            Some(_) => self.refuse(now, attempt, refusal),
             None => match self.decided(attempt) {
                 Some(Decided::Applied { replies }) => {
                     let response = Response::Voted { attempt, shard: self.id, replies: replies.clone() };
@@ -576,7 +590,7 @@ impl Shard {
                     self.respond_refused(attempt, Refusal::Stale);
                 }
                 // Its prepare is late, or lost: a tombstone awaits it.
-                None => self.refuse(now, attempt, Refusal::Withdrawn),
+                None => self.refuse(now, attempt, refusal),
             },
         }
     }

@@ -18,7 +18,7 @@ use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Link, Output, PeerMessage, Refusal, Response, Shard,
     ShardId, Stage, Status, Time,
 };
-use crate::ids::Sequence;
+use crate::ids::{Sequence, SessionId, TxId};
 use crate::planted::Bug;
 
 impl Shard {
@@ -115,7 +115,7 @@ impl Shard {
             .open
             .iter()
             .map(|(sequence, attempt)| AttemptId {
-                tx: crate::ids::TxId { session: link.session, sequence: *sequence },
+                tx: TxId { session: link.session, sequence: *sequence },
                 attempt: *attempt,
             })
             .collect();
@@ -140,6 +140,24 @@ impl Shard {
         if let Some(birth) = told {
             self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });
         }
+    }
+
+    /// The host learned that a session is gone, from its last connection: its leases are over at once (P23a). What has
+    /// not voted is refused, what has asks the others. O(open attempts of the session).
+    pub fn deserted(&mut self, now: Time, session: SessionId) {
+        let Some(history) = self.sessions.get(&session) else { return };
+        let open: Vec<AttemptId> = history
+            .open
+            .iter()
+            .map(|(sequence, attempt)| AttemptId { tx: TxId { session, sequence: *sequence }, attempt: *attempt })
+            .collect();
+        for attempt in open {
+            if let Some(deadline) = self.timeout_of(attempt) {
+                self.deadlines.remove(&(deadline, attempt));
+                self.end_wait(now, attempt);
+            }
+        }
+        self.drain(now);
     }
 
     /// Starts a lease anew.

@@ -27,6 +27,7 @@ impl Shard {
         let incarnation = if self.planted.is(Bug::SilentRestart) { self.incarnation } else { incarnation };
         let mut fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
         (fresh.planted, fresh.table.planted) = (self.planted, self.planted);
+        fresh.lend(self.table.lent);
         let old = std::mem::replace(self, fresh);
         match survives {
             Survives::Votes => {

@@ -9,7 +9,7 @@ use super::orders::{Unit, walk};
 use super::report::{Counterexample, Law, Lost};
 use super::story;
 use super::world::{OutcomeId, StateId, World};
-use crate::data_type::DataType;
+use crate::data_type::{DataType, Examples};
 use crate::{Claims, Held, Mode, Modes};
 
 /// In how many of the states that were met, the nearest to the examples first, footprints are held
@@ -36,15 +36,30 @@ pub(super) fn modes(modes: &Modes) -> Option<Counterexample> {
             modes.conflicts.len()
         ),
     };
-    Some(Counterexample {
-        law: Law::Modes,
-        pending: 0,
-        steps: 0,
-        state: String::new(),
-        history: Vec::new(),
-        orders: Vec::new(),
-        difference,
+    Some(stateless(Law::Modes, Vec::new(), difference))
+}
+
+/// Checks that operations come back from their names and arguments, which is how they travel.
+pub(super) fn arguments<T: Examples>() -> Option<Counterexample> {
+    T::operations().into_iter().find_map(|op| {
+        let (method, arguments) = (T::method(&op), T::arguments(&op));
+        let difference = match T::parse(method.name, &arguments) {
+            Err(error) => format!("parse refuses that: {error}"),
+            Ok(other) if other != op => format!("parse makes another operation of that: {other:?}"),
+            Ok(_) if T::METHODS.iter().all(|known| known.name != method.name) => {
+                format!("{} is not in METHODS", method.name)
+            }
+            Ok(_) => return None,
+        };
+        let written: String = arguments.iter().map(|argument| format!(" \"{argument}\"")).collect();
+        let history = vec![format!("{op:?} is written {}{written}", method.name)];
+        Some(stateless(Law::Arguments, history, difference))
     })
+}
+
+fn stateless(law: Law, history: Vec<String>, difference: String) -> Counterexample {
+    let (state, orders) = (String::new(), Vec::new());
+    Counterexample { law, pending: 0, steps: 0, state, history, orders, difference }
 }
 
 /// Checks that footprints cover all claims that were met, and that operations whose footprints do not

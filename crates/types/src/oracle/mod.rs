@@ -28,7 +28,8 @@
 //! configuration is one too (abort the rest), so every subset is checked in every order. A *case* is one
 //! such order of one configuration; orders that differ by swapping equal owners are one.
 //!
-//! Before that, the modes are symmetric. Along the way, at every state that is met: executing is a function
+//! Before that, the modes are symmetric, and operations come back from their names and arguments, which is how
+//! they travel. Along the way, at every state that is met: executing is a function
 //! of its arguments, equal states answer alike, reads have no effect (so that any two commute), void
 //! operations answer OK, the inverse restores the state. After it: footprints cover what was claimed, and
 //! operations whose footprints neither conflict nor both draw commute, which combining goes by. What does
@@ -106,20 +107,7 @@ impl Check {
 
 /// The checks of all built-in types.
 pub fn builtin() -> &'static [Check] {
-    const CHECKS: &[Check] = &[
-        Check::of::<crate::Register>(),
-        Check::of::<crate::Counter>(),
-        Check::of::<crate::FloatCounter>(),
-        Check::of::<crate::BoundedCounter>(),
-        Check::of::<crate::Set>(),
-        Check::of::<crate::Dict>(),
-        Check::of::<crate::ScoredSet>(),
-        Check::of::<crate::TopK>(),
-        Check::of::<crate::SummaryBag>(),
-        Check::of::<crate::List>(),
-        Check::of::<crate::UidGenerator>(),
-    ];
-    CHECKS
+    crate::builtin::CHECKS
 }
 
 /// Checks a type's specification. Deterministic; time grows with [`Bounds::cases`], about a second for
@@ -144,7 +132,7 @@ pub fn check<T: Examples>(bounds: Bounds) -> Report {
 fn attempt<T: Examples>(bounds: Bounds, numbered: &[bool]) -> Result<Report, usize> {
     let mut world = World::<T>::new(numbered, bounds.depth);
     let mut report = Report::new(T::NAME, bounds, world.examples().len(), numbered.len());
-    if let Some(counterexample) = laws::modes(&T::MODES) {
+    if let Some(counterexample) = laws::modes(&T::MODES).or_else(laws::arguments::<T>) {
         report.verdict = Some(counterexample);
         return Ok(report);
     }

@@ -53,6 +53,8 @@ pub struct Lost {
 pub enum Law {
     /// Modes conflict symmetrically, and their tables agree.
     Modes,
+    /// `parse` makes the same operation of its method's name and its `arguments`.
+    Arguments,
     /// `execute` depends on its arguments alone, and equal states answer alike.
     Function,
     /// Reads have no effect.
@@ -71,6 +73,7 @@ impl fmt::Display for Law {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Law::Modes => "lock modes conflict symmetrically",
+            Law::Arguments => "parse reads back what arguments writes",
             Law::Function => "execute depends on its arguments alone",
             Law::Reading => "reads have no effect",
             Law::Void => "methods that return nothing answer OK",

@@ -2,8 +2,8 @@
 //! the state and one other, and three overdraw together (R7).
 
 use claret_types::{
-    Access, Arguments, Claims, DataType, Draw, Examples, Execution, Method, Mode, Modes, OpError, Reply,
-    Room, Scope, Unique, modes,
+    Access, Arguments, Bytes, Claims, DataType, Draw, Examples, Execution, Few, Method, Mode, Modes, OpError,
+    Reply, Room, Scope, Unique, arguments, few, modes,
 };
 
 /// `ESCROW`: the draws of all that is pending are summed.
@@ -60,14 +60,27 @@ impl<const ESCROW: bool> DataType for Account<ESCROW> {
     type Op = AccountOp;
     type Effect = i64;
 
-    fn parse(method: &str, _: Arguments<'_>) -> Result<AccountOp, OpError> {
-        Err(OpError::misuse(Self::METHODS, method))
+    fn parse(method: &str, given: Arguments<'_>) -> Result<AccountOp, OpError> {
+        match (method, given) {
+            (name, [amount]) if name == Self::METHODS[0].name => {
+                Ok(AccountOp::Withdraw(arguments::unsigned(amount)?))
+            }
+            (name, []) if name == Self::METHODS[1].name => Ok(AccountOp::Balance),
+            _ => Err(OpError::misuse(Self::METHODS, method)),
+        }
     }
 
     fn method(op: &AccountOp) -> &'static Method {
         match op {
             AccountOp::Withdraw(_) => &Self::METHODS[0],
             AccountOp::Balance => &Self::METHODS[1],
+        }
+    }
+
+    fn arguments(op: &AccountOp) -> Few<Bytes> {
+        match op {
+            AccountOp::Withdraw(amount) => few([arguments::of_unsigned(*amount)]),
+            AccountOp::Balance => Few::new(),
         }
     }
 

@@ -3,8 +3,8 @@
 //! chooses again.
 
 use claret_types::{
-    Access, Arguments, Claims, DataType, Examples, Execution, Method, Mode, Modes, OpError, Reply, Scope,
-    Unique, modes,
+    Access, Arguments, Bytes, Claims, DataType, Examples, Execution, Few, Method, Mode, Modes, OpError,
+    Reply, Scope, Unique, modes,
 };
 
 /// `RERUN`: the effect forgets the choice and, at apply, takes from the front.
@@ -75,12 +75,17 @@ macro_rules! bag {
             type Op = ();
             type Effect = BagEffect;
 
-            fn parse(method: &str, _: Arguments<'_>) -> Result<(), OpError> {
-                Err(OpError::misuse(METHODS, method))
+            fn parse(method: &str, given: Arguments<'_>) -> Result<(), OpError> {
+                let is_known = method == METHODS[0].name && given.is_empty();
+                if is_known { Ok(()) } else { Err(OpError::misuse(METHODS, method)) }
             }
 
             fn method((): &()) -> &'static Method {
                 &METHODS[0]
+            }
+
+            fn arguments((): &()) -> Few<Bytes> {
+                Few::new()
             }
 
             fn is_absent(state: &Vec<u64>) -> bool {

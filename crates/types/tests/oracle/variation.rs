@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 
 use claret_types::{
-    Arguments, Claims, DataType, Examples, Execution, Method, Modes, OpError, Reply, Room, Unique,
+    Arguments, Bytes, Claims, DataType, Examples, Execution, Few, Method, Modes, OpError, Reply, Room, Unique,
 };
 
 type State<V> = <<V as Variation>::Base as DataType>::State;
@@ -17,6 +17,10 @@ pub(crate) trait Variation: Sized + Send + Sync + 'static {
 
     fn footprint(op: &Op<Self>) -> Claims {
         Self::Base::footprint(op)
+    }
+
+    fn arguments(op: &Op<Self>) -> Few<Bytes> {
+        Self::Base::arguments(op)
     }
 
     fn execute(
@@ -63,6 +67,10 @@ impl<V: Variation> DataType for Varied<V> {
 
     fn method(op: &Op<V>) -> &'static Method {
         V::Base::method(op)
+    }
+
+    fn arguments(op: &Op<V>) -> Few<Bytes> {
+        V::arguments(op)
     }
 
     fn is_absent(state: &State<V>) -> bool {

@@ -1,9 +1,22 @@
 //! Instant transactions on the records of one shard: what is done is staged, so that it can be undone.
 
-use claret_types::{Bytes, Claims, Mode, OpError, Reply};
+use claret_types::{Bytes, Claims, Mode, OpError, Operation, Reply, Room};
 use smallvec::SmallVec;
 
-use super::{Bug, LockTable, Locks, Record, RecordIx, same};
+use super::{Bug, Lock, LockTable, Locks, Record, RecordIx, same};
+
+impl Lock {
+    /// Whether nobody's claims are in the way of an operation that is over at once.
+    pub(super) fn admits_instantly(&self, locks: Locks, op: &Operation, claims: Claims, room: Room) -> bool {
+        let kind = self.kind.unwrap_or(op.type_info());
+        let claims = match locks {
+            _ if !same(kind, op.type_info()) => Claims::record(Mode::EXCLUSIVE),
+            Locks::ReaderWriter => op.reader_writer(),
+            Locks::Abstract => claims,
+        };
+        !self.vanished && self.held.admits(&kind.modes, &claims, room, std::iter::empty())
+    }
+}
 
 impl LockTable {
     /// Executes and applies a call at once, for a transaction that holds nothing anywhere: no lock is taken,
@@ -13,9 +26,10 @@ impl LockTable {
         &mut self,
         hash: u64,
         key: &Bytes,
-        call: &claret_types::Operation,
+        call: &Operation,
         locking: bool,
     ) -> Result<Option<Reply>, OpError> {
+        debug_assert!(self.lent.is_none(), "what is applied to lent records cannot be undone");
         let unique = self.next_unique();
         let locking = locking && !self.planted.is(Bug::InstantPassesHolders);
         let Some(record) = self.find(hash, key) else {
@@ -36,17 +50,11 @@ impl LockTable {
             }
             Err(error) => return Err(error),
         };
-        if locking && let Some(lock) = lock {
-            let kind = lock.kind.unwrap_or(call.type_info());
-            let claims = match self.switches.locks {
-                _ if !same(kind, call.type_info()) => Claims::record(Mode::EXCLUSIVE),
-                Locks::ReaderWriter => call.reader_writer(),
-                Locks::Abstract => executed.claims,
-            };
-            let room = call.room(state.as_ref());
-            if !lock.held.admits(&kind.modes, &claims, room, std::iter::empty()) {
-                return Ok(None);
-            }
+        if locking
+            && let Some(lock) = lock
+            && !lock.admits_instantly(self.switches.locks, call, executed.claims, call.room(state.as_ref()))
+        {
+            return Ok(None);
         }
         if let Some(effect) = executed.effect {
             let undo = effect.apply(state);

@@ -1,0 +1,54 @@
+//! Records that are not in a shard's memory: a host that has them already (a Redis server) lends them to the shard.
+//!
+//! The shard keeps locks, queues and votes, and nothing of the records. Each time it decides whether a call gets its
+//! lock it asks for an **excerpt**, a state that holds what the call needs and no more; what was decided it hands back
+//! as an effect when the attempt is applied. Nothing is kept in between, so there is nothing to go stale.
+//!
+//! What the host owes: between two calls of the shard, a record that somebody holds ([`Shard::is_held`]) changes only
+//! by [`Records::apply`], or by commands that do not conflict with what is held ([`Shard::conflicts`]); whatever makes
+//! a record vanish otherwise is told with [`Shard::gone`].
+//!
+//! [`Shard::is_held`]: crate::Shard::is_held
+//! [`Shard::conflicts`]: crate::Shard::conflicts
+//! [`Shard::gone`]: crate::Shard::gone
+
+use std::fmt;
+
+use claret_types::{Bytes, Effect, OpError, Operation, State};
+
+use crate::message::Refusal;
+
+/// Where a shard's records are when they are not in its own memory. See the module's text.
+pub trait Records: Sync {
+    /// Whether an operation may be done here at all: permission, placement, memory, a server that only reads. Asked
+    /// for each call when it arrives with an execute or a prepare, before it queues.
+    ///
+    /// # Errors
+    /// Written as the attempt's no.
+    fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal>;
+
+    /// A state in which `op`, once its owner's pending effects `own` are added to it in this order, executes exactly
+    /// as in the whole record; `None` if there is no such key. What it must hold is said where each type's excerpts are
+    /// made ([`SetState::excerpt`](claret_types::SetState::excerpt) and so on); the whole record always will do.
+    ///
+    /// Where an effect in `own` is of another type than `op`, the excerpt is the whole record, as a state of the first
+    /// effect's type: whether the types agree shows once the effects are added.
+    ///
+    /// # Errors
+    /// `WrongType` when `own` is empty and the key holds something that `op` does not work on; anything else that makes
+    /// the operation impossible on this record.
+    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError>;
+
+    /// Carries an effect out. It was decided while its claims were held, and cannot fail.
+    fn apply(&self, key: &Bytes, effect: &Effect);
+}
+
+/// The records of a shard that has none in its memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Lent(pub(crate) &'static dyn Records);
+
+impl fmt::Debug for Lent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Lent")
+    }
+}

@@ -1,0 +1,102 @@
+//! A shard over records that a host has (`records.rs`): how it begins, and what the host asks and tells it (P34 to P37).
+//!
+//! The host runs operations of its own on the records, plain commands that begin and end at once; it takes records away
+//! (expiry, eviction), and itself (a slot that moves, rights that change). Whatever is refused here is written, as
+//! every no is.
+
+use claret_types::{Bytes, Claims, Operation, TypeInfo};
+
+use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash};
+use crate::records::{Lent, Records};
+
+impl Shard {
+    /// A shard over records that are not in its memory. It has no instant transactions, and [`Shard::state`] knows
+    /// of nothing.
+    ///
+    /// Incarnations are to be at least as far apart as the number of times that anything was executed in between,
+    /// as microseconds of a clock are: the unique numbers of one begin there.
+    pub fn over(
+        records: &'static dyn Records,
+        id: ShardId,
+        incarnation: Incarnation,
+        switches: Switches,
+        limits: Limits,
+    ) -> Self {
+        let mut shard = Shard::new(id, incarnation, switches, limits);
+        shard.lend(Some(Lent(records)));
+        shard
+    }
+
+    /// Takes the records of an earlier incarnation, if they are lent.
+    pub(super) fn lend(&mut self, lent: Option<Lent>) {
+        self.table.lent = lent;
+        if lent.is_some() {
+            // 14 bits of shard, which is a slot, and 49 of incarnation, from which it is counted.
+            self.table.unique = u64::from(self.id.0) << 49 | self.incarnation.0 & ((1 << 49) - 1);
+        }
+    }
+
+    /// Whether somebody holds the record. Nobody waits for one that is not held.
+    pub fn is_held(&self, key: &[u8]) -> bool {
+        self.table.is_held(key_hash(key), key)
+    }
+
+    /// Whether an operation that begins and ends at once has to wait for those who hold the record. Waiters are no
+    /// reason: it is over before anybody could wait for it (P33).
+    pub fn conflicts(&self, key: &[u8], op: &Operation) -> bool {
+        self.table.conflicts(key_hash(key), key, op)
+    }
+
+    /// The same for a command that is no operation, by claims that cover it, in a type's modes. Whoever draws may have
+    /// to wait for others who do, since nobody knows the room.
+    pub fn conflicts_with(&self, key: &[u8], kind: &TypeInfo, claims: &Claims) -> bool {
+        self.table.conflicts_with(key_hash(key), key, kind, claims)
+    }
+
+    /// The host refuses an attempt instead of handing its request in: writes no, unless something is written, and
+    /// answers with what is.
+    pub fn turn_away(&mut self, now: Time, link: Link, attempt: AttemptId, refusal: Refusal) {
+        let history = self.sessions.entry(attempt.tx.session).or_default();
+        if link.connection < history.connection {
+            return; // As every request of an old connection.
+        }
+        history.connection = link.connection;
+        self.write_no(now, attempt, refusal);
+        self.drain(now);
+    }
+
+    /// The record vanished by itself: it expired, or was evicted or flushed (trap 18). That comes after those who have
+    /// voted, and their effects on it are not carried out; all others who hold it or wait for it are refused. Whoever
+    /// comes now waits until those who have voted are done, whatever their modes, and finds no record.
+    ///
+    /// Not to be called for what [`Records::apply`] did.
+    pub fn gone(&mut self, now: Time, key: &Bytes) {
+        let Some(record) = self.table.find(key_hash(key), key) else { return };
+        for attempt in self.table.vanish(record) {
+            if self.is_unvoted(attempt) {
+                self.refuse(now, attempt, Refusal::Vanished { key: key.clone() });
+            }
+        }
+        self.drain(now);
+    }
+
+    /// Refuses every attempt that has not voted: rights have changed, or keys are another shard's now.
+    pub fn refuse_unvoted(&mut self, now: Time, refusal: &Refusal) {
+        let mut open: Vec<AttemptId> = Vec::new();
+        // In any order: sorted.
+        for (attempt, participant) in &self.attempts {
+            if !participant.is_prepared() {
+                open.push(*attempt);
+            }
+        }
+        open.sort_unstable();
+        for attempt in open {
+            self.refuse(now, attempt, refusal.clone());
+        }
+        self.drain(now);
+    }
+
+    fn is_unvoted(&self, attempt: AttemptId) -> bool {
+        self.attempts.get(&attempt).is_some_and(|participant| !participant.is_prepared())
+    }
+}

@@ -1,0 +1,70 @@
+//! The lock table's part of what a host does that has the records, or takes them away: see `shard/lent.rs`.
+
+use claret_types::{Bytes, Claims, Operation, TypeInfo, Unique};
+
+use super::{AttemptId, Lent, Lock, LockTable, Record, RecordIx, same};
+use crate::message::Refusal;
+
+impl LockTable {
+    /// Asks the host whether these operations may be done here.
+    pub(crate) fn admit<'a>(
+        &self,
+        mut calls: impl Iterator<Item = (&'a Bytes, &'a Operation)>,
+    ) -> Result<(), Refusal> {
+        let Some(Lent(records)) = self.lent else { return Ok(()) };
+        calls.try_for_each(|(key, op)| records.admit(key, op))
+    }
+
+    fn held(&self, hash: u64, key: &[u8]) -> Option<(&Record, &Lock)> {
+        let record = &self.records[self.find(hash, key)?];
+        let lock = record.lock.as_deref().filter(|lock| !lock.holders.is_empty())?;
+        Some((record, lock))
+    }
+
+    pub(crate) fn is_held(&self, hash: u64, key: &[u8]) -> bool {
+        self.held(hash, key).is_some()
+    }
+
+    /// Whether an operation that is over at once has to wait for holders.
+    pub(crate) fn conflicts(&self, hash: u64, key: &[u8], op: &Operation) -> bool {
+        let Some((Record { key, state, .. }, lock)) = self.held(hash, key) else { return false };
+        let number = Unique(0); // Nobody hears of the answer.
+        let executed = match self.lent {
+            Some(Lent(records)) => {
+                records.excerpt(key, op, &[]).and_then(|excerpt| op.execute_in_excerpt(excerpt, &[], number))
+            }
+            None => op.execute(state.as_ref(), number).map(|executed| (executed, op.room(state.as_ref()))),
+        };
+        match executed {
+            Ok((executed, room)) => !lock.admits_instantly(self.switches.locks, op, executed.claims, room),
+            Err(_) => true, // P15
+        }
+    }
+
+    /// The same by claims alone.
+    pub(crate) fn conflicts_with(&self, hash: u64, key: &[u8], kind: &TypeInfo, claims: &Claims) -> bool {
+        let Some((_, lock)) = self.held(hash, key) else { return false };
+        lock.vanished
+            || lock.kind.is_none_or(|held| !same(held, kind))
+            || lock.held.draws_beside(claims.draw)
+            || !lock.held.admits_modes(&kind.modes, claims, std::iter::empty())
+    }
+
+    /// The record is gone: from now on nobody gets in until everybody who holds it now has left, and their effects on
+    /// it come to nothing. Returns its waiters and then its holders.
+    pub(crate) fn vanish(&mut self, record: RecordIx) -> Vec<AttemptId> {
+        let Record { state, lock, .. } = &mut self.records[record];
+        *state = None;
+        let Some(lock) = lock else {
+            self.tidy(record);
+            return Vec::new();
+        };
+        lock.vanished = true;
+        let mut waiters: Vec<AttemptId> = lock.phaser.waiters().map(|((_, attempt), _)| *attempt).collect();
+        let mut holders: Vec<AttemptId> = lock.holders.keys().copied().collect();
+        waiters.sort_unstable();
+        holders.sort_unstable();
+        waiters.append(&mut holders);
+        waiters
+    }
+}

@@ -1,0 +1,296 @@
+//! Messages as bytes: postcard, which is numbers of variable length and lists with their length before them.
+//! `docs/wire.md` describes the form, and how the commands of a server carry it.
+//!
+//! A frame is messages, one behind the other, up to its end. What carries frames keeps their length.
+//!
+//! Whoever can send a frame can send any bytes. So reading one never panics, takes memory in proportion to its
+//! length only, and gives nothing that a state machine would stumble over: what a message may not be is refused
+//! here, together with its whole frame. Whether the sender may say it is not asked here: that it speaks for its
+//! own session, and that it may do this to that key, is for the host to see.
+
+use claret_types::{Bytes, Claims, Mode, OpError, Operation};
+use postcard::ser_flavors::Flavor;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use thiserror::Error;
+
+use crate::limits::Limits;
+use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Request, Response};
+
+/// What both sides must agree on before the first frame: changes with any change of a message, of the order of
+/// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
+pub const VERSION: u16 = 1;
+
+/// Where the last request of a frame may begin, in bytes from the frame's start.
+pub const FRAME_BYTES_MAX: usize = 1 << 20;
+
+/// Shards that can take part in one transaction: a cluster has no more slots to own.
+pub const PARTICIPANTS_MAX: usize = 1 << 14;
+
+/// Claims in one reserve.
+pub const CLAIMS_MAX: usize = 1 << 16;
+
+/// Why bytes are no frame. The number of the message counts from 0.
+#[derive(Clone, Debug, PartialEq, Error)]
+pub enum WireError {
+    /// It ends too early, or a number has no meaning where it stands.
+    #[error("message {at} of the frame cannot be read: {problem}")]
+    Malformed {
+        /// Which message.
+        at: usize,
+        /// What the format says of it.
+        problem: String,
+    },
+    /// There is no such operation, or not with such arguments.
+    #[error("message {at} of the frame: {error} (key '{key}')")]
+    Operation {
+        /// Which message.
+        at: usize,
+        /// The record.
+        key: Bytes,
+        /// What is wrong.
+        error: OpError,
+    },
+    /// More of something than is allowed.
+    #[error("message {at} of the frame has {given} {what}, and {limit} are allowed; divide the transaction")]
+    Limit {
+        /// Which message.
+        at: usize,
+        /// Of what.
+        what: &'static str,
+        /// So much.
+        given: usize,
+        /// That much may be.
+        limit: usize,
+    },
+    /// A message that no coordinator sends.
+    #[error("message {at} of the frame makes no sense: {what}")]
+    Senseless {
+        /// Which message.
+        at: usize,
+        /// What is strange about it.
+        what: &'static str,
+    },
+    /// Something follows where nothing should.
+    #[error("{0} bytes too many")]
+    Trailing(usize),
+}
+
+/// A frame of requests, for one shard. Those of more than [`FRAME_BYTES_MAX`] are better divided by
+/// [`encode_frames`].
+///
+/// # Panics
+/// When an operation is not of a built-in type ([`Operation::is_builtin`]): hosts refuse it when it is issued.
+pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    requests.iter().for_each(|request| append_request(request, &mut frame));
+    frame
+}
+
+/// Appends one request to a frame.
+///
+/// # Panics
+/// As [`encode_requests`].
+pub fn append_request(request: &Request, frame: &mut Vec<u8>) {
+    append(request, frame);
+}
+
+/// As many frames as these requests need, in their order: a new one begins where another request would begin
+/// beyond [`FRAME_BYTES_MAX`].
+///
+/// # Panics
+/// As [`encode_requests`].
+pub fn encode_frames(requests: &[Request]) -> Vec<Vec<u8>> {
+    let mut frames: Vec<Vec<u8>> = Vec::new();
+    for request in requests {
+        match frames.last_mut() {
+            Some(frame) if frame.len() <= FRAME_BYTES_MAX => append(request, frame),
+            _ => frames.push(encode_requests(std::slice::from_ref(request))),
+        }
+    }
+    frames
+}
+
+/// The requests of a frame, each within the limits.
+///
+/// # Errors
+/// When it is no frame, or a request in it cannot be.
+pub fn decode_requests(bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, WireError> {
+    let mut requests = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let at = requests.len();
+        let begins = bytes.len() - rest.len();
+        if begins > FRAME_BYTES_MAX {
+            return Err(WireError::Limit {
+                at,
+                what: "bytes before it",
+                given: begins,
+                limit: FRAME_BYTES_MAX,
+            });
+        }
+        let (request, behind) = take(rest, at)?;
+        Checker { at, limits }.request(&request)?;
+        requests.push(request);
+        rest = behind;
+    }
+    Ok(requests)
+}
+
+/// A frame of responses, for one session.
+pub fn encode_responses(responses: &[Response]) -> Vec<u8> {
+    let mut frame = Vec::new();
+    responses.iter().for_each(|response| append_response(response, &mut frame));
+    frame
+}
+
+/// Appends one response to a frame.
+pub fn append_response(response: &Response, frame: &mut Vec<u8>) {
+    append(response, frame);
+}
+
+/// The responses of a frame.
+///
+/// # Errors
+/// When it is no frame.
+pub fn decode_responses(bytes: &[u8]) -> Result<Vec<Response>, WireError> {
+    let mut responses = Vec::new();
+    let mut rest = bytes;
+    while !rest.is_empty() {
+        let (response, behind) = take(rest, responses.len())?;
+        responses.push(response);
+        rest = behind;
+    }
+    Ok(responses)
+}
+
+/// A message between shards, on its own.
+pub fn encode_peer(message: &PeerMessage) -> Vec<u8> {
+    let mut frame = Vec::new();
+    append(message, &mut frame);
+    frame
+}
+
+/// A message between shards.
+///
+/// # Errors
+/// When it is none, or more than one.
+pub fn decode_peer(bytes: &[u8]) -> Result<PeerMessage, WireError> {
+    let (message, behind) = take(bytes, 0)?;
+    if behind.is_empty() { Ok(message) } else { Err(WireError::Trailing(behind.len())) }
+}
+
+fn append(message: &impl Serialize, frame: &mut Vec<u8>) {
+    postcard::serialize_with_flavor(message, Tail(frame)).expect("all that is sent has a form");
+}
+
+fn take<T: DeserializeOwned>(bytes: &[u8], at: usize) -> Result<(T, &[u8]), WireError> {
+    postcard::take_from_bytes(bytes).map_err(|error| WireError::Malformed { at, problem: error.to_string() })
+}
+
+/// Writes at the end of a frame.
+struct Tail<'a>(&'a mut Vec<u8>);
+
+impl Flavor for Tail<'_> {
+    type Output = ();
+
+    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
+        self.0.push(byte);
+        Ok(())
+    }
+
+    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
+        self.0.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    fn finalize(self) -> postcard::Result<()> {
+        Ok(())
+    }
+}
+
+/// Holds one request of a frame against what a request can be.
+struct Checker<'a> {
+    at: usize,
+    limits: &'a Limits,
+}
+
+impl Checker<'_> {
+    fn request(&self, request: &Request) -> Result<(), WireError> {
+        match request {
+            Request::Execute { key, calls, .. } => self.execute(key, calls),
+            Request::Prepare { participants, calls, members, .. } => {
+                self.prepare(participants, calls, members)
+            }
+            Request::Apply { .. }
+            | Request::Withdraw { .. }
+            | Request::Abort { .. }
+            | Request::Heartbeat { .. }
+            | Request::Ask { .. } => Ok(()),
+        }
+    }
+
+    fn execute(&self, key: &Bytes, calls: &[Call]) -> Result<(), WireError> {
+        self.key(key)?;
+        self.within("calls", calls.len(), self.limits.calls_max as usize)?;
+        if calls.is_empty() {
+            return self.senseless("an execute without a call");
+        }
+        calls.iter().try_for_each(|call| self.call(key, call))
+    }
+
+    fn prepare(
+        &self,
+        participants: &Participants,
+        calls: &[KeyedCall],
+        members: &Members,
+    ) -> Result<(), WireError> {
+        if participants.is_empty() {
+            return self.senseless("a prepare without participants");
+        }
+        self.within("participants", participants.len(), PARTICIPANTS_MAX)?;
+        self.within("calls", calls.len(), self.limits.calls_max as usize)?;
+        if let Members::Only(list) = members {
+            self.within("members", list.len(), usize::from(self.limits.group_members_max))?;
+        }
+        calls.iter().try_for_each(|keyed| {
+            self.key(&keyed.key)?;
+            self.call(&keyed.key, &keyed.call)
+        })
+    }
+
+    fn key(&self, key: &Bytes) -> Result<(), WireError> {
+        if key.is_empty() {
+            return self.senseless("an empty key");
+        }
+        self.within("bytes in a key", key.len(), self.limits.key_bytes_max)
+    }
+
+    fn call(&self, key: &Bytes, call: &Call) -> Result<(), WireError> {
+        call.op.check(self.limits.value_bytes_max).map_err(|error| WireError::Operation {
+            at: self.at,
+            key: key.clone(),
+            error,
+        })?;
+        call.reserve.as_ref().map_or(Ok(()), |claims| self.reserve(&call.op, claims))
+    }
+
+    fn reserve(&self, op: &Operation, claims: &Claims) -> Result<(), WireError> {
+        self.within("claims in a reserve", claims.list.len(), CLAIMS_MAX)?;
+        let modes = op.type_info().modes.names.len();
+        let is_known =
+            |mode: Mode| mode == Mode::SHARED || mode == Mode::EXCLUSIVE || usize::from(mode.0) < modes;
+        if !claims.list.iter().all(|claim| is_known(claim.mode)) {
+            return self.senseless("a lock mode that the type does not have");
+        }
+        Ok(())
+    }
+
+    fn within(&self, what: &'static str, given: usize, limit: usize) -> Result<(), WireError> {
+        if given <= limit { Ok(()) } else { Err(WireError::Limit { at: self.at, what, given, limit }) }
+    }
+
+    fn senseless(&self, what: &'static str) -> Result<(), WireError> {
+        Err(WireError::Senseless { at: self.at, what })
+    }
+}

@@ -1,0 +1,218 @@
+//! Messages of every kind, with every example operation of every built-in type and with values at the edges of
+//! their ranges: what the tests of the wire, its measurement and its fuzzers begin with.
+
+use claret_core::message::{
+    Call, KeyedCall, Listed, Members, PeerMessage, Refusal, Request, Response, Status,
+};
+use claret_core::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
+use claret_types::{
+    BUILTIN, BoundedCounter, Bytes, Claims, Counter, Dict, Draw, Examples, FloatCounter, List, Mode, OpError,
+    Operation, Register, Reply, Scope, ScoredSet, Set, SummaryBag, TopK, UidGenerator,
+};
+
+fn examples<T: Examples>() -> impl Iterator<Item = Operation> {
+    T::operations().into_iter().map(Operation::new::<T>)
+}
+
+/// An operation as one would type it, of the type with this number.
+pub(crate) fn op(kind: &str, name: &str, arguments: &[&str]) -> Operation {
+    let kind = BUILTIN.iter().find(|it| it.name == kind).expect("a built-in type");
+    let arguments: Vec<Bytes> = arguments.iter().map(|it| Bytes::from(*it)).collect();
+    (kind.parse)(name, &arguments).expect("well-formed")
+}
+
+/// Every example operation of every type, and some at the edges.
+pub(crate) fn operations() -> Vec<Operation> {
+    let mut all: Vec<Operation> = Vec::new();
+    all.extend(examples::<Register>());
+    all.extend(examples::<Counter>());
+    all.extend(examples::<FloatCounter>());
+    all.extend(examples::<BoundedCounter>());
+    all.extend(examples::<Set>());
+    all.extend(examples::<Dict>());
+    all.extend(examples::<ScoredSet>());
+    all.extend(examples::<TopK>());
+    all.extend(examples::<SummaryBag>());
+    all.extend(examples::<List>());
+    all.extend(examples::<UidGenerator>());
+    all.push(op("register", "SET", &[&"long ".repeat(1000)]));
+    for number in ["-9223372036854775808", "9223372036854775807", "0"] {
+        all.push(op("counter", "INCRBY", &[number]));
+        all.push(op("list", "LRANGE", &[number, number]));
+        all.push(op("list", "LINDEX", &[number]));
+        all.push(op("scored-set", "ZRANGE", &[number, number, "REV", "WITHSCORES"]));
+    }
+    for float in ["-0.0", "0.1", "5e-324", "1.7976931348623157e308", "-123456789.000001"] {
+        all.push(op("float-counter", "INCRBYFLOAT", &[float]));
+        all.push(op("summary-bag", "BAG.ADD", &[float]));
+        all.push(op("scored-set", "ZADD", &[float, "", "inf", "a", "-inf", "b"]));
+        all.push(op("scored-set", "ZCOUNT", &[&format!("({float}"), float]));
+        all.push(op("topk", "TOPK.ADD", &["65535", float, "member"]));
+    }
+    all
+}
+
+/// An attempt of one of these sessions.
+pub(crate) fn attempt(session: u64, sequence: u64, number: u32) -> AttemptId {
+    AttemptId { tx: TxId { session: SessionId(session), sequence: Sequence(sequence) }, attempt: number }
+}
+
+fn birth(time: u64, attempt: AttemptId) -> Birth {
+    Birth { time: Time(time), tx: attempt.tx }
+}
+
+/// A call without a reserve.
+pub(crate) fn call(no: u32, op: Operation) -> Call {
+    Call { no: CallNo(no), op, member: Member(0), reserve: None }
+}
+
+fn reserve() -> Claims {
+    Claims::record(Mode(0))
+        .and(Scope::element(b"red"), Mode::SHARED)
+        .and(Scope::Element(u64::MAX), Mode::EXCLUSIVE)
+        .drawing(Draw { down: u64::MAX, up: 1 })
+}
+
+/// A prepare of four operations for one of three participants: what most transactions send.
+pub(crate) fn typical_prepare() -> Request {
+    let attempt = attempt(0x0123_4567_89ab_cdef, 70_000, 1);
+    let shards = [0, 5461, 10923];
+    let listed =
+        shards.map(|shard| Listed { shard: ShardId(shard), incarnation: Some(Incarnation(1 << 50)) });
+    let ops = [
+        ("user:1000:posts", op("list", "LPUSH", &["post:52811"])),
+        ("post:52811", op("dict", "HSET", &["author", "1000", "text", "what a fine day it is today"])),
+        ("user:1000:count", op("counter", "INCRBY", &["1"])),
+        ("followers:1000", op("set", "SISMEMBER", &["user:2000"])),
+    ];
+    let calls = ops.into_iter().zip(0..);
+    let calls = calls.map(|((key, op), no)| KeyedCall { key: key.into(), call: call(no, op) }).collect();
+    Request::Prepare {
+        attempt,
+        birth: birth(987_654_321_000, attempt),
+        participants: listed.into(),
+        relies_on: 0,
+        calls,
+        members: Members::All,
+    }
+}
+
+/// What answers that.
+pub(crate) fn typical_vote() -> Response {
+    let attempt = attempt(0x0123_4567_89ab_cdef, 70_000, 1);
+    let replies = vec![(CallNo(0), Reply::Int(12)), (CallNo(1), Reply::Int(2)), (CallNo(3), Reply::Int(1))];
+    Response::Voted { attempt, shard: ShardId(5461), replies }
+}
+
+/// Requests of every kind; each operation in an execute of its own, and all together in a prepare.
+pub(crate) fn requests() -> Vec<Request> {
+    let first = attempt(7, 1, 1);
+    let highest = attempt(u64::MAX, u64::MAX, u32::MAX);
+    let execute = |(sequence, op): (u64, Operation)| {
+        let attempt = attempt(7, sequence, 1);
+        let mut last = call(1, op.clone());
+        last.reserve = Some(Claims::record(Mode::EXCLUSIVE));
+        Request::Execute {
+            attempt,
+            birth: birth(sequence, attempt),
+            incarnation: None,
+            key: op.type_info().name.into(),
+            calls: [call(0, op), last].into_iter().collect(),
+        }
+    };
+    let mut all: Vec<Request> = (2..).zip(operations()).map(execute).collect();
+    let keyed = (0..).zip(operations()).map(|(no, op)| KeyedCall {
+        key: op.type_info().name.into(),
+        call: Call { no: CallNo(no), op, member: Member(no as u16), reserve: None },
+    });
+    all.push(Request::Prepare {
+        attempt: first,
+        birth: birth(u64::MAX, first),
+        participants: [Listed { shard: ShardId(0), incarnation: None }].into(),
+        relies_on: 0,
+        calls: keyed.collect(),
+        members: Members::Only([Member(0), Member(u16::MAX)].into_iter().collect()),
+    });
+    all.push(typical_prepare());
+    let mut reserving = call(u32::MAX, op("set", "SADD.RETURNING", &["red"]));
+    reserving.reserve = Some(reserve());
+    all.push(Request::Execute {
+        attempt: highest,
+        birth: birth(u64::MAX, highest),
+        incarnation: Some(Incarnation(u64::MAX)),
+        key: "k".into(),
+        calls: [reserving].into_iter().collect(),
+    });
+    all.extend([first, highest].map(|attempt| Request::Apply { attempt }));
+    all.extend([first, highest].map(|attempt| Request::Withdraw { attempt }));
+    all.push(Request::Abort { attempt: first, refused_by: None });
+    all.push(Request::Abort { attempt: first, refused_by: Some(ShardId(u32::MAX)) });
+    all.push(Request::Heartbeat { live: Vec::new(), floor: Sequence(u64::MAX) });
+    all.push(Request::Heartbeat { live: vec![first, highest], floor: Sequence(1) });
+    all.push(Request::Ask { attempt: first });
+    all
+}
+
+fn replies() -> Vec<Reply> {
+    vec![
+        Reply::Nil,
+        Reply::Ok,
+        Reply::Int(i64::MIN),
+        Reply::Int(i64::MAX),
+        Reply::Float(-0.0),
+        Reply::Float(f64::NEG_INFINITY),
+        Reply::Float(f64::MIN_POSITIVE),
+        Reply::Bytes("".into()),
+        Reply::Bytes("y".repeat(1000).into()),
+        Reply::Array(Vec::new()),
+        Reply::Array(vec![Reply::Nil, Reply::Array(vec![Reply::Int(1), Reply::Float(0.5)])]),
+    ]
+}
+
+/// One of each kind, with an error that is text already, as it comes back.
+pub(crate) fn refusals() -> Vec<Refusal> {
+    let error = OpError::Told("WRONGTYPE the key holds a list".to_owned());
+    vec![
+        Refusal::Operation { key: "k".into(), error },
+        Refusal::Withdrawn,
+        Refusal::Recovered,
+        Refusal::LeaseExpired,
+        Refusal::LostLocks,
+        Refusal::Unknown,
+        Refusal::Stale,
+        Refusal::Crowded("\0\u{ff}".into()),
+    ]
+}
+
+const STATUSES: [Status; 5] =
+    [Status::Prepared, Status::Applied, Status::Refused, Status::Forgotten, Status::Lost];
+
+/// Responses of every kind.
+pub(crate) fn responses() -> Vec<Response> {
+    let (attempt, shard) = (attempt(1, 2, 3), ShardId(16_383));
+    let (incarnation, since) = (Incarnation(1 << 50), Incarnation(3));
+    let granted = |reply| Response::Granted { attempt, no: CallNo(9), reply, granted: u32::MAX, incarnation };
+    let mut all: Vec<Response> = replies().into_iter().map(granted).collect();
+    all.push(Response::Queued { attempt });
+    all.push(Response::Busy { attempt });
+    all.push(typical_vote());
+    let replies: Vec<_> = (0..).map(CallNo).zip(replies()).collect();
+    all.push(Response::Committed { attempt, replies: replies.clone() });
+    all.push(Response::Voted { attempt, shard, replies });
+    let refused = |refusal| Response::Refused { attempt, shard, refusal, since };
+    all.extend(refusals().into_iter().map(refused));
+    all.push(Response::Applied { attempt, shard });
+    all.push(Response::Aborted { attempt, shard });
+    all.push(Response::Elder { attempt, shard, birth: birth(u64::MAX, attempt) });
+    all.extend(STATUSES.map(|status| Response::Asked { attempt, status, since }));
+    all
+}
+
+/// Messages between shards, of every kind.
+pub(crate) fn peers() -> Vec<PeerMessage> {
+    let (attempt, from) = (attempt(1, 2, 3), ShardId(5461));
+    let inquire = |listed| PeerMessage::Inquire { attempt, from, listed };
+    let mut all: Vec<PeerMessage> = [None, Some(Incarnation(9))].map(inquire).into();
+    all.extend(STATUSES.map(|status| PeerMessage::Answer { attempt, from, status }));
+    all
+}

@@ -1,0 +1,175 @@
+//! Whether an operation may be done here at all: asked when it arrives, before it queues. What is promised later, with
+//! a vote, cannot fail for any of this.
+//!
+//! The rules are those of the plain command that does the same: the calling user needs the permission for it and for
+//! the key (R18), `maxmemory` refuses it if it may add, a server that takes no writes refuses it if it writes. Nothing
+//! is remembered from one command to the next.
+
+use std::cell::RefCell;
+
+use claret_core::message::Refusal;
+use claret_types::{Access, Bytes, Operation};
+
+use crate::ffi::{Ctx, Flag, Text, User};
+use crate::native::side_key;
+use crate::slots;
+
+/// Who calls, and how the server is, for the time of one command.
+pub(crate) struct Caller {
+    user: Option<User>,
+    name: String,
+    flags: u32,
+}
+
+struct CurrentCaller(RefCell<Option<Caller>>);
+
+// SAFETY: of the main thread's, as everything here.
+unsafe impl Sync for CurrentCaller {}
+
+static CALLER: CurrentCaller = CurrentCaller(RefCell::new(None));
+
+/// For as long as this lives, operations are admitted for this caller.
+pub(crate) struct Calling(());
+
+impl Caller {
+    /// Whoever sent the command that runs.
+    pub(crate) fn of(ctx: Ctx) -> Caller {
+        let name = ctx.user();
+        let shown = String::from_utf8_lossy(name.bytes()).into_owned();
+        Caller { user: User::named(&name), name: shown, flags: ctx.flags() }
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    pub(crate) fn is(&self, flag: Flag) -> bool {
+        self.flags & flag as u32 != 0
+    }
+
+    pub(crate) fn may_subscribe(&self, channel: &[u8]) -> bool {
+        self.user.as_ref().is_some_and(|user| user.may_subscribe(&Text::new(channel)))
+    }
+
+    pub(crate) fn enter(self) -> Calling {
+        CALLER.0.replace(Some(self));
+        Calling(())
+    }
+
+    fn may_run(&self, command: &'static str, key: &[u8]) -> bool {
+        let (command, key) = (Text::new(command.as_bytes()), Text::new(key));
+        self.user.as_ref().is_some_and(|user| user.may_run(&[&command, &key]))
+    }
+}
+
+impl Drop for Calling {
+    fn drop(&mut self) {
+        CALLER.0.replace(None);
+    }
+}
+
+/// Whether an operation may be done on a key, here, now and by the caller.
+pub(crate) fn admit(key: &Bytes, op: &Operation) -> Result<(), Refusal> {
+    if !slots::serves(key) {
+        return Err(Refusal::Elsewhere { key: key.clone() });
+    }
+    let caller = CALLER.0.borrow();
+    let Some(caller) = &*caller else {
+        let reason = "nobody asks for it".to_owned();
+        return Err(Refusal::Denied { key: key.clone(), reason });
+    };
+    let (command, beside) = equivalent(op.method().name);
+    if op.method().access == Access::Write && caller.is(Flag::ReadOnly) {
+        return Err(Refusal::ReadOnly);
+    }
+    if adds(command) && caller.is(Flag::OutOfMemory) {
+        return Err(Refusal::NoMemory { key: key.clone() });
+    }
+    let denied = |command: &str, shown: &[u8]| {
+        let shown = shown.escape_ascii();
+        let reason = format!("NOPERM user '{}' may not run {command} on '{shown}'", caller.name);
+        Err(Refusal::Denied { key: key.clone(), reason })
+    };
+    if !caller.may_run(command, key) {
+        return denied(command, key);
+    }
+    if let Some(command) = beside {
+        let side = side_key(key);
+        if !caller.may_run(command, &side) {
+            return denied(command, &side);
+        }
+    }
+    Ok(())
+}
+
+/// The plain command that does the same as an operation; and what is done to the key beside it, for a TopK.
+fn equivalent(method: &'static str) -> (&'static str, Option<&'static str>) {
+    let command = match method {
+        "BCREATE" | "BAG.ADD" => "HSET",
+        "BINCRBY" | "BINCRBY.RETURNING" | "BDECRBY" | "BDECRBY.RETURNING" => "HINCRBY",
+        "BGET" => "HGET",
+        "BBOUNDS" | "BAG.COUNT" | "BAG.SUM" | "BAG.MEAN" | "BAG.MIN" | "BAG.MAX" | "BAG.SUMMARY" => "HMGET",
+        "TOPK.ADD" => return ("ZADD", Some("SET")),
+        "TOPK.MAX" | "TOPK.LIST" => return ("ZRANGE", Some("GET")),
+        "TOPK.COUNT" => return ("ZCARD", Some("GET")),
+        "UID.NEXT" => "INCR",
+        "UID.ISSUED" => "GET",
+        plain => plain.strip_suffix(".RETURNING").unwrap_or(plain),
+    };
+    (command, None)
+}
+
+/// Whether a plain command is refused over `maxmemory`.
+fn adds(command: &str) -> bool {
+    matches!(
+        command,
+        "SET" | "GETSET" | "APPEND" | "SETNX" | "INCR" | "INCRBY" | "INCRBYFLOAT" | "HSET" | "HINCRBY"
+    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH")
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_types::{Access, BUILTIN};
+
+    use super::{adds, equivalent};
+
+    #[test]
+    fn every_method_has_a_plain_command_of_its_own_kind() {
+        let reads = [
+            "GET",
+            "STRLEN",
+            "HGET",
+            "HMGET",
+            "HEXISTS",
+            "HLEN",
+            "HKEYS",
+            "HGETALL",
+            "SISMEMBER",
+            "SCARD",
+            "SMEMBERS",
+            "ZSCORE",
+            "ZCARD",
+            "ZRANGE",
+            "ZRANGEBYSCORE",
+            "ZCOUNT",
+            "ZRANK",
+            "LLEN",
+            "LRANGE",
+            "LINDEX",
+        ];
+        let takes = ["DEL", "HDEL", "SREM", "ZREM", "LPOP", "RPOP", "DECR", "DECRBY"];
+        for method in BUILTIN.iter().flat_map(|kind| kind.methods) {
+            let (command, _) = equivalent(method.name);
+            match method.access {
+                Access::Read => assert!(reads.contains(&command), "{} reads with {command}", method.name),
+                Access::Write => {
+                    assert!(
+                        adds(command) || takes.contains(&command),
+                        "{} writes with {command}",
+                        method.name
+                    );
+                }
+            }
+        }
+    }
+}

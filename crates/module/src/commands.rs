@@ -1,0 +1,256 @@
+//! Every command, declared once as data: the registration, `COMMAND DOCS` and `docs/commands.md` come from here.
+
+use std::ffi::{CStr, CString, c_char, c_int};
+use std::ptr::{null, null_mut};
+
+use redis_module::raw;
+
+use crate::ffi::{Arg, Ctx, api, guarded};
+use crate::host::mend;
+use crate::{frame, poll};
+
+/// What a handler answers instead: an error as clients see it, its code first.
+pub(crate) type Outcome = Result<(), String>;
+
+/// What the server calls.
+type Entry = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
+
+/// One command.
+pub(crate) struct Command {
+    pub(crate) name: &'static CStr,
+    /// As `RM_CreateCommand` takes them; the categories of the access control lists follow from these.
+    pub(crate) flags: &'static CStr,
+    /// The number of words, the name among them; at least so many when negative.
+    pub(crate) arity: i32,
+    pub(crate) arguments: &'static [Argument],
+    pub(crate) summary: &'static str,
+    pub(crate) complexity: &'static str,
+    /// What it answers, for the page.
+    pub(crate) answers: &'static str,
+    pub(crate) since: &'static str,
+    entry: Entry,
+}
+
+/// One argument, or several that belong together.
+pub(crate) struct Argument {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) optional: bool,
+    pub(crate) repeated: bool,
+}
+
+/// What an argument is.
+pub(crate) enum Shape {
+    Text,
+    Int,
+    Key,
+    /// This very word.
+    Word(&'static str),
+    /// All of these, one after the other.
+    Block(&'static [Argument]),
+    /// One of these.
+    OneOf(&'static [Argument]),
+}
+
+const fn one(name: &'static str, shape: Shape) -> Argument {
+    Argument { name, shape, optional: false, repeated: false }
+}
+
+const fn optional(name: &'static str, shape: Shape) -> Argument {
+    Argument { name, shape, optional: true, repeated: false }
+}
+
+/// Makes an entry of a handler.
+macro_rules! entry {
+    ($handler:path) => {{
+        unsafe extern "C" fn entry(
+            ctx: *mut raw::RedisModuleCtx,
+            argv: *mut *mut raw::RedisModuleString,
+            argc: c_int,
+        ) -> c_int {
+            // SAFETY: the server's context and arguments, for the time of this call.
+            unsafe { run(ctx, argv, argc, stringify!($handler), $handler) }
+        }
+        entry
+    }};
+}
+
+/// All commands, in the order of the page.
+pub(crate) const COMMANDS: &[Command] = &[
+    Command {
+        name: c"claret.hello",
+        flags: c"write deny-script fast",
+        arity: -4,
+        arguments: &[
+            one("wire-version", Shape::Int),
+            one("session", Shape::Int),
+            one("connection", Shape::Int),
+            optional(
+                "way",
+                Shape::OneOf(&[
+                    one(
+                        "push",
+                        Shape::Block(&[one("push", Shape::Word("PUSH")), one("channel", Shape::Text)]),
+                    ),
+                    one("poll", Shape::Word("POLL")),
+                ]),
+            ),
+        ],
+        summary: "Binds this connection to a session of a client process, and to its user.",
+        complexity: "O(1)",
+        answers: "an array of names and values: `server`, `module`, `wire`, `shard`, `incarnation`, `lease_us`, `push`",
+        since: "0.1.0",
+        entry: entry!(frame::hello),
+    },
+    Command {
+        name: c"claret.frame",
+        flags: c"write deny-script",
+        arity: 2,
+        arguments: &[one("requests", Shape::Text)],
+        summary: "Takes everything that a client process has for this shard; answers what can be said at once.",
+        complexity: "O(N) with N the operations in it and the waiters that they let in",
+        answers: "a frame of responses, as bytes",
+        since: "0.1.0",
+        entry: entry!(frame::frame),
+    },
+    Command {
+        name: c"claret.poll",
+        flags: c"readonly deny-script",
+        arity: 3,
+        arguments: &[one("session", Shape::Int), one("milliseconds", Shape::Int)],
+        summary: "Waits until there is something for a session, for clients without pushes.",
+        complexity: "O(N) with N the responses that waited",
+        answers: "a frame of responses, as bytes; empty when the time is over",
+        since: "0.1.0",
+        entry: entry!(poll::poll),
+    },
+];
+
+/// Runs a handler within the guard.
+///
+/// # Safety
+/// The context and the arguments are what the server just called with.
+unsafe fn run(
+    ctx: *mut raw::RedisModuleCtx,
+    argv: *mut *mut raw::RedisModuleString,
+    argc: c_int,
+    name: &str,
+    handler: fn(Ctx, &[Arg<'_>]) -> Outcome,
+) -> c_int {
+    // SAFETY: as promised.
+    let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
+    match guarded(ctx, name, mend, |ctx| handler(ctx, &arguments)) {
+        Some(Ok(())) => {}
+        Some(Err(text)) => ctx.reply_error(&text),
+        None => {
+            ctx.reply_error("ERR the module panicked; the log of the server has more; its shard begins anew")
+        }
+    }
+    raw::REDISMODULE_OK as c_int
+}
+
+/// Registers all commands.
+pub(crate) fn register(ctx: Ctx) -> Result<(), ()> {
+    for command in COMMANDS {
+        // SAFETY: the strings are copied, the entry stays as long as the module.
+        Ctx::accepted(unsafe {
+            api!(RedisModule_CreateCommand)(
+                ctx.raw(),
+                command.name.as_ptr(),
+                Some(command.entry),
+                command.flags.as_ptr(),
+                0,
+                0,
+                0,
+            )
+        })?;
+        document(ctx, command)?;
+    }
+    Ok(())
+}
+
+/// Tells the server what `COMMAND DOCS` shows.
+fn document(ctx: Ctx, command: &Command) -> Result<(), ()> {
+    static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
+        version: 1,
+        sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
+        sizeof_keyspec: size_of::<raw::RedisModuleCommandKeySpec>(),
+        sizeof_arg: size_of::<raw::RedisModuleCommandArg>(),
+    };
+    let mut kept = Kept::default();
+    let info = raw::RedisModuleCommandInfo {
+        version: &VERSION,
+        summary: kept.text(command.summary),
+        complexity: kept.text(command.complexity),
+        since: kept.text(command.since),
+        history: null_mut(),
+        tips: null(),
+        arity: command.arity,
+        key_specs: null_mut(),
+        args: kept.arguments(command.arguments),
+    };
+    // SAFETY: the command was just made; everything that the description points to lives in `kept`, and is copied.
+    Ctx::accepted(unsafe {
+        let made = api!(RedisModule_GetCommand)(ctx.raw(), command.name.as_ptr());
+        api!(RedisModule_SetCommandInfo)(made, &info)
+    })
+}
+
+/// Keeps what a description points to.
+#[derive(Default)]
+struct Kept {
+    texts: Vec<CString>,
+    lists: Vec<Box<[raw::RedisModuleCommandArg]>>,
+}
+
+impl Kept {
+    fn text(&mut self, text: &str) -> *const c_char {
+        self.texts.push(CString::new(text).expect("a constant without zeros"));
+        self.texts.last().expect("just put there").as_ptr()
+    }
+
+    /// A list of arguments, with the empty one at its end that the server looks for.
+    fn arguments(&mut self, list: &[Argument]) -> *mut raw::RedisModuleCommandArg {
+        if list.is_empty() {
+            return null_mut();
+        }
+        let mut made: Vec<raw::RedisModuleCommandArg> =
+            list.iter().map(|argument| self.argument(argument)).collect();
+        // SAFETY: all zero is how the server marks the end.
+        made.push(unsafe { std::mem::zeroed() });
+        self.lists.push(made.into_boxed_slice());
+        self.lists.last_mut().expect("just put there").as_mut_ptr()
+    }
+
+    fn argument(&mut self, argument: &Argument) -> raw::RedisModuleCommandArg {
+        use raw::{
+            RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_BLOCK as BLOCK,
+            RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_INTEGER as INTEGER,
+            RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_ONEOF as ONE_OF,
+            RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_PURE_TOKEN as TOKEN,
+            RedisModuleCommandArgType_REDISMODULE_ARG_TYPE_STRING as STRING,
+        };
+        let (kind, token, parts) = match argument.shape {
+            // Keys have no fixed place in these commands, so to the server they are strings.
+            Shape::Text | Shape::Key => (STRING, null(), null_mut()),
+            Shape::Int => (INTEGER, null(), null_mut()),
+            Shape::Word(word) => (TOKEN, self.text(word), null_mut()),
+            Shape::Block(parts) => (BLOCK, null(), self.arguments(parts)),
+            Shape::OneOf(parts) => (ONE_OF, null(), self.arguments(parts)),
+        };
+        let optional = if argument.optional { raw::REDISMODULE_CMD_ARG_OPTIONAL } else { 0 };
+        let repeated = if argument.repeated { raw::REDISMODULE_CMD_ARG_MULTIPLE } else { 0 };
+        raw::RedisModuleCommandArg {
+            name: self.text(argument.name),
+            type_: kind,
+            key_spec_index: -1,
+            token,
+            summary: null(),
+            since: null(),
+            flags: (optional | repeated) as c_int,
+            deprecated_since: null(),
+            subargs: parts,
+            display_text: null(),
+        }
+    }
+}

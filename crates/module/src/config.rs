@@ -1,0 +1,162 @@
+//! What can be set: `CONFIG SET claret.*`, or `loadmodule` in the configuration file followed by `claret.* value`.
+
+use std::ffi::{CString, c_char, c_int, c_longlong, c_uint, c_void};
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use redis_module::raw;
+
+use crate::ffi::{Ctx, api};
+
+/// One setting, declared once: the registration and `docs/commands.md` come from here.
+pub(crate) struct Setting {
+    /// Without the module's name, which the server puts before it.
+    pub(crate) name: &'static str,
+    pub(crate) value: AtomicI64,
+    pub(crate) default: i64,
+    pub(crate) min: i64,
+    pub(crate) max: i64,
+    /// Only at load.
+    pub(crate) fixed: bool,
+    pub(crate) summary: &'static str,
+}
+
+impl Setting {
+    const fn new(
+        name: &'static str,
+        default: i64,
+        bounds: (i64, i64),
+        fixed: bool,
+        summary: &'static str,
+    ) -> Self {
+        Setting {
+            name,
+            value: AtomicI64::new(default),
+            default,
+            min: bounds.0,
+            max: bounds.1,
+            fixed,
+            summary,
+        }
+    }
+
+    /// The value; within its bounds, none of which is negative.
+    pub(crate) fn get(&self) -> u64 {
+        self.value.load(Ordering::Relaxed).unsigned_abs()
+    }
+}
+
+const MINUTE_MS: i64 = 60_000;
+
+pub(crate) static LEASE_MS: Setting = Setting::new(
+    "lease-ms",
+    10_000,
+    (50, 60 * MINUTE_MS),
+    true,
+    "how long an attempt that has not voted is kept without a sign of life, in milliseconds; what has voted asks the \
+     other shards after it",
+);
+pub(crate) static INQUIRE_MS: Setting = Setting::new(
+    "inquire-ms",
+    100,
+    (1, MINUTE_MS),
+    true,
+    "how long an attempt in doubt waits between two rounds of asking the other shards, in milliseconds",
+);
+pub(crate) static FRAME_BYTES_MAX: Setting = Setting::new(
+    "frame-bytes-max",
+    64 << 20,
+    (1 << 10, 512 << 20),
+    false,
+    "the longest frame of requests, in bytes; a longer one is refused as a whole",
+);
+pub(crate) static OUTBOX_MAX: Setting = Setting::new(
+    "outbox-max",
+    1 << 16,
+    (16, 1 << 24),
+    false,
+    "responses that wait for one session; of more, the oldest are dropped and asked for again by the client",
+);
+pub(crate) static SESSIONS_MAX: Setting = Setting::new(
+    "sessions-max",
+    10_000,
+    (1, 1 << 20),
+    false,
+    "client processes that are known at a time; more are refused",
+);
+pub(crate) static POLL_MS_MAX: Setting = Setting::new(
+    "poll-ms-max",
+    MINUTE_MS,
+    (1, 60 * MINUTE_MS),
+    false,
+    "the longest time that CLARET.POLL waits, in milliseconds",
+);
+pub(crate) static PLAIN_WAIT_MS: Setting = Setting::new(
+    "plain-wait-ms",
+    5_000,
+    (1, 60 * MINUTE_MS),
+    false,
+    "how long CLARET.EXEC waits for locks before it gives up, in milliseconds",
+);
+pub(crate) static TOPOLOGY_MS: Setting = Setting::new(
+    "topology-ms",
+    100,
+    (10, MINUTE_MS),
+    false,
+    "how often a node of a cluster looks which slots are whose, in milliseconds",
+);
+
+/// All of them.
+pub(crate) static SETTINGS: [&Setting; 8] = [
+    &LEASE_MS,
+    &INQUIRE_MS,
+    &FRAME_BYTES_MAX,
+    &OUTBOX_MAX,
+    &SESSIONS_MAX,
+    &POLL_MS_MAX,
+    &PLAIN_WAIT_MS,
+    &TOPOLOGY_MS,
+];
+
+/// Registers all settings and takes over what the configuration file says.
+pub(crate) fn register(ctx: Ctx) -> Result<(), ()> {
+    for setting in SETTINGS {
+        let name = CString::new(setting.name).map_err(|_| ())?;
+        let flags =
+            if setting.fixed { raw::REDISMODULE_CONFIG_IMMUTABLE } else { raw::REDISMODULE_CONFIG_DEFAULT };
+        let place: *const Setting = setting;
+        // SAFETY: the name is copied; the setting is static, and the two functions take it for what it is.
+        let status = unsafe {
+            api!(RedisModule_RegisterNumericConfig)(
+                ctx.raw(),
+                name.as_ptr(),
+                setting.default,
+                flags as c_uint,
+                setting.min,
+                setting.max,
+                Some(get),
+                Some(set),
+                None,
+                place.cast_mut().cast::<c_void>(),
+            )
+        };
+        Ctx::accepted(status)?;
+    }
+    // SAFETY: the context is valid, and all settings are registered.
+    Ctx::accepted(unsafe { api!(RedisModule_LoadConfigs)(ctx.raw()) })
+}
+
+unsafe extern "C" fn get(_: *const c_char, setting: *mut c_void) -> c_longlong {
+    // SAFETY: registered with a setting, which is static.
+    unsafe { &*setting.cast::<Setting>() }.value.load(Ordering::Relaxed)
+}
+
+unsafe extern "C" fn set(
+    _: *const c_char,
+    value: c_longlong,
+    setting: *mut c_void,
+    _: *mut *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: registered with a setting, which is static.
+    unsafe { &*setting.cast::<Setting>() }.value.store(value, Ordering::Relaxed);
+    raw::REDISMODULE_OK as c_int
+}

@@ -1,0 +1,112 @@
+//! Commands that the module runs, and what they answer.
+
+use std::ffi::CStr;
+
+use claret_types::Bytes;
+use redis_module::raw;
+
+use super::{Ctx, Text, api};
+
+/// What a command answered.
+pub(crate) struct CallReply(*mut raw::RedisModuleCallReply);
+
+/// The answer, read.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Answer {
+    Nil,
+    Int(i64),
+    Bytes(Bytes),
+    Array(Vec<Answer>),
+    /// With its code first, as clients see it.
+    Error(String),
+}
+
+impl Ctx {
+    /// Runs a command. `flags` are those of `RM_Call`; errors come back as answers, also those of the call itself.
+    pub(crate) fn call(self, command: &CStr, flags: &CStr, arguments: &[Text]) -> Answer {
+        let list: Vec<*mut raw::RedisModuleString> = arguments.iter().map(Text::raw).collect();
+        // SAFETY: the format asks for a vector of strings and its length, which follow; they outlive the call.
+        let reply = unsafe {
+            api!(RedisModule_Call)(self.raw(), command.as_ptr(), flags.as_ptr(), list.as_ptr(), list.len())
+        };
+        if reply.is_null() {
+            return Answer::Error(format!("ERR {}", std::io::Error::last_os_error()));
+        }
+        CallReply(reply).read()
+    }
+}
+
+impl CallReply {
+    fn read(&self) -> Answer {
+        read(self.0)
+    }
+}
+
+impl Drop for CallReply {
+    fn drop(&mut self) {
+        // SAFETY: the reply is the caller's, and freed once, the nested ones with it.
+        unsafe { api!(RedisModule_FreeCallReply)(self.0) }
+    }
+}
+
+fn read(reply: *mut raw::RedisModuleCallReply) -> Answer {
+    if reply.is_null() {
+        return Answer::Nil;
+    }
+    // SAFETY: the reply, or the part of one, is alive; each function is asked of the kind that it is for.
+    unsafe {
+        match api!(RedisModule_CallReplyType)(reply) as isize {
+            raw::REDISMODULE_REPLY_INTEGER => Answer::Int(api!(RedisModule_CallReplyInteger)(reply)),
+            raw::REDISMODULE_REPLY_STRING => Answer::Bytes(Bytes::copy_from(text_of(reply))),
+            raw::REDISMODULE_REPLY_ERROR => {
+                Answer::Error(String::from_utf8_lossy(text_of(reply)).into_owned())
+            }
+            raw::REDISMODULE_REPLY_ARRAY => {
+                let length = api!(RedisModule_CallReplyLength)(reply);
+                let part = |at| read(api!(RedisModule_CallReplyArrayElement)(reply, at));
+                Answer::Array((0..length).map(part).collect())
+            }
+            _ => Answer::Nil,
+        }
+    }
+}
+
+/// # Safety
+/// The reply is a string or an error, and outlives the slice.
+unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
+    let mut length = 0;
+    // SAFETY: as promised; the server says how long it is.
+    unsafe {
+        let start = api!(RedisModule_CallReplyStringPtr)(reply, &mut length);
+        if start.is_null() { &[] } else { std::slice::from_raw_parts(start.cast::<u8>(), length) }
+    }
+}
+
+impl Answer {
+    pub(crate) fn int(self) -> Option<i64> {
+        match self {
+            Answer::Int(value) => Some(value),
+            Answer::Nil | Answer::Bytes(_) | Answer::Array(_) | Answer::Error(_) => None,
+        }
+    }
+
+    pub(crate) fn bytes(self) -> Option<Bytes> {
+        match self {
+            Answer::Bytes(bytes) => Some(bytes),
+            Answer::Nil | Answer::Int(_) | Answer::Array(_) | Answer::Error(_) => None,
+        }
+    }
+
+    /// Its items; none of anything but an array.
+    pub(crate) fn items(self) -> Vec<Answer> {
+        match self {
+            Answer::Array(items) => items,
+            Answer::Nil | Answer::Int(_) | Answer::Bytes(_) | Answer::Error(_) => Vec::new(),
+        }
+    }
+
+    /// The byte strings in it.
+    pub(crate) fn list(self) -> impl Iterator<Item = Bytes> {
+        self.items().into_iter().filter_map(Answer::bytes)
+    }
+}

@@ -1,0 +1,241 @@
+//! A context: how the module speaks to the server while the server has called it.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
+use std::ptr::{null_mut, without_provenance_mut};
+
+use redis_module::raw;
+
+use super::{Arg, Text, api};
+
+/// A context of the server's. Valid until the entry that brought it returns.
+#[derive(Clone, Copy)]
+pub(crate) struct Ctx(*mut raw::RedisModuleCtx);
+
+/// What the server can be asked of the moment.
+#[derive(Clone, Copy)]
+pub(crate) enum Flag {
+    /// Within MULTI.
+    Multi = 1 << 1,
+    /// Within a script.
+    Lua = 1,
+    /// In cluster mode.
+    Cluster = 1 << 5,
+    /// A replica.
+    Replica = 1 << 3,
+    /// Refuses writes: mostly a replica.
+    ReadOnly = 1 << 4,
+    /// Over `maxmemory`.
+    OutOfMemory = 1 << 10,
+    /// The caller cannot be blocked.
+    DenyBlocking = 1 << 21,
+    /// Reading its data from disk or from its primary.
+    Loading = 1 << 13,
+}
+
+/// Levels of the server's log.
+#[derive(Clone, Copy)]
+pub(crate) enum Log {
+    Notice,
+    Warning,
+}
+
+/// A timer that runs.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Timer(u64);
+
+/// A client that was made to wait.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Blocked(*mut raw::RedisModuleBlockedClient);
+
+impl Ctx {
+    /// # Safety
+    /// The context is what the server just called with, and this value does not outlive that call.
+    pub(crate) unsafe fn new(raw: *mut raw::RedisModuleCtx) -> Self {
+        Ctx(raw)
+    }
+
+    pub(crate) fn raw(self) -> *mut raw::RedisModuleCtx {
+        self.0
+    }
+
+    /// The arguments of a command, its name first.
+    ///
+    /// # Safety
+    /// They are what the server just called with.
+    pub(crate) unsafe fn arguments<'a>(argv: *mut *mut raw::RedisModuleString, argc: c_int) -> Vec<Arg<'a>> {
+        // SAFETY: as promised: so many strings, which live while the command runs.
+        unsafe {
+            let list = std::slice::from_raw_parts(argv, usize::try_from(argc).unwrap_or(0));
+            list.iter().map(|raw| Arg::new(*raw)).collect()
+        }
+    }
+
+    // --- the server ---
+
+    pub(crate) fn flags(self) -> u32 {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_GetContextFlags)(self.0) as u32 }
+    }
+
+    pub(crate) fn is(self, flag: Flag) -> bool {
+        self.flags() & flag as u32 != 0
+    }
+
+    /// Whether clients are paused so that replicas see a fixed data set. Writing from anywhere but a client's command
+    /// ends the server then (an assertion of its own).
+    pub(crate) fn must_not_write() -> bool {
+        // SAFETY: needs no context.
+        unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
+    }
+
+    /// As in `INFO`.
+    pub(crate) fn server_version(self) -> String {
+        // SAFETY: needs no context.
+        let version = unsafe { api!(RedisModule_GetServerVersion)() };
+        format!("{}.{}.{}", version >> 16 & 0xff, version >> 8 & 0xff, version & 0xff)
+    }
+
+    pub(crate) fn log(self, level: Log, text: &str) {
+        let level = match level {
+            Log::Notice => c"notice",
+            Log::Warning => c"warning",
+        };
+        let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
+        // SAFETY: the format takes one C string.
+        unsafe { api!(RedisModule_Log)(self.0, level.as_ptr(), c"%s".as_ptr(), text.as_ptr()) }
+    }
+
+    /// Calls `proc` in so many milliseconds.
+    pub(crate) fn timer(
+        self,
+        millis: u64,
+        proc: unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void),
+    ) -> Timer {
+        // SAFETY: the function stays as long as the module, which does not unload while timers run.
+        Timer(unsafe { api!(RedisModule_CreateTimer)(self.0, millis as c_longlong, Some(proc), null_mut()) })
+    }
+
+    pub(crate) fn stop(self, timer: Timer) {
+        // SAFETY: a timer that fired already is not found, and that is all.
+        unsafe { api!(RedisModule_StopTimer)(self.0, timer.0, null_mut()) };
+    }
+
+    /// Publishes within the shard: to subscribers at this node and its replicas. How many hear it here.
+    pub(crate) fn publish(self, channel: &[u8], message: &[u8]) -> u64 {
+        let (channel, message) = (Text::new(channel), Text::new(message));
+        // SAFETY: both strings live.
+        let heard = unsafe { api!(RedisModule_PublishMessageShard)(self.0, channel.raw(), message.raw()) };
+        u64::try_from(heard).unwrap_or(0)
+    }
+
+    // --- the client ---
+
+    pub(crate) fn client(self) -> u64 {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_GetClientId)(self.0) }
+    }
+
+    /// The name of the ACL user whose command runs.
+    pub(crate) fn user(self) -> Text {
+        // SAFETY: the name is the caller's to free; there always is one in a command.
+        unsafe { Text::take(api!(RedisModule_GetCurrentUserName)(self.0)) }
+            .unwrap_or_else(|| Text::new(b"default"))
+    }
+
+    // --- answers ---
+
+    pub(crate) fn reply_error(self, text: &str) {
+        let text = CString::new(text.replace(['\0', '\r', '\n'], " ")).unwrap_or_default();
+        // SAFETY: the text is copied.
+        unsafe { api!(RedisModule_ReplyWithError)(self.0, text.as_ptr()) };
+    }
+
+    pub(crate) fn reply_ok(self) {
+        // SAFETY: a constant.
+        unsafe { api!(RedisModule_ReplyWithSimpleString)(self.0, c"OK".as_ptr()) };
+    }
+
+    pub(crate) fn reply_nil(self) {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplyWithNull)(self.0) };
+    }
+
+    pub(crate) fn reply_int(self, value: i64) {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplyWithLongLong)(self.0, value) };
+    }
+
+    pub(crate) fn reply_float(self, value: f64) {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplyWithDouble)(self.0, value) };
+    }
+
+    pub(crate) fn reply_bytes(self, bytes: &[u8]) {
+        // SAFETY: the bytes are copied.
+        unsafe {
+            api!(RedisModule_ReplyWithStringBuffer)(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len())
+        };
+    }
+
+    /// So many answers follow.
+    pub(crate) fn reply_array(self, length: usize) {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_ReplyWithArray)(self.0, length as c_long) };
+    }
+
+    // --- waiting ---
+
+    /// Makes the client wait. `answer` runs when it is let go, `late` when the time is over.
+    pub(crate) fn block(
+        self,
+        answer: raw::RedisModuleCmdFunc,
+        late: raw::RedisModuleCmdFunc,
+        millis: u64,
+    ) -> Blocked {
+        // SAFETY: the functions stay as long as the module; nothing is kept that would have to be freed.
+        Blocked(unsafe { api!(RedisModule_BlockClient)(self.0, answer, late, None, millis as c_longlong) })
+    }
+
+    /// The client that an answer, or the end of the time, is about.
+    pub(crate) fn blocked(self) -> Blocked {
+        // SAFETY: only asked for in such a function.
+        Blocked(unsafe { api!(RedisModule_GetBlockedClientHandle)(self.0) })
+    }
+
+    /// The number with which the client was released: in its answer.
+    pub(crate) fn released_with(self) -> u64 {
+        // SAFETY: only asked for in such a function; the pointer is a number.
+        unsafe { api!(RedisModule_GetBlockedClientPrivateData)(self.0).addr() as u64 }
+    }
+
+    /// A configuration, event or command registration of the server's answered no.
+    pub(crate) fn accepted(status: c_int) -> Result<(), ()> {
+        if status == raw::REDISMODULE_OK as c_int { Ok(()) } else { Err(()) }
+    }
+
+    /// Looks at a name of the server's own.
+    pub(crate) fn c_text<'a>(text: *const c_char) -> Option<&'a str> {
+        // SAFETY: a C string of the server's, or null.
+        unsafe { (!text.is_null()).then(|| CStr::from_ptr(text).to_str().ok()).flatten() }
+    }
+}
+
+impl Blocked {
+    /// Lets it go: its answer runs soon, in the main loop, and finds this number with
+    /// [`Ctx::released_with`]. After the end of its time, or of its connection, nothing runs, and the handle is freed.
+    pub(crate) fn release(self, number: u64) {
+        // SAFETY: released once: whoever takes the handle from its place releases it. The number is never followed.
+        unsafe { api!(RedisModule_UnblockClient)(self.0, without_provenance_mut(number as usize)) };
+    }
+
+    /// Calls `gone` when the client's connection is closed meanwhile.
+    pub(crate) fn on_disconnect(self, gone: raw::RedisModuleDisconnectFunc) {
+        // SAFETY: the handle is fresh, the function stays as long as the module.
+        unsafe { api!(RedisModule_SetDisconnectCallback)(self.0, gone) };
+    }
+
+    /// The handle that the server names.
+    pub(crate) fn from_raw(raw: *mut raw::RedisModuleBlockedClient) -> Self {
+        Blocked(raw)
+    }
+}

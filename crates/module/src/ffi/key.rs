@@ -1,0 +1,112 @@
+//! A key, opened: its type, its length and what can be read of it without running a command.
+
+use std::ffi::{c_char, c_int};
+use std::ptr::null_mut;
+
+use redis_module::raw;
+
+use super::{Ctx, Text, api};
+
+/// What a key holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    String,
+    List,
+    Hash,
+    Set,
+    Zset,
+    /// A stream, or a module's own.
+    Other,
+}
+
+impl Kind {
+    /// As `TYPE` names it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Kind::String => "string",
+            Kind::List => "list",
+            Kind::Hash => "hash",
+            Kind::Set => "set",
+            Kind::Zset => "zset",
+            Kind::Other => "other",
+        }
+    }
+}
+
+/// An open key that is there.
+pub(crate) struct Key(*mut raw::RedisModuleKey);
+
+impl Ctx {
+    /// Opens a key to read it; `None` when it is not there. No check of slots or permissions.
+    pub(crate) fn open(self, name: &Text) -> Option<Key> {
+        // SAFETY: the name lives; reading keeps it.
+        let raw =
+            unsafe { api!(RedisModule_OpenKey)(self.raw(), name.raw(), raw::REDISMODULE_READ as c_int) };
+        (!raw.is_null()).then(|| Key(raw.cast()))
+    }
+}
+
+impl Key {
+    pub(crate) fn kind(&self) -> Kind {
+        // SAFETY: the key is open.
+        match unsafe { api!(RedisModule_KeyType)(self.0) } as isize {
+            raw::REDISMODULE_KEYTYPE_STRING => Kind::String,
+            raw::REDISMODULE_KEYTYPE_LIST => Kind::List,
+            raw::REDISMODULE_KEYTYPE_HASH => Kind::Hash,
+            raw::REDISMODULE_KEYTYPE_SET => Kind::Set,
+            raw::REDISMODULE_KEYTYPE_ZSET => Kind::Zset,
+            _ => Kind::Other,
+        }
+    }
+
+    /// Elements, or bytes of a string.
+    pub(crate) fn len(&self) -> usize {
+        // SAFETY: the key is open.
+        unsafe { api!(RedisModule_ValueLength)(self.0) }
+    }
+
+    /// The bytes of a string.
+    pub(crate) fn string(&self) -> &[u8] {
+        debug_assert_eq!(self.kind(), Kind::String);
+        let mut length = 0;
+        // SAFETY: the key is open and a string; the bytes stay while it is open, as nothing is written meanwhile.
+        unsafe {
+            let start = api!(RedisModule_StringDMA)(self.0, &mut length, raw::REDISMODULE_READ as c_int);
+            std::slice::from_raw_parts(start.cast::<c_char>().cast::<u8>(), length)
+        }
+    }
+
+    /// The value of a hash's field.
+    pub(crate) fn field(&self, name: &Text) -> Option<Text> {
+        debug_assert_eq!(self.kind(), Kind::Hash);
+        let mut value: *mut raw::RedisModuleString = null_mut();
+        let end: *mut raw::RedisModuleString = null_mut();
+        // SAFETY: one pair of field and place for its value, and the end; the value is the caller's.
+        unsafe {
+            api!(RedisModule_HashGet)(
+                self.0,
+                raw::REDISMODULE_HASH_NONE as c_int,
+                name.raw(),
+                &mut value,
+                end,
+            );
+            Text::take(value)
+        }
+    }
+
+    /// The score of a sorted set's member.
+    pub(crate) fn score(&self, member: &Text) -> Option<f64> {
+        debug_assert_eq!(self.kind(), Kind::Zset);
+        let mut score = 0.0;
+        // SAFETY: the key is open and a sorted set.
+        let status = unsafe { api!(RedisModule_ZsetScore)(self.0, member.raw(), &mut score) };
+        (status == raw::REDISMODULE_OK as c_int).then_some(score)
+    }
+}
+
+impl Drop for Key {
+    fn drop(&mut self) {
+        // SAFETY: opened once, closed once.
+        unsafe { api!(RedisModule_CloseKey)(self.0) }
+    }
+}

@@ -1,0 +1,29 @@
+//! The server's functions, made safe to call: the only place, with `lib.rs` and `alloc.rs`, that knows pointers.
+//!
+//! Everything happens on the server's main thread. A [`Ctx`] is handed in by the server and valid until the call that
+//! brought it returns; none is ever kept.
+
+mod call;
+mod ctx;
+mod entry;
+mod key;
+mod main_thread;
+mod string;
+mod user;
+
+pub(crate) use call::Answer;
+pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Timer};
+pub(crate) use entry::guarded;
+pub(crate) use key::{Key, Kind};
+pub(crate) use main_thread::OnMainThread;
+pub(crate) use string::{Arg, Text};
+pub(crate) use user::User;
+
+/// A function of the server's, within `unsafe`. The pointer is written once, before anything else runs. Those that this
+/// module needs are there in every server that it loads into: loading checks it.
+macro_rules! api {
+    ($name:ident) => {
+        redis_module::raw::$name.expect(concat!(stringify!($name), " is part of Redis 7.0"))
+    };
+}
+pub(crate) use api;

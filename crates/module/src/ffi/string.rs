@@ -1,0 +1,92 @@
+//! The server's strings: those that a command came with, and those that are made to call with.
+
+use std::ffi::c_char;
+use std::marker::PhantomData;
+use std::ptr::null_mut;
+
+use claret_types::Bytes;
+use redis_module::raw;
+
+use super::api;
+
+/// An argument of a command: the server's, for as long as the command runs.
+#[derive(Clone, Copy)]
+pub(crate) struct Arg<'a> {
+    raw: *mut raw::RedisModuleString,
+    command: PhantomData<&'a ()>,
+}
+
+impl<'a> Arg<'a> {
+    /// # Safety
+    /// The string lives as long as `'a`.
+    pub(super) unsafe fn new(raw: *mut raw::RedisModuleString) -> Self {
+        Arg { raw, command: PhantomData }
+    }
+
+    pub(crate) fn bytes(self) -> &'a [u8] {
+        // SAFETY: the server's string lives as long as `'a`, and nobody writes to it.
+        unsafe { slice(self.raw) }
+    }
+
+    pub(crate) fn text(self) -> Option<&'a str> {
+        std::str::from_utf8(self.bytes()).ok()
+    }
+
+    /// The number that it writes out.
+    pub(crate) fn number<N: std::str::FromStr>(self) -> Option<N> {
+        self.text()?.parse().ok()
+    }
+
+    pub(crate) fn is(self, word: &str) -> bool {
+        self.bytes().eq_ignore_ascii_case(word.as_bytes())
+    }
+
+    pub(crate) fn to_bytes(self) -> Bytes {
+        Bytes::copy_from(self.bytes())
+    }
+}
+
+/// A string of the server's that the module made, or was given to keep.
+pub(crate) struct Text(*mut raw::RedisModuleString);
+
+impl Text {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        // SAFETY: the bytes are copied; without a context the string is the caller's to free.
+        Text(unsafe {
+            api!(RedisModule_CreateString)(null_mut(), bytes.as_ptr().cast::<c_char>(), bytes.len())
+        })
+    }
+
+    /// # Safety
+    /// The string is the caller's to free, or null.
+    pub(super) unsafe fn take(raw: *mut raw::RedisModuleString) -> Option<Self> {
+        (!raw.is_null()).then_some(Text(raw))
+    }
+
+    pub(super) fn raw(&self) -> *mut raw::RedisModuleString {
+        self.0
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: this owns the string, and nobody writes to it.
+        unsafe { slice(self.0) }
+    }
+}
+
+impl Drop for Text {
+    fn drop(&mut self) {
+        // SAFETY: made without a context, and freed once.
+        unsafe { api!(RedisModule_FreeString)(null_mut(), self.0) }
+    }
+}
+
+/// # Safety
+/// The string lives as long as `'a`.
+unsafe fn slice<'a>(raw: *const raw::RedisModuleString) -> &'a [u8] {
+    let mut length = 0;
+    // SAFETY: a string of the server's, which says how long it is.
+    unsafe {
+        let start = api!(RedisModule_StringPtrLen)(raw, &mut length);
+        std::slice::from_raw_parts(start.cast::<u8>(), length)
+    }
+}

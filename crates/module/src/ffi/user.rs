@@ -1,0 +1,44 @@
+//! Users of the server's access control lists.
+
+use std::ffi::c_int;
+
+use redis_module::raw;
+
+use super::{Text, api};
+
+/// A user, looked up for the time of one command and never kept: the lists may change between two commands.
+pub(crate) struct User(*mut raw::RedisModuleUser);
+
+impl User {
+    /// `None` when there is no such user any more.
+    pub(crate) fn named(name: &Text) -> Option<User> {
+        // SAFETY: the name lives; what comes back is the caller's to free.
+        let raw = unsafe { api!(RedisModule_GetModuleUserFromUserName)(name.raw()) };
+        (!raw.is_null()).then_some(User(raw))
+    }
+
+    /// Whether the user may run this command with these arguments, its keys among them.
+    pub(crate) fn may_run(&self, command: &[&Text]) -> bool {
+        let mut list: Vec<*mut raw::RedisModuleString> = command.iter().map(|text| text.raw()).collect();
+        // SAFETY: so many strings, which live; the user does.
+        let status = unsafe {
+            api!(RedisModule_ACLCheckCommandPermissions)(self.0, list.as_mut_ptr(), list.len() as c_int)
+        };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Whether the user may subscribe to this channel.
+    pub(crate) fn may_subscribe(&self, channel: &Text) -> bool {
+        let flags = raw::REDISMODULE_CMD_CHANNEL_SUBSCRIBE as c_int;
+        // SAFETY: the channel's name lives; the user does.
+        let status = unsafe { api!(RedisModule_ACLCheckChannelPermissions)(self.0, channel.raw(), flags) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+}
+
+impl Drop for User {
+    fn drop(&mut self) {
+        // SAFETY: looked up once, freed once; the server's own user stays.
+        unsafe { api!(RedisModule_FreeModuleUser)(self.0) }
+    }
+}

@@ -1,0 +1,371 @@
+//! The one shard of this node: what goes into it, what comes out, its time and its lives.
+//!
+//! The shard is entered from commands, from the bus and from timers. Each entry hands in what it has, carries out what
+//! came out of it (answers, pushes, messages to peers) and sees that a timer is set for what is due next.
+//!
+//! A shard begins when the node serves slots as a primary. It begins anew, as another incarnation, when the node
+//! becomes a primary, loses slots, or panicked: what it had in memory may be wrong then.
+
+use std::ffi::c_void;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use claret_core::message::{Link, Output, PeerMessage, Request, Response};
+use claret_core::{Incarnation, Limits, SessionId, Shard, Survives, Switches, Time, wire};
+use redis_module::raw;
+
+use crate::config;
+use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
+use crate::native::Keyspace;
+use crate::peers;
+use crate::sessions::{Delivery, Sessions};
+use crate::slots;
+
+/// The host of this process.
+pub(crate) static HOST: OnMainThread<Host> = OnMainThread::new();
+
+/// How long a timer waits that found clients paused, in milliseconds.
+const PAUSED_MS: u64 = 10;
+
+/// See the module's text.
+pub(crate) struct Host {
+    began: Instant,
+    pub(crate) shard: Option<Shard>,
+    incarnation: Incarnation,
+    pub(crate) sessions: Sessions,
+    /// Sessions whose last connection closed since the last entry.
+    deserted: Vec<SessionId>,
+    /// Set for the shard's next deadline.
+    timer: Option<(Timer, Time)>,
+    /// Set for what an event left to do.
+    soon: Option<Timer>,
+    /// Set for the next look around.
+    pub(crate) patrol: Option<Timer>,
+    pub(crate) counts: Counts,
+}
+
+/// What the host counts, besides the shard.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Counts {
+    pub(crate) frames: u64,
+    pub(crate) requests: u64,
+    pub(crate) operations: u64,
+    pub(crate) frame_bytes: u64,
+    pub(crate) replies: u64,
+    pub(crate) pushes: u64,
+    pub(crate) pushes_unheard: u64,
+    pub(crate) polls: u64,
+    pub(crate) elders_told: u64,
+    pub(crate) deserted: u64,
+    pub(crate) peer_messages_in: u64,
+    pub(crate) peer_messages_out: u64,
+    pub(crate) peer_messages_unsent: u64,
+    pub(crate) peer_messages_refused: u64,
+    pub(crate) incarnations: u64,
+    pub(crate) panics: u64,
+}
+
+impl Host {
+    pub(crate) fn new() -> Self {
+        Host {
+            began: Instant::now(),
+            shard: None,
+            incarnation: Incarnation(0),
+            sessions: Sessions::default(),
+            deserted: Vec::new(),
+            timer: None,
+            soon: None,
+            patrol: None,
+            counts: Counts::default(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        Time(self.began.elapsed().as_micros() as u64)
+    }
+
+    // --- lives of the shard ---
+
+    /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
+    pub(crate) fn look_around(&mut self, ctx: Ctx) {
+        let before = slots::renew(ctx);
+        if ctx.is(Flag::Replica) || ctx.is(Flag::Loading) {
+            return self.end(ctx);
+        }
+        let id = slots::view(|view| view.shard()).flatten();
+        let lost = before.is_some_and(|before| slots::view(|view| !view.keeps(&before)).unwrap_or(false));
+        match (&mut self.shard, id) {
+            (None, Some(_)) => self.begin(ctx),
+            (Some(_), None) => self.end(ctx),
+            (Some(shard), Some(id)) if lost && shard.id() == id => {
+                let (now, next) =
+                    (Time(self.began.elapsed().as_micros() as u64), next_incarnation(self.incarnation));
+                shard.restart(now, next, Survives::Votes);
+                self.incarnation = next;
+                self.counts.incarnations += 1;
+                ctx.log(Log::Notice, &format!("slots left: the shard goes on as incarnation {}", next.0));
+            }
+            // The slot that it was named after is another node's.
+            (Some(_), Some(_)) if lost => {
+                self.end(ctx);
+                self.begin(ctx);
+            }
+            (Some(_), Some(_)) | (None, None) => {}
+        }
+    }
+
+    fn begin(&mut self, ctx: Ctx) {
+        let Some(id) = slots::view(|view| view.shard()).flatten() else { return };
+        self.incarnation = next_incarnation(self.incarnation);
+        self.counts.incarnations += 1;
+        let shard = Shard::over(&Keyspace, id, self.incarnation, Switches::CLARET, limits());
+        self.shard = Some(shard);
+        ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));
+    }
+
+    /// The shard's memory goes. Its sessions have to say hello again.
+    fn end(&mut self, ctx: Ctx) {
+        for poller in self.sessions.clear() {
+            poller.release(0);
+        }
+        if self.shard.take().is_some() {
+            ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
+        }
+    }
+
+    /// After a panic nothing in memory can be trusted.
+    pub(crate) fn begin_anew(&mut self, ctx: Ctx) {
+        self.counts.panics += 1;
+        self.shard = None;
+        self.begin(ctx);
+    }
+
+    /// As a replica, or as a primary that was one, the node remembers nothing that counts.
+    pub(crate) fn role_changed(&mut self, ctx: Ctx) {
+        self.end(ctx);
+    }
+
+    // --- inputs ---
+
+    /// Takes a frame of a session; what can be said at once.
+    pub(crate) fn frame(
+        &mut self,
+        ctx: Ctx,
+        link: Link,
+        requests: Vec<Request>,
+    ) -> Result<Vec<Response>, String> {
+        let foreign = |request: &Request| match request {
+            Request::Heartbeat { live, .. } => live.iter().any(|attempt| attempt.tx.session != link.session),
+            Request::Ask { .. } => false,
+            Request::Execute { attempt, .. }
+            | Request::Prepare { attempt, .. }
+            | Request::Apply { attempt }
+            | Request::Withdraw { attempt }
+            | Request::Abort { attempt, .. } => attempt.tx.session != link.session,
+        };
+        if requests.iter().any(foreign) {
+            return Err("NOPERM the frame speaks for another session".to_owned());
+        }
+        let now = self.now();
+        let Some(shard) = &mut self.shard else { return Err(not_ready()) };
+        self.counts.frames += 1;
+        self.counts.requests += requests.len() as u64;
+        for request in requests {
+            self.counts.operations += match &request {
+                Request::Execute { calls, .. } => calls.len() as u64,
+                Request::Prepare { calls, .. } => calls.len() as u64,
+                _ => 0,
+            };
+            shard.handle(now, link, request);
+        }
+        let mut reply = self.sessions.take(link.session);
+        self.carry_out(ctx, Some((link.session, &mut reply)));
+        self.counts.replies += reply.len() as u64;
+        Ok(reply)
+    }
+
+    /// Takes a message of another shard.
+    pub(crate) fn peer(&mut self, ctx: Ctx, message: PeerMessage) {
+        let now = self.now();
+        let Some(shard) = &mut self.shard else { return };
+        self.counts.peer_messages_in += 1;
+        shard.handle_peer(now, message);
+        self.carry_out(ctx, None);
+    }
+
+    /// A client's connection closed. What follows may write, and so waits for a timer.
+    pub(crate) fn closed(&mut self, ctx: Ctx, client: u64) {
+        if let Some(session) = self.sessions.closed(self.now(), client) {
+            self.deserted.push(session);
+            self.come_back(ctx, 0);
+        }
+    }
+
+    /// Does what events left to do, and what is due.
+    fn due(&mut self, ctx: Ctx) {
+        let now = self.now();
+        let deserted = std::mem::take(&mut self.deserted);
+        if let Some(shard) = &mut self.shard {
+            for session in deserted {
+                self.counts.deserted += 1;
+                shard.deserted(now, session);
+            }
+            shard.handle_timeout(now);
+        }
+        self.sessions.forget(now, config::LEASE_MS.get() * 1_000);
+        self.carry_out(ctx, None);
+    }
+
+    // --- outputs ---
+
+    /// Carries out what the shard wants, and sets the timer. Answers to `own` go where it says, those to others into
+    /// their outboxes, and from there to whoever listens.
+    fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
+        while let Some(output) = self.shard.as_mut().and_then(Shard::poll_output) {
+            match output {
+                Output::Respond { session, response } => {
+                    self.counts.elders_told += u64::from(matches!(response, Response::Elder { .. }));
+                    match &mut own {
+                        Some((asking, reply)) if *asking == session => reply.push(response),
+                        _ => self.sessions.put(session, response),
+                    }
+                }
+                Output::Tell { shard, message } => {
+                    let sent = peers::tell(ctx, shard, &message);
+                    self.counts.peer_messages_out += u64::from(sent);
+                    self.counts.peer_messages_unsent += u64::from(!sent);
+                }
+            }
+        }
+        while let Some((session, delivery)) = self.sessions.next_delivery() {
+            match delivery {
+                Delivery::Wake(poller) => poller.release(session.0),
+                Delivery::Push(channel, responses) => {
+                    self.counts.pushes += 1;
+                    if ctx.publish(&channel, &wire::encode_responses(&responses)) == 0 {
+                        self.counts.pushes_unheard += 1;
+                        self.sessions.put_back(session, responses);
+                    }
+                }
+            }
+        }
+        self.set_timer(ctx);
+    }
+
+    /// A timer that is early only looks again, so it is moved when something is due earlier, and not otherwise.
+    fn set_timer(&mut self, ctx: Ctx) {
+        let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
+        if let Some((timer, at)) = self.timer {
+            if at <= due {
+                return;
+            }
+            ctx.stop(timer);
+        }
+        let millis = due.since(self.now()) / 1_000 + 1;
+        self.timer = Some((ctx.timer(millis, deadline_fired), due));
+    }
+
+    fn come_back(&mut self, ctx: Ctx, millis: u64) {
+        if self.soon.is_none() {
+            self.soon = Some(ctx.timer(millis, soon_fired));
+        }
+    }
+
+    /// Stops everything that would call back.
+    pub(crate) fn stop(&mut self, ctx: Ctx) {
+        let due = self.timer.take().map(|(timer, _)| timer);
+        for timer in [due, self.soon.take(), self.patrol.take()].into_iter().flatten() {
+            ctx.stop(timer);
+        }
+    }
+}
+
+fn next_incarnation(before: Incarnation) -> Incarnation {
+    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
+    Incarnation(unix.max(before.0 + 1))
+}
+
+/// The bounds of a shard that begins now.
+pub(crate) fn limits() -> Limits {
+    Limits {
+        lease_us: config::LEASE_MS.get() * 1_000,
+        inquire_us: config::INQUIRE_MS.get() * 1_000,
+        ..Limits::default()
+    }
+}
+
+/// What is said while there is no shard.
+pub(crate) fn not_ready() -> String {
+    "NOTREADY this node serves no slots as a primary; look at CLUSTER SLOTS and try again".to_owned()
+}
+
+/// After a panic, wherever it was.
+pub(crate) fn mend(ctx: Ctx) {
+    HOST.with(|host| host.begin_anew(ctx));
+}
+
+unsafe extern "C" fn deadline_fired(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guarded(ctx, "a timer", mend, |ctx| {
+        HOST.with(|host| {
+            host.timer = None;
+            host.due_unless_paused(ctx);
+        })
+    });
+}
+
+unsafe extern "C" fn soon_fired(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guarded(ctx, "a timer", mend, |ctx| {
+        HOST.with(|host| {
+            host.soon = None;
+            host.due_unless_paused(ctx);
+        })
+    });
+}
+
+impl Host {
+    /// While clients are paused nothing may be written from here: later, then.
+    fn due_unless_paused(&mut self, ctx: Ctx) {
+        if Ctx::must_not_write() { self.come_back(ctx, PAUSED_MS) } else { self.due(ctx) }
+    }
+}
+
+/// Lets the module go, unless attempts are open.
+pub(crate) fn unload(ctx: Ctx) -> bool {
+    let busy = HOST.with(|host| {
+        let open = host.shard.as_ref().map_or(0, Shard::open_attempts);
+        if open == 0 {
+            host.stop(ctx);
+            host.end(ctx);
+        }
+        open
+    });
+    match busy {
+        Some(0) => {
+            HOST.set(None);
+            true
+        }
+        Some(open) => {
+            ctx.log(
+                Log::Warning,
+                &format!("{open} attempts are open; MODULE UNLOAD again when they are over"),
+            );
+            false
+        }
+        None => true,
+    }
+}
+
+/// Looks around, again and again.
+pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guarded(ctx, "the patrol", mend, |ctx| {
+        HOST.with(|host| {
+            host.patrol = Some(ctx.timer(config::TOPOLOGY_MS.get(), patrol));
+            host.look_around(ctx);
+        });
+    });
+}

@@ -1,0 +1,98 @@
+//! The module for Redis and Valkey: hosts the shard state machine of `claret-core` on the server's own thread, over the
+//! server's own keys. `docs/commands.md` has the commands, `ARCHITECTURE.md` where to look for what.
+//!
+//! One way through it: a `CLARET.FRAME` arrives ([`commands`], [`frame`]), its requests go into the shard ([`host`]),
+//! which asks whether each may be done ([`admission`]), reads the records that it decides about and writes those that
+//! are committed ([`native`]); answers go back, or to other sessions' outboxes ([`sessions`]).
+//!
+//! `unsafe` is in [`ffi`], [`alloc`] and where the server calls in. Nothing unwinds out of the module.
+
+mod admission;
+mod alloc;
+mod commands;
+mod config;
+mod events;
+mod ffi;
+mod frame;
+mod host;
+mod native;
+mod peers;
+mod poll;
+mod sessions;
+mod slots;
+
+use std::ffi::{c_char, c_int};
+
+use redis_module::raw;
+
+use crate::ffi::{Ctx, Log, api, guarded};
+use crate::host::{HOST, Host};
+
+#[global_allocator]
+static MEMORY: alloc::ServerMemory = alloc::ServerMemory;
+
+/// Its name and its version, as the server lists them: 0.1.0 is 100.
+const NAME: &std::ffi::CStr = c"claret";
+const VERSION: c_int = 100;
+
+/// The server loads the module.
+///
+/// # Safety
+/// Called by the server.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn RedisModule_OnLoad(
+    ctx: *mut raw::RedisModuleCtx,
+    _: *mut *mut raw::RedisModuleString,
+    _: c_int,
+) -> c_int {
+    // SAFETY: the server's context; this fills in its functions, which everything else needs.
+    let status = unsafe {
+        raw::Export_RedisModule_Init(
+            ctx,
+            NAME.as_ptr().cast::<c_char>(),
+            VERSION,
+            raw::REDISMODULE_APIVER_1 as c_int,
+        )
+    };
+    if status != raw::REDISMODULE_OK as c_int {
+        return status;
+    }
+    // SAFETY: the server's context, for the time of this call; the youngest function that is needed.
+    let (ctx, youngest) = unsafe { (Ctx::new(ctx), raw::RedisModule_PublishMessageShard) };
+    if youngest.is_none() {
+        ctx.log(Log::Warning, "claret needs Redis 7.0, Valkey 7.2, or a later one");
+        return raw::REDISMODULE_ERR as c_int;
+    }
+    let loaded = guarded(ctx, "loading", |_| {}, load);
+    let status = if loaded == Some(Ok(())) { raw::REDISMODULE_OK } else { raw::REDISMODULE_ERR };
+    status as c_int
+}
+
+fn load(ctx: Ctx) -> Result<(), ()> {
+    // SAFETY: the context is valid. A broken dump of a module's value then fails to load, and the server lives.
+    unsafe {
+        api!(RedisModule_SetModuleOptions)(ctx.raw(), raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS as c_int)
+    };
+    commands::register(ctx)?;
+    config::register(ctx)?;
+    events::subscribe(ctx)?;
+    peers::listen(ctx);
+    let mut host = Host::new();
+    host.patrol = Some(ctx.timer(1, host::patrol));
+    HOST.set(Some(host));
+    ctx.log(Log::Notice, &format!("claret {} is here", env!("CARGO_PKG_VERSION")));
+    Ok(())
+}
+
+/// The server would like to unload the module. Not while attempts are open: what they hold would be forgotten.
+///
+/// # Safety
+/// Called by the server.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> c_int {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    let unloaded = guarded(ctx, "unloading", |_| {}, host::unload);
+    let status = if unloaded == Some(true) { raw::REDISMODULE_OK } else { raw::REDISMODULE_ERR };
+    status as c_int
+}

@@ -1,0 +1,131 @@
+//! The records are the user's own keys: each type of `docs/types.md` read from, and written to, the Redis value that
+//! it is in a cluster.
+//!
+//! Reading makes an excerpt, a state that holds what one operation needs; nothing of it is kept. Writing runs the plain
+//! commands that an effect stands for, which go to the append-only file and to the replicas as such: all of one entry
+//! (a frame, a timer) in one MULTI.
+//!
+//! What this does not do: locks, and whether an operation is allowed (`admission`).
+
+mod hashes;
+mod lists;
+mod sets;
+mod side;
+mod strings;
+mod zsets;
+
+use std::ffi::CStr;
+
+use claret_core::Records;
+use claret_core::message::Refusal;
+use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
+
+use crate::admission;
+use crate::ffi::{Answer, Ctx, Key, Kind, Log, Text};
+
+pub(crate) use side::side_key;
+
+/// The server's keys, as the shard sees them.
+pub(crate) struct Keyspace;
+
+impl Records for Keyspace {
+    fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
+        admission::admit(key, op)
+    }
+
+    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+        let record = Record::new(Ctx::current(), key, op.method().name);
+        let kind = op.type_info();
+        // Effects of another type: whether the types agree shows in the whole record.
+        if let Some(first) = own.first()
+            && own.iter().any(|effect| effect.type_info().name != kind.name)
+        {
+            return whole(&record, first.type_info());
+        }
+        match kind.name {
+            "register" | "counter" | "float-counter" => strings::excerpt(&record, op, own),
+            "set" => sets::excerpt(&record, op, own),
+            "dict" => hashes::excerpt(&record, op, own),
+            "scored-set" => zsets::excerpt(&record, op, own),
+            "topk" => zsets::excerpt_topk(&record, op, own),
+            "list" => lists::excerpt(&record, op, own),
+            _ => whole(&record, kind),
+        }
+    }
+
+    fn apply(&self, key: &Bytes, effect: &Effect) {
+        let record = Record::new(Ctx::current(), key, "an effect");
+        match effect.type_info().name {
+            "register" | "counter" | "float-counter" | "uid-generator" => strings::apply(&record, effect),
+            "set" => sets::apply(&record, effect),
+            "dict" | "bounded-counter" | "summary-bag" => hashes::apply(&record, effect),
+            "scored-set" => zsets::apply(&record, effect),
+            "topk" => zsets::apply_topk(&record, effect),
+            "list" => lists::apply(&record, effect),
+            other => unreachable!("operations come through the wire, which knows no type '{other}'"),
+        }
+    }
+}
+
+/// The whole record, as a state of this type.
+fn whole(record: &Record<'_>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
+    match kind.name {
+        "register" | "counter" | "float-counter" => strings::whole(record),
+        "uid-generator" => strings::whole_uid(record),
+        "bounded-counter" => hashes::whole_bounded(record),
+        "dict" => hashes::whole(record),
+        "summary-bag" => hashes::whole_bag(record),
+        "set" => sets::whole(record),
+        "scored-set" => zsets::whole(record),
+        "topk" => zsets::whole_topk(record),
+        "list" => lists::whole(record),
+        other => unreachable!("operations come through the wire, which knows no type '{other}'"),
+    }
+}
+
+/// A key, and who asks for it.
+struct Record<'a> {
+    ctx: Ctx,
+    key: &'a Bytes,
+    /// For errors.
+    method: &'static str,
+}
+
+impl<'a> Record<'a> {
+    fn new(ctx: Ctx, key: &'a Bytes, method: &'static str) -> Self {
+        Record { ctx, key, method }
+    }
+
+    /// Opens it; `None` when it is not there.
+    fn open(&self, expected: Kind) -> Result<Option<Key>, OpError> {
+        let Some(key) = self.ctx.open(&Text::new(self.key)) else { return Ok(None) };
+        if key.kind() == expected {
+            Ok(Some(key))
+        } else {
+            Err(self.wrong(key.kind().name(), expected.name()))
+        }
+    }
+
+    fn wrong(&self, found: &'static str, expected: &'static str) -> OpError {
+        OpError::WrongType { found, expected, method: self.method }
+    }
+
+    /// Runs a command that reads: its name, the key, what follows.
+    fn read<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
+        self.ctx.call(command, c"Ev", &texts(self.key, arguments))
+    }
+
+    /// Runs a command that writes, and passes it on to the replicas and the append-only file.
+    fn write<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) {
+        if let Answer::Error(error) = self.ctx.call(command, c"!Ev", &texts(self.key, arguments)) {
+            // It was decided, so there is nobody to tell but the operator: the key was changed under its lock.
+            let command = command.to_string_lossy();
+            let text = format!("{command} of a committed transaction failed on key '{}': {error}", self.key);
+            self.ctx.log(Log::Warning, &text);
+        }
+    }
+}
+
+fn texts<'b>(key: &Bytes, arguments: impl IntoIterator<Item = &'b [u8]>) -> Vec<Text> {
+    std::iter::once(Text::new(key)).chain(arguments.into_iter().map(Text::new)).collect()
+}

@@ -1,0 +1,94 @@
+//! Registers, counters, float counters and generators of unique numbers: Redis strings.
+
+use claret_types::{
+    Bytes, Counter, CounterEffect, DataType, Effect, FloatCounter, FloatCounterEffect, Issued, OpError,
+    Operation, Register, RegisterEffect, RegisterOp, State, Text, UidEffect, UidGenerator,
+};
+
+use super::Record;
+use crate::ffi::Kind;
+
+/// Mostly the value; where an operation asks for less of it, no more is copied.
+pub(super) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
+    let Some(key) = record.open(Kind::String)? else { return Ok(None) };
+    let value = key.string();
+    let text = match op.downcast::<Register>() {
+        Some(op) if own.is_empty() => Text::Bytes(match op {
+            // Only whether it is there, or where it ends.
+            RegisterOp::Append(_)
+            | RegisterOp::Delete
+            | RegisterOp::SetIfAbsent(_)
+            | RegisterOp::SetIfAbsentReturning(_) => Bytes::default(),
+            // Only whether it is the same: here it is not.
+            RegisterOp::Set(new) if new.len() != value.len() => Bytes::from(&value[..value.len().min(1)]),
+            RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Len => {
+                Bytes::from(value)
+            }
+        }),
+        _ => Text::Bytes(Bytes::from(value)),
+    };
+    Ok(Some(State::new::<Register>(text)))
+}
+
+pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+    let Some(key) = record.open(Kind::String)? else { return Ok(None) };
+    Ok(Some(State::new::<Register>(Text::Bytes(Bytes::from(key.string())))))
+}
+
+pub(super) fn whole_uid(record: &Record<'_>) -> Result<Option<State>, OpError> {
+    let Some(key) = record.open(Kind::String)? else { return Ok(None) };
+    let text = Bytes::from(key.string());
+    let count = text.as_str().and_then(|text| text.parse().ok());
+    let count = count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number, zero or more"))?;
+    Ok(Some(State::new::<UidGenerator>(Issued(count))))
+}
+
+pub(super) fn apply(record: &Record<'_>, effect: &Effect) {
+    if let Some(effect) = effect.downcast::<Counter>() {
+        match effect {
+            CounterEffect::Add(amount) => add(record, *amount),
+            CounterEffect::Restore(text) => put(record, text),
+        }
+    } else if let Some(effect) = effect.downcast::<Register>() {
+        match effect {
+            RegisterEffect::Replace(text) => put(record, text),
+            RegisterEffect::Append(tail) => record.write(c"APPEND", [&tail[..]]),
+            RegisterEffect::Truncate(_) => unreachable!("undoes an append in memory; nothing is undone here"),
+        }
+    } else if let Some(effect) = effect.downcast::<FloatCounter>() {
+        add_float(record, effect);
+    } else if let Some(effect) = effect.downcast::<UidGenerator>() {
+        match effect {
+            UidEffect::Take => add(record, 1),
+            UidEffect::GiveBack => add(record, -1),
+        }
+    }
+}
+
+fn add(record: &Record<'_>, amount: i64) {
+    record.write(c"INCRBY", [amount.to_string().as_bytes()]);
+}
+
+/// `SET` as anybody's: a time to live goes.
+fn put(record: &Record<'_>, text: &Text) {
+    match text.to_bytes() {
+        Some(bytes) => record.write(c"SET", [&bytes[..]]),
+        None => record.write(c"DEL", []),
+    }
+}
+
+/// Redis adds floats in extended precision; the sum that was promised is that of 64-bit floats.
+fn add_float(record: &Record<'_>, effect: &FloatCounterEffect) {
+    let held = record.open(Kind::String).ok().flatten();
+    let mut text = held.as_ref().map_or(Text::Absent, |key| Text::Bytes(Bytes::from(key.string())));
+    drop(held);
+    FloatCounter::apply(&mut text, effect.clone());
+    match text.to_bytes() {
+        Some(bytes) => record.write(c"SET", [&bytes[..], b"KEEPTTL"]),
+        None => record.write(c"DEL", []),
+    }
+}

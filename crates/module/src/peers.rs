@@ -1,0 +1,60 @@
+//! Other shards, over the cluster bus: recovery of attempts in doubt (R14).
+//!
+//! A client cannot forge a message: the bus is between nodes. A send that the server took can still be lost, and the
+//! protocol asks again.
+
+use std::ffi::{CString, c_char};
+
+use claret_core::message::PeerMessage;
+use claret_core::{ShardId, wire};
+use redis_module::raw;
+
+use crate::ffi::{Ctx, api, guarded};
+use crate::host::{HOST, mend};
+use crate::slots;
+
+/// The kind of message on the bus that is Claret's.
+const KIND: u8 = 67;
+
+/// Sends; whether it left.
+pub(crate) fn tell(ctx: Ctx, shard: ShardId, message: &PeerMessage) -> bool {
+    let id = slots::view(|view| view.node_of(shard).filter(|node| !node.myself).map(|node| node.id.clone()));
+    let Some(id) = id.flatten().and_then(|id| CString::new(id).ok()) else { return false };
+    let bytes = wire::encode_peer(message);
+    // SAFETY: the id is a C string, the message so many bytes; both are copied.
+    let status = unsafe {
+        api!(RedisModule_SendClusterMessage)(
+            ctx.raw(),
+            id.as_ptr(),
+            KIND,
+            bytes.as_ptr().cast::<c_char>(),
+            bytes.len() as u32,
+        )
+    };
+    Ctx::accepted(status).is_ok()
+}
+
+/// Asks the server to hand over what arrives.
+pub(crate) fn listen(ctx: Ctx) {
+    // SAFETY: the function stays as long as the module.
+    unsafe { api!(RedisModule_RegisterClusterMessageReceiver)(ctx.raw(), KIND, Some(received)) }
+}
+
+unsafe extern "C" fn received(
+    ctx: *mut raw::RedisModuleCtx,
+    _: *const c_char,
+    _: u8,
+    payload: *const u8,
+    length: u32,
+) {
+    // SAFETY: the server's context and a payload of so many bytes, for the time of this call.
+    let (ctx, payload) = unsafe { (Ctx::new(ctx), std::slice::from_raw_parts(payload, length as usize)) };
+    guarded(ctx, "the bus", mend, |ctx| {
+        HOST.with(|host| match wire::decode_peer(payload) {
+            // An answer may apply, and nothing may be written now: it is as lost on the way, and asked for again.
+            _ if Ctx::must_not_write() => host.counts.peer_messages_refused += 1,
+            Ok(message) => host.peer(ctx, message),
+            Err(_) => host.counts.peer_messages_refused += 1,
+        })
+    });
+}

@@ -1,0 +1,337 @@
+//! Real servers with the module in them, for the tests: found free ports, a directory of their own, ended with the test.
+//!
+//! `CLARET_SERVER` names another server than `redis-server`.
+
+// Each test file is a crate of its own and uses a part of this.
+#![allow(dead_code)]
+
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use claret_core::message::{Call, KeyedCall, Listed, Members, Request, Response};
+use claret_core::{
+    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId, wire,
+};
+use claret_types::{BUILTIN, Bytes, Operation};
+use redis::{Connection, Value};
+
+/// The module, built once for all tests of a file.
+pub fn module() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
+        let arguments = ["build", "-p", "claret-module", "--profile", profile, "--message-format", "json"];
+        let built = Command::new(env!("CARGO")).args(arguments).stderr(Stdio::inherit()).output();
+        let built = built.expect("cargo runs");
+        assert!(built.status.success(), "the module does not build");
+        let messages = String::from_utf8(built.stdout).expect("text");
+        let paths = messages.split('"').filter(|word| word.ends_with("libclaret_module.so"));
+        PathBuf::from(paths.last().expect("cargo names what it built"))
+    })
+}
+
+/// A server of the test's own.
+pub struct Server {
+    process: Child,
+    pub port: u16,
+    dir: PathBuf,
+}
+
+impl Server {
+    /// A node without a cluster.
+    pub fn start(options: &[&str]) -> Server {
+        let mut tries = 0;
+        loop {
+            if let Some(server) = Server::try_start(options) {
+                return server;
+            }
+            tries += 1;
+            assert!(tries < 5, "no server starts");
+        }
+    }
+
+    fn try_start(options: &[&str]) -> Option<Server> {
+        static COUNT: AtomicU32 = AtomicU32::new(0);
+        let port = free_port();
+        let number = COUNT.fetch_add(1, Ordering::Relaxed);
+        let dir = std::env::temp_dir().join(format!("claret-{}-{number}-{port}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("a directory");
+        let binary = std::env::var("CLARET_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
+        let mut command = Command::new(binary);
+        command.current_dir(&dir).args(["--port", &port.to_string(), "--save", "", "--logfile", "log"]);
+        command.args(["--loadmodule", module().to_str().expect("a path")]).args(options);
+        let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the server starts");
+        let mut server = Server { process, port, dir };
+        let until = Instant::now() + Duration::from_secs(10);
+        while Instant::now() < until {
+            if server.process.try_wait().expect("its state").is_some() {
+                eprintln!("{}", server.log());
+                return None;
+            }
+            if let Some(mut connection) = server.try_connect()
+                && redis::cmd("PING").query::<String>(&mut connection).is_ok()
+            {
+                return Some(server);
+            }
+            sleep(Duration::from_millis(10));
+        }
+        None
+    }
+
+    fn try_connect(&self) -> Option<Connection> {
+        redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).ok()?.get_connection().ok()
+    }
+
+    pub fn connect(&self) -> Connection {
+        let connection = self.try_connect().expect("the server answers");
+        connection.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+        connection
+    }
+
+    /// As another user.
+    pub fn connect_as(&self, user: &str, password: &str) -> Connection {
+        let mut connection = self.connect();
+        let () = redis::cmd("AUTH").arg(user).arg(password).query(&mut connection).expect("it may");
+        connection
+    }
+
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// SIGKILL.
+    pub fn kill(&mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+    }
+
+    /// Whether it is still alive.
+    pub fn runs(&mut self) -> bool {
+        self.process.try_wait().expect("its state").is_none()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let died =
+            self.process.try_wait().is_ok_and(|state| state.is_some_and(|state| state.code().is_some()));
+        if std::thread::panicking() || died {
+            eprintln!("--- log of the server at port {}\n{}", self.port, self.log());
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+        let _ = std::fs::remove_dir_all(&self.dir);
+    }
+}
+
+/// A port at which nobody listens; in a cluster the bus takes the one 10000 above.
+fn free_port() -> u16 {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let step = NEXT.fetch_add(1, Ordering::Relaxed);
+    let mut port = 20_000 + (std::process::id() * 37 + step * 7) % 30_000;
+    loop {
+        let both = [port, port + 10_000].map(|port| TcpListener::bind(("127.0.0.1", port as u16)).is_ok());
+        if both == [true, true] {
+            return port as u16;
+        }
+        port = 20_000 + (port - 20_000 + 1) % 30_000;
+    }
+}
+
+/// So many primaries, the slots divided evenly.
+pub fn cluster(primaries: usize, options: &[&str]) -> Vec<Server> {
+    let mut all = vec!["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
+    all.extend(options);
+    let servers: Vec<Server> = (0..primaries).map(|_| Server::start(&all)).collect();
+    let mut connections: Vec<Connection> = servers.iter().map(Server::connect).collect();
+    for (at, connection) in connections.iter_mut().enumerate() {
+        let (first, last) = (at * 16_384 / primaries, (at + 1) * 16_384 / primaries - 1);
+        let () = redis::cmd("CLUSTER")
+            .arg("ADDSLOTSRANGE")
+            .arg(first)
+            .arg(last)
+            .query(connection)
+            .expect("its slots");
+        let () =
+            redis::cmd("CLUSTER").arg("SET-CONFIG-EPOCH").arg(at + 1).query(connection).expect("an epoch");
+    }
+    for server in &servers[1..] {
+        let () = redis::cmd("CLUSTER")
+            .arg("MEET")
+            .arg("127.0.0.1")
+            .arg(server.port)
+            .query(&mut connections[0])
+            .expect("they meet");
+    }
+    for connection in &mut connections {
+        wait_until("the cluster is whole", || {
+            let state: String = redis::cmd("CLUSTER").arg("INFO").query(connection).expect("its state");
+            state.contains("cluster_state:ok") && state.contains(&format!("cluster_known_nodes:{primaries}"))
+        });
+    }
+    servers
+}
+
+/// Waits for what comes in time.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !is_so() {
+        assert!(Instant::now() < until, "{what}: not in time");
+        sleep(Duration::from_millis(5));
+    }
+}
+
+/// A client process, as far as a test needs one.
+pub struct Process {
+    pub connection: Connection,
+    pub session: SessionId,
+    pub shard: ShardId,
+    pub incarnation: Incarnation,
+    pub next: u64,
+}
+
+impl Process {
+    /// Says hello as the first connection of a session.
+    pub fn hello(server: &Server, session: u64) -> Process {
+        Process::over(server.connect(), session, 1, &["POLL"])
+    }
+
+    pub fn over(mut connection: Connection, session: u64, number: u32, way: &[&str]) -> Process {
+        let mut greeting = Value::Nil;
+        wait_until("the shard begins", || match hello(&mut connection, session, number, way) {
+            Ok(value) => {
+                greeting = value;
+                true
+            }
+            Err(error) => {
+                assert!(error.to_string().contains("NOTREADY"), "{error}");
+                false
+            }
+        });
+        let number = |name: &str| match &greeting {
+            Value::Array(items) => {
+                let at = items.iter().position(|it| *it == Value::BulkString(name.as_bytes().to_vec()));
+                match items[at.expect("it is told") + 1] {
+                    Value::Int(number) => number as u64,
+                    _ => panic!("{name} is a number"),
+                }
+            }
+            other => panic!("a greeting, not {other:?}"),
+        };
+        let (shard, incarnation) = (ShardId(number("shard") as u32), Incarnation(number("incarnation")));
+        Process { connection, session: SessionId(session), shard, incarnation, next: 1 }
+    }
+
+    /// A new transaction's first attempt.
+    pub fn begin(&mut self) -> AttemptId {
+        let tx = TxId { session: self.session, sequence: Sequence(self.next) };
+        self.next += 1;
+        AttemptId { tx, attempt: 1 }
+    }
+
+    pub fn try_frame(&mut self, requests: &[Request]) -> redis::RedisResult<Vec<Response>> {
+        let bytes: Vec<u8> =
+            redis::cmd("CLARET.FRAME").arg(wire::encode_requests(requests)).query(&mut self.connection)?;
+        Ok(wire::decode_responses(&bytes).expect("a frame"))
+    }
+
+    pub fn frame(&mut self, requests: &[Request]) -> Vec<Response> {
+        self.try_frame(requests).expect("a frame is taken")
+    }
+
+    /// The commit of a transaction with this shard alone.
+    pub fn prepare(&self, attempt: AttemptId, calls: &[(&str, &str)]) -> Request {
+        self.prepare_with(attempt, 0, calls, &[(self.shard, Some(self.incarnation))])
+    }
+
+    pub fn prepare_with(
+        &self,
+        attempt: AttemptId,
+        relies_on: u32,
+        calls: &[(&str, &str)],
+        participants: &[(ShardId, Option<Incarnation>)],
+    ) -> Request {
+        let calls = calls.iter().enumerate().map(|(at, (key, words))| KeyedCall {
+            key: Bytes::from(*key),
+            call: call(at as u32 + 1 + relies_on, operation(words)),
+        });
+        let listed = participants
+            .iter()
+            .map(|(shard, incarnation)| Listed { shard: *shard, incarnation: *incarnation });
+        Request::Prepare {
+            attempt,
+            birth: birth(attempt),
+            participants: listed.collect(),
+            relies_on,
+            calls: calls.collect(),
+            members: Members::All,
+        }
+    }
+
+    pub fn execute(&self, attempt: AttemptId, no: u32, key: &str, words: &str) -> Request {
+        Request::Execute {
+            attempt,
+            birth: birth(attempt),
+            incarnation: Some(self.incarnation),
+            key: Bytes::from(key),
+            calls: [call(no, operation(words))].into_iter().collect(),
+        }
+    }
+
+    /// One operation as a transaction of its own.
+    pub fn commit(&mut self, key: &str, words: &str) -> Vec<Response> {
+        let attempt = self.begin();
+        let prepare = self.prepare(attempt, &[(key, words)]);
+        self.frame(&[prepare])
+    }
+}
+
+pub fn hello(
+    connection: &mut Connection,
+    session: u64,
+    number: u32,
+    way: &[&str],
+) -> redis::RedisResult<Value> {
+    let command = redis::cmd("CLARET.HELLO").arg(wire::VERSION).arg(session).arg(number).arg(way).to_owned();
+    command.query(connection)
+}
+
+/// Waits at the server for what arises later.
+pub fn poll(connection: &mut Connection, session: u64, millis: u64) -> Vec<Response> {
+    let bytes: Vec<u8> =
+        redis::cmd("CLARET.POLL").arg(session).arg(millis).query(connection).expect("it may be polled");
+    wire::decode_responses(&bytes).expect("a frame")
+}
+
+pub fn birth(attempt: AttemptId) -> Birth {
+    Birth { time: Time(attempt.tx.sequence.0), tx: attempt.tx }
+}
+
+pub fn call(no: u32, op: Operation) -> Call {
+    Call { no: CallNo(no), op, member: Member::default(), reserve: None }
+}
+
+/// `SADD red`, or `set:SADD red` where several types have the name.
+pub fn operation(words: &str) -> Operation {
+    let mut words = words.split(' ');
+    let name = words.next().expect("a name");
+    let (kind, name) = name.split_once(':').map_or((None, name), |(kind, name)| (Some(kind), name));
+    let arguments: Vec<Bytes> = words.map(Bytes::from).collect();
+    let info = BUILTIN.iter().find(|info| {
+        kind.is_none_or(|kind| kind == info.name) && info.methods.iter().any(|method| method.name == name)
+    });
+    (info.expect("a type has it").parse)(name, &arguments).expect("it is well-formed")
+}

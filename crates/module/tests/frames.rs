@@ -1,0 +1,164 @@
+//! Frames, grants, pushes and polls on a real server.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use claret_core::message::{Refusal, Request, Response};
+use claret_core::wire;
+use claret_types::Reply;
+use common::{Process, Server, hello, poll, wait_until};
+use redis::{PushInfo, Value};
+
+#[test]
+fn a_transaction_of_one_shard_is_one_frame_and_writes_the_users_own_keys() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 7);
+    let attempt = process.begin();
+    let calls = [("tags", "SADD red blue"), ("hits", "INCRBY 3"), ("hits", "counter:GET"), ("tags", "SCARD")];
+    let prepare = process.prepare(attempt, &calls);
+    let answers = process.frame(&[prepare.clone()]);
+    let [Response::Committed { replies, .. }] = &answers[..] else { panic!("{answers:?}") };
+    let answer = |no: u32| replies.iter().find(|(call, _)| call.0 == no).map(|(_, reply)| reply);
+    assert_eq!((answer(3), answer(4)), (Some(&Reply::Int(3)), Some(&Reply::Int(2))));
+    let again = process.frame(&[prepare]);
+    assert!(matches!(&again[..], [Response::Committed { .. }]), "a double is answered again: {again:?}");
+    let mut plain = server.connect();
+    let hits: i64 = redis::cmd("GET").arg("hits").query(&mut plain).expect("a string");
+    let tags: usize = redis::cmd("SCARD").arg("tags").query(&mut plain).expect("a set");
+    assert_eq!((hits, tags), (3, 2));
+}
+
+#[test]
+fn who_waits_for_an_element_is_told_by_poll_when_it_is_granted() {
+    let server = Server::start(&[]);
+    let (mut one, mut two) = (Process::hello(&server, 1), Process::hello(&server, 2));
+    let first = one.begin();
+    let execute = one.execute(first, 1, "tags", "SADD.RETURNING red");
+    assert!(matches!(&one.frame(&[execute])[..], [Response::Granted { reply: Reply::Int(1), .. }]));
+    let other = two.begin();
+    let elsewhere = two.execute(other, 1, "tags", "SADD.RETURNING blue");
+    let granted = two.frame(&[elsewhere]);
+    assert!(matches!(&granted[..], [Response::Granted { .. }]), "another element is free: {granted:?}");
+    let second = two.execute(other, 2, "tags", "SISMEMBER red");
+    assert!(matches!(&two.frame(&[second])[..], [Response::Queued { .. }]));
+    let mut polling = server.connect();
+    let waiting = std::thread::spawn(move || poll(&mut polling, 2, 5_000));
+    std::thread::sleep(Duration::from_millis(50));
+    let prepare = one.prepare_with(first, 1, &[], &[(one.shard, Some(one.incarnation))]);
+    assert!(matches!(&one.frame(&[prepare])[..], [Response::Committed { .. }]));
+    let told = waiting.join().expect("it polled");
+    assert!(matches!(&told[..], [Response::Granted { reply: Reply::Int(1), .. }]), "{told:?}");
+}
+
+#[test]
+fn a_grant_is_pushed_on_the_connection_that_subscribed() {
+    let server = Server::start(&[]);
+    let mut one = Process::hello(&server, 1);
+    let client =
+        redis::Client::open(format!("redis://127.0.0.1:{}/?protocol=resp3", server.port)).expect("an url");
+    let mut connection = client.get_connection().expect("it answers");
+    connection.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
+    let (sender, pushes) = std::sync::mpsc::channel::<PushInfo>();
+    connection.set_push_sender(sender);
+    connection.send_packed_command(&redis::cmd("SSUBSCRIBE").arg("two").get_packed_command()).expect("sent");
+    connection.recv_response().expect("subscribed");
+    let mut two = Process::over(connection, 2, 1, &["PUSH", "two"]);
+    let first = one.begin();
+    let execute = one.execute(first, 1, "k", "GETSET a");
+    one.frame(&[execute]);
+    let second = two.begin();
+    let execute = two.execute(second, 1, "k", "register:GET");
+    assert!(matches!(&two.frame(&[execute])[..], [Response::Queued { .. }]));
+    one.frame(&[Request::Abort { attempt: first, refused_by: None }]);
+    wait_until("the push", || {
+        let () = redis::cmd("PING").query::<Value>(&mut two.connection).map(|_| ()).expect("pong");
+        pushes.try_iter().any(|push| {
+            let Some(Value::BulkString(bytes)) = push.data.last() else { return false };
+            let told = wire::decode_responses(bytes).unwrap_or_default();
+            matches!(&told[..], [Response::Granted { reply: Reply::Nil, .. }])
+        })
+    });
+}
+
+#[test]
+fn a_hello_binds_session_user_and_version() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 9);
+    let mut other = server.connect();
+    let refused = |result: redis::RedisResult<Value>| result.expect_err("refused").to_string();
+    let frame = redis::cmd("CLARET.FRAME").arg("").query(&mut other);
+    assert!(refused(frame).contains("NOSESSION"));
+    let version = redis::cmd("CLARET.HELLO").arg(999).arg(9).arg(1).query(&mut other);
+    assert!(refused(version).contains("WIREVERSION"));
+    assert!(refused(hello(&mut other, 9, 0, &[])).contains("NOSESSION"));
+    let mut admin = server.connect();
+    let () = redis::cmd("ACL")
+        .arg(&["SETUSER", "eve", "on", ">pw", "~*", "&*", "+@all"])
+        .query(&mut admin)
+        .expect("a user");
+    let mut eve = server.connect_as("eve", "pw");
+    assert!(refused(hello(&mut eve, 9, 2, &[])).contains("another user"));
+    let polled = redis::cmd("CLARET.POLL").arg(9).arg(0).query(&mut eve);
+    assert!(refused(polled).contains("another user"));
+    let mut stranger = Process::hello(&server, 10);
+    let foreign = process.begin();
+    let prepare = stranger.prepare(foreign, &[("k", "INCR")]);
+    assert!(stranger.try_frame(&[prepare]).expect_err("foreign").to_string().contains("another session"));
+    let garbage = redis::cmd("CLARET.FRAME").arg(&b"\xff\xff\xff"[..]).query(&mut process.connection);
+    assert!(refused(garbage).contains("ERR"));
+    let () = redis::cmd("MULTI").query(&mut process.connection).expect("it begins");
+    let _: Value = redis::cmd("CLARET.FRAME").arg("").query(&mut process.connection).expect("queued");
+    let all = redis::cmd("EXEC").query::<Value>(&mut process.connection);
+    assert!(format!("{all:?}").contains("cannot be part of MULTI"), "{all:?}");
+}
+
+#[test]
+fn what_a_dead_client_held_is_free_at_once_and_not_after_a_lease() {
+    let server = Server::start(&[]);
+    let (mut one, mut two) = (Process::hello(&server, 1), Process::hello(&server, 2));
+    let first = one.begin();
+    let execute = one.execute(first, 1, "k", "GETSET a");
+    one.frame(&[execute]);
+    let second = two.begin();
+    let execute = two.execute(second, 1, "k", "register:GET");
+    assert!(matches!(&two.frame(&[execute])[..], [Response::Queued { .. }]));
+    let died = Instant::now();
+    drop(one);
+    let mut polling = server.connect();
+    let told = poll(&mut polling, 2, 5_000);
+    assert!(matches!(&told[..], [Response::Granted { reply: Reply::Nil, .. }]), "{told:?}");
+    assert!(died.elapsed() < Duration::from_secs(1), "the lease is ten seconds");
+}
+
+#[test]
+fn a_poll_ends_with_its_time_and_a_newer_one_ends_it() {
+    let server = Server::start(&[]);
+    let _process = Process::hello(&server, 5);
+    let mut polling = server.connect();
+    let began = Instant::now();
+    assert!(poll(&mut polling, 5, 80).is_empty());
+    assert!(began.elapsed() >= Duration::from_millis(79));
+    let older = std::thread::spawn(move || poll(&mut polling, 5, 5_000));
+    std::thread::sleep(Duration::from_millis(50));
+    assert!(poll(&mut server.connect(), 5, 50).is_empty());
+    assert!(older.join().expect("it ended").is_empty());
+    assert!(began.elapsed() < Duration::from_secs(4), "the older one did not wait to its end");
+}
+
+#[test]
+fn an_operation_on_the_wrong_type_is_refused_and_nothing_is_done() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 3);
+    let mut plain = server.connect();
+    let () = redis::cmd("RPUSH").arg("list").arg("a").query(&mut plain).expect("a list");
+    let attempt = process.begin();
+    let prepare = process.prepare(attempt, &[("hits", "INCR"), ("list", "SADD x")]);
+    let answers = process.frame(&[prepare]);
+    let [Response::Refused { refusal: Refusal::Operation { error, .. }, .. }] = &answers[..] else {
+        panic!("{answers:?}")
+    };
+    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+    let hits: Option<i64> = redis::cmd("GET").arg("hits").query(&mut plain).expect("a string");
+    assert_eq!(hits, None);
+}

@@ -1,0 +1,297 @@
+//! How operations, answers and errors travel between processes: their serde forms, where a derive would not do.
+//!
+//! An [`Operation`] is three things: the index of its type in [`BUILTIN`], the index of its method in the type's
+//! `METHODS`, and the arguments as one would type them. So it comes back through the type's own `parse`, and
+//! nobody has to say twice how a type's operations look. Errors travel as their text.
+//!
+//! Whatever the bytes are, reading them ends, does not panic, and takes memory in proportion to what was read,
+//! not to what a length in it promises.
+
+use std::fmt;
+use std::marker::PhantomData;
+
+use serde::de::{DeserializeSeed, EnumAccess, Error as _, SeqAccess, VariantAccess, Visitor};
+use serde::ser::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use smallvec::{Array, SmallVec};
+
+use crate::builtin::BUILTIN;
+use crate::claim::MODES_MAX;
+use crate::data_type::{Access, Arguments, DataType, Execution, Few, Method, Unique};
+use crate::{Bytes, Claims, Mode, Modes, OpError, Operation, Reply};
+
+/// How deep an answer may be nested in others; those of the built-in types are nested once.
+const NESTING_MAX: u8 = 16;
+
+/// For how many elements room is made before they are there.
+const AWAITED_MAX: usize = 64;
+
+/// A short list, read without faith in the length that it claims. For `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// When an element cannot be read.
+pub fn short_list<'de, D, A>(deserializer: D) -> Result<SmallVec<A>, D::Error>
+where
+    D: Deserializer<'de>,
+    A: Array<Item: Deserialize<'de>>,
+{
+    struct Elements<A>(PhantomData<A>);
+
+    impl<'de, A: Array<Item: Deserialize<'de>>> Visitor<'de> for Elements<A> {
+        type Value = SmallVec<A>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<SmallVec<A>, S::Error> {
+            let mut list = SmallVec::with_capacity(elements.size_hint().unwrap_or(0).min(AWAITED_MAX));
+            while let Some(element) = elements.next_element()? {
+                list.push(element);
+            }
+            Ok(list)
+        }
+    }
+
+    deserializer.deserialize_seq(Elements(PhantomData))
+}
+
+impl Serialize for Bytes {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bytes(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Bytes {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Content;
+
+        impl Visitor<'_> for Content {
+            type Value = Bytes;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("bytes")
+            }
+
+            fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Bytes, E> {
+                Ok(Bytes::copy_from(bytes))
+            }
+        }
+
+        deserializer.deserialize_bytes(Content)
+    }
+}
+
+/// Only a mode that can be: others would have no bit.
+impl<'de> Deserialize<'de> for Mode {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let number = u8::deserialize(deserializer)?;
+        if usize::from(number) < MODES_MAX {
+            Ok(Mode(number))
+        } else {
+            Err(D::Error::custom(format_args!("there is no lock mode {number}")))
+        }
+    }
+}
+
+impl Serialize for OpError {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for OpError {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer).map(OpError::Told)
+    }
+}
+
+#[derive(Serialize)]
+struct OperationSent<'a> {
+    kind: u8,
+    method: u8,
+    arguments: &'a [Bytes],
+}
+
+#[derive(Deserialize)]
+struct OperationCame {
+    kind: u8,
+    method: u8,
+    #[serde(deserialize_with = "short_list")]
+    arguments: SmallVec<[Bytes; 4]>,
+}
+
+impl Operation {
+    /// Whether it is of a built-in type: only those travel between processes.
+    pub fn is_builtin(&self) -> bool {
+        self.kind_no().is_some()
+    }
+
+    fn kind_no(&self) -> Option<usize> {
+        let id = self.type_info().id;
+        BUILTIN.iter().position(|kind| kind.id == id)
+    }
+}
+
+impl Serialize for Operation {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let (kind, method) = (self.type_info(), self.method().name);
+        let kind_no = self.kind_no();
+        let method_no = kind.methods.iter().position(|it| it.name == method);
+        let numbers = kind_no
+            .zip(method_no)
+            .and_then(|(kind, method)| Some((u8::try_from(kind).ok()?, u8::try_from(method).ok()?)));
+        let Some((kind, method)) = numbers else {
+            let name = kind.name;
+            return Err(S::Error::custom(format_args!("{method} of type {name} is not built in")));
+        };
+        OperationSent { kind, method, arguments: &self.arguments() }.serialize(serializer)
+    }
+}
+
+/// What cannot be an operation is read as one that fails its check, with an error that names what came: formats
+/// do not keep the text of an error, and whoever reads operations checks them anyway.
+impl<'de> Deserialize<'de> for Operation {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let OperationCame { kind, method, arguments } = OperationCame::deserialize(deserializer)?;
+        let unknown = || OpError::UnknownMethod(format!("number {method} of type number {kind}"));
+        let found = BUILTIN
+            .get(usize::from(kind))
+            .and_then(|kind| Some((kind, kind.methods.get(usize::from(method))?)))
+            .ok_or_else(unknown);
+        let op = found.and_then(|(kind, method)| (kind.parse)(method.name, &arguments));
+        Ok(op.unwrap_or_else(Operation::new::<Unread>))
+    }
+}
+
+/// The type of what came as an operation and is none.
+struct Unread;
+
+const UNREAD: &[Method] = &[Method {
+    name: "UNREAD",
+    arguments: "",
+    summary: "what came as an operation and is none",
+    access: Access::Write,
+    returns: true,
+    complexity: "O(1)",
+}];
+
+impl DataType for Unread {
+    const NAME: &'static str = "unread";
+    const SUMMARY: &'static str = "what came as an operation and is none";
+    const NATIVE: &'static str = "none";
+    const MODES: Modes = Modes { names: &[], conflicts: &[] };
+    const METHODS: &'static [Method] = UNREAD;
+
+    type State = ();
+    type Op = OpError;
+    type Effect = ();
+
+    fn parse(method: &str, _: Arguments<'_>) -> Result<OpError, OpError> {
+        Err(OpError::UnknownMethod(method.to_owned()))
+    }
+
+    fn method(_: &OpError) -> &'static Method {
+        &UNREAD[0]
+    }
+
+    fn arguments(_: &OpError) -> Few<Bytes> {
+        Few::new()
+    }
+
+    fn check(error: &OpError) -> Result<(), OpError> {
+        Err(error.clone())
+    }
+
+    fn is_absent((): &()) -> bool {
+        true
+    }
+
+    fn footprint(_: &OpError) -> Claims {
+        Claims::record(Mode::EXCLUSIVE)
+    }
+
+    fn execute((): &(), error: &OpError, _: Unique) -> Result<Execution<()>, OpError> {
+        Err(error.clone())
+    }
+
+    fn apply((): &mut (), (): ()) {}
+}
+
+impl<'de> Deserialize<'de> for Reply {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Nested(NESTING_MAX).deserialize(deserializer)
+    }
+}
+
+/// Reads an answer that may hold others, so many deep.
+#[derive(Clone, Copy)]
+struct Nested(u8);
+
+/// Reads the answers in an answer.
+struct Items(Nested);
+
+#[derive(Deserialize)]
+enum ReplyKind {
+    Nil,
+    Ok,
+    Int,
+    Float,
+    Bytes,
+    Array,
+}
+
+impl<'de> DeserializeSeed<'de> for Nested {
+    type Value = Reply;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Reply, D::Error> {
+        deserializer.deserialize_enum("Reply", &["Nil", "Ok", "Int", "Float", "Bytes", "Array"], self)
+    }
+}
+
+impl<'de> Visitor<'de> for Nested {
+    type Value = Reply;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an answer")
+    }
+
+    fn visit_enum<A: EnumAccess<'de>>(self, variant: A) -> Result<Reply, A::Error> {
+        let (kind, content) = variant.variant()?;
+        match kind {
+            ReplyKind::Nil => content.unit_variant().map(|()| Reply::Nil),
+            ReplyKind::Ok => content.unit_variant().map(|()| Reply::Ok),
+            ReplyKind::Int => content.newtype_variant().map(Reply::Int),
+            ReplyKind::Float => content.newtype_variant().map(Reply::Float),
+            ReplyKind::Bytes => content.newtype_variant().map(Reply::Bytes),
+            ReplyKind::Array => match self.0.checked_sub(1) {
+                Some(deeper) => content.newtype_variant_seed(Items(Nested(deeper))).map(Reply::Array),
+                None => Err(A::Error::custom("an answer is nested too deep")),
+            },
+        }
+    }
+}
+
+impl<'de> DeserializeSeed<'de> for Items {
+    type Value = Vec<Reply>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<Reply>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Items {
+    type Value = Vec<Reply>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("answers")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Reply>, A::Error> {
+        let mut list = Vec::with_capacity(items.size_hint().unwrap_or(0).min(AWAITED_MAX));
+        while let Some(item) = items.next_element_seed(self.0)? {
+            list.push(item);
+        }
+        Ok(list)
+    }
+}
