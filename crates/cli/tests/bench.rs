@@ -196,7 +196,10 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["hot", "--store", "cluster", "--modes", "mutex"], &["'mutex'"]),
         (&["hot", "--store", "cluster", "--shards", "65"], &["--shards 65"]),
         (&["hot", "--store", "cluster", "--rtt", "100"], &["--rtt", "--store sim"]),
-        (&["hot", "--store", "cluster", "--interactive", "--modes", "redis-multi"], &["'redis-multi'", "one go"]),
+        (
+            &["hot", "--store", "cluster", "--interactive", "--modes", "redis-multi"],
+            &["'redis-multi'", "one go"],
+        ),
         (&["hot", "--store", "redis://localhost:1"], &["localhost:1"]),
         (&["hot", "--store", "redis://localhost:1", "--shards", "3"], &["--shards"]),
         (&["hot", "--single", "redis://localhost:1"], &["--single", "embedded"]),

@@ -74,10 +74,7 @@ impl Worker {
         Worker { jobs: Some(jobs), thread: Some(thread.expect("the system has room for a thread")) }
     }
 
-    fn begin<T: Send + 'static>(
-        &self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> mpsc::Receiver<T> {
+    fn begin<T: Send + 'static>(&self, work: impl Future<Output = T> + Send + 'static) -> mpsc::Receiver<T> {
         let (answers, answer) = mpsc::sync_channel(1);
         let job = async move {
             // Whoever asked for it waits for it.

@@ -71,9 +71,9 @@ impl BenchMode {
     /// As [`BenchMode::parse`]; the rivals are of real servers.
     pub fn parse_embedded_list(names: &str) -> Result<Vec<Self>, String> {
         Self::parse_all(names, |name| match BenchMode::parse(name)? {
-            BenchMode { contender: Contender::Rival(_), .. } => {
-                Err(format!("the mode '{name}' is of real servers: say --store cluster or --store redis://HOST:PORT"))
-            }
+            BenchMode { contender: Contender::Rival(_), .. } => Err(format!(
+                "the mode '{name}' is of real servers: say --store cluster or --store redis://HOST:PORT"
+            )),
             other => Ok(other),
         })
     }
@@ -104,9 +104,9 @@ impl BenchMode {
                 Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes"
                     .into())
             }
-            BenchMode { name, contender: Contender::Rival(_) } => {
-                Err(format!("the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"))
-            }
+            BenchMode { name, contender: Contender::Rival(_) } => Err(format!(
+                "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
+            )),
             BenchMode { name: "claret", .. } => {
                 Ok(BenchMode { name: "claret", contender: Contender::Store(Mode::BoostPhaseCombine) })
             }

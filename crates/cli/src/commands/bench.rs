@@ -1,7 +1,6 @@
 //! `claret bench`: arguments, and what is printed.
 
 mod model;
-mod place;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -12,13 +11,13 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use super::place::Store;
 use crate::bench::model::ModelPlan;
 use crate::bench::table::{grouped, latency, ratio, table};
-use crate::bench::{Bench, BenchMode, Check, Pace, Place, Plan, Slice, Summary, mutex, watch_interrupts};
+use crate::bench::{Bench, Check, Pace, Place, Plan, Slice, Summary, mutex, watch_interrupts};
 use crate::workload::retwis::{self, RetwisMix};
 use crate::workload::rubis::{self, RubisMix};
 use crate::workload::{Choice, fair, hot, rawmix};
-use place::Store;
 
 const HELP_AFTER: &str = "\
 Modes:
@@ -452,18 +451,8 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
         ]
     };
     let of_baseline = format!("of {baseline}");
-    let header = [
-        "mode",
-        "tx/s",
-        "of none",
-        &of_baseline,
-        "p50",
-        "p95",
-        "p99",
-        "aborts",
-        "retries",
-        "lock waits",
-    ];
+    let header =
+        ["mode", "tx/s", "of none", &of_baseline, "p50", "p95", "p99", "aborts", "retries", "lock waits"];
     write!(out, "{}", table(&header, &summaries.iter().map(row).collect::<Vec<_>>()))?;
     let single: Vec<_> = summaries.iter().map(|it| &it.setting).filter(|it| it.shards == 1).collect();
     if single.len() < summaries.len() && !single.is_empty() {

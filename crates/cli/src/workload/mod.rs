@@ -30,8 +30,8 @@ pub mod rubis;
 pub mod sequential;
 
 pub use alias::Zipf;
-pub use choice::Choice;
 pub use check::{Checker, Promise, VIOLATIONS_MAX, Violation};
+pub use choice::Choice;
 pub use mix::Mix;
 
 use claret_types::{Bytes, Operation, Reply};

@@ -149,7 +149,10 @@ impl Shard {
         let open: Vec<AttemptId> = history
             .open
             .iter()
-            .map(|(sequence, attempt)| AttemptId { tx: TxId { session, sequence: *sequence }, attempt: *attempt })
+            .map(|(sequence, attempt)| AttemptId {
+                tx: TxId { session, sequence: *sequence },
+                attempt: *attempt,
+            })
             .collect();
         for attempt in open {
             if let Some(deadline) = self.timeout_of(attempt) {

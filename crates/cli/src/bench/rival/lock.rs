@@ -163,7 +163,7 @@ impl RivalSession {
             self.calls.iter().map(|call| call.key.clone()).filter(|key| !held.keys.contains(key)).collect();
         keys.sort_unstable();
         keys.dedup();
-        let is_in_order = held.keys.iter().max() < keys.first() || held.keys.is_empty();
+        let is_in_order = held.keys.iter().max() < keys.first();
         let (mut next, mut tries) = (0, 0);
         while next < keys.len() {
             // Who waits for one lock asks for the others once it has that.
@@ -192,7 +192,7 @@ impl RivalSession {
     }
 
     /// Which of the locks are ours now.
-    async fn ask_for(&self, token: &Bytes, keys: &[Bytes]) -> Result<Vec<bool>, Failed> {
+    async fn ask_for(&mut self, token: &Bytes, keys: &[Bytes]) -> Result<Vec<bool>, Failed> {
         let ask = |key: &Bytes| {
             let set = Command::new("SET").key(lock_of(key)).arg(token.clone());
             set.arg("NX").arg("PX").arg(LIVES_MS)
@@ -213,7 +213,7 @@ impl RivalSession {
         keys.iter().map(release).collect()
     }
 
-    async fn release(&self, held: &mut Held) -> Result<(), Failed> {
+    async fn release(&mut self, held: &mut Held) -> Result<(), Failed> {
         let keys = std::mem::take(&mut held.keys);
         self.rival.plain.run(self.releases(&held.token, &keys)).await;
         Ok(())

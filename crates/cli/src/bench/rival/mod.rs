@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use claret::cluster::{Command, Dedicated, Plain, PlainError, reply_of};
+use claret::types::Access;
 use claret::{Reply, Store};
 
 use super::measure::Counted;
@@ -247,6 +248,9 @@ impl RivalSession {
     async fn stage(&mut self, replies: &[Reply]) -> Result<(Stage, Drawn), Failed> {
         self.calls.clear();
         let stage = self.client.stage(replies, &mut self.calls);
+        if let Some(call) = self.calls.iter().find(|call| is_both(call) && !is_draw(call)) {
+            return Err(Failed::Broken(format!("{:?} reads and writes: no rival does that here", call.op)));
+        }
         let draws: Vec<usize> = (0..self.calls.len()).filter(|&at| is_draw(&self.calls[at])).collect();
         if draws.is_empty() {
             return Ok((stage, Drawn::default()));
@@ -281,6 +285,11 @@ impl Drawn {
         }
         replies
     }
+}
+
+/// Whether a call answers something and changes something: it can be done neither early nor late.
+fn is_both(call: &Call) -> bool {
+    call.op.returns() && call.op.method().access == Access::Write
 }
 
 /// Whether a call draws a unique number.

@@ -51,7 +51,7 @@ impl RivalSession {
         result
     }
 
-    async fn connection(&self) -> Result<Dedicated, Failed> {
+    async fn connection(&mut self) -> Result<Dedicated, Failed> {
         self.rival.plain.dedicated("").await.map_err(|error| Failed::Broken(error.to_string()))
     }
 

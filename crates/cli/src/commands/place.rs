@@ -61,11 +61,15 @@ impl Store {
             (Store::Embedded | Store::Model, _) => return Ok(Place::Embedded),
             (Store::Cluster, shards) => match shards.unwrap_or(SHARDS) {
                 shards @ 1..=SHARDS_MAX => Given::Own(shards as u16),
-                shards => return Err(format!("--shards {shards}: from 1 to {SHARDS_MAX} for --store cluster")),
+                shards => {
+                    return Err(format!("--shards {shards}: from 1 to {SHARDS_MAX} for --store cluster"));
+                }
             },
             (Store::Url(url), None) => Given::Url(url.clone()),
             (Store::Url(_), Some(_)) => {
-                return Err("--shards is of stores that are made for the run; this cluster has its own".into());
+                return Err(
+                    "--shards is of stores that are made for the run; this cluster has its own".into()
+                );
             }
         };
         Servers::new(choice, &given, single, modes, pauses).map(|servers| Place::Servers(Box::new(servers)))
