@@ -28,13 +28,21 @@ unsafe impl Sync for CurrentCaller {}
 
 static CALLER: CurrentCaller = CurrentCaller(RefCell::new(None));
 
-/// For as long as this lives, operations are admitted for this caller.
-pub(crate) struct Calling(());
+/// For as long as this lives, operations are admitted for the caller that entered; then for the one before.
+pub(crate) struct Calling(Option<Caller>);
 
 impl Caller {
     /// Whoever sent the command that runs.
     pub(crate) fn of(ctx: Ctx) -> Caller {
-        let name = ctx.user();
+        Caller::with(ctx, ctx.user())
+    }
+
+    /// Whoever has this name now.
+    pub(crate) fn named(ctx: Ctx, name: &str) -> Caller {
+        Caller::with(ctx, Text::new(name.as_bytes()))
+    }
+
+    fn with(ctx: Ctx, name: Text) -> Caller {
         let shown = String::from_utf8_lossy(name.bytes()).into_owned();
         Caller { user: User::named(&name), name: shown, flags: ctx.flags() }
     }
@@ -52,11 +60,17 @@ impl Caller {
     }
 
     pub(crate) fn enter(self) -> Calling {
-        CALLER.0.replace(Some(self));
-        Calling(())
+        Calling(CALLER.0.replace(Some(self)))
     }
 
-    fn may_run(&self, command: &'static str, key: &[u8]) -> bool {
+    /// Whether the caller may see to the server itself.
+    pub(crate) fn is_operator(&self) -> bool {
+        let words = [b"CONFIG".as_slice(), b"GET", b"claret.*"].map(Text::new);
+        self.user.as_ref().is_some_and(|user| user.may_run(&words.each_ref()))
+    }
+
+    /// Whether the caller may run a command on a key.
+    pub(crate) fn may_run(&self, command: &'static str, key: &[u8]) -> bool {
         let (command, key) = (Text::new(command.as_bytes()), Text::new(key));
         self.user.as_ref().is_some_and(|user| user.may_run(&[&command, &key]))
     }
@@ -64,7 +78,7 @@ impl Caller {
 
 impl Drop for Calling {
     fn drop(&mut self) {
-        CALLER.0.replace(None);
+        CALLER.0.replace(self.0.take());
     }
 }
 

@@ -5,9 +5,10 @@ use std::ptr::{null, null_mut};
 
 use redis_module::raw;
 
+use crate::admission::Caller;
 use crate::ffi::{Arg, Ctx, api, guarded};
 use crate::host::mend;
-use crate::{frame, poll};
+use crate::{exec, frame, locks, poll};
 
 /// What a handler answers instead: an error as clients see it, its code first.
 pub(crate) type Outcome = Result<(), String>;
@@ -18,8 +19,11 @@ type Entry = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::Redis
 /// One command.
 pub(crate) struct Command {
     pub(crate) name: &'static CStr,
-    /// As `RM_CreateCommand` takes them; the categories of the access control lists follow from these.
+    /// As `RM_CreateCommand` takes them.
     pub(crate) flags: &'static CStr,
+    /// Categories of the access control lists. Redis 7.0 knows none for commands of modules: there a user has them by
+    /// name, or with `+@all`.
+    pub(crate) categories: &'static CStr,
     /// The number of words, the name among them; at least so many when negative.
     pub(crate) arity: i32,
     pub(crate) arguments: &'static [Argument],
@@ -60,16 +64,20 @@ const fn optional(name: &'static str, shape: Shape) -> Argument {
     Argument { name, shape, optional: true, repeated: false }
 }
 
-/// Makes an entry of a handler.
+/// Makes an entry of a handler. With `true` it is for operators: whoever calls it needs the right to run `CONFIG`, also
+/// where commands of modules have no categories.
 macro_rules! entry {
-    ($handler:path) => {{
+    ($handler:path) => {
+        entry!($handler, false)
+    };
+    ($handler:path, $operators:literal) => {{
         unsafe extern "C" fn entry(
             ctx: *mut raw::RedisModuleCtx,
             argv: *mut *mut raw::RedisModuleString,
             argc: c_int,
         ) -> c_int {
             // SAFETY: the server's context and arguments, for the time of this call.
-            unsafe { run(ctx, argv, argc, stringify!($handler), $handler) }
+            unsafe { run(ctx, argv, argc, stringify!($handler), $operators, $handler) }
         }
         entry
     }};
@@ -80,6 +88,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: c"claret.hello",
         flags: c"write deny-script fast",
+        categories: c"write fast",
         arity: -4,
         arguments: &[
             one("wire-version", Shape::Int),
@@ -105,6 +114,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: c"claret.frame",
         flags: c"write deny-script",
+        categories: c"write",
         arity: 2,
         arguments: &[one("requests", Shape::Text)],
         summary: "Takes everything that a client process has for this shard; answers what can be said at once.",
@@ -116,6 +126,7 @@ pub(crate) const COMMANDS: &[Command] = &[
     Command {
         name: c"claret.poll",
         flags: c"readonly deny-script",
+        categories: c"read blocking",
         arity: 3,
         arguments: &[one("session", Shape::Int), one("milliseconds", Shape::Int)],
         summary: "Waits until there is something for a session, for clients without pushes.",
@@ -123,6 +134,58 @@ pub(crate) const COMMANDS: &[Command] = &[
         answers: "a frame of responses, as bytes; empty when the time is over",
         since: "0.1.0",
         entry: entry!(poll::poll),
+    },
+    Command {
+        name: c"claret.exec",
+        flags: c"write",
+        categories: c"write blocking",
+        arity: -4,
+        arguments: &[Argument {
+            name: "operation",
+            shape: Shape::Block(&[
+                one("words", Shape::Int),
+                one("method", Shape::Text),
+                one("key", Shape::Key),
+                Argument { name: "argument", shape: Shape::Text, optional: true, repeated: true },
+            ]),
+            optional: false,
+            repeated: true,
+        }],
+        summary: "Carries out operations on keys of this node as one transaction: all of them, or none.",
+        complexity: "O(N) with N the operations and the waiters that they let in",
+        answers: "an array with the answer of each operation; or one error, and nothing is done",
+        since: "0.1.0",
+        entry: entry!(exec::exec),
+    },
+    Command {
+        name: c"claret.locks",
+        flags: c"readonly admin",
+        categories: c"read admin dangerous",
+        arity: -1,
+        arguments: &[optional("key", Shape::Key)],
+        summary: "Shows who holds keys and who waits for them.",
+        complexity: "O(N) with N the keys that are held",
+        answers: "for each key an array: the key, its holders, its waiters; each as `session.sequence/attempt open|voted`",
+        since: "0.1.0",
+        entry: entry!(locks::locks, true),
+    },
+    Command {
+        name: c"claret.resolve",
+        flags: c"write admin deny-script",
+        categories: c"write admin dangerous",
+        arity: 3,
+        arguments: &[
+            one("attempt", Shape::Text),
+            one(
+                "decision",
+                Shape::OneOf(&[one("commit", Shape::Word("COMMIT")), one("abort", Shape::Word("ABORT"))]),
+            ),
+        ],
+        summary: "Decides an attempt in doubt, against whatever the other shards have. The last resort; it is logged.",
+        complexity: "O(N) with N the keys that it holds",
+        answers: "`OK`",
+        since: "0.1.0",
+        entry: entry!(locks::resolve, true),
     },
 ];
 
@@ -135,11 +198,16 @@ unsafe fn run(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
     name: &str,
+    operators: bool,
     handler: fn(Ctx, &[Arg<'_>]) -> Outcome,
 ) -> c_int {
     // SAFETY: as promised.
     let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
-    match guarded(ctx, name, mend, |ctx| handler(ctx, &arguments)) {
+    let allowed = |ctx: Ctx| match operators && !Caller::of(ctx).is_operator() {
+        true => Err("NOPERM this is for operators: users who may run CONFIG".to_owned()),
+        false => Ok(()),
+    };
+    match guarded(ctx, name, mend, |ctx| allowed(ctx).and_then(|()| handler(ctx, &arguments))) {
         Some(Ok(())) => {}
         Some(Err(text)) => ctx.reply_error(&text),
         None => {
@@ -190,10 +258,13 @@ fn document(ctx: Ctx, command: &Command) -> Result<(), ()> {
         args: kept.arguments(command.arguments),
     };
     // SAFETY: the command was just made; everything that the description points to lives in `kept`, and is copied.
-    Ctx::accepted(unsafe {
+    unsafe {
         let made = api!(RedisModule_GetCommand)(ctx.raw(), command.name.as_ptr());
-        api!(RedisModule_SetCommandInfo)(made, &info)
-    })
+        if let Some(set_categories) = raw::RedisModule_SetCommandACLCategories {
+            Ctx::accepted(set_categories(made, command.categories.as_ptr()))?;
+        }
+        Ctx::accepted(api!(RedisModule_SetCommandInfo)(made, &info))
+    }
 }
 
 /// Keeps what a description points to.
@@ -254,3 +325,6 @@ impl Kept {
         }
     }
 }
+
+#[cfg(test)]
+mod page;

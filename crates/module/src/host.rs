@@ -14,6 +14,7 @@ use claret_core::{Incarnation, Limits, SessionId, Shard, Survives, Switches, Tim
 use redis_module::raw;
 
 use crate::config;
+use crate::exec::{Next, OneShots};
 use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
 use crate::native::Keyspace;
 use crate::peers;
@@ -32,6 +33,7 @@ pub(crate) struct Host {
     pub(crate) shard: Option<Shard>,
     incarnation: Incarnation,
     pub(crate) sessions: Sessions,
+    pub(crate) oneshots: OneShots,
     /// Sessions whose last connection closed since the last entry.
     deserted: Vec<SessionId>,
     /// Set for the shard's next deadline.
@@ -62,15 +64,18 @@ pub(crate) struct Counts {
     pub(crate) peer_messages_refused: u64,
     pub(crate) incarnations: u64,
     pub(crate) panics: u64,
+    pub(crate) resolved: u64,
 }
 
 impl Host {
-    pub(crate) fn new() -> Self {
+    /// `own` is the number of the session under which transactions of one go run: random, so that nobody guesses it.
+    pub(crate) fn new(own: SessionId) -> Self {
         Host {
             began: Instant::now(),
             shard: None,
             incarnation: Incarnation(0),
             sessions: Sessions::default(),
+            oneshots: OneShots::new(own),
             deserted: Vec::new(),
             timer: None,
             soon: None,
@@ -124,6 +129,7 @@ impl Host {
 
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
+        self.oneshots.clear();
         for poller in self.sessions.clear() {
             poller.release(0);
         }
@@ -135,6 +141,7 @@ impl Host {
     /// After a panic nothing in memory can be trusted.
     pub(crate) fn begin_anew(&mut self, ctx: Ctx) {
         self.counts.panics += 1;
+        self.oneshots.clear();
         self.shard = None;
         self.begin(ctx);
     }
@@ -209,6 +216,9 @@ impl Host {
                 self.counts.deserted += 1;
                 shard.deserted(now, session);
             }
+            for attempt in self.oneshots.late() {
+                shard.handle(now, self.oneshots.link(), Request::Withdraw { attempt });
+            }
             shard.handle_timeout(now);
         }
         self.sessions.forget(now, config::LEASE_MS.get() * 1_000);
@@ -219,9 +229,12 @@ impl Host {
 
     /// Carries out what the shard wants, and sets the timer. Answers to `own` go where it says, those to others into
     /// their outboxes, and from there to whoever listens.
-    fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
+    pub(crate) fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
         while let Some(output) = self.shard.as_mut().and_then(Shard::poll_output) {
             match output {
+                Output::Respond { session, response } if session == self.oneshots.session() => {
+                    self.hear(ctx, response);
+                }
                 Output::Respond { session, response } => {
                     self.counts.elders_told += u64::from(matches!(response, Response::Elder { .. }));
                     match &mut own {
@@ -251,6 +264,33 @@ impl Host {
         self.set_timer(ctx);
     }
 
+    /// An answer to a transaction of one go.
+    fn hear(&mut self, ctx: Ctx, response: Response) {
+        match self.oneshots.hear(response) {
+            None => {}
+            Some(Next::Prepare(number)) => self.prepare_one(ctx, number),
+            Some(Next::Withdraw(attempt)) => {
+                let (now, link) = (self.now(), self.oneshots.link());
+                if let Some(shard) = &mut self.shard {
+                    shard.handle(now, link, Request::Withdraw { attempt });
+                }
+            }
+        }
+        if self.oneshots.is_floor_due() {
+            self.beat();
+        }
+    }
+
+    /// The heartbeat of the module's own session.
+    fn beat(&mut self) {
+        let (now, link) = (self.now(), self.oneshots.link());
+        if let Some(shard) = &mut self.shard
+            && let Some(request) = self.oneshots.heartbeat()
+        {
+            shard.handle(now, link, request);
+        }
+    }
+
     /// A timer that is early only looks again, so it is moved when something is due earlier, and not otherwise.
     fn set_timer(&mut self, ctx: Ctx) {
         let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
@@ -264,7 +304,7 @@ impl Host {
         self.timer = Some((ctx.timer(millis, deadline_fired), due));
     }
 
-    fn come_back(&mut self, ctx: Ctx, millis: u64) {
+    pub(crate) fn come_back(&mut self, ctx: Ctx, millis: u64) {
         if self.soon.is_none() {
             self.soon = Some(ctx.timer(millis, soon_fired));
         }
@@ -366,6 +406,10 @@ pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_
         HOST.with(|host| {
             host.patrol = Some(ctx.timer(config::TOPOLOGY_MS.get(), patrol));
             host.look_around(ctx);
+            if !Ctx::must_not_write() {
+                host.beat();
+                host.carry_out(ctx, None);
+            }
         });
     });
 }

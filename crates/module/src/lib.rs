@@ -12,9 +12,12 @@ mod alloc;
 mod commands;
 mod config;
 mod events;
+mod exec;
 mod ffi;
 mod frame;
 mod host;
+mod info;
+mod locks;
 mod native;
 mod peers;
 mod poll;
@@ -23,6 +26,7 @@ mod slots;
 
 use std::ffi::{c_char, c_int};
 
+use claret_core::SessionId;
 use redis_module::raw;
 
 use crate::ffi::{Ctx, Log, api, guarded};
@@ -76,8 +80,9 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     commands::register(ctx)?;
     config::register(ctx)?;
     events::subscribe(ctx)?;
+    info::register(ctx)?;
     peers::listen(ctx);
-    let mut host = Host::new();
+    let mut host = Host::new(SessionId(ctx.random()));
     host.patrol = Some(ctx.timer(1, host::patrol));
     HOST.set(Some(host));
     ctx.log(Log::Notice, &format!("claret {} is here", env!("CARGO_PKG_VERSION")));

@@ -128,7 +128,13 @@ impl Shard {
         self.attempts.len()
     }
 
-    /// The same of one session. O(open attempts).
+    /// Of these, those that have voted. O(open attempts).
+    #[expect(clippy::disallowed_methods, reason = "they are counted")]
+    pub fn voted_attempts(&self) -> usize {
+        self.attempts.values().filter(|participant| participant.is_prepared()).count()
+    }
+
+    /// Those of one session. O(open attempts).
     #[expect(clippy::disallowed_methods, reason = "they are counted")]
     pub fn open_attempts_of(&self, session: SessionId) -> usize {
         self.attempts.keys().filter(|attempt| attempt.tx.session == session).count()

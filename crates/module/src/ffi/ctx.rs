@@ -1,8 +1,9 @@
 //! A context: how the module speaks to the server while the server has called it.
 
-use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
+use std::ffi::{CString, c_char, c_int, c_long, c_longlong, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
+use claret_types::Reply;
 use redis_module::raw;
 
 use super::{Arg, Text, api};
@@ -95,6 +96,14 @@ impl Ctx {
         format!("{}.{}.{}", version >> 16 & 0xff, version >> 8 & 0xff, version & 0xff)
     }
 
+    /// From the server's source of random numbers, which nobody guesses.
+    pub(crate) fn random(self) -> u64 {
+        let mut bytes = [0; 8];
+        // SAFETY: so many bytes are filled.
+        unsafe { api!(RedisModule_GetRandomBytes)(bytes.as_mut_ptr(), bytes.len()) };
+        u64::from_le_bytes(bytes)
+    }
+
     pub(crate) fn log(self, level: Log, text: &str) {
         let level = match level {
             Log::Notice => c"notice",
@@ -155,7 +164,7 @@ impl Ctx {
         unsafe { api!(RedisModule_ReplyWithSimpleString)(self.0, c"OK".as_ptr()) };
     }
 
-    pub(crate) fn reply_nil(self) {
+    fn reply_nil(self) {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_ReplyWithNull)(self.0) };
     }
@@ -165,7 +174,7 @@ impl Ctx {
         unsafe { api!(RedisModule_ReplyWithLongLong)(self.0, value) };
     }
 
-    pub(crate) fn reply_float(self, value: f64) {
+    fn reply_float(self, value: f64) {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_ReplyWithDouble)(self.0, value) };
     }
@@ -175,6 +184,21 @@ impl Ctx {
         unsafe {
             api!(RedisModule_ReplyWithStringBuffer)(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len())
         };
+    }
+
+    /// An operation's answer.
+    pub(crate) fn reply(self, reply: &Reply) {
+        match reply {
+            Reply::Nil => self.reply_nil(),
+            Reply::Ok => self.reply_ok(),
+            Reply::Int(value) => self.reply_int(*value),
+            Reply::Float(value) => self.reply_float(*value),
+            Reply::Bytes(bytes) => self.reply_bytes(bytes),
+            Reply::Array(items) => {
+                self.reply_array(items.len());
+                items.iter().for_each(|item| self.reply(item));
+            }
+        }
     }
 
     /// So many answers follow.
@@ -211,12 +235,6 @@ impl Ctx {
     /// A configuration, event or command registration of the server's answered no.
     pub(crate) fn accepted(status: c_int) -> Result<(), ()> {
         if status == raw::REDISMODULE_OK as c_int { Ok(()) } else { Err(()) }
-    }
-
-    /// Looks at a name of the server's own.
-    pub(crate) fn c_text<'a>(text: *const c_char) -> Option<&'a str> {
-        // SAFETY: a C string of the server's, or null.
-        unsafe { (!text.is_null()).then(|| CStr::from_ptr(text).to_str().ok()).flatten() }
     }
 }
 

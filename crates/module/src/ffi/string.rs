@@ -60,7 +60,7 @@ impl Text {
     /// # Safety
     /// The string is the caller's to free, or null.
     pub(super) unsafe fn take(raw: *mut raw::RedisModuleString) -> Option<Self> {
-        (!raw.is_null()).then_some(Text(raw))
+        (!raw.is_null()).then(|| Text(raw))
     }
 
     pub(super) fn raw(&self) -> *mut raw::RedisModuleString {

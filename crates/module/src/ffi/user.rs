@@ -14,7 +14,7 @@ impl User {
     pub(crate) fn named(name: &Text) -> Option<User> {
         // SAFETY: the name lives; what comes back is the caller's to free.
         let raw = unsafe { api!(RedisModule_GetModuleUserFromUserName)(name.raw()) };
-        (!raw.is_null()).then_some(User(raw))
+        (!raw.is_null()).then(|| User(raw))
     }
 
     /// Whether the user may run this command with these arguments, its keys among them.

@@ -23,8 +23,9 @@ pub(super) fn excerpt(
             | RegisterOp::Delete
             | RegisterOp::SetIfAbsent(_)
             | RegisterOp::SetIfAbsentReturning(_) => Bytes::default(),
-            // Only whether it is the same: here it is not.
-            RegisterOp::Set(new) if new.len() != value.len() => Bytes::from(&value[..value.len().min(1)]),
+            // Only whether it is the same, which it is not; nor is what stands for it here.
+            RegisterOp::Set(new) if new.len() != value.len() && new.is_empty() => Bytes::from(&value[..1]),
+            RegisterOp::Set(new) if new.len() != value.len() => Bytes::default(),
             RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Len => {
                 Bytes::from(value)
             }

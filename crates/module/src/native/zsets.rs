@@ -1,11 +1,15 @@
 //! Scored sets and the best k of many: Redis sorted sets.
 
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
 use claret_types::{
-    Best, Bytes, Effect, OpError, Operation, Ranking, ScoredSet, ScoredSetEffect, State, TopK, TopKEffect,
+    Best, Bytes, Effect, OpError, Operation, Ranking, ScoreBound, ScoredSet, ScoredSetEffect, ScoredSetOp,
+    State, TopK, TopKEffect, TopKOp,
 };
 
 use super::{Record, side_key};
-use crate::ffi::{Kind, Text};
+use crate::ffi::{Answer, Key, Kind, Text};
 
 // --- scored set ---
 
@@ -14,27 +18,115 @@ pub(super) fn excerpt(
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
-    let _ = (op, own);
-    whole(record)
+    let op = op.downcast::<ScoredSet>().expect("a scored set's");
+    let moved = matches!(op, ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) && !own.is_empty();
+    if moved {
+        return whole(record);
+    }
+    let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
+    let length = key.len();
+    let mut members =
+        Members::of(&key, named(op).into_iter().chain(own.iter().flat_map(|effect| touched(effect))));
+    drop(key);
+    let mut below = 0;
+    match op {
+        ScoredSetOp::Range { start, stop, reverse, .. } => {
+            let positions = span(*start, *stop, length);
+            below = if *reverse { length - positions.end } else { positions.start };
+            members.extend(range(record, start, stop, *reverse));
+        }
+        ScoredSetOp::RangeByScore { min, max, .. } | ScoredSetOp::Count { min, max } => {
+            members.extend(between(record, *min, *max));
+        }
+        ScoredSetOp::Rank(member) => {
+            let rank = record.read(c"ZRANK", [&member[..]]).int();
+            below = rank.and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0);
+        }
+        _ => {}
+    }
+    let elsewhere = length - members.0.len();
+    Ok(Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, below.min(elsewhere), elsewhere))))
+}
+
+/// Members that an operation names.
+fn named(op: &ScoredSetOp) -> Vec<&Bytes> {
+    match op {
+        ScoredSetOp::Add(list) | ScoredSetOp::AddReturning(list) => {
+            list.iter().map(|(member, _)| member).collect()
+        }
+        ScoredSetOp::Remove(list) | ScoredSetOp::RemoveReturning(list) => list.iter().collect(),
+        ScoredSetOp::Increment { member, .. }
+        | ScoredSetOp::IncrementReturning { member, .. }
+        | ScoredSetOp::Score(member)
+        | ScoredSetOp::Rank(member) => vec![member],
+        ScoredSetOp::Len
+        | ScoredSetOp::Range { .. }
+        | ScoredSetOp::RangeByScore { .. }
+        | ScoredSetOp::Count { .. } => Vec::new(),
+    }
+}
+
+/// Members that an effect scores, shifts or removes.
+fn touched(effect: &Effect) -> Vec<&Bytes> {
+    match effect.downcast::<ScoredSet>() {
+        Some(ScoredSetEffect::Set(changes)) => changes.iter().map(|(member, _)| member).collect(),
+        Some(ScoredSetEffect::Shift(member, _)) => vec![member],
+        None => Vec::new(),
+    }
+}
+
+/// Distinct members with their scores.
+struct Members(BTreeMap<Bytes, f64>);
+
+impl Members {
+    /// Those that are in.
+    fn of<'a>(key: &Key, members: impl Iterator<Item = &'a Bytes>) -> Self {
+        Members(members.filter_map(|member| Some((member.clone(), key.score(&Text::new(member))?))).collect())
+    }
+
+    fn extend(&mut self, members: Vec<(Bytes, f64)>) {
+        self.0.extend(members);
+    }
+}
+
+/// The positions `start..=stop` of so many, as Redis counts them. Half open.
+fn span(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
+    let length = length as i64;
+    let from_front = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
+    let (start, stop) = (from_front(start).max(0), from_front(stop).min(length - 1));
+    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
 }
 
 pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
     if record.open(Kind::Zset)?.is_none() {
         return Ok(None);
     }
-    let ranking: Ranking = range(record, "0", "-1").collect();
+    let ranking: Ranking = range(record, 0, -1, false).into_iter().collect();
     Ok(Some(State::new::<ScoredSet>(ranking)))
 }
 
-/// Members by position, the lowest first.
-fn range(record: &Record<'_>, start: &str, stop: &str) -> impl Iterator<Item = (Bytes, f64)> {
-    let arguments = [start.as_bytes(), stop.as_bytes(), b"WITHSCORES"];
-    let flat: Vec<Bytes> = record.read(c"ZRANGE", arguments).list().collect();
-    let pair = |at: usize| {
-        let score = flat.get(2 * at + 1)?.as_str()?.parse().ok()?;
-        Some((flat[2 * at].clone(), score))
+/// Members by position, from the lowest or from the highest.
+fn range(record: &Record<'_>, start: impl Display, stop: impl Display, reverse: bool) -> Vec<(Bytes, f64)> {
+    let (start, stop) = (start.to_string(), stop.to_string());
+    let arguments = [start.as_bytes(), stop.as_bytes(), b"WITHSCORES", b"REV"];
+    scored(record.read(c"ZRANGE", arguments.into_iter().take(if reverse { 4 } else { 3 })))
+}
+
+/// Members by score.
+fn between(record: &Record<'_>, min: ScoreBound, max: ScoreBound) -> Vec<(Bytes, f64)> {
+    let bound = |bound| match bound {
+        ScoreBound::Included(score) => number(score),
+        ScoreBound::Excluded(score) => format!("({}", number(score)),
     };
-    (0..flat.len() / 2).filter_map(pair).collect::<Vec<_>>().into_iter()
+    let (min, max) = (bound(min), bound(max));
+    scored(record.read(c"ZRANGEBYSCORE", [min.as_bytes(), max.as_bytes(), b"WITHSCORES"]))
+}
+
+/// Member, score, member, score.
+fn scored(flat: Answer) -> Vec<(Bytes, f64)> {
+    let flat: Vec<Bytes> = flat.list().collect();
+    let pair = |pair: &[Bytes]| Some((pair[0].clone(), pair[1].as_str()?.parse().ok()?));
+    flat.chunks_exact(2).filter_map(pair).collect()
 }
 
 pub(super) fn apply(record: &Record<'_>, effect: &Effect) {
@@ -67,8 +159,29 @@ pub(super) fn excerpt_topk(
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
-    let _ = (op, own);
-    whole_topk(record)
+    let op = op.downcast::<TopK>().expect("a topk's");
+    let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
+    let length = key.len();
+    let offers = own.iter().filter_map(|effect| match effect.downcast::<TopK>() {
+        Some(TopKEffect::Offer { member, .. }) => Some(member),
+        Some(TopKEffect::Restore { .. }) | None => None,
+    });
+    let asked = match op {
+        TopKOp::Add { member, .. } => Some(member),
+        TopKOp::Max | TopKOp::List { .. } | TopKOp::Count => None,
+    };
+    let mut members = Members::of(&key, asked.into_iter().chain(offers));
+    drop(key);
+    let capacity = capacity(record)?;
+    members.extend(range(record, 0, own.len(), false));
+    let shown = match op {
+        TopKOp::List { count } => (*count).clamp(1, u64::from(capacity)),
+        TopKOp::Add { .. } | TopKOp::Max | TopKOp::Count => 1,
+    };
+    members.extend(range(record, 0, shown - 1, true));
+    let elsewhere = length - members.0.len();
+    let ranking = Ranking::excerpt(members.0, 0, elsewhere);
+    Ok(Some(State::new::<TopK>(Best::excerpt(capacity, ranking))))
 }
 
 pub(super) fn whole_topk(record: &Record<'_>) -> Result<Option<State>, OpError> {
@@ -76,7 +189,7 @@ pub(super) fn whole_topk(record: &Record<'_>) -> Result<Option<State>, OpError> 
         return Ok(None);
     }
     let capacity = capacity(record)?;
-    Ok(Some(State::new::<TopK>(Best::new(capacity, range(record, "0", "-1")))))
+    Ok(Some(State::new::<TopK>(Best::new(capacity, range(record, 0, -1, false)))))
 }
 
 /// What the string beside it says. Without one the sorted set is somebody else's, and its members are not for TopK to
@@ -100,19 +213,21 @@ pub(super) fn apply_topk(record: &Record<'_>, effect: &Effect) {
     };
     let held = record.open(Kind::Zset).ok().flatten();
     let own = held.as_ref().and_then(|key| key.score(&Text::new(member)));
-    let present = held.is_some();
+    let (present, before) = (held.is_some(), held.as_ref().map_or(0, Key::len));
     drop(held);
     if !present {
         // The key may have been removed by itself, and the string beside it left.
         let beside = Bytes::from(side_key(record.key));
         Record { key: &beside, ..*record }.write(c"SET", [asked.to_string().as_bytes()]);
     }
-    if own.is_some_and(|own| *score <= own) {
+    let kept = capacity(record).unwrap_or(*asked) as usize;
+    let lowest = || range(record, 0, 0, false).pop();
+    let is_below_all = || lowest().is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));
+    if own.is_some_and(|own| *score <= own) || before >= kept && is_below_all() {
         return;
     }
     record.write(c"ZADD", [number(*score).as_bytes(), &member[..]]);
     let length = record.open(Kind::Zset).ok().flatten().map_or(0, |key| key.len());
-    let kept = capacity(record).unwrap_or(*asked) as usize;
     if length > kept {
         record.write(c"ZREMRANGEBYRANK", [&b"0"[..], (length - kept - 1).to_string().as_bytes()]);
     }

@@ -1,0 +1,401 @@
+//! `CLARET.EXEC`: a transaction of one go, on keys of this node, for any client and for `redis-cli`.
+//!
+//! It goes the way of every transaction that has one participant: a prepare that is the whole commit, under a session
+//! of the module's own. It waits for locks for a bounded time. An elder that waits for what it holds is let past: it
+//! withdraws and begins again with the birth that it has, so it is the eldest itself in time (P21, P22).
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+
+use claret_core::message::{Call, KeyedCall, Link, Listed, Members, Refusal, Request, Response};
+use claret_core::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
+use claret_types::{BUILTIN, Bytes, OpError, Operation, Reply};
+use hashbrown::HashMap;
+use redis_module::raw;
+
+use crate::admission::Caller;
+use crate::commands::Outcome;
+use crate::config;
+use crate::ffi::{Arg, Blocked, Ctx, Flag, guarded};
+use crate::host::{HOST, limits, mend, not_ready};
+use crate::slots::{self, slot_of};
+
+/// The operations with their keys.
+type Calls = Vec<(Bytes, Operation)>;
+
+/// What became of one.
+type Ended = Result<Vec<Reply>, String>;
+
+/// One that has not ended.
+struct OneShot {
+    birth: Birth,
+    attempt: u32,
+    calls: Calls,
+    /// Who asked: asked again for each attempt, because rights may change meanwhile.
+    user: String,
+    blocked: Option<Blocked>,
+    /// Its client's time is over, or its client is gone.
+    late: bool,
+}
+
+/// All of this node.
+pub(crate) struct OneShots {
+    session: SessionId,
+    next: u64,
+    open: BTreeMap<u64, OneShot>,
+    ended: HashMap<u64, Ended, foldhash::fast::FixedState>,
+    /// Ended since the shard was last told the floor.
+    since_floor: u32,
+    pub(crate) count: u64,
+}
+
+/// More often it does not begin again.
+const ATTEMPTS_MAX: u32 = 1_000;
+
+/// After so many the shard is told that it may forget them.
+const FLOOR_EVERY: u32 = 64;
+
+impl OneShots {
+    /// Under a session that nobody can guess.
+    pub(crate) fn new(session: SessionId) -> Self {
+        let (open, ended) = (BTreeMap::new(), HashMap::default());
+        OneShots { session, next: 1, open, ended, since_floor: 0, count: 0 }
+    }
+
+    pub(crate) fn session(&self) -> SessionId {
+        self.session
+    }
+
+    /// Their one connection to the shard.
+    pub(crate) fn link(&self) -> Link {
+        Link { session: self.session, connection: 0 }
+    }
+
+    /// How many have not ended.
+    pub(crate) fn len(&self) -> usize {
+        self.open.len()
+    }
+
+    fn begin(&mut self, now: Time, calls: Calls, user: &str) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.count += 1;
+        let birth = Birth { time: now, tx: self.tx(number) };
+        let user = user.to_owned();
+        self.open.insert(number, OneShot { birth, attempt: 1, calls, user, blocked: None, late: false });
+        number
+    }
+
+    fn tx(&self, number: u64) -> TxId {
+        TxId { session: self.session, sequence: Sequence(number) }
+    }
+
+    /// The commit of the present attempt, and whose it is.
+    fn prepare(&self, number: u64, shard: ShardId, incarnation: Incarnation) -> Option<(Request, &str)> {
+        let one = self.open.get(&number)?;
+        let call = |(at, (key, op)): (usize, &(Bytes, Operation))| KeyedCall {
+            key: key.clone(),
+            call: Call {
+                no: CallNo(at as u32 + 1),
+                op: op.clone(),
+                member: Member::default(),
+                reserve: None,
+            },
+        };
+        let request = Request::Prepare {
+            attempt: AttemptId { tx: self.tx(number), attempt: one.attempt },
+            birth: one.birth,
+            participants: [Listed { shard, incarnation: Some(incarnation) }].into(),
+            relies_on: 0,
+            calls: one.calls.iter().enumerate().map(call).collect(),
+            members: Members::All,
+        };
+        Some((request, &one.user))
+    }
+
+    /// Hears an answer of the shard. What is to be done now: withdraw, or prepare again.
+    pub(crate) fn hear(&mut self, response: Response) -> Option<Next> {
+        let (attempt, number) = (response.attempt(), response.attempt().tx.sequence.0);
+        let one = self.open.get_mut(&number).filter(|one| one.attempt == attempt.attempt)?;
+        match response {
+            Response::Committed { replies, .. } => {
+                let mut answers: BTreeMap<u32, Reply> =
+                    replies.into_iter().map(|(no, it)| (no.0, it)).collect();
+                let count = one.calls.len() as u32;
+                let answers = (1..=count).map(|no| answers.remove(&no).unwrap_or(Reply::Ok)).collect();
+                self.end(number, Ok(answers));
+                None
+            }
+            Response::Refused { refusal, .. }
+                if is_passing(&refusal) && !one.late && one.attempt < ATTEMPTS_MAX =>
+            {
+                one.attempt += 1;
+                Some(Next::Prepare(number))
+            }
+            Response::Refused { refusal, .. } => {
+                let waited = config::PLAIN_WAIT_MS.get();
+                let late = format!("TRYAGAIN its locks were not free within {waited} ms; nothing was done");
+                let text = if one.late { late } else { error_text(&refusal) };
+                self.end(number, Err(text));
+                None
+            }
+            Response::Elder { .. } => Some(Next::Withdraw(attempt)),
+            _ => None,
+        }
+    }
+
+    fn end(&mut self, number: u64, ended: Ended) {
+        self.since_floor += 1;
+        let Some(one) = self.open.remove(&number) else { return };
+        match one.blocked {
+            Some(blocked) => {
+                self.ended.insert(number, ended);
+                blocked.release(number);
+            }
+            // Its command still runs, or nobody listens.
+            None if !one.late => {
+                self.ended.insert(number, ended);
+            }
+            None => {}
+        }
+    }
+
+    fn take(&mut self, number: u64) -> Option<Ended> {
+        self.ended.remove(&number)
+    }
+
+    /// A client's time is over, or it is gone.
+    fn give_up(&mut self, blocked: Blocked) {
+        for one in self.open.values_mut().filter(|one| one.blocked == Some(blocked)) {
+            (one.blocked, one.late) = (None, true);
+        }
+    }
+
+    /// Those whose client waits no more.
+    pub(crate) fn late(&self) -> Vec<AttemptId> {
+        let late = self.open.iter().filter(|(_, one)| one.late);
+        late.map(|(number, one)| AttemptId { tx: self.tx(*number), attempt: one.attempt }).collect()
+    }
+
+    /// That those which are open live, and the others may be forgotten.
+    pub(crate) fn heartbeat(&mut self) -> Option<Request> {
+        if self.open.is_empty() && self.since_floor == 0 {
+            return None;
+        }
+        self.since_floor = 0;
+        let floor = Sequence(self.open.keys().next().copied().unwrap_or(self.next));
+        let live =
+            self.open.iter().map(|(number, one)| AttemptId { tx: self.tx(*number), attempt: one.attempt });
+        Some(Request::Heartbeat { live: live.collect(), floor })
+    }
+
+    /// Whether the floor is far behind.
+    pub(crate) fn is_floor_due(&self) -> bool {
+        self.since_floor >= FLOOR_EVERY
+    }
+
+    /// The shard ends: so does everything here.
+    pub(crate) fn clear(&mut self) {
+        for number in self.open.keys().copied().collect::<Vec<_>>() {
+            self.end(number, Err(not_ready()));
+        }
+    }
+}
+
+/// What an answer asks for.
+pub(crate) enum Next {
+    Prepare(u64),
+    Withdraw(AttemptId),
+}
+
+/// Whether the next attempt may find it otherwise at once.
+fn is_passing(refusal: &Refusal) -> bool {
+    refusal.is_retryable() && !matches!(refusal, Refusal::Elsewhere { .. } | Refusal::ReadOnly)
+}
+
+impl crate::host::Host {
+    /// Hands the present attempt of a transaction of one go to the shard.
+    pub(crate) fn prepare_one(&mut self, ctx: Ctx, number: u64) {
+        let now = self.now();
+        let Some(shard) = &mut self.shard else { return };
+        let link = self.oneshots.link();
+        let Some((request, user)) = self.oneshots.prepare(number, shard.id(), shard.incarnation()) else {
+            return;
+        };
+        let _calling = Caller::named(ctx, user).enter();
+        shard.handle(now, link, request);
+    }
+}
+
+/// `CLARET.EXEC words operation key [argument ...] [words operation key [argument ...] ...]`
+pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    let calls = parse(&arguments[1..])?;
+    let caller = Caller::of(ctx);
+    place(&calls)?;
+    slots::may_write(ctx)?;
+    let may_wait = !caller.is(Flag::Multi) && !caller.is(Flag::Lua) && !caller.is(Flag::DenyBlocking);
+    let user = caller.name().to_owned();
+    let ended = HOST.with(|host| {
+        if host.shard.is_none() {
+            host.look_around(ctx);
+        }
+        if host.shard.is_none() {
+            return Some(Err(not_ready()));
+        }
+        let number = host.oneshots.begin(unix_time(), calls, &user);
+        host.prepare_one(ctx, number);
+        host.carry_out(ctx, None);
+        if let Some(ended) = host.oneshots.take(number) {
+            return Some(ended);
+        }
+        let one = host.oneshots.open.get_mut(&number)?;
+        if !may_wait {
+            one.late = true;
+            host.come_back(ctx, 0);
+            return Some(Err("TRYAGAIN a key is held by a transaction; nothing was done".to_owned()));
+        }
+        let blocked = ctx.block(Some(answer), Some(late), config::PLAIN_WAIT_MS.get());
+        blocked.on_disconnect(Some(gone));
+        one.blocked = Some(blocked);
+        None
+    });
+    match ended {
+        Some(Some(ended)) => reply(ctx, ended),
+        Some(None) => Ok(()),
+        None => Err(not_ready()),
+    }
+}
+
+fn reply(ctx: Ctx, ended: Ended) -> Outcome {
+    let replies = ended?;
+    ctx.reply_array(replies.len());
+    replies.iter().for_each(|reply| ctx.reply(reply));
+    Ok(())
+}
+
+/// The births of clients are of the time of day, too.
+fn unix_time() -> Time {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    Time(now.as_micros() as u64)
+}
+
+fn parse(mut words: &[Arg<'_>]) -> Result<Calls, String> {
+    let limits = limits();
+    let mut calls = Calls::new();
+    while let [count, rest @ ..] = words {
+        let count: Option<usize> = count.number();
+        let count = count.filter(|count| (2..=rest.len()).contains(count)).ok_or_else(|| {
+            "ERR each operation comes behind the number of its words: CLARET.EXEC 3 SADD tags red 2 INCR hits".to_owned()
+        })?;
+        let (one, others) = rest.split_at(count);
+        words = others;
+        let key = one[1].to_bytes();
+        let op = operation(one, limits.value_bytes_max).map_err(|error| format!("ERR {error}"))?;
+        if key.is_empty() {
+            return Err(format!("ERR {}", OpError::EmptyKey));
+        }
+        if key.len() > limits.key_bytes_max {
+            let (size, limit) = (key.len(), limits.key_bytes_max);
+            return Err(format!("ERR {}", OpError::TooLarge { what: "key", size, limit }));
+        }
+        calls.push((key, op));
+        if calls.len() as u64 > u64::from(limits.calls_max) {
+            return Err(format!("ERR more than {} operations; divide the transaction", limits.calls_max));
+        }
+    }
+    if calls.is_empty() { Err("ERR no operation is given".to_owned()) } else { Ok(calls) }
+}
+
+/// By its name; where several types have it, that of the first.
+fn operation(words: &[Arg<'_>], value_bytes_max: usize) -> Result<Operation, OpError> {
+    let name = words[0].text().unwrap_or_default().to_ascii_uppercase();
+    let arguments: Vec<Bytes> = words[2..].iter().map(|word| word.to_bytes()).collect();
+    let kind = BUILTIN.iter().find(|kind| kind.methods.iter().any(|method| method.name == name));
+    let kind = kind.ok_or_else(|| OpError::UnknownMethod(words[0].to_bytes().to_string()))?;
+    let op = (kind.parse)(&name, &arguments)?;
+    op.check(value_bytes_max)?;
+    Ok(op)
+}
+
+/// All keys are of this node; if they are of another one, that is said as the server says it.
+fn place(calls: &Calls) -> Outcome {
+    let foreign = |slots: &slots::Slots| {
+        let mut elsewhere = calls.iter().map(|(key, _)| slot_of(key)).filter(|slot| !slots.is_mine(*slot));
+        let slot = elsewhere.next()?;
+        let Some(owner) = slots.owner(slot) else {
+            return Some(format!("CLUSTERDOWN nobody serves slot {slot}"));
+        };
+        let together = calls.iter().all(|(key, _)| slots.owner(slot_of(key)) == Some(owner));
+        Some(if together {
+            format!("MOVED {slot} {}", owner.address)
+        } else {
+            "CROSSSLOT keys of one CLARET.EXEC are all of one node; a Claret client has no such limit"
+                .to_owned()
+        })
+    };
+    slots::view(foreign).flatten().map_or(Ok(()), Err)
+}
+
+/// A refusal as clients of Redis expect it.
+fn error_text(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Operation { error, .. } => {
+            let text = error.to_string();
+            if text.starts_with("WRONGTYPE") { text } else { format!("ERR {refusal}") }
+        }
+        Refusal::Denied { reason, .. } => reason.clone(),
+        Refusal::NoMemory { .. } => format!("OOM {refusal}"),
+        Refusal::ReadOnly => format!("READONLY {refusal}"),
+        Refusal::Elsewhere { .. } | Refusal::Crowded(_) => format!("TRYAGAIN {refusal}"),
+        _ => format!("ERR {refusal}"),
+    }
+}
+
+/// It ended while its client waited.
+unsafe extern "C" fn answer(
+    ctx: *mut raw::RedisModuleCtx,
+    _: *mut *mut raw::RedisModuleString,
+    _: c_int,
+) -> c_int {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    let number = ctx.released_with();
+    let ended =
+        guarded(ctx, "an answer", mend, |_| HOST.with(|host| host.oneshots.take(number))).flatten().flatten();
+    if let Err(text) = reply(ctx, ended.unwrap_or_else(|| Err(not_ready()))) {
+        ctx.reply_error(&text);
+    }
+    raw::REDISMODULE_OK as c_int
+}
+
+/// Its time is over. It is withdrawn from a timer, since that may let others in, who write.
+unsafe extern "C" fn late(
+    ctx: *mut raw::RedisModuleCtx,
+    _: *mut *mut raw::RedisModuleString,
+    _: c_int,
+) -> c_int {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    let blocked = ctx.blocked();
+    guarded(ctx, "a late answer", mend, |ctx| give_up(ctx, blocked));
+    blocked.release(0);
+    let waited = config::PLAIN_WAIT_MS.get();
+    ctx.reply_error(&format!("TRYAGAIN its locks were not free within {waited} ms; nothing was done"));
+    raw::REDISMODULE_OK as c_int
+}
+
+/// Its connection closed.
+unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, blocked: *mut raw::RedisModuleBlockedClient) {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    let blocked = Blocked::from_raw(blocked);
+    guarded(ctx, "a closing client", mend, |ctx| give_up(ctx, blocked));
+    blocked.release(0);
+}
+
+fn give_up(ctx: Ctx, blocked: Blocked) {
+    HOST.with(|host| {
+        host.oneshots.give_up(blocked);
+        host.come_back(ctx, 0);
+    });
+}

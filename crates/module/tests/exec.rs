@@ -1,0 +1,150 @@
+//! `CLARET.EXEC`, `CLARET.LOCKS`, `CLARET.RESOLVE`, `INFO claret` and `CONFIG claret.*` on a real server.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use claret_core::ShardId;
+use claret_core::message::{Request, Response};
+use common::{Process, Server, cluster, wait_until};
+use redis::{Connection, RedisResult, Value};
+
+fn exec(connection: &mut Connection, line: &str) -> RedisResult<Value> {
+    redis::cmd("CLARET.EXEC").arg(line.split(' ').collect::<Vec<_>>()).query(connection)
+}
+
+fn error(connection: &mut Connection, line: &str) -> String {
+    exec(connection, line).expect_err(line).to_string()
+}
+
+fn number(connection: &mut Connection, name: &str) -> u64 {
+    let shown: String = redis::cmd("INFO").arg("claret").query(connection).expect("its numbers");
+    let line = shown.lines().find_map(|line| line.strip_prefix(&format!("claret_{name}:")));
+    line.unwrap_or_else(|| panic!("{name} is not in {shown}")).parse().expect("a number")
+}
+
+#[test]
+fn a_transaction_of_one_go_answers_each_operation_or_does_nothing() {
+    let server = Server::start(&[]);
+    let mut plain = server.connect();
+    wait_until("the shard begins", || exec(&mut plain, "3 SADD tags red 2 INCR hits").is_ok());
+    let all =
+        exec(&mut plain, "2 get hits 2 smembers tags 3 incrby.returning hits 4 3 sadd.returning tags blue");
+    let red = Value::Array(vec![Value::BulkString(b"red".to_vec())]);
+    let hits = Value::BulkString(b"1".to_vec());
+    assert_eq!(all.expect("done"), Value::Array(vec![hits, red, Value::Int(5), Value::Int(1)]));
+    let wrong = exec(&mut plain, "2 INCR hits 2 INCR tags").expect_err("a set");
+    assert!(format!("{wrong:?}").contains("WRONGTYPE"), "{wrong:?}");
+    let hits: i64 = redis::cmd("GET").arg("hits").query(&mut plain).expect("a number");
+    assert_eq!(hits, 5, "nothing was done");
+    assert!(error(&mut plain, "2 NONSENSE k").contains("unknown operation"));
+    assert!(error(&mut plain, "3 INCR hits").contains("number of its words"));
+    assert!(error(&mut plain, "3 INCRBY hits x").contains("not an integer"));
+    let docs: Value =
+        redis::cmd("COMMAND").arg("DOCS").arg("CLARET.EXEC").query(&mut plain).expect("its page");
+    assert!(format!("{docs:?}").contains("Carries out operations on keys of this node"), "{docs:?}");
+}
+
+#[test]
+fn it_waits_for_a_holder_and_gives_up_in_time() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 1);
+    let first = process.begin();
+    let execute = process.execute(first, 1, "k", "GETSET a");
+    process.frame(&[execute]);
+    let mut plain = server.connect();
+    let () =
+        redis::cmd("CONFIG").arg("SET").arg("claret.plain-wait-ms").arg(100).query(&mut plain).expect("set");
+    let began = Instant::now();
+    assert!(error(&mut plain, "2 GET k 2 INCR other").contains("not free within"));
+    assert!(began.elapsed() >= Duration::from_millis(99));
+    let () =
+        redis::cmd("CONFIG").arg("SET").arg("claret.plain-wait-ms").arg(5000).query(&mut plain).expect("set");
+    let mut other = server.connect();
+    let waiting = std::thread::spawn(move || exec(&mut other, "2 GET k 2 INCR other"));
+    wait_until("it waits", || number(&mut plain, "execs_open") == 1);
+    let locks: Value = redis::cmd("CLARET.LOCKS").arg("k").query(&mut plain).expect("the locks");
+    let Value::Array(records) = locks else { panic!("an array") };
+    assert_eq!(records.len(), 1);
+    let prepare = process.prepare_with(first, 1, &[], &[(process.shard, Some(process.incarnation))]);
+    assert!(matches!(&process.frame(&[prepare])[..], [Response::Committed { .. }]));
+    let answers = waiting.join().expect("it ended").expect("done");
+    let Value::Array(answers) = answers else { panic!("an array") };
+    assert_eq!(answers[0], Value::BulkString(b"a".to_vec()));
+    let other: i64 = redis::cmd("GET").arg("other").query(&mut plain).expect("a number");
+    assert_eq!((other, number(&mut plain, "open_attempts"), number(&mut plain, "held_keys")), (1, 0, 0));
+}
+
+#[test]
+fn many_at_once_on_the_same_keys_in_other_orders_all_end() {
+    let server = Server::start(&[]);
+    let mut plain = server.connect();
+    wait_until("the shard begins", || exec(&mut plain, "2 INCR a 2 INCR b").is_ok());
+    // Each takes both counters exclusively, in either order, while interactive ones hold one of them.
+    let threads: Vec<_> = (0..4)
+        .map(|at| {
+            let mut connection = server.connect();
+            std::thread::spawn(move || {
+                let line = if at % 2 == 0 {
+                    "2 INCR.RETURNING a 2 INCR.RETURNING b"
+                } else {
+                    "2 INCR.RETURNING b 2 INCR.RETURNING a"
+                };
+                for _ in 0..200 {
+                    exec(&mut connection, line).expect("done");
+                }
+            })
+        })
+        .collect();
+    let mut process = Process::hello(&server, 3);
+    for _ in 0..50 {
+        let attempt = process.begin();
+        let execute = process.execute(attempt, 1, "b", "INCR.RETURNING");
+        process.frame(&[execute]);
+        process.frame(&[Request::Abort { attempt, refused_by: None }]);
+    }
+    threads.into_iter().for_each(|thread| thread.join().expect("it ended"));
+    let (a, b): (i64, i64) = redis::cmd("MGET").arg(&["a", "b"]).query(&mut plain).expect("numbers");
+    assert_eq!((a, b), (801, 801));
+    assert_eq!((number(&mut plain, "open_attempts"), number(&mut plain, "held_keys")), (0, 0));
+}
+
+#[test]
+fn an_operator_resolves_what_is_in_doubt() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 11);
+    let mut plain = server.connect();
+    for (decision, left) in [("COMMIT", Some("x")), ("ABORT", None)] {
+        let attempt = process.begin();
+        let both = [(process.shard, Some(process.incarnation)), (ShardId(9999), None)];
+        let prepare = process.prepare_with(attempt, 0, &[(decision, "SET x")], &both);
+        let voted = process.frame(&[prepare]);
+        assert!(matches!(voted.last(), Some(Response::Voted { .. })), "{voted:?}");
+        assert_eq!(number(&mut plain, "in_doubt"), 1);
+        let () = redis::cmd("CLARET.RESOLVE")
+            .arg(attempt.to_string())
+            .arg(decision)
+            .query(&mut plain)
+            .expect("it is in doubt");
+        let value: Option<String> = redis::cmd("GET").arg(decision).query(&mut plain).expect("a string");
+        assert_eq!(value.as_deref(), left);
+        assert_eq!((number(&mut plain, "in_doubt"), number(&mut plain, "held_keys")), (0, 0));
+        let again =
+            redis::cmd("CLARET.RESOLVE").arg(attempt.to_string()).arg(decision).query::<Value>(&mut plain);
+        assert!(again.expect_err("decided").to_string().contains("not in doubt"));
+    }
+    assert!(server.log().contains("is committed by user 'default'"));
+}
+
+#[test]
+fn keys_of_another_node_are_moved_and_of_several_nodes_refused() {
+    let servers = cluster(2, &[]);
+    let mut plain = servers[0].connect();
+    wait_until("the shard begins", || Process::hello(&servers[0], 1).shard == ShardId(0));
+    // Slots: foo 12182, bar 5061, hello 866.
+    assert!(exec(&mut plain, "3 SET bar 1 3 SET hello 2").is_ok(), "two slots of one node");
+    let moved = exec(&mut plain, "3 SET foo 1").expect_err("of the other node");
+    assert!(format!("{moved:?}").to_uppercase().contains("MOVED"), "{moved:?}");
+    assert!(error(&mut plain, "3 SET foo 1 3 SET bar 2").contains("one node"));
+    assert_eq!(Process::hello(&servers[1], 1).shard, ShardId(8192));
+}

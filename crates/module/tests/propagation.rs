@@ -1,0 +1,186 @@
+//! What reaches replicas and the append-only file: plain commands, all of one entry in one MULTI.
+
+mod common;
+
+use claret_core::ShardId;
+use claret_core::message::{Request, Response};
+use common::{Process, Server, wait_until};
+use redis::{Connection, Value};
+
+/// One transaction with an operation of every kind.
+const CALLS: &[(&str, &str)] = &[
+    ("hits", "INCRBY 3"),
+    ("price", "INCRBYFLOAT 0.1"),
+    ("name", "SET ada"),
+    ("name", "APPEND !"),
+    ("tags", "SADD red blue"),
+    ("user", "HSET name ada visits 1"),
+    ("user", "HINCRBY visits 2"),
+    ("seats", "BCREATE 5 0 10"),
+    ("seats", "BDECRBY 2"),
+    ("bids", "TOPK.ADD 2 1.5 ann"),
+    ("bids", "TOPK.ADD 2 2.5 bob"),
+    ("bids", "TOPK.ADD 2 3.5 cy"),
+    ("board", "ZADD 1 a 2 b"),
+    ("board", "ZINCRBY 5 a"),
+    ("rating", "BAG.ADD 4"),
+    ("queue", "RPUSH a b c"),
+    ("queue", "LPOP"),
+    ("ids", "UID.NEXT"),
+];
+
+/// Everything there is, as bytes that do not depend on order.
+fn content(connection: &mut Connection) -> Vec<String> {
+    let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(connection).expect("the keys");
+    keys.sort();
+    let mut shown = Vec::new();
+    for key in keys {
+        let kind: String = redis::cmd("TYPE").arg(&key).query(connection).expect("its type");
+        let command = match kind.as_str() {
+            "string" => redis::cmd("GET").arg(&key).to_owned(),
+            "set" => redis::cmd("SMEMBERS").arg(&key).to_owned(),
+            "hash" => redis::cmd("HGETALL").arg(&key).to_owned(),
+            "zset" => redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").to_owned(),
+            "list" => redis::cmd("LRANGE").arg(&key).arg(0).arg(-1).to_owned(),
+            other => panic!("a {other}"),
+        };
+        let value: Value = command.query(connection).expect("its value");
+        let mut parts = format!("{value:?}")
+            .split(',')
+            .map(|part| part.trim_matches([' ', '[', ']']).to_owned())
+            .collect::<Vec<_>>();
+        if kind != "zset" && kind != "list" {
+            parts.sort();
+        }
+        shown.push(format!("{key} {kind} {parts:?}"));
+    }
+    shown
+}
+
+fn commit_all(process: &mut Process) {
+    let attempt = process.begin();
+    let prepare = process.prepare(attempt, CALLS);
+    let answers = process.frame(&[prepare]);
+    assert!(matches!(&answers[..], [Response::Committed { .. }]), "{answers:?}");
+}
+
+#[test]
+fn a_replica_gets_the_same_in_one_multi() {
+    let primary = Server::start(&[]);
+    let port = primary.port.to_string();
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &port]);
+    let mut process = Process::hello(&primary, 1);
+    let mut above = primary.connect();
+    wait_until("the replica is there", || {
+        let info: String = redis::cmd("INFO").arg("replication").query(&mut above).expect("its state");
+        info.contains("state=online")
+    });
+    commit_all(&mut process);
+    let synced: i64 = redis::cmd("WAIT").arg(1).arg(5000).query(&mut process.connection).expect("it waits");
+    assert_eq!(synced, 1);
+    let mut below = replica.connect();
+    let content = (content(&mut above), content(&mut below));
+    assert_eq!(content.0, content.1);
+    assert_eq!(content.0.len(), 12, "{:?}", content.0);
+    // The replica itself serves no shard.
+    let refused = common::hello(&mut below, 2, 1, &[]).expect_err("a replica");
+    assert!(format!("{refused:?}").to_uppercase().contains("READONLY"), "{refused:?}");
+}
+
+#[test]
+fn the_append_only_file_has_one_multi_and_brings_everything_back() {
+    let options = [
+        "--appendonly",
+        "yes",
+        "--appendfsync",
+        "always",
+        "--enable-debug-command",
+        "yes",
+        "--aof-use-rdb-preamble",
+        "no",
+    ];
+    let server = Server::start(&options);
+    let mut process = Process::hello(&server, 1);
+    commit_all(&mut process);
+    let mut connection = server.connect();
+    let before = content(&mut connection);
+    let dir = server.dir().join("appendonlydir");
+    let files = std::fs::read_dir(&dir).expect("the files").map(|entry| entry.expect("a file").path());
+    let incremental =
+        files.into_iter().find(|path| path.to_string_lossy().contains(".incr.")).expect("the tail");
+    let written = String::from_utf8_lossy(&std::fs::read(&incremental).expect("its bytes")).into_owned();
+    let (multi, exec) = (written.matches("MULTI").count(), written.matches("EXEC").count());
+    assert_eq!((multi, exec), (1, 1), "{written}");
+    assert!(!written.to_uppercase().contains("CLARET"), "plain commands only");
+    let () = redis::cmd("DEBUG").arg("LOADAOF").query(&mut connection).expect("it reads it again");
+    assert_eq!(content(&mut connection), before);
+}
+
+#[test]
+fn what_a_timer_applies_is_propagated_too() {
+    let options = ["--appendonly", "yes", "--appendfsync", "always", "--enable-debug-command", "yes"];
+    let server = Server::start(&options);
+    let mut process = Process::hello(&server, 1);
+    let mut other = Process::hello(&server, 2);
+    let held = process.begin();
+    let execute = process.execute(held, 1, "k", "INCRBY.RETURNING 1");
+    process.frame(&[execute]);
+    // Waits behind the held one, and commits when its client is gone: from a timer.
+    let waiting = other.begin();
+    let prepare = other.prepare(waiting, &[("k", "INCRBY 5"), ("l", "INCRBY 6")]);
+    assert!(matches!(&other.frame(&[prepare])[..], [Response::Queued { .. }]));
+    drop(process);
+    let mut plain = server.connect();
+    wait_until("the timer", || {
+        let value: Option<i64> = redis::cmd("GET").arg("k").query(&mut plain).expect("a number");
+        value == Some(5)
+    });
+    let () = redis::cmd("DEBUG").arg("LOADAOF").query(&mut plain).expect("it reads it again");
+    let values: (i64, i64) = redis::cmd("MGET").arg(&["k", "l"]).query(&mut plain).expect("numbers");
+    assert_eq!(values, (5, 6));
+}
+
+#[test]
+fn a_timer_writes_nothing_while_clients_are_paused_and_catches_up() {
+    let server = Server::start(&["--appendonly", "yes"]);
+    let mut process = Process::hello(&server, 1);
+    let mut other = Process::hello(&server, 2);
+    let held = process.begin();
+    let execute = process.execute(held, 1, "k", "INCRBY.RETURNING 1");
+    process.frame(&[execute]);
+    let waiting = other.begin();
+    let prepare = other.prepare(waiting, &[("k", "INCRBY 5")]);
+    other.frame(&[prepare]);
+    let mut plain = server.connect();
+    let () = redis::cmd("CLIENT").arg("PAUSE").arg(400).arg("WRITE").query(&mut plain).expect("a pause");
+    drop(process);
+    std::thread::sleep(std::time::Duration::from_millis(150));
+    let during: Option<i64> = redis::cmd("GET").arg("k").query(&mut plain).expect("a number");
+    assert_eq!(during, None);
+    wait_until("the pause is over", || {
+        let value: Option<i64> = redis::cmd("GET").arg("k").query(&mut plain).expect("a number");
+        value == Some(5)
+    });
+}
+
+#[test]
+fn what_was_voted_is_applied_whole_by_a_later_frame() {
+    let server = Server::start(&["--appendonly", "yes"]);
+    let mut process = Process::hello(&server, 1);
+    let attempt = process.begin();
+    let both = [(process.shard, Some(process.incarnation)), (ShardId(5), None)];
+    let prepare = process.prepare_with(attempt, 0, &[("a", "INCR"), ("b", "INCR")], &both);
+    process.frame(&[prepare]);
+    let mut plain = server.connect();
+    // A voted transaction is applied although memory has run out and the user lost all rights.
+    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(1).query(&mut plain).expect("set");
+    let mut second = Process::over(server.connect(), 2, 1, &[]);
+    let refused = second.commit("c", "SET x");
+    assert!(format!("{refused:?}").contains("NoMemory"), "{refused:?}");
+    let read = second.commit("c", "register:GET");
+    assert!(matches!(&read[..], [Response::Committed { .. }]), "{read:?}");
+    let applied = process.frame(&[Request::Apply { attempt }]);
+    assert!(matches!(&applied[..], [Response::Applied { .. }]), "{applied:?}");
+    let values: (i64, i64) = redis::cmd("MGET").arg(&["a", "b"]).query(&mut plain).expect("numbers");
+    assert_eq!(values, (1, 1));
+}
