@@ -99,7 +99,8 @@ impl Servers {
         self.choice.make(&self.prefix(number))
     }
 
-    fn prefix(&self, number: usize) -> String {
+    /// What the keys of a contestant begin with.
+    pub fn prefix(&self, number: usize) -> String {
         format!("{}:{number}:", self.run)
     }
 
