@@ -21,7 +21,7 @@ enum Command {
     Bench(Box<bench::Args>),
     /// Start, show and stop a local cluster of Redis or Valkey servers with the module loaded.
     Cluster(cluster::Args),
-    /// An interactive prompt on an embedded store.
+    /// An interactive prompt on an embedded store or on a cluster.
     Shell(shell::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
     CheckType(check_type::Args),

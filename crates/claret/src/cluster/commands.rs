@@ -6,6 +6,17 @@
 use claret_types::{Bytes, OpError, Operation, Reply};
 
 use super::lines::Command;
+use super::topology::slot_of;
+
+impl Command {
+    /// The command that the mode `none` sends for an operation. [`reply_of`] reads what comes back.
+    ///
+    /// # Errors
+    /// No plain command comes near it.
+    pub fn of(key: &Bytes, op: &Operation) -> Result<Command, OpError> {
+        command_of(key, slot_of(key), op)
+    }
+}
 
 /// The command for an operation on a key in a slot.
 pub(super) fn command_of(key: &Bytes, slot: u16, op: &Operation) -> Result<Command, OpError> {
@@ -55,8 +66,8 @@ fn before(count: &Bytes) -> Bytes {
     Bytes::from((count - 1).max(0).to_string())
 }
 
-/// The reply as the operation answers it.
-pub(super) fn shaped(op: &Operation, reply: Reply) -> Reply {
+/// A reply to [`Command::of`] as the operation answers it.
+pub fn reply_of(op: &Operation, reply: Reply) -> Reply {
     if !op.returns() {
         return Reply::Ok;
     }

@@ -65,7 +65,8 @@ impl Command {
         self
     }
 
-    pub(super) fn words(&self) -> &[Bytes] {
+    /// Its words: the name, then the arguments.
+    pub fn words(&self) -> &[Bytes] {
         &self.words
     }
 }

@@ -44,6 +44,7 @@ use claret_core::{CallNo, Delivery, Limits, Time, TxHandle};
 use claret_types::Claims;
 use tokio::task::AbortHandle;
 
+pub use commands::reply_of;
 pub(crate) use driver::Driver;
 pub use error::ConnectError;
 pub use lines::{Command, Dedicated, PlainError};

@@ -10,7 +10,7 @@ use claret_types::{Bytes, OpError, Operation, Reply};
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
-use super::commands::{command_of, shaped};
+use super::commands::{command_of, reply_of};
 use super::desk::Wakers;
 use super::error::ConnectError;
 use super::lines::{Command, Dedicated, Gather, PlainError, Pool, Receiver, Waiting};
@@ -261,7 +261,7 @@ impl Inner {
 
     fn on_answer(&self, no: u32, reply: Result<Reply, Event>) -> Option<Event> {
         let answer = |reply| Event::Answer { no: CallNo(no), reply };
-        Some(reply.map_or_else(|event| event, |reply| answer(shaped(&self.calls[no as usize].op, reply))))
+        Some(reply.map_or_else(|event| event, |reply| answer(reply_of(&self.calls[no as usize].op, reply))))
     }
 
     fn on_commit(&mut self, no: u32, reply: Result<Reply, Event>) -> Option<Event> {
@@ -270,7 +270,7 @@ impl Inner {
             Ok(reply) => {
                 let op = &self.calls[no as usize].op;
                 if op.returns() {
-                    let reply = shaped(op, reply);
+                    let reply = reply_of(op, reply);
                     self.replies.push((CallNo(no), reply));
                 }
             }

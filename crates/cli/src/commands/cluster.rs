@@ -174,7 +174,7 @@ fn numbers(status: &Status) -> String {
         ("waits", "waits"),
         ("aborts", "aborts"),
         ("in_doubt", "in doubt"),
-        ("locked_records", "records locked now"),
+        ("held_keys", "keys held now"),
         ("sessions", "sessions"),
     ];
     let of = |(field, name): (&str, &str)| format!("{name} {}", grouped(status.sum(field)));

@@ -4,5 +4,6 @@ pub mod bench;
 pub mod check_type;
 pub mod cluster;
 pub mod demo;
+mod place;
 pub mod shell;
 pub mod sim;
