@@ -1,7 +1,8 @@
-# Sourced by ./check and ./demo: finds a Rust toolchain that is new enough, or installs one.
+# Sourced by ./check and ./demo: finds a Rust toolchain that is new enough, and servers to test with, or installs them.
 #
 #   need_rust            cargo and a linker
 #   need_rust checking   the same with rustfmt and clippy
+#   need_servers         a Redis or Valkey server, and what the module needs to be built
 #
 # What is on the machine is used as it is if it is new enough. Otherwise, on Debian and Ubuntu: the C linker from
 # apt, and the toolchain from rustup, itself from apt where it is packaged and from rustup.rs elsewhere. The least
@@ -73,4 +74,28 @@ need_rust() {
     has_rust "${1:-}" || PATH="${CARGO_HOME:-$HOME/.cargo}/bin:$PATH"
     has_rust "${1:-}" || PATH="$(dirname "$(rustup which cargo)"):$PATH"
     has_rust "${1:-}" || die "cargo is $(cargo_version) still; $wanted is needed. Is another cargo first in PATH?"
+}
+
+# Whether there is a server: the one in CLARET_SERVER, else redis-server in the PATH.
+has_server() { command -v "${CLARET_SERVER:-redis-server}" >/dev/null; }
+
+# Whether the module's build finds libclang, which reads the server's header.
+has_libclang() {
+    [ -n "${LIBCLANG_PATH:-}" ] && return
+    command -v llvm-config >/dev/null && return
+    compgen -G '/usr/lib*/libclang*.so*' >/dev/null || compgen -G '/usr/lib*/*/libclang*.so*' >/dev/null \
+        || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null
+}
+
+# Debian and Ubuntu start a redis-server as a service when it is installed, where they start services at all. Nothing
+# here uses that one or minds it: tests start their own, on ports of their own.
+need_servers() {
+    local missing=()
+    if ! has_server; then
+        [ -z "${CLARET_SERVER:-}" ] || die "CLARET_SERVER names $CLARET_SERVER, which cannot be run"
+        missing+=(redis-server)
+    fi
+    has_libclang || missing+=(libclang-dev)
+    [ "${#missing[@]}" = 0 ] || apt_install "${missing[@]}" || die "cannot install ${missing[*]}"
+    has_server || die "there is no redis-server still; install one, or name one in CLARET_SERVER"
 }

@@ -1,10 +1,17 @@
-//! A transfer between two keys, all or nothing: `cargo run --example transfer`.
+//! A transfer between two keys, all or nothing: `cargo run --example transfer`, in this process; on a cluster
+//! `cargo run --example transfer -- redis://127.0.0.1:7000`, where the keys are on different shards.
 
-use claret::{Abort, Records, Store, TransactionError};
+use std::error::Error;
 
-fn main() -> Result<(), TransactionError> {
-    let store = Store::in_memory().blocking();
-    store.counter("account:ada").add(100)?;
+use claret::blocking::Store;
+use claret::cluster::Command;
+use claret::{Abort, Records};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let url = std::env::args().nth(1);
+    let store = url.as_ref().map_or_else(|| Ok(claret::Store::in_memory().blocking()), Store::connect)?;
+    store.register("account:ada").set("100")?;
+    store.register("account:bob").set("0")?;
     let transfer = |amount: i64| {
         store.transaction(|tx| {
             tx.counter("account:ada").add(-amount)?;
@@ -18,5 +25,32 @@ fn main() -> Result<(), TransactionError> {
     transfer(30)?;
     println!("{}", transfer(80).expect_err("there are only 70 left"));
     println!("ada {}, bob {}", store.counter("account:ada").get()?, store.counter("account:bob").get()?);
-    Ok(())
+    url.map_or(Ok(()), |url| without_claret(&url))
+}
+
+/// What the cluster says to the same transfer in plain Redis: the node of the one key is asked to do both.
+fn without_claret(url: &str) -> Result<(), Box<dyn Error>> {
+    let word = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
+    let command =
+        |words: &str| word(words).into_iter().skip(1).fold(Command::new(word(words).remove(0)), Command::arg);
+    let say = |words: &str, reply: &dyn std::fmt::Display| println!("{words:<40} {reply}");
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let plain = claret::Store::cluster(url).connect_plain().await?;
+        let mut node = plain.dedicated("account:ada").await?;
+        println!("\nthe same without Claret, at {}:", node.node());
+        for words in [
+            "MULTI",
+            "INCRBY account:ada -30",
+            "INCRBY account:bob 30",
+            "EXEC",
+            "MSET account:ada 70 account:bob 30",
+        ] {
+            match node.ask(&command(words)).await {
+                Ok(reply) => say(words, &reply),
+                Err(error) => say(words, &error),
+            }
+        }
+        Ok(())
+    })
 }

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use claret_types::{Bytes, FromReply, Operation, Reply};
 use parking_lot::Mutex;
 
-use crate::embedded::{Instantly, Placed};
 use crate::error::TransactionError;
+use crate::host::{Instantly, Placed};
 use crate::store::Store;
 use crate::tx::{Tx, check};
 
@@ -66,7 +66,7 @@ impl Batch {
 
     /// Adds an operation.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
-        let placed = self.store.embedded.place(key.into(), op);
+        let placed = self.store.host.place(key.into(), op);
         let mut calls = self.calls.lock();
         calls.push(placed);
         Ticket { at: calls.len() - 1, kind: std::marker::PhantomData }
@@ -110,19 +110,19 @@ impl Store {
         &self,
         calls: impl IntoIterator<Item = (Bytes, Operation)>,
     ) -> Result<Vec<Reply>, TransactionError> {
-        self.run(calls.into_iter().map(|(key, op)| self.embedded.place(key, op)).collect()).await
+        self.run(calls.into_iter().map(|(key, op)| self.host.place(key, op)).collect()).await
     }
 
     pub(crate) async fn run(&self, calls: Vec<Placed>) -> Result<Vec<Reply>, TransactionError> {
-        let limit = self.embedded.limits.calls_max;
+        let limit = self.host.limits().calls_max;
         if calls.len() > limit as usize {
             return Err(TransactionError::TooManyCalls { limit });
         }
         for call in &calls {
-            check(&self.embedded, &call.key, &call.op)
+            check(&self.host, &call.key, &call.op)
                 .map_err(|error| TransactionError::Invalid { key: call.key.clone(), error })?;
         }
-        match self.embedded.instant(&calls) {
+        match self.host.instant(&calls) {
             Instantly::Done(replies) => Ok(replies),
             Instantly::Failed { key, error } => Err(TransactionError::Invalid { key, error }),
             Instantly::Blocked => self.run_with_locks(&calls).await,

@@ -1,4 +1,8 @@
 //! The blocking mirror: the same API for threads without an async runtime. A wait parks the thread.
+//!
+//! A store on a cluster needs a runtime that reads and writes while threads wait: [`Store::connect`] makes one, on a
+//! thread of its own. One that was made from an async store lives on the runtime of that, which must not be the one
+//! whose only thread waits.
 
 use claret_types::{Bytes, FromReply, Operation, Reply};
 
@@ -11,6 +15,8 @@ use crate::store::TxOptions;
 #[derive(Clone, Debug)]
 pub struct Store {
     inner: crate::Store,
+    #[cfg(feature = "cluster")]
+    driver: Option<std::sync::Arc<crate::cluster::Driver>>,
 }
 
 /// A transaction in progress, blocking. See [`crate::Tx`].
@@ -21,7 +27,42 @@ pub struct Tx {
 
 impl Store {
     pub(crate) fn new(inner: crate::Store) -> Self {
-        Store { inner }
+        Store {
+            inner,
+            #[cfg(feature = "cluster")]
+            driver: None,
+        }
+    }
+
+    /// A store on a cluster; its connections live on a thread of their own. See [`crate::Store::connect`].
+    ///
+    /// # Errors
+    /// See [`crate::cluster::ConnectError`].
+    #[cfg(feature = "cluster")]
+    pub fn connect(url: impl Into<String>) -> Result<Self, crate::cluster::ConnectError> {
+        Store::connect_with(crate::Store::cluster(url))
+    }
+
+    /// [`Store::connect`] with settings.
+    ///
+    /// # Errors
+    /// See [`crate::cluster::ConnectError`].
+    #[cfg(feature = "cluster")]
+    pub fn connect_with(
+        builder: crate::cluster::ClusterBuilder,
+    ) -> Result<Self, crate::cluster::ConnectError> {
+        let (inner, driver) = crate::cluster::Driver::connect(builder)?;
+        Ok(Store { inner, driver: Some(std::sync::Arc::new(driver)) })
+    }
+
+    /// See [`crate::Store::close`].
+    #[cfg(feature = "cluster")]
+    pub fn close(self) {
+        let Store { inner, driver } = self;
+        match &driver {
+            Some(driver) => driver.block_on(inner.close()),
+            None => pollster::block_on(inner.close()),
+        }
     }
 
     /// See [`crate::Store::transaction`].

@@ -1,5 +1,6 @@
 //! Who speaks to the shards for a transaction: a coordinator of its own, or, with combining, the frontend that all
-//! transactions of the process share (R16).
+//! transactions of the process share (R16). On a cluster it is the desk that all transactions of the process share
+//! with their connections (`cluster/desk.rs`).
 //!
 //! A conductor is made only when a transaction has something to wait for or to hold; one that does everything
 //! instantly never has any.
@@ -14,13 +15,18 @@ use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
-use crate::embedded::{Embedded, LINK, Mailbox, Placed, SESSION};
+#[cfg(feature = "cluster")]
+use crate::cluster::Seat;
+use crate::embedded::{Embedded, LINK, SESSION};
+use crate::host::{Host, Mailbox, Placed};
 
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) enum Conductor {
     Alone(Box<Coordinator>),
     Together(TxHandle),
+    #[cfg(feature = "cluster")]
+    Far(Seat),
 }
 
 /// The frontend, and where its transactions are told what happens.
@@ -43,7 +49,12 @@ impl Desk {
 }
 
 impl Conductor {
-    pub(crate) fn begin(store: &Embedded, mailbox: &Arc<Mailbox>) -> Self {
+    pub(crate) fn begin(host: &Host, mailbox: &Arc<Mailbox>) -> Self {
+        #[cfg(feature = "cluster")]
+        if let Host::Cluster(cluster) = host {
+            return Conductor::Far(cluster.begin(mailbox));
+        }
+        let store = here(host);
         let birth = store.begin();
         let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         match &store.desk {
@@ -62,89 +73,114 @@ impl Conductor {
     }
 
     /// Nobody is interested in the transaction any more: nothing for it arrives, and it is given up if it was not over.
-    pub(crate) fn end(&self, store: &Embedded) {
+    pub(crate) fn end(&self, host: &Host) {
         match self {
-            Conductor::Alone(coordinator) => store.unregister(coordinator.birth().tx),
+            Conductor::Alone(coordinator) => here(host).unregister(coordinator.birth().tx),
             Conductor::Together(tx) => {
-                store.together(|frontend, now| frontend.abort(now, *tx));
-                store.desk.as_ref().expect("combining").lock().mailboxes.remove(tx);
+                here(host).together(|frontend, now| frontend.abort(now, *tx));
+                here(host).desk.as_ref().expect("combining").lock().mailboxes.remove(tx);
             }
+            #[cfg(feature = "cluster")]
+            Conductor::Far(seat) => seat.end(),
         }
     }
 
-    pub(crate) fn buffer(&mut self, store: &Embedded, calls: &mut Vec<Placed>) {
+    pub(crate) fn buffer(&mut self, host: &Host, calls: &mut Vec<Placed>) {
         match self {
             Conductor::Alone(coordinator) => {
                 for call in calls.drain(..) {
                     coordinator.buffer(call.shard, call.key, call.op);
                 }
             }
-            Conductor::Together(tx) => store.together(|frontend, now| {
+            Conductor::Together(tx) => here(host).together(|frontend, now| {
                 for call in calls.drain(..) {
                     frontend.buffer(now, *tx, call.shard, call.key, call.op);
                 }
             }),
+            #[cfg(feature = "cluster")]
+            Conductor::Far(seat) => seat.buffer(calls),
         }
     }
 
-    pub(crate) fn execute(&mut self, store: &Embedded, call: Placed, reserve: Option<Claims>) -> CallNo {
+    pub(crate) fn execute(&mut self, host: &Host, call: Placed, reserve: Option<Claims>) -> CallNo {
         match self {
             Conductor::Alone(coordinator) => {
-                coordinator.execute(store.now(), call.shard, call.key, call.op, reserve)
+                coordinator.execute(here(host).now(), call.shard, call.key, call.op, reserve)
             }
-            Conductor::Together(tx) => store
+            Conductor::Together(tx) => here(host)
                 .together(|frontend, now| frontend.execute(now, *tx, call.shard, call.key, call.op, reserve)),
+            #[cfg(feature = "cluster")]
+            Conductor::Far(seat) => seat.execute(call, reserve),
         }
     }
 
-    pub(crate) fn commit(&mut self, store: &Embedded) {
+    pub(crate) fn commit(&mut self, host: &Host) {
         match self {
-            Conductor::Alone(coordinator) => coordinator.commit(store.now()),
-            Conductor::Together(tx) => store.together(|frontend, now| frontend.commit(now, *tx)),
+            Conductor::Alone(coordinator) => coordinator.commit(here(host).now()),
+            Conductor::Together(tx) => here(host).together(|frontend, now| frontend.commit(now, *tx)),
+            #[cfg(feature = "cluster")]
+            Conductor::Far(seat) => seat.commit(),
         }
     }
 
-    pub(crate) fn abort(&mut self, store: &Embedded) {
+    pub(crate) fn abort(&mut self, host: &Host) {
         match self {
-            Conductor::Alone(coordinator) => coordinator.abort(store.now()),
-            Conductor::Together(tx) => store.together(|frontend, now| frontend.abort(now, *tx)),
+            Conductor::Alone(coordinator) => coordinator.abort(here(host).now()),
+            Conductor::Together(tx) => here(host).together(|frontend, now| frontend.abort(now, *tx)),
+            #[cfg(feature = "cluster")]
+            Conductor::Far(seat) => seat.abort(),
         }
     }
 
-    pub(crate) fn restart(&mut self, store: &Embedded) {
+    pub(crate) fn restart(&mut self, host: &Host) {
         match self {
             Conductor::Alone(coordinator) => coordinator.restart(),
-            Conductor::Together(tx) => store.together(|frontend, now| frontend.restart(now, *tx)),
+            Conductor::Together(tx) => here(host).together(|frontend, now| frontend.restart(now, *tx)),
+            #[cfg(feature = "cluster")]
+            Conductor::Far(seat) => seat.restart(),
         }
     }
 
     /// Exchanges messages and hands on what they brought.
-    pub(crate) fn pump(&mut self, store: &Embedded, mailbox: &Mailbox, mut note: impl FnMut(Event)) {
+    pub(crate) fn pump(&mut self, host: &Host, mailbox: &Mailbox, mut note: impl FnMut(Event)) {
         match self {
             Conductor::Alone(coordinator) => {
-                store.pump(coordinator, mailbox);
+                here(host).pump(coordinator, mailbox);
                 while let Some(event) = coordinator.poll_event() {
                     note(event);
                 }
             }
             Conductor::Together(_) => mailbox.take_events().into_iter().for_each(note),
+            #[cfg(feature = "cluster")]
+            Conductor::Far(_) => mailbox.take_events().into_iter().for_each(note),
         }
     }
 
-    /// When [`Self::handle_timeout`] has something to do.
-    pub(crate) fn poll_timeout(&self, store: &Embedded) -> Option<Time> {
+    /// When [`Self::handle_timeout`] has something to do. On a cluster the desk sees to that itself.
+    pub(crate) fn poll_timeout(&self, host: &Host) -> Option<Time> {
         match self {
             Conductor::Alone(coordinator) => coordinator.poll_timeout(),
-            Conductor::Together(_) => store.desk.as_ref().expect("combining").lock().frontend.poll_timeout(),
+            Conductor::Together(_) => {
+                here(host).desk.as_ref().expect("combining").lock().frontend.poll_timeout()
+            }
+            #[cfg(feature = "cluster")]
+            Conductor::Far(_) => None,
         }
     }
 
-    pub(crate) fn handle_timeout(&mut self, store: &Embedded, now: Time) {
+    pub(crate) fn handle_timeout(&mut self, host: &Host, now: Time) {
         match self {
             Conductor::Alone(coordinator) => coordinator.handle_timeout(now),
-            Conductor::Together(_) => store.together(|frontend, now| frontend.handle_timeout(now)),
+            Conductor::Together(_) => here(host).together(|frontend, now| frontend.handle_timeout(now)),
+            #[cfg(feature = "cluster")]
+            Conductor::Far(_) => {}
         }
     }
+}
+
+/// The store of a conductor that speaks to shards in this process.
+fn here(host: &Host) -> &Embedded {
+    host.embedded().expect("a conductor stays with the host that it began at")
 }
 
 impl Embedded {

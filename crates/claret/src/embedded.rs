@@ -18,119 +18,17 @@ use std::time::Instant;
 
 use claret_core::message::{Link, Output, Request, Response};
 use claret_core::{
-    Birth, Coordinator, Delivery, Event, Incarnation, Limits, Locks, Sequence, SessionId, Shard, ShardId,
-    Switches, Time, TxId, key_hash,
+    Birth, Coordinator, Delivery, Incarnation, Limits, Sequence, SessionId, Shard, ShardId, Switches, Time,
+    TxId, key_hash,
 };
-use claret_types::{Bytes, OpError, Operation, Reply};
+use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::conductor::{Desk, SharedDesk};
-
-/// What the store does about concurrency (R19). The default is what serves best here; the
-/// others exist for measuring.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub enum Mode {
-    /// No transactions: each operation is applied at once, by itself. Promises nothing.
-    None,
-    /// Reader/writer locks; a refused lock is retried after a pause.
-    ReaderWriter,
-    /// Reader/writer locks with phases.
-    ReaderWriterPhase,
-    /// Abstract locks; a refused lock is retried after a pause.
-    Boost,
-    /// Abstract locks with phases: the default of the embedded store, whose shards are a call away.
-    #[default]
-    BoostPhase,
-    /// Abstract locks, phases and combining, which spares messages. In the process there are none to spare, and it
-    /// costs more than it saves (`docs/performance.md`).
-    BoostPhaseCombine,
-}
-
-impl Mode {
-    fn switches(self) -> Switches {
-        let (locks, phasing) = match self {
-            Mode::None | Mode::Boost => (Locks::Abstract, false),
-            Mode::ReaderWriter => (Locks::ReaderWriter, false),
-            Mode::ReaderWriterPhase => (Locks::ReaderWriter, true),
-            Mode::BoostPhase | Mode::BoostPhaseCombine => (Locks::Abstract, true),
-        };
-        Switches { locks, phasing, combining: self == Mode::BoostPhaseCombine, delivery: Delivery::Direct }
-    }
-}
-
-/// A call, its key's hash and its shard looked up.
-#[derive(Clone, Debug)]
-pub(crate) struct Placed {
-    pub(crate) hash: u64,
-    pub(crate) shard: ShardId,
-    pub(crate) key: Bytes,
-    pub(crate) op: Operation,
-}
-
-/// What an instant transaction came to.
-pub(crate) enum Instantly {
-    Done(Vec<Reply>),
-    /// Somebody's claims are in the way; nothing was done.
-    Blocked,
-    Failed {
-        key: Bytes,
-        error: OpError,
-    },
-}
-
-/// Responses for a transaction from shards that others called.
-#[derive(Debug, Default)]
-pub(crate) struct Mailbox {
-    inner: Mutex<MailboxInner>,
-}
-
-#[derive(Debug, Default)]
-struct MailboxInner {
-    responses: Vec<(ShardId, Response)>,
-    events: Vec<Event>,
-    wakers: SmallVec<[Waker; 1]>,
-}
-
-impl Mailbox {
-    /// Takes what has come.
-    pub(crate) fn take(&self) -> Vec<(ShardId, Response)> {
-        std::mem::take(&mut self.inner.lock().responses)
-    }
-
-    /// Takes the events that have come.
-    pub(crate) fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.inner.lock().events)
-    }
-
-    /// Wakes this task when something comes. Returns whether something is there already.
-    pub(crate) fn watch(&self, waker: &Waker) -> bool {
-        let mut inner = self.inner.lock();
-        if !inner.wakers.iter().any(|known| known.will_wake(waker)) {
-            inner.wakers.push(waker.clone());
-        }
-        !(inner.responses.is_empty() && inner.events.is_empty())
-    }
-
-    /// Wakes everybody who watches: the transaction's state changed in another of its tasks.
-    pub(crate) fn wake(&self) {
-        let wakers = std::mem::take(&mut self.inner.lock().wakers);
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    pub(crate) fn put_event(&self, event: Event, woken: &mut SmallVec<[Waker; 8]>) {
-        let mut inner = self.inner.lock();
-        inner.events.push(event);
-        woken.extend(inner.wakers.drain(..));
-    }
-
-    fn put(&self, from: ShardId, response: Response, woken: &mut SmallVec<[Waker; 8]>) {
-        let mut inner = self.inner.lock();
-        inner.responses.push((from, response));
-        woken.extend(inner.wakers.drain(..));
-    }
-}
+use crate::host::{Instantly, Mailbox, Mode, Placed};
+use crate::store::Stats;
 
 /// How many parts the registry of mailboxes has, so that threads rarely meet in one.
 const REGISTRY_PARTS: usize = 64;
@@ -157,7 +55,7 @@ pub(crate) const LINK: Link = Link { session: SESSION, connection: 0 };
 
 impl Embedded {
     pub(crate) fn new(shards: u32, mode: Mode, limits: Limits) -> Self {
-        let switches = mode.switches();
+        let switches = mode.switches(Delivery::Direct);
         let shard = |id| Mutex::new(Shard::new(ShardId(id), Incarnation(1), switches, limits));
         let mut store = Embedded {
             shards: (0..shards).map(shard).collect(),
@@ -193,6 +91,20 @@ impl Embedded {
         let hash = key_hash(&key);
         let shard = ((hash >> 32) * self.shards.len() as u64) >> 32;
         Placed { hash, shard: ShardId(shard as u32), key, op }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut sum = Stats { restarts: self.restarts.load(Ordering::Relaxed), ..Stats::default() };
+        sum.combined = self.desk.as_ref().map_or(0, |desk| desk.lock().combined());
+        for shard in self.shards() {
+            let shard = shard.lock();
+            let stats = shard.stats();
+            sum.lock_waits += stats.waits;
+            sum.phases += stats.phases;
+            sum.locked_records += shard.locked_records() as u64;
+            sum.open_attempts += shard.open_attempts() as u64;
+        }
+        sum
     }
 
     // --- instant transactions ---

@@ -95,6 +95,14 @@ pub enum TransactionError {
         "not committed within {0:?}; raise the deadline, or look for a transaction that holds its locks long"
     )]
     Deadline(Duration),
+    /// The deadline passed first, and a node of the cluster does not answer. Retryable.
+    #[error("not committed within {after:?}: {reason}")]
+    NoAnswer {
+        /// The deadline.
+        after: Duration,
+        /// Which node, and what is known of it.
+        reason: String,
+    },
     /// The attempts are used up. Retryable.
     #[error(
         "not committed in {made} attempts (the last one: {last}); raise the number of attempts, or use get_for_update"
@@ -120,9 +128,12 @@ pub enum TransactionError {
     /// The handle belongs to a transaction that is over. Final.
     #[error("the transaction is over; begin a new one")]
     Finished,
-    /// It may or may not have committed. Ask with its id. (Never returned by the embedded store, whose shards
-    /// are a call away.)
-    #[error("it is unknown whether the transaction committed; ask again with its id")]
+    /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing.
+    /// Final: running it again may do it twice. (Never returned by the embedded store, whose shards are a call away.)
+    #[error(
+        "it is unknown whether the transaction committed; look at what it would have written, \
+         or use transaction_once, which can be run again"
+    )]
     Unknown,
 }
 
@@ -131,6 +142,7 @@ impl TransactionError {
     pub fn is_retryable(&self) -> bool {
         match self {
             TransactionError::Deadline(_)
+            | TransactionError::NoAnswer { .. }
             | TransactionError::Attempts { .. }
             | TransactionError::Crowded(_) => true,
             TransactionError::Invalid { .. }

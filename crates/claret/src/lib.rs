@@ -21,19 +21,23 @@
 
 mod batch;
 pub mod blocking;
+#[cfg(feature = "cluster")]
+pub mod cluster;
 mod conductor;
 mod embedded;
 mod error;
+mod host;
 mod records;
 mod store;
+mod timer;
 mod tx;
 
 pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary};
-pub use embedded::Mode;
 pub use error::{Abort, OperationError, TransactionError};
+pub use host::Mode;
 pub use records::{
     BoundedRecord, CounterRecord, DictRecord, FloatRecord, ListRecord, QueueRecord, Record, Records,
     RegisterRecord, Scope, ScoredSetRecord, SetRecord, Single, StackRecord, SummaryBagRecord, TopKRecord,

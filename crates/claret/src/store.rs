@@ -2,27 +2,25 @@
 
 use std::fmt;
 use std::future::Future;
-use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
-use std::task::Poll;
 use std::time::Duration;
 
 use claret_core::{Cause, Limits};
 use claret_types::{Bytes, DataType, Register, RegisterOp, Reply, State};
-use futures_timer::Delay;
 
 use crate::batch::Batch;
 use crate::blocking;
-use crate::embedded::{Embedded, Mode};
+use crate::embedded::Embedded;
 use crate::error::{Abort, TransactionError};
+use crate::host::{Host, Mode};
+use crate::timer::{Deadline, Timer};
 use crate::tx::{End, Tx};
 
 /// A store of typed records. A cheaply cloned handle; use it from any thread and any task, under any async
 /// runtime or none ([`Store::blocking`]).
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) embedded: Arc<Embedded>,
+    pub(crate) host: Host,
     pub(crate) options: TxOptions,
 }
 
@@ -97,7 +95,7 @@ impl StoreBuilder {
     /// Makes the store, empty.
     pub fn build(self) -> Store {
         let embedded = Arc::new(Embedded::new(self.shards, self.mode, self.limits));
-        Store { embedded, options: self.options }
+        Store { host: Host::Embedded(embedded), options: self.options }
     }
 }
 
@@ -216,15 +214,15 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        let mut tx = Tx::begin(&self.embedded);
-        let mut deadline = Deadline { after: options.deadline, timer: None };
+        let mut tx = Tx::begin(&self.host);
+        let mut deadline = Deadline::new(&self.host, options.deadline);
         let mut made = 1;
         loop {
             let guard = AbortOnDrop(&tx);
             let Some(result) = deadline.race(body(tx.clone())).await else {
                 tx.abort();
                 std::mem::forget(guard);
-                return Err(TransactionError::Deadline(options.deadline));
+                return Err(self.host.too_late(options.deadline));
             };
             let end = match &result {
                 Ok(_) => match deadline.race(tx.commit()).await {
@@ -242,7 +240,7 @@ impl Store {
                         return Err(TransactionError::Attempts { made, last: describe(&cause) });
                     }
                     if deadline.race(self.pause(&cause, made)).await.is_none() {
-                        return Err(TransactionError::Deadline(options.deadline));
+                        return Err(self.host.too_late(options.deadline));
                     }
                     made += 1;
                     tx = tx.again();
@@ -252,7 +250,8 @@ impl Store {
                 (Err(Abort::Because(reason)), End::Aborted | End::Committed) => {
                     return Err(TransactionError::Aborted(reason));
                 }
-                (Ok(_), End::Aborted) => return Err(TransactionError::Deadline(options.deadline)),
+                (Ok(_), End::Aborted) => return Err(self.host.too_late(options.deadline)),
+                (_, End::Unknown) => return Err(TransactionError::Unknown),
             }
         }
     }
@@ -260,16 +259,24 @@ impl Store {
     /// Before another attempt. Who gave way waits in a queue next and need not pause; without queues a pause
     /// that doubles, with jitter, is what keeps two from meeting again and again.
     async fn pause(&self, cause: &Cause, made: u32) {
-        if !matches!(cause, Cause::Busy) {
-            return;
-        }
-        let limits = &self.embedded.limits;
-        // Up to as long as an attempt holds on to its locks while it tries for another: otherwise a crowd that
-        // shares one lock and a crowd that shares another, each after the other's, keep one another out for ever.
-        let most = limits.backoff_us_max.saturating_mul(u64::from(limits.lock_tries_max).max(1));
-        let longest = (limits.backoff_us_min << made.min(20)).min(most);
-        let jitter = self.embedded.now().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
-        Delay::new(Duration::from_micros(longest / 2 + jitter % (longest / 2 + 1))).await;
+        let limits = self.host.limits();
+        let (least, most) = match cause {
+            // Up to as long as an attempt holds on to its locks while it tries for another: otherwise a crowd that
+            // shares one lock and a crowd that shares another, each after the other's, keep one another out for ever.
+            Cause::Busy => {
+                let most = limits.backoff_us_max.saturating_mul(u64::from(limits.lock_tries_max).max(1));
+                (limits.backoff_us_min, most)
+            }
+            // A shard refused for reasons of its own: it restarted, its records are moving.
+            Cause::Refused(refusal) => match self.host.pause_after(refusal) {
+                Some(bounds) => bounds,
+                None => return,
+            },
+            Cause::GaveWay | Cause::Parted => return,
+        };
+        let longest = (least << made.min(20)).min(most);
+        let jitter = self.host.jitter();
+        Timer::exact(Duration::from_micros(longest / 2 + jitter % (longest / 2 + 1))).await;
     }
 
     /// Operations that are all known up front, as one transaction in one step.
@@ -282,19 +289,14 @@ impl Store {
         blocking::Store::new(self.clone())
     }
 
-    /// Counts.
+    /// Counts. On a cluster they are of this process: the waits that its transactions met, and the attempts whose end
+    /// some shard has not confirmed.
     pub fn stats(&self) -> Stats {
-        let mut sum = Stats { restarts: self.embedded.restarts.load(Ordering::Relaxed), ..Stats::default() };
-        sum.combined = self.embedded.desk.as_ref().map_or(0, |desk| desk.lock().combined());
-        for shard in self.embedded.shards() {
-            let shard = shard.lock();
-            let stats = shard.stats();
-            sum.lock_waits += stats.waits;
-            sum.phases += stats.phases;
-            sum.locked_records += shard.locked_records() as u64;
-            sum.open_attempts += shard.open_attempts() as u64;
+        match &self.host {
+            Host::Embedded(store) => store.stats(),
+            #[cfg(feature = "cluster")]
+            Host::Cluster(cluster) => cluster.stats(),
         }
-        sum
     }
 
     /// Checks the store's inner invariants; for tests. O(records).
@@ -302,57 +304,42 @@ impl Store {
     /// # Panics
     /// When one does not hold.
     pub fn check_invariants(&self) {
-        for shard in self.embedded.shards() {
-            shard.lock().check_invariants();
+        match &self.host {
+            Host::Embedded(store) => store.shards().iter().for_each(|shard| shard.lock().check_invariants()),
+            #[cfg(feature = "cluster")]
+            Host::Cluster(cluster) => cluster.check_invariants(),
         }
     }
 
     /// Looks at a record's committed content outside any transaction and without waiting; for tests and tools.
+    /// `None` on a cluster: ask Redis.
     pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
         self.look(key.into(), |state| state.downcast::<T>().cloned()).flatten()
     }
 
     /// The name of the type that made a committed record, looked up as by [`Store::peek`]; for tools. `None`
-    /// when there is no record.
+    /// when there is no record, and on a cluster: ask Redis.
     pub fn type_of(&self, key: impl Into<Bytes>) -> Option<&'static str> {
         self.look(key.into(), |state| state.type_info().name)
     }
 
     fn look<T>(&self, key: Bytes, at: impl FnOnce(&State) -> T) -> Option<T> {
-        let placed =
-            self.embedded.place(key.clone(), claret_types::Operation::new::<Register>(RegisterOp::Get));
-        let shard = self.embedded.shards()[placed.shard.0 as usize].lock();
+        let store = self.host.embedded()?;
+        let placed = store.place(key.clone(), claret_types::Operation::new::<Register>(RegisterOp::Get));
+        let shard = store.shards()[placed.shard.0 as usize].lock();
         shard.state(&key).map(at)
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Store")
-            .field("shards", &self.embedded.shards().len())
-            .field("mode", &self.embedded.mode)
-            .finish()
-    }
-}
-
-/// The end of a transaction's time. The clock is asked, and a timer made, only when it has to wait.
-struct Deadline {
-    after: Duration,
-    timer: Option<Delay>,
-}
-
-impl Deadline {
-    /// The future's output; `None` when the time is over first.
-    async fn race<F: Future>(&mut self, future: F) -> Option<F::Output> {
-        let mut future = pin!(future);
-        std::future::poll_fn(|cx| {
-            if let Poll::Ready(output) = future.as_mut().poll(cx) {
-                return Poll::Ready(Some(output));
-            }
-            let timer = self.timer.get_or_insert_with(|| Delay::new(self.after));
-            std::pin::Pin::new(timer).poll(cx).map(|()| None)
-        })
-        .await
+        let mut out = f.debug_struct("Store");
+        match &self.host {
+            Host::Embedded(store) => out.field("shards", &store.shards().len()),
+            #[cfg(feature = "cluster")]
+            Host::Cluster(cluster) => out.field("nodes", &cluster.nodes()),
+        };
+        out.field("mode", &self.host.mode()).finish()
     }
 }
 

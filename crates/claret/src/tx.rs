@@ -22,8 +22,9 @@ use futures_timer::Delay;
 use parking_lot::Mutex;
 
 use crate::conductor::Conductor;
-use crate::embedded::{Embedded, Instantly, Mailbox, Mode, Placed};
 use crate::error::OperationError;
+use crate::host::{Host, Instantly, Mailbox, Placed};
+use crate::timer::Deadline;
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -32,12 +33,14 @@ pub(crate) enum End {
     Aborted,
     Restart(Cause),
     Failed(OperationError),
+    /// What became of it, nobody knows (R4).
+    Unknown,
 }
 
 /// What the clones of a handle share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) store: Arc<Embedded>,
+    pub(crate) host: Host,
     mailbox: Arc<Mailbox>,
     state: Mutex<State>,
 }
@@ -69,7 +72,7 @@ pub struct Tx {
 }
 
 impl Tx {
-    pub(crate) fn begin(store: &Arc<Embedded>) -> Self {
+    pub(crate) fn begin(host: &Host) -> Self {
         let state = State {
             conductor: None,
             buffered: Vec::new(),
@@ -81,7 +84,7 @@ impl Tx {
             committing: false,
             end: None,
         };
-        let shared = Shared { store: Arc::clone(store), mailbox: Arc::default(), state: Mutex::new(state) };
+        let shared = Shared { host: host.clone(), mailbox: Arc::default(), state: Mutex::new(state) };
         Tx { shared: Arc::new(shared), attempt: 1 }
     }
 
@@ -89,7 +92,7 @@ impl Tx {
     pub(crate) fn again(&self) -> Tx {
         let mut state = self.shared.state.lock();
         if let Some(conductor) = &mut state.conductor {
-            conductor.restart(&self.shared.store);
+            conductor.restart(&self.shared.host);
         }
         state.attempt += 1;
         state.buffered.clear();
@@ -97,7 +100,7 @@ impl Tx {
         (state.calls, state.unanswered) = (0, 0);
         (state.executed, state.committing) = (false, false);
         state.end = None;
-        self.shared.store.restarts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        self.shared.host.note_restart();
         Tx { shared: Arc::clone(&self.shared), attempt: state.attempt }
     }
 
@@ -121,8 +124,8 @@ impl Tx {
     pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), OperationError> {
         let mut state = self.shared.state.lock();
         let placed = self.admit(&mut state, key.into(), op)?;
-        if self.shared.store.mode == Mode::None {
-            return match self.shared.store.instant(&[placed]) {
+        if self.shared.host.does_at_once() {
+            return match self.shared.host.instant(&[placed]) {
                 Instantly::Failed { key, error } => Err(OperationError::Invalid { key, error }),
                 Instantly::Done(_) | Instantly::Blocked => Ok(()),
             };
@@ -145,8 +148,8 @@ impl Tx {
             Ok(placed) => placed,
             Err(error) => return Started::Ready(Err(error)),
         };
-        if self.shared.store.mode == Mode::None {
-            return Started::Ready(match self.shared.store.instant(&[placed]) {
+        if self.shared.host.does_at_once() {
+            return Started::Ready(match self.shared.host.instant(&[placed]) {
                 Instantly::Done(mut replies) => Ok(replies.pop().expect("one call")),
                 Instantly::Failed { key, error } => Err(OperationError::Invalid { key, error }),
                 Instantly::Blocked => unreachable!("without locks nothing blocks"),
@@ -159,7 +162,7 @@ impl Tx {
         }
         state.executed = true;
         state.unanswered += 1;
-        let no = self.shared.conduct(&mut state).execute(&self.shared.store, placed, reserve);
+        let no = self.shared.conduct(&mut state).execute(&self.shared.host, placed, reserve);
         self.shared.pump(&mut state);
         match state.take_answer(no) {
             Some(reply) => Started::Ready(Ok(reply)),
@@ -183,7 +186,7 @@ impl Tx {
                 return end;
             }
             state.committing = true;
-            self.shared.conduct(&mut state).commit(&self.shared.store);
+            self.shared.conduct(&mut state).commit(&self.shared.host);
             self.shared.pump(&mut state);
         }
         Ending { tx: self, timer: None }.await
@@ -216,22 +219,30 @@ impl Tx {
         state.end.clone()
     }
 
-    /// [`Tx::abort`], and waits for the end.
+    /// [`Tx::abort`], and waits for the end. On a cluster not for ever: what a shard that does not answer has written
+    /// stays unknown.
     pub(crate) async fn abort_and_wait(&self) -> End {
-        match self.abort() {
-            Some(end) => end,
-            None => Ending { tx: self, timer: None }.await,
+        if let Some(end) = self.abort() {
+            return end;
+        }
+        let ending = Ending { tx: self, timer: None };
+        match self.shared.host.patience() {
+            None => ending.await,
+            Some(patience) => {
+                let mut deadline = Deadline::new(&self.shared.host, patience);
+                deadline.race(ending).await.unwrap_or(End::Unknown)
+            }
         }
     }
 
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
     fn admit(&self, state: &mut State, key: Bytes, op: Operation) -> Result<Placed, OperationError> {
         self.check_open(state)?;
-        let limit = self.shared.store.limits.calls_max;
-        let error = match check(&self.shared.store, &key, &op) {
+        let limit = self.shared.host.limits().calls_max;
+        let error = match check(&self.shared.host, &key, &op) {
             Ok(()) if state.calls < limit => {
                 state.calls += 1;
-                return Ok(self.shared.store.place(key, op));
+                return Ok(self.shared.host.place(key, op));
             }
             Ok(()) => OperationError::TooManyCalls { limit },
             Err(error) => OperationError::Invalid { key, error },
@@ -248,7 +259,7 @@ impl Tx {
             None if !state.committing => Ok(()),
             Some(End::Restart(_)) => Err(OperationError::Restart),
             Some(End::Failed(error)) => Err(error.clone()),
-            Some(End::Committed | End::Aborted) | None => Err(OperationError::Finished),
+            Some(End::Committed | End::Aborted | End::Unknown) | None => Err(OperationError::Finished),
         }
     }
 }
@@ -274,14 +285,16 @@ fn as_error(refusal: &Refusal) -> OperationError {
 }
 
 /// Checks an operation and its key before anything is locked.
-pub(crate) fn check(store: &Embedded, key: &Bytes, op: &Operation) -> Result<(), OpError> {
+pub(crate) fn check(host: &Host, key: &Bytes, op: &Operation) -> Result<(), OpError> {
     if key.is_empty() {
         return Err(OpError::EmptyKey);
     }
-    if key.len() > store.limits.key_bytes_max {
-        return Err(OpError::TooLarge { what: "key", size: key.len(), limit: store.limits.key_bytes_max });
+    let limits = host.limits();
+    if key.len() > limits.key_bytes_max {
+        return Err(OpError::TooLarge { what: "key", size: key.len(), limit: limits.key_bytes_max });
     }
-    op.check(store.limits.value_bytes_max)
+    host.knows(op)?;
+    op.check(limits.value_bytes_max)
 }
 
 impl Shared {
@@ -294,7 +307,7 @@ impl Shared {
         let known = match &mut state.conductor {
             None => true,
             Some(conductor) => {
-                conductor.abort(&self.store);
+                conductor.abort(&self.host);
                 self.pump(state);
                 state.end.is_some()
             }
@@ -308,9 +321,9 @@ impl Shared {
     /// The transaction's conductor, who then knows of everything buffered.
     fn conduct<'a>(&self, state: &'a mut State) -> &'a mut Conductor {
         let State { conductor, buffered, .. } = state;
-        let conductor = conductor.get_or_insert_with(|| Conductor::begin(&self.store, &self.mailbox));
+        let conductor = conductor.get_or_insert_with(|| Conductor::begin(&self.host, &self.mailbox));
         if !buffered.is_empty() {
-            conductor.buffer(&self.store, buffered);
+            conductor.buffer(&self.host, buffered);
         }
         conductor
     }
@@ -320,7 +333,7 @@ impl Shared {
         if state.executed {
             return None;
         }
-        match self.store.instant(&state.buffered) {
+        match self.host.instant(&state.buffered) {
             Instantly::Done(replies) => {
                 state.answers.extend((0..).map(CallNo).zip(replies));
                 Some(End::Committed)
@@ -334,7 +347,7 @@ impl Shared {
     fn pump(&self, state: &mut State) {
         let State { conductor: Some(conductor), unanswered, answers, end, .. } = state else { return };
         let mut news = false;
-        conductor.pump(&self.store, &self.mailbox, |event| {
+        conductor.pump(&self.host, &self.mailbox, |event| {
             news = true;
             match event {
                 Event::Answer { no, reply } => {
@@ -348,7 +361,7 @@ impl Shared {
                 Event::Aborted => *end = Some(End::Aborted),
                 Event::Restart { cause } => *end = Some(End::Restart(cause)),
                 Event::Failed { refusal } => *end = Some(End::Failed(as_error(&refusal))),
-                Event::Unknown => unreachable!("a shard in this process does not lose its memory alone"),
+                Event::Unknown => *end = Some(End::Unknown),
             }
         });
         if news {
@@ -373,14 +386,14 @@ impl Shared {
             if self.mailbox.watch(cx.waker()) {
                 continue;
             }
-            let Some(due) = state.conductor.as_ref().and_then(|it| it.poll_timeout(&self.store)) else {
+            let Some(due) = state.conductor.as_ref().and_then(|it| it.poll_timeout(&self.host)) else {
                 *timer = None;
                 return Poll::Pending;
             };
-            let now = self.store.now();
+            let now = self.host.now();
             if due <= now {
                 if let Some(conductor) = &mut state.conductor {
-                    conductor.handle_timeout(&self.store, now);
+                    conductor.handle_timeout(&self.host, now);
                 }
                 continue;
             }
@@ -396,7 +409,7 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         if let Some(conductor) = &self.state.get_mut().conductor {
-            conductor.end(&self.store);
+            conductor.end(&self.host);
         }
     }
 }
@@ -454,7 +467,7 @@ impl<R: FromReply> Future for Answer<R> {
                         Err(match end {
                             End::Restart(_) => OperationError::Restart,
                             End::Failed(error) => error.clone(),
-                            End::Committed | End::Aborted => OperationError::Finished,
+                            End::Committed | End::Aborted | End::Unknown => OperationError::Finished,
                         })
                     })
                 };

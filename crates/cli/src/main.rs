@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use claret_cli::commands::{bench, check_store, check_type, demo, shell, sim};
+use claret_cli::commands::{bench, check_store, check_type, cluster, demo, shell, sim};
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -19,7 +19,9 @@ enum Command {
     Demo(demo::Args),
     /// Measure a workload in several modes, interleaved, and check the answers.
     Bench(Box<bench::Args>),
-    /// An interactive prompt on an embedded store.
+    /// Start, show and stop a local cluster of Redis or Valkey servers with the module loaded.
+    Cluster(cluster::Args),
+    /// An interactive prompt on an embedded store or on a cluster.
     Shell(shell::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
     CheckType(check_type::Args),
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
     match Cli::parse().command {
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(*args),
+        Command::Cluster(args) => cluster::run(args),
         Command::Shell(args) => shell::run(args),
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use claret_cli::bench::{Bench, BenchMode, Pace, Plan, mutex};
+use claret_cli::bench::{Bench, BenchMode, Pace, Place, Plan, mutex};
 use claret_cli::commands::bench::run_plan;
 use claret_cli::workload::{Workload, fair, hot, ops, rawmix, retwis, rubis};
 use indicatif::ProgressBar;
@@ -37,6 +37,7 @@ fn retwis() -> Box<dyn Workload> {
 /// 0.2 s for each mode, in two slices, 8 clients on 2 threads.
 fn plan(workload: Box<dyn Workload>, modes: &str, pace: Pace) -> Plan {
     Plan {
+        place: Place::Embedded,
         workload,
         by_hand: None,
         modes: BenchMode::parse_list(modes).expect("there are such modes"),
@@ -190,7 +191,18 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["hot", "--store", "sim", "--window", "0"], &["--window 0"]),
         (&["hot", "--store", "sim", "--modes", "claret,boost+phase+combine"], &["same mode"]),
         (&["hot", "--rtt", "100"], &["--rtt", "--store sim", "embedded"]),
-        (&["hot", "--store", "redis://localhost"], &["'redis://localhost'", "not available yet"]),
+        (&["hot", "--modes", "redis-lock"], &["'redis-lock'", "--store cluster"]),
+        (&["hot", "--store", "sim", "--modes", "redis-lua"], &["'redis-lua'", "--store sim"]),
+        (&["hot", "--store", "cluster", "--modes", "mutex"], &["'mutex'"]),
+        (&["hot", "--store", "cluster", "--shards", "65"], &["--shards 65"]),
+        (&["hot", "--store", "cluster", "--rtt", "100"], &["--rtt", "--store sim"]),
+        (
+            &["hot", "--store", "cluster", "--interactive", "--modes", "redis-multi"],
+            &["'redis-multi'", "one go"],
+        ),
+        (&["hot", "--store", "redis://localhost:1"], &["localhost:1"]),
+        (&["hot", "--store", "redis://localhost:1", "--shards", "3"], &["--shards"]),
+        (&["hot", "--single", "redis://localhost:1"], &["--single", "embedded"]),
         (&["hot", "--store", "disk"], &["'disk'", "embedded"]),
         (&["retwis", "--mix", "bid-heavy"], &["'bid-heavy'", "post-heavy"]),
         (&["hot", "--alpha", "1"], &["'hot'", "--alpha"]),

@@ -12,25 +12,47 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::contestant::{Check, Contestant, runtime};
+use super::contestant::{Check, Contestant};
 use super::measure::{Slice, Summary};
 use super::mode::{BenchMode, Contender};
 use super::mutex::ByHand;
 use super::pace::Pace;
+use super::servers::Servers;
 use crate::workload::Workload;
 
 /// Makes the collections of the mode `mutex`.
 pub type MakeByHand = Box<dyn Fn() -> Box<dyn ByHand> + Send + Sync>;
 
+/// Where it runs.
+#[derive(Debug)]
+pub enum Place {
+    /// In this process.
+    Embedded,
+    /// On real servers.
+    Servers(Box<Servers>),
+}
+
+impl Place {
+    /// What the output says.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Place::Embedded => "embedded",
+            Place::Servers(servers) => servers.name,
+        }
+    }
+}
+
 /// What to run.
 pub struct Plan {
+    /// Where it runs.
+    pub place: Place,
     /// The workload.
     pub workload: Box<dyn Workload>,
     /// The same by hand, where it exists.
     pub by_hand: Option<MakeByHand>,
     /// What to compare.
     pub modes: Vec<BenchMode>,
-    /// Shards of each store.
+    /// Shards of each store, where it is embedded.
     pub shards: u32,
     /// Clients, all threads together.
     pub clients: usize,
@@ -66,6 +88,14 @@ impl Plan {
             Pace::Together => false,
             Pace::Pause(time) | Pace::Interactive(time) => !time.is_zero(),
         };
+        if self.pace != Pace::Together
+            && let Some(mode) = self.modes.iter().find(|mode| mode.is_one_shot())
+        {
+            return Err(format!(
+                "the mode '{}' sends a transaction in one go: it has no --interactive and no --think",
+                mode.name
+            ));
+        }
         if is_by_hand && thinks {
             return Err("the mode 'mutex' has no --think: leave one of them out".into());
         }
@@ -97,10 +127,11 @@ impl Bench {
     /// A store, a run and clients for each mode. `stop` ends it early once it is set.
     ///
     /// # Errors
-    /// See [`Plan::check`].
+    /// See [`Plan::check`]; or a server does not answer.
     pub fn new(plan: Plan, stop: Arc<AtomicBool>) -> Result<Self, String> {
         plan.check()?;
-        let contestants = plan.modes.iter().map(|mode| Contestant::new(*mode, &plan)).collect();
+        let contestants = (0..plan.modes.len()).map(|number| Contestant::new(number, &plan));
+        let contestants = contestants.collect::<Result<_, _>>()?;
         Ok(Bench { plan, contestants, stop })
     }
 
@@ -124,22 +155,15 @@ impl Bench {
     /// # Errors
     /// When a store refuses a call.
     pub fn load(&mut self, progress: &ProgressBar) -> Result<(), String> {
-        let runtime = runtime();
         let style = "{spinner} loading {prefix}: {human_pos} operations, {elapsed}";
         progress.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
         for contestant in &mut self.contestants {
             progress.set_prefix(format!("{} for {}", self.plan.workload.name(), contestant.name()));
             progress.set_position(0);
-            if contestant.store().is_some() {
-                for batch in self.plan.workload.load() {
-                    if self.stop.load(Ordering::Relaxed) {
-                        return Ok(());
-                    }
-                    progress.inc(batch.len() as u64);
-                    contestant.load(&runtime, batch)?;
-                }
+            contestant.load(&self.plan, progress, &self.stop)?;
+            if self.stop.load(Ordering::Relaxed) {
+                return Ok(());
             }
-            contestant.loaded();
         }
         Ok(())
     }
@@ -179,8 +203,20 @@ impl Bench {
 
     /// Ends the clients and checks every mode (R20). Nothing can be run after that.
     pub fn check(&mut self) -> Vec<Check> {
-        let runtime = runtime();
-        self.contestants.iter_mut().map(|contestant| contestant.check(&runtime)).collect()
+        self.contestants.iter_mut().map(Contestant::check).collect()
+    }
+
+    /// Deletes from servers what was put there, by each mode in turn.
+    ///
+    /// # Errors
+    /// A server does not answer.
+    pub fn clean(&mut self) -> Result<(), String> {
+        let Place::Servers(servers) = &self.plan.place else { return Ok(()) };
+        for (number, mode) in self.plan.modes.iter().enumerate() {
+            let is_single = matches!(mode.contender, Contender::Rival(kind) if kind.is_single());
+            servers.clean(number, is_single)?;
+        }
+        Ok(())
     }
 }
 

@@ -71,7 +71,7 @@ pub struct Setting {
     pub mode: &'static str,
     /// The store.
     pub store: &'static str,
-    /// Shards of the store; 0 in the mode `mutex`.
+    /// Shards of the store; 0 in the mode `mutex`, 1 in the modes of one server.
     pub shards: u32,
     /// Clients.
     pub clients: usize,

@@ -5,17 +5,22 @@
 //! and where, is decided in `commands/`.
 
 mod contestant;
+mod crew;
 mod drive;
 mod measure;
 mod mode;
 pub mod model;
 pub mod mutex;
 mod pace;
+mod rival;
+mod servers;
 mod session;
 pub mod table;
 
 pub use contestant::{Check, Contestant};
-pub use drive::{Bench, MakeByHand, Plan, watch_interrupts};
+pub use drive::{Bench, MakeByHand, Place, Plan, watch_interrupts};
 pub use measure::{Figures, Setting, Slice, Summary};
 pub use mode::{BenchMode, Contender};
 pub use pace::Pace;
+pub use rival::RivalKind;
+pub use servers::{Given, Servers};

@@ -2,6 +2,8 @@
 
 use claret::Mode;
 
+use super::rival::RivalKind;
+
 /// What runs the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Contender {
@@ -9,6 +11,8 @@ pub enum Contender {
     Mutex,
     /// The store, in one of its modes.
     Store(Mode),
+    /// What is done with plain Redis commands (`bench/rival`).
+    Rival(RivalKind),
 }
 
 /// A mode as it is asked for; on the embedded store `claret` is `boost+phase`, in the model, where messages cost
@@ -21,7 +25,7 @@ pub struct BenchMode {
     pub contender: Contender,
 }
 
-const MODES: [BenchMode; 8] = [
+const MODES: [BenchMode; 12] = [
     BenchMode { name: "mutex", contender: Contender::Mutex },
     BenchMode { name: "none", contender: Contender::Store(Mode::None) },
     BenchMode { name: "rw", contender: Contender::Store(Mode::ReaderWriter) },
@@ -30,9 +34,18 @@ const MODES: [BenchMode; 8] = [
     BenchMode { name: "boost+phase", contender: Contender::Store(Mode::BoostPhase) },
     BenchMode { name: "boost+phase+combine", contender: Contender::Store(Mode::BoostPhaseCombine) },
     BenchMode { name: "claret", contender: Contender::Store(Mode::BoostPhase) },
+    BenchMode { name: "redis-lock", contender: Contender::Rival(RivalKind::Lock) },
+    BenchMode { name: "redis-watch", contender: Contender::Rival(RivalKind::Watch) },
+    BenchMode { name: "redis-multi", contender: Contender::Rival(RivalKind::Multi) },
+    BenchMode { name: "redis-lua", contender: Contender::Rival(RivalKind::Lua) },
 ];
 
 impl BenchMode {
+    /// Whether it can run only what is known up front.
+    pub fn is_one_shot(self) -> bool {
+        matches!(self.contender, Contender::Rival(kind) if !kind.is_interactive())
+    }
+
     /// Reads a name.
     ///
     /// # Errors
@@ -52,6 +65,35 @@ impl BenchMode {
         Self::parse_all(names, BenchMode::parse)
     }
 
+    /// The same for the embedded store.
+    ///
+    /// # Errors
+    /// As [`BenchMode::parse`]; the rivals are of real servers.
+    pub fn parse_embedded_list(names: &str) -> Result<Vec<Self>, String> {
+        Self::parse_all(names, |name| match BenchMode::parse(name)? {
+            BenchMode { contender: Contender::Rival(_), .. } => Err(format!(
+                "the mode '{name}' is of real servers: say --store cluster or --store redis://HOST:PORT"
+            )),
+            other => Ok(other),
+        })
+    }
+
+    /// The same for a cluster.
+    ///
+    /// # Errors
+    /// As [`BenchMode::parse`]; `mutex` is of one process, and the module has no other locks than Claret's.
+    pub fn parse_cluster_list(names: &str) -> Result<Vec<Self>, String> {
+        Self::parse_all(names, |name| match BenchMode::parse(name)? {
+            BenchMode { contender: Contender::Mutex, .. } => {
+                Err("the mode 'mutex' is of one process: leave it out of --modes".into())
+            }
+            BenchMode { contender: Contender::Store(mode), .. } if !is_of_modules(mode) => Err(format!(
+                "the mode '{name}' is not what the module's shards do; measure it with --store sim or embedded"
+            )),
+            other => Ok(other),
+        })
+    }
+
     /// The same for the performance model.
     ///
     /// # Errors
@@ -62,6 +104,9 @@ impl BenchMode {
                 Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes"
                     .into())
             }
+            BenchMode { name, contender: Contender::Rival(_) } => Err(format!(
+                "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
+            )),
             BenchMode { name: "claret", .. } => {
                 Ok(BenchMode { name: "claret", contender: Contender::Store(Mode::BoostPhaseCombine) })
             }
@@ -79,6 +124,14 @@ impl BenchMode {
             modes.push(mode);
         }
         Ok(modes)
+    }
+}
+
+/// Whether a cluster can do this: its shards know Claret's own locks only.
+fn is_of_modules(mode: Mode) -> bool {
+    match mode {
+        Mode::None | Mode::BoostPhase | Mode::BoostPhaseCombine => true,
+        Mode::ReaderWriter | Mode::ReaderWriterPhase | Mode::Boost => false,
     }
 }
 

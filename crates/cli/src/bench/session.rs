@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::measure::Counted;
 use super::mutex::ByHandClient;
 use super::pace::{Pace, give_turn, think};
+use super::rival::{Rival, RivalSession};
 use crate::workload::{Call, Client, Stage};
 
 /// When a session stops, and whether it shares its thread.
@@ -29,6 +30,7 @@ pub(super) struct Shift {
 pub(super) enum Session {
     Store(Box<StoreSession>),
     ByHand(Box<HandSession>),
+    Rival(Box<RivalSession>),
 }
 
 pub(super) struct StoreSession {
@@ -53,7 +55,7 @@ pub(super) struct HandSession {
 
 /// How a transaction ended, for the counts.
 #[derive(Clone, Copy)]
-enum Ended {
+pub(super) enum Ended {
     Committed(usize),
     Aborted,
     /// The run cannot go on.
@@ -70,8 +72,16 @@ impl Session {
         Session::ByHand(Box::new(HandSession { client, counted: Counted::new(kinds) }))
     }
 
+    pub(super) fn of_rival(rival: Arc<Rival>, client: Box<dyn Client>, seed: u64, kinds: usize) -> Self {
+        Session::Rival(Box::new(RivalSession::new(rival, client, seed, kinds)))
+    }
+
     pub(super) async fn run(self, shift: Shift) -> Self {
         match self {
+            Session::Rival(mut session) => {
+                session.run(&shift).await;
+                Session::Rival(session)
+            }
             Session::Store(mut session) => {
                 session.run(&shift).await;
                 Session::Store(session)
@@ -87,6 +97,7 @@ impl Session {
         match self {
             Session::Store(session) => &mut session.counted,
             Session::ByHand(session) => &mut session.counted,
+            Session::Rival(session) => &mut session.counted,
         }
     }
 
@@ -95,13 +106,14 @@ impl Session {
         match self {
             Session::Store(session) => session.work.client.finish(),
             Session::ByHand(session) => session.client.finish(),
+            Session::Rival(session) => session.finish(),
         }
     }
 }
 
 impl Shift {
     /// Notes how a transaction ended. When the next one begins; `None` when there is to be none.
-    async fn next(&self, began: Instant, ended: Ended, counted: &mut Counted) -> Option<Instant> {
+    pub(super) async fn next(&self, began: Instant, ended: Ended, counted: &mut Counted) -> Option<Instant> {
         let now = Instant::now();
         let in_time = now < self.deadline;
         match ended {

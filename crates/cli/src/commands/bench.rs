@@ -11,12 +11,13 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 use serde_json::json;
 
+use super::place::Store;
 use crate::bench::model::ModelPlan;
 use crate::bench::table::{grouped, latency, ratio, table};
-use crate::bench::{Bench, BenchMode, Check, Pace, Plan, Slice, Summary, mutex, watch_interrupts};
+use crate::bench::{Bench, Check, Pace, Place, Plan, Slice, Summary, mutex, watch_interrupts};
 use crate::workload::retwis::{self, RetwisMix};
 use crate::workload::rubis::{self, RubisMix};
-use crate::workload::{Workload, fair, hot, rawmix};
+use crate::workload::{Choice, fair, hot, rawmix};
 
 const HELP_AFTER: &str = "\
 Modes:
@@ -28,15 +29,22 @@ Modes:
   boost+phase          the same, waiters queue in phases
   boost+phase+combine  the same, transactions share locks and answers
   claret               what Claret does on the store: embedded, boost+phase; sim, boost+phase+combine
+  redis-lock           on a cluster: SET NX PX for each key, the commands, release
+  redis-watch          on one server: WATCH, reads, MULTI, writes, EXEC, again when somebody was faster
+  redis-multi          on one server: MULTI, the commands, EXEC (not interactive)
+  redis-lua            on one server: the commands in a script (not interactive)
 
 --store sim runs the same clients against the protocol's own code in virtual time, as a cluster would: the figures
 are the same on every machine and say nothing about this one.
+--store cluster starts a cluster for the run, --store redis://HOST:PORT takes one with the module; there the modes
+mutex, rw, rw+phase and boost are not to be had. Keys of the run have names of their own, and are deleted at its end.
 
 Examples:
   claret bench rawmix --modes mutex,none,claret
   claret bench rubis --mix bid-heavy --interactive --modes rw,claret
   claret bench retwis --scale 12 --threads 2 --json
-  claret bench rawmix --store sim --alpha 1.2 --clients 256";
+  claret bench rawmix --store sim --alpha 1.2 --clients 256
+  claret bench rubis --store cluster --modes none,redis-lock,redis-multi,redis-watch,redis-lua,claret";
 
 /// Arguments of `claret bench`.
 #[derive(Debug, clap::Args)]
@@ -44,9 +52,12 @@ Examples:
 pub struct Args {
     /// rawmix, rubis, retwis, hot or fair.
     workload: String,
-    /// Where it runs: embedded, or sim, the performance model.
+    /// Where it runs: embedded; sim, the performance model; cluster, started for the run; or redis://HOST:PORT.
     #[arg(long, default_value = "embedded")]
     store: String,
+    /// The server for the modes of one server, which is no part of a cluster (default: one is started for the run).
+    #[arg(long, value_name = "URL")]
+    single: Option<String>,
     /// rubis: bid-heavy (default) or read-heavy; retwis: post-heavy (default) or read-heavy.
     #[arg(long)]
     mix: Option<String>,
@@ -79,10 +90,10 @@ pub struct Args {
     /// The modes take turns of this length (default 0.5).
     #[arg(long, value_name = "SECONDS")]
     slice: Option<f64>,
-    /// What to compare, separated by commas.
-    #[arg(long, default_value = "none,rw,claret")]
-    modes: String,
-    /// Shards of the store (default 64; with --store sim 4).
+    /// What to compare, separated by commas (default: none,rw,claret; on a cluster none,redis-lock,claret).
+    #[arg(long)]
+    modes: Option<String>,
+    /// Shards of the store (default 64; with --store sim and --store cluster 4).
     #[arg(long)]
     shards: Option<u32>,
     /// retwis: 2^SCALE users (default 16).
@@ -100,7 +111,7 @@ pub struct Args {
 
 /// What was asked for.
 enum Asked {
-    Embedded(Box<Plan>),
+    Real(Box<Plan>),
     Model(Box<ModelPlan>),
 }
 
@@ -109,7 +120,7 @@ pub fn run(args: Args) -> ExitCode {
     let json = args.json;
     match args.asked() {
         Ok(Asked::Model(plan)) => model::run_plan(&plan, json, &mut io::stdout()),
-        Ok(Asked::Embedded(plan)) => {
+        Ok(Asked::Real(plan)) => {
             let progress = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
             run_plan(*plan, json, &progress, &watch_interrupts(), &mut io::stdout(), &mut |_| {})
         }
@@ -122,22 +133,33 @@ pub fn run(args: Args) -> ExitCode {
 
 impl Args {
     fn asked(self) -> Result<Asked, String> {
-        let in_model = check_store(&self.store)? == Store::Model;
+        let store = Store::parse(&self.store)?;
         if let Some(shards) = self.shards.filter(|shards| !(1..=4096).contains(shards)) {
             return Err(format!("--shards {shards}: from 1 to 4096"));
         }
-        if in_model { self.model_plan().map(|plan| Asked::Model(Box::new(plan))) } else { self.plan() }
+        if self.single.is_some() && !store.is_servers() {
+            return Err(format!("--single is of real servers, and this is --store {}", self.store));
+        }
+        match store {
+            Store::Model => self.model_plan().map(|plan| Asked::Model(Box::new(plan))),
+            Store::Embedded | Store::Cluster | Store::Url(_) => {
+                self.plan(&store).map(|plan| Asked::Real(Box::new(plan)))
+            }
+        }
     }
 
-    fn plan(self) -> Result<Asked, String> {
-        if let Some((name, _)) = self.model.given().into_iter().find(|(_, given)| *given) {
+    fn plan(self, store: &Store) -> Result<Plan, String> {
+        let is_shared = |name: &str| name == "--backoff" && store.is_servers();
+        let mut given = self.model.given().into_iter();
+        if let Some((name, _)) = given.find(|(name, given)| *given && !is_shared(name)) {
             return Err(format!("{name} is of --store sim, and this is --store {}", self.store));
         }
-        let modes = BenchMode::parse_list(&self.modes)?;
-        let (workload, by_hand) = self.workload()?;
+        let modes = store.modes(self.modes.as_deref())?;
+        let (choice, by_hand) = self.choice()?;
         let time = seconds("--seconds", self.seconds.unwrap_or(3.0))?;
-        let plan = Plan {
-            workload,
+        let mut plan = Plan {
+            place: Place::Embedded,
+            workload: choice.make(""),
             by_hand,
             modes,
             shards: self.shards.unwrap_or(64),
@@ -149,7 +171,8 @@ impl Args {
             seed: self.seed,
         };
         plan.check()?;
-        Ok(Asked::Embedded(Box::new(plan)))
+        plan.place = store.place(choice, self.single, self.shards, &plan.modes, self.model.pauses())?;
+        Ok(plan)
     }
 
     fn model_plan(self) -> Result<ModelPlan, String> {
@@ -159,8 +182,8 @@ impl Args {
             }
         }
         let given = model::Given {
-            modes: BenchMode::parse_model_list(&self.modes)?,
-            workload: self.workload()?.0,
+            modes: Store::Model.modes(self.modes.as_deref())?,
+            workload: self.choice()?.0.make(""),
             shards: self.shards,
             clients: self.clients,
             pace: self.pace(),
@@ -189,7 +212,7 @@ impl Args {
         }
     }
 
-    fn workload(&self) -> Result<(Box<dyn Workload>, Option<crate::bench::MakeByHand>), String> {
+    fn choice(&self) -> Result<(Choice, Option<crate::bench::MakeByHand>), String> {
         let name = self.workload.as_str();
         let allowed: &[&str] = match name {
             "rawmix" => &["--alpha", "--adds", "--keys"],
@@ -212,24 +235,24 @@ impl Args {
                 let options = rawmix::Options { alpha, adds_percent, keys, ..default };
                 let by_hand = options.clone();
                 let by_hand = move || Box::new(mutex::RawMix::new(by_hand.clone())) as Box<dyn mutex::ByHand>;
-                (Box::new(rawmix::RawMix::new(options)), Some(Box::new(by_hand)))
+                (Choice::RawMix(options), Some(Box::new(by_hand)))
             }
             "hot" => {
                 let by_hand = || Box::new(mutex::Hot::new(hot::Options::default())) as Box<dyn mutex::ByHand>;
-                (Box::new(hot::Hot::new(hot::Options::default())), Some(Box::new(by_hand)))
+                (Choice::Hot(hot::Options::default()), Some(Box::new(by_hand)))
             }
-            "fair" => (Box::new(fair::Fair::new(&fair::Options::default())), None),
+            "fair" => (Choice::Fair(fair::Options::default()), None),
             "rubis" => {
                 let default = rubis::Options::default();
                 let (mix, alpha) = (self.rubis_mix()?, self.alpha.unwrap_or(default.alpha));
                 let options = rubis::Options { mix, alpha, seed: self.seed, ..default };
-                (Box::new(rubis::Rubis::new(options)), None)
+                (Choice::Rubis(options), None)
             }
             _ => {
                 let default = retwis::Options::default();
                 let (mix, scale) = (self.retwis_mix()?, self.scale.unwrap_or(default.scale));
                 let options = retwis::Options { mix, scale, seed: self.seed, ..default };
-                (Box::new(retwis::Retwis::new(options)), None)
+                (Choice::Retwis(options), None)
             }
         })
     }
@@ -282,26 +305,6 @@ impl Args {
     }
 }
 
-/// Where it runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Store {
-    Embedded,
-    Model,
-}
-
-fn check_store(store: &str) -> Result<Store, String> {
-    match store {
-        "embedded" => Ok(Store::Embedded),
-        "sim" => Ok(Store::Model),
-        other if other.starts_with("redis://") || other.starts_with("rediss://") => Err(format!(
-            "the store '{other}' is not available yet in this version; use --store embedded or sim"
-        )),
-        other => {
-            Err(format!("there is no store '{other}'; this version has --store embedded and --store sim"))
-        }
-    }
-}
-
 pub(super) fn seconds(name: &str, value: f64) -> Result<Duration, String> {
     match Duration::try_from_secs_f64(value) {
         Ok(time) if (0.001..=86_400.0).contains(&value) => Ok(time),
@@ -337,8 +340,21 @@ fn measured(
     out: &mut dyn Write,
     before_check: &mut dyn FnMut(&Bench),
 ) -> Result<ExitCode, String> {
-    let mut bench = Bench::new(plan, Arc::clone(stop))?;
     progress.enable_steady_tick(Duration::from_millis(100));
+    let mut bench = Bench::new(plan, Arc::clone(stop))?;
+    let code = measured_on(&mut bench, json, progress, out, before_check);
+    // Whatever came of it: the servers may be somebody's.
+    let cleaned = bench.clean();
+    code.and_then(|code| cleaned.map(|()| code))
+}
+
+fn measured_on(
+    bench: &mut Bench,
+    json: bool,
+    progress: &ProgressBar,
+    out: &mut dyn Write,
+    before_check: &mut dyn FnMut(&Bench),
+) -> Result<ExitCode, String> {
     bench.load(progress)?;
     if bench.interrupted() {
         return Err("interrupted while loading; nothing was measured".into());
@@ -352,7 +368,7 @@ fn measured(
     bench.run(progress, &mut seen)?;
     lost.map_err(write_failed)?;
     progress.set_message("checking");
-    before_check(&bench);
+    before_check(bench);
     let (summaries, checks) = (bench.summaries(), bench.check());
     progress.finish_and_clear();
     let printed = if json {
@@ -403,8 +419,9 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
     let setting = &first.setting;
     writeln!(
         out,
-        "{}, embedded store, {} shards, {} clients on {} thread{}, {} slices of {:.2} s for each mode, medians",
+        "{}, {}, {} shards, {} clients on {} thread{}, {} slices of {:.2} s for each mode, medians",
         setting.workload,
+        if setting.store == "embedded" { "embedded store" } else { setting.store },
         summaries.iter().map(|summary| summary.setting.shards).max().unwrap_or(0),
         setting.clients,
         setting.threads,
@@ -415,14 +432,16 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
     let of = |mode: &str| {
         summaries.iter().find(|it| it.setting.mode == mode).map(|summary| summary.figures.throughput)
     };
-    let (none, rw) = (of("none"), of("rw"));
+    // What people have today is what the rest is compared with.
+    let baseline = if setting.store == "embedded" { "rw" } else { "redis-lock" };
+    let (none, today) = (of("none"), of(baseline));
     let row = |summary: &Summary| {
         let figures = &summary.figures;
         vec![
             summary.setting.mode.to_owned(),
             grouped(figures.throughput as u64),
             ratio(figures.throughput, none),
-            ratio(figures.throughput, rw),
+            ratio(figures.throughput, today),
             latency(figures.p50_us),
             latency(figures.p95_us),
             latency(figures.p99_us),
@@ -431,8 +450,15 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
             grouped(figures.lock_waits),
         ]
     };
-    let header = ["mode", "tx/s", "of none", "of rw", "p50", "p95", "p99", "aborts", "retries", "lock waits"];
+    let of_baseline = format!("of {baseline}");
+    let header =
+        ["mode", "tx/s", "of none", &of_baseline, "p50", "p95", "p99", "aborts", "retries", "lock waits"];
     write!(out, "{}", table(&header, &summaries.iter().map(row).collect::<Vec<_>>()))?;
+    let single: Vec<_> = summaries.iter().map(|it| &it.setting).filter(|it| it.shards == 1).collect();
+    if single.len() < summaries.len() && !single.is_empty() {
+        let names: Vec<_> = single.iter().map(|setting| setting.mode).collect();
+        writeln!(out, "{}: on one server, without shards", names.join(", "))?;
+    }
     if cut {
         writeln!(out, "interrupted: the run was ended before its time")?;
     }

@@ -1,4 +1,5 @@
-//! `claret demo`: an auction and a Twitter clone, each with reader/writer locks and with Claret.
+//! `claret demo`: an auction and a Twitter clone, each with plain locks and with Claret: reader/writer locks in this
+//! process, locks made by hand of Redis commands on a cluster.
 //!
 //! Both modes do the same work with the same seeds in interleaved slices, and both are checked at the end.
 //! What is simulated is said in the output. Nothing is tuned for one side: the commands that it prints repeat
@@ -13,9 +14,10 @@ use std::time::Duration;
 use indicatif::ProgressBar;
 
 use super::bench::{exit_code, seconds, verdict};
+use super::place::Store;
 use crate::bench::table::{grouped, latency, ratio, table};
-use crate::bench::{Bench, BenchMode, Check, Pace, Plan, Summary, watch_interrupts};
-use crate::workload::{Workload, retwis, rubis};
+use crate::bench::{Bench, Check, Pace, Plan, Summary, watch_interrupts};
+use crate::workload::{Choice, retwis, rubis};
 
 const CLIENTS: usize = 256;
 const THINK: Duration = Duration::from_millis(1);
@@ -25,6 +27,12 @@ const INTRO: &str = "\
 The same transactions twice, in this process: with reader/writer locks (rw: many read a key or one writes it,
 as a lock for each key gives you), and with Claret, where operations that commute share a key: two bids on
 one item, two posts on one timeline. Both commit all of a transaction or nothing, over any keys.
+";
+
+const INTRO_CLUSTER: &str = "\
+The same transactions twice, on a cluster: with locks made by hand of Redis commands (redis-lock: SET NX for each
+key, in one order for all), and with Claret, where operations that commute share a key: two bids on one item, two
+posts on one timeline. Both work on any keys of any shards; Claret leaves nothing half done when a client dies.
 ";
 
 const SIMULATED: &str = "\
@@ -37,6 +45,9 @@ Real: the stores, the locks, the waiting, and the checks at the end. Modes take 
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claret demo --quick")]
 pub struct Args {
+    /// Where it runs: embedded; cluster, started for the demo; or redis://HOST:PORT.
+    #[arg(long, default_value = "embedded")]
+    store: String,
     /// How long each of the two modes runs on each of the two workloads.
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
@@ -73,15 +84,20 @@ impl Args {
 /// A site to run: its name and numbers for people, its workload, and how to go on with it.
 struct Site {
     title: String,
-    workload: Box<dyn Workload>,
+    choice: Choice,
     again: String,
 }
 
-fn sites(size: Size) -> [Site; 2] {
+fn sites(size: Size, store: &Store, modes: &str) -> [Site; 2] {
     let auction = rubis::Options { items: size.items, users: size.bidders, ..rubis::Options::default() };
     let clone = retwis::Options { scale: size.scale, ..retwis::Options::default() };
+    let place = match store {
+        Store::Embedded | Store::Model => String::new(),
+        Store::Cluster => " --store cluster".to_owned(),
+        Store::Url(url) => format!(" --store {url}"),
+    };
     let again =
-        |rest: &str| format!("claret bench {rest} --think 1000 --clients {CLIENTS} --modes rw,claret");
+        |rest: &str| format!("claret bench {rest} --think 1000 --clients {CLIENTS} --modes {modes}{place}");
     [
         Site {
             title: format!(
@@ -89,7 +105,7 @@ fn sites(size: Size) -> [Site; 2] {
                 grouped(size.items as u64),
                 grouped(size.bidders as u64)
             ),
-            workload: Box::new(rubis::Rubis::new(auction)),
+            choice: Choice::Rubis(auction),
             again: again("rubis"),
         },
         Site {
@@ -97,7 +113,7 @@ fn sites(size: Size) -> [Site; 2] {
                 "A Twitter clone (Retwis, 14 % posts and reposts): {} users; a post goes to all followers at once",
                 grouped(1 << size.scale)
             ),
-            workload: Box::new(retwis::Retwis::new(clone)),
+            choice: Choice::Retwis(clone),
             again: again(&format!("retwis --scale {}", size.scale)),
         },
     ]
@@ -112,8 +128,21 @@ pub fn run(args: Args) -> ExitCode {
             return ExitCode::from(2);
         }
     };
+    let store = match Store::parse(&args.store) {
+        Ok(Store::Model) => {
+            eprintln!(
+                "error: the demo runs on embedded, cluster or redis://HOST:PORT; --store sim is of claret bench"
+            );
+            return ExitCode::from(2);
+        }
+        Ok(store) => store,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::from(2);
+        }
+    };
     let stop = watch_interrupts();
-    match show(args.size(), time, &stop, &mut io::stdout()) {
+    match show(args.size(), &store, time, &stop, &mut io::stdout()) {
         Ok(checks) => exit_code(&checks, stop.load(std::sync::atomic::Ordering::Relaxed)),
         Err(error) => {
             eprintln!("error: {error}");
@@ -124,18 +153,24 @@ pub fn run(args: Args) -> ExitCode {
 
 fn show(
     size: Size,
+    store: &Store,
     time: Duration,
     stop: &Arc<AtomicBool>,
     out: &mut dyn Write,
 ) -> Result<Vec<Check>, String> {
     let failed = |error: io::Error| format!("writing the results: {error}");
-    writeln!(out, "{INTRO}\n{SIMULATED}").map_err(failed)?;
+    let (intro, modes) = match store.is_servers() {
+        true => (INTRO_CLUSTER, "redis-lock,claret"),
+        false => (INTRO, "rw,claret"),
+    };
+    writeln!(out, "{intro}\n{SIMULATED}").map_err(failed)?;
     let mut checks = Vec::new();
     let mut commands = String::new();
-    for site in sites(size) {
+    for site in sites(size, store, modes) {
         writeln!(out, "{}", site.title).map_err(failed)?;
-        let mut bench = run_site(site.workload, time, stop)?;
+        let mut bench = run_site(site.choice, store, modes, time, stop)?;
         let found = bench.check();
+        bench.clean()?;
         print_site(out, &bench.summaries(), &found).map_err(failed)?;
         checks.extend(found);
         commands += &format!("  {}\n", site.again);
@@ -148,11 +183,19 @@ fn show(
     Ok(checks)
 }
 
-fn run_site(workload: Box<dyn Workload>, time: Duration, stop: &Arc<AtomicBool>) -> Result<Bench, String> {
+fn run_site(
+    choice: Choice,
+    store: &Store,
+    modes: &str,
+    time: Duration,
+    stop: &Arc<AtomicBool>,
+) -> Result<Bench, String> {
+    let modes = store.modes(Some(modes))?;
     let plan = Plan {
-        workload,
+        place: store.place(choice.clone(), None, None, &modes, None)?,
+        workload: choice.make(""),
         by_hand: None,
-        modes: BenchMode::parse_list("rw,claret")?,
+        modes,
         shards: SHARDS,
         clients: CLIENTS,
         threads: 1,
@@ -180,6 +223,7 @@ fn print_site(out: &mut dyn Write, summaries: &[Summary], checks: &[Check]) -> i
         vec![
             match summary.setting.mode {
                 "rw" => "reader/writer".to_owned(),
+                "redis-lock" => "redis-lock".to_owned(),
                 _ => "Claret".to_owned(),
             },
             grouped(figures.throughput as u64),
@@ -215,7 +259,7 @@ fn print_site(out: &mut dyn Write, summaries: &[Summary], checks: &[Check]) -> i
     {
         let why =
             "clients stuck on a hot key commit little, so its median is mostly of cold keys; p99 shows them";
-        writeln!(out, "(reader/writer: {why})")?;
+        writeln!(out, "({}: {why})", rows[0][0])?;
     }
     writeln!(out, "{}\n", verdict(checks))
 }

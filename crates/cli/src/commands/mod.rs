@@ -3,6 +3,8 @@
 pub mod bench;
 pub mod check_store;
 pub mod check_type;
+pub mod cluster;
 pub mod demo;
+mod place;
 pub mod shell;
 pub mod sim;

@@ -1,18 +1,21 @@
-//! `claret shell`: an interactive prompt on an embedded store, or a script for it.
+//! `claret shell`: an interactive prompt on an embedded store or a cluster, or a script for it.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::shell::{script, terminal};
+use crate::shell::{Shell, script, terminal};
 
 /// Arguments of `claret shell`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  claret shell\n  claret shell -c 'SADD k x; SCARD k'\n  \
-                  claret shell --echo < script.txt\n\nA script runs to its end; the exit code is 1 if anything \
+                  claret shell --echo < script.txt\n  claret shell --store redis://127.0.0.1:7000\n\nA script runs to its end; the exit code is 1 if anything \
                   in it failed.")]
 pub struct Args {
+    /// embedded: an empty store in this process; or redis://HOST:PORT, a cluster with the module.
+    #[arg(long, default_value = "embedded")]
+    store: String,
     /// Run these statements, separated by ';', and exit.
     #[arg(short, long, value_name = "STATEMENTS", conflicts_with = "file")]
     command: Option<String>,
@@ -30,28 +33,43 @@ pub struct Args {
 /// Runs it.
 pub fn run(args: Args) -> ExitCode {
     let options = script::Options { echo: args.echo, strict: args.strict };
+    let shell = match open(&args.store) {
+        Ok(shell) => shell,
+        Err(error) => {
+            eprintln!("error: {error}");
+            return ExitCode::FAILURE;
+        }
+    };
     match (args.command, args.file) {
-        (Some(statements), _) => run_script(Cursor::new(statements), options),
+        (Some(statements), _) => run_script(shell, Cursor::new(statements), options),
         (None, Some(path)) => match File::open(&path) {
-            Ok(file) => run_script(BufReader::new(file), options),
+            Ok(file) => run_script(shell, BufReader::new(file), options),
             Err(error) => {
                 eprintln!("cannot read {}: {error}; name a file with a statement a line", path.display());
                 ExitCode::FAILURE
             }
         },
-        (None, None) if io::stdin().is_terminal() => match terminal::run() {
+        (None, None) if io::stdin().is_terminal() => match terminal::run(shell) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 eprintln!("the terminal failed: {error}");
                 ExitCode::FAILURE
             }
         },
-        (None, None) => run_script(io::stdin().lock(), options),
+        (None, None) => run_script(shell, io::stdin().lock(), options),
     }
 }
 
-fn run_script(lines: impl BufRead, options: script::Options) -> ExitCode {
-    match script::run(lines, io::stdout().lock(), options) {
+fn open(store: &str) -> Result<Shell, String> {
+    match store {
+        "embedded" => Ok(Shell::new()),
+        url if url.starts_with("redis://") || url.starts_with("rediss://") => Shell::connect(url),
+        other => Err(format!("there is no store '{other}'; a shell is on embedded or on redis://HOST:PORT")),
+    }
+}
+
+fn run_script(shell: Shell, lines: impl BufRead, options: script::Options) -> ExitCode {
+    match script::run(shell, lines, io::stdout().lock(), options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // Whoever read the output has seen enough.

@@ -1,9 +1,10 @@
-//! `claret shell`: several sessions on one embedded store, so that one can see who waits for whom.
+//! `claret shell`: several sessions on one store, so that one can see who waits for whom.
 //!
 //! [`Shell::feed`] takes a line and leaves what it brought about in [`Shell::take_output`], in this order: the
 //! answer to the line, or that it waits; then what it made happen in the other sessions (a grant, a transaction
-//! that gave way), by the number of the session, until nothing moves any more. Same lines, same output: the
-//! store is set up so that no clock has a say ([`Shell::new`]).
+//! that gave way), by the number of the session, until nothing moves any more. Same lines, same output: an embedded
+//! store is set up so that no clock has a say ([`Shell::new`]). On a cluster ([`Shell::connect`]) answers are waited
+//! for, and what others bring about later is shown with the next line.
 //!
 //! The language is in `syntax.rs`, names and help in `catalog.rs`, a session's transaction in `session.rs`; lines
 //! come from a person (`terminal.rs`) or from a script (`script.rs`).
@@ -15,12 +16,20 @@ mod syntax;
 pub mod terminal;
 
 use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
 
 use claret::{Limits, Mode, Store, TransactionError};
 use claret_types::{Bytes, OpError, Operation};
 
 use session::{Happened, Outcome, Session};
 use syntax::{SESSIONS_MAX, Statement};
+use tokio::runtime::{Builder, Runtime};
+
+/// How long an answer of a cluster is waited for before the statement is said to wait for a lock.
+const ANSWER_TIME: Duration = Duration::from_millis(500);
+
+/// How long other sessions are given to go on with what a line made possible.
+const REST_TIME: Duration = Duration::from_millis(100);
 
 /// What a piece of output is, for colours and exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,6 +70,8 @@ pub struct Shell {
     sessions: BTreeMap<u32, Session>,
     current: u32,
     output: Vec<Output>,
+    /// Where the connections live, on a cluster.
+    runtime: Option<Runtime>,
 }
 
 impl Default for Shell {
@@ -80,11 +91,39 @@ impl Shell {
         let limits = Limits { phase_us_max: 0, give_way_us: 0, ..Limits::default() };
         let store =
             Store::builder().mode(Mode::BoostPhase).limits(limits).transactions(session::patient()).build();
+        Shell::on(store, limits, None)
+    }
+
+    /// A shell on a cluster, in session 1.
+    ///
+    /// # Errors
+    /// The cluster cannot be reached, or is no cluster for Claret.
+    pub fn connect(url: &str) -> Result<Self, String> {
+        let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
+        let runtime = runtime.map_err(|error| format!("no runtime for the connections: {error}"))?;
+        let builder = Store::cluster(url).mode(Mode::BoostPhase).transactions(session::patient());
+        let store = runtime.block_on(builder.connect()).map_err(|error| error.to_string())?;
+        Ok(Shell::on(store, Limits::default(), Some(runtime)))
+    }
+
+    fn on(store: Store, limits: Limits, runtime: Option<Runtime>) -> Self {
         let sessions = BTreeMap::from([(1, Session::default())]);
-        Shell { store, limits, sessions, current: 1, output: Vec::new() }
+        Shell { store, limits, sessions, current: 1, output: Vec::new(), runtime }
     }
 
     // --- getters ---
+
+    /// What a person should know of the store.
+    pub fn welcome(&self) -> &'static str {
+        match self.runtime {
+            None => {
+                "An empty store in this process; it is gone when you leave. HELP lists what you can type."
+            }
+            Some(_) => {
+                "The records of the cluster. HELP lists what you can type; Enter shows what has happened since."
+            }
+        }
+    }
 
     /// The prompt: the session, `*` in a transaction, and whether it waits.
     pub fn prompt(&self) -> String {
@@ -103,6 +142,7 @@ impl Shell {
 
     /// Carries out a line. When a statement fails, those after it on the line are carried out nevertheless.
     pub fn feed(&mut self, line: &[u8]) -> Flow {
+        self.run_woken();
         match syntax::statements(line) {
             Ok(statements) => {
                 for statement in statements {
@@ -140,6 +180,10 @@ impl Shell {
             self.say(*number, Kind::Error, &left);
         }
         self.sessions.values_mut().for_each(Session::abort);
+        if let Some(runtime) = &self.runtime {
+            // The servers are to hear of it before this process is gone.
+            runtime.block_on(self.store.clone().close());
+        }
     }
 
     // --- statements ---
@@ -157,6 +201,9 @@ impl Shell {
             ("SESSION", [to]) => self.switch(number, to),
             ("SESSIONS", []) => self.say(number, Kind::Answer, &self.describe_sessions()),
             ("TYPES", []) => self.say(number, Kind::Answer, &catalog::types()),
+            ("TYPE", [_]) if self.runtime.is_some() => {
+                self.say(number, Kind::Error, "TYPE looks into a store of this process; here ask redis-cli");
+            }
             ("TYPE", [key]) => {
                 let kind = self.store.type_of(key).unwrap_or("(none)");
                 self.say(number, Kind::Answer, kind);
@@ -298,13 +345,35 @@ impl Shell {
     /// Runs the sessions until nothing moves, the one that the line was for first.
     fn settle(&mut self, first: u32) {
         self.run(first);
+        if self.runtime.is_some() {
+            self.run_until(Instant::now() + ANSWER_TIME, |number| number == first);
+        }
         if let Some(text) = self.sessions[&first].waits_with() {
             let text = format!("(waiting: '{text}' conflicts with what another transaction holds)");
             self.session(first).told();
             self.say(first, Kind::Waiting, &text);
         }
+        if self.runtime.is_some() {
+            self.run_until(Instant::now() + REST_TIME, |number| number != first);
+        }
+        self.run_woken();
+    }
+
+    fn run_woken(&mut self) {
         while let Some(number) = self.first_woken() {
             self.run(number);
+        }
+    }
+
+    /// Runs sessions while any of these waits, for so long.
+    fn run_until(&mut self, end: Instant, of: impl Fn(u32) -> bool) {
+        let waits = |(number, session): (&u32, &Session)| of(*number) && session.waits_with().is_some();
+        while self.sessions.iter().any(waits) {
+            let Some(left) = end.checked_duration_since(Instant::now()) else { return };
+            match self.first_woken() {
+                Some(number) => self.run(number),
+                None => std::thread::park_timeout(left),
+            }
         }
     }
 

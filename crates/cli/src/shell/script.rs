@@ -21,8 +21,12 @@ pub struct Options {
 ///
 /// # Errors
 /// When reading or writing fails.
-pub fn run(mut lines: impl BufRead, mut out: impl Write, options: Options) -> io::Result<bool> {
-    let mut shell = Shell::new();
+pub fn run(
+    mut shell: Shell,
+    mut lines: impl BufRead,
+    mut out: impl Write,
+    options: Options,
+) -> io::Result<bool> {
     let mut succeeded = true;
     let mut line = Vec::new();
     loop {

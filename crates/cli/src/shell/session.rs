@@ -4,7 +4,8 @@
 //! The closure takes [`Step`]s from one channel and puts answers into another; its future is this session's task.
 //! It is polled by [`Session::run`], whenever its waker was called, on the thread of the shell: with an embedded
 //! store everything that can happen to a session is the consequence of some line, so that nothing needs to run
-//! in between, and the same lines give the same output in the same order.
+//! in between, and the same lines give the same output in the same order. On a cluster wakers are called by the
+//! thread that reads what the servers say, and the shell waits a moment for it.
 //!
 //! A transaction is attempted once: what a person has read cannot be read again behind their back. Dropping the
 //! future aborts it (and leaves its queue, if it waits).
@@ -14,6 +15,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
 use std::time::Duration;
 
 use claret::{Abort, Store, TransactionError, Tx, TxOptions};
@@ -58,13 +60,17 @@ enum Step {
     Commit,
 }
 
-/// Set by the task's waker.
-#[derive(Debug, Default)]
-struct Woken(AtomicBool);
+/// Set by the task's waker, which also rouses the shell, if it waits for a server.
+#[derive(Debug)]
+struct Woken {
+    is_woken: AtomicBool,
+    shell: Thread,
+}
 
 impl Wake for Woken {
     fn wake(self: Arc<Self>) {
-        self.0.store(true, Ordering::Release);
+        self.is_woken.store(true, Ordering::Release);
+        self.shell.unpark();
     }
 }
 
@@ -105,7 +111,7 @@ impl Session {
 
     /// Whether its task has something to do.
     pub(crate) fn is_woken(&self) -> bool {
-        self.work.as_ref().is_some_and(|work| work.woken.0.load(Ordering::Acquire))
+        self.work.as_ref().is_some_and(|work| work.woken.is_woken.load(Ordering::Acquire))
     }
 
     /// How many operations the transaction in progress has.
@@ -180,7 +186,7 @@ impl Session {
         let work = self.work.as_mut()?;
         let waker = Waker::from(Arc::clone(&work.woken));
         let mut ended = None;
-        while ended.is_none() && work.woken.0.swap(false, Ordering::Acquire) {
+        while ended.is_none() && work.woken.is_woken.swap(false, Ordering::Acquire) {
             if let Poll::Ready(result) = work.future.as_mut().poll(&mut Context::from_waker(&waker)) {
                 ended = Some(result);
             }
@@ -210,7 +216,8 @@ impl Work {
         answers: UnboundedReceiver<Reply>,
         of_many: bool,
     ) -> Self {
-        let woken = Arc::new(Woken(AtomicBool::new(true)));
+        let woken = Woken { is_woken: AtomicBool::new(true), shell: std::thread::current() };
+        let woken = Arc::new(woken);
         Work { future, woken, steps, answers, pending: None, used: Vec::new(), operations: 0, of_many }
     }
 

@@ -17,14 +17,11 @@ use rustyline::{Config, Context, Editor, Helper};
 use super::{Flow, Kind, Shell, catalog, syntax};
 use claret_types::builtin_types;
 
-const WELCOME: &str =
-    "An empty store in this process; it is gone when you leave. HELP lists what you can type.";
-
 /// Runs the prompt until the user leaves.
 ///
 /// # Errors
 /// When the terminal fails.
-pub fn run() -> Result<(), ReadlineError> {
+pub fn run(mut shell: Shell) -> Result<(), ReadlineError> {
     let config = Config::builder().auto_add_history(true).max_history_size(10_000)?.build();
     let mut editor: Editor<Assistant, DefaultHistory> = Editor::with_config(config)?;
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
@@ -34,8 +31,7 @@ pub fn run() -> Result<(), ReadlineError> {
         // There is none at the first time.
         let _ = editor.load_history(path);
     }
-    println!("{WELCOME}");
-    let mut shell = Shell::new();
+    println!("{}", shell.welcome());
     loop {
         let flow = match editor.readline(&shell.prompt()) {
             Ok(line) => shell.feed(line.as_bytes()),

@@ -17,6 +17,7 @@
 
 mod alias;
 mod check;
+mod choice;
 pub mod fair;
 pub mod hot;
 mod id;
@@ -30,6 +31,7 @@ pub mod sequential;
 
 pub use alias::Zipf;
 pub use check::{Checker, Promise, VIOLATIONS_MAX, Violation};
+pub use choice::Choice;
 pub use mix::Mix;
 
 use claret_types::{Bytes, Operation, Reply};

@@ -145,6 +145,15 @@ impl Frontend {
         self.groups.iter_mut().for_each(|(_, group)| group.coordinator.meet(shard, incarnation));
     }
 
+    /// The host connected anew: see [`Coordinator::send_again`].
+    pub fn send_again(&mut self, now: Time) {
+        let all: Vec<usize> = self.groups.iter().map(|(at, _)| at).collect();
+        for at in all {
+            self.groups[at].coordinator.send_again(now);
+            self.settle(now, at);
+        }
+    }
+
     // --- the application's calls ---
 
     /// Begins a transaction. `seed` is any number, for the jitter of pauses.

@@ -16,6 +16,14 @@ impl Coordinator {
         self.met.push((shard, known.map_or(incarnation, |known| known.max(incarnation))));
     }
 
+    /// The host connected anew: what has no answer is sent again at once, for it may have been lost with the earlier
+    /// connection.
+    pub fn send_again(&mut self, now: Time) {
+        if self.resend_at.is_some() {
+            self.resend(now);
+        }
+    }
+
     /// Whether its grants are of an incarnation that is known to be gone.
     pub(super) fn is_gone(&self, party: &Party) -> bool {
         let met = self.met.iter().find(|(known, _)| *known == party.shard);

@@ -55,7 +55,8 @@ pub(super) struct ModelArgs {
     /// A client process's work for an operation or any other message, in nanoseconds.
     #[arg(long, value_name = "NANOS")]
     process_message_cost: Option<u64>,
-    /// The pauses of modes without phases, in microseconds (default: what serves rw best on the workload).
+    /// The pauses of modes without phases, in microseconds (default: what serves rw best on the workload). With
+    /// real servers those of redis-lock and redis-watch (default: what serves each best).
     #[arg(long, value_name = "MIN..MAX", value_parser = backoff)]
     backoff: Option<(u64, u64)>,
     /// How long a blocked transaction waits before it gives way to an elder, in microseconds (default 200).
@@ -106,6 +107,11 @@ impl ModelArgs {
             ("--phase", self.phase.is_some()),
             ("--phase-joins", self.phase_joins.is_some()),
         ]
+    }
+
+    /// The pauses that were given.
+    pub(super) fn pauses(&self) -> Option<(u64, u64)> {
+        self.backoff
     }
 
     fn costs(&self) -> Result<Costs, String> {

@@ -1,0 +1,55 @@
+//! Pauses between tries that double, with jitter, so that many clients of a server that came back do not all come at
+//! once.
+
+use std::time::Duration;
+
+/// The first pause, at most.
+const PAUSE_MS_MIN: u64 = 20;
+/// Any pause, at most.
+const PAUSE_MS_MAX: u64 = 2_000;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    tries: u32,
+    jitter: u64,
+}
+
+impl Backoff {
+    pub(super) fn new(seed: u64) -> Self {
+        Backoff { tries: 0, jitter: seed | 1 }
+    }
+
+    /// It worked: begins anew.
+    pub(super) fn reset(&mut self) {
+        self.tries = 0;
+    }
+
+    /// How long to pause now: between half of the doubled pause and all of it.
+    pub(super) fn next(&mut self) -> Duration {
+        self.jitter ^= self.jitter << 13;
+        self.jitter ^= self.jitter >> 7;
+        self.jitter ^= self.jitter << 17;
+        let longest = (PAUSE_MS_MIN << self.tries.min(20)).min(PAUSE_MS_MAX) * 1_000;
+        self.tries += 1;
+        Duration::from_micros(longest / 2 + self.jitter % (longest / 2 + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_grow_to_a_bound_and_differ() {
+        let (mut one, mut other) = (Backoff::new(1), Backoff::new(2));
+        let pauses: Vec<Duration> = (0..40).map(|_| one.next()).collect();
+        assert!(pauses[0] <= Duration::from_millis(PAUSE_MS_MIN));
+        assert!(pauses[..6].windows(2).all(|two| two[1] >= two[0]), "{pauses:?}");
+        assert!(pauses.iter().all(|pause| *pause <= Duration::from_millis(PAUSE_MS_MAX)));
+        assert!(pauses[30..].iter().all(|pause| *pause >= Duration::from_millis(PAUSE_MS_MAX / 2)));
+        assert_ne!(pauses[0], other.next());
+        one.reset();
+        assert!(one.next() <= Duration::from_millis(PAUSE_MS_MIN));
+    }
+}

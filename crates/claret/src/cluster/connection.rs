@@ -1,0 +1,300 @@
+//! One connection to one server: how it comes about, and how one task reads and writes on it at the same time.
+//!
+//! What is written and what becomes of what is read is the matter of a [`Duty`]. The task never waits for a reply
+//! before it writes, and after a read it lets the tasks run that the read woke, so that what they want to say leaves
+//! in one piece with what the read itself led to.
+
+use std::future::{Future, poll_fn};
+use std::io;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::{Buf, BytesMut};
+use claret_types::Reply;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
+
+use super::error::ConnectError;
+use super::options::{Address, Settings};
+use super::resp::{self, Said, ServerError};
+
+/// Room for one read.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Reads in one go, before other tasks get their turn.
+const READS_MAX: u32 = 8;
+
+/// What is done on a connection.
+pub(super) trait Duty {
+    /// Puts what may be written now into `out`, which is empty, and wakes this task when there may be more. Returns
+    /// whether everything is said, so that the connection may be closed.
+    fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool;
+
+    /// Takes what was read, as far as it is complete: the number of bytes taken.
+    ///
+    /// # Errors
+    /// When the connection cannot go on.
+    fn take(&mut self, input: &[u8]) -> Result<usize, ConnectError>;
+
+    /// For how long the other side has owed an answer.
+    fn waits(&self) -> Option<Duration>;
+}
+
+/// What carries the bytes.
+#[derive(Debug)]
+enum Carrier {
+    Tcp(TcpStream),
+    Tls(Box<TlsStream<TcpStream>>),
+}
+
+impl AsyncRead for Carrier {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Carrier::Tcp(stream) => Pin::new(stream).poll_read(cx, buf),
+            Carrier::Tls(stream) => Pin::new(stream).poll_read(cx, buf),
+        }
+    }
+}
+
+impl AsyncWrite for Carrier {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Carrier::Tcp(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Carrier::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Carrier::Tcp(stream) => Pin::new(stream).poll_flush(cx),
+            Carrier::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Carrier::Tcp(stream) => Pin::new(stream).poll_shutdown(cx),
+            Carrier::Tls(stream) => Pin::new(stream).poll_shutdown(cx),
+        }
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Connection {
+    pub(super) node: Address,
+    carrier: Carrier,
+    input: BytesMut,
+    output: BytesMut,
+}
+
+impl Connection {
+    /// Connects, with TLS if so set, and logs in.
+    pub(super) async fn open(settings: &Settings, node: &Address) -> Result<Self, ConnectError> {
+        let opening = Self::begin(settings, node);
+        let late = || unreachable_at(node, format!("no answer within {:?}", settings.connect_timeout));
+        tokio::time::timeout(settings.connect_timeout, opening).await.map_err(|_| late())?
+    }
+
+    async fn begin(settings: &Settings, node: &Address) -> Result<Self, ConnectError> {
+        let broken = |error: io::Error| unreachable_at(node, error.to_string());
+        let stream = TcpStream::connect((node.host.as_str(), node.port)).await.map_err(broken)?;
+        stream.set_nodelay(true).map_err(broken)?;
+        let carrier = match &settings.tls {
+            None => Carrier::Tcp(stream),
+            Some(tls) => {
+                let name = tls.name_of(&node.host).map_err(|reason| unreachable_at(node, reason))?;
+                let stream = tls.connector.connect(name, stream).await;
+                Carrier::Tls(Box::new(stream.map_err(|error| unreachable_at(node, format!("TLS: {error}")))?))
+            }
+        };
+        let (input, output) = (BytesMut::with_capacity(READ_BYTES), BytesMut::new());
+        let mut connection = Connection { node: node.clone(), carrier, input, output };
+        let hello = match (&settings.user, &settings.password) {
+            (_, None) => connection.ask(&["HELLO", "3"]).await?,
+            (user, Some(password)) => {
+                let user = user.as_deref().unwrap_or("default");
+                connection.ask(&["HELLO", "3", "AUTH", user, password]).await?
+            }
+        };
+        match hello {
+            Ok(_) => Ok(connection),
+            Err(error) => Err(refusal(node, error)),
+        }
+    }
+
+    /// Sends one command and waits for its reply. What the server says of its own accord meanwhile is dropped.
+    pub(super) async fn ask<W: AsRef<[u8]>>(
+        &mut self,
+        words: &[W],
+    ) -> Result<Result<Reply, ServerError>, ConnectError> {
+        self.say(words).await?;
+        loop {
+            if let Heard::Reply(reply) = self.hear().await? {
+                return Ok(reply);
+            }
+        }
+    }
+
+    /// Sends commands in one piece and waits for all replies.
+    pub(super) async fn ask_all<'a, W: AsRef<[u8]> + 'a>(
+        &mut self,
+        commands: impl Iterator<Item = &'a [W]>,
+    ) -> Result<Vec<Result<Reply, ServerError>>, ConnectError> {
+        let mut count = 0;
+        for words in commands {
+            resp::encode(&mut self.output, words);
+            count += 1;
+        }
+        let sent = poll_fn(|cx| self.poll_output(cx)).await;
+        sent.map_err(|error| unreachable_at(&self.node, error.to_string()))?;
+        let mut replies = Vec::with_capacity(count);
+        while replies.len() < count {
+            if let Heard::Reply(reply) = self.hear().await? {
+                replies.push(reply);
+            }
+        }
+        Ok(replies)
+    }
+
+    /// Sends one command.
+    pub(super) async fn say<W: AsRef<[u8]>>(&mut self, words: &[W]) -> Result<(), ConnectError> {
+        resp::encode(&mut self.output, words);
+        let sent = poll_fn(|cx| self.poll_output(cx)).await;
+        sent.map_err(|error| unreachable_at(&self.node, error.to_string()))
+    }
+
+    /// Waits for the next thing that the server says.
+    pub(super) async fn hear(&mut self) -> Result<Heard, ConnectError> {
+        loop {
+            let heard =
+                resp::decode(&self.input).map_err(|error| self.garbled(&error))?.map(|(said, length)| {
+                    let heard = match said {
+                        Said::Reply(value) => Heard::Reply(value.reply()),
+                        Said::Push(values) => {
+                            Heard::Push(values.iter().filter_map(|it| it.reply().ok()).collect())
+                        }
+                    };
+                    (heard, length)
+                });
+            if let Some((heard, length)) = heard {
+                self.input.advance(length);
+                return Ok(heard);
+            }
+            let read = poll_fn(|cx| self.poll_input(cx)).await;
+            if read.map_err(|error| unreachable_at(&self.node, error.to_string()))? == 0 {
+                return Err(unreachable_at(&self.node, "the server closed the connection".into()));
+            }
+        }
+    }
+
+    fn garbled(&self, error: &dyn std::fmt::Display) -> ConnectError {
+        ConnectError::NotUnderstood { node: self.node.to_string(), reason: error.to_string() }
+    }
+
+    /// Reads and writes until the duty is done, `Ok`, or the connection breaks.
+    pub(super) async fn serve(
+        &mut self,
+        duty: &mut impl Duty,
+        patience: Duration,
+    ) -> Result<(), ConnectError> {
+        let mut check = tokio::time::interval(patience / 4);
+        poll_fn(|cx| {
+            while check.poll_tick(cx).is_ready() {
+                if duty.waits().is_some_and(|waited| waited > patience) {
+                    let reason = format!("no answer for {patience:?}");
+                    return Poll::Ready(Err(unreachable_at(&self.node, reason)));
+                }
+            }
+            self.poll_serve(cx, duty)
+        })
+        .await
+    }
+
+    fn poll_serve(&mut self, cx: &mut Context<'_>, duty: &mut impl Duty) -> Poll<Result<(), ConnectError>> {
+        let broken = |node: &Address, error: io::Error| unreachable_at(node, error.to_string());
+        let mut has_read = false;
+        for _ in 0..READS_MAX {
+            match self.poll_input(cx) {
+                Poll::Ready(Ok(0)) => {
+                    let reason = "the server closed the connection".to_owned();
+                    return Poll::Ready(Err(unreachable_at(&self.node, reason)));
+                }
+                Poll::Ready(Ok(_)) => has_read = true,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(broken(&self.node, error))),
+                Poll::Pending => break,
+            }
+        }
+        if has_read {
+            let taken = duty.take(&self.input)?;
+            self.input.advance(taken);
+            // Those whom this woke speak first; what they say leaves together with what there is now.
+            cx.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        loop {
+            let is_done = self.output.is_empty() && duty.fill(cx.waker(), &mut self.output);
+            if self.output.is_empty() {
+                return if is_done { Poll::Ready(Ok(())) } else { Poll::Pending };
+            }
+            match self.poll_output(cx) {
+                Poll::Ready(Ok(())) => {}
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(broken(&self.node, error))),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+    }
+
+    /// Reads once: the number of bytes, 0 at the end.
+    fn poll_input(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<usize>> {
+        if self.input.capacity() - self.input.len() < READ_BYTES / 2 {
+            // A reply that does not fit gets twice the room each time, so that it is not looked through too often.
+            self.input.reserve(READ_BYTES.max(self.input.len()));
+        }
+        pin!(self.carrier.read_buf(&mut self.input)).poll(cx)
+    }
+
+    /// Writes all there is.
+    fn poll_output(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        while !self.output.is_empty() {
+            match Pin::new(&mut self.carrier).poll_write(cx, &self.output) {
+                Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                Poll::Ready(Ok(written)) => self.output.advance(written),
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
+                Poll::Pending => return Poll::Pending,
+            }
+        }
+        Pin::new(&mut self.carrier).poll_flush(cx)
+    }
+}
+
+/// What [`Connection::hear`] hears.
+#[derive(Debug)]
+pub(super) enum Heard {
+    Reply(Result<Reply, ServerError>),
+    Push(Vec<Reply>),
+}
+
+pub(super) fn unreachable_at(node: &Address, reason: String) -> ConnectError {
+    ConnectError::Unreachable { node: node.to_string(), reason }
+}
+
+/// What an error of the server means for the connection.
+pub(super) fn refusal(node: &Address, error: ServerError) -> ConnectError {
+    let reason = error.to_string();
+    let node = node.to_string();
+    match error.code() {
+        "WRONGPASS" | "NOAUTH" | "NOPERM" => ConnectError::Denied { node, reason },
+        "LOADING" | "NOSESSION" | "MASTERDOWN" | "CLUSTERDOWN" | "BUSY" | "TRYAGAIN" | "MOVED"
+        | "READONLY" => ConnectError::Unreachable { node, reason },
+        // To a password where none is set.
+        _ if reason.contains("AUTH") && reason.contains("password") => ConnectError::Denied { node, reason },
+        _ => ConnectError::NotUnderstood { node, reason },
+    }
+}

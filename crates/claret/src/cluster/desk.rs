@@ -1,0 +1,424 @@
+//! The desk: one mutex with all transactions of the process and what waits to be sent to each shard.
+//!
+//! A **lane** leads to a shard. Requests gather in it until its connection takes all of them as one frame, applies
+//! and aborts first, for they free locks (R13). A lane without a connection keeps nothing: what is sent there is
+//! lost, as messages may be, and is sent again when the next connection is made.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::task::Waker;
+
+use claret_core::message::{Request, Response};
+use claret_core::{Event, Incarnation, Limits, SessionId, ShardId, Switches, Time, TxHandle};
+use claret_types::Bytes;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use super::book::{Book, Outlet};
+use super::options::Address;
+use super::topology::{SLOTS, Topology};
+use crate::host::Mailbox;
+
+/// Frames on the way to one shard that it has not answered, at most.
+const FRAMES_IN_FLIGHT_MAX: usize = 16;
+
+/// Requests in one frame, at most: what a shard does without looking up.
+const FRAME_REQUESTS_MAX: usize = 512;
+
+/// Requests that wait in one lane, at most. More are lost, and sent again later.
+const LANE_REQUESTS_MAX: usize = 1 << 16;
+
+pub(super) type Wakers = SmallVec<[Waker; 8]>;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Desk {
+    pub(super) book: Book,
+    post: Post,
+    /// The shard of each slot.
+    slots: Box<[ShardId]>,
+    topology: Topology,
+    /// Which shard each node said it is.
+    shards: Vec<(Address, ShardId)>,
+    resend_us: u64,
+    /// When the timer is going to look.
+    promised: Option<Time>,
+    /// Requests that had to wait for a lock.
+    pub(super) waits: u64,
+}
+
+/// Lanes, mailboxes, and whom to wake.
+#[derive(Debug, Default)]
+struct Post {
+    lanes: HashMap<ShardId, Lane, foldhash::fast::FixedState>,
+    mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
+    woken: Wakers,
+    now: Time,
+    /// What is sent now was sent before: of no use where the first copy is still on its way. So long ago that was.
+    repeats_after: Option<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    /// The number of the connection that serves it.
+    connection: Option<u32>,
+    /// Applies and aborts.
+    first: VecDeque<Request>,
+    rest: VecDeque<Request>,
+    /// Since when the oldest of them waits.
+    since: Option<Time>,
+    /// For each frame without an answer, since when its oldest request waits.
+    in_flight: VecDeque<Time>,
+    waker: Option<Waker>,
+    is_closing: bool,
+}
+
+impl Lane {
+    fn clear(&mut self) {
+        self.first.clear();
+        self.rest.clear();
+        self.in_flight.clear();
+        self.since = None;
+    }
+
+    fn put(&mut self, now: Time, request: Request) {
+        if self.connection.is_none() || self.first.len() + self.rest.len() >= LANE_REQUESTS_MAX {
+            return;
+        }
+        match request {
+            Request::Apply { .. } | Request::Abort { .. } => self.first.push_back(request),
+            _ => self.rest.push_back(request),
+        }
+        self.since.get_or_insert(now);
+    }
+
+    /// Since when the oldest request waits that has no answer.
+    fn oldest(&self) -> Option<Time> {
+        self.in_flight.front().copied().or(self.since)
+    }
+}
+
+impl Outlet for Post {
+    fn send(&mut self, to: ShardId, request: Request) {
+        let Some(lane) = self.lanes.get_mut(&to) else { return };
+        let on_its_way = |after| lane.oldest().is_some_and(|since| self.now.since(since) >= after);
+        if self.repeats_after.is_some_and(on_its_way) {
+            return;
+        }
+        lane.put(self.now, request);
+        self.woken.extend(lane.waker.take());
+    }
+
+    fn tell(&mut self, tx: TxHandle, event: Event) {
+        if let Some(mailbox) = self.mailboxes.get(&tx) {
+            mailbox.put_event(event, &mut self.woken);
+        }
+    }
+}
+
+impl Desk {
+    pub(super) fn new(session: SessionId, switches: Switches, limits: Limits) -> Self {
+        Desk {
+            book: Book::new(session, switches, limits),
+            post: Post::default(),
+            slots: vec![ShardId(u32::MAX); SLOTS].into(),
+            topology: Topology::default(),
+            shards: Vec::new(),
+            resend_us: limits.resend_us,
+            promised: None,
+            waits: 0,
+        }
+    }
+
+    // --- places ---
+
+    /// The shard of a slot. Every slot has one since the store was opened.
+    pub(super) fn place(&self, slot: u64, key: Bytes) -> (ShardId, Bytes) {
+        (self.slots[slot as usize], key)
+    }
+
+    pub(super) fn adopt(&mut self, topology: &Topology) {
+        self.topology = topology.clone();
+        self.assign();
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// Slots of nodes that did not say yet which shard they are stay where they were.
+    fn assign(&mut self) {
+        for range in &self.topology.ranges {
+            let said = self.shards.iter().find(|(node, _)| *node == range.node);
+            if let Some((_, shard)) = said {
+                self.slots[usize::from(range.first)..=usize::from(range.last)].fill(*shard);
+            }
+        }
+    }
+
+    // --- transactions ---
+
+    pub(super) fn begin(&mut self, now: Time, mailbox: &Arc<Mailbox>) -> TxHandle {
+        let tx = self.book.begin(now);
+        self.post.mailboxes.insert(tx, Arc::clone(mailbox));
+        tx
+    }
+
+    /// The user is gone.
+    pub(super) fn leave(&mut self, now: Time, tx: TxHandle) {
+        self.post.mailboxes.remove(&tx);
+        self.book.leave(now, tx);
+    }
+
+    /// Sends what is to be sent and tells what is to be told: whom to wake, once the desk is unlocked.
+    pub(super) fn settle(&mut self, now: Time) -> Wakers {
+        self.post.now = now;
+        self.book.drain(&mut self.post);
+        std::mem::take(&mut self.post.woken)
+    }
+
+    // --- time ---
+
+    /// Does what is due. What is sent again for its sake is not, where the first copy is still on its way.
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        if self.book.poll_timeout().is_none_or(|due| due > now) {
+            return;
+        }
+        // What was to be sent before is no repetition.
+        self.post.now = now;
+        self.book.drain(&mut self.post);
+        self.post.repeats_after = Some(self.resend_us);
+        self.book.handle_timeout(now);
+        self.book.drain(&mut self.post);
+        self.post.repeats_after = None;
+    }
+
+    /// When the timer looks next, if that is sooner than it is going to.
+    pub(super) fn sooner(&mut self) -> bool {
+        let due = self.book.poll_timeout();
+        let is_sooner = due.is_some_and(|due| self.promised.is_none_or(|promised| due < promised));
+        if is_sooner {
+            self.promised = due;
+        }
+        is_sooner
+    }
+
+    /// The timer looks: when it is to look again.
+    pub(super) fn promise(&mut self) -> Option<Time> {
+        self.promised = self.book.poll_timeout();
+        self.promised
+    }
+
+    /// Tells all shards that the process lives.
+    pub(super) fn heartbeat(&mut self, now: Time) {
+        self.post.now = now;
+        let (live, floor) = (self.book.live(), self.book.floor());
+        let shards: SmallVec<[ShardId; 8]> = self.shards.iter().map(|(_, shard)| *shard).collect();
+        for shard in shards {
+            self.post.send(shard, Request::Heartbeat { live: live.clone(), floor });
+        }
+    }
+
+    // --- connections ---
+
+    /// A connection serves a shard from now on. It begins with a heartbeat: what the shard had over an earlier
+    /// connection and is not in it is over (trap 19).
+    pub(super) fn bind(
+        &mut self,
+        now: Time,
+        connection: u32,
+        node: &Address,
+        shard: ShardId,
+        incarnation: Incarnation,
+    ) {
+        let lane = self.post.lanes.entry(shard).or_default();
+        lane.clear();
+        lane.connection = Some(connection);
+        self.post.woken.extend(lane.waker.take());
+        lane.put(now, Request::Heartbeat { live: self.book.live(), floor: self.book.floor() });
+        self.shards.retain(|(known, was)| known != node && *was != shard);
+        self.shards.push((node.clone(), shard));
+        self.assign();
+        self.book.meet(now, shard, incarnation);
+    }
+
+    /// The connection is gone.
+    pub(super) fn unbind(&mut self, shard: ShardId, connection: u32) {
+        if let Some(lane) = self.lane(shard, connection) {
+            lane.clear();
+            lane.connection = None;
+        }
+    }
+
+    fn lane(&mut self, shard: ShardId, connection: u32) -> Option<&mut Lane> {
+        self.post.lanes.get_mut(&shard).filter(|lane| lane.connection == Some(connection))
+    }
+
+    /// Moves what waits for a shard into `requests`, as much as one frame may have, and wakes the connection when
+    /// there is more. Returns whether the connection has nothing more to do.
+    pub(super) fn take(
+        &mut self,
+        shard: ShardId,
+        connection: u32,
+        waker: &Waker,
+        requests: &mut Vec<Request>,
+    ) -> bool {
+        let Some(lane) = self.lane(shard, connection) else { return true };
+        if lane.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
+            lane.waker = Some(waker.clone());
+        }
+        let Some(since) = lane.since.filter(|_| lane.in_flight.len() < FRAMES_IN_FLIGHT_MAX) else {
+            return lane.is_closing && lane.oldest().is_none();
+        };
+        let first = lane.first.len().min(FRAME_REQUESTS_MAX);
+        requests.extend(lane.first.drain(..first));
+        let rest = lane.rest.len().min(FRAME_REQUESTS_MAX - first);
+        requests.extend(lane.rest.drain(..rest));
+        lane.in_flight.push_back(since);
+        if lane.first.is_empty() && lane.rest.is_empty() {
+            lane.since = None;
+        }
+        false
+    }
+
+    /// What was taken became more than one frame.
+    pub(super) fn add_frames(&mut self, now: Time, shard: ShardId, connection: u32, more: usize) {
+        if let Some(lane) = self.lane(shard, connection) {
+            lane.in_flight.extend(std::iter::repeat_n(now, more));
+        }
+    }
+
+    /// A shard answered so many frames, with these responses, and with what it had to say besides.
+    pub(super) fn deliver(
+        &mut self,
+        now: Time,
+        shard: ShardId,
+        connection: u32,
+        frames: usize,
+        responses: impl Iterator<Item = Response>,
+    ) {
+        let Some(lane) = self.lane(shard, connection) else { return };
+        lane.in_flight.drain(..frames.min(lane.in_flight.len()));
+        for response in responses {
+            self.waits += u64::from(matches!(response, Response::Queued { .. } | Response::Busy { .. }));
+            self.book.handle_response(now, shard, response);
+        }
+    }
+
+    /// Since when the shard owes an answer.
+    pub(super) fn owes_since(&mut self, shard: ShardId, connection: u32) -> Option<Time> {
+        self.lane(shard, connection)?.in_flight.front().copied()
+    }
+
+    /// The node that owes an answer for the longest time.
+    pub(super) fn most_owing(&self) -> Option<(Address, Time)> {
+        let since = |shard: &ShardId| self.post.lanes.get(shard).and_then(Lane::oldest);
+        let owing = self.shards.iter().filter_map(|(node, shard)| Some((node.clone(), since(shard)?)));
+        owing.min_by_key(|(_, since)| *since)
+    }
+
+    /// The process ends: tells all shards that nothing of it lives, and lets their connections close behind that.
+    pub(super) fn farewell(&mut self, now: Time) {
+        let floor = self.book.floor();
+        for lane in self.post.lanes.values_mut() {
+            lane.put(now, Request::Heartbeat { live: Vec::new(), floor });
+            lane.is_closing = true;
+            self.post.woken.extend(lane.waker.take());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::{AttemptId, Delivery, Sequence, TxId};
+
+    use super::*;
+    use crate::host::Mode;
+
+    const SHARD: ShardId = ShardId(0);
+
+    fn desk() -> Desk {
+        let mut desk =
+            Desk::new(SessionId(7), Mode::BoostPhase.switches(Delivery::Network), Limits::default());
+        let node = Address { host: "h".into(), port: 1 };
+        desk.adopt(&Topology::alone(node.clone()));
+        desk.bind(Time(0), 1, &node, SHARD, Incarnation(5));
+        desk
+    }
+
+    fn attempt(sequence: u64) -> AttemptId {
+        AttemptId { tx: TxId { session: SessionId(7), sequence: Sequence(sequence) }, attempt: 1 }
+    }
+
+    fn frame(desk: &mut Desk) -> Vec<Request> {
+        let mut requests = Vec::new();
+        desk.take(SHARD, 1, Waker::noop(), &mut requests);
+        requests
+    }
+
+    #[test]
+    fn a_new_connection_begins_with_a_heartbeat() {
+        assert!(matches!(frame(&mut desk())[..], [Request::Heartbeat { .. }]));
+    }
+
+    #[test]
+    fn applies_and_aborts_go_first() {
+        let mut desk = desk();
+        frame(&mut desk);
+        desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+        desk.post.send(SHARD, Request::Abort { attempt: attempt(2), refused_by: None });
+        desk.post.send(SHARD, Request::Withdraw { attempt: attempt(3) });
+        desk.post.send(SHARD, Request::Apply { attempt: attempt(4) });
+        let names: Vec<u64> = frame(&mut desk)
+            .iter()
+            .map(|request| match request {
+                Request::Apply { attempt }
+                | Request::Withdraw { attempt }
+                | Request::Abort { attempt, .. } => attempt.tx.sequence.0,
+                _ => 0,
+            })
+            .collect();
+        assert_eq!(names, [2, 4, 1, 3]);
+    }
+
+    #[test]
+    fn frames_in_flight_are_bounded_and_answers_make_room() {
+        let mut desk = desk();
+        for _ in 0..FRAMES_IN_FLIGHT_MAX {
+            desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+            assert!(!frame(&mut desk).is_empty());
+        }
+        desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+        assert!(frame(&mut desk).is_empty());
+        desk.deliver(Time(1), SHARD, 1, 1, std::iter::empty());
+        assert_eq!(frame(&mut desk).len(), 1);
+    }
+
+    #[test]
+    fn what_is_on_its_way_is_not_sent_again() {
+        let mut desk = desk();
+        frame(&mut desk);
+        desk.post.now = Time(600);
+        desk.post.repeats_after = Some(500);
+        desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+        assert!(frame(&mut desk).is_empty(), "the heartbeat's frame is not answered yet");
+        desk.deliver(Time(600), SHARD, 1, 1, std::iter::empty());
+        desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+        assert_eq!(frame(&mut desk).len(), 1);
+    }
+
+    #[test]
+    fn a_lane_without_a_connection_keeps_nothing_and_an_old_connection_takes_nothing() {
+        let mut desk = desk();
+        desk.unbind(SHARD, 1);
+        desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+        let node = Address { host: "h".into(), port: 1 };
+        desk.bind(Time(9), 2, &node, SHARD, Incarnation(5));
+        assert!(frame(&mut desk).is_empty());
+        let mut requests = Vec::new();
+        desk.take(SHARD, 2, Waker::noop(), &mut requests);
+        assert!(matches!(requests[..], [Request::Heartbeat { .. }]));
+        desk.unbind(SHARD, 1);
+        assert!(desk.owes_since(SHARD, 2).is_some(), "the new one is not closed with the old one");
+    }
+}

@@ -1,0 +1,89 @@
+//! Why there is no connection to a cluster, or none to one of its nodes.
+
+use thiserror::Error;
+
+use super::topology::describe_slots;
+
+/// Why a store on a cluster could not be opened. Each variant names the node, what it has and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ConnectError {
+    /// The URL, or a setting in it, makes no sense. Final.
+    #[error("'{url}' is no address of a cluster: {reason}")]
+    Url {
+        /// What was given, without its password.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// Nobody answers there, or the connection broke. Retryable.
+    #[error("{node} cannot be reached: {reason}; see that the server runs and that the address is right")]
+    Unreachable {
+        /// The node's address.
+        node: String,
+        /// What happened.
+        reason: String,
+    },
+    /// The server does not know the user, or does not let it do what Claret needs. Final.
+    #[error(
+        "{node} refuses: {reason}; check the user and the password in the URL, and that the user may run +@all, \
+         or at least CLARET.*, CLUSTER SLOTS and SSUBSCRIBE"
+    )]
+    Denied {
+        /// The node's address.
+        node: String,
+        /// The server's words.
+        reason: String,
+    },
+    /// The module is not loaded there. Final.
+    #[error(
+        "{node} does not have the Claret module; load it (`loadmodule libclaret_module.so`) on every node"
+    )]
+    NoModule {
+        /// The node's address.
+        node: String,
+    },
+    /// The module there is of another version, and speaks another language. Final.
+    #[error(
+        "{node} has {module}, which speaks version {theirs} of the protocol, and this program speaks {ours}; \
+         upgrade the older one"
+    )]
+    OtherVersion {
+        /// The node's address.
+        node: String,
+        /// The module's name and version.
+        module: String,
+        /// The version it speaks.
+        theirs: String,
+        /// The version spoken here.
+        ours: u16,
+    },
+    /// Nobody serves some of the slots. Retryable: `connect` waited until its timeout.
+    #[error("no node serves {}; repair the cluster (`redis-cli --cluster fix`)", describe_slots(slots))]
+    Uncovered {
+        /// The slots, as first and last.
+        slots: Vec<(u16, u16)>,
+    },
+    /// The server said what was not expected of it.
+    #[error("{node} answers what is not understood: {reason}; is it a Redis or Valkey server, 7.0 or later?")]
+    NotUnderstood {
+        /// The node's address.
+        node: String,
+        /// What it said.
+        reason: String,
+    },
+}
+
+impl ConnectError {
+    /// Whether trying again may help.
+    pub fn is_retryable(&self) -> bool {
+        match self {
+            ConnectError::Unreachable { .. } | ConnectError::Uncovered { .. } => true,
+            ConnectError::Url { .. }
+            | ConnectError::Denied { .. }
+            | ConnectError::NoModule { .. }
+            | ConnectError::OtherVersion { .. }
+            | ConnectError::NotUnderstood { .. } => false,
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! The office of transactions: greets nodes, carries frames between their connections and the desk, and keeps the
+//! time: what is due, heartbeats, and the last one.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, SystemTime};
+
+use claret_core::message::Response;
+use claret_core::{Limits, SessionId, ShardId, Switches, Time, wire};
+use claret_types::Reply;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+
+use super::backoff::Backoff;
+use super::connection::{Connection, refusal, unreachable_at};
+use super::desk::Desk;
+use super::error::ConnectError;
+use super::frames::Frames;
+use super::greeting::{self, Greeting};
+use super::net::{Net, Office};
+use super::options::{Address, Settings};
+use super::topology::Topology;
+
+/// A node that owes an answer for so long is thought to be in the way.
+const SILENCE: Duration = Duration::from_millis(500);
+
+/// How long a poll waits at the server for something to come.
+const POLL: Duration = Duration::from_millis(1_000);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Hub {
+    pub(super) session: SessionId,
+    /// The name of the channels that grants are pushed on.
+    secret: u64,
+    settings: Settings,
+    desk: Mutex<Desk>,
+    /// Connections made so far.
+    connections: AtomicU32,
+    /// The shortest lease of any node, in microseconds.
+    lease_us: Mutex<u64>,
+    began: std::time::Instant,
+    /// Microseconds of the calendar when it began, so that births of several processes can be compared.
+    calendar: u64,
+    /// Wakes the timer.
+    sooner: Notify,
+    /// Wakes whoever asks for the topology.
+    doubts: Notify,
+}
+
+impl Hub {
+    pub(super) fn new(settings: Settings, random: [u64; 2], switches: Switches, limits: Limits) -> Self {
+        let session = SessionId(random[0]);
+        let calendar = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        Hub {
+            session,
+            secret: random[1],
+            settings,
+            desk: Mutex::new(Desk::new(session, switches, limits)),
+            connections: AtomicU32::new(0),
+            lease_us: Mutex::new(limits.lease_us),
+            began: std::time::Instant::now(),
+            calendar: calendar.as_micros() as u64,
+            sooner: Notify::new(),
+            doubts: Notify::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Time {
+        Time(self.calendar + self.began.elapsed().as_micros() as u64)
+    }
+
+    /// Does something at the desk, and what follows from it.
+    pub(super) fn at_desk<R>(&self, act: impl FnOnce(&mut Desk, Time) -> R) -> R {
+        let now = self.now();
+        let (result, woken, is_sooner) = {
+            let mut desk = self.desk.lock();
+            let result = act(&mut desk, now);
+            let woken = desk.settle(now);
+            (result, woken, desk.sooner())
+        };
+        woken.into_iter().for_each(std::task::Waker::wake);
+        if is_sooner {
+            self.sooner.notify_one();
+        }
+        result
+    }
+
+    /// Looks at the desk without changing anything that others have to hear of.
+    pub(super) fn look<R>(&self, at: impl FnOnce(&mut Desk) -> R) -> R {
+        at(&mut self.desk.lock())
+    }
+
+    /// Somebody has a reason to believe that the topology changed.
+    pub(super) fn doubt_topology(&self) {
+        self.doubts.notify_one();
+    }
+
+    /// A node that owes an answer for longer than any lock is worth waiting for.
+    pub(super) fn silent(&self, net: &Net<Hub>) -> Option<ConnectError> {
+        let (node, since) = self.look(|desk| desk.most_owing())?;
+        let waited = Duration::from_micros(self.now().since(since));
+        let is_long = waited > SILENCE.min(net.settings.response_timeout);
+        is_long.then(|| unreachable_at(&node, format!("no answer for {waited:?}")))
+    }
+
+    pub(super) fn deliver(&self, lane: &Lane, frames: usize, responses: &mut Vec<Response>) {
+        self.at_desk(|desk, now| {
+            desk.deliver(now, lane.shard, lane.connection, frames, responses.drain(..));
+            desk.handle_timeout(now);
+        });
+    }
+
+    /// Does what is due, and sends heartbeats, until the store is closed.
+    pub(super) async fn keep_time(self: Arc<Self>) {
+        let mut beat = interval(self.beat());
+        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            let due = self.look(Desk::promise);
+            let due = due.map(|due| Instant::now() + Duration::from_micros(due.since(self.now())));
+            tokio::select! {
+                () = self.sooner.notified() => {}
+                () = async { sleep_until(due.expect("guarded")).await }, if due.is_some() => {}
+                _ = beat.tick() => {
+                    self.at_desk(Desk::heartbeat);
+                    if beat.period() != self.beat() {
+                        beat = interval(self.beat());
+                        beat.reset();
+                    }
+                }
+            }
+            self.at_desk(Desk::handle_timeout);
+        }
+    }
+
+    fn beat(&self) -> Duration {
+        Duration::from_micros((*self.lease_us.lock() / 3).max(1_000))
+    }
+
+    /// Collects grants on a connection of its own.
+    async fn poll_grants(self: Arc<Self>, node: Address, lane: Lane) {
+        let mut backoff = Backoff::new(u64::from(lane.connection));
+        loop {
+            // Whatever goes wrong here the connection of the requests hears as well, and tells.
+            let _ = self.poll_until_broken(&node, lane, &mut backoff).await;
+            sleep(backoff.next()).await;
+        }
+    }
+
+    async fn poll_until_broken(
+        &self,
+        node: &Address,
+        lane: Lane,
+        backoff: &mut Backoff,
+    ) -> Result<(), ConnectError> {
+        let mut connection = Connection::open(&self.settings, node).await?;
+        let words = ["CLARET.POLL".to_owned(), self.session.0.to_string(), POLL.as_millis().to_string()];
+        let patience = POLL + self.settings.response_timeout;
+        loop {
+            let asked = timeout(patience, connection.ask(&words)).await;
+            let late = |_| unreachable_at(node, format!("no answer for {patience:?}"));
+            let reply = asked.map_err(late)??.map_err(|error| refusal(node, error))?;
+            backoff.reset();
+            if let Reply::Bytes(bytes) = reply {
+                let mut responses = wire::decode_responses(&bytes).map_err(|error| {
+                    ConnectError::NotUnderstood { node: node.to_string(), reason: error.to_string() }
+                })?;
+                self.deliver(&lane, 0, &mut responses);
+            }
+        }
+    }
+}
+
+impl Office for Hub {
+    type Duty = Frames;
+
+    async fn greet(self: Arc<Self>, connection: &mut Connection) -> Result<Frames, ConnectError> {
+        let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
+        let node = connection.node.clone();
+        let topology = self.look(|desk| desk.topology().clone());
+        let asked = Greeting { session: self.session, secret: self.secret, connection: number };
+        let hello = greeting::exchange(connection, &topology, self.settings.grants, asked).await?;
+        let lane = Lane { shard: hello.shard, connection: number };
+        {
+            let mut lease = self.lease_us.lock();
+            *lease = hello.lease_us.min(*lease);
+        }
+        self.at_desk(|desk, now| desk.bind(now, number, &node, hello.shard, hello.incarnation));
+        let poll = (!hello.pushes)
+            .then(|| tokio::spawn(Arc::clone(&self).poll_grants(node.clone(), lane)).abort_handle());
+        Ok(Frames::new(self, node, lane, hello.incarnation, poll))
+    }
+
+    fn adopt(&self, topology: &Topology) {
+        self.look(|desk| desk.adopt(topology));
+    }
+
+    /// Transactions wait for it until their deadlines.
+    fn is_away(&self, _: &Address, _: &ConnectError) {}
+
+    fn doubts(&self) -> &Notify {
+        &self.doubts
+    }
+}
+
+/// A shard, and the connection that serves it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane {
+    pub(super) shard: ShardId,
+    pub(super) connection: u32,
+}

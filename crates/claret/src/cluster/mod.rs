@@ -1,0 +1,305 @@
+//! The cluster host: transactions on a Redis or Valkey cluster with the Claret module, and plain Redis commands over
+//! connections of the same kind.
+//!
+//! | file | what |
+//! |---|---|
+//! | `options` | the URL and the builder |
+//! | `topology` | which node serves which slot |
+//! | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
+//! | `resp`, `greeting` | RESP3 by a library; what a connection begins with |
+//! | `desk`, `book`, `frames`, `hub` | all transactions of the process behind one mutex; lanes to the shards; frames, time |
+//! | `lines`, `plain`, `commands` | plain commands, multiplexed; mode `none` |
+//!
+//! A transaction's call goes to its coordinator at the desk. What that wants sent gathers in the lane of each shard
+//! and leaves as one frame when the connection's task runs next, with what all other transactions want sent there.
+//! The task never waits for earlier replies. What comes back, replies and grants alike, goes through the desk under
+//! one lock for each read, and wakes whom it concerns.
+//!
+//! Lock order: a transaction's state, then the desk or the lines, then a mailbox.
+
+mod backoff;
+mod book;
+mod commands;
+mod connection;
+mod desk;
+mod driver;
+mod error;
+mod frames;
+mod greeting;
+mod hub;
+mod lines;
+mod net;
+mod options;
+mod plain;
+mod resp;
+mod tls;
+mod topology;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use claret_core::message::Refusal;
+use claret_core::{CallNo, Delivery, Limits, Time, TxHandle};
+use claret_types::Claims;
+use tokio::task::AbortHandle;
+
+pub use commands::reply_of;
+pub(crate) use driver::Driver;
+pub use error::ConnectError;
+pub use lines::{Command, Dedicated, PlainError};
+pub use options::{ClusterBuilder, Grants};
+pub use plain::Plain;
+pub use resp::ServerError;
+pub(crate) use topology::slot_of;
+
+use crate::error::TransactionError;
+use crate::host::{Mailbox, Mode, Placed};
+use crate::store::Stats;
+use crate::timer::Timer;
+use desk::Desk;
+use hub::Hub;
+use net::Net;
+use options::Settings;
+use plain::PlainSeat;
+
+/// Before an attempt runs again that a shard refused for its own sake, in microseconds.
+const REST_US: (u64, u64) = (1_000, 100_000);
+
+/// A store on a cluster: what its handles share.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    mode: Mode,
+    limits: Limits,
+    restarts: AtomicU64,
+    patience: Duration,
+    began: std::time::Instant,
+    work: Work,
+}
+
+#[derive(Debug)]
+enum Work {
+    Transactions {
+        hub: Arc<Hub>,
+        net: Arc<Net<Hub>>,
+        timer: AbortHandle,
+    },
+    /// Mode `none`.
+    Commands(Plain),
+}
+
+/// A transaction, as its handle knows it.
+#[derive(Debug)]
+pub(crate) enum Seat {
+    Desk(Arc<Hub>, TxHandle),
+    Plain(Arc<PlainSeat>),
+}
+
+impl Cluster {
+    async fn connect(settings: Settings, mode: Mode, limits: Limits) -> Result<Arc<Self>, ConnectError> {
+        let patience = settings.response_timeout;
+        let work = if mode == Mode::None {
+            Work::Commands(Plain::open(settings).await?)
+        } else {
+            let switches = mode.switches(Delivery::Network);
+            let random = random(&settings)?;
+            let hub = Arc::new(Hub::new(settings.clone(), random, switches, limits));
+            let net = Net::connect(settings, Arc::clone(&hub)).await?;
+            let timer = net.runtime.spawn(Arc::clone(&hub).keep_time()).abort_handle();
+            Work::Transactions { hub, net, timer }
+        };
+        let began = std::time::Instant::now();
+        Ok(Arc::new(Cluster { mode, limits, restarts: AtomicU64::new(0), patience, began, work }))
+    }
+
+    // --- getters ---
+
+    pub(crate) fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    pub(crate) fn restarts(&self) -> &AtomicU64 {
+        &self.restarts
+    }
+
+    /// How long the end of an attempt is waited for that was withdrawn.
+    pub(crate) fn patience(&self) -> Duration {
+        self.patience
+    }
+
+    pub(crate) fn now(&self) -> Time {
+        match &self.work {
+            Work::Transactions { hub, .. } => hub.now(),
+            Work::Commands(_) => Time(self.began.elapsed().as_micros() as u64),
+        }
+    }
+
+    pub(crate) fn timer(&self, after: Duration) -> Timer {
+        let runtime = match &self.work {
+            Work::Transactions { net, .. } => &net.runtime,
+            Work::Commands(plain) => plain.runtime(),
+        };
+        let _entered = runtime.enter();
+        Timer::Coarse(Box::pin(tokio::time::sleep(after)))
+    }
+
+    /// The addresses of the nodes.
+    pub(crate) fn nodes(&self) -> Vec<String> {
+        match &self.work {
+            Work::Transactions { net, .. } => net.nodes().iter().map(ToString::to_string).collect(),
+            Work::Commands(plain) => plain.nodes(),
+        }
+    }
+
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats { restarts: self.restarts.load(Ordering::Relaxed), ..Stats::default() };
+        if let Work::Transactions { hub, .. } = &self.work {
+            hub.look(|desk| {
+                stats.lock_waits = desk.waits;
+                stats.combined = desk.book.combined();
+                stats.open_attempts = desk.book.live().len() as u64;
+            });
+        }
+        stats
+    }
+
+    pub(crate) fn check_invariants(&self) {
+        if let Work::Transactions { hub, .. } = &self.work {
+            hub.look(|desk| desk.book.check_invariants());
+        }
+    }
+
+    /// The deadline passed. If some node is known not to answer, that is why.
+    pub(crate) fn too_late(&self, after: Duration) -> TransactionError {
+        let away = match &self.work {
+            Work::Transactions { hub, net, .. } => net.away().or_else(|| hub.silent(net)),
+            Work::Commands(plain) => plain.away(),
+        };
+        match away {
+            Some(error) => TransactionError::NoAnswer { after, reason: error.to_string() },
+            None => TransactionError::Deadline(after),
+        }
+    }
+
+    /// The pause before an attempt that was refused like this is run again.
+    pub(crate) fn pause_after(&self, refusal: &Refusal) -> Option<(u64, u64)> {
+        match refusal {
+            Refusal::Withdrawn | Refusal::Recovered | Refusal::Operation { .. } => None,
+            _ => {
+                if let Work::Transactions { hub, .. } = &self.work {
+                    hub.doubt_topology();
+                }
+                Some(REST_US)
+            }
+        }
+    }
+
+    // --- transactions ---
+
+    pub(crate) fn begin(&self, mailbox: &Arc<Mailbox>) -> Seat {
+        match &self.work {
+            Work::Transactions { hub, .. } => {
+                let tx = hub.at_desk(|desk, now| desk.begin(now, mailbox));
+                Seat::Desk(Arc::clone(hub), tx)
+            }
+            Work::Commands(plain) => Seat::Plain(PlainSeat::new(plain, mailbox)),
+        }
+    }
+
+    /// Waits until the shards know the end of every transaction, then says farewell to them. Transactions that begin
+    /// afterwards wait in vain.
+    pub(crate) async fn close(&self) {
+        match &self.work {
+            Work::Transactions { hub, net, .. } => {
+                let until = tokio::time::Instant::now() + self.patience;
+                while !hub.look(|desk| desk.book.is_over()) && tokio::time::Instant::now() < until {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+                self.leave();
+                net.closed(self.patience).await;
+            }
+            Work::Commands(plain) => plain.close().await,
+        }
+    }
+
+    fn leave(&self) {
+        if let Work::Transactions { hub, net, timer } = &self.work {
+            timer.abort();
+            net.close();
+            hub.at_desk(Desk::farewell);
+        }
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+impl Seat {
+    pub(crate) fn buffer(&self, calls: &mut Vec<Placed>) {
+        match self {
+            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| {
+                for call in calls.drain(..) {
+                    let place = desk.place(call.hash, call.key);
+                    desk.book.buffer(now, *tx, place, call.op);
+                }
+            }),
+            Seat::Plain(seat) => seat.buffer(calls),
+        }
+    }
+
+    pub(crate) fn execute(&self, call: Placed, reserve: Option<Claims>) -> CallNo {
+        match self {
+            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| {
+                let place = desk.place(call.hash, call.key);
+                desk.book.execute(now, *tx, place, call.op, reserve)
+            }),
+            Seat::Plain(seat) => seat.execute(call),
+        }
+    }
+
+    pub(crate) fn commit(&self) {
+        match self {
+            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.commit(now, *tx)),
+            Seat::Plain(seat) => seat.commit(),
+        }
+    }
+
+    pub(crate) fn abort(&self) {
+        match self {
+            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.abort(now, *tx)),
+            Seat::Plain(seat) => seat.abort(),
+        }
+    }
+
+    pub(crate) fn restart(&self) {
+        match self {
+            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.restart(now, *tx)),
+            Seat::Plain(_) => {}
+        }
+    }
+
+    /// The user is gone.
+    pub(crate) fn end(&self) {
+        if let Seat::Desk(hub, tx) = self {
+            hub.at_desk(|desk, now| desk.leave(now, *tx));
+        }
+    }
+}
+
+/// Numbers that nobody can guess, from the operating system.
+fn random(settings: &Settings) -> Result<[u64; 2], ConnectError> {
+    let mut bytes = [0; 16];
+    getrandom::fill(&mut bytes).map_err(|error| ConnectError::Url {
+        url: settings.seeds[0].to_string(),
+        reason: format!("the operating system gives no random numbers: {error}"),
+    })?;
+    let (one, other) = bytes.split_at(8);
+    Ok([one, other].map(|half| u64::from_le_bytes(half.try_into().expect("8 bytes"))))
+}

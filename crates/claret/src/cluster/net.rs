@@ -1,0 +1,295 @@
+//! The connections to all nodes of a cluster: who keeps them, and who finds out which nodes there are.
+//!
+//! Each node has one task, its keeper, that connects, serves the connection until it breaks, and connects anew. One
+//! more task asks for the topology when somebody has a reason to doubt it, and now and then. What is done on the
+//! connections is the matter of an [`Office`].
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use claret_types::Reply;
+use parking_lot::Mutex;
+use tokio::runtime::Handle;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+use super::backoff::Backoff;
+use super::connection::{Connection, Duty, refusal, unreachable_at};
+use super::error::ConnectError;
+use super::options::{Address, Settings};
+use super::topology::Topology;
+
+/// The topology is asked for this often, at most.
+const REFRESH_GAP: Duration = Duration::from_millis(100);
+/// And this often, at least.
+const REFRESH_AFTER: Duration = Duration::from_secs(60);
+
+/// What the connections are for.
+pub(super) trait Office: Send + Sync + 'static {
+    /// What is done on one connection.
+    type Duty: Duty + Send;
+
+    /// A connection is new.
+    fn greet(
+        self: Arc<Self>,
+        connection: &mut Connection,
+    ) -> impl Future<Output = Result<Self::Duty, ConnectError>> + Send;
+
+    /// The nodes, and what they serve, are known anew.
+    fn adopt(&self, topology: &Topology);
+
+    /// A node cannot be reached. What waits for it may be told.
+    fn is_away(&self, node: &Address, error: &ConnectError);
+
+    /// Rung by whoever has a reason to believe that the topology changed.
+    fn doubts(&self) -> &Notify;
+}
+
+/// How a node's connection is.
+#[derive(Clone, Debug)]
+enum Standing {
+    Connecting,
+    Up,
+    Down(ConnectError),
+}
+
+#[derive(Debug)]
+struct Known {
+    node: Address,
+    standing: Standing,
+    keeper: JoinHandle<()>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Net<O> {
+    pub(super) office: Arc<O>,
+    pub(super) settings: Settings,
+    pub(super) runtime: Handle,
+    known: Mutex<Vec<Known>>,
+    topology: Mutex<Topology>,
+    /// Counts what changed, for those who wait for the nodes.
+    changes: watch::Sender<u64>,
+    is_closing: AtomicBool,
+}
+
+impl<O: Office> Net<O> {
+    /// Connects to all nodes, waiting for those that are not ready.
+    pub(super) async fn connect(settings: Settings, office: Arc<O>) -> Result<Arc<Self>, ConnectError> {
+        let until = Instant::now() + settings.connect_timeout;
+        let net = Arc::new(Net {
+            office,
+            settings,
+            runtime: Handle::current(),
+            known: Mutex::default(),
+            topology: Mutex::default(),
+            changes: watch::Sender::new(0),
+            is_closing: AtomicBool::new(false),
+        });
+        let connected = net.first_contact(until).await;
+        if let Err(error) = connected {
+            net.close();
+            return Err(error);
+        }
+        net.runtime.spawn(Arc::clone(&net).watch_topology());
+        Ok(net)
+    }
+
+    async fn first_contact(self: &Arc<Self>, until: Instant) -> Result<(), ConnectError> {
+        let mut backoff = Backoff::new(u64::from(std::process::id()));
+        loop {
+            let error = match self.ask_topology().await {
+                Ok(topology) => match topology.missing() {
+                    missing if missing.is_empty() => {
+                        self.adopt(topology);
+                        return self.await_all(until).await;
+                    }
+                    slots => ConnectError::Uncovered { slots },
+                },
+                Err(error) => error,
+            };
+            let pause = backoff.next();
+            if !error.is_retryable() || Instant::now() + pause > until {
+                return Err(error);
+            }
+            sleep(pause).await;
+        }
+    }
+
+    /// Waits until all nodes are connected.
+    async fn await_all(&self, until: Instant) -> Result<(), ConnectError> {
+        let mut changes = self.changes.subscribe();
+        loop {
+            let mut missing = None;
+            for known in self.known.lock().iter() {
+                match &known.standing {
+                    Standing::Up => {}
+                    Standing::Down(error) if !error.is_retryable() => return Err(error.clone()),
+                    Standing::Down(error) => missing = Some(error.clone()),
+                    Standing::Connecting => {
+                        let reason = "no answer within the connect timeout".to_owned();
+                        missing.get_or_insert(unreachable_at(&known.node, reason));
+                    }
+                }
+            }
+            let Some(error) = missing else { return Ok(()) };
+            tokio::select! {
+                _ = changes.changed() => {}
+                () = sleep_until(until) => return Err(error),
+            }
+        }
+    }
+
+    /// Closes all connections, each once its duty is done.
+    pub(super) fn close(&self) {
+        self.is_closing.store(true, Ordering::Release);
+        self.office.doubts().notify_one();
+        for known in self.known.lock().iter().filter(|known| !matches!(known.standing, Standing::Up)) {
+            known.keeper.abort();
+        }
+    }
+
+    /// Waits until the connections are closed, for so long at most.
+    pub(super) async fn closed(&self, patience: Duration) {
+        let keepers: Vec<JoinHandle<()>> = self.known.lock().drain(..).map(|known| known.keeper).collect();
+        let all = async {
+            for keeper in keepers {
+                // It ended, or it was stopped: both will do.
+                let _ = keeper.await;
+            }
+        };
+        let _ = timeout(patience, all).await;
+    }
+
+    pub(super) fn is_closing(&self) -> bool {
+        self.is_closing.load(Ordering::Acquire)
+    }
+
+    // --- nodes ---
+
+    /// The nodes that serve slots.
+    pub(super) fn nodes(&self) -> Vec<Address> {
+        self.topology.lock().nodes()
+    }
+
+    pub(super) fn topology(&self) -> Topology {
+        self.topology.lock().clone()
+    }
+
+    /// A node that cannot be reached now, and why.
+    pub(super) fn away(&self) -> Option<ConnectError> {
+        self.known.lock().iter().find_map(|known| match &known.standing {
+            Standing::Down(error) => Some(error.clone()),
+            Standing::Connecting | Standing::Up => None,
+        })
+    }
+
+    fn stands(&self, node: &Address, standing: Standing) {
+        if let Some(known) = self.known.lock().iter_mut().find(|known| known.node == *node) {
+            known.standing = standing;
+        }
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    async fn keep(self: Arc<Self>, node: Address) {
+        let seed =
+            node.host.bytes().fold(u64::from(node.port), |sum, byte| sum.rotate_left(7) ^ u64::from(byte));
+        let mut backoff = Backoff::new(seed ^ u64::from(std::process::id()));
+        while !self.is_closing() {
+            let Err(error) = self.serve(&node, &mut backoff).await else { break };
+            self.office.is_away(&node, &error);
+            self.stands(&node, Standing::Down(error));
+            self.office.doubts().notify_one();
+            sleep(backoff.next()).await;
+        }
+    }
+
+    async fn serve(&self, node: &Address, backoff: &mut Backoff) -> Result<(), ConnectError> {
+        let mut connection = Connection::open(&self.settings, node).await?;
+        let greeting = Arc::clone(&self.office).greet(&mut connection);
+        let late = |_| unreachable_at(node, "no answer within the connect timeout".into());
+        let mut duty = timeout(self.settings.connect_timeout, greeting).await.map_err(late)??;
+        backoff.reset();
+        self.stands(node, Standing::Up);
+        connection.serve(&mut duty, self.settings.response_timeout).await
+    }
+
+    // --- topology ---
+
+    async fn watch_topology(self: Arc<Self>) {
+        while !self.is_closing() {
+            tokio::select! {
+                () = self.office.doubts().notified() => {}
+                () = sleep(REFRESH_AFTER) => {}
+            }
+            if self.is_closing() {
+                return;
+            }
+            // While a cluster fails over it contradicts itself: what is not whole is not believed.
+            match self.ask_topology().await {
+                Ok(topology) if topology.missing().is_empty() => self.adopt(topology),
+                Ok(_) | Err(_) => {}
+            }
+            sleep(REFRESH_GAP).await;
+        }
+    }
+
+    /// Asks the nodes that are known, and then those that were named at the beginning.
+    async fn ask_topology(&self) -> Result<Topology, ConnectError> {
+        let mut nodes = self.nodes();
+        nodes.extend(self.settings.seeds.iter().cloned());
+        let mut failed = None;
+        for node in nodes {
+            match self.ask_topology_at(&node).await {
+                Ok(topology) => return Ok(topology),
+                // Of several errors the first final one tells most.
+                Err(error) => {
+                    if failed.as_ref().is_none_or(ConnectError::is_retryable) {
+                        failed = Some(error);
+                    }
+                }
+            }
+        }
+        Err(failed.expect("there is a node to ask"))
+    }
+
+    async fn ask_topology_at(&self, node: &Address) -> Result<Topology, ConnectError> {
+        let mut connection = Connection::open(&self.settings, node).await?;
+        let asking = connection.ask(&["CLUSTER", "SLOTS"]);
+        let late = |_| unreachable_at(node, "no answer within the connect timeout".into());
+        match timeout(self.settings.connect_timeout, asking).await.map_err(late)?? {
+            Ok(Reply::Array(entries)) if entries.is_empty() => Ok(Topology::default()),
+            Ok(reply) => Topology::parse(&reply, node)
+                .map_err(|reason| ConnectError::NotUnderstood { node: node.to_string(), reason }),
+            Err(error) if error.to_string().contains("cluster support disabled") => {
+                Ok(Topology::alone(node.clone()))
+            }
+            Err(error) => Err(refusal(node, error)),
+        }
+    }
+
+    /// Begins to keep new nodes, and leaves those that serve nothing any more.
+    fn adopt(self: &Arc<Self>, topology: Topology) {
+        let nodes = topology.nodes();
+        *self.topology.lock() = topology.clone();
+        let mut known = self.known.lock();
+        known.retain(|known| {
+            let stays = nodes.contains(&known.node);
+            if !stays {
+                known.keeper.abort();
+            }
+            stays
+        });
+        for node in nodes {
+            if known.iter().all(|known| known.node != node) {
+                let keeper = self.runtime.spawn(Arc::clone(self).keep(node.clone()));
+                known.push(Known { node, standing: Standing::Connecting, keeper });
+            }
+        }
+        drop(known);
+        self.office.adopt(&topology);
+    }
+}

@@ -1,0 +1,63 @@
+//! Timers. In the process they are exact and of no runtime; on a cluster they are the runtime's own, which cost a
+//! tenth and are exact to a millisecond.
+
+use std::future::Future;
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures_timer::Delay;
+
+use crate::host::Host;
+
+/// A future that is ready after some time.
+#[derive(Debug)]
+pub(crate) enum Timer {
+    Exact(Delay),
+    #[cfg(feature = "cluster")]
+    Coarse(Pin<Box<tokio::time::Sleep>>),
+}
+
+impl Timer {
+    pub(crate) fn exact(after: Duration) -> Self {
+        Timer::Exact(Delay::new(after))
+    }
+}
+
+impl Future for Timer {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut *self {
+            Timer::Exact(delay) => Pin::new(delay).poll(cx),
+            #[cfg(feature = "cluster")]
+            Timer::Coarse(sleep) => sleep.as_mut().poll(cx),
+        }
+    }
+}
+
+/// The end of a time. The clock is asked, and a timer made, only when something has to wait.
+pub(crate) struct Deadline<'a> {
+    host: &'a Host,
+    after: Duration,
+    timer: Option<Timer>,
+}
+
+impl<'a> Deadline<'a> {
+    pub(crate) fn new(host: &'a Host, after: Duration) -> Self {
+        Deadline { host, after, timer: None }
+    }
+
+    /// The future's output; `None` when the time is over first.
+    pub(crate) async fn race<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            let timer = self.timer.get_or_insert_with(|| self.host.timer(self.after));
+            Pin::new(timer).poll(cx).map(|()| None)
+        })
+        .await
+    }
+}

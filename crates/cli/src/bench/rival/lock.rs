@@ -1,0 +1,221 @@
+//! `redis-lock`: a lock for each key, made by hand, across the shards of a cluster.
+//!
+//! A key's lock is a key beside it, in the same slot, that holds a number of its holder's: `SET lock token NX PX`. All
+//! locks of a stage are asked for at once. From the first that is refused on, in the order of their names, those that were
+//! granted are given back, and that one is waited for, with those before it held: in one order for everybody, so nobody
+//! waits in a circle. A later stage may need a lock out of that order; then the wait is short, and after it everything
+//! is given back and the transaction begins again.
+//!
+//! The last stage's commands and the release of the locks leave together: all locks are held by then, so that
+//! transactions have an order, and a lock is released behind the command that it protects. Void operations of
+//! earlier stages leave with them. The release compares the token, since a lock that lived too long may be another's.
+//!
+//! It is exclusive, also for those who only read: nobody makes reader/writer locks of it by hand in one command.
+
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+use claret::cluster::Command;
+use claret::{Bytes, Reply};
+
+use super::{DEADLINE, Failed, RivalSession, commands, shape};
+use crate::bench::pace::{Pace, think};
+use crate::workload::{Call, Stage};
+
+/// Gives a lock back, if it is ours still.
+pub(super) const RELEASE: &str =
+    "if redis.call('GET', KEYS[1]) == ARGV[1] then return redis.call('DEL', KEYS[1]) else return 0 end";
+
+/// How long a lock lives whose holder is gone: longer than any transaction here.
+const LIVES_MS: &str = "30000";
+
+/// How often a lock is tried that is needed out of order.
+const TRIES_OUT_OF_ORDER: u32 = 8;
+
+/// Locks of one transaction.
+struct Held {
+    token: Bytes,
+    keys: Vec<Bytes>,
+    until: Instant,
+}
+
+/// What came of asking for locks.
+#[derive(PartialEq, Eq)]
+enum Asked {
+    Granted,
+    /// Everything must be given back.
+    InTheWay,
+}
+
+fn lock_of(key: &Bytes) -> Bytes {
+    let mut name = Bytes::from("lock:{");
+    name.extend(key);
+    name.extend(b"}");
+    name
+}
+
+impl RivalSession {
+    pub(super) async fn locked(&mut self, pace: Pace) -> Result<Vec<Reply>, Failed> {
+        let token = Bytes::from(format!("{:x}", self.pauses.token()));
+        let mut held = Held { token, keys: Vec::new(), until: Instant::now() + DEADLINE };
+        loop {
+            match self.attempt_locked(pace, &mut held).await {
+                Ok(Some(replies)) => return Ok(replies),
+                Ok(None) => {
+                    self.release(&mut held).await?;
+                    if Instant::now() > held.until {
+                        return Err(Failed::GaveUp);
+                    }
+                    let pause = self.pauses.after(TRIES_OUT_OF_ORDER);
+                    tokio::time::sleep(pause).await;
+                    self.begin_again();
+                }
+                Err(failed) => {
+                    self.release(&mut held).await?;
+                    return Err(failed);
+                }
+            }
+        }
+    }
+
+    /// The replies of the last stage; `None` when another's lock was in the way of one that is needed out of order.
+    async fn attempt_locked(&mut self, pace: Pace, held: &mut Held) -> Result<Option<Vec<Reply>>, Failed> {
+        let (mut replies, mut later) = (Vec::new(), Vec::new());
+        loop {
+            let (stage, drawn) = self.stage(&replies).await?;
+            if self.acquire(held).await? == Asked::InTheWay {
+                return Ok(None);
+            }
+            let calls = std::mem::take(&mut self.calls);
+            let is_last = stage == Stage::Commit;
+            let found = match pace {
+                Pace::Together if is_last => self.finish_locked(held, &later, &calls).await?,
+                Pace::Together => self.answers(&calls, &mut later).await?,
+                Pace::Pause(time) => {
+                    let found = self.answers(&calls, &mut later).await?;
+                    think(time).await;
+                    found
+                }
+                Pace::Interactive(time) => {
+                    let mut found = Vec::with_capacity(calls.len());
+                    for (at, call) in calls.iter().enumerate() {
+                        if at > 0 {
+                            think(time).await;
+                        }
+                        found.extend(self.answers(std::slice::from_ref(call), &mut later).await?);
+                    }
+                    found
+                }
+            };
+            self.calls = calls;
+            replies = drawn.among(found);
+            if is_last {
+                if pace != Pace::Together {
+                    self.finish_locked(held, &later, &[]).await?;
+                }
+                return Ok(Some(replies));
+            }
+            if let Pace::Interactive(time) = pace {
+                think(time).await;
+            }
+        }
+    }
+
+    /// Runs what answers, and keeps what does not for the end. What waits there for a key that is read goes first.
+    async fn answers(&mut self, calls: &[Call], later: &mut Vec<Call>) -> Result<Vec<Reply>, Failed> {
+        let mut now = Vec::new();
+        for call in calls {
+            if call.op.returns() {
+                let (same, others) = later.drain(..).partition(|it: &Call| it.key == call.key);
+                *later = others;
+                now.extend(same);
+                now.push(call.clone());
+            } else {
+                later.push(call.clone());
+            }
+        }
+        let found = self.rival.plain.run(commands(&now)?).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let found = now.iter().zip(shape(&now, found)?).filter(|(call, _)| call.op.returns());
+        let mut found = found.map(|(_, reply)| reply);
+        let reply = |call: &Call| if call.op.returns() { found.next() } else { Some(Reply::Ok) };
+        Ok(calls.iter().filter_map(reply).collect())
+    }
+
+    /// Runs what was kept, then these calls, and gives the locks back.
+    async fn finish_locked(
+        &mut self,
+        held: &mut Held,
+        later: &[Call],
+        calls: &[Call],
+    ) -> Result<Vec<Reply>, Failed> {
+        let mut all = commands(later)?;
+        all.extend(commands(calls)?);
+        all.extend(self.releases(&held.token, &held.keys));
+        held.keys.clear();
+        let answers = self.rival.plain.run(all).await;
+        let found = answers.into_iter().skip(later.len()).take(calls.len()).collect::<Result<Vec<_>, _>>()?;
+        shape(calls, found)
+    }
+
+    /// Takes the locks of this stage's calls that are not held yet.
+    async fn acquire(&mut self, held: &mut Held) -> Result<Asked, Failed> {
+        let mut keys: Vec<Bytes> =
+            self.calls.iter().map(|call| call.key.clone()).filter(|key| !held.keys.contains(key)).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let is_in_order = held.keys.iter().max() < keys.first();
+        let (mut next, mut tries) = (0, 0);
+        while next < keys.len() {
+            // Who waits for one lock asks for the others once it has that.
+            let end = if tries == 0 { keys.len() } else { next + 1 };
+            let granted = self.ask_for(&held.token, &keys[next..end]).await?;
+            let in_order = granted.iter().take_while(|&&is_ours| is_ours).count();
+            held.keys.extend_from_slice(&keys[next..next + in_order]);
+            if next + in_order == end {
+                (next, tries) = (end, 0);
+                continue;
+            }
+            let granted = keys[next..end].iter().zip(granted).skip(in_order);
+            let useless: Vec<Bytes> =
+                granted.filter(|(_, is_ours)| *is_ours).map(|(key, _)| key.clone()).collect();
+            next += in_order;
+            tries = if in_order > 0 { 1 } else { tries + 1 };
+            let back = self.rival.plain.run(self.releases(&held.token, &useless));
+            if (!is_in_order && tries > TRIES_OUT_OF_ORDER) || Instant::now() > held.until {
+                back.await;
+                return Ok(Asked::InTheWay);
+            }
+            let pause = self.pauses.after(tries);
+            tokio::join!(back, tokio::time::sleep(pause));
+        }
+        Ok(Asked::Granted)
+    }
+
+    /// Which of the locks are ours now.
+    async fn ask_for(&mut self, token: &Bytes, keys: &[Bytes]) -> Result<Vec<bool>, Failed> {
+        let ask = |key: &Bytes| {
+            let set = Command::new("SET").key(lock_of(key)).arg(token.clone());
+            set.arg("NX").arg("PX").arg(LIVES_MS)
+        };
+        let replies = self.rival.plain.run(keys.iter().map(ask).collect()).await;
+        let replies = replies.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let granted: Vec<bool> = replies.iter().map(|reply| *reply == Reply::Ok).collect();
+        let refused = granted.iter().filter(|is_ours| !**is_ours).count();
+        self.rival.refused.fetch_add(refused as u64, Ordering::Relaxed);
+        Ok(granted)
+    }
+
+    fn releases(&self, token: &Bytes, keys: &[Bytes]) -> Vec<Command> {
+        let release = |key: &Bytes| {
+            let run = Command::new("EVALSHA").arg(self.rival.scripts.release.as_str()).arg("1");
+            run.key(lock_of(key)).arg(token.clone())
+        };
+        keys.iter().map(release).collect()
+    }
+
+    async fn release(&mut self, held: &mut Held) -> Result<(), Failed> {
+        let keys = std::mem::take(&mut held.keys);
+        self.rival.plain.run(self.releases(&held.token, &keys)).await;
+        Ok(())
+    }
+}

@@ -1,0 +1,311 @@
+//! What people do with Redis today where they want a transaction: the rivals that Claret is measured against (R19).
+//!
+//! They run the workloads' own clients: a stage's calls become plain Redis commands, the same ones that the mode `none`
+//! sends, over connections of the same library.
+//!
+//! | mode | where | a transaction is | what it takes |
+//! |---|---|---|---|
+//! | `redis-lock` | cluster | a lock for each key (`SET NX PX`), the commands, the locks' release | two round trips |
+//! | `redis-watch` | one server | `WATCH` of all keys, the reads, `MULTI`, the writes, `EXEC` | two round trips |
+//! | `redis-multi` | one server | `MULTI`, the commands, `EXEC` | one, not interactive |
+//! | `redis-lua` | one server | `EVALSHA` of a script that runs the commands | one, not interactive |
+//!
+//! Unique numbers are drawn with a plain `INCR` beforehand in all of them: a gap does no harm. Where a stage needs the
+//! answers of another one, `redis-multi` and `redis-lua` run them one after the other, each for itself: then only single
+//! operations are promised, and only those are checked.
+
+mod at_once;
+mod lock;
+mod pause;
+mod watch;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use claret::cluster::{Command, Dedicated, Plain, PlainError, reply_of};
+use claret::types::Access;
+use claret::{Reply, Store};
+
+use super::measure::Counted;
+use super::pace::Pace;
+use super::session::{Ended, Shift};
+use crate::workload::{Call, Client, Promise, Stage};
+use pause::Pauses;
+
+/// How long a transaction may take, all attempts together, as in a store.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// What a rival does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RivalKind {
+    /// A lock for each key, taken in the order of their names.
+    Lock,
+    /// Optimistic: `WATCH`, and again when somebody was faster.
+    Watch,
+    /// `MULTI` and `EXEC` of what is known up front.
+    Multi,
+    /// A script of what is known up front.
+    Lua,
+}
+
+impl RivalKind {
+    /// Whether it runs on one server that is no part of a cluster.
+    pub fn is_single(self) -> bool {
+        match self {
+            RivalKind::Lock => false,
+            RivalKind::Watch | RivalKind::Multi | RivalKind::Lua => true,
+        }
+    }
+
+    /// Whether a transaction may do one operation after the other.
+    pub fn is_interactive(self) -> bool {
+        match self {
+            RivalKind::Lock | RivalKind::Watch => true,
+            RivalKind::Multi | RivalKind::Lua => false,
+        }
+    }
+
+    /// The pauses between tries that served best, in microseconds (`docs/performance.md`).
+    fn best_pauses(self) -> (u64, u64) {
+        match self {
+            RivalKind::Lock => (1_000, 16_000),
+            RivalKind::Watch | RivalKind::Multi | RivalKind::Lua => (1_000, 64_000),
+        }
+    }
+}
+
+/// One mode's connections, and what its clients count together.
+#[derive(Debug)]
+pub(super) struct Rival {
+    kind: RivalKind,
+    plain: Plain,
+    /// By their digests.
+    scripts: Scripts,
+    pauses: (u64, u64),
+    retries: AtomicU64,
+    refused: AtomicU64,
+    /// A stage needed the answers of another one, and they were not of one transaction.
+    was_torn: AtomicBool,
+}
+
+/// The digests of the scripts that a rival uses.
+#[derive(Debug, Default)]
+struct Scripts {
+    release: String,
+    run: String,
+}
+
+/// Why a transaction did not commit.
+enum Failed {
+    /// Its time is over; it has no effect.
+    GaveUp,
+    /// It may have an effect, or a part of it.
+    Unknown,
+    /// The run cannot go on.
+    Broken(String),
+}
+
+impl From<PlainError> for Failed {
+    fn from(error: PlainError) -> Self {
+        match error {
+            PlainError::Lost { .. } => Failed::Unknown,
+            other => Failed::Broken(other.to_string()),
+        }
+    }
+}
+
+impl Rival {
+    pub(super) async fn connect(
+        kind: RivalKind,
+        url: String,
+        pauses: Option<(u64, u64)>,
+    ) -> Result<Self, String> {
+        let plain = Store::cluster(&url).connect_plain().await.map_err(|error| error.to_string())?;
+        if kind.is_single() && plain.nodes().len() > 1 {
+            return Err(format!("{url} is a cluster, and single-server modes need a server that is none"));
+        }
+        let mut rival = Rival {
+            kind,
+            plain,
+            scripts: Scripts::default(),
+            pauses: pauses.unwrap_or(kind.best_pauses()),
+            retries: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            was_torn: AtomicBool::new(false),
+        };
+        rival.scripts = match kind {
+            RivalKind::Lock => {
+                Scripts { release: rival.load_script(lock::RELEASE).await?, run: String::new() }
+            }
+            RivalKind::Lua => Scripts { release: String::new(), run: rival.load_script(at_once::RUN).await? },
+            RivalKind::Watch | RivalKind::Multi => Scripts::default(),
+        };
+        Ok(rival)
+    }
+
+    /// Makes a script known to all nodes; its digest.
+    async fn load_script(&self, script: &str) -> Result<String, String> {
+        let mut digest = String::new();
+        for node in self.plain.nodes() {
+            let load = Command::new("SCRIPT").arg("LOAD").arg(script);
+            match self.plain.ask_at(&node, load).await.map_err(|error| error.to_string())? {
+                Reply::Bytes(found) => digest = found.to_string(),
+                other => return Err(format!("SCRIPT LOAD was answered {other}")),
+            }
+        }
+        Ok(digest)
+    }
+
+    /// What may be checked of what it did.
+    pub(super) fn promise(&self) -> Promise {
+        match self.was_torn.load(Ordering::Relaxed) {
+            false => Promise::Transactions,
+            true => Promise::Operations,
+        }
+    }
+
+    /// Attempts run again, and refusals of a lock.
+    pub(super) fn counts(&self) -> (u64, u64) {
+        (self.retries.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
+    }
+
+    /// Carries out calls, each alone.
+    pub(super) async fn run_alone(&self, calls: &[Call]) -> Result<Vec<Reply>, String> {
+        let run = async {
+            let commands = commands(calls)?;
+            shape(calls, self.plain.run(commands).await.into_iter().collect::<Result<Vec<_>, _>>()?)
+        };
+        run.await.map_err(|failed| match failed {
+            Failed::GaveUp | Failed::Unknown => "the connection broke".to_owned(),
+            Failed::Broken(why) => why,
+        })
+    }
+}
+
+/// A client of a rival.
+pub(super) struct RivalSession {
+    rival: Arc<Rival>,
+    client: Box<dyn Client>,
+    calls: Vec<Call>,
+    pauses: Pauses,
+    /// What `WATCH` needs.
+    own: Option<Dedicated>,
+    pub(super) counted: Counted,
+}
+
+impl RivalSession {
+    pub(super) fn new(rival: Arc<Rival>, client: Box<dyn Client>, seed: u64, kinds: usize) -> Self {
+        let pauses = Pauses::new(seed, rival.pauses);
+        RivalSession { rival, client, calls: Vec::new(), pauses, own: None, counted: Counted::new(kinds) }
+    }
+
+    pub(super) async fn run(&mut self, shift: &Shift) {
+        let mut began = std::time::Instant::now();
+        loop {
+            let ended = self.transaction(shift.pace).await;
+            match shift.next(began, ended, &mut self.counted).await {
+                Some(next) => began = next,
+                None => return,
+            }
+        }
+    }
+
+    pub(super) fn finish(self) {
+        self.client.finish();
+    }
+
+    async fn transaction(&mut self, pace: Pace) -> Ended {
+        let kind = self.client.draw();
+        let result = match self.rival.kind {
+            RivalKind::Lock => self.locked(pace).await,
+            RivalKind::Watch => self.watched(pace).await,
+            RivalKind::Multi | RivalKind::Lua => self.at_once().await,
+        };
+        match result {
+            Ok(replies) => {
+                self.client.committed(&replies);
+                Ended::Committed(kind)
+            }
+            Err(Failed::GaveUp) => {
+                self.client.gave_up();
+                Ended::Aborted
+            }
+            Err(Failed::Unknown) => {
+                self.client.unknown();
+                Ended::Aborted
+            }
+            Err(Failed::Broken(why)) => {
+                self.client.gave_up();
+                self.counted.broken.get_or_insert(why);
+                Ended::Broken
+            }
+        }
+    }
+
+    /// The calls of the next stage, in `self.calls`. Numbers that it draws are drawn already: their places in the
+    /// replies, and the numbers.
+    async fn stage(&mut self, replies: &[Reply]) -> Result<(Stage, Drawn), Failed> {
+        self.calls.clear();
+        let stage = self.client.stage(replies, &mut self.calls);
+        if let Some(call) = self.calls.iter().find(|call| is_both(call) && !is_draw(call)) {
+            return Err(Failed::Broken(format!("{:?} reads and writes: no rival does that here", call.op)));
+        }
+        let draws: Vec<usize> = (0..self.calls.len()).filter(|&at| is_draw(&self.calls[at])).collect();
+        if draws.is_empty() {
+            return Ok((stage, Drawn::default()));
+        }
+        let mut drawn = Vec::with_capacity(draws.len());
+        // From behind, so that the places before stay what they are.
+        for &at in draws.iter().rev() {
+            drawn.push((at, self.calls.remove(at)));
+        }
+        drawn.reverse();
+        let (places, calls): (Vec<usize>, Vec<Call>) = drawn.into_iter().unzip();
+        let replies: Result<Vec<_>, _> = self.rival.plain.run(commands(&calls)?).await.into_iter().collect();
+        Ok((stage, Drawn(places.into_iter().zip(shape(&calls, replies?)?).collect())))
+    }
+
+    /// Runs the application's part again, from its first stage.
+    fn begin_again(&mut self) {
+        self.rival.retries.fetch_add(1, Ordering::Relaxed);
+        self.client.restart();
+    }
+}
+
+/// Numbers that a stage drew, by their place among its calls.
+#[derive(Default)]
+struct Drawn(Vec<(usize, Reply)>);
+
+impl Drawn {
+    /// All replies of the stage: these among those of the other calls.
+    fn among(self, mut replies: Vec<Reply>) -> Vec<Reply> {
+        for (at, reply) in self.0 {
+            replies.insert(at, reply);
+        }
+        replies
+    }
+}
+
+/// Whether a call answers something and changes something: it can be done neither early nor late.
+fn is_both(call: &Call) -> bool {
+    call.op.returns() && call.op.method().access == Access::Write
+}
+
+/// Whether a call draws a unique number.
+fn is_draw(call: &Call) -> bool {
+    call.op.type_info().name == "uid" && call.op.returns()
+}
+
+fn commands(calls: &[Call]) -> Result<Vec<Command>, Failed> {
+    let command = |call: &Call| Command::of(&call.key, &call.op);
+    calls.iter().map(command).collect::<Result<_, _>>().map_err(|error| Failed::Broken(error.to_string()))
+}
+
+/// Replies as the calls answer them.
+fn shape(calls: &[Call], replies: Vec<Reply>) -> Result<Vec<Reply>, Failed> {
+    if replies.len() != calls.len() {
+        return Err(Failed::Broken(format!("{} calls and {} replies", calls.len(), replies.len())));
+    }
+    Ok(calls.iter().zip(replies).map(|(call, reply)| reply_of(&call.op, reply)).collect())
+}

@@ -1,0 +1,182 @@
+//! `claret cluster`: a local cluster to try things out with, started, shown and stopped.
+//!
+//! Only the connection string goes to the standard output, so that a script can take it from there.
+
+use std::ops::ControlFlow;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::Subcommand;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use crate::bench::table::{grouped, table};
+use crate::bench::watch_interrupts;
+use crate::local::{Described, Home, NodeStatus, Options, Status};
+
+const HELP_AFTER: &str = "\
+The servers listen on the loopback interface only, without a password. What they hold is in memory: it is gone when
+they end, and `stop` removes their directories.
+
+Examples:
+  claret cluster start --shards 4
+  claret bench hot --store $(claret cluster start)
+  claret cluster status
+  claret cluster stop";
+
+/// Arguments of `claret cluster`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = HELP_AFTER)]
+pub struct Args {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Debug, Subcommand)]
+enum Action {
+    /// Start a cluster with the module loaded, and leave it running.
+    Start(Start),
+    /// End the cluster and remove what it made, records included.
+    Stop(Place),
+    /// Show its servers; fails when one is not well.
+    Status(Place),
+}
+
+#[derive(Debug, clap::Args)]
+struct Start {
+    /// Masters: each holds a part of the keys.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=64))]
+    shards: u16,
+    /// Replicas of each.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=5))]
+    replicas: u16,
+    /// The first port; the others follow, and those of the cluster bus are 10000 above (default: 7000, or the next
+    /// hundred that is free).
+    #[arg(long)]
+    port: Option<u16>,
+    /// The server program (default: the one in CLARET_SERVER, else redis-server of the PATH).
+    #[arg(long, value_name = "PATH")]
+    server: Option<PathBuf>,
+    /// The module's file (default: the one in CLARET_MODULE, else the one beside this program, else the checkout's).
+    #[arg(long, value_name = "PATH")]
+    module: Option<PathBuf>,
+    #[command(flatten)]
+    place: Place,
+}
+
+#[derive(Debug, clap::Args)]
+struct Place {
+    /// The cluster's directory, which must be empty at the start (default: claret/cluster in XDG_STATE_HOME or in
+    /// ~/.local/state).
+    #[arg(long)]
+    dir: Option<PathBuf>,
+}
+
+/// Runs it.
+pub fn run(args: Args) -> ExitCode {
+    let done = match args.action {
+        Action::Start(start) => run_start(start),
+        Action::Stop(place) => run_stop(place),
+        Action::Status(place) => run_status(place),
+    };
+    done.unwrap_or_else(|error| {
+        eprintln!("error: {error}");
+        ExitCode::FAILURE
+    })
+}
+
+fn run_start(start: Start) -> Result<ExitCode, String> {
+    let Start { shards, replicas, port, server, module, place } = start;
+    let home = Home::new(place.dir)?;
+    let options = Options { shards, replicas, port, server, module };
+    let stop = watch_interrupts();
+    let progress = ProgressBar::new_spinner();
+    progress.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is well-formed"));
+    progress.enable_steady_tick(Duration::from_millis(100));
+    let mut say = |what: &str| {
+        progress.set_message(what.to_owned());
+        if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let started = home.start(&options, &mut say);
+    progress.finish_and_clear();
+    let described = started?;
+    println!("{}", described.url());
+    eprintln!("{} is running in {}.", counts(&described), home.path().display());
+    eprintln!("  claret shell --store {}", described.url());
+    eprintln!("  redis-cli -c -p {}", described.ports[0]);
+    eprintln!("  {}   (ends it; its records go with it)", home.say_stop());
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_stop(place: Place) -> Result<ExitCode, String> {
+    let home = Home::new(place.dir)?;
+    let described = home.stop()?;
+    eprintln!(
+        "{} was stopped, and its directories in {} are removed.",
+        counts(&described),
+        home.path().display()
+    );
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run_status(place: Place) -> Result<ExitCode, String> {
+    let home = Home::new(place.dir)?;
+    let status = home.status()?;
+    println!("{}", status.described.url());
+    println!("{}, in {}", counts(&status.described), home.path().display());
+    let rows: Vec<_> = status.nodes.iter().map(row).collect();
+    print!(
+        "{}",
+        table(&["node", "pid", "role", "slots", "keys", "memory", "server", "module", "state"], &rows)
+    );
+    print!("{}", numbers(&status));
+    Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn counts(described: &Described) -> String {
+    let replicas = match described.replicas {
+        0 => String::new(),
+        1 => ", each with a replica".to_owned(),
+        many => format!(", each with {many} replicas"),
+    };
+    let plural = if described.shards == 1 { "" } else { "s" };
+    format!("A cluster of {} shard{plural}{replicas}", described.shards)
+}
+
+fn row(node: &NodeStatus) -> Vec<String> {
+    let address = format!("127.0.0.1:{}", node.port);
+    let pid = node.pid.map_or("-".to_owned(), |pid| pid.to_string());
+    let Some(told) = &node.told else {
+        let state = if node.pid.is_some() { "does not answer" } else { "does not run" };
+        let mut row = vec![address, pid];
+        row.extend(["-"; 6].map(str::to_owned));
+        row.push(state.to_owned());
+        return row;
+    };
+    vec![
+        address,
+        pid,
+        if told.is_master { "master" } else { "replica" }.to_owned(),
+        grouped(told.slots.into()),
+        grouped(told.keys),
+        told.memory.clone(),
+        told.server.clone(),
+        told.module.clone().unwrap_or_else(|| "none".to_owned()),
+        if told.is_ok { "ok" } else { "fail" }.to_owned(),
+    ]
+}
+
+/// What of `INFO claret` tells whether something is amiss, added up.
+fn numbers(status: &Status) -> String {
+    let shown = [
+        ("grants", "grants"),
+        ("waits", "waits"),
+        ("aborts", "aborts"),
+        ("in_doubt", "in doubt"),
+        ("held_keys", "keys held now"),
+        ("sessions", "sessions"),
+    ];
+    let of = |(field, name): (&str, &str)| format!("{name} {}", grouped(status.sum(field)));
+    format!("{}\n", shown.map(of).join(", "))
+}

@@ -1,0 +1,77 @@
+//! `--store`: where a benchmark runs, and which modes there are.
+
+use crate::bench::{BenchMode, Given, Place, Servers};
+use crate::workload::Choice;
+
+/// Shards of a cluster that is started for a run, unless it is said otherwise.
+const SHARDS: u32 = 4;
+/// And at most: each is a process.
+const SHARDS_MAX: u32 = 64;
+
+/// What `--store` names.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Store {
+    Embedded,
+    Model,
+    /// Started for the run.
+    Cluster,
+    Url(String),
+}
+
+impl Store {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "embedded" => Ok(Store::Embedded),
+            "sim" => Ok(Store::Model),
+            "cluster" => Ok(Store::Cluster),
+            url if url.starts_with("redis://") || url.starts_with("rediss://") => {
+                Ok(Store::Url(url.to_owned()))
+            }
+            other => Err(format!(
+                "there is no store '{other}'; the stores are embedded, sim, cluster and redis://HOST:PORT"
+            )),
+        }
+    }
+
+    pub(super) fn is_servers(&self) -> bool {
+        matches!(self, Store::Cluster | Store::Url(_))
+    }
+
+    /// The modes that were asked for, else those that tell most.
+    pub(super) fn modes(&self, asked: Option<&str>) -> Result<Vec<BenchMode>, String> {
+        match self {
+            Store::Embedded => BenchMode::parse_embedded_list(asked.unwrap_or("none,rw,claret")),
+            Store::Model => BenchMode::parse_model_list(asked.unwrap_or("none,rw,claret")),
+            Store::Cluster | Store::Url(_) => {
+                BenchMode::parse_cluster_list(asked.unwrap_or("none,redis-lock,claret"))
+            }
+        }
+    }
+
+    /// Starts what has to be started.
+    pub(super) fn place(
+        &self,
+        choice: Choice,
+        single: Option<String>,
+        shards: Option<u32>,
+        modes: &[BenchMode],
+        pauses: Option<(u64, u64)>,
+    ) -> Result<Place, String> {
+        let given = match (self, shards) {
+            (Store::Embedded | Store::Model, _) => return Ok(Place::Embedded),
+            (Store::Cluster, shards) => match shards.unwrap_or(SHARDS) {
+                shards @ 1..=SHARDS_MAX => Given::Own(shards as u16),
+                shards => {
+                    return Err(format!("--shards {shards}: from 1 to {SHARDS_MAX} for --store cluster"));
+                }
+            },
+            (Store::Url(url), None) => Given::Url(url.clone()),
+            (Store::Url(_), Some(_)) => {
+                return Err(
+                    "--shards is of stores that are made for the run; this cluster has its own".into()
+                );
+            }
+        };
+        Servers::new(choice, &given, single, modes, pauses).map(|servers| Place::Servers(Box::new(servers)))
+    }
+}

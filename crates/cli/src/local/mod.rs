@@ -1,0 +1,301 @@
+//! A local cluster that outlives the command that started it (`claret cluster`).
+//!
+//! What is known of it stands in `claret-cluster.json` in its directory, beside a directory for each server.
+//!
+//! Invariants:
+//! - the file is written before the first server is started, and removed after the last one has ended: whatever
+//!   happens in between, `stop` finds what there is to stop;
+//! - who starts or stops holds a lock on the file;
+//! - nothing is removed that `start` did not make.
+
+mod status;
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+
+use claret_rig::{BUS_OFFSET, ClusterOptions, Module, PORT_MAX, RigError, is_free};
+use serde::{Deserialize, Serialize};
+
+pub use status::{NodeStatus, Status};
+
+/// What is written about a cluster.
+const FILE: &str = "claret-cluster.json";
+
+/// Where ports begin, unless it is said otherwise: where the tutorials of Redis Cluster have theirs.
+const FIRST_PORT: u16 = 7000;
+
+/// How far apart the ports are that are looked at when those are taken.
+const PORT_STEP: u16 = 100;
+
+/// How to start a cluster.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Masters.
+    pub shards: u16,
+    /// Replicas of each.
+    pub replicas: u16,
+    /// The first of its ports; `None` for one that suits.
+    pub port: Option<u16>,
+    /// The server program; `None` for the one that is found.
+    pub server: Option<PathBuf>,
+    /// The module's file; `None` for the one that is found.
+    pub module: Option<PathBuf>,
+}
+
+/// The directory of a cluster.
+#[derive(Clone, Debug)]
+pub struct Home(PathBuf);
+
+/// What a cluster is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Described {
+    /// Masters.
+    pub shards: u16,
+    /// Replicas of each.
+    pub replicas: u16,
+    /// Its ports, the masters' first.
+    pub ports: Vec<u16>,
+    /// Whether the directory itself was made for it.
+    made_directory: bool,
+}
+
+impl Described {
+    /// What clients connect to.
+    pub fn url(&self) -> String {
+        format!("redis://127.0.0.1:{}", self.ports.first().copied().unwrap_or_default())
+    }
+}
+
+impl Home {
+    /// The directory that was given, else one for the user's programs to keep their state in.
+    ///
+    /// # Errors
+    /// None was given, and the environment names no home.
+    pub fn new(given: Option<PathBuf>) -> Result<Self, String> {
+        let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        let own = || named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
+        let path = given.or_else(|| own().map(|state| state.join("claret/cluster")));
+        path.map(Home).ok_or_else(|| "there is neither HOME nor XDG_STATE_HOME; say --dir DIR".into())
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join(FILE)
+    }
+
+    fn node(&self, port: u16) -> PathBuf {
+        self.0.join(port.to_string())
+    }
+
+    /// What is written about the cluster here, if there is one.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn described(&self) -> Result<Option<Described>, String> {
+        match fs::read_to_string(self.file()) {
+            Ok(text) => self.parse(&text).map(Some),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(format!("cannot read {}: {error}", self.file().display())),
+        }
+    }
+
+    fn parse(&self, text: &str) -> Result<Described, String> {
+        serde_json::from_str(text).map_err(|error| {
+            let what = "is not what claret wrote; end the servers below it by hand and remove it";
+            format!("{} {what} ({error})", self.file().display())
+        })
+    }
+
+    /// Starts a cluster here and leaves it running. `say` is told what goes on, and may say that it is enough.
+    ///
+    /// # Errors
+    /// Says what is wrong; nothing is left behind.
+    pub fn start(
+        &self,
+        options: &Options,
+        say: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Described, String> {
+        self.refuse_what_is_there()?;
+        let text = |error: RigError| error.to_string();
+        let server = match &options.server {
+            Some(server) => server.clone(),
+            None => claret_rig::server_program().map_err(text)?,
+        };
+        if say("finding the module (in a checkout it is built when there is none)").is_break() {
+            return Err("interrupted".into());
+        }
+        let module = match &options.module {
+            Some(path) => Module::at(path),
+            None => Module::find(),
+        }
+        .map_err(text)?;
+        let cluster = ClusterOptions::new(options.shards, options.replicas)
+            .program(server)
+            .module(module)
+            .dir(&self.0)
+            .config("enable-module-command local");
+        let mut first = FIRST_PORT;
+        loop {
+            let ports = options.ports(first)?;
+            let error = match self.start_on(options, ports.clone(), &cluster, say)? {
+                Ok(described) => return Ok(described),
+                Err(error) => error,
+            };
+            // Another cluster may have been started at the same time.
+            if options.port.is_some() || !error.is_about_port() {
+                return Err(error.to_string());
+            }
+            first = ports[0] + PORT_STEP;
+        }
+    }
+
+    /// The inner error is that of the servers, and nothing is left of them.
+    fn start_on(
+        &self,
+        options: &Options,
+        ports: Vec<u16>,
+        cluster: &ClusterOptions,
+        say: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Result<Described, RigError>, String> {
+        let made_directory = !self.0.exists();
+        fs::create_dir_all(&self.0).map_err(|error| format!("cannot make {}: {error}", self.0.display()))?;
+        let described =
+            Described { shards: options.shards, replicas: options.replicas, ports, made_directory };
+        let mut file = self.lock(true)?;
+        let written = serde_json::to_string_pretty(&described).expect("numbers and names");
+        file.write_all(written.as_bytes())
+            .map_err(|error| format!("cannot write {}: {error}", self.file().display()))?;
+        match cluster.clone().first_port(described.ports[0]).start_seen(say) {
+            Ok(started) => {
+                started.leave_running();
+                Ok(Ok(described))
+            }
+            Err(error) => {
+                self.clear(&described)?;
+                Ok(Err(error))
+            }
+        }
+    }
+
+    /// Ends the cluster here, and removes it; what it was.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be removed.
+    pub fn stop(&self) -> Result<Described, String> {
+        if self.described()?.is_none() {
+            return Err(format!("there is no cluster in {}", self.0.display()));
+        }
+        let mut file = self.lock(false)?;
+        let mut text = String::new();
+        file.read_to_string(&mut text).map_err(|error| format!("cannot read: {error}"))?;
+        let described = self.parse(&text)?;
+        self.clear(&described)?;
+        Ok(described)
+    }
+
+    /// The file, locked.
+    fn lock(&self, is_new: bool) -> Result<File, String> {
+        let mut open = OpenOptions::new();
+        open.read(true).write(true).create(is_new);
+        let file = open
+            .open(self.file())
+            .map_err(|error| format!("cannot open {}: {error}", self.file().display()))?;
+        match file.try_lock() {
+            Ok(()) if is_new && file.metadata().is_ok_and(|it| it.len() > 0) => {
+                Err(format!("another cluster was started in {} just now", self.0.display()))
+            }
+            Ok(()) => Ok(file),
+            Err(_) => Err(format!("another claret starts or stops the cluster in {} now", self.0.display())),
+        }
+    }
+
+    /// A cluster that runs, or files of somebody else. What is left of a cluster that does not run any more is removed.
+    fn refuse_what_is_there(&self) -> Result<(), String> {
+        let dir = self.0.display();
+        if let Some(there) = self.described()? {
+            drop(self.lock(false)?);
+            if there.ports.iter().any(|&port| claret_rig::runs_in(&self.node(port), port).is_some()) {
+                let url = there.url();
+                return Err(format!(
+                    "a cluster is running already: {url}, in {dir}; end it with {}",
+                    self.say_stop()
+                ));
+            }
+            return self.clear(&there);
+        }
+        match fs::read_dir(&self.0) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            Err(error) => Err(format!("cannot use {dir}: {error}")),
+            Ok(mut entries) => match entries.next() {
+                None => Ok(()),
+                Some(_) => Err(format!("{dir} is not empty; choose another directory for the cluster")),
+            },
+        }
+    }
+
+    /// Ends the servers and removes their directories, and this one if it was made for them and holds nothing else.
+    fn clear(&self, described: &Described) -> Result<(), String> {
+        for &port in &described.ports {
+            let node = self.node(port);
+            claret_rig::end(&node, port);
+            remove(fs::remove_dir_all(&node), &node)?;
+        }
+        remove(fs::remove_file(self.file()), &self.file())?;
+        if described.made_directory {
+            // Unless the user has put something there.
+            let _ = fs::remove_dir(&self.0);
+        }
+        Ok(())
+    }
+
+    /// How to stop it, for people.
+    pub fn say_stop(&self) -> String {
+        let is_default = Home::new(None).is_ok_and(|default| default.0 == self.0);
+        match is_default {
+            true => "claret cluster stop".to_owned(),
+            false => format!("claret cluster stop --dir {}", self.0.display()),
+        }
+    }
+}
+
+fn remove(result: io::Result<()>, path: &Path) -> Result<(), String> {
+    match result {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {}: {error}", path.display()))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+impl Options {
+    /// The ports that were asked for, else some that are free, from `least` on.
+    fn ports(&self, least: u16) -> Result<Vec<u16>, String> {
+        let count = self.shards * (1 + self.replicas);
+        let from = |first: u16| first..first + count;
+        let is_free = |port: u16| is_free(port) && is_free(port + BUS_OFFSET);
+        if let Some(first) = self.port {
+            if first == 0 || first > PORT_MAX - count {
+                return Err(format!(
+                    "--port {first}: from 1 to {}, to leave room for the cluster bus",
+                    PORT_MAX - count
+                ));
+            }
+            return match from(first).find(|&port| !is_free(port)) {
+                None => Ok(from(first).collect()),
+                Some(port) => Err(format!(
+                    "port {port} is in use (or {}, of its cluster bus); choose another --port",
+                    port + BUS_OFFSET
+                )),
+            };
+        }
+        let firsts = (least..PORT_MAX - count).step_by(usize::from(PORT_STEP));
+        let free = firsts.into_iter().find(|&first| from(first).all(is_free));
+        free.map(|first| from(first).collect()).ok_or_else(|| "no free ports were found; say --port P".into())
+    }
+}

@@ -1,0 +1,132 @@
+//! How a local cluster stands.
+
+use std::time::Duration;
+
+use claret_rig::{Node, field, nodes};
+
+use super::{Described, Home};
+
+/// How long a server may take to answer. One that was stopped never does.
+const ANSWER_TIME: Duration = Duration::from_secs(2);
+
+/// A server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    /// Its port.
+    pub port: u16,
+    /// Its process, if it runs.
+    pub pid: Option<u32>,
+    /// What it says, if it answers.
+    pub told: Option<Told>,
+}
+
+/// What a server says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Whether it is a master.
+    pub is_master: bool,
+    /// How many slots it serves, as it knows.
+    pub slots: u32,
+    /// How many keys it has.
+    pub keys: u64,
+    /// Memory in use, for people.
+    pub memory: String,
+    /// Whether it finds the cluster well.
+    pub is_ok: bool,
+    /// The program and its version.
+    pub server: String,
+    /// The module's version, if it is loaded.
+    pub module: Option<String>,
+    /// Fields of `INFO claret`.
+    pub claret: Vec<(String, u64)>,
+}
+
+/// All servers of a cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Status {
+    /// What it is.
+    pub described: Described,
+    /// Its servers.
+    pub nodes: Vec<NodeStatus>,
+}
+
+impl Status {
+    /// Whether every server answers, has the module, and finds the cluster well.
+    pub fn is_ok(&self) -> bool {
+        let is_well = |told: &Told| told.is_ok && told.module.is_some();
+        self.nodes.iter().all(|node| node.told.as_ref().is_some_and(is_well))
+    }
+
+    /// The sum of a field of `INFO claret` over all servers that have it.
+    pub fn sum(&self, name: &str) -> u64 {
+        let told = self.nodes.iter().filter_map(|node| node.told.as_ref());
+        told.flat_map(|told| &told.claret).filter(|(field, _)| field == name).map(|(_, value)| value).sum()
+    }
+}
+
+impl Home {
+    /// How the cluster here stands.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn status(&self) -> Result<Status, String> {
+        let described =
+            self.described()?.ok_or_else(|| format!("there is no cluster in {}", self.path().display()))?;
+        let node = |&port: &u16| {
+            let pid = claret_rig::runs_in(&self.node(port), port);
+            NodeStatus { port, pid, told: pid.and_then(|_| told(port)) }
+        };
+        let nodes = described.ports.iter().map(node).collect();
+        Ok(Status { described, nodes })
+    }
+}
+
+fn told(port: u16) -> Option<Told> {
+    let mut connection = claret_rig::connect(&format!("redis://127.0.0.1:{port}")).ok()?;
+    connection.set_read_timeout(Some(ANSWER_TIME)).ok()?;
+    let view = nodes(&mut connection).ok()?;
+    let own: &Node = view.iter().find(|node| node.port == port)?;
+    let mut ask = |words: &[&str]| claret_rig::query::<String>(&mut connection, words).ok();
+    let info = ask(&["INFO", "everything"])?;
+    let state = ask(&["CLUSTER", "INFO"])?;
+    let of = |name: &str| field(&info, name);
+    let (program, version) = match of("valkey_version") {
+        Some(version) => ("valkey", version),
+        None => ("redis", of("redis_version")?),
+    };
+    // db0:keys=3,expires=0,avg_ttl=0
+    let keys = of("db0").and_then(|db| db.strip_prefix("keys=")?.split(',').next()?.parse().ok());
+    let claret = info.lines().filter_map(|line| {
+        let (name, value) = line.trim_end().split_once(':')?;
+        Some((name.strip_prefix("claret_")?.to_owned(), value.parse().ok()?))
+    });
+    Some(Told {
+        is_master: own.master.is_none(),
+        slots: own.slot_count(),
+        keys: keys.unwrap_or(0),
+        memory: of("used_memory_human")?,
+        is_ok: field(&state, "cluster_state").as_deref() == Some("ok"),
+        server: format!("{program} {version}"),
+        module: module(&info),
+        claret: claret.collect(),
+    })
+}
+
+/// The module's version in `module:name=claret,ver=100,...`, as it is told to the server: three digits of two each.
+fn module(info: &str) -> Option<String> {
+    let line = info.lines().find_map(|line| line.strip_prefix("module:name=claret,"))?;
+    let version: u32 = line.split(',').find_map(|part| part.strip_prefix("ver="))?.trim_end().parse().ok()?;
+    Some(format!("{}.{}.{}", version / 10_000, version / 100 % 100, version % 100))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_of_the_module_is_read() {
+        let info = "module:name=other,ver=1,api=1\r\nmodule:name=claret,ver=10203,api=1,filters=1\r\n";
+        assert_eq!(module(info).as_deref(), Some("1.2.3"));
+        assert_eq!(module("redis_version:7.0.15\r\n"), None);
+    }
+}

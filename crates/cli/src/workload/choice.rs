@@ -1,0 +1,48 @@
+//! A workload as it was asked for. It can be made several times, each with keys of its own: what runs on one server
+//! beside another run of it must not meet it.
+
+use super::{Workload, fair, hot, rawmix, retwis, rubis};
+
+/// Which workload, with what parameters.
+#[derive(Clone, Debug)]
+pub enum Choice {
+    /// See [`rawmix`].
+    RawMix(rawmix::Options),
+    /// See [`hot`].
+    Hot(hot::Options),
+    /// See [`fair`].
+    Fair(fair::Options),
+    /// See [`rubis`].
+    Rubis(rubis::Options),
+    /// See [`retwis`].
+    Retwis(retwis::Options),
+}
+
+impl Choice {
+    /// The workload with `before` in front of all its keys.
+    pub fn make(&self, before: &str) -> Box<dyn Workload> {
+        let in_front = |prefix: &String| format!("{before}{prefix}");
+        match self.clone() {
+            Choice::RawMix(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(rawmix::RawMix::new(rawmix::Options { prefix, ..options }))
+            }
+            Choice::Hot(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(hot::Hot::new(hot::Options { prefix, ..options }))
+            }
+            Choice::Fair(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(fair::Fair::new(&fair::Options { prefix, ..options }))
+            }
+            Choice::Rubis(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(rubis::Rubis::new(rubis::Options { prefix, ..options }))
+            }
+            Choice::Retwis(options) => {
+                let prefix = in_front(&options.prefix);
+                Box::new(retwis::Retwis::new(retwis::Options { prefix, ..options }))
+            }
+        }
+    }
+}

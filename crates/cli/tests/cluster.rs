@@ -1,0 +1,199 @@
+//! `claret cluster`: started, looked at, disturbed and stopped, with the real server and the real module.
+
+use std::fs;
+use std::net::TcpListener;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+use claret_rig::Module;
+
+/// A directory that goes with the test, and takes with it the cluster that a failed test may have left there.
+struct Place(PathBuf);
+
+impl Place {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("claret-cluster-{name}-{}", std::process::id()));
+        let _ = fs::remove_dir_all(&path);
+        Place(path)
+    }
+
+    fn path(&self) -> &str {
+        self.0.to_str().expect("UTF-8")
+    }
+
+    fn node(&self, port: u16) -> PathBuf {
+        self.0.join(port.to_string())
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        claret(&["cluster", "stop", "--dir", self.path()]);
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
+
+fn command() -> Command {
+    static MODULE: OnceLock<Module> = OnceLock::new();
+    let module = MODULE.get_or_init(|| Module::of_sources().expect("the module"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_claret"));
+    command.env("CLARET_MODULE", &module.path).stdin(Stdio::null());
+    command
+}
+
+fn claret(arguments: &[&str]) -> Output {
+    command().args(arguments).output().expect("the program starts")
+}
+
+fn start(place: &Place, more: &[&str]) -> Output {
+    claret(&[&["cluster", "start", "--dir", place.path()], more].concat())
+}
+
+fn out(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("UTF-8")
+}
+
+fn err(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+fn first_port(output: &Output) -> u16 {
+    let text = out(output);
+    let port = text.trim().strip_prefix("redis://127.0.0.1:").and_then(|port| port.parse().ok());
+    port.unwrap_or_else(|| panic!("{text}{}", err(output)))
+}
+
+fn pid(place: &Place, port: u16) -> String {
+    fs::read_to_string(place.node(port).join("redis.pid")).expect("a pid file").trim().to_owned()
+}
+
+fn signal(name: &str, pid: &str) {
+    assert!(Command::new("kill").args([name, pid]).status().expect("kill").success());
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !is_so() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: not within 20 s");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_cluster_is_started_shown_and_stopped() {
+    let place = Place::new("whole");
+    let started = start(&place, &["--shards", "2", "--replicas", "1"]);
+    let first = first_port(&started);
+    assert!(
+        err(&started).contains(&format!("claret cluster stop --dir {}", place.path())),
+        "{}",
+        err(&started)
+    );
+
+    let again = start(&place, &[]);
+    assert!(!again.status.success() && out(&again).is_empty());
+    assert!(err(&again).contains(&format!("running already: redis://127.0.0.1:{first}")), "{}", err(&again));
+
+    let status = claret(&["cluster", "status", "--dir", place.path()]);
+    let text = out(&status);
+    assert!(status.status.success(), "{text}");
+    assert!(text.starts_with(&format!("redis://127.0.0.1:{first}\n")), "{text}");
+    assert_eq!(text.matches(" master  8,192 ").count(), 2, "{text}");
+    assert_eq!(text.matches(" replica ").count(), 2, "{text}");
+    assert_eq!(text.matches(" 0.1.0 ").count(), 4, "{text}");
+
+    // A server that is gone is told of, and does not keep the others from being stopped.
+    signal("-KILL", &pid(&place, first + 3));
+    until("the server ends", || {
+        out(&claret(&["cluster", "status", "--dir", place.path()])).contains("does not run")
+    });
+    assert!(!claret(&["cluster", "status", "--dir", place.path()]).status.success());
+
+    let others = pid(&place, first);
+    fs::write(place.0.join("notes.txt"), "mine").expect("written");
+    let stopped = claret(&["cluster", "stop", "--dir", place.path()]);
+    assert!(stopped.status.success(), "{}", err(&stopped));
+    assert!(!Path::new("/proc").join(others).join("cwd").exists(), "a server is still there");
+    let left: Vec<_> =
+        fs::read_dir(&place.0).expect("it is kept").map(|it| it.expect("one").file_name()).collect();
+    assert_eq!(left, ["notes.txt"]);
+
+    let nothing = claret(&["cluster", "stop", "--dir", place.path()]);
+    assert!(!nothing.status.success() && err(&nothing).contains("there is no cluster in"));
+}
+
+#[test]
+fn its_own_directory_goes_with_it() {
+    let state = Place::new("state");
+    let run = |action: &[&str]| {
+        command().env("XDG_STATE_HOME", &state.0).arg("cluster").args(action).output().expect("it starts")
+    };
+    let started = run(&["start", "--shards", "1"]);
+    let first = first_port(&started);
+    assert!(err(&started).contains("claret cluster stop   (ends it"), "{}", err(&started));
+    assert!(state.0.join("claret/cluster").join(first.to_string()).exists());
+    assert!(run(&["stop"]).status.success());
+    assert!(!state.0.join("claret/cluster").exists());
+}
+
+#[test]
+fn what_cannot_be_started_leaves_nothing() {
+    let place = Place::new("refused");
+    let refused = |output: Output, named: &[&str]| {
+        assert!(!output.status.success() && out(&output).is_empty(), "{}", out(&output));
+        for name in named {
+            assert!(err(&output).contains(name), "{}", err(&output));
+        }
+        assert!(!place.0.exists());
+    };
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let taken = listener.local_addr().expect("bound").port().to_string();
+    if taken.parse::<u16>().is_ok_and(|port| port < 55_000) {
+        refused(start(&place, &["--port", &taken]), &[&taken, "in use", "--port"]);
+    }
+    refused(start(&place, &["--port", "60000"]), &["60000", "cluster bus"]);
+    refused(start(&place, &["--shards", "0"]), &["--shards"]);
+    refused(start(&place, &["--server", "no-such-server"]), &["no-such-server"]);
+    refused(start(&place, &["--module", "no-such-module.so"]), &["no-such-module.so"]);
+    // A file that is no module: what the server says about it.
+    refused(start(&place, &["--module", "Cargo.toml"]), &["Cargo.toml", "Can't load module"]);
+    let mut without = command();
+    without.env("PATH", "/nowhere").env_remove("CLARET_SERVER");
+    let without = without.args(["cluster", "start", "--dir", place.path()]).output().expect("it starts");
+    refused(without, &["apt-get install redis-server", "CLARET_SERVER"]);
+
+    fs::create_dir_all(&place.0).expect("made");
+    fs::write(place.0.join("notes.txt"), "mine").expect("written");
+    let full = start(&place, &[]);
+    assert!(!full.status.success() && err(&full).contains("is not empty"), "{}", err(&full));
+    assert!(place.0.join("notes.txt").exists());
+}
+
+#[test]
+fn an_interrupted_start_leaves_nothing() {
+    for name in ["-INT", "-KILL"] {
+        let place = Place::new(&format!("cut{name}"));
+        let mut starter = command();
+        starter.args(["cluster", "start", "--shards", "3", "--dir", place.path()]).stderr(Stdio::null());
+        let mut starter = starter.stdout(Stdio::null()).spawn().expect("it starts");
+        let servers = || {
+            let entries = fs::read_dir(&place.0).into_iter().flatten().flatten();
+            entries.filter(|entry| entry.path().join("redis.pid").exists()).count()
+        };
+        until("three servers start", || servers() == 3);
+        let pids: Vec<String> = fs::read_dir(&place.0)
+            .expect("there")
+            .filter_map(|entry| fs::read_to_string(entry.expect("one").path().join("redis.pid")).ok())
+            .collect();
+        signal(name, &starter.id().to_string());
+        assert!(!starter.wait().expect("it ends").success());
+        for pid in &pids {
+            until("the server ends", || !Path::new("/proc").join(pid.trim()).join("cwd").exists());
+        }
+        // What a killed start could not remove is no obstacle to the next one.
+        assert_eq!(place.0.exists(), name == "-KILL");
+        assert!(start(&place, &["--shards", "1"]).status.success());
+    }
+}

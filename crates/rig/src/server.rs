@@ -1,0 +1,410 @@
+//! One server process.
+
+use std::collections::HashSet;
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use redis::{Connection, FromRedisValue};
+use rustix::process::Signal;
+
+use crate::folder::Folder;
+use crate::guard::Guard;
+use crate::program::runnable;
+use crate::{BUS_OFFSET, Module, RigError, is_free, ports, process, server_program};
+
+/// How long a server may take until it answers.
+const START_TIME: Duration = Duration::from_secs(30);
+
+/// How long a server that was asked to end may take before it is killed.
+const STOP_TIME: Duration = Duration::from_secs(5);
+
+/// How often something is looked at that is waited for.
+pub(crate) const LOOK: Duration = Duration::from_millis(10);
+
+/// How long an answer may take.
+const ANSWER_TIME: Duration = Duration::from_secs(30);
+
+/// How many lines of a log are shown.
+const LOG_LINES: usize = 15;
+
+/// How often another port is tried when somebody else took the one that was free.
+const PORT_TRIES: usize = 5;
+
+const LOG_FILE: &str = "redis.log";
+
+/// How to start a server. What is not said is chosen: a free port, a temporary directory, nothing written to disk.
+#[derive(Clone, Debug, Default)]
+pub struct ServerOptions {
+    program: Option<PathBuf>,
+    dir: Option<PathBuf>,
+    port: Option<u16>,
+    module: Option<Module>,
+    password: Option<String>,
+    config: Vec<String>,
+}
+
+impl ServerOptions {
+    /// This program instead of [`server_program`].
+    #[must_use]
+    pub fn program(mut self, program: impl Into<PathBuf>) -> Self {
+        self.program = Some(program.into());
+        self
+    }
+
+    /// This directory, which stays when the server ends.
+    #[must_use]
+    pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
+        self.dir = Some(dir.into());
+        self
+    }
+
+    /// This port.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = Some(port);
+        self
+    }
+
+    /// With this module loaded.
+    #[must_use]
+    pub fn module(mut self, module: Module) -> Self {
+        self.module = Some(module);
+        self
+    }
+
+    /// With this password, for clients and between replicas. Letters and digits only.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        assert!(password.chars().all(|c| c.is_ascii_alphanumeric()), "letters and digits only");
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// With this line more in its configuration, such as `appendonly yes`.
+    #[must_use]
+    pub fn config(mut self, line: &str) -> Self {
+        self.config.push(line.to_owned());
+        self
+    }
+
+    /// Starts it and waits until it answers.
+    ///
+    /// # Errors
+    /// See [`RigError`]; nothing is left running.
+    pub fn start(&self) -> Result<Server, RigError> {
+        for _ in 1..PORT_TRIES {
+            match self.launch().and_then(Server::ready) {
+                Err(error) if self.port.is_none() && error.is_about_port() => {}
+                started => return started,
+            }
+        }
+        self.launch().and_then(Server::ready)
+    }
+
+    /// Starts it and does not wait. It may yet find that somebody else has taken its port.
+    pub(crate) fn launch(&self) -> Result<Server, RigError> {
+        let program = match &self.program {
+            Some(program) => runnable(program)
+                .ok_or_else(|| RigError::NoServer(format!("there is no {}", program.display())))?,
+            None => server_program()?,
+        };
+        let port = match self.port {
+            Some(port) if port > crate::PORT_MAX => return Err(RigError::PortTooHigh(port)),
+            Some(port) if !is_free(port) || !is_free(port + BUS_OFFSET) => {
+                return Err(RigError::PortInUse(port, port + BUS_OFFSET));
+            }
+            Some(port) => port,
+            None => ports::free(&HashSet::new())?,
+        };
+        let folder = match &self.dir {
+            Some(dir) => Folder::given(dir)?,
+            None => Folder::temporary()?,
+        };
+        let mut server =
+            Server { program, port, folder, password: self.password.clone(), child: None, guard: None };
+        let path = server.config_file();
+        fs::write(&path, self.lines(port, server.dir()))
+            .map_err(|error| RigError::io("writing", &path, error))?;
+        server.spawn()?;
+        Ok(server)
+    }
+
+    fn lines(&self, port: u16, folder: &Path) -> String {
+        let file = |name: &str| quoted(&folder.join(name));
+        let mut lines = vec![
+            "bind 127.0.0.1".to_owned(),
+            format!("port {port}"),
+            format!("dir {}", quoted(folder)),
+            format!("pidfile {}", file("redis.pid")),
+            format!("logfile {}", file(LOG_FILE)),
+            "save \"\"".to_owned(),
+            "shutdown-timeout 0".to_owned(),
+        ];
+        if let Some(password) = &self.password {
+            lines.extend([format!("requirepass {password}"), format!("masterauth {password}")]);
+        }
+        lines.extend(self.config.iter().cloned());
+        if let Some(module) = &self.module {
+            lines.push(format!("loadmodule {} {}", quoted(&module.path), module.args.join(" ")));
+        }
+        lines.join("\n") + "\n"
+    }
+}
+
+/// A path as a word of a configuration file.
+fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.display().to_string().replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// A server process of this one. It ends when this is dropped, unless it was [left running](Server::leave_running).
+#[derive(Debug)]
+pub struct Server {
+    program: PathBuf,
+    port: u16,
+    folder: Folder,
+    password: Option<String>,
+    child: Option<Child>,
+    guard: Option<Guard>,
+}
+
+impl Server {
+    /// How to start one.
+    pub fn options() -> ServerOptions {
+        ServerOptions::default()
+    }
+
+    /// One with nothing special about it.
+    ///
+    /// # Errors
+    /// See [`ServerOptions::start`].
+    pub fn start() -> Result<Server, RigError> {
+        ServerOptions::default().start()
+    }
+
+    /// Its port on the loopback interface.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
+    /// Its address, `127.0.0.1:PORT`.
+    pub fn address(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// What clients connect to.
+    pub fn url(&self) -> String {
+        match &self.password {
+            None => format!("redis://{}", self.address()),
+            Some(password) => format!("redis://:{password}@{}", self.address()),
+        }
+    }
+
+    /// Its directory.
+    pub fn dir(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// Its process, if it runs.
+    pub fn pid(&self) -> Option<u32> {
+        self.child.as_ref().map(Child::id)
+    }
+
+    /// Whether its process is there (stopped or not).
+    pub fn is_running(&mut self) -> bool {
+        self.child.as_mut().is_some_and(|child| matches!(child.try_wait(), Ok(None)))
+    }
+
+    /// A new connection.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn connection(&self) -> Result<Connection, RigError> {
+        connect(&self.url())
+    }
+
+    /// One command of these words, on a connection of its own.
+    ///
+    /// # Errors
+    /// It does not answer, answers with an error, or with something of another type.
+    pub fn query<T: FromRedisValue>(&self, words: &[&str]) -> Result<T, RigError> {
+        query(&mut self.connection()?, words)
+    }
+
+    /// A field of `INFO SECTION`.
+    ///
+    /// # Errors
+    /// It does not answer.
+    pub fn info(&self, section: &str, field: &str) -> Result<Option<String>, RigError> {
+        let text: String = self.query(&["INFO", section])?;
+        Ok(self::field(&text, field))
+    }
+
+    /// Stops the process in its tracks (SIGSTOP): it keeps its connections and says nothing.
+    pub fn pause(&self) {
+        self.signal(Signal::STOP);
+    }
+
+    /// Lets a paused process go on.
+    pub fn resume(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    /// Ends it at once (SIGKILL), as a crash would.
+    pub fn kill(&mut self) {
+        self.signal(Signal::KILL);
+        self.reap();
+    }
+
+    /// Asks it to end, and kills it if it does not.
+    pub fn stop(&mut self) {
+        self.signal(Signal::CONT);
+        self.signal(Signal::TERM);
+        let began = Instant::now();
+        while self.is_running() && began.elapsed() < STOP_TIME {
+            sleep(LOOK);
+        }
+        self.kill();
+    }
+
+    /// Ends it if it runs and starts it anew with the same directory, port and configuration; waits until it answers.
+    ///
+    /// # Errors
+    /// As [`ServerOptions::start`].
+    pub fn restart(&mut self) -> Result<(), RigError> {
+        self.kill();
+        self.spawn()?;
+        self.wait_ready()
+    }
+
+    /// Leaves the process and its directory alone from now on; answers the pid.
+    pub fn leave_running(mut self) -> Option<u32> {
+        self.folder.keep();
+        self.guard = None;
+        self.child.take().map(|child| child.id())
+    }
+
+    /// The last lines of its log, and of what it wrote to its standard output.
+    pub fn log(&self, lines: usize) -> String {
+        let text = fs::read(self.dir().join(LOG_FILE)).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let all: Vec<&str> = text.lines().collect();
+        all[all.len().saturating_sub(lines)..].join("\n")
+    }
+
+    fn config_file(&self) -> PathBuf {
+        self.dir().join("redis.conf")
+    }
+
+    fn spawn(&mut self) -> Result<(), RigError> {
+        let log = self.dir().join(LOG_FILE);
+        let opened: Result<(File, File), _> = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(&log)
+            .and_then(|file| file.try_clone().map(|other| (file, other)));
+        let (out, err) = opened.map_err(|error| RigError::io("opening", &log, error))?;
+        let child = Command::new(&self.program)
+            .arg(self.config_file())
+            .current_dir(self.dir())
+            .stdin(Stdio::null())
+            .stdout(out)
+            .stderr(err)
+            // Ctrl-C is for this process, which then decides about the server.
+            .process_group(0)
+            .spawn()
+            .map_err(|error| RigError::io("running", &self.program, error))?;
+        let pid = child.id();
+        self.child = Some(child);
+        self.guard = Some(Guard::over(pid, self.folder.temporary_path())?);
+        Ok(())
+    }
+
+    fn ready(mut self) -> Result<Self, RigError> {
+        self.wait_ready()?;
+        Ok(self)
+    }
+
+    /// Waits until it answers, has loaded what it had on disk, and is this process and no other.
+    pub(crate) fn wait_ready(&mut self) -> Result<(), RigError> {
+        let began = Instant::now();
+        loop {
+            if !self.is_running() {
+                self.reap();
+                return Err(RigError::Ended { port: self.port, log: self.log(LOG_LINES) });
+            }
+            if self.answers() {
+                return Ok(());
+            }
+            if began.elapsed() > START_TIME {
+                let log = format!("; the end of its log:\n{}", self.log(LOG_LINES));
+                let what = format!("starting a server on port {}", self.port);
+                return Err(RigError::TooLong { what, seconds: START_TIME.as_secs(), log });
+            }
+            sleep(LOOK);
+        }
+    }
+
+    fn answers(&self) -> bool {
+        let Ok(text) = self.query::<String>(&["INFO", "everything"]) else { return false };
+        let is_own = field(&text, "process_id") == self.pid().map(|pid| pid.to_string());
+        is_own && field(&text, "loading").as_deref() == Some("0")
+    }
+
+    fn signal(&self, signal: Signal) {
+        // A child that was not waited for keeps its pid: no other process can be meant.
+        if let Some(pid) = self.pid() {
+            process::signal(pid, signal);
+        }
+    }
+
+    /// Forgets a process that was killed or has ended.
+    fn reap(&mut self) {
+        self.guard = None;
+        if let Some(mut child) = self.child.take() {
+            let _ = child.wait();
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() && self.child.is_some() && !self.is_running() {
+            eprintln!("the server on port {} has ended; its log:\n{}", self.port, self.log(LOG_LINES));
+        }
+        self.kill();
+    }
+}
+
+/// A connection to a server that may not be ours.
+///
+/// # Errors
+/// It does not answer.
+pub fn connect(url: &str) -> Result<Connection, RigError> {
+    let failed = |error| RigError::Redis { what: format!("connecting to {url}"), error };
+    let client = redis::Client::open(url).map_err(failed)?;
+    let connection = client.get_connection_with_timeout(ANSWER_TIME).map_err(failed)?;
+    connection.set_read_timeout(Some(ANSWER_TIME)).map_err(failed)?;
+    Ok(connection)
+}
+
+/// A command of these words.
+///
+/// # Errors
+/// The server does not answer, answers with an error, or with something of another type.
+pub fn query<T: FromRedisValue>(connection: &mut Connection, words: &[&str]) -> Result<T, RigError> {
+    let mut command = redis::cmd(words[0]);
+    for word in &words[1..] {
+        command.arg(*word);
+    }
+    command.query(connection).map_err(|error| RigError::Redis { what: words.join(" "), error })
+}
+
+/// A field of the text that `INFO` and `CLUSTER INFO` answer.
+pub fn field(text: &str, name: &str) -> Option<String> {
+    let mut lines = text.lines().filter_map(|line| line.split_once(':'));
+    lines.find(|(field, _)| *field == name).map(|(_, value)| value.trim_end().to_owned())
+}
