@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claret::cluster::{Command, Dedicated, Plain, PlainError, reply_of};
-use claret::types::Access;
+use claret::types::{Access, UidGenerator, UidOp};
 use claret::{Reply, Store};
 
 use super::measure::Counted;
@@ -297,7 +297,7 @@ fn is_both(call: &Call) -> bool {
 
 /// Whether a call draws a unique number.
 fn is_draw(call: &Call) -> bool {
-    call.op.type_info().name == "uid" && call.op.returns()
+    matches!(call.op.downcast::<UidGenerator>(), Some(UidOp::Next))
 }
 
 fn commands(calls: &[Call]) -> Result<Vec<Command>, Failed> {
