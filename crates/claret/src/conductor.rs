@@ -50,11 +50,11 @@ impl Desk {
 
 impl Conductor {
     pub(crate) fn begin(host: &Host, mailbox: &Arc<Mailbox>) -> Self {
-        let store = match host {
-            Host::Embedded(store) => store,
-            #[cfg(feature = "cluster")]
-            Host::Cluster(cluster) => return Conductor::Far(cluster.begin(mailbox)),
-        };
+        #[cfg(feature = "cluster")]
+        if let Host::Cluster(cluster) = host {
+            return Conductor::Far(cluster.begin(mailbox));
+        }
+        let store = here(host);
         let birth = store.begin();
         let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         match &store.desk {

@@ -57,6 +57,17 @@ impl Host {
         self.embedded().is_some_and(|store| store.mode == Mode::None)
     }
 
+    /// Whether operations of this type can be done here.
+    pub(crate) fn knows(&self, op: &Operation) -> Result<(), OpError> {
+        if self.embedded().is_some() || op.is_builtin() {
+            return Ok(());
+        }
+        let name = op.type_info().name;
+        Err(OpError::Told(format!(
+            "a cluster does not know the type '{name}'; use an embedded store for types of your own"
+        )))
+    }
+
     pub(crate) fn place(&self, key: Bytes, op: Operation) -> Placed {
         match self {
             Host::Embedded(store) => store.place(key, op),

@@ -293,6 +293,7 @@ pub(crate) fn check(host: &Host, key: &Bytes, op: &Operation) -> Result<(), OpEr
     if key.len() > limits.key_bytes_max {
         return Err(OpError::TooLarge { what: "key", size: key.len(), limit: limits.key_bytes_max });
     }
+    host.knows(op)?;
     op.check(limits.value_bytes_max)
 }
 

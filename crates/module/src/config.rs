@@ -17,6 +17,7 @@ pub(crate) struct Setting {
     pub(crate) max: i64,
     /// Only at load.
     pub(crate) fixed: bool,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page shows it"))]
     pub(crate) summary: &'static str,
 }
 

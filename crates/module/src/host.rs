@@ -40,8 +40,6 @@ pub(crate) struct Host {
     timer: Option<(Timer, Time)>,
     /// Set for what an event left to do.
     soon: Option<Timer>,
-    /// Set for the next look around.
-    pub(crate) patrol: Option<Timer>,
     pub(crate) counts: Counts,
 }
 
@@ -79,7 +77,6 @@ impl Host {
             deserted: Vec::new(),
             timer: None,
             soon: None,
-            patrol: None,
             counts: Counts::default(),
         }
     }
@@ -107,6 +104,7 @@ impl Host {
                 shard.restart(now, next, Survives::Votes);
                 self.incarnation = next;
                 self.counts.incarnations += 1;
+                self.dismiss();
                 ctx.log(Log::Notice, &format!("slots left: the shard goes on as incarnation {}", next.0));
             }
             // The slot that it was named after is another node's.
@@ -129,19 +127,24 @@ impl Host {
 
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
+        self.dismiss();
+        if self.shard.take().is_some() {
+            ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
+        }
+    }
+
+    /// Whoever speaks to another incarnation has to know, so everybody says hello again.
+    fn dismiss(&mut self) {
         self.oneshots.clear();
         for poller in self.sessions.clear() {
             poller.release(0);
-        }
-        if self.shard.take().is_some() {
-            ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
         }
     }
 
     /// After a panic nothing in memory can be trusted.
     pub(crate) fn begin_anew(&mut self, ctx: Ctx) {
         self.counts.panics += 1;
-        self.oneshots.clear();
+        self.dismiss();
         self.shard = None;
         self.begin(ctx);
     }
@@ -309,14 +312,6 @@ impl Host {
             self.soon = Some(ctx.timer(millis, soon_fired));
         }
     }
-
-    /// Stops everything that would call back.
-    pub(crate) fn stop(&mut self, ctx: Ctx) {
-        let due = self.timer.take().map(|(timer, _)| timer);
-        for timer in [due, self.soon.take(), self.patrol.take()].into_iter().flatten() {
-            ctx.stop(timer);
-        }
-    }
 }
 
 fn next_incarnation(before: Incarnation) -> Incarnation {
@@ -372,39 +367,13 @@ impl Host {
     }
 }
 
-/// Lets the module go, unless attempts are open.
-pub(crate) fn unload(ctx: Ctx) -> bool {
-    let busy = HOST.with(|host| {
-        let open = host.shard.as_ref().map_or(0, Shard::open_attempts);
-        if open == 0 {
-            host.stop(ctx);
-            host.end(ctx);
-        }
-        open
-    });
-    match busy {
-        Some(0) => {
-            HOST.set(None);
-            true
-        }
-        Some(open) => {
-            ctx.log(
-                Log::Warning,
-                &format!("{open} attempts are open; MODULE UNLOAD again when they are over"),
-            );
-            false
-        }
-        None => true,
-    }
-}
-
 /// Looks around, again and again.
 pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
+    ctx.timer(config::TOPOLOGY_MS.get(), patrol);
     guarded(ctx, "the patrol", mend, |ctx| {
         HOST.with(|host| {
-            host.patrol = Some(ctx.timer(config::TOPOLOGY_MS.get(), patrol));
             host.look_around(ctx);
             if !Ctx::must_not_write() {
                 host.beat();

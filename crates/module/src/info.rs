@@ -12,6 +12,7 @@ use crate::host::{HOST, Host};
 pub(crate) struct Field {
     /// Shown with `claret_` before it.
     pub(crate) name: &'static str,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page shows it"))]
     pub(crate) summary: &'static str,
     read: fn(&Host, &Stats) -> u64,
 }

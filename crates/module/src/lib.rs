@@ -82,22 +82,18 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     events::subscribe(ctx)?;
     info::register(ctx)?;
     peers::listen(ctx);
-    let mut host = Host::new(SessionId(ctx.random()));
-    host.patrol = Some(ctx.timer(1, host::patrol));
-    HOST.set(Some(host));
+    HOST.set(Some(Host::new(SessionId(ctx.random()))));
+    ctx.timer(1, host::patrol);
     ctx.log(Log::Notice, &format!("claret {} is here", env!("CARGO_PKG_VERSION")));
     Ok(())
 }
 
-/// The server would like to unload the module. Not while attempts are open: what they hold would be forgotten.
+/// The server would like to unload the module. It stays: what is held would be forgotten, and the server keeps calling
+/// back. Another version comes with a restart, one node after the other.
 ///
 /// # Safety
 /// Called by the server.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn RedisModule_OnUnload(ctx: *mut raw::RedisModuleCtx) -> c_int {
-    // SAFETY: the server's context, for the time of this call.
-    let ctx = unsafe { Ctx::new(ctx) };
-    let unloaded = guarded(ctx, "unloading", |_| {}, host::unload);
-    let status = if unloaded == Some(true) { raw::REDISMODULE_OK } else { raw::REDISMODULE_ERR };
-    status as c_int
+pub unsafe extern "C" fn RedisModule_OnUnload(_: *mut raw::RedisModuleCtx) -> c_int {
+    raw::REDISMODULE_ERR as c_int
 }

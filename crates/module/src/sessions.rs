@@ -32,6 +32,8 @@ pub(crate) struct Session {
     connection: u32,
     way: Way,
     outbox: VecDeque<Response>,
+    /// It is among those with something new.
+    is_fresh: bool,
     /// A client that waits for the outbox.
     poller: Option<Blocked>,
     /// Connections of it that are open.
@@ -89,6 +91,7 @@ impl Sessions {
                 connection: link.connection,
                 way: Way::Waits,
                 outbox: VecDeque::new(),
+                is_fresh: false,
                 poller: None,
                 bound: 0,
                 alone_since: Time(0),
@@ -149,7 +152,7 @@ impl Sessions {
         });
     }
 
-    /// Forgets all: the shard is another one now.
+    /// Forgets all, so that everybody says hello again: the shard is another one now. Who waited is returned.
     pub(crate) fn clear(&mut self) -> Vec<Blocked> {
         self.clients.clear();
         self.fresh.clear();
@@ -161,7 +164,7 @@ impl Sessions {
     /// Keeps a response for a session.
     pub(crate) fn put(&mut self, session: SessionId, response: Response) {
         let Some(known) = self.known.get_mut(&session) else { return };
-        if known.outbox.is_empty() {
+        if !std::mem::replace(&mut known.is_fresh, true) {
             self.fresh.push(session);
         }
         known.outbox.push_back(response);
@@ -188,6 +191,7 @@ impl Sessions {
     pub(crate) fn next_delivery(&mut self) -> Option<(SessionId, Delivery)> {
         while let Some(id) = self.fresh.pop() {
             let Some(session) = self.known.get_mut(&id) else { continue };
+            session.is_fresh = false;
             if session.outbox.is_empty() {
                 continue;
             }

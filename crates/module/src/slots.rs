@@ -50,9 +50,14 @@ pub(crate) fn view<R>(look: impl FnOnce(&Slots) -> R) -> Option<R> {
     VIEW.with(|slots| look(slots))
 }
 
-/// Whether an operation on a key may be done here.
+/// Whether an operation on a key may be done here. Keys of a slot on its way from one node to another are nobody's
+/// until it has arrived: whether an absent one is here or there is decided key by key (trap 17).
 pub(crate) fn serves(key: &Bytes) -> bool {
-    view(|slots| !slots.clustered || slots.is_mine(slot_of(key))).unwrap_or(false)
+    let here = |slots: &Slots| {
+        let slot = slot_of(key);
+        !slots.clustered || slots.is_mine(slot) && !slots.moving.contains(&slot)
+    };
+    view(here).unwrap_or(false)
 }
 
 /// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
@@ -174,11 +179,6 @@ impl Slots {
         !self.clustered || self.owner(slot).is_some_and(|node| node.myself)
     }
 
-    /// Whether keys of a slot are on their way.
-    pub(crate) fn is_moving(&self, slot: u16) -> bool {
-        self.moving.contains(&slot)
-    }
-
     /// The name of the shard that begins now: `None` while this node owns nothing.
     pub(crate) fn shard(&self) -> Option<ShardId> {
         if !self.clustered {
@@ -229,7 +229,7 @@ mod tests {
         let slots = Slots::parse(listing);
         assert_eq!(slots.shard(), Some(ShardId(5)));
         assert!(slots.is_mine(12) && !slots.is_mine(11) && !slots.is_mine(4));
-        assert!(slots.is_moving(7) && slots.is_moving(3) && !slots.is_moving(5));
+        assert_eq!(slots.moving, [7, 3]);
         let other = slots.node_of(ShardId(0)).expect("owned");
         assert_eq!((other.id.as_str(), other.address.as_str()), ("bb", "127.0.0.1:7002"));
         assert!(slots.owner(11).is_none() && slots.node_of(ShardId(20_000)).is_none());

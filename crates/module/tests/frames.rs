@@ -17,7 +17,7 @@ fn a_transaction_of_one_shard_is_one_frame_and_writes_the_users_own_keys() {
     let attempt = process.begin();
     let calls = [("tags", "SADD red blue"), ("hits", "INCRBY 3"), ("hits", "counter:GET"), ("tags", "SCARD")];
     let prepare = process.prepare(attempt, &calls);
-    let answers = process.frame(&[prepare.clone()]);
+    let answers = process.frame(std::slice::from_ref(&prepare));
     let [Response::Committed { replies, .. }] = &answers[..] else { panic!("{answers:?}") };
     let answer = |no: u32| replies.iter().find(|(call, _)| call.0 == no).map(|(_, reply)| reply);
     assert_eq!((answer(3), answer(4)), (Some(&Reply::Int(3)), Some(&Reply::Int(2))));

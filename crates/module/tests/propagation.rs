@@ -5,7 +5,7 @@ mod common;
 use claret_core::ShardId;
 use claret_core::message::{Request, Response};
 use common::{Process, Server, wait_until};
-use redis::{Connection, Value};
+use redis::Connection;
 
 /// One transaction with an operation of every kind.
 const CALLS: &[(&str, &str)] = &[
@@ -37,20 +37,22 @@ fn content(connection: &mut Connection) -> Vec<String> {
     for key in keys {
         let kind: String = redis::cmd("TYPE").arg(&key).query(connection).expect("its type");
         let command = match kind.as_str() {
-            "string" => redis::cmd("GET").arg(&key).to_owned(),
+            "string" => redis::cmd("MGET").arg(&key).to_owned(),
             "set" => redis::cmd("SMEMBERS").arg(&key).to_owned(),
             "hash" => redis::cmd("HGETALL").arg(&key).to_owned(),
             "zset" => redis::cmd("ZRANGE").arg(&key).arg(0).arg(-1).arg("WITHSCORES").to_owned(),
             "list" => redis::cmd("LRANGE").arg(&key).arg(0).arg(-1).to_owned(),
             other => panic!("a {other}"),
         };
-        let value: Value = command.query(connection).expect("its value");
-        let mut parts = format!("{value:?}")
-            .split(',')
-            .map(|part| part.trim_matches([' ', '[', ']']).to_owned())
-            .collect::<Vec<_>>();
-        if kind != "zset" && kind != "list" {
-            parts.sort();
+        let mut parts: Vec<String> = command.query(connection).expect("its value");
+        match kind.as_str() {
+            "set" => parts.sort(),
+            "hash" => {
+                let mut pairs: Vec<String> = parts.chunks(2).map(|pair| pair.join("=")).collect();
+                pairs.sort();
+                parts = pairs;
+            }
+            _ => {}
         }
         shown.push(format!("{key} {kind} {parts:?}"));
     }

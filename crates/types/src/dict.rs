@@ -101,8 +101,8 @@ pub enum DictEffect {
 /// The content of a dict, or an excerpt of it.
 #[derive(Clone, Default, PartialEq)]
 pub struct DictState {
-    fields: HashMap<Bytes, DictValue, foldhash::fast::FixedState>,
-    /// Fields that are not in `fields`; none in a whole dict.
+    values: HashMap<Bytes, DictValue, foldhash::fast::FixedState>,
+    /// Fields that are not in `values`; none in a whole dict.
     elsewhere: usize,
 }
 
@@ -115,12 +115,12 @@ impl DictState {
     /// or remove, those that are there. For `HLEN` that is none but what the effects name; for `HKEYS` and `HGETALL` it
     /// is all. With all fields it is the whole dict. Values may be [`DictValue::Bytes`], numbers too.
     pub fn excerpt(fields: impl IntoIterator<Item = (Bytes, DictValue)>, elsewhere: usize) -> Self {
-        DictState { fields: fields.into_iter().collect(), elsewhere }
+        DictState { values: fields.into_iter().collect(), elsewhere }
     }
 
     /// How many fields. O(1).
     pub fn len(&self) -> usize {
-        self.fields.len() + self.elsewhere
+        self.values.len() + self.elsewhere
     }
 
     /// Whether there are none. O(1).
@@ -130,19 +130,19 @@ impl DictState {
 
     /// The value of a field, as far as the excerpt says. O(1).
     pub fn get(&self, field: &[u8]) -> Option<&DictValue> {
-        self.fields.get(field)
+        self.values.get(field)
     }
 
     /// The fields that are here with their values, in bytewise order of the fields. O(n log n).
     #[expect(clippy::disallowed_methods, reason = "sorted before anybody looks")]
     pub fn sorted(&self) -> Vec<(&Bytes, &DictValue)> {
-        let mut list: Vec<_> = self.fields.iter().collect();
+        let mut list: Vec<_> = self.values.iter().collect();
         list.sort_unstable_by_key(|(field, _)| *field);
         list
     }
 
     fn contains_key(&self, field: &[u8]) -> bool {
-        self.fields.contains_key(field)
+        self.values.contains_key(field)
     }
 }
 
@@ -155,7 +155,7 @@ impl FromIterator<(Bytes, DictValue)> for DictState {
 impl fmt::Debug for DictState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_map();
-        shown.entries(&self.fields);
+        shown.entries(&self.values);
         if self.elsewhere > 0 {
             shown.entry(&format_args!("elsewhere"), &self.elsewhere);
         }
@@ -362,7 +362,12 @@ impl DataType for Dict {
     fn arguments(op: &DictOp) -> Few<Bytes> {
         match op {
             DictOp::Set(list) | DictOp::SetReturning(list) => {
-                list.iter().flat_map(|(field, value)| [field.clone(), value.clone()]).collect()
+                let mut flat = Few::with_capacity(2 * list.len());
+                for (field, value) in list {
+                    flat.push(field.clone());
+                    flat.push(value.clone());
+                }
+                flat
             }
             DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => list.clone(),
             DictOp::Add(field, amount) | DictOp::AddReturning(field, amount) => {
@@ -466,18 +471,18 @@ impl DataType for Dict {
         match effect {
             DictEffect::Add(field, amount) => {
                 let sum = sum(state, &field, amount).expect("the draw kept the room");
-                let before = state.fields.insert(field.clone(), DictValue::Int(sum));
+                let before = state.values.insert(field.clone(), DictValue::Int(sum));
                 undo(field, before);
             }
             DictEffect::Change { put, removed } => {
                 // Of two transactions that remove one field, the second finds it gone: nothing to undo.
                 for field in removed {
-                    if let Some(before) = state.fields.remove(&field) {
+                    if let Some(before) = state.values.remove(&field) {
                         undo(field, Some(before));
                     }
                 }
                 for (field, value) in put {
-                    let before = state.fields.insert(field.clone(), value);
+                    let before = state.values.insert(field.clone(), value);
                     undo(field, before);
                 }
             }

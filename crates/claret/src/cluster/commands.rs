@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(words(&op), ["ZRANGE", "k", "0", "-1", "WITHSCORES"]);
         let pair = Reply::Array(vec![Reply::Bytes("m".into()), Reply::Float(1.0)]);
         let lies_flat = Reply::Array(vec![Reply::Bytes("m".into()), Reply::Float(1.0)]);
-        assert_eq!(shaped(&op, Reply::Array(vec![pair])), lies_flat);
+        assert_eq!(reply_of(&op, Reply::Array(vec![pair])), lies_flat);
     }
 
     #[test]

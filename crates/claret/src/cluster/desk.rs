@@ -282,10 +282,9 @@ impl Desk {
     }
 
     /// What was taken became more than one frame.
-    pub(super) fn add_frames(&mut self, shard: ShardId, connection: u32, more: usize) {
+    pub(super) fn add_frames(&mut self, now: Time, shard: ShardId, connection: u32, more: usize) {
         if let Some(lane) = self.lane(shard, connection) {
-            let since = lane.in_flight.back().copied().unwrap_or_default();
-            lane.in_flight.extend(std::iter::repeat_n(since, more));
+            lane.in_flight.extend(std::iter::repeat_n(now, more));
         }
     }
 

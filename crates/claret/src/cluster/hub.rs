@@ -3,26 +3,23 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::task::Waker;
 use std::time::{Duration, SystemTime};
 
-use bytes::BytesMut;
-use claret_core::message::{Request, Response};
+use claret_core::message::Response;
 use claret_core::{Limits, SessionId, ShardId, Switches, Time, wire};
 use claret_types::Reply;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::task::AbortHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
 
 use super::backoff::Backoff;
-use super::connection::{Connection, Duty, refusal, unreachable_at};
+use super::connection::{Connection, refusal, unreachable_at};
 use super::desk::Desk;
 use super::error::ConnectError;
+use super::frames::Frames;
 use super::greeting::{self, Greeting};
 use super::net::{Net, Office};
 use super::options::{Address, Settings};
-use super::resp::{self, Said};
 use super::topology::Topology;
 
 /// A node that owes an answer for so long is thought to be in the way.
@@ -83,7 +80,7 @@ impl Hub {
             let woken = desk.settle(now);
             (result, woken, desk.sooner())
         };
-        woken.into_iter().for_each(Waker::wake);
+        woken.into_iter().for_each(std::task::Waker::wake);
         if is_sooner {
             self.sooner.notify_one();
         }
@@ -108,7 +105,7 @@ impl Hub {
         is_long.then(|| unreachable_at(&node, format!("no answer for {waited:?}")))
     }
 
-    fn deliver(&self, lane: &Lane, frames: usize, responses: &mut Vec<Response>) {
+    pub(super) fn deliver(&self, lane: &Lane, frames: usize, responses: &mut Vec<Response>) {
         self.at_desk(|desk, now| {
             desk.deliver(now, lane.shard, lane.connection, frames, responses.drain(..));
             desk.handle_timeout(now);
@@ -192,15 +189,7 @@ impl Office for Hub {
         self.at_desk(|desk, now| desk.bind(now, number, &node, hello.shard, hello.incarnation));
         let poll = (!hello.pushes)
             .then(|| tokio::spawn(Arc::clone(&self).poll_grants(node.clone(), lane)).abort_handle());
-        Ok(Frames {
-            hub: self,
-            node,
-            lane,
-            poll,
-            requests: Vec::new(),
-            frame: Vec::new(),
-            responses: Vec::new(),
-        })
+        Ok(Frames::new(self, node, lane, hello.incarnation, poll))
     }
 
     fn adopt(&self, topology: &Topology) {
@@ -218,96 +207,6 @@ impl Office for Hub {
 /// A shard, and the connection that serves it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lane {
-    shard: ShardId,
-    connection: u32,
-}
-
-/// Carries frames between one connection and the desk.
-#[derive(Debug)]
-pub(super) struct Frames {
-    hub: Arc<Hub>,
-    node: Address,
-    lane: Lane,
-    poll: Option<AbortHandle>,
-    /// Kept for their room.
-    requests: Vec<Request>,
-    frame: Vec<u8>,
-    responses: Vec<Response>,
-}
-
-impl Duty for Frames {
-    fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool {
-        let Lane { shard, connection } = self.lane;
-        let is_done = self.hub.look(|desk| desk.take(shard, connection, waker, &mut self.requests));
-        let mut frames = 0;
-        for request in self.requests.drain(..) {
-            wire::append_request(&request, &mut self.frame);
-            if self.frame.len() > wire::FRAME_BYTES_MAX {
-                write_frame(&mut self.frame, out);
-                frames += 1;
-            }
-        }
-        if !self.frame.is_empty() {
-            write_frame(&mut self.frame, out);
-            frames += 1;
-        }
-        if frames > 1 {
-            self.hub.look(|desk| desk.add_frames(shard, connection, frames - 1));
-        }
-        is_done
-    }
-
-    fn take(&mut self, input: &[u8]) -> Result<usize, ConnectError> {
-        let node = &self.node;
-        let not_understood = |reason: String| ConnectError::NotUnderstood { node: node.to_string(), reason };
-        let (mut taken, mut frames) = (0, 0);
-        while let Some((said, length)) =
-            resp::decode(&input[taken..]).map_err(|error| not_understood(error.to_string()))?
-        {
-            let payload = match &said {
-                Said::Reply(value) => {
-                    frames += 1;
-                    value.bytes().ok_or_else(|| match value.reply() {
-                        Ok(reply) => not_understood(format!("{reply} to a frame")),
-                        Err(error) => refusal(node, error),
-                    })?
-                }
-                Said::Push(values) => match (values.first().and_then(|it| it.bytes()), &values[..]) {
-                    (Some(b"smessage"), [_, _, payload]) => payload.bytes().unwrap_or_default(),
-                    (Some(b"sunsubscribe"), _) => {
-                        let reason = "its slots moved, and the channel of grants with them".to_owned();
-                        return Err(unreachable_at(node, reason));
-                    }
-                    _ => &[],
-                },
-            };
-            let responses =
-                wire::decode_responses(payload).map_err(|error| not_understood(error.to_string()))?;
-            self.responses.extend(responses);
-            taken += length;
-        }
-        self.hub.deliver(&self.lane, frames, &mut self.responses);
-        Ok(taken)
-    }
-
-    fn waits(&self) -> Option<Duration> {
-        let Lane { shard, connection } = self.lane;
-        let since = self.hub.look(|desk| desk.owes_since(shard, connection))?;
-        Some(Duration::from_micros(self.hub.now().since(since)))
-    }
-}
-
-impl Drop for Frames {
-    fn drop(&mut self) {
-        if let Some(poll) = &self.poll {
-            poll.abort();
-        }
-        let Lane { shard, connection } = self.lane;
-        self.hub.look(|desk| desk.unbind(shard, connection));
-    }
-}
-
-fn write_frame(frame: &mut Vec<u8>, out: &mut BytesMut) {
-    resp::encode(out, &[&b"CLARET.FRAME"[..], frame]);
-    frame.clear();
+    pub(super) shard: ShardId,
+    pub(super) connection: u32,
 }

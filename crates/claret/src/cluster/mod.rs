@@ -7,7 +7,7 @@
 //! | `topology` | which node serves which slot |
 //! | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
 //! | `resp`, `greeting` | RESP3 by a library; what a connection begins with |
-//! | `desk`, `book`, `hub` | all transactions of the process behind one mutex; lanes to the shards; frames, time |
+//! | `desk`, `book`, `frames`, `hub` | all transactions of the process behind one mutex; lanes to the shards; frames, time |
 //! | `lines`, `plain`, `commands` | plain commands, multiplexed; mode `none` |
 //!
 //! A transaction's call goes to its coordinator at the desk. What that wants sent gathers in the lane of each shard
@@ -24,6 +24,7 @@ mod connection;
 mod desk;
 mod driver;
 mod error;
+mod frames;
 mod greeting;
 mod hub;
 mod lines;

@@ -387,6 +387,12 @@ impl World {
         self.client_is_gone = true;
     }
 
+    /// The host of a shard sees the session's last connection close (P23a).
+    pub(crate) fn desert(&mut self, at: u32) {
+        self.shards[at as usize].deserted(self.now, self.session.id());
+        self.collect();
+    }
+
     /// What a shard says of an attempt when another asks it.
     pub(crate) fn inquire(&mut self, at: u32, attempt: AttemptId, listed: Option<Incarnation>) -> Status {
         let asker = ShardId(u32::MAX);

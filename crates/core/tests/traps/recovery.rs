@@ -168,6 +168,28 @@ fn trap_07_only_prepared_participants_ask() {
     w.assert_quiet();
 }
 
+/// A host that sees the last connection of a session close need not wait for leases: what has voted asks, what has not
+/// is refused, by the same rules (P23a).
+#[test]
+fn trap_07_who_is_deserted_asks_at_once() {
+    let mut w = World::new(3);
+    voted(&mut w);
+    w.desert(1);
+    w.run();
+    assert_eq!(counters(&w), [0, 1, 0], "the others have not heard of it, and only answered");
+    w.desert(0);
+    w.desert(2);
+    w.run();
+    assert_eq!(counters(&w), [1, 1, 1]);
+    w.assert_quiet();
+    let mut w = World::new(3);
+    let holder = w.holder(0, "k", incr_returning(1));
+    assert!(w.answered(holder));
+    w.client_dies();
+    w.desert(0);
+    assert_eq!((w.shards[0].open_attempts(), w.shards[0].locked_records()), (0, 0));
+}
+
 /// What a shard says that was not asked does not count as one of the others' answers.
 #[test]
 fn trap_07_only_listed_shards_are_heard() {

@@ -21,7 +21,7 @@ use claret_types::{BUILTIN, Bytes, Operation};
 use redis::{Connection, Value};
 
 /// The module, built once for all tests of a file.
-pub fn module() -> &'static Path {
+pub(crate) fn module() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
@@ -30,21 +30,21 @@ pub fn module() -> &'static Path {
         let built = built.expect("cargo runs");
         assert!(built.status.success(), "the module does not build");
         let messages = String::from_utf8(built.stdout).expect("text");
-        let paths = messages.split('"').filter(|word| word.ends_with("libclaret_module.so"));
-        PathBuf::from(paths.last().expect("cargo names what it built"))
+        let mut paths = messages.split('"').filter(|word| word.ends_with("libclaret_module.so"));
+        PathBuf::from(paths.next_back().expect("cargo names what it built"))
     })
 }
 
 /// A server of the test's own.
-pub struct Server {
+pub(crate) struct Server {
     process: Child,
-    pub port: u16,
+    pub(crate) port: u16,
     dir: PathBuf,
 }
 
 impl Server {
     /// A node without a cluster.
-    pub fn start(options: &[&str]) -> Server {
+    pub(crate) fn start(options: &[&str]) -> Server {
         let mut tries = 0;
         loop {
             if let Some(server) = Server::try_start(options) {
@@ -87,39 +87,39 @@ impl Server {
         redis::Client::open(format!("redis://127.0.0.1:{}", self.port)).ok()?.get_connection().ok()
     }
 
-    pub fn connect(&self) -> Connection {
+    pub(crate) fn connect(&self) -> Connection {
         let connection = self.try_connect().expect("the server answers");
         connection.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
         connection
     }
 
     /// As another user.
-    pub fn connect_as(&self, user: &str, password: &str) -> Connection {
+    pub(crate) fn connect_as(&self, user: &str, password: &str) -> Connection {
         let mut connection = self.connect();
         let () = redis::cmd("AUTH").arg(user).arg(password).query(&mut connection).expect("it may");
         connection
     }
 
-    pub fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.dir.join("log")).unwrap_or_default()
     }
 
-    pub fn dir(&self) -> &Path {
+    pub(crate) fn dir(&self) -> &Path {
         &self.dir
     }
 
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.process.id()
     }
 
     /// SIGKILL.
-    pub fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         self.process.kill().expect("it runs");
         self.process.wait().expect("it ends");
     }
 
     /// Whether it is still alive.
-    pub fn runs(&mut self) -> bool {
+    pub(crate) fn runs(&mut self) -> bool {
         self.process.try_wait().expect("its state").is_none()
     }
 }
@@ -152,7 +152,7 @@ fn free_port() -> u16 {
 }
 
 /// So many primaries, the slots divided evenly.
-pub fn cluster(primaries: usize, options: &[&str]) -> Vec<Server> {
+pub(crate) fn cluster(primaries: usize, options: &[&str]) -> Vec<Server> {
     let mut all = vec!["--cluster-enabled", "yes", "--cluster-node-timeout", "2000"];
     all.extend(options);
     let servers: Vec<Server> = (0..primaries).map(|_| Server::start(&all)).collect();
@@ -186,7 +186,7 @@ pub fn cluster(primaries: usize, options: &[&str]) -> Vec<Server> {
 }
 
 /// Waits for what comes in time.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let until = Instant::now() + Duration::from_secs(20);
     while !is_so() {
         assert!(Instant::now() < until, "{what}: not in time");
@@ -195,21 +195,21 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 }
 
 /// A client process, as far as a test needs one.
-pub struct Process {
-    pub connection: Connection,
-    pub session: SessionId,
-    pub shard: ShardId,
-    pub incarnation: Incarnation,
-    pub next: u64,
+pub(crate) struct Process {
+    pub(crate) connection: Connection,
+    pub(crate) session: SessionId,
+    pub(crate) shard: ShardId,
+    pub(crate) incarnation: Incarnation,
+    pub(crate) next: u64,
 }
 
 impl Process {
     /// Says hello as the first connection of a session.
-    pub fn hello(server: &Server, session: u64) -> Process {
+    pub(crate) fn hello(server: &Server, session: u64) -> Process {
         Process::over(server.connect(), session, 1, &["POLL"])
     }
 
-    pub fn over(mut connection: Connection, session: u64, number: u32, way: &[&str]) -> Process {
+    pub(crate) fn over(mut connection: Connection, session: u64, number: u32, way: &[&str]) -> Process {
         let mut greeting = Value::Nil;
         wait_until("the shard begins", || match hello(&mut connection, session, number, way) {
             Ok(value) => {
@@ -236,28 +236,28 @@ impl Process {
     }
 
     /// A new transaction's first attempt.
-    pub fn begin(&mut self) -> AttemptId {
+    pub(crate) fn begin(&mut self) -> AttemptId {
         let tx = TxId { session: self.session, sequence: Sequence(self.next) };
         self.next += 1;
         AttemptId { tx, attempt: 1 }
     }
 
-    pub fn try_frame(&mut self, requests: &[Request]) -> redis::RedisResult<Vec<Response>> {
+    pub(crate) fn try_frame(&mut self, requests: &[Request]) -> redis::RedisResult<Vec<Response>> {
         let bytes: Vec<u8> =
             redis::cmd("CLARET.FRAME").arg(wire::encode_requests(requests)).query(&mut self.connection)?;
         Ok(wire::decode_responses(&bytes).expect("a frame"))
     }
 
-    pub fn frame(&mut self, requests: &[Request]) -> Vec<Response> {
+    pub(crate) fn frame(&mut self, requests: &[Request]) -> Vec<Response> {
         self.try_frame(requests).expect("a frame is taken")
     }
 
     /// The commit of a transaction with this shard alone.
-    pub fn prepare(&self, attempt: AttemptId, calls: &[(&str, &str)]) -> Request {
+    pub(crate) fn prepare(&self, attempt: AttemptId, calls: &[(&str, &str)]) -> Request {
         self.prepare_with(attempt, 0, calls, &[(self.shard, Some(self.incarnation))])
     }
 
-    pub fn prepare_with(
+    pub(crate) fn prepare_with(
         &self,
         attempt: AttemptId,
         relies_on: u32,
@@ -281,7 +281,7 @@ impl Process {
         }
     }
 
-    pub fn execute(&self, attempt: AttemptId, no: u32, key: &str, words: &str) -> Request {
+    pub(crate) fn execute(&self, attempt: AttemptId, no: u32, key: &str, words: &str) -> Request {
         Request::Execute {
             attempt,
             birth: birth(attempt),
@@ -292,14 +292,14 @@ impl Process {
     }
 
     /// One operation as a transaction of its own.
-    pub fn commit(&mut self, key: &str, words: &str) -> Vec<Response> {
+    pub(crate) fn commit(&mut self, key: &str, words: &str) -> Vec<Response> {
         let attempt = self.begin();
         let prepare = self.prepare(attempt, &[(key, words)]);
         self.frame(&[prepare])
     }
 }
 
-pub fn hello(
+pub(crate) fn hello(
     connection: &mut Connection,
     session: u64,
     number: u32,
@@ -310,22 +310,22 @@ pub fn hello(
 }
 
 /// Waits at the server for what arises later.
-pub fn poll(connection: &mut Connection, session: u64, millis: u64) -> Vec<Response> {
+pub(crate) fn poll(connection: &mut Connection, session: u64, millis: u64) -> Vec<Response> {
     let bytes: Vec<u8> =
         redis::cmd("CLARET.POLL").arg(session).arg(millis).query(connection).expect("it may be polled");
     wire::decode_responses(&bytes).expect("a frame")
 }
 
-pub fn birth(attempt: AttemptId) -> Birth {
+pub(crate) fn birth(attempt: AttemptId) -> Birth {
     Birth { time: Time(attempt.tx.sequence.0), tx: attempt.tx }
 }
 
-pub fn call(no: u32, op: Operation) -> Call {
+pub(crate) fn call(no: u32, op: Operation) -> Call {
     Call { no: CallNo(no), op, member: Member::default(), reserve: None }
 }
 
 /// `SADD red`, or `set:SADD red` where several types have the name.
-pub fn operation(words: &str) -> Operation {
+pub(crate) fn operation(words: &str) -> Operation {
     let mut words = words.split(' ');
     let name = words.next().expect("a name");
     let (kind, name) = name.split_once(':').map_or((None, name), |(kind, name)| (Some(kind), name));

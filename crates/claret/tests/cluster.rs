@@ -1,0 +1,12 @@
+//! Stores on real clusters: three or four servers with the module.
+
+#[path = "cluster/commits.rs"]
+mod commits;
+#[path = "cluster/faults.rs"]
+mod faults;
+#[path = "cluster/opening.rs"]
+mod opening;
+#[path = "cluster/plain.rs"]
+mod plain;
+#[path = "cluster/rig.rs"]
+mod rig;

@@ -1,0 +1,137 @@
+//! Connections that break, servers that stop, users who go away.
+
+use std::time::{Duration, Instant};
+
+use claret::{Records, Store, TransactionError, TxOptions};
+
+use crate::rig::{fresh, keys, shared};
+
+#[tokio::test]
+async fn connections_that_are_killed_are_made_anew() {
+    let cluster = fresh(3);
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let keys = keys(&cluster);
+    let count = |key: String| {
+        let store = store.clone();
+        tokio::spawn(async move {
+            for _ in 0..200 {
+                store.counter(&key).add(1).await.expect("counted");
+            }
+        })
+    };
+    let tasks: Vec<_> = keys.iter().flat_map(|key| [count(key.clone()), count(key.clone())]).collect();
+    for _ in 0..5 {
+        for shard in 0..3 {
+            for kind in ["pubsub", "normal"] {
+                let killed = ["CLIENT", "KILL", "TYPE", kind, "SKIPME", "yes"];
+                cluster.query::<i64>(shard, &killed).expect("killed");
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    for task in tasks {
+        task.await.expect("done");
+    }
+    for key in &keys {
+        assert_eq!(store.counter(key).get().await.expect("read"), 400);
+    }
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_server_that_stops_for_a_while_is_waited_for() {
+    let cluster = fresh(3);
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let keys = keys(&cluster);
+    cluster.servers()[1].pause();
+    let (one, other) = (keys[0].clone(), keys[1].clone());
+    let waiting = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let batch = store.batch();
+            batch.counter(&one).add(1);
+            batch.counter(&other).add(1);
+            batch.commit().await
+        }
+    });
+    store.counter(&keys[2]).add(1).await.expect("the others work");
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    assert!(!waiting.is_finished());
+    cluster.servers()[1].resume();
+    waiting.await.expect("done").expect("committed");
+    assert_eq!(store.counter(&keys[1]).get().await.expect("read"), 1);
+}
+
+#[tokio::test]
+async fn a_dead_node_is_named_at_the_deadline() {
+    let mut cluster = fresh(3);
+    let options = TxOptions::new().deadline(Duration::from_millis(700));
+    let builder = Store::cluster(cluster.url()).transactions(options);
+    let store = builder.response_timeout(Duration::from_millis(500)).connect().await.expect("a store");
+    let keys = keys(&cluster);
+    store.counter(&keys[1]).add(1).await.expect("counted");
+    let address = cluster.servers()[1].address();
+    cluster.server_mut(1).kill();
+    let began = Instant::now();
+    let read = store.transaction(|tx| {
+        let key = keys[1].clone();
+        async move { Ok(tx.counter(&key).get().await?) }
+    });
+    let error = read.await.expect_err("it is dead");
+    assert!(matches!(error, TransactionError::NoAnswer { .. }), "{error}");
+    assert!(error.to_string().contains(&address), "{error}");
+    assert!(error.is_retryable());
+    // Its prepare has left, and nobody can say what became of it.
+    let error = store.counter(&keys[1]).add(1).await.expect_err("it is dead");
+    assert!(matches!(error, TransactionError::Unknown), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    assert_eq!(store.counter(&keys[0]).get().await.expect("the others answer"), 0);
+}
+
+#[tokio::test]
+async fn a_dropped_transaction_lets_its_locks_go() {
+    let store = Store::connect(shared().url()).await.expect("a store");
+    let keys = keys(shared());
+    let held = keys.clone();
+    let holder = tokio::spawn({
+        let store = store.clone();
+        async move {
+            let hold = |tx: claret::Tx| {
+                let keys = held.clone();
+                async move {
+                    for key in &keys {
+                        tx.counter(key).get_for_update().await?;
+                        tx.counter(key).add(1)?;
+                    }
+                    std::future::pending::<()>().await;
+                    Ok(())
+                }
+            };
+            store.transaction(hold).await
+        }
+    });
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    let blocked = tokio::time::timeout(Duration::from_millis(100), store.counter(&keys[0]).add(1)).await;
+    assert!(blocked.is_err(), "it is held");
+    holder.abort();
+    let began = Instant::now();
+    for key in &keys {
+        assert_eq!(store.counter(key).get().await.expect("free"), 0);
+    }
+    assert!(began.elapsed() < Duration::from_secs(2), "no lease had to run out");
+    store.close().await;
+}
+
+#[tokio::test]
+async fn a_closed_store_leaves_nothing_at_the_shards() {
+    let store = Store::connect(shared().url()).await.expect("a store");
+    let keys = keys(shared());
+    for key in &keys {
+        store.set(key).add("m").await.expect("added");
+    }
+    assert!(store.stats().open_attempts <= keys.len() as u64);
+    store.close().await;
+    for (shard, key) in keys.iter().enumerate() {
+        assert_eq!(shared().query::<i64>(shard, &["SCARD", key]).expect("read"), 1);
+    }
+}

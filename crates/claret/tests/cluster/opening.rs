@@ -1,0 +1,122 @@
+//! Opening a store: what works, and what is said when it does not.
+
+use std::time::Duration;
+
+use claret::cluster::{ConnectError, Grants};
+use claret::{Records, Store, blocking};
+use claret_rig::{Cluster, Server};
+
+use crate::rig::{keys, prefix, shared};
+
+async fn refused(url: &str) -> ConnectError {
+    Store::cluster(url).connect_timeout(Duration::from_secs(2)).connect().await.expect_err("no store")
+}
+
+#[tokio::test]
+async fn a_node_without_the_module_is_named() {
+    let cluster = Cluster::options(3, 0).start().expect("a cluster");
+    let error = refused(&cluster.url()).await;
+    assert!(matches!(error, ConnectError::NoModule { .. }), "{error}");
+    assert!(error.to_string().contains("127.0.0.1:"), "{error}");
+}
+
+#[tokio::test]
+async fn a_password_is_needed_and_must_be_right() {
+    let module = claret_rig::Module::of_sources().expect("the module");
+    let cluster = Cluster::options(3, 0).module(module).password("right").start().expect("a cluster");
+    let store = Store::connect(cluster.url()).await.expect("with the right one");
+    store.counter("k").add(1).await.expect("counted");
+    let address = cluster.servers()[0].address();
+    for url in [format!("redis://{address}"), format!("redis://:wrong@{address}")] {
+        let error = refused(&url).await;
+        assert!(matches!(error, ConnectError::Denied { .. }), "{error}");
+        assert!(!error.to_string().contains("wrong@"), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_subscribe_polls() {
+    let cluster = shared();
+    for shard in 0..cluster.masters() {
+        let rights = ["ACL", "SETUSER", "poller", "on", ">pw", "~*", "resetchannels", "+@all"];
+        cluster.query::<()>(shard, &rights).expect("a user");
+    }
+    let url = cluster.url().replace("redis://", "redis://poller:pw@");
+    for store in [
+        Store::connect(url).await.expect("a store"),
+        Store::cluster(cluster.url()).grants(Grants::Poll).connect().await.expect("a store"),
+    ] {
+        contend(&store).await;
+    }
+}
+
+/// Two tasks that wait for each other's locks: some grants come late.
+async fn contend(store: &Store) {
+    let prefix = prefix();
+    let tasks: Vec<_> = (0..8)
+        .map(|_| {
+            let (store, key) = (store.clone(), format!("{prefix}k"));
+            tokio::spawn(async move {
+                for _ in 0..5 {
+                    let swap = |tx: claret::Tx| {
+                        let key = key.clone();
+                        async move {
+                            let seen = tx.counter(&key).get_for_update().await?;
+                            tx.register(&key).set((seen + 1).to_string())?;
+                            Ok(())
+                        }
+                    };
+                    store.transaction(swap).await.expect("swapped");
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("done");
+    }
+    assert_eq!(store.counter(format!("{prefix}k")).get().await.expect("read"), 40);
+}
+
+#[tokio::test]
+async fn nobody_there_and_no_cluster_are_told() {
+    let error = refused("redis://127.0.0.1:1").await;
+    assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+    assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
+    let error = refused("redis://127.0.0.1:1/2").await;
+    assert!(error.to_string().contains("database 0 only"), "{error}");
+    let server = Server::options().config("cluster-enabled yes").start().expect("a server");
+    let error = refused(&server.url()).await;
+    assert!(matches!(&error, ConnectError::Uncovered { slots } if slots[..] == [(0, 16383)]), "{error}");
+}
+
+#[tokio::test]
+async fn one_dead_seed_does_not_matter() {
+    let url = shared().url().replace("redis://", "redis://127.0.0.1:1,");
+    let store = Store::connect(url).await.expect("a store");
+    store.counter(prefix()).add(1).await.expect("counted");
+}
+
+#[test]
+fn threads_without_a_runtime_have_a_store_too() {
+    let store = blocking::Store::connect(shared().url()).expect("a store");
+    let keys = keys(shared());
+    let threads: Vec<_> = (0..4)
+        .map(|_| {
+            let (store, keys) = (store.clone(), keys.clone());
+            std::thread::spawn(move || {
+                for _ in 0..25 {
+                    let moved = store.transaction(|tx| {
+                        tx.counter(&keys[0]).add(-1)?;
+                        tx.counter(&keys[1]).add(1)?;
+                        Ok(tx.counter(&keys[0]).get()?)
+                    });
+                    assert!(moved.expect("moved") < 0);
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().expect("done"));
+    assert_eq!(store.counter(&keys[1]).get().expect("read"), 100);
+    store.close();
+    assert!(matches!(blocking::Store::connect("redis://127.0.0.1:1"), Err(ConnectError::Unreachable { .. })));
+}

@@ -1,0 +1,51 @@
+//! Records of a host: whole states in a map, of which it cuts the smallest excerpts that will do.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, MutexGuard};
+
+use claret_core::Records;
+use claret_core::message::Refusal;
+use claret_types::{Bytes, Effect, OpError, Operation, State};
+
+use crate::cut::cut;
+
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    states: Mutex<BTreeMap<Bytes, State>>,
+    /// What operations on these keys are refused with.
+    barred: Mutex<BTreeMap<Bytes, Refusal>>,
+}
+
+impl Store {
+    /// Tests are short, and a shard wants records for ever.
+    pub(crate) fn leaked() -> &'static Store {
+        Box::leak(Box::default())
+    }
+
+    pub(crate) fn states(&self) -> MutexGuard<'_, BTreeMap<Bytes, State>> {
+        self.states.lock().expect("nobody panics with it")
+    }
+
+    pub(crate) fn bar(&self, key: &str, refusal: Refusal) {
+        self.barred.lock().expect("nobody panics with it").insert(key.into(), refusal);
+    }
+}
+
+impl Records for Store {
+    fn admit(&self, key: &Bytes, _: &Operation) -> Result<(), Refusal> {
+        self.barred.lock().expect("nobody panics with it").get(key).cloned().map_or(Ok(()), Err)
+    }
+
+    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+        Ok(self.states().get(key).map(|state| cut(state, op, own)))
+    }
+
+    fn apply(&self, key: &Bytes, effect: &Effect) {
+        let mut states = self.states();
+        let mut slot = states.remove(key);
+        effect.clone().apply(&mut slot);
+        if let Some(state) = slot {
+            states.insert(key.clone(), state);
+        }
+    }
+}

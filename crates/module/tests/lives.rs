@@ -1,0 +1,128 @@
+//! When the shard of a node begins, begins anew and ends; and its bounds.
+
+mod common;
+
+use claret_core::ShardId;
+use claret_core::message::{Refusal, Request, Response};
+use common::{Process, Server, cluster, hello, poll, wait_until};
+use redis::{Connection, Value};
+
+fn refused(connection: &mut Connection) -> String {
+    let frame = redis::cmd("CLARET.FRAME").arg("").query::<Value>(connection);
+    format!("{:?}", frame.expect_err("refused"))
+}
+
+#[test]
+fn a_primary_that_becomes_a_replica_and_back_begins_another_incarnation() {
+    let other = Server::start(&[]);
+    let server = Server::start(&["--repl-diskless-sync-delay", "0"]);
+    let mut process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    let held = process.begin();
+    let execute = process.execute(held, 1, "k", "INCRBY.RETURNING 1");
+    process.frame(&[execute]);
+    let port = other.port;
+    let () = redis::cmd("REPLICAOF").arg("127.0.0.1").arg(port).query(&mut plain).expect("a replica");
+    let role = refused(&mut process.connection);
+    assert!(role.contains("READONLY") || role.contains("ReadOnly"), "{role}");
+    let () = redis::cmd("REPLICAOF").arg("NO").arg("ONE").query(&mut plain).expect("a primary");
+    assert!(refused(&mut process.connection).contains("NOSESSION"), "it has to say hello again");
+    let mut again = Process::over(process.connection, 1, 2, &[]);
+    assert!(again.incarnation > process.incarnation);
+    let late = again.prepare_with(held, 1, &[], &[(process.shard, Some(process.incarnation))]);
+    let told = again.frame(&[late]);
+    assert!(matches!(&told[..], [Response::Refused { refusal: Refusal::LostLocks, .. }]), "{told:?}");
+}
+
+#[test]
+fn a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation() {
+    let servers = cluster(2, &[]);
+    let mut here = Process::hello(&servers[0], 1);
+    let voted = here.begin();
+    let both = [(here.shard, Some(here.incarnation)), (ShardId(9_000), None)];
+    // Slots: bar 5061, hello 866.
+    let prepare = here.prepare_with(voted, 0, &[("bar", "INCR")], &both);
+    here.frame(&[prepare]);
+    let held = here.begin();
+    let execute = here.execute(held, 1, "hello", "INCRBY.RETURNING 1");
+    here.frame(&[execute]);
+    let mut ids: Vec<String> = Vec::new();
+    for server in &servers {
+        ids.push(redis::cmd("CLUSTER").arg("MYID").query(&mut server.connect()).expect("its id"));
+    }
+    for server in servers.iter().rev() {
+        let () = redis::cmd("CLUSTER")
+            .arg(&["SETSLOT", "866", "NODE", &ids[1]])
+            .query(&mut server.connect())
+            .expect("the slot moves");
+    }
+    wait_until("it says hello again", || {
+        here.try_frame(&[]).is_err_and(|error| format!("{error:?}").contains("NOSESSION"))
+    });
+    let mut again = Process::over(here.connection, 1, 2, &[]);
+    again.next = here.next;
+    assert_eq!(again.shard, here.shard);
+    assert!(again.incarnation > here.incarnation);
+    let gone = again.commit("hello", "INCR");
+    assert!(matches!(&gone[..], [Response::Refused { refusal: Refusal::Elsewhere { .. }, .. }]), "{gone:?}");
+    let applied = again.frame(&[Request::Apply { attempt: voted }]);
+    assert!(matches!(&applied[..], [Response::Applied { .. }]), "{applied:?}");
+    let value: i64 = redis::cmd("GET").arg("bar").query(&mut again.connection).expect("a number");
+    assert_eq!(value, 1);
+}
+
+#[test]
+fn the_module_stays() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 1);
+    let unload = redis::cmd("MODULE").arg("UNLOAD").arg("claret").query::<Value>(&mut process.connection);
+    assert!(unload.is_err());
+    assert!(matches!(&process.commit("k", "INCR")[..], [Response::Committed { .. }]));
+}
+
+#[test]
+fn frames_outboxes_and_sessions_have_bounds() {
+    let server = Server::start(&["--claret.frame-bytes-max", "2048", "--claret.outbox-max", "16"]);
+    let mut process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    let long = format!("SET {}", "x".repeat(4096));
+    let attempt = process.begin();
+    let prepare = process.prepare(attempt, &[("k", &long)]);
+    let refused = process.try_frame(&[prepare]).expect_err("too long");
+    assert!(refused.to_string().contains("claret.frame-bytes-max"), "{refused}");
+    // Twenty wait for one key; nobody fetches their grants.
+    let mut holder = Process::hello(&server, 2);
+    let held = holder.begin();
+    let execute = holder.execute(held, 1, "k", "GETSET a");
+    holder.frame(&[execute]);
+    for _ in 0..20 {
+        let waiting = process.begin();
+        let execute = process.execute(waiting, 1, "k", "register:GET");
+        process.frame(&[execute]);
+    }
+    holder.frame(&[Request::Abort { attempt: held, refused_by: None }]);
+    let info: String = redis::cmd("INFO").arg("claret").query(&mut plain).expect("its numbers");
+    assert!(info.contains("claret_outbox:16\r\n") && info.contains("claret_outbox_dropped:4\r\n"), "{info}");
+    assert_eq!(poll(&mut plain, 1, 0).len(), 16);
+    let () =
+        redis::cmd("CONFIG").arg("SET").arg("claret.sessions-max").arg(2).query(&mut plain).expect("set");
+    let more = hello(&mut plain, 3, 1, &[]).expect_err("too many");
+    assert!(more.to_string().contains("claret.sessions-max"), "{more}");
+}
+
+#[test]
+fn what_nobody_hears_is_kept_for_the_next_frame() {
+    let server = Server::start(&[]);
+    let mut one = Process::hello(&server, 1);
+    // Has not subscribed.
+    let mut two = Process::over(server.connect(), 2, 1, &["PUSH", "two"]);
+    let first = one.begin();
+    let execute = one.execute(first, 1, "k", "GETSET a");
+    one.frame(&[execute]);
+    let second = two.begin();
+    let execute = two.execute(second, 1, "k", "register:GET");
+    two.frame(&[execute]);
+    one.frame(&[Request::Abort { attempt: first, refused_by: None }]);
+    let told = two.frame(&[]);
+    assert!(matches!(&told[..], [Response::Granted { .. }]), "{told:?}");
+}
