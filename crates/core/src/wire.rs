@@ -30,6 +30,9 @@ pub const PARTICIPANTS_MAX: usize = 1 << 14;
 /// Claims in one reserve.
 pub const CLAIMS_MAX: usize = 1 << 16;
 
+/// Room for most frames, so that writing one allocates once.
+const SMALL_FRAME_BYTES: usize = 512;
+
 /// Why bytes are no frame. The number of the message counts from 0.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum WireError {
@@ -82,7 +85,7 @@ pub enum WireError {
 /// # Panics
 /// When an operation is not of a built-in type ([`Operation::is_builtin`]): hosts refuse it when it is issued.
 pub fn encode_requests(requests: &[Request]) -> Vec<u8> {
-    let mut frame = Vec::new();
+    let mut frame = Vec::with_capacity(SMALL_FRAME_BYTES);
     requests.iter().for_each(|request| append_request(request, &mut frame));
     frame
 }
@@ -139,7 +142,7 @@ pub fn decode_requests(bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, Wi
 
 /// A frame of responses, for one session.
 pub fn encode_responses(responses: &[Response]) -> Vec<u8> {
-    let mut frame = Vec::new();
+    let mut frame = Vec::with_capacity(SMALL_FRAME_BYTES);
     responses.iter().for_each(|response| append_response(response, &mut frame));
     frame
 }
@@ -166,7 +169,7 @@ pub fn decode_responses(bytes: &[u8]) -> Result<Vec<Response>, WireError> {
 
 /// A message between shards, on its own.
 pub fn encode_peer(message: &PeerMessage) -> Vec<u8> {
-    let mut frame = Vec::new();
+    let mut frame = Vec::with_capacity(SMALL_FRAME_BYTES);
     append(message, &mut frame);
     frame
 }

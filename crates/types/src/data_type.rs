@@ -177,7 +177,9 @@ pub type Few<T> = SmallVec<[T; 1]>;
 
 /// A few, from those at hand.
 pub fn few<T, const N: usize>(items: [T; N]) -> Few<T> {
-    items.into_iter().collect()
+    let mut list = Few::with_capacity(N);
+    items.into_iter().for_each(|item| list.push(item));
+    list
 }
 
 /// Finds a method in a table by its name: the last step of [`DataType::method`].

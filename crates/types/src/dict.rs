@@ -362,7 +362,12 @@ impl DataType for Dict {
     fn arguments(op: &DictOp) -> Few<Bytes> {
         match op {
             DictOp::Set(list) | DictOp::SetReturning(list) => {
-                list.iter().flat_map(|(field, value)| [field.clone(), value.clone()]).collect()
+                let mut flat = Few::with_capacity(2 * list.len());
+                for (field, value) in list {
+                    flat.push(field.clone());
+                    flat.push(value.clone());
+                }
+                flat
             }
             DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => list.clone(),
             DictOp::Add(field, amount) | DictOp::AddReturning(field, amount) => {
