@@ -30,9 +30,11 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// What the cluster says to the same transfer in plain Redis: the node of the one key is asked to do both.
 fn without_claret(url: &str) -> Result<(), Box<dyn Error>> {
-    let word = |words: &str| words.split(' ').map(str::to_owned).collect::<Vec<_>>();
-    let command =
-        |words: &str| word(words).into_iter().skip(1).fold(Command::new(word(words).remove(0)), Command::arg);
+    let command = |text: &str| {
+        let mut words = text.split(' ');
+        let name = Command::new(words.next().unwrap_or_default());
+        words.fold(name, Command::arg)
+    };
     let say = |words: &str, reply: &dyn std::fmt::Display| println!("{words:<40} {reply}");
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {

@@ -19,6 +19,12 @@ use super::servers::Servers;
 use super::session::{Session, Shift};
 use crate::workload::{Call, Promise, Run, VIOLATIONS_MAX, Violation, Workload};
 
+/// How long after the last transaction something may still be open.
+const SETTLE_TIME: Duration = Duration::from_secs(2);
+
+/// How often it is looked whether something is.
+const LOOK: Duration = Duration::from_millis(5);
+
 /// What a mode runs on.
 enum Host {
     Store { store: Store, run: Box<dyn Run> },
@@ -233,6 +239,11 @@ impl Contestant {
                 lines(&run.verify(promise, &mut read))
             }
         };
+        if let (Host::Store { store, .. }, true) = (&self.host, self.own.is_some()) {
+            // The servers hear that this process is done, before its keys are deleted.
+            let store = store.clone();
+            self.crew.run(store.close());
+        }
         Check::new(self.mode.name, promise, violations)
     }
 }
@@ -275,9 +286,21 @@ fn lines(violations: &[Violation]) -> Vec<String> {
     violations.iter().take(VIOLATIONS_MAX).map(ToString::to_string).collect()
 }
 
+/// Locked records and open attempts. The clients have ended, but on a cluster the last applies may be on their way.
+fn left_open(store: &Store) -> (u64, u64) {
+    let began = Instant::now();
+    loop {
+        let Stats { locked_records, open_attempts, .. } = store.stats();
+        if (locked_records, open_attempts) == (0, 0) || began.elapsed() > SETTLE_TIME {
+            return (locked_records, open_attempts);
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
 /// A record that is locked now would be for ever: that is a violation of its own, and its content cannot be read.
 fn verify(store: &Store, run: &dyn Run, promise: Promise, crew: &mut Crew) -> Vec<String> {
-    let Stats { locked_records, open_attempts, .. } = store.stats();
+    let (locked_records, open_attempts) = left_open(store);
     if (locked_records, open_attempts) != (0, 0) {
         return vec![format!(
             "{open_attempts} transactions still hold something and {locked_records} records are locked"

@@ -19,12 +19,13 @@ mod lock;
 mod pause;
 mod watch;
 
-use std::sync::Arc;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claret::cluster::{Command, Dedicated, Plain, PlainError, reply_of};
-use claret::types::Access;
+use claret::types::{Access, UidGenerator, UidOp};
 use claret::{Reply, Store};
 
 use super::measure::Counted;
@@ -94,6 +95,8 @@ pub(super) struct Rival {
 struct Scripts {
     release: String,
     run: String,
+    /// By their text.
+    shaped: Mutex<HashMap<String, String>>,
 }
 
 /// Why a transaction did not commit.
@@ -136,9 +139,9 @@ impl Rival {
         };
         rival.scripts = match kind {
             RivalKind::Lock => {
-                Scripts { release: rival.load_script(lock::RELEASE).await?, run: String::new() }
+                Scripts { release: rival.load_script(lock::RELEASE).await?, ..Scripts::default() }
             }
-            RivalKind::Lua => Scripts { release: String::new(), run: rival.load_script(at_once::RUN).await? },
+            RivalKind::Lua => Scripts { run: rival.load_script(at_once::RUN).await?, ..Scripts::default() },
             RivalKind::Watch | RivalKind::Multi => Scripts::default(),
         };
         Ok(rival)
@@ -294,7 +297,7 @@ fn is_both(call: &Call) -> bool {
 
 /// Whether a call draws a unique number.
 fn is_draw(call: &Call) -> bool {
-    call.op.type_info().name == "uid" && call.op.returns()
+    matches!(call.op.downcast::<UidGenerator>(), Some(UidOp::Next))
 }
 
 fn commands(calls: &[Call]) -> Result<Vec<Command>, Failed> {
