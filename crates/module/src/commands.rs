@@ -196,7 +196,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         arguments: &[optional("key", Shape::Key)],
         summary: "Shows who holds keys and who waits for them.",
         complexity: "O(N) with N the keys that are held",
-        answers: "for each key an array: the key, its holders, its waiters; each as `session.sequence/attempt open|voted`",
+        answers: "for each key: the key, its holders, its waiters, each as `session.sequence/attempt open|voted`",
         since: "0.1.0",
         entry: entry!(locks::locks, true),
     },

@@ -285,7 +285,8 @@ fn parse(mut words: &[Arg<'_>]) -> Result<Calls, String> {
     while let [count, rest @ ..] = words {
         let count: Option<usize> = count.number();
         let count = count.filter(|count| (2..=rest.len()).contains(count)).ok_or_else(|| {
-            "ERR each operation comes behind the number of its words: CLARET.EXEC 3 SADD tags red 2 INCR hits".to_owned()
+            let example = "CLARET.EXEC 3 SADD tags red 2 INCR hits";
+            format!("ERR each operation comes behind the number of its words: {example}")
         })?;
         let (one, others) = rest.split_at(count);
         words = others;

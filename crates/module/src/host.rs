@@ -26,8 +26,8 @@ use crate::vanish;
 /// The host of this process.
 pub(crate) static HOST: OnMainThread<Host> = OnMainThread::new();
 
-/// How long a timer waits that found clients paused, in milliseconds.
-const PAUSED_MS: u64 = 10;
+/// How long a timer waits that found that nothing can be written, in milliseconds.
+const BARRED_MS: u64 = 10;
 
 /// See the module's text.
 pub(crate) struct Host {
@@ -222,7 +222,8 @@ impl Host {
     /// Does what events left to do, and what is due.
     fn due(&mut self, ctx: Ctx) {
         let now = self.now();
-        let deserted = std::mem::take(&mut self.deserted);
+        let mut deserted = std::mem::take(&mut self.deserted);
+        deserted.retain(|session| !self.sessions.is_bound(*session));
         if let Some(shard) = &mut self.shard {
             vanish::tell(now, shard);
             for session in deserted {
@@ -355,6 +356,12 @@ pub(crate) fn not_ready() -> String {
     "NOTREADY this node serves no slots as a primary; look at CLUSTER SLOTS and try again".to_owned()
 }
 
+/// Whether what is decided now could not be carried out: clients are paused, which nobody but a client may ignore, or
+/// the cluster is down.
+pub(crate) fn is_barred(ctx: Ctx) -> bool {
+    Ctx::must_not_write() || slots::may_write(ctx).is_err()
+}
+
 /// After a panic, wherever it was.
 pub(crate) fn mend(ctx: Ctx) {
     HOST.with(|host| host.begin_anew(ctx));
@@ -366,7 +373,7 @@ unsafe extern "C" fn deadline_fired(ctx: *mut raw::RedisModuleCtx, _: *mut c_voi
     guarded(ctx, "a timer", mend, |ctx| {
         HOST.with(|host| {
             host.timer = None;
-            host.due_unless_paused(ctx);
+            host.due_unless_barred(ctx);
         })
     });
 }
@@ -377,15 +384,15 @@ unsafe extern "C" fn soon_fired(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     guarded(ctx, "a timer", mend, |ctx| {
         HOST.with(|host| {
             host.soon = None;
-            host.due_unless_paused(ctx);
+            host.due_unless_barred(ctx);
         })
     });
 }
 
 impl Host {
-    /// While clients are paused nothing may be written from here: later, then.
-    fn due_unless_paused(&mut self, ctx: Ctx) {
-        if Ctx::must_not_write() { self.come_back(ctx, PAUSED_MS) } else { self.due(ctx) }
+    /// While nothing can be written: later, then.
+    fn due_unless_barred(&mut self, ctx: Ctx) {
+        if is_barred(ctx) { self.come_back(ctx, BARRED_MS) } else { self.due(ctx) }
     }
 }
 
@@ -397,7 +404,7 @@ pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_
     guarded(ctx, "the patrol", mend, |ctx| {
         HOST.with(|host| {
             host.look_around(ctx);
-            if !Ctx::must_not_write() {
+            if !is_barred(ctx) {
                 host.beat();
                 host.carry_out(ctx, None);
             }

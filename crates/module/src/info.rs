@@ -94,7 +94,7 @@ pub(crate) const FIELDS: &[Field] = &[
     }),
     field(
         "peer_messages_refused",
-        "messages that could not be read, or came while clients were paused",
+        "messages that could not be read, or came while nothing could be written",
         |host, _| host.counts.peer_messages_refused,
     ),
 ];

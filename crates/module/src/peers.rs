@@ -10,7 +10,7 @@ use claret_core::{ShardId, wire};
 use redis_module::raw;
 
 use crate::ffi::{Ctx, api, guarded};
-use crate::host::{HOST, mend};
+use crate::host::{HOST, is_barred, mend};
 use crate::slots;
 
 /// The kind of message on the bus that is Claret's.
@@ -52,7 +52,7 @@ unsafe extern "C" fn received(
     guarded(ctx, "the bus", mend, |ctx| {
         HOST.with(|host| match wire::decode_peer(payload) {
             // An answer may apply, and nothing may be written now: it is as lost on the way, and asked for again.
-            _ if Ctx::must_not_write() => host.counts.peer_messages_refused += 1,
+            _ if is_barred(ctx) => host.counts.peer_messages_refused += 1,
             Ok(message) => host.peer(ctx, message),
             Err(_) => host.counts.peer_messages_refused += 1,
         })

@@ -137,6 +137,11 @@ impl Sessions {
         self.unbind(link.session, now).then_some(link.session)
     }
 
+    /// Whether a session has a connection.
+    pub(crate) fn is_bound(&self, session: SessionId) -> bool {
+        self.known.get(&session).is_some_and(|session| session.bound > 0)
+    }
+
     /// Whether that was its last connection.
     fn unbind(&mut self, session: SessionId, now: Time) -> bool {
         let Some(session) = self.known.get_mut(&session) else { return false };

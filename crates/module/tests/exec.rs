@@ -76,6 +76,37 @@ fn it_waits_for_a_holder_and_gives_up_in_time() {
 }
 
 #[test]
+fn in_scripts_and_in_multi_it_does_not_wait() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    let script = "return redis.call('CLARET.EXEC', '2', 'INCR.RETURNING', ARGV[1])";
+    let eval = |key: &str| redis::cmd("EVAL").arg(script).arg(0).arg(key).to_owned();
+    let done: Vec<i64> = eval("hits").query(&mut plain).expect("done");
+    assert_eq!(done, [1]);
+    let first = process.begin();
+    let execute = process.execute(first, 1, "held", "GETSET a");
+    process.frame(&[execute]);
+    let refused = eval("held").query::<Value>(&mut plain).expect_err("held");
+    assert!(format!("{refused:?}").to_uppercase().contains("TRYAGAIN"), "{refused:?}");
+    let mut both = redis::pipe();
+    both.atomic()
+        .cmd("CLARET.EXEC")
+        .arg(&["2", "INCR", "hits"])
+        .cmd("CLARET.EXEC")
+        .arg(&["2", "GET", "held"]);
+    assert!(both.query::<Value>(&mut plain).is_err());
+    wait_until("what did not wait is withdrawn", || number(&mut plain, "execs_open") == 0);
+    let acl =
+        redis::cmd("ACL").arg(&["SETUSER", "al", "on", ">pw", "~a:*", "+@all"]).query::<Value>(&mut plain);
+    acl.expect("a user");
+    let mut al = server.connect_as("al", "pw");
+    assert!(eval("hits").query::<Value>(&mut al).is_err(), "a script does no more than its caller may");
+    let hits: i64 = redis::cmd("GET").arg("hits").query(&mut plain).expect("a number");
+    assert_eq!(hits, 2);
+}
+
+#[test]
 fn many_at_once_on_the_same_keys_in_other_orders_all_end() {
     let server = Server::start(&[]);
     let mut plain = server.connect();

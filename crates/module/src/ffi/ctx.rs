@@ -144,11 +144,11 @@ impl Ctx {
         unsafe { api!(RedisModule_GetClientId)(self.0) }
     }
 
-    /// The name of the ACL user whose command runs.
+    /// The name of the ACL user whose command runs; empty, which nobody's is, where there is none.
     pub(crate) fn user(self) -> Text {
-        // SAFETY: the name is the caller's to free; there always is one in a command.
-        unsafe { Text::take(api!(RedisModule_GetCurrentUserName)(self.0)) }
-            .unwrap_or_else(|| Text::new(b"default"))
+        // SAFETY: the name is the caller's to free.
+        let name = unsafe { Text::take(api!(RedisModule_GetCurrentUserName)(self.0)) };
+        name.unwrap_or_else(|| Text::new(b""))
     }
 
     // --- answers ---

@@ -1,6 +1,6 @@
-//! Real servers with the module in them, for the tests: found free ports, a directory of their own, ended with the test.
+//! Real servers with the module in them, for the tests: free ports, a directory of their own, ended with the test.
 //!
-//! `CLARET_SERVER` names another server than `redis-server`.
+//! `CLARET_SERVER` names another server than `redis-server`, `CLARET_MODULE` a module that is built already.
 
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code, unreachable_pub)]
@@ -24,6 +24,9 @@ use redis::{Connection, Value};
 pub(crate) fn module() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
+        if let Some(path) = std::env::var_os("CLARET_MODULE") {
+            return PathBuf::from(path);
+        }
         let profile = if cfg!(debug_assertions) { "dev" } else { "release" };
         let arguments = ["build", "-p", "claret-module", "--profile", profile, "--message-format", "json"];
         let built = Command::new(env!("CARGO")).args(arguments).stderr(Stdio::inherit()).output();
