@@ -17,7 +17,7 @@ use crate::admission::Caller;
 use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Flag, guarded};
-use crate::host::{HOST, limits, mend, not_ready};
+use crate::host::{HOST, limits, mend, not_ready, unix_time};
 use crate::slots::{self, slot_of};
 
 /// The operations with their keys.
@@ -271,12 +271,6 @@ fn reply(ctx: Ctx, ended: Ended) -> Outcome {
     ctx.reply_array(replies.len());
     replies.iter().for_each(|reply| ctx.reply(reply));
     Ok(())
-}
-
-/// The births of clients are of the time of day, too.
-fn unix_time() -> Time {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
-    Time(now.as_micros() as u64)
 }
 
 fn parse(mut words: &[Arg<'_>]) -> Result<Calls, String> {

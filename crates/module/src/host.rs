@@ -338,8 +338,12 @@ impl Host {
 }
 
 fn next_incarnation(before: Incarnation) -> Incarnation {
-    let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64;
-    Incarnation(unix.max(before.0 + 1))
+    Incarnation(unix_time().0.max(before.0 + 1))
+}
+
+/// The time of day: births of transactions are compared between processes.
+pub(crate) fn unix_time() -> Time {
+    Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64)
 }
 
 /// The bounds of a shard that begins now.

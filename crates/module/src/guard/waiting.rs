@@ -14,7 +14,7 @@ use hashbrown::HashMap;
 use super::plain::whole;
 use crate::admission::Caller;
 use crate::ffi::Blocked;
-use crate::host::limits;
+use crate::host::{limits, unix_time};
 
 /// The session of the node's own transactions. No client can say hello with it.
 pub(crate) const OWN: SessionId = SessionId(0);
@@ -97,7 +97,7 @@ impl Queue {
 
     /// Asks for all that a command wants; the number it goes by.
     pub(super) fn begin(&mut self, now: Time, shard: &mut Shard, wants: Vec<Want>) -> u64 {
-        let birth = self.session.begin(now);
+        let birth = self.session.begin(unix_time());
         let number = birth.tx.sequence.0;
         let mut coordinator = Coordinator::new(birth, Switches::CLARET, limits(), number);
         coordinator.meet(shard.id(), shard.incarnation());
