@@ -101,12 +101,6 @@ impl Guard {
         self.queue.clear();
     }
 
-    pub(crate) fn stop(&mut self, ctx: Ctx) {
-        if let Some(timer) = self.tick.take() {
-            ctx.stop(timer);
-        }
-    }
-
     fn come_back(&mut self, ctx: Ctx) {
         let idle = self.queue.is_quiet() && !self.open.is_any() && !self.passed_over.is_any();
         if self.tick.is_none() && !idle {
