@@ -2,6 +2,8 @@
 
 #[path = "cluster/commits.rs"]
 mod commits;
+#[path = "cluster/conformance.rs"]
+mod conformance;
 #[path = "cluster/faults.rs"]
 mod faults;
 #[path = "cluster/opening.rs"]

@@ -119,12 +119,20 @@ impl Servers {
             // It goes as a whole.
             return Ok(());
         }
-        let view = connect(url).and_then(|mut open| nodes(&mut open)).map_err(|error| error.to_string())?;
-        for node in view.iter().filter(|node| !node.slots.is_empty()) {
-            delete(&at(url, &node.host, node.port), &pattern)?;
-        }
-        Ok(())
+        delete_everywhere(url, &pattern)
     }
+}
+
+/// Deletes the keys that look like this on every node of a cluster.
+///
+/// # Errors
+/// A server does not answer; what it held is still there.
+pub fn delete_everywhere(url: &str, pattern: &str) -> Result<(), String> {
+    let view = connect(url).and_then(|mut open| nodes(&mut open)).map_err(|error| error.to_string())?;
+    for node in view.iter().filter(|node| !node.slots.is_empty()) {
+        delete(&at(url, &node.host, node.port), pattern)?;
+    }
+    Ok(())
 }
 
 /// The URL of another node: the same user, password and parameters.

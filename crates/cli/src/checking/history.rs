@@ -55,6 +55,9 @@ pub struct History {
     pub transfers: u64,
     /// Totals of the bank that were read.
     pub totals: u64,
+    /// Plain commands among all these that were answered.
+    #[serde(default)]
+    pub plain: u64,
     /// What went wrong besides: a wrong total, an answer of the wrong shape.
     pub broken: Option<String>,
 }
@@ -65,6 +68,7 @@ impl History {
         self.entries.extend(part.entries);
         self.transfers += part.transfers;
         self.totals += part.totals;
+        self.plain += part.plain;
         self.broken = self.broken.take().or(part.broken);
     }
 

@@ -3,14 +3,18 @@
 //!
 //! Three judges: [`claret_sim::observed`] sees sets, counters and lists together (every element, bit and item is
 //! written once, so each answer tells who came before); [`adya`], an independent checker of list-append histories,
-//! looks at the transactions on lists alone; and the bank's total never changes. Anomalies planted into
+//! looks at the transactions on lists alone; and the bank's totals never change. Anomalies planted into
 //! the finished history show that the judges see them ([`verdict`]).
+//!
+//! On a cluster some of the clients know nothing of Claret and use plain commands on the same keys, and several
+//! processes may take part.
 //!
 //! What it does not do: faults. Kill and stop servers while it runs.
 
 mod bank;
 mod clock;
 mod history;
+mod plain;
 mod plan;
 mod traffic;
 pub mod verdict;
@@ -20,6 +24,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use claret::Store;
+use claret::cluster::Plain;
 
 pub use bank::Bank;
 pub use clock::Clock;
@@ -31,6 +36,8 @@ pub use plan::Keys;
 pub struct Settings {
     /// Clients of this process, each one transaction at a time.
     pub clients: usize,
+    /// Clients of this process that use plain commands.
+    pub plain: usize,
     /// How long.
     pub time: Duration,
     /// Records in use at one time, a third of each kind.
@@ -56,30 +63,38 @@ pub struct Progress {
     pub stop: AtomicBool,
 }
 
-/// Runs the clients of one process to the end of their time, or until they are told to stop.
+/// Begins a run, before any process does.
 ///
 /// # Errors
-/// What no client expects: an answer of the wrong shape, or a clock that was set while it was used.
+/// The store's.
+pub async fn begin(store: &Store, settings: &Settings) -> Result<(), String> {
+    Bank::new(&settings.prefix).open(store).await
+}
+
+/// Runs the clients of one process to the end of their time, or until they are told to stop. What is wrong besides
+/// is noted in the history: an answer of the wrong shape, an error that nobody expects, a wrong total.
+///
+/// # Errors
+/// A clock that was set while it was used.
 pub async fn run(
     store: &Store,
+    plain: Option<&Plain>,
     settings: &Settings,
     clock: Clock,
     progress: &Arc<Progress>,
 ) -> Result<History, String> {
     let bank = Bank::new(&settings.prefix);
-    if settings.process == 0 {
-        bank.open(store).await?;
-    }
     let keys = Keys::new(settings);
     let mut tasks = tokio::task::JoinSet::new();
-    for number in 0..settings.clients {
+    for number in 0..settings.clients + settings.plain {
         let (bank, progress) = (bank.clone(), Arc::clone(progress));
         let client = traffic::Client::new(store.clone(), settings, clock, keys.clone(), number as u64);
+        let plain = plain.filter(|_| number >= settings.clients).cloned();
         tasks.spawn(async move {
-            if number % 8 == 7 {
-                bank::work(client, &bank, &progress).await
-            } else {
-                traffic::work(client, &progress).await
+            match plain {
+                Some(plain) => plain::work(client, &plain, &bank, &progress).await,
+                None if number % 8 == 7 => bank::work(client, &bank, &progress).await,
+                None => traffic::work(client, &progress).await,
             }
         });
     }
@@ -95,7 +110,7 @@ pub async fn run(
         }
     }
     clock.check()?;
-    history.broken.take().map_or(Ok(history), Err)
+    Ok(history)
 }
 
 /// Ends a run: reads every record once more, and the bank.

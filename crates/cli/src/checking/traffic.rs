@@ -24,7 +24,7 @@ pub(super) struct Client {
 
 impl Client {
     pub(super) fn new(store: Store, settings: &Settings, clock: Clock, keys: Keys, number: u64) -> Self {
-        let number = settings.process * settings.clients as u64 + number;
+        let number = settings.process * (settings.clients + settings.plain) as u64 + number;
         let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(number);
         let until = settings.time.as_micros() as u64;
         Client { store, random: SmallRng::seed_from_u64(seed), clock, keys, number, until, last_ended: 0 }
@@ -35,7 +35,7 @@ impl Client {
     }
 
     /// The moment at which a transaction begins: later than the end of the last one, on this coarse clock, too.
-    async fn begin(&self) -> u64 {
+    pub(super) async fn begin(&self) -> u64 {
         loop {
             let now = self.clock.now();
             if now > self.last_ended {
@@ -49,18 +49,25 @@ impl Client {
     fn draw(&mut self) -> Vec<Planned> {
         let now = self.clock.now();
         let lists = self.random.random_range(0..4) == 0;
-        (0..self.random.random_range(1..=5))
-            .map(|_| {
-                let kind = match self.random.random_range(0..3) {
-                    _ if lists => Kind::List,
-                    0 => Kind::Set,
-                    1 => Kind::Counter,
-                    _ => Kind::List,
-                };
-                let writes = self.random.random_range(0..10) < 6;
-                self.keys.draw(now, kind, writes, &mut self.random)
-            })
-            .collect()
+        (0..self.random.random_range(1..=5)).map(|_| self.draw_one(now, lists)).collect()
+    }
+
+    pub(super) fn draw_one(&mut self, now: u64, lists: bool) -> Planned {
+        let kind = match self.random.random_range(0..3) {
+            _ if lists => Kind::List,
+            0 => Kind::Set,
+            1 => Kind::Counter,
+            _ => Kind::List,
+        };
+        let writes = self.random.random_range(0..10) < 6;
+        self.keys.draw(now, kind, writes, &mut self.random)
+    }
+
+    /// Writes down what a transaction was.
+    pub(super) fn note(&mut self, history: &mut History, began: u64, outcome: Outcome, steps: Vec<Step>) {
+        let entry = Entry { client: self.number, began, ended: self.clock.now(), outcome, steps };
+        self.last_ended = entry.ended;
+        history.entries.push(entry);
     }
 }
 
@@ -76,9 +83,12 @@ pub(super) async fn work(mut client: Client, progress: &Progress) -> Result<Hist
         } else {
             one_by_one(&client.store, &plan).await
         };
-        let entry = client.entry(began, &plan, ended)?;
-        client.last_ended = entry.ended;
-        history.entries.push(entry);
+        let (outcome, steps) = match ended {
+            Ok(steps) => (Outcome::Committed, steps),
+            Err(Failure::Broken(why)) => return Err(why),
+            Err(Failure::Store(error)) => (outcome_of(&error)?, writes(&plan)),
+        };
+        client.note(&mut history, began, outcome, steps);
         progress.ended.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
     }
@@ -117,31 +127,17 @@ async fn one_by_one(store: &Store, plan: &[Planned]) -> Ended {
     })
 }
 
-impl Client {
-    /// What is written down of a transaction.
-    fn entry(&self, began: u64, plan: &[Planned], ended: Ended) -> Result<Entry, String> {
-        let (outcome, steps) = match ended {
-            Ok(steps) => (Outcome::Committed, steps),
-            Err(Failure::Broken(why)) => return Err(why),
-            Err(Failure::Store(error)) => (outcome_of(&error)?, writes(plan)),
-        };
-        Ok(Entry { client: self.number, began, ended: self.clock.now(), outcome, steps })
-    }
-}
-
 /// # Errors
 /// One that says that the run itself is wrong.
 pub(super) fn outcome_of(error: &TransactionError) -> Result<Outcome, String> {
     match error {
         TransactionError::Unknown => Ok(Outcome::Unknown),
-        TransactionError::Deadline(_) | TransactionError::Attempts { .. } | TransactionError::Crowded(_) => {
-            Ok(Outcome::Void)
-        }
+        error if error.is_retryable() => Ok(Outcome::Void),
         other => Err(format!("an error that nobody expects: {other}")),
     }
 }
 
-fn writes(plan: &[Planned]) -> Vec<Step> {
+pub(super) fn writes(plan: &[Planned]) -> Vec<Step> {
     let step = |planned: &Planned| {
         let (key, write) = (planned.key.clone(), planned.write?);
         Some(if planned.kind == Kind::List { Step::Append(key, write) } else { Step::Add(key, write) })

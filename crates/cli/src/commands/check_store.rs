@@ -1,6 +1,8 @@
 //! `claret check-store`: lets many clients loose on a store, and judges from outside whether what they saw is
 //! strictly serializable.
 
+mod processes;
+
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -9,24 +11,46 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use claret::Store;
+use claret::Mode;
+use claret::cluster::Plain;
+use claret_rig::{Cluster, Module, RigError};
 use indicatif::{ProgressBar, ProgressStyle};
+use rand::RngExt;
 use serde::Serialize;
 
+use super::place::{SHARDS, SHARDS_MAX, Store};
+use crate::bench::{BenchMode, Contender, delete_everywhere};
 use crate::checking::verdict::{Planted, Verdict, judge_all};
 use crate::checking::{self, Clock, History, Progress, Settings};
+use processes::Processes;
 
 /// Arguments of `claret check-store`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Examples:\n  claret check-store\n  claret check-store --clients 64 --seconds 30\n\nThe exit code \
-                        is 1 if the results cannot be explained by any serial order, or if a planted anomaly is \
-                        not found."
+    after_help = "Examples:\n  claret check-store\n  claret check-store --clients 64 --seconds 30\n  claret \
+                        check-store --store cluster --shards 3 --plain 16 --processes 2\n\nThe exit code is 1 if \
+                        the results cannot be explained by any serial order, or if a planted anomaly is not found."
 )]
 pub struct Args {
+    /// What is checked: embedded; cluster, started for the run; or redis://HOST:PORT. There the keys of the run have
+    /// names of their own, and are deleted at its end.
+    #[arg(long, default_value = "embedded")]
+    store: String,
+    /// Shards of --store cluster (default 4).
+    #[arg(long)]
+    shards: Option<u32>,
+    /// The store's concurrency control: boost+phase, boost+phase+combine, boost, rw+phase or rw.
+    #[arg(long, default_value = "claret")]
+    mode: String,
     /// Clients, over all processes; every eighth of them works at the bank.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(2..=4096))]
     clients: u64,
+    /// Clients beside them that use plain commands, over all processes; not of --store embedded.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=4096))]
+    plain: u64,
+    /// Processes among which the clients are divided; more than one is not of --store embedded.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=16))]
+    processes: u64,
     /// How long they work, in seconds.
     #[arg(long, default_value_t = 5.0)]
     seconds: f64,
@@ -45,6 +69,13 @@ pub struct Args {
     /// Write what was seen to this file, a JSON document.
     #[arg(long, value_name = "FILE")]
     history: Option<PathBuf>,
+    /// Of a process that another one started: its number, the run's epoch and the beginning of its keys.
+    #[arg(long, hide = true, requires_all = ["epoch", "prefix", "history"])]
+    process: Option<u64>,
+    #[arg(long, hide = true)]
+    epoch: Option<u64>,
+    #[arg(long, hide = true)]
+    prefix: Option<String>,
 }
 
 /// What came of it, as a line of JSON.
@@ -58,6 +89,7 @@ struct Summary {
     list_transactions: usize,
     transfers: u64,
     totals: u64,
+    plain: u64,
     anomalies: Vec<String>,
     planted: usize,
     found: usize,
@@ -81,51 +113,161 @@ fn check(args: &Args) -> Result<bool, String> {
     if !(args.seconds > 0.0 && args.seconds <= 86_400.0) {
         return Err(format!("--seconds {} is not a time; name one up to a day", args.seconds));
     }
-    let settings = Settings {
-        clients: args.clients as usize,
-        time: Duration::from_secs_f64(args.seconds),
-        keys: args.keys,
-        rotation: Duration::from_millis(args.rotation),
-        process: 0,
-        processes: 1,
-        seed: args.seed,
-        prefix: "check".into(),
-    };
+    let place = Place::find(args)?;
+    let settings = args.settings();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("starting threads: {error}"))?;
-    let store = Store::in_memory();
-    let history = runtime.block_on(work(&store, &settings))?;
-    if let Some(path) = &args.history {
-        write(path, &history).map_err(|error| format!("writing {}: {error}", path.display()))?;
+    if args.process.is_some() {
+        let history = runtime.block_on(take_part(args, &place, &settings))?;
+        return save(args, &history).map(|()| true);
     }
+    let checked = runtime.block_on(work(args, &place, &settings));
+    place.clean(&settings)?;
+    let history = checked?;
+    save(args, &history)?;
     report(&history, args.json)
 }
 
-/// Runs the clients, with a sign of life, and reads everything at the end.
-async fn work(store: &Store, settings: &Settings) -> Result<History, String> {
-    let clock = Clock::new(None);
-    let progress = Arc::new(Progress::default());
-    let bar = watch(settings.time);
-    let watcher = tokio::spawn({
-        let (bar, progress, time) = (bar.clone(), Arc::clone(&progress), settings.time);
-        async move {
-            loop {
-                tokio::select! {
-                    _ = tokio::signal::ctrl_c() => progress.stop.store(true, Ordering::Relaxed),
-                    () = tokio::time::sleep(Duration::from_millis(100)) => {}
+fn save(args: &Args, history: &History) -> Result<(), String> {
+    let Some(path) = &args.history else { return Ok(()) };
+    write(path, history).map_err(|error| format!("writing {}: {error}", path.display()))
+}
+
+impl Args {
+    fn settings(&self) -> Settings {
+        let prefix = || match self.store.as_str() {
+            "embedded" => "check".to_owned(),
+            _ => format!("check:{:08x}", rand::rng().random::<u32>()),
+        };
+        Settings {
+            clients: self.clients.div_ceil(self.processes) as usize,
+            plain: self.plain.div_ceil(self.processes) as usize,
+            time: Duration::from_secs_f64(self.seconds),
+            keys: self.keys,
+            rotation: Duration::from_millis(self.rotation),
+            process: self.process.unwrap_or(0),
+            processes: self.processes,
+            seed: self.seed,
+            prefix: self.prefix.clone().unwrap_or_else(prefix),
+        }
+    }
+
+    fn mode(&self) -> Result<Mode, String> {
+        match BenchMode::parse(&self.mode)?.contender {
+            Contender::Store(Mode::None) | Contender::Mutex | Contender::Rival(_) => {
+                Err(format!("the mode '{}' promises nothing that could be checked", self.mode))
+            }
+            Contender::Store(mode) => Ok(mode),
+        }
+    }
+}
+
+/// Where the store is.
+struct Place {
+    mode: Mode,
+    /// `None`: in this process.
+    url: Option<String>,
+    /// Started for the run.
+    cluster: Option<Cluster>,
+}
+
+impl Place {
+    fn find(args: &Args) -> Result<Self, String> {
+        let mode = args.mode()?;
+        let store = Store::parse(&args.store)?;
+        let place = |url, cluster| Ok(Place { mode, url, cluster });
+        if args.shards.is_some() && store != Store::Cluster {
+            return Err(format!("--shards is of --store cluster, and this is --store {}", args.store));
+        }
+        match store {
+            Store::Model => Err("--store sim is checked by `claret sim`".into()),
+            Store::Embedded if args.plain > 0 || args.processes > 1 => {
+                Err("--plain and --processes are of real servers: say --store cluster".into())
+            }
+            Store::Embedded => place(None, None),
+            Store::Url(url) => place(Some(url), None),
+            Store::Cluster => {
+                let shards = args.shards.unwrap_or(SHARDS);
+                if !(1..=SHARDS_MAX).contains(&shards) {
+                    return Err(format!("--shards {shards}: from 1 to {SHARDS_MAX}"));
                 }
-                bar.set_position(clock.now().min(time.as_micros() as u64) / 1000);
-                bar.set_message(format!("{} transactions", progress.ended.load(Ordering::Relaxed)));
+                let text = |error: RigError| error.to_string();
+                let module = Module::find().map_err(text)?;
+                let cluster = Cluster::options(shards as u16, 0).module(module).start().map_err(text)?;
+                place(Some(cluster.url()), Some(cluster))
             }
         }
-    });
-    let history = checking::run(store, settings, clock, &progress).await;
+    }
+
+    async fn open(&self, settings: &Settings) -> Result<(claret::Store, Option<Plain>), String> {
+        let Some(url) = &self.url else {
+            return Ok((claret::Store::builder().mode(self.mode).build(), None));
+        };
+        let builder = || claret::Store::cluster(url).mode(self.mode);
+        let store = builder().connect().await.map_err(|error| error.to_string())?;
+        if settings.plain == 0 {
+            return Ok((store, None));
+        }
+        let plain = builder().connect_plain().await.map_err(|error| error.to_string())?;
+        Ok((store, Some(plain)))
+    }
+
+    /// Deletes the keys of the run, where the cluster does not go as a whole.
+    fn clean(&self, settings: &Settings) -> Result<(), String> {
+        match (&self.url, &self.cluster) {
+            (Some(url), None) => delete_everywhere(url, &format!("*{}/*", settings.prefix)),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Runs the clients of all processes, and reads everything at the end.
+async fn work(args: &Args, place: &Place, settings: &Settings) -> Result<History, String> {
+    let (store, plain) = place.open(settings).await?;
+    checking::begin(&store, settings).await?;
+    let clock = Clock::new(None);
+    let processes = Processes::start(args, place.url.as_deref(), settings, clock)?;
+    let progress = Arc::new(Progress::default());
+    let bar = watch(settings.time);
+    let watcher = tokio::spawn(keep_watch(bar.clone(), Arc::clone(&progress), settings.time, clock));
+    let history = checking::run(&store, plain.as_ref(), settings, clock, &progress).await;
+    bar.set_message("waiting for the other processes");
+    let others = processes.end();
     watcher.abort();
-    bar.set_message("judging");
+    bar.set_message("reading everything");
     let mut history = history?;
-    let finished = checking::finish(store, settings, clock, &mut history).await;
+    others?.into_iter().for_each(|part| history.take(part));
+    let finished = match history.broken.take() {
+        Some(broken) => Err(broken),
+        None => checking::finish(&store, settings, clock, &mut history).await,
+    };
     bar.finish_and_clear();
+    store.close().await;
     finished.map(|()| history)
+}
+
+/// Runs the clients of one process that another one started, until that one says so or is gone.
+async fn take_part(args: &Args, place: &Place, settings: &Settings) -> Result<History, String> {
+    let clock = Clock::new(args.epoch);
+    let (store, plain) = place.open(settings).await?;
+    let progress = Arc::new(Progress::default());
+    processes::stop_with_parent(Arc::clone(&progress));
+    tokio::spawn(keep_watch(ProgressBar::hidden(), Arc::clone(&progress), settings.time, clock));
+    let history = checking::run(&store, plain.as_ref(), settings, clock, &progress).await;
+    store.close().await;
+    history
+}
+
+/// Shows how far it has come. Ctrl-C ends the clients; what they saw is judged all the same.
+async fn keep_watch(bar: ProgressBar, progress: Arc<Progress>, time: Duration, clock: Clock) {
+    loop {
+        tokio::select! {
+            _ = tokio::signal::ctrl_c() => progress.stop.store(true, Ordering::Relaxed),
+            () = tokio::time::sleep(Duration::from_millis(100)) => {}
+        }
+        bar.set_position(clock.now().min(time.as_micros() as u64) / 1000);
+        bar.set_message(format!("{} transactions", progress.ended.load(Ordering::Relaxed)));
+    }
 }
 
 fn watch(time: Duration) -> ProgressBar {
@@ -181,6 +323,7 @@ fn summary(
         list_transactions: verdict.lists,
         transfers: history.transfers,
         totals: history.totals,
+        plain: history.plain,
         anomalies: verdict.anomalies,
         planted,
         found,
@@ -189,13 +332,17 @@ fn summary(
 }
 
 fn tell(summary: &Summary, of_lists: usize) {
-    let Summary { committed, void, unknown, judged, edges, list_transactions, transfers, totals, .. } =
-        summary;
+    let Summary {
+        committed, void, unknown, judged, edges, list_transactions, transfers, totals, plain, ..
+    } = summary;
     println!("{committed} transactions committed, {void} did not, {unknown} nobody knows");
     println!(
         "{judged} judged by what they saw, over {edges} edges; {list_transactions} on lists judged by adya"
     );
     println!("{transfers} transfers between accounts, {totals} totals read, all right");
+    if *plain > 0 {
+        println!("{plain} of all these by plain commands");
+    }
     println!(
         "{} of {} planted anomalies found, {} of {of_lists} by adya",
         summary.found, summary.planted, summary.found_by_adya

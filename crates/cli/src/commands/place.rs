@@ -4,9 +4,9 @@ use crate::bench::{BenchMode, Given, Place, Servers};
 use crate::workload::Choice;
 
 /// Shards of a cluster that is started for a run, unless it is said otherwise.
-const SHARDS: u32 = 4;
+pub(super) const SHARDS: u32 = 4;
 /// And at most: each is a process.
-const SHARDS_MAX: u32 = 64;
+pub(super) const SHARDS_MAX: u32 = 64;
 
 /// What `--store` names.
 #[derive(Clone, Debug, PartialEq, Eq)]

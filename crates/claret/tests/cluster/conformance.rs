@@ -1,0 +1,300 @@
+//! One suite for both hosts: the same random transactions, interactive and all at once, on a store in the process and on
+//! a cluster. They answer the same, operation by operation, and in the end plain Redis commands read the same content.
+//!
+//! `CLARET_CASES` says how many seeds (default 6), `CLARET_SEED` which is the first (default 1). A failure prints the
+//! seed and all that was done on the records of its last transaction.
+
+use std::collections::BTreeMap;
+
+use claret::cluster::{Command, Plain};
+use claret::types::{
+    Bounded, BoundedCounter, BoundedCounterOp, Counter, DataType, Dict, DictOp, Examples, FloatCounter, List,
+    ListOp, Register, RegisterOp, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
+};
+use claret::{Abort, Batch, Bytes, Operation, Reply, Store, TransactionError};
+
+use crate::rig::shared;
+
+/// A small generator: the same cases in every run.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % bound
+    }
+}
+
+/// Operations that may meet on one record.
+struct Family {
+    name: &'static str,
+    operations: Vec<Operation>,
+    /// The type's, for the operation that reads all of a record.
+    content: fn(&Store, &str) -> Content,
+    /// The same by a plain command.
+    read: &'static [&'static str],
+}
+
+/// What a record holds, as a plain command shows it; in no order where Redis promises none.
+#[derive(Clone, Debug, PartialEq)]
+enum Content {
+    Text(Option<Bytes>),
+    Listed(Vec<Bytes>),
+    Unordered(Vec<Bytes>),
+    Pairs(BTreeMap<Bytes, Bytes>),
+    Numbers(BTreeMap<Bytes, f64>),
+    /// Ids are unique, and so differ.
+    Ids,
+}
+
+fn operations<T: Examples>() -> Vec<Operation> {
+    T::operations().into_iter().map(Operation::new::<T>).collect()
+}
+
+/// What an operation that reads everything answers of a record in the process.
+fn shown<T: DataType>(store: &Store, key: &str, op: T::Op) -> Vec<Bytes> {
+    let read = store.run_all([(Bytes::from(key), Operation::new::<T>(op))]);
+    let reply = pollster(read).expect("read").pop().expect("one reply");
+    match reply {
+        Reply::Array(items) => items.into_iter().map(bytes).collect(),
+        Reply::Nil => Vec::new(),
+        other => vec![bytes(other)],
+    }
+}
+
+/// In the process a future is ready when it is first asked, as long as nobody holds a lock.
+fn pollster<F: Future>(future: F) -> F::Output {
+    let mut future = std::pin::pin!(future);
+    match future.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())) {
+        std::task::Poll::Ready(output) => output,
+        std::task::Poll::Pending => panic!("nobody holds a lock"),
+    }
+}
+
+fn bytes(reply: Reply) -> Bytes {
+    match reply {
+        Reply::Bytes(bytes) => bytes,
+        Reply::Int(number) => number.to_string().into(),
+        Reply::Float(number) => format!("{number:?}").into(),
+        Reply::Ok | Reply::Nil | Reply::Array(_) => panic!("a word, not {reply}"),
+    }
+}
+
+fn pairs(words: Vec<Bytes>) -> BTreeMap<Bytes, Bytes> {
+    words.chunks_exact(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+}
+
+fn numbers(words: Vec<Bytes>) -> BTreeMap<Bytes, f64> {
+    let number = |text: Bytes| text.as_str().and_then(|text| text.parse().ok()).expect("a number");
+    pairs(words).into_iter().map(|(name, value)| (name, number(value))).collect()
+}
+
+fn bounded(store: &Store, key: &str) -> Content {
+    let held = store.peek::<BoundedCounter>(key).flatten();
+    let fields = |it: Bounded| [("value", it.value), ("min", it.min), ("max", it.max)];
+    let words = held.into_iter().flat_map(fields).map(|(name, value)| (name.into(), value as f64));
+    Content::Numbers(words.collect())
+}
+
+fn bag(store: &Store, key: &str) -> Content {
+    let Some(held) = store.peek::<SummaryBag>(key).filter(|it| it.count > 0) else {
+        return Content::Numbers(BTreeMap::new());
+    };
+    let fields = [("count", held.count as f64), ("sum", held.sum), ("min", held.min), ("max", held.max)];
+    Content::Numbers(fields.into_iter().map(|(name, value)| (name.into(), value)).collect())
+}
+
+fn families() -> Vec<Family> {
+    let mut texts = operations::<Register>();
+    texts.extend(operations::<Counter>());
+    texts.extend(operations::<FloatCounter>());
+    let text = |store: &Store, key: &str| {
+        Content::Text(shown::<Register>(store, key, RegisterOp::Get).into_iter().next())
+    };
+    let ranked = |ranking: &claret::types::Ranking| {
+        Content::Numbers(ranking.iter().map(|(member, score)| (member.clone(), score)).collect())
+    };
+    let scored = move |store: &Store, key: &str| ranked(&store.peek::<ScoredSet>(key).unwrap_or_default());
+    let top = move |store: &Store, key: &str| ranked(store.peek::<TopK>(key).unwrap_or_default().ranking());
+    let set = |store: &Store, key: &str| unordered(shown::<Set>(store, key, SetOp::Members));
+    let dict = |store: &Store, key: &str| Content::Pairs(pairs(shown::<Dict>(store, key, DictOp::All)));
+    let list = |store: &Store, key: &str| {
+        Content::Listed(shown::<List>(store, key, ListOp::Range { start: 0, stop: -1 }))
+    };
+    let family = |name, operations, content, read| Family { name, operations, content, read };
+    let ranks = &["ZRANGE", "0", "-1", "WITHSCORES"];
+    vec![
+        family("text", texts, text, &["GET"]),
+        family("bounded", operations::<BoundedCounter>(), bounded, &["HGETALL"]),
+        family("bag", operations::<SummaryBag>(), bag, &["HGETALL"]),
+        family("set", operations::<Set>(), set, &["SMEMBERS"]),
+        family("dict", operations::<Dict>(), dict, &["HGETALL"]),
+        family("scored", operations::<ScoredSet>(), scored, ranks),
+        family("top", operations::<TopK>(), top, ranks),
+        family("list", operations::<List>(), list, &["LRANGE", "0", "-1"]),
+        family("uid", operations::<UidGenerator>(), |_, _| Content::Ids, &["GET"]),
+    ]
+}
+
+fn unordered(mut words: Vec<Bytes>) -> Content {
+    words.sort_unstable();
+    Content::Unordered(words)
+}
+
+/// What a plain command reads, in the manner of what is expected.
+async fn plain_content(plain: &Plain, family: &Family, key: &str, like: &Content) -> Content {
+    let command = Command::new(family.read[0]).key(key);
+    let command = family.read[1..].iter().fold(command, |command, word| command.arg(*word));
+    let reply = plain.ask(command).await.expect("read");
+    let mut words = Vec::new();
+    flatten(reply, &mut words);
+    match like {
+        Content::Text(_) => Content::Text(words.into_iter().next()),
+        Content::Listed(_) => Content::Listed(words),
+        Content::Unordered(_) => unordered(words),
+        Content::Pairs(_) => Content::Pairs(pairs(words)),
+        Content::Numbers(_) => Content::Numbers(numbers(words)),
+        Content::Ids => Content::Ids,
+    }
+}
+
+fn flatten(reply: Reply, words: &mut Vec<Bytes>) {
+    match reply {
+        Reply::Array(items) => items.into_iter().for_each(|item| flatten(item, words)),
+        Reply::Nil => {}
+        other => words.push(bytes(other)),
+    }
+}
+
+/// How a transaction is carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Manner {
+    /// All at once; answers come with the commit.
+    Batch,
+    /// One by one; those that answer nothing go with the commit.
+    Interactive,
+    /// One by one, and in the end the closure thinks better of it.
+    Abandoned,
+}
+
+type Calls = Vec<(String, Operation)>;
+
+async fn run(store: &Store, manner: Manner, calls: &Calls) -> Result<Vec<Reply>, String> {
+    let ended = match manner {
+        Manner::Batch => {
+            let batch: Batch = store.batch();
+            for (key, op) in calls {
+                batch.push::<Reply>(key.as_str(), op.clone());
+            }
+            batch.commit().await.map(claret::Replies::into_inner)
+        }
+        Manner::Interactive | Manner::Abandoned => {
+            let all = store.transaction(|tx| async move {
+                let mut replies = Vec::new();
+                for (key, op) in calls {
+                    if op.returns() {
+                        replies.push(tx.execute(key.as_str(), op.clone()).await?);
+                    } else {
+                        tx.issue(key.as_str(), op.clone())?;
+                    }
+                }
+                match manner {
+                    Manner::Abandoned => Err(Abort::because(format!("{replies:?}"))),
+                    Manner::Batch | Manner::Interactive => Ok(replies),
+                }
+            });
+            all.await
+        }
+    };
+    ended.map_err(|error: TransactionError| error.to_string())
+}
+
+/// Ids are unique, and so differ.
+fn blind(calls: &Calls, replies: Result<Vec<Reply>, String>) -> Result<Vec<Reply>, String> {
+    let has_ids = calls.iter().any(|(_, op)| op.method().name == "UID.NEXT");
+    match replies {
+        Ok(replies) if has_ids => Ok(replies.iter().map(|_| Reply::Nil).collect()),
+        Err(error) if has_ids && error.contains("aborted by") => Err("aborted".into()),
+        other => other,
+    }
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    transactions: usize,
+    operations: usize,
+    refused: usize,
+    records: usize,
+}
+
+const TRANSACTIONS: usize = 300;
+/// Records of each family: few, so that operations meet.
+const RECORDS: usize = 3;
+
+async fn compare(seed: u64, embedded: &Store, cluster: &Store, plain: &Plain, counted: &mut Counted) {
+    let families = families();
+    let mut random = Random(seed);
+    let mut told: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for _ in 0..TRANSACTIONS {
+        let manner = match random.below(8) {
+            0..4 => Manner::Batch,
+            4..7 => Manner::Interactive,
+            _ => Manner::Abandoned,
+        };
+        let draw = |random: &mut Random| {
+            let family = &families[random.below(families.len())];
+            let op = family.operations[random.below(family.operations.len())].clone();
+            // Now and then on another type's record.
+            let stray = random.below(40) == 0;
+            let owner = if stray { &families[random.below(families.len())] } else { family };
+            let is_hash = |name| matches!(name, "bounded" | "bag" | "dict");
+            let is_ranking = |name| matches!(name, "scored" | "top");
+            let is_text = |name| matches!(name, "text" | "uid");
+            let [a, b] = [family.name, owner.name];
+            let meets =
+                is_hash(a) && is_hash(b) || is_ranking(a) && is_ranking(b) || is_text(a) && is_text(b);
+            let name = if meets { family.name } else { owner.name };
+            (format!("{seed}:{name}{}", random.below(RECORDS)), op)
+        };
+        let calls: Calls = (0..=random.below(5)).map(|_| draw(&mut random)).collect();
+        for (key, op) in &calls {
+            told.entry(key.clone()).or_default().push(format!("{manner:?} {op:?}"));
+        }
+        let here = blind(&calls, run(embedded, manner, &calls).await);
+        let there = blind(&calls, run(cluster, manner, &calls).await);
+        let history =
+            || calls.iter().map(|(key, _)| format!("{key}: {:#?}", told[key])).collect::<Vec<_>>().join("\n");
+        assert_eq!(there, here, "seed {seed}: {manner:?} {calls:#?}\n{}", history());
+        counted.transactions += 1;
+        counted.operations += calls.len();
+        counted.refused += usize::from(here.is_err_and(|error| !error.contains("aborted")));
+    }
+    for family in &families {
+        for number in 0..RECORDS {
+            let key = format!("{seed}:{}{number}", family.name);
+            let here = (family.content)(embedded, &key);
+            let there = plain_content(plain, family, &key, &here).await;
+            assert_eq!(there, here, "seed {seed}, '{key}': {:#?}", told.get(&key));
+            counted.records += 1;
+        }
+    }
+}
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().map_or(default, |text| text.parse().expect(name))
+}
+
+#[tokio::test]
+async fn both_hosts_answer_the_same_and_plain_reads_find_the_same() {
+    let embedded = Store::in_memory();
+    let cluster = Store::connect(shared().url()).await.expect("a store");
+    let plain = Store::cluster(shared().url()).connect_plain().await.expect("plain commands");
+    let mut counted = Counted::default();
+    let (first, cases) = (number("CLARET_SEED", 1), number("CLARET_CASES", 6));
+    for seed in first..first + cases {
+        compare(seed, &embedded, &cluster, &plain, &mut counted).await;
+    }
+    println!("{counted:?}");
+    assert!(counted.refused > 0 && counted.refused < counted.transactions / 2, "{counted:?}");
+    cluster.close().await;
+}
