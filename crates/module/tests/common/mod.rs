@@ -5,6 +5,8 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub(crate) mod beside;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
