@@ -2,104 +2,14 @@
 
 mod common;
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::sleep;
 use std::time::Duration;
 
 use claret_core::AttemptId;
 use claret_core::message::{Refusal, Request, Response};
+use common::beside::{A_MOMENT, Waits, bulk, commit, error, hold, hold_more, number, ok, rig, run, vote};
 use common::{Process, Server, cluster, wait_until};
-use redis::{Connection, RedisResult, Value};
-
-/// Long enough for an answer that is going to come at once.
-const A_MOMENT: Duration = Duration::from_millis(100);
-
-fn run(connection: &mut Connection, line: &str) -> RedisResult<Value> {
-    let mut words = line.split(' ');
-    redis::cmd(words.next().expect("a name")).arg(words.collect::<Vec<_>>()).query(connection)
-}
-
-fn ok(connection: &mut Connection, line: &str) -> Value {
-    run(connection, line).unwrap_or_else(|error| panic!("{line}: {error}"))
-}
-
-fn error(connection: &mut Connection, line: &str) -> String {
-    match run(connection, line) {
-        Ok(value) => panic!("{line} answers {value:?}"),
-        Err(error) => format!("{error:?}"),
-    }
-}
-
-fn bulk(text: &str) -> Value {
-    Value::BulkString(text.as_bytes().to_vec())
-}
-
-/// A plain client that waits for its answer in a thread of its own.
-struct Waits(Receiver<Value>);
-
-impl Waits {
-    fn on(server: &Server, line: &str) -> Waits {
-        let (mut connection, line) = (server.connect(), line.to_owned());
-        let (send, receive) = channel();
-        std::thread::spawn(move || {
-            let answer = run(&mut connection, &line);
-            let _ = send.send(answer.unwrap_or_else(|error| Value::SimpleString(format!("{error:?}"))));
-        });
-        Waits(receive)
-    }
-
-    fn still(&self) -> &Self {
-        assert_eq!(self.0.recv_timeout(A_MOMENT), Err(RecvTimeoutError::Timeout), "it waits");
-        self
-    }
-
-    fn answer(&self) -> Value {
-        self.0.recv_timeout(Duration::from_secs(10)).expect("an answer in time")
-    }
-}
-
-/// Begins a transaction that holds what its operation needs.
-fn hold(process: &mut Process, key: &str, words: &str) -> AttemptId {
-    let attempt = process.begin();
-    hold_more(process, attempt, 1, key, words);
-    attempt
-}
-
-fn hold_more(process: &mut Process, attempt: AttemptId, no: u32, key: &str, words: &str) {
-    let execute = process.execute(attempt, no, key, words);
-    let answers = process.frame(&[execute]);
-    assert!(matches!(answers[..], [Response::Granted { .. }]), "{answers:?}");
-}
-
-fn commit(process: &mut Process, attempt: AttemptId, relies_on: u32) {
-    let participants = [(process.shard, Some(process.incarnation))];
-    let prepare = process.prepare_with(attempt, relies_on, &[], &participants);
-    let answers = process.frame(&[prepare]);
-    let is_done = |response: &Response| matches!(response, Response::Committed { .. });
-    assert!(answers.iter().any(is_done), "{answers:?}");
-}
-
-/// As one of two participants: it has voted, and is not decided.
-fn vote(process: &mut Process, attempt: AttemptId, relies_on: u32) {
-    let participants =
-        [(process.shard, Some(process.incarnation)), (claret_core::ShardId(process.shard.0 + 1), None)];
-    let prepare = process.prepare_with(attempt, relies_on, &[], &participants);
-    let answers = process.frame(&[prepare]);
-    assert!(answers.iter().any(|response| matches!(response, Response::Voted { .. })), "{answers:?}");
-}
-
-fn rig() -> (Server, Process, Connection) {
-    let server = Server::start(&["--claret.lease-ms", "60000"]);
-    let process = Process::hello(&server, 7);
-    let plain = server.connect();
-    (server, process, plain)
-}
-
-fn number(connection: &mut Connection, name: &str) -> u64 {
-    let shown: String = redis::cmd("INFO").arg("claret").query(connection).expect("its numbers");
-    let line = shown.lines().find_map(|line| line.strip_prefix(&format!("claret_{name}:")));
-    line.unwrap_or_else(|| panic!("{name} is not in {shown}")).parse().expect("a number")
-}
+use redis::Value;
 
 #[test]
 fn what_is_not_held_and_what_commutes_runs_untouched() {
