@@ -331,7 +331,7 @@ fn answers_are_those_of_the_command_itself() {
                 (run(&mut reader, line), run(&mut reader, &format!("CLARET.{before} {line}")));
             assert_eq!(format!("{own:?}"), format!("{behind:?}"), "{protocol} {line}");
         }
-        let attempt = hold(&mut process, "h", "HSET.RETURNING f changed");
+        let attempt = hold(&mut process, "h", &format!("HSET.RETURNING f {protocol}"));
         let waits = std::thread::spawn(move || ok(&mut reader, "HGETALL h"));
         wait_until("it waits", || number(&mut plain, "plain_open") == 1);
         commit(&mut process, attempt, 1);
