@@ -162,14 +162,12 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
     let (server, mut plain) = limited();
     ok(&mut plain, "MSET b:1 secret b:2 secret");
     ok(&mut plain, "CONFIG SET claret.plain-wait-ms 300");
+    acl(&mut plain, &["nothing", "on", ">pw", "~*", "&*", "-@all"]);
     let mut admin = Process::hello(&server, 7);
     let (_open, voted) = (hold(&mut admin, "b:1", "GETSET new"), hold(&mut admin, "b:2", "GETSET new"));
     vote(&mut admin, voted, 1);
     let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
-    let mut none = {
-        acl(&mut plain, &["nothing", "on", ">pw", "~*", "&*", "-@all"]);
-        server.connect_as("nothing", "pw")
-    };
+    let mut none = server.connect_as("nothing", "pw");
     let declared: Vec<String> =
         redis::cmd("COMMAND").arg(&["LIST", "FILTERBY", "MODULE", "claret"]).query(&mut plain).expect("all");
     assert_eq!(declared.len(), 8);

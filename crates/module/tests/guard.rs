@@ -273,3 +273,69 @@ fn a_pop_in_another_database_waits_for_no_transaction() {
     ok(&mut plain, "RPUSH l a");
     assert_eq!(ok(&mut plain, "BLPOP l 1"), Value::Array(vec![bulk("l"), bulk("a")]));
 }
+
+/// Put behind `CLARET.READ` a command answers what it would have answered, in both protocols, also after a wait.
+#[test]
+fn answers_are_those_of_the_command_itself() {
+    let (server, mut process, mut plain) = rig();
+    for line in [
+        "RPUSH l a b",
+        "SADD s a b c",
+        "HSET h f v g w",
+        "ZADD z 1 a 2.5 b",
+        "GEOADD g 13.361389 38.115556 p",
+        "XADD x 1-1 f v",
+        "SET t text",
+        "PFADD p a",
+        "SET {t}u tent",
+    ] {
+        ok(&mut plain, line);
+    }
+    let lines = [
+        "GET t",
+        "GET missing",
+        "MGET t missing l",
+        "STRLEN t",
+        "LRANGE l 0 -1",
+        "LPOS l z",
+        "SMEMBERS s",
+        "SMISMEMBER s a z",
+        "HGETALL h",
+        "HRANDFIELD h 2 WITHVALUES",
+        "ZSCORE z b",
+        "ZRANGE z 0 -1 WITHSCORES",
+        "ZMSCORE z a q",
+        "ZRANK z q",
+        "GEOPOS g p q",
+        "XRANGE x - +",
+        "XREAD STREAMS x 0",
+        "XINFO STREAM x",
+        "LCS t {t}u IDX",
+        "OBJECT ENCODING h",
+        "EXISTS t missing",
+        "TTL t",
+        "LRANGE t 0 1",
+        "SINTERCARD 1 s",
+        "EVAL_RO return{1,false,'x'} 1 t",
+        "EVAL_RO return{double=3.5} 1 t",
+    ];
+    for protocol in ["resp2", "resp3"] {
+        let url = format!("redis://127.0.0.1:{}/?protocol={protocol}", server.port);
+        let client = redis::Client::open(url).expect("an url");
+        let mut reader = client.get_connection().expect("it answers");
+        for line in lines {
+            // A container is looked at as one that writes.
+            let before =
+                if line.starts_with("OBJECT") || line.starts_with("XINFO") { "WRITE" } else { "READ" };
+            let (own, behind) =
+                (run(&mut reader, line), run(&mut reader, &format!("CLARET.{before} {line}")));
+            assert_eq!(format!("{own:?}"), format!("{behind:?}"), "{protocol} {line}");
+        }
+        let attempt = hold(&mut process, "h", &format!("HSET.RETURNING f {protocol}"));
+        let waits = std::thread::spawn(move || ok(&mut reader, "HGETALL h"));
+        wait_until("it waits", || number(&mut plain, "plain_open") == 1);
+        commit(&mut process, attempt, 1);
+        let (seen, is_map) = (waits.join().expect("no panic"), protocol == "resp3");
+        assert_eq!(matches!(seen, Value::Map(_)), is_map, "{seen:?}");
+    }
+}

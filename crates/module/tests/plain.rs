@@ -364,3 +364,67 @@ fn nobody_overtakes_who_has_voted_by_an_expiry() {
     let answers = process.frame(&[Request::Apply { attempt: voted }]);
     assert!(answers.iter().any(|response| matches!(response, Response::Committed { .. })), "{answers:?}");
 }
+
+/// Neither waits: they look at one node as it is.
+#[test]
+fn scans_show_what_is_committed() {
+    let (_server, mut process, mut plain) = rig();
+    ok(&mut plain, "SET old 1");
+    let attempt = hold(&mut process, "new", "GETSET 1");
+    let listed = |plain: &mut redis::Connection| {
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(plain).expect("the keys");
+        let (_, mut scanned): (u64, Vec<String>) = redis::cmd("SCAN").arg(0).query(plain).expect("a scan");
+        scanned.sort();
+        let size: usize = redis::cmd("DBSIZE").query(plain).expect("its size");
+        assert_eq!((size, keys.len()), (scanned.len(), scanned.len()));
+        scanned
+    };
+    assert_eq!(listed(&mut plain), ["old"]);
+    assert_eq!(ok(&mut plain, "RANDOMKEY"), bulk("old"));
+    commit(&mut process, attempt, 1);
+    assert_eq!(listed(&mut plain), ["new", "old"]);
+}
+
+/// A replica knows of no locks; of a transaction it has nothing, or all that it did at this shard.
+#[test]
+fn a_replica_is_read_at_once_and_shows_all_of_a_transaction_or_nothing() {
+    let (server, mut process, mut plain) = rig();
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &server.port.to_string()]);
+    let mut below = replica.connect();
+    ok(&mut plain, "MSET {k}1 old {k}2 old");
+    let both = |connection: &mut redis::Connection| ok(connection, "MGET {k}1 {k}2");
+    let pair = |value: &str| Value::Array(vec![bulk(value), bulk(value)]);
+    wait_until("it has the values", || run(&mut below, "MGET {k}1 {k}2") == Ok(pair("old")));
+    let attempt = hold(&mut process, "{k}1", "GETSET new");
+    hold_more(&mut process, attempt, 2, "{k}2", "GETSET new");
+    assert_eq!(both(&mut below), pair("old"), "it does not wait");
+    commit(&mut process, attempt, 2);
+    wait_until("it has the others", || {
+        let seen = both(&mut below);
+        assert!(seen == pair("old") || seen == pair("new"), "{seen:?}");
+        seen == pair("new")
+    });
+}
+
+/// A client's own cache hears of a key when it changes, which is at the commit.
+#[test]
+fn a_clients_cache_is_told_when_a_transaction_commits() {
+    let (server, mut process, mut plain) = rig();
+    ok(&mut plain, "SET k old");
+    let client =
+        redis::Client::open(format!("redis://127.0.0.1:{}/?protocol=resp3", server.port)).expect("an url");
+    let mut caching = client.get_connection().expect("it answers");
+    let (sender, pushes) = std::sync::mpsc::channel::<redis::PushInfo>();
+    caching.set_push_sender(sender);
+    ok(&mut caching, "CLIENT TRACKING ON");
+    assert_eq!(ok(&mut caching, "GET k"), bulk("old"));
+    let attempt = hold(&mut process, "k", "GETSET new");
+    let is_told = |caching: &mut redis::Connection| {
+        ok(caching, "PING");
+        pushes.try_iter().any(|push| push.kind == redis::PushKind::Invalidate)
+    };
+    assert!(!is_told(&mut caching), "nothing has changed");
+    commit(&mut process, attempt, 1);
+    wait_until("it is told", || is_told(&mut caching));
+    assert_eq!(ok(&mut caching, "GET k"), bulk("new"));
+}
