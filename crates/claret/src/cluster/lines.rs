@@ -408,7 +408,7 @@ impl Dedicated {
     /// See [`PlainError`].
     pub async fn ask(&mut self, command: &Command) -> Result<Reply, PlainError> {
         let asked = self.connection.ask(command.words()).await;
-        asked.map_err(PlainError::Away)?.map_err(PlainError::Server)
+        asked.map_err(|_| PlainError::Lost { node: self.node() })?.map_err(PlainError::Server)
     }
 
     /// Sends commands in one piece and waits for all replies, each of which may be an error of its own.

@@ -58,9 +58,12 @@ impl Gate {
 
     /// Whether one message of a connection may pass; waits at the gate if not.
     fn pass(&self, born: u32) -> bool {
-        let mut state = self.state();
+        let mut guard = self.state();
+        let state = &mut *guard;
+        if state.opened > born {
+            return false;
+        }
         match &mut state.left {
-            _ if state.opened > born => return false,
             None => return true,
             Some(0) => {}
             Some(left) => {
@@ -71,7 +74,7 @@ impl Gate {
         }
         state.is_shut = true;
         self.changed.notify_all();
-        self.wait(state, born);
+        self.wait(guard, born);
         false
     }
 

@@ -178,7 +178,8 @@ fn at_every_boundary(behind: &Behind, bound: Duration, end: impl Fn(Client, &Gat
             assert!(began.elapsed() < Duration::from_secs(20), "after {messages} messages it stands still");
         }
         if ended {
-            assert!(client.rest().ends_with("OK\n"), "after {} messages", gate.passed());
+            let said = client.rest();
+            assert!(said.ends_with("COMMITTED\n"), "after {} messages: {said}", gate.passed());
             gate.open();
             behind.time_to_free("after the last", bound);
             assert_eq!(behind.values(), before.iter().map(|value| value + 1).collect::<Vec<_>>());
