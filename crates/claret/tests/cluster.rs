@@ -1,5 +1,7 @@
 //! Stores on real clusters: three or four servers with the module.
 
+#[path = "cluster/bad_input.rs"]
+mod bad_input;
 #[path = "cluster/commits.rs"]
 mod commits;
 #[path = "cluster/conformance.rs"]

@@ -34,6 +34,8 @@ struct OneShot {
     /// Who asked: asked again for each attempt, because rights may change meanwhile.
     user: String,
     blocked: Option<Blocked>,
+    /// How long its client waits.
+    until: Time,
     /// Its client's time is over, or its client is gone.
     late: bool,
 }
@@ -43,7 +45,8 @@ pub(crate) struct OneShots {
     session: SessionId,
     next: u64,
     open: BTreeMap<u64, OneShot>,
-    ended: HashMap<u64, Ended, foldhash::fast::FixedState>,
+    /// With the client that is going to be answered.
+    ended: HashMap<u64, (Ended, Option<Blocked>), foldhash::fast::FixedState>,
     /// Ended since the shard was last told the floor.
     since_floor: u32,
     pub(crate) count: u64,
@@ -82,7 +85,10 @@ impl OneShots {
         self.count += 1;
         let birth = Birth { time: now, tx: self.tx(number) };
         let user = user.to_owned();
-        self.open.insert(number, OneShot { birth, attempt: 1, calls, user, blocked: None, late: false });
+        self.open.insert(
+            number,
+            OneShot { birth, attempt: 1, calls, user, blocked: None, until: now, late: false },
+        );
         number
     }
 
@@ -149,26 +155,39 @@ impl OneShots {
         let Some(one) = self.open.remove(&number) else { return };
         match one.blocked {
             Some(blocked) => {
-                self.ended.insert(number, ended);
+                self.ended.insert(number, (ended, Some(blocked)));
                 blocked.release(number);
             }
             // Its command still runs, or nobody listens.
             None if !one.late => {
-                self.ended.insert(number, ended);
+                self.ended.insert(number, (ended, None));
             }
             None => {}
         }
     }
 
     fn take(&mut self, number: u64) -> Option<Ended> {
-        self.ended.remove(&number)
+        self.ended.remove(&number).map(|(ended, _)| ended)
     }
 
-    /// A client's time is over, or it is gone.
-    fn give_up(&mut self, blocked: Blocked) {
-        for one in self.open.values_mut().filter(|one| one.blocked == Some(blocked)) {
+    /// A client's time is over, or it is gone. Whether it still waited: it may have been let go already.
+    fn give_up(&mut self, blocked: Blocked) -> bool {
+        self.ended.retain(|_, (_, client)| *client != Some(blocked));
+        let mut waits = self.open.values_mut().filter(|one| one.blocked == Some(blocked));
+        waits.next().is_some_and(|one| {
             (one.blocked, one.late) = (None, true);
+            true
+        })
+    }
+
+    /// Notes whose time is over; whether any other one waits. They are withdrawn then, and answered when that is done.
+    pub(crate) fn expire(&mut self, now: Time) -> bool {
+        let mut is_any = false;
+        for one in self.open.values_mut().filter(|one| one.blocked.is_some()) {
+            one.late |= one.until <= now;
+            is_any |= !one.late;
         }
+        is_any
     }
 
     /// Those whose client waits no more.
@@ -248,15 +267,18 @@ pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         if let Some(ended) = host.oneshots.take(number) {
             return Some(ended);
         }
+        let now = host.now();
         let one = host.oneshots.open.get_mut(&number)?;
         if !may_wait {
             one.late = true;
             host.come_back(ctx, 0);
             return Some(Err("TRYAGAIN a key is held by a transaction; nothing was done".to_owned()));
         }
-        let blocked = ctx.block(Some(answer), Some(late), config::PLAIN_WAIT_MS.get());
+        let blocked = ctx.block(Some(answer));
         blocked.on_disconnect(Some(gone));
         one.blocked = Some(blocked);
+        one.until = now.plus(config::PLAIN_WAIT_MS.get() * 1_000);
+        host.look_after(ctx);
         None
     });
     match ended {
@@ -346,7 +368,7 @@ fn error_text(refusal: &Refusal) -> String {
     }
 }
 
-/// It ended while its client waited.
+/// It ended while its client waited, or its time is over.
 unsafe extern "C" fn answer(
     ctx: *mut raw::RedisModuleCtx,
     _: *mut *mut raw::RedisModuleString,
@@ -363,34 +385,21 @@ unsafe extern "C" fn answer(
     raw::REDISMODULE_OK as c_int
 }
 
-/// Its time is over. It is withdrawn from a timer, since that may let others in, who write.
-unsafe extern "C" fn late(
-    ctx: *mut raw::RedisModuleCtx,
-    _: *mut *mut raw::RedisModuleString,
-    _: c_int,
-) -> c_int {
-    // SAFETY: the server's context, for the time of this call.
-    let ctx = unsafe { Ctx::new(ctx) };
-    let blocked = ctx.blocked();
-    guarded(ctx, "a late answer", mend, |ctx| give_up(ctx, blocked));
-    blocked.release(0);
-    let waited = config::PLAIN_WAIT_MS.get();
-    ctx.reply_error(&format!("TRYAGAIN its locks were not free within {waited} ms; nothing was done"));
-    raw::REDISMODULE_OK as c_int
-}
-
 /// Its connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, blocked: *mut raw::RedisModuleBlockedClient) {
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
     let blocked = Blocked::from_raw(blocked);
     guarded(ctx, "a closing client", mend, |ctx| give_up(ctx, blocked));
-    blocked.release(0);
 }
 
+/// It is withdrawn from a timer, since that may let others in, who write.
 fn give_up(ctx: Ctx, blocked: Blocked) {
-    HOST.with(|host| {
-        host.oneshots.give_up(blocked);
+    let waited = HOST.with(|host| {
         host.come_back(ctx, 0);
+        host.oneshots.give_up(blocked)
     });
+    if waited == Some(true) {
+        blocked.release(0);
+    }
 }

@@ -230,13 +230,30 @@ impl Host {
                 self.counts.deserted += 1;
                 shard.deserted(now, session);
             }
-            for attempt in self.oneshots.late() {
-                shard.handle(now, self.oneshots.link(), Request::Withdraw { attempt });
-            }
+        }
+        self.withdraw_late(now);
+        if let Some(shard) = &mut self.shard {
             shard.handle_timeout(now);
         }
         self.sessions.forget(now, config::LEASE_MS.get() * 1_000);
         self.carry_out(ctx, None);
+    }
+
+    /// Withdraws transactions of one go whose clients wait no more.
+    pub(crate) fn withdraw_late(&mut self, now: Time) {
+        if let Some(shard) = &mut self.shard {
+            for attempt in self.oneshots.late() {
+                shard.handle(now, self.oneshots.link(), Request::Withdraw { attempt });
+            }
+        }
+    }
+
+    /// Clients whose time is over are let go, or withdrawn. Whether others wait.
+    pub(crate) fn expire_blocked(&mut self, now: Time) -> bool {
+        for (session, poller) in self.sessions.late(now) {
+            poller.release(session.0);
+        }
+        self.oneshots.expire(now) || self.sessions.is_polled()
     }
 
     // --- outputs ---

@@ -7,6 +7,9 @@
 //!
 //! `unsafe` is in [`ffi`], [`alloc`] and where the server calls in. Nothing unwinds out of the module.
 
+// The server loads this; nothing of it is public, and its text leads to where things are.
+#![allow(rustdoc::private_intra_doc_links)]
+
 mod admission;
 mod alloc;
 mod commands;

@@ -68,6 +68,12 @@ pub(crate) fn resolve(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         if shard.written(attempt) != Some(Status::Prepared) {
             return Err(format!("ERR {attempt} is not in doubt here: it has not voted, or is decided"));
         }
+        let foreign = |wait: &Wait| wait.holders.contains(&attempt) && !caller.may_run("DEL", &wait.key);
+        let foreign = shard.waits().find(foreign);
+        if let Some(Wait { key, .. }) = foreign {
+            let user = caller.name();
+            return Err(format!("NOPERM user '{user}' may not write key '{key}', which it holds"));
+        }
         let word = if commits { "committed" } else { "aborted" };
         let text = format!("{attempt} is {word} by user '{}', whatever the others have", caller.name());
         ctx.log(Log::Warning, &text);

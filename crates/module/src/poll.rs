@@ -30,17 +30,19 @@ pub(crate) fn poll(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             ctx.reply_bytes(&wire::encode_responses(&waiting));
             return Ok(());
         }
-        let poller = ctx.block(Some(answer), Some(late), millis);
+        let poller = ctx.block(Some(answer));
         poller.on_disconnect(Some(gone));
-        if let Some(before) = host.sessions.wait(session, poller) {
+        let until = host.now().plus(millis * 1_000);
+        if let Some(before) = host.sessions.wait(session, poller, until) {
             before.release(session.0);
         }
+        host.look_after(ctx);
         Ok(())
     });
     waits.unwrap_or_else(|| Err(not_ready()))
 }
 
-/// There is something; or the session is over.
+/// There is something; or the session is over, or the time.
 unsafe extern "C" fn answer(
     ctx: *mut raw::RedisModuleCtx,
     _: *mut *mut raw::RedisModuleString,
@@ -54,26 +56,14 @@ unsafe extern "C" fn answer(
     raw::REDISMODULE_OK as c_int
 }
 
-/// The time is over.
-unsafe extern "C" fn late(
-    ctx: *mut raw::RedisModuleCtx,
-    _: *mut *mut raw::RedisModuleString,
-    _: c_int,
-) -> c_int {
-    // SAFETY: the server's context, for the time of this call.
-    let ctx = unsafe { Ctx::new(ctx) };
-    let poller = ctx.blocked();
-    guarded(ctx, "a poll", mend, |_| HOST.with(|host| host.sessions.stop_waiting(poller)));
-    poller.release(0);
-    ctx.reply_bytes(b"");
-    raw::REDISMODULE_OK as c_int
-}
-
 /// The connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, poller: *mut raw::RedisModuleBlockedClient) {
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
     let poller = Blocked::from_raw(poller);
-    guarded(ctx, "a poll", mend, |_| HOST.with(|host| host.sessions.stop_waiting(poller)));
-    poller.release(0);
+    let waited = guarded(ctx, "a poll", mend, |_| HOST.with(|host| host.sessions.stop_waiting(poller)));
+    // It may have been let go already.
+    if waited.flatten() == Some(true) {
+        poller.release(0);
+    }
 }

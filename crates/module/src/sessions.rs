@@ -36,6 +36,8 @@ pub(crate) struct Session {
     is_fresh: bool,
     /// A client that waits for the outbox.
     poller: Option<Blocked>,
+    /// How long it waits.
+    polls_until: Time,
     /// Connections of it that are open.
     bound: usize,
     /// Since when none is.
@@ -50,6 +52,8 @@ pub(crate) struct Sessions {
     clients: HashMap<u64, Link, foldhash::fast::FixedState>,
     /// Sessions with something new in their outbox.
     fresh: Vec<SessionId>,
+    /// No poller's time is over before this; `None` when nobody polls.
+    next_late: Option<Time>,
     /// Responses that were dropped from full outboxes.
     pub(crate) dropped: u64,
 }
@@ -93,6 +97,7 @@ impl Sessions {
                 outbox: VecDeque::new(),
                 is_fresh: false,
                 poller: None,
+                polls_until: Time(0),
                 bound: 0,
                 alone_since: Time(0),
             };
@@ -226,16 +231,39 @@ impl Sessions {
     }
 
     /// Waits for the outbox; whoever waited before is returned, and hears nothing.
-    pub(crate) fn wait(&mut self, id: SessionId, poller: Blocked) -> Option<Blocked> {
-        self.known.get_mut(&id)?.poller.replace(poller)
+    pub(crate) fn wait(&mut self, id: SessionId, poller: Blocked, until: Time) -> Option<Blocked> {
+        let session = self.known.get_mut(&id)?;
+        session.polls_until = until;
+        self.next_late = Some(self.next_late.map_or(until, |next| next.min(until)));
+        session.poller.replace(poller)
     }
 
-    /// A waiting client is gone, or its time is over.
-    pub(crate) fn stop_waiting(&mut self, poller: Blocked) {
-        for session in self.known.values_mut() {
-            if session.poller == Some(poller) {
-                session.poller = None;
+    /// Takes those whose time is over.
+    pub(crate) fn late(&mut self, now: Time) -> Vec<(SessionId, Blocked)> {
+        if self.next_late.is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        let (mut late, mut next) = (Vec::new(), None::<Time>);
+        // In any order: each is looked at by itself.
+        for (id, session) in &mut self.known {
+            if session.polls_until <= now {
+                late.extend(session.poller.take().map(|poller| (*id, poller)));
+            } else if session.poller.is_some() {
+                next = Some(next.map_or(session.polls_until, |next| next.min(session.polls_until)));
             }
         }
+        self.next_late = next;
+        late
+    }
+
+    /// Whether anybody polls, as far as is known.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.next_late.is_some()
+    }
+
+    /// A waiting client is gone, or its time is over. Whether it still waited: it may have been let go already.
+    pub(crate) fn stop_waiting(&mut self, poller: Blocked) -> bool {
+        let mut waits = self.known.values_mut().filter(|session| session.poller == Some(poller));
+        waits.next().is_some_and(|session| session.poller.take().is_some())
     }
 }

@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 use redis_module::raw;
 
 use crate::ffi::{Arg, Ctx, OnMainThread, Text, api, guarded};
-use crate::host::{HOST, mend};
+use crate::host::{HOST, is_barred, mend};
 
 /// Something that the shard has to hear of.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,12 +37,11 @@ pub(crate) fn subscribe(ctx: Ctx) -> Result<(), ()> {
     // SAFETY: the functions stay as long as the module.
     unsafe {
         Ctx::accepted(api!(RedisModule_SubscribeToKeyspaceEvents)(ctx.raw(), kinds, Some(key_vanished)))?;
-        for event in [raw::REDISMODULE_EVENT_FLUSHDB, raw::REDISMODULE_EVENT_SWAPDB] {
-            let event = first_version(event);
-            Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), event, Some(all_vanished)))?;
-        }
+        let (flush, swap) =
+            (first_version(raw::REDISMODULE_EVENT_FLUSHDB), first_version(raw::REDISMODULE_EVENT_SWAPDB));
+        Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), flush, Some(flushed)))?;
+        Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), swap, Some(swapped)))
     }
-    Ok(())
 }
 
 /// Notes a change, and sees that the shard hears of it soon if nothing else happens.
@@ -109,7 +108,10 @@ fn touch(now: Time, shard: &Shard) {
 /// Tells the shard what has changed. Before anything else goes into it, within every entry.
 pub(crate) fn tell(now: Time, shard: &mut Shard) {
     touch(now, shard);
-    while let Some(noted) = NOTED.with(|noted| (!noted.is_empty()).then(|| std::mem::take(noted))).flatten() {
+    // It lets others in, who may write. A timer comes back to it, if they may not.
+    let is_any = || NOTED.with(|noted| !noted.is_empty()) == Some(true);
+    while is_any() && !is_barred(Ctx::current()) {
+        let noted = NOTED.with(std::mem::take).unwrap_or_default();
         for change in noted {
             match change {
                 Change::Record(key) => shard.gone(now, &key),
@@ -139,13 +141,29 @@ unsafe extern "C" fn key_vanished(
     raw::REDISMODULE_OK as c_int
 }
 
-unsafe extern "C" fn all_vanished(
+unsafe extern "C" fn flushed(
     ctx: *mut raw::RedisModuleCtx,
     _: raw::RedisModuleEvent,
     _: u64,
-    _: *mut c_void,
+    what: *mut c_void,
 ) {
-    // SAFETY: the server's context, for the time of this call.
-    let ctx = unsafe { Ctx::new(ctx) };
-    guarded(ctx, "a flush", mend, |ctx| note(ctx, Change::Everything));
+    // SAFETY: the server's context, and what it says of a flush, for the time of this call.
+    let (ctx, database) = unsafe { (Ctx::new(ctx), (*what.cast::<raw::RedisModuleFlushInfo>()).dbnum) };
+    // A negative number is all of them.
+    if database <= 0 {
+        guarded(ctx, "a flush", mend, |ctx| note(ctx, Change::Everything));
+    }
+}
+
+unsafe extern "C" fn swapped(
+    ctx: *mut raw::RedisModuleCtx,
+    _: raw::RedisModuleEvent,
+    _: u64,
+    what: *mut c_void,
+) {
+    // SAFETY: the server's context, and what it says of a swap, for the time of this call.
+    let (ctx, swap) = unsafe { (Ctx::new(ctx), &*what.cast::<raw::RedisModuleSwapDbInfo>()) };
+    if swap.dbnum_first == 0 || swap.dbnum_second == 0 {
+        guarded(ctx, "a swap of databases", mend, |ctx| note(ctx, Change::Everything));
+    }
 }

@@ -3,6 +3,8 @@
 mod common;
 
 use claret_core::message::{Refusal, Request, Response};
+use claret_core::wire;
+use common::beside::{bulk, error, hold, number, ok, run, vote};
 use common::{Process, Server, hello, operation};
 use redis::{Connection, Value};
 
@@ -102,4 +104,121 @@ fn the_commands_themselves_are_in_categories() {
         assert!(refused.is_err(), "{command:?}");
     }
     assert!(hello(&mut user, 6, 1, &[]).is_ok());
+}
+
+/// What a user who may not touch `b:1` can try with each command; a transaction of somebody else, session 7, holds
+/// `b:1` and `b:2`, and has voted for the latter.
+fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(String, redis::Cmd)> {
+    let line = |line: &str| {
+        let mut words = line.split(' ');
+        let mut cmd = redis::cmd(words.next().expect("a name"));
+        (line.to_owned(), cmd.arg(words.collect::<Vec<_>>()).to_owned())
+    };
+    let lines = |lines: &[&str]| lines.iter().map(|it| line(it)).collect::<Vec<_>>();
+    match command {
+        "claret.hello" => lines(&["CLARET.HELLO 1 7 9", "CLARET.HELLO 1 8 1 PUSH claret:other"]),
+        "claret.frame" => {
+            let (first, second, foreign) = (al.begin(), al.begin(), admin_attempt(admin));
+            let requests = [
+                ("execute", al.execute(first, 1, "b:1", "GET")),
+                ("prepare", al.prepare(second, &[("a:1", "SET x"), ("b:1", "SET x")])),
+                ("apply of another's", Request::Apply { attempt: foreign }),
+                ("abort of another's", Request::Abort { attempt: foreign, refused_by: None }),
+                ("withdraw of another's", Request::Withdraw { attempt: foreign }),
+            ];
+            let frame = |(name, request): &(&str, Request)| {
+                let bytes = wire::encode_requests(std::slice::from_ref(request));
+                (format!("CLARET.FRAME {name}"), redis::cmd("CLARET.FRAME").arg(bytes).to_owned())
+            };
+            requests.iter().map(frame).collect()
+        }
+        "claret.poll" => lines(&["CLARET.POLL 7 0"]),
+        "claret.read" => lines(&["CLARET.READ GET b:1", "CLARET.READ MGET a:1 b:1"]),
+        "claret.write" => lines(&[
+            "CLARET.WRITE SET b:1 x",
+            "CLARET.WRITE MSET a:1 x b:1 x",
+            "CLARET.WRITE BLPOP b:1 1",
+            "CLARET.WRITE EVAL return{} 1 b:1",
+            "CLARET.WRITE EVAL return(redis.call('get','b:1')) 1 a:1",
+        ]),
+        "claret.exec" => lines(&["CLARET.EXEC 2 GET b:1", "CLARET.EXEC 3 SET a:1 x 3 SET b:1 x"]),
+        "claret.locks" => lines(&["CLARET.LOCKS b:1", "CLARET.LOCKS"]),
+        "claret.resolve" => {
+            let resolve = |word: &str| format!("CLARET.RESOLVE {} {word}", admin_attempt(admin));
+            lines(&[&resolve("COMMIT"), &resolve("ABORT")])
+        }
+        other => panic!("{other} is new: what can be tried with it?"),
+    }
+}
+
+/// The second one that the other process began.
+fn admin_attempt(admin: &Process) -> claret_core::AttemptId {
+    let sequence = claret_core::Sequence(admin.next - 1);
+    claret_core::AttemptId { tx: claret_core::TxId { session: admin.session, sequence }, attempt: 1 }
+}
+
+#[test]
+fn every_command_is_tried_on_a_key_that_is_not_the_users() {
+    let (server, mut plain) = limited();
+    ok(&mut plain, "MSET b:1 secret b:2 secret");
+    ok(&mut plain, "CONFIG SET claret.plain-wait-ms 300");
+    acl(&mut plain, &["nothing", "on", ">pw", "~*", "&*", "-@all"]);
+    let mut admin = Process::hello(&server, 7);
+    let (_open, voted) = (hold(&mut admin, "b:1", "GETSET new"), hold(&mut admin, "b:2", "GETSET new"));
+    vote(&mut admin, voted, 1);
+    let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
+    let mut none = server.connect_as("nothing", "pw");
+    let declared: Vec<String> =
+        redis::cmd("COMMAND").arg(&["LIST", "FILTERBY", "MODULE", "claret"]).query(&mut plain).expect("all");
+    assert_eq!(declared.len(), 8);
+    for command in &declared {
+        for (shown, tried) in attempts_on_b(command, &mut al, &admin) {
+            let answer = tried.query::<Value>(&mut al.connection);
+            let said = match &answer {
+                Err(error) => format!("{error:?}"),
+                // A refusal travels in a frame.
+                Ok(Value::BulkString(bytes)) => {
+                    let answers = wire::decode_responses(bytes).expect("a frame");
+                    assert!(is_denied(&answers), "{shown}: {answers:?}");
+                    let Some(Response::Refused { refusal, .. }) = answers.last() else { panic!("{shown}") };
+                    refusal.to_string()
+                }
+                Ok(Value::Array(items)) if items.is_empty() => "nothing is shown".to_owned(),
+                Ok(other) => panic!("{shown} answers {other:?}"),
+            };
+            println!("| `{shown}` | {} |", said.replace('\n', " "));
+            let words = ["NOPERM", "MAY NOT", "ANOTHER", "CAN'T ACCESS", "NOTHING IS SHOWN"];
+            let said = said.to_uppercase();
+            assert!(words.iter().any(|word| said.contains(word)), "{shown}: {said}");
+            let refused =
+                format!("{:?}", tried.query::<Value>(&mut none).expect_err("no rights")).to_uppercase();
+            assert!(refused.contains("NOPERM"), "{shown}: {refused}");
+        }
+    }
+    assert_eq!((number(&mut plain, "in_doubt"), number(&mut plain, "held_keys")), (1, 2), "as before");
+    admin.frame(&[Request::Apply { attempt: voted }]);
+    drop(admin);
+    assert_eq!(ok(&mut plain, "GET b:1"), bulk("secret"));
+    assert_eq!(ok(&mut plain, "MGET b:2 a:1"), Value::Array(vec![bulk("new"), Value::Nil]));
+}
+
+/// A command that a user may run runs for no other: the wait does not change whose it is.
+#[test]
+fn a_script_that_waits_runs_with_the_rights_of_its_client() {
+    let (server, mut plain) = limited();
+    ok(&mut plain, "SET b:1 secret");
+    let mut admin = Process::hello(&server, 7);
+    let held = hold(&mut admin, "a:1", "GETSET new");
+    let mut al = server.connect_as("al", "pw");
+    let waits = std::thread::spawn(move || {
+        let script = "redis.call('INCR', 'a:2'); return redis.call('GET', 'b:1')";
+        redis::cmd("EVAL").arg(script).arg(1).arg("a:1").query::<Value>(&mut al)
+    });
+    common::wait_until("it waits", || number(&mut plain, "plain_open") == 1);
+    common::beside::commit(&mut admin, held, 1);
+    let refused = format!("{:?}", waits.join().expect("no panic").expect_err("not its key")).to_uppercase();
+    assert!(refused.contains("CAN'T ACCESS"), "{refused}");
+    assert!(run(&mut plain, "GET a:2").is_ok());
+    let refused = error(&mut server.connect_as("al", "pw"), "CLARET.WRITE INCR b:1");
+    assert!(refused.to_uppercase().contains("NOPERM"), "{refused}");
 }

@@ -2,104 +2,14 @@
 
 mod common;
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread::sleep;
 use std::time::Duration;
 
 use claret_core::AttemptId;
 use claret_core::message::{Refusal, Request, Response};
+use common::beside::{A_MOMENT, Waits, bulk, commit, error, hold, hold_more, number, ok, rig, run, vote};
 use common::{Process, Server, cluster, wait_until};
-use redis::{Connection, RedisResult, Value};
-
-/// Long enough for an answer that is going to come at once.
-const A_MOMENT: Duration = Duration::from_millis(100);
-
-fn run(connection: &mut Connection, line: &str) -> RedisResult<Value> {
-    let mut words = line.split(' ');
-    redis::cmd(words.next().expect("a name")).arg(words.collect::<Vec<_>>()).query(connection)
-}
-
-fn ok(connection: &mut Connection, line: &str) -> Value {
-    run(connection, line).unwrap_or_else(|error| panic!("{line}: {error}"))
-}
-
-fn error(connection: &mut Connection, line: &str) -> String {
-    match run(connection, line) {
-        Ok(value) => panic!("{line} answers {value:?}"),
-        Err(error) => format!("{error:?}"),
-    }
-}
-
-fn bulk(text: &str) -> Value {
-    Value::BulkString(text.as_bytes().to_vec())
-}
-
-/// A plain client that waits for its answer in a thread of its own.
-struct Waits(Receiver<Value>);
-
-impl Waits {
-    fn on(server: &Server, line: &str) -> Waits {
-        let (mut connection, line) = (server.connect(), line.to_owned());
-        let (send, receive) = channel();
-        std::thread::spawn(move || {
-            let answer = run(&mut connection, &line);
-            let _ = send.send(answer.unwrap_or_else(|error| Value::SimpleString(format!("{error:?}"))));
-        });
-        Waits(receive)
-    }
-
-    fn still(&self) -> &Self {
-        assert_eq!(self.0.recv_timeout(A_MOMENT), Err(RecvTimeoutError::Timeout), "it waits");
-        self
-    }
-
-    fn answer(&self) -> Value {
-        self.0.recv_timeout(Duration::from_secs(10)).expect("an answer in time")
-    }
-}
-
-/// Begins a transaction that holds what its operation needs.
-fn hold(process: &mut Process, key: &str, words: &str) -> AttemptId {
-    let attempt = process.begin();
-    hold_more(process, attempt, 1, key, words);
-    attempt
-}
-
-fn hold_more(process: &mut Process, attempt: AttemptId, no: u32, key: &str, words: &str) {
-    let execute = process.execute(attempt, no, key, words);
-    let answers = process.frame(&[execute]);
-    assert!(matches!(answers[..], [Response::Granted { .. }]), "{answers:?}");
-}
-
-fn commit(process: &mut Process, attempt: AttemptId, relies_on: u32) {
-    let participants = [(process.shard, Some(process.incarnation))];
-    let prepare = process.prepare_with(attempt, relies_on, &[], &participants);
-    let answers = process.frame(&[prepare]);
-    let is_done = |response: &Response| matches!(response, Response::Committed { .. });
-    assert!(answers.iter().any(is_done), "{answers:?}");
-}
-
-/// As one of two participants: it has voted, and is not decided.
-fn vote(process: &mut Process, attempt: AttemptId, relies_on: u32) {
-    let participants =
-        [(process.shard, Some(process.incarnation)), (claret_core::ShardId(process.shard.0 + 1), None)];
-    let prepare = process.prepare_with(attempt, relies_on, &[], &participants);
-    let answers = process.frame(&[prepare]);
-    assert!(answers.iter().any(|response| matches!(response, Response::Voted { .. })), "{answers:?}");
-}
-
-fn rig() -> (Server, Process, Connection) {
-    let server = Server::start(&["--claret.lease-ms", "60000"]);
-    let process = Process::hello(&server, 7);
-    let plain = server.connect();
-    (server, process, plain)
-}
-
-fn number(connection: &mut Connection, name: &str) -> u64 {
-    let shown: String = redis::cmd("INFO").arg("claret").query(connection).expect("its numbers");
-    let line = shown.lines().find_map(|line| line.strip_prefix(&format!("claret_{name}:")));
-    line.unwrap_or_else(|| panic!("{name} is not in {shown}")).parse().expect("a number")
-}
+use redis::Value;
 
 #[test]
 fn what_is_not_held_and_what_commutes_runs_untouched() {
@@ -453,4 +363,68 @@ fn nobody_overtakes_who_has_voted_by_an_expiry() {
     assert!(matches!(answers[..], [Response::Queued { .. }]), "it waits for who has voted: {answers:?}");
     let answers = process.frame(&[Request::Apply { attempt: voted }]);
     assert!(answers.iter().any(|response| matches!(response, Response::Committed { .. })), "{answers:?}");
+}
+
+/// Neither waits: they look at one node as it is.
+#[test]
+fn scans_show_what_is_committed() {
+    let (_server, mut process, mut plain) = rig();
+    ok(&mut plain, "SET old 1");
+    let attempt = hold(&mut process, "new", "GETSET 1");
+    let listed = |plain: &mut redis::Connection| {
+        let keys: Vec<String> = redis::cmd("KEYS").arg("*").query(plain).expect("the keys");
+        let (_, mut scanned): (u64, Vec<String>) = redis::cmd("SCAN").arg(0).query(plain).expect("a scan");
+        scanned.sort();
+        let size: usize = redis::cmd("DBSIZE").query(plain).expect("its size");
+        assert_eq!((size, keys.len()), (scanned.len(), scanned.len()));
+        scanned
+    };
+    assert_eq!(listed(&mut plain), ["old"]);
+    assert_eq!(ok(&mut plain, "RANDOMKEY"), bulk("old"));
+    commit(&mut process, attempt, 1);
+    assert_eq!(listed(&mut plain), ["new", "old"]);
+}
+
+/// A replica knows of no locks; of a transaction it has nothing, or all that it did at this shard.
+#[test]
+fn a_replica_is_read_at_once_and_shows_all_of_a_transaction_or_nothing() {
+    let (server, mut process, mut plain) = rig();
+    let replica = Server::start(&["--replicaof", "127.0.0.1", &server.port.to_string()]);
+    let mut below = replica.connect();
+    ok(&mut plain, "MSET {k}1 old {k}2 old");
+    let both = |connection: &mut redis::Connection| ok(connection, "MGET {k}1 {k}2");
+    let pair = |value: &str| Value::Array(vec![bulk(value), bulk(value)]);
+    wait_until("it has the values", || run(&mut below, "MGET {k}1 {k}2") == Ok(pair("old")));
+    let attempt = hold(&mut process, "{k}1", "GETSET new");
+    hold_more(&mut process, attempt, 2, "{k}2", "GETSET new");
+    assert_eq!(both(&mut below), pair("old"), "it does not wait");
+    commit(&mut process, attempt, 2);
+    wait_until("it has the others", || {
+        let seen = both(&mut below);
+        assert!(seen == pair("old") || seen == pair("new"), "{seen:?}");
+        seen == pair("new")
+    });
+}
+
+/// A client's own cache hears of a key when it changes, which is at the commit.
+#[test]
+fn a_clients_cache_is_told_when_a_transaction_commits() {
+    let (server, mut process, mut plain) = rig();
+    ok(&mut plain, "SET k old");
+    let client =
+        redis::Client::open(format!("redis://127.0.0.1:{}/?protocol=resp3", server.port)).expect("an url");
+    let mut caching = client.get_connection().expect("it answers");
+    let (sender, pushes) = std::sync::mpsc::channel::<redis::PushInfo>();
+    caching.set_push_sender(sender);
+    ok(&mut caching, "CLIENT TRACKING ON");
+    assert_eq!(ok(&mut caching, "GET k"), bulk("old"));
+    let attempt = hold(&mut process, "k", "GETSET new");
+    let is_told = |caching: &mut redis::Connection| {
+        ok(caching, "PING");
+        pushes.try_iter().any(|push| push.kind == redis::PushKind::Invalidate)
+    };
+    assert!(!is_told(&mut caching), "nothing has changed");
+    commit(&mut process, attempt, 1);
+    wait_until("it is told", || is_told(&mut caching));
+    assert_eq!(ok(&mut caching, "GET k"), bulk("new"));
 }

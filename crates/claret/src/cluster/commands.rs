@@ -72,8 +72,8 @@ pub fn reply_of(op: &Operation, reply: Reply) -> Reply {
         return Reply::Ok;
     }
     match (op.type_info().name, op.method().name) {
-        ("counter" | "uid-generator", "GET" | "UID.ISSUED") => or_zero(int(reply)),
-        ("float-counter", _) => or_zero(float(reply)),
+        ("counter" | "uid-generator", "GET" | "UID.ISSUED") => instead_of_nil(Reply::Int(0), int(reply)),
+        ("float-counter", _) => instead_of_nil(Reply::Float(0.0), float(reply)),
         ("bounded-counter", "BGET") => int(reply),
         ("bounded-counter", "BBOUNDS") => each(reply, int),
         // Whether there was room, which nobody asked Redis.
@@ -83,9 +83,9 @@ pub fn reply_of(op: &Operation, reply: Reply) -> Reply {
             other => other,
         },
         ("topk", "TOPK.LIST") => flat(reply),
-        ("summary-bag", "BAG.COUNT") => or_zero(int(reply)),
-        ("summary-bag", "BAG.SUM") => or_zero(float(reply)),
-        ("summary-bag", "BAG.SUMMARY") => each(reply, |it| or_zero(float(it))),
+        ("summary-bag", "BAG.COUNT") => instead_of_nil(Reply::Int(0), int(reply)),
+        ("summary-bag", "BAG.SUM") => instead_of_nil(Reply::Float(0.0), float(reply)),
+        ("summary-bag", "BAG.SUMMARY") => summary(reply),
         ("summary-bag", _) => float(reply),
         ("scored-set", "ZRANGE" | "ZRANGEBYSCORE") => flat(reply),
         _ => reply,
@@ -107,8 +107,19 @@ fn float(reply: Reply) -> Reply {
     number(&reply).map_or(reply, Reply::Float)
 }
 
-fn or_zero(reply: Reply) -> Reply {
-    if reply == Reply::Nil { Reply::Int(0) } else { reply }
+fn instead_of_nil(nothing: Reply, reply: Reply) -> Reply {
+    if reply == Reply::Nil { nothing } else { reply }
+}
+
+/// Count, sum, least and greatest.
+fn summary(reply: Reply) -> Reply {
+    let Reply::Array(parts) = reply else { return reply };
+    let part = |(at, part): (usize, Reply)| match at {
+        0 => instead_of_nil(Reply::Int(0), int(part)),
+        1 => instead_of_nil(Reply::Float(0.0), float(part)),
+        _ => float(part),
+    };
+    Reply::Array(parts.into_iter().enumerate().map(part).collect())
 }
 
 fn each(reply: Reply, of: impl Fn(Reply) -> Reply) -> Reply {
@@ -140,6 +151,20 @@ mod tests {
     fn words(op: &Operation) -> Vec<String> {
         let command = command_of(&"k".into(), 1, op).unwrap();
         command.words().iter().map(Bytes::to_string).collect()
+    }
+
+    #[test]
+    fn what_is_absent_is_nought_of_its_kind() {
+        let answer = |type_name: &str, method: &str, reply| {
+            let kind = BUILTIN.iter().find(|kind| kind.name == type_name).expect("a type");
+            reply_of(&(kind.parse)(method, &[]).expect("it takes no arguments"), reply)
+        };
+        assert_eq!(answer("summary-bag", "BAG.SUM", Reply::Nil), Reply::Float(0.0));
+        assert_eq!(answer("float-counter", "GET", Reply::Nil), Reply::Float(0.0));
+        assert_eq!(answer("counter", "GET", Reply::Nil), Reply::Int(0));
+        let absent = Reply::Array(vec![Reply::Nil; 4]);
+        let nought = Reply::Array(vec![Reply::Int(0), Reply::Float(0.0), Reply::Nil, Reply::Nil]);
+        assert_eq!(answer("summary-bag", "BAG.SUMMARY", absent), nought);
     }
 
     #[test]

@@ -241,9 +241,12 @@ impl<O: Office> Net<O> {
     async fn ask_topology(&self) -> Result<Topology, ConnectError> {
         let mut nodes = self.nodes();
         nodes.extend(self.settings.seeds.iter().cloned());
+        // One that is silent leaves time for the others.
+        let share = self.settings.connect_timeout / (nodes.len() as u32 + 1);
         let mut failed = None;
         for node in nodes {
-            match self.ask_topology_at(&node).await {
+            let late = |_| Err(unreachable_at(&node, format!("no answer within {share:?}")));
+            match timeout(share, self.ask_topology_at(&node)).await.unwrap_or_else(late) {
                 Ok(topology) => return Ok(topology),
                 // Of several errors the first final one tells most.
                 Err(error) => {
@@ -258,9 +261,7 @@ impl<O: Office> Net<O> {
 
     async fn ask_topology_at(&self, node: &Address) -> Result<Topology, ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
-        let asking = connection.ask(&["CLUSTER", "SLOTS"]);
-        let late = |_| unreachable_at(node, "no answer within the connect timeout".into());
-        match timeout(self.settings.connect_timeout, asking).await.map_err(late)?? {
+        match connection.ask(&["CLUSTER", "SLOTS"]).await? {
             Ok(Reply::Array(entries)) if entries.is_empty() => Ok(Topology::default()),
             Ok(reply) => Topology::parse(&reply, node)
                 .map_err(|reason| ConnectError::NotUnderstood { node: node.to_string(), reason }),

@@ -89,6 +89,29 @@ async fn a_dead_node_is_named_at_the_deadline() {
 }
 
 #[tokio::test]
+async fn a_replica_that_takes_over_is_found() {
+    let module = claret_rig::Module::of_sources().expect("the module");
+    let options = claret_rig::Cluster::options(3, 1).module(module).node_timeout_ms(1_000);
+    let mut cluster = options.start().expect("a cluster");
+    let options = TxOptions::new().deadline(Duration::from_secs(20)).attempts(10_000);
+    let builder = Store::cluster(cluster.url()).transactions(options);
+    let store = builder.response_timeout(Duration::from_secs(1)).connect().await.expect("a store");
+    let keys = keys(&cluster);
+    for key in &keys {
+        store.counter(key).add(1).await.expect("counted");
+    }
+    cluster.server_mut(1).kill();
+    // What is read before the commit restarts with the shard's incarnation, and is never unknown.
+    let seen = store.transaction(|tx| {
+        let keys = keys.clone();
+        async move { Ok((tx.counter(&keys[0]).get().await?, tx.counter(&keys[1]).get().await?)) }
+    });
+    assert_eq!(seen.await.expect("read").0, 1);
+    store.counter(&keys[1]).add(1).await.expect("counted");
+    assert!(store.counter(&keys[1]).get().await.expect("read") >= 1);
+}
+
+#[tokio::test]
 async fn a_dropped_transaction_lets_its_locks_go() {
     let store = Store::connect(shared().url()).await.expect("a store");
     let keys = keys(shared());

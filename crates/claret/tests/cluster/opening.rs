@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use claret::cluster::{ConnectError, Grants};
+use claret::cluster::{Command, ConnectError, Grants};
 use claret::{Records, Store, blocking};
 use claret_rig::{Cluster, Server};
 
@@ -87,6 +87,36 @@ async fn nobody_there_and_no_cluster_are_told() {
     let server = Server::options().config("cluster-enabled yes").start().expect("a server");
     let error = refused(&server.url()).await;
     assert!(matches!(&error, ConnectError::Uncovered { slots } if slots[..] == [(0, 16383)]), "{error}");
+}
+
+#[tokio::test]
+async fn tls_is_spoken_with_servers_whose_certificate_is_trusted() {
+    let folder = std::env::temp_dir().join(format!("claret-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let file = |name: &str| folder.join(name).display().to_string();
+    for name in ["own", "foreign"] {
+        let made = rcgen::generate_simple_self_signed(["db.example".to_owned()]).expect("a certificate");
+        std::fs::write(file(&format!("{name}.pem")), made.cert.pem()).expect("written");
+        std::fs::write(file(&format!("{name}.key")), made.signing_key.serialize_pem()).expect("written");
+    }
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let options = Server::options().config(&format!("tls-port {port}")).config("tls-auth-clients no");
+    let own = |name: &str| format!("\"{}\"", file(name));
+    let options = options.config(&format!("tls-cert-file {}", own("own.pem")));
+    let _server = options.config(&format!("tls-key-file {}", own("own.key"))).start().expect("a server");
+    let url = |ca: &str, name: &str| {
+        format!("rediss://127.0.0.1:{port}/?connect-timeout-ms=1000&tls-ca={}&tls-name={name}", file(ca))
+    };
+    let plain = Store::cluster(url("own.pem", "db.example")).connect_plain().await.expect("trusted");
+    let big = "x".repeat(1 << 20);
+    plain.ask(Command::new("SET").key("k").arg(big.clone())).await.expect("set");
+    assert_eq!(plain.ask(Command::new("GET").key("k")).await, Ok(claret::Reply::Bytes(big.into())));
+    for wrong in [url("foreign.pem", "db.example"), url("own.pem", "other.example")] {
+        let error = Store::cluster(wrong).connect_plain().await.expect_err("not trusted");
+        assert!(error.to_string().contains("certificate"), "{error}");
+    }
+    std::fs::remove_dir_all(&folder).expect("removed");
 }
 
 #[tokio::test]

@@ -179,7 +179,11 @@ fn show(
             return Ok(checks);
         }
     }
-    write!(out, "Next:\n{commands}  claret shell\n").map_err(failed)?;
+    let shell = match store {
+        Store::Url(url) => format!("claret shell --store {url}"),
+        Store::Embedded | Store::Model | Store::Cluster => "claret shell".to_owned(),
+    };
+    write!(out, "Next:\n{commands}  {shell}\n").map_err(failed)?;
     Ok(checks)
 }
 

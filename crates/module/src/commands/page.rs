@@ -28,7 +28,7 @@ asks for `SADD`, `BDECRBY` for `HINCRBY`, `BAG.ADD` for `HSET`, `TOPK.ADD` for `
 beside it. It is asked when an operation arrives, with the lists of that moment; what has voted is applied whatever
 becomes of the rights. A user needs the right to the `CLARET.` command itself, too. Redis 7.0 has no categories for
 commands of modules, so there these rights are given by name (`+claret.frame`) or with `+@all`; `CLARET.LOCKS` and
-`CLARET.RESOLVE` ask for the right to `CONFIG` as well.
+`CLARET.RESOLVE` ask for the right to `CONFIG` as well, and the latter for that to `DEL` on the keys that the attempt holds.
 
 ## When a client process dies
 

@@ -209,21 +209,17 @@ impl Ctx {
 
     // --- waiting ---
 
-    /// Makes the client wait. `answer` runs when it is let go, `late` when the time is over.
-    pub(crate) fn block(
-        self,
-        answer: raw::RedisModuleCmdFunc,
-        late: raw::RedisModuleCmdFunc,
-        millis: u64,
-    ) -> Blocked {
-        // SAFETY: the functions stay as long as the module; nothing is kept that would have to be freed.
-        Blocked(unsafe { api!(RedisModule_BlockClient)(self.0, answer, late, None, millis as c_longlong) })
+    /// Makes the client wait. `answer` runs when it is let go. The server is not asked to look at the time: a client
+    /// whose time ends just when it was let go would never be answered.
+    pub(crate) fn block(self, answer: raw::RedisModuleCmdFunc) -> Blocked {
+        // SAFETY: the function stays as long as the module; nothing is kept that would have to be freed.
+        Blocked(unsafe { api!(RedisModule_BlockClient)(self.0, answer, None, None, 0) })
     }
 
-    /// The client that an answer, or the end of the time, is about.
-    pub(crate) fn blocked(self) -> Blocked {
-        // SAFETY: only asked for in such a function.
-        Blocked(unsafe { api!(RedisModule_GetBlockedClientHandle)(self.0) })
+    /// Whether this answers a client that waited, and is no command of its own.
+    pub(crate) fn blocked_answers(self) -> bool {
+        // SAFETY: the context is valid.
+        unsafe { api!(RedisModule_IsBlockedReplyRequest)(self.0) != 0 }
     }
 
     /// The number with which the client was released: in its answer.
@@ -240,7 +236,7 @@ impl Ctx {
 
 impl Blocked {
     /// Lets it go: its answer runs soon, in the main loop, and finds this number with
-    /// [`Ctx::released_with`]. After the end of its time, or of its connection, nothing runs, and the handle is freed.
+    /// [`Ctx::released_with`]. After the end of its connection nothing runs, and the handle is freed.
     pub(crate) fn release(self, number: u64) {
         // SAFETY: released once: whoever takes the handle from its place releases it. The number is never followed.
         unsafe { api!(RedisModule_UnblockClient)(self.0, without_provenance_mut(number as usize)) };

@@ -1,10 +1,12 @@
 //! The command filter: what the server lets a module see, and change, of each command before it is looked up.
 
+use std::cell::Cell;
 use std::ffi::c_int;
+use std::ptr::null_mut;
 
 use redis_module::raw;
 
-use super::{Arg, Ctx, Text, api};
+use super::{Arg, Ctx, Flag, Text, api};
 
 /// The command that a filter looks at. Its words may be replaced and added to.
 #[derive(Clone, Copy)]
@@ -51,20 +53,39 @@ impl Filtered {
     }
 }
 
+/// Whether a command runs for a client, which may be a script.
+struct RunningCommand(Cell<bool>);
+
+// SAFETY: of the main thread's, as everything here.
+unsafe impl Sync for RunningCommand {}
+
+static RUNNING: RunningCommand = RunningCommand(Cell::new(false));
+
+/// Puts back what was so before.
+struct Running(bool);
+
+impl Running {
+    fn enter(runs: bool) -> Self {
+        Running(RUNNING.0.replace(runs))
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        RUNNING.0.set(self.0);
+    }
+}
+
 impl Ctx {
-    /// From now on every command but the module's own is seen by this function first.
+    /// From now on every command is seen by this function first; with `CMDFILTER_NOSELF`, every one but the module's.
     pub(crate) fn filter(
         self,
         filter: unsafe extern "C" fn(*mut raw::RedisModuleCommandFilterCtx),
+        flags: u32,
     ) -> Result<(), ()> {
         // SAFETY: the function stays as long as the module.
-        let made = unsafe {
-            api!(RedisModule_RegisterCommandFilter)(
-                self.raw(),
-                Some(filter),
-                raw::REDISMODULE_CMDFILTER_NOSELF as c_int,
-            )
-        };
+        let made =
+            unsafe { api!(RedisModule_RegisterCommandFilter)(self.raw(), Some(filter), flags as c_int) };
         if made.is_null() { Err(()) } else { Ok(()) }
     }
 
@@ -134,6 +155,8 @@ impl Ctx {
             return true;
         };
         let list: Vec<*mut raw::RedisModuleString> = rest.iter().map(|word| word.raw()).collect();
+        // Within a script there is no other one.
+        let _running = Running::enter(!self.is(Flag::Lua));
         // SAFETY: the format asks for a vector of strings and its length, which outlive the call; the reply is freed once.
         unsafe {
             let reply = api!(RedisModule_Call)(
@@ -154,6 +177,12 @@ impl Ctx {
             api!(RedisModule_FreeCallReply)(reply);
             !is_nil
         }
+    }
+
+    /// Whether a script runs that [`run_for_client`](Ctx::run_for_client) began.
+    pub(crate) fn runs_script_for_client() -> bool {
+        // SAFETY: needs no context.
+        RUNNING.0.get() && unsafe { api!(RedisModule_GetContextFlags)(null_mut()) } & Flag::Lua as c_int != 0
     }
 
     /// Makes the client wait until something happens to one of the keys. `answer` is asked then, and says with its result

@@ -24,14 +24,14 @@ use redis_module::raw;
 use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Filtered, Flag, OnMainThread, Text, Timer, guarded};
-use crate::host::{HOST, Host, mend};
+use crate::host::{HOST, Host, is_barred, mend};
 use crate::slots;
 use crate::vanish::{self, Change};
 use open::{OpenMultis, Queued};
 use pops::PassedOver;
 use table::{Keys, Row, Special, Table};
 pub(crate) use waiting::OWN;
-use waiting::{Queue, Stage, Want};
+use waiting::{Left, Queue, Stage, Want};
 
 /// What is known of commands.
 static GUARD_TABLE: OnMainThread<Table> = OnMainThread::new();
@@ -73,7 +73,8 @@ pub(crate) struct Counts {
 pub(crate) fn begin(ctx: Ctx) -> Result<(), ()> {
     GUARD_TABLE.set(Some(Table::of(ctx)));
     DETACHED.set(Some(ctx.detached()));
-    ctx.filter(filter)
+    ctx.filter(filter, raw::REDISMODULE_CMDFILTER_NOSELF)?;
+    ctx.filter(filter_within, 0)
 }
 
 impl Guard {
@@ -101,15 +102,15 @@ impl Guard {
         self.queue.clear();
     }
 
-    pub(crate) fn stop(&mut self, ctx: Ctx) {
-        if let Some(timer) = self.tick.take() {
-            ctx.stop(timer);
+    fn come_back(&mut self, ctx: Ctx) {
+        let idle = self.queue.is_quiet() && !self.open.is_any() && !self.passed_over.is_any();
+        if !idle {
+            self.tick_soon(ctx);
         }
     }
 
-    fn come_back(&mut self, ctx: Ctx) {
-        let idle = self.queue.is_quiet() && !self.open.is_any() && !self.passed_over.is_any();
-        if self.tick.is_none() && !idle {
+    fn tick_soon(&mut self, ctx: Ctx) {
+        if self.tick.is_none() {
             self.tick = Some(ctx.timer(TICK_MS, ticked));
         }
     }
@@ -131,9 +132,24 @@ unsafe extern "C" fn ticked(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
 }
 
 impl Host {
+    /// A client was made to wait: it is let go when its time is over.
+    pub(crate) fn look_after(&mut self, ctx: Ctx) {
+        self.guard.tick_soon(ctx);
+    }
+
     /// Looks after those who wait; keys to be signalled.
     fn tick_guard(&mut self, ctx: Ctx) -> Vec<Bytes> {
         let now = self.now();
+        self.guard.queue.expire(now);
+        if self.expire_blocked(now) {
+            self.guard.tick_soon(ctx);
+        }
+        if is_barred(ctx) {
+            // Whoever is let in may write.
+            self.guard.come_back(ctx);
+            return Vec::new();
+        }
+        self.withdraw_late(now);
         self.guard.ticks += 1;
         if self.guard.ticks.is_multiple_of(TICKS_BETWEEN_LOOKS) {
             self.guard.open.look(ctx);
@@ -229,6 +245,14 @@ unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFilterCtx) {
     guarded(ctx, "the filter", mend, |ctx| look(ctx, &filtered));
 }
 
+/// What a script calls that the module runs for a client: the filter above does not see it.
+unsafe extern "C" fn filter_within(filtered: *mut raw::RedisModuleCommandFilterCtx) {
+    if Ctx::runs_script_for_client() {
+        // SAFETY: as it was called.
+        unsafe { filter(filtered) }
+    }
+}
+
 /// Whether a command needs a closer look: quickly, since mostly nothing is held.
 fn is_of_interest(name: &[u8]) -> bool {
     let busy = HOST.with(|host| match &host.shard {
@@ -265,6 +289,8 @@ fn look(ctx: Ctx, filtered: &Filtered) {
             return;
         }
         Special::Pop => {
+            // For EXEC; whether it waits it finds out itself.
+            in_conflict(ctx, filtered, row, client);
             filtered.insert(0, b"CLARET.WRITE");
             return;
         }
@@ -383,7 +409,7 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let words = arguments.get(1..).unwrap_or_default();
     let Some(name) = words.first() else { return Err("ERR name a command".to_owned()) };
     let row = GUARD_TABLE.with(|table| table.find(name.bytes())).flatten();
-    let Some(row) = row else {
+    let Some(row) = row.filter(|row| row.waits(words)) else {
         return Err(format!("ERR '{}' is no command that waits for keys", name.bytes().escape_ascii()));
     };
     if ctx.asks_for_keys() {
@@ -399,13 +425,19 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     if arguments[0].is("CLARET.READ") && row.access == Access::Write {
         return Err(format!("ERR {} writes; use CLARET.WRITE", name.bytes().escape_ascii()));
     }
+    // The server does not look, and a script within a script ends it.
+    if row.no_script && ctx.is(Flag::Lua) {
+        return Err(format!("ERR {} is not allowed in scripts", name.bytes().escape_ascii()));
+    }
     match row.special {
         Special::Pop => return pops::pop(ctx, words),
         Special::Cluster => return set_slot(ctx, words),
         Special::Nothing | Special::Multi | Special::Exec | Special::Discard | Special::Rights => {}
     }
     let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
-    let wants = if ctx.database() == 0 { wants(row, ctx, &texts) } else { Vec::new() };
+    // These two write keys of other databases.
+    let is_here = ctx.database() == 0 || name.is("MOVE") || name.is("COPY");
+    let wants = if is_here { wants(row, ctx, &texts) } else { Vec::new() };
     let held = HOST.with(|host| conflict(host, &wants).cloned()).flatten();
     let Some(key) = held else {
         ctx.run_for_client(words, false);
@@ -438,9 +470,12 @@ fn wait(ctx: Ctx, words: &[Arg<'_>], wants: Vec<Want>) -> Outcome {
     };
     match stage {
         Stage::Waits(_) => {
-            let client = ctx.block(Some(answer), Some(late), config::PLAIN_WAIT_MS.get());
+            let client = ctx.block(Some(answer));
             client.on_disconnect(Some(gone));
-            HOST.with(|host| host.guard.queue.wait(number, client));
+            HOST.with(|host| {
+                let until = host.now().plus(config::PLAIN_WAIT_MS.get() * 1_000);
+                host.guard.queue.wait(number, client, until);
+            });
         }
         Stage::Granted | Stage::Refused | Stage::Over => finish(ctx, words, number),
     }
@@ -450,22 +485,38 @@ fn wait(ctx: Ctx, words: &[Arg<'_>], wants: Vec<Want>) -> Outcome {
 /// Runs what was waited for, if it was granted, and lets everything go.
 fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
     let granted = HOST.with(|host| host.guard.queue.stage(number) == Stage::Granted);
-    if granted == Some(true) {
+    // Clients may have been paused since it was let go, and a write would end the server.
+    let is_paused = Ctx::must_not_write() && ctx.blocked_answers();
+    if granted == Some(true) && !is_paused {
+        // What it uses is its own meanwhile, also where a script uses it.
+        HOST.with(|host| host.guard.queue.lend(number));
         ctx.run_for_client(words, false);
+        HOST.with(|host| host.guard.queue.take_back(number));
     } else {
         HOST.with(|host| host.guard.counts.try_again += 1);
-        ctx.reply_error("TRYAGAIN transactions hold what the command uses; nothing was done, try again");
+        let waited = config::PLAIN_WAIT_MS.get();
+        ctx.reply_error(&match is_paused {
+            true => "TRYAGAIN clients are paused; nothing was done".to_owned(),
+            false => format!(
+                "TRYAGAIN transactions hold what the command uses; nothing was done within {waited} ms \
+                 (claret.plain-wait-ms), try again"
+            ),
+        });
     }
     end(ctx, number);
 }
 
+/// It may let in others, who write: later, if nothing can be written.
 fn end(ctx: Ctx, number: u64) {
     HOST.with(|host| {
         let now = host.now();
-        if let Some(shard) = &mut host.shard {
+        if is_barred(ctx) {
+            host.guard.queue.end_later(number);
+            host.guard.come_back(ctx);
+        } else if let Some(shard) = &mut host.shard {
             host.guard.queue.end(now, shard, number);
+            host.carry_out(ctx, None);
         }
-        host.carry_out(ctx, None);
     });
 }
 
@@ -485,41 +536,25 @@ unsafe extern "C" fn answer(
     raw::REDISMODULE_OK as c_int
 }
 
-/// The time is over.
-unsafe extern "C" fn late(
-    ctx: *mut raw::RedisModuleCtx,
-    _: *mut *mut raw::RedisModuleString,
-    _: c_int,
-) -> c_int {
-    // SAFETY: the server's context, for the time of this call.
-    let ctx = unsafe { Ctx::new(ctx) };
-    let client = ctx.blocked();
-    guarded(ctx, "a plain command", mend, |ctx| leave(ctx, client));
-    client.release(0);
-    let waited = config::PLAIN_WAIT_MS.get();
-    ctx.reply_error(&format!(
-        "TRYAGAIN transactions held what the command uses for {waited} ms (claret.plain-wait-ms); nothing was done"
-    ));
-    raw::REDISMODULE_OK as c_int
-}
-
 /// The connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
     let client = Blocked::from_raw(client);
-    guarded(ctx, "a plain command", mend, |ctx| leave(ctx, client));
-    client.release(0);
+    if guarded(ctx, "a plain command", mend, |ctx| leave(ctx, client)) == Some(Left::Waiting) {
+        client.release(0);
+    }
 }
 
-fn leave(ctx: Ctx, client: Blocked) {
-    let number = HOST.with(|host| {
+/// The client leaves before its command has run. It may have been let go already.
+fn leave(ctx: Ctx, client: Blocked) -> Left {
+    let left = HOST.with(|host| {
         host.guard.counts.try_again += 1;
         host.guard.queue.leave(client)
     });
-    if let Some(Some(number)) = number {
-        end(ctx, number);
-    }
+    let Some(Some((number, left))) = left else { return Left::Released };
+    end(ctx, number);
+    left
 }
 
 /// `CLUSTER SETSLOT slot MIGRATING node | NODE node ...`

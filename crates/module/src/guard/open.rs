@@ -8,6 +8,7 @@ use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
 
 use crate::ffi::{Answer, Ctx, Text};
+use crate::host::limits;
 
 /// More keys than these are not told apart: then every EXEC is refused while anything is held.
 const KEYS_MAX: usize = 65_536;
@@ -55,6 +56,9 @@ impl OpenMultis {
     }
 
     pub(super) fn note(&mut self, client: Option<u64>, key: &[u8], access: Access) {
+        if key.len() > limits().key_bytes_max {
+            return; // No record has such a key.
+        }
         let used = match client {
             Some(client) => match self.by_client.get_mut(&client) {
                 Some(used) => used,

@@ -75,10 +75,15 @@ fn keys_of(ctx: Ctx, words: &[Arg<'_>]) -> Vec<(Bytes, Access)> {
 
 /// Whether no key is held in conflict; those that are will be signalled.
 fn note_held(ctx: Ctx, keys: &[(Bytes, Access)]) -> bool {
+    if ctx.database() != 0 {
+        return true;
+    }
+    // A write would end the server.
+    let is_paused = Ctx::must_not_write() && ctx.blocked_answers();
     let noted = HOST.with(|host| {
         let held: Vec<Bytes> = keys
             .iter()
-            .filter(|(key, access)| conflict_of(host, key, *access))
+            .filter(|(key, access)| is_paused || conflict_of(host, key, *access))
             .map(|(key, _)| key.clone())
             .collect();
         let free = held.is_empty();

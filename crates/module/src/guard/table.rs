@@ -4,7 +4,7 @@
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
 
-use crate::ffi::{Answer, Ctx, Text};
+use crate::ffi::{Answer, Arg, Ctx, Text};
 
 /// Where the keys of a command are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub(super) struct Row {
     pub(super) keys: Keys,
     pub(super) access: Access,
     pub(super) special: Special,
+    /// A script may not run it.
+    pub(super) no_script: bool,
 }
 
 /// By name, in small letters.
@@ -84,7 +86,7 @@ fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
     let access = if is("readonly") { Access::Read } else { Access::Write };
     let special = special(&name);
     let keys = if takes_no_part(&name) { Keys::None } else { keys };
-    Some((name, Row { keys, access, special }))
+    Some((name, Row { keys, access, special, no_script: is("noscript") }))
 }
 
 fn has_keys(subcommand: Answer) -> bool {
@@ -93,7 +95,9 @@ fn has_keys(subcommand: Answer) -> bool {
 
 /// Commands that name keys and neither read nor write what is in them, or that are Claret's own.
 fn takes_no_part(name: &[u8]) -> bool {
-    matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug") || name.starts_with(b"claret.")
+    // A shard channel stands where keys do, and is none.
+    let is_channel = matches!(name, b"ssubscribe" | b"sunsubscribe" | b"spublish");
+    is_channel || matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug") || name.starts_with(b"claret.")
 }
 
 fn special(name: &[u8]) -> Special {
@@ -110,6 +114,14 @@ fn special(name: &[u8]) -> Special {
 }
 
 impl Row {
+    /// Whether it may be run behind `CLARET.READ` or `CLARET.WRITE`: it has keys to wait for. Of `CLUSTER`, SETSLOT.
+    pub(super) fn waits(self, words: &[Arg<'_>]) -> bool {
+        match self.special {
+            Special::Cluster => words.get(1).is_some_and(|word| word.is("SETSLOT")),
+            _ => self.keys != Keys::None,
+        }
+    }
+
     /// Visits the keys of a command of so many words, while the visitor wants more. Not of those that are asked for.
     pub(super) fn places(self, words: usize) -> impl Iterator<Item = usize> {
         let (first, last, step) = match self.keys {
@@ -149,6 +161,7 @@ mod tests {
             keys: Keys::Fixed { first, last, step },
             access: Access::Write,
             special: Special::Nothing,
+            no_script: false,
         };
         let places = |row: Row, words| row.places(words).collect::<Vec<_>>();
         assert_eq!(places(row(1, 1, 1), 3), [1]);

@@ -41,12 +41,25 @@ pub(super) enum Stage {
     Over,
 }
 
+/// Where a client was when it left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Left {
+    /// It waited, and is to be let go.
+    Waiting,
+    /// It was let go, and its command did not run yet.
+    Released,
+}
+
 struct Waiting {
     coordinator: Coordinator,
     wants: Vec<Want>,
     stage: Stage,
-    client: Option<Blocked>,
+    client: Option<(Blocked, Left)>,
+    /// How long its client waits.
+    until: Time,
     reservation: Option<Reservation>,
+    /// It is over, and is let go as soon as somebody may write.
+    ends: bool,
 }
 
 /// Keys that are kept for a command's next try.
@@ -63,7 +76,7 @@ pub(super) struct Queue {
     session: Session,
     waiting: BTreeMap<u64, Waiting>,
     /// Keys of granted reservations, and how many have each.
-    reserved: HashMap<Bytes, usize, foldhash::fast::FixedState>,
+    reserved: Reserved,
     /// Whether the shard was told that the last of them is over.
     is_tidy: bool,
     pub(super) waited: u64,
@@ -102,7 +115,8 @@ impl Queue {
         let mut coordinator = Coordinator::new(birth, Switches::CLARET, limits(), number);
         coordinator.meet(shard.id(), shard.incarnation());
         let stage = Stage::Waits(wants.len());
-        let mut waiting = Waiting { coordinator, wants, stage, client: None, reservation: None };
+        let mut waiting =
+            Waiting { coordinator, wants, stage, client: None, until: now, reservation: None, ends: false };
         waiting.ask(now, shard);
         self.waiting.insert(number, waiting);
         self.is_tidy = false;
@@ -115,28 +129,54 @@ impl Queue {
     }
 
     /// Its client waits from now on.
-    pub(super) fn wait(&mut self, number: u64, client: Blocked) {
+    pub(super) fn wait(&mut self, number: u64, client: Blocked, until: Time) {
         if let Some(waiting) = self.waiting.get_mut(&number) {
-            waiting.client = Some(client);
+            (waiting.client, waiting.until) = (Some((client, Left::Waiting)), until);
         }
     }
 
-    /// The number of what a client waits for: its time is over, or its connection closed.
-    pub(super) fn leave(&mut self, client: Blocked) -> Option<u64> {
-        let (number, waiting) =
-            self.waiting.iter_mut().find(|(_, waiting)| waiting.client == Some(client))?;
-        waiting.client = None;
-        Some(*number)
+    /// Lets those go whose time is over.
+    pub(super) fn expire(&mut self, now: Time) {
+        for (number, waiting) in self.waiting.iter_mut().filter(|(_, waiting)| waiting.until <= now) {
+            waiting.let_go(*number);
+        }
+    }
+
+    /// The number of what a client waits for, whose time is over, or whose connection closed.
+    pub(super) fn leave(&mut self, client: Blocked) -> Option<(u64, Left)> {
+        let is_its = |waiting: &Waiting| waiting.client.is_some_and(|(known, _)| known == client);
+        let (number, waiting) = self.waiting.iter_mut().find(|(_, waiting)| is_its(waiting))?;
+        let (_, left) = waiting.client.take()?;
+        Some((*number, left))
+    }
+
+    /// Its command runs now, and what it has waited for is in nobody's way.
+    pub(super) fn lend(&mut self, number: u64) {
+        if let Some(waiting) = self.waiting.get(&number) {
+            reserve_all(&mut self.reserved, &waiting.wants);
+        }
+    }
+
+    pub(super) fn take_back(&mut self, number: u64) {
+        if let Some(waiting) = self.waiting.get(&number) {
+            unreserve_all(&mut self.reserved, &waiting.wants);
+        }
+    }
+
+    /// Lets everything go, at the next tick at which somebody may write.
+    pub(super) fn end_later(&mut self, number: u64) {
+        if let Some(waiting) = self.waiting.get_mut(&number) {
+            (waiting.client, waiting.ends) = (None, true);
+        }
     }
 
     /// Lets everything go.
     pub(super) fn end(&mut self, now: Time, shard: &mut Shard, number: u64) {
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
         if waiting.reservation.take().is_some_and(|reservation| reservation.counts) {
-            for want in &waiting.wants {
-                unreserve(&mut self.reserved, &want.key);
-            }
+            unreserve_all(&mut self.reserved, &waiting.wants);
         }
+        waiting.client = None;
         waiting.stage = Stage::Over;
         waiting.coordinator.abort(now);
         waiting.pump(now, shard);
@@ -150,21 +190,16 @@ impl Queue {
         let from = shard.id();
         waiting.coordinator.handle_response(now, from, response);
         waiting.pump(now, shard);
-        if matches!(waiting.stage, Stage::Granted | Stage::Refused)
-            && let Some(client) = waiting.client.take()
-        {
-            client.release(number);
+        if matches!(waiting.stage, Stage::Granted | Stage::Refused) {
+            waiting.let_go(number);
         }
         if let Some(reservation) = &mut waiting.reservation {
             let granted = waiting.stage == Stage::Granted;
             if granted && !reservation.counts {
                 reservation.ends = now.plus(reservation.hold_us);
-                waiting
-                    .wants
-                    .iter()
-                    .for_each(|want| *self.reserved.entry(want.key.clone()).or_default() += 1);
+                reserve_all(&mut self.reserved, &waiting.wants);
             } else if reservation.counts && !granted {
-                waiting.wants.iter().for_each(|want| unreserve(&mut self.reserved, &want.key));
+                unreserve_all(&mut self.reserved, &waiting.wants);
             }
             reservation.counts = granted;
         }
@@ -183,7 +218,9 @@ impl Queue {
         let over: Vec<u64> = self
             .waiting
             .iter()
-            .filter(|(_, waiting)| waiting.reservation.as_ref().is_some_and(|it| it.ends <= now))
+            .filter(|(_, waiting)| {
+                waiting.ends || waiting.reservation.as_ref().is_some_and(|it| it.ends <= now)
+            })
             .map(|(number, _)| *number)
             .collect();
         for number in over {
@@ -202,11 +239,9 @@ impl Queue {
 
     /// The shard is gone: clients are told, and nothing is held any more.
     pub(super) fn clear(&mut self) {
-        for (number, waiting) in std::mem::take(&mut self.waiting) {
+        for (number, mut waiting) in std::mem::take(&mut self.waiting) {
             self.session.end(waiting.coordinator.birth().tx);
-            if let Some(client) = waiting.client {
-                client.release(number);
-            }
+            waiting.let_go(number);
         }
         self.reserved.clear();
     }
@@ -222,16 +257,33 @@ impl Queue {
     }
 }
 
-fn unreserve(reserved: &mut HashMap<Bytes, usize, foldhash::fast::FixedState>, key: &Bytes) {
-    if let Some(count) = reserved.get_mut(key) {
-        *count -= 1;
-        if *count == 0 {
-            reserved.remove(key);
+/// Keys, and how often each is reserved.
+type Reserved = HashMap<Bytes, usize, foldhash::fast::FixedState>;
+
+fn reserve_all(reserved: &mut Reserved, wants: &[Want]) {
+    wants.iter().for_each(|want| *reserved.entry(want.key.clone()).or_default() += 1);
+}
+
+fn unreserve_all(reserved: &mut Reserved, wants: &[Want]) {
+    for Want { key, .. } in wants {
+        if let Some(count) = reserved.get_mut(key) {
+            *count -= 1;
+            if *count == 0 {
+                reserved.remove(key);
+            }
         }
     }
 }
 
 impl Waiting {
+    /// Its client is answered soon.
+    fn let_go(&mut self, number: u64) {
+        if let Some((client, left @ Left::Waiting)) = &mut self.client {
+            *left = Left::Released;
+            client.release(number);
+        }
+    }
+
     fn ask(&mut self, now: Time, shard: &mut Shard) {
         for Want { key, op, .. } in &self.wants {
             self.coordinator.execute(now, shard.id(), key.clone(), op.clone(), None);

@@ -60,7 +60,7 @@ pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
 
 pub(super) fn whole_bounded(record: &Record<'_>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
-    let [value, min, max] = ["value", "min", "max"].map(|name| number::<i64>(&key, name));
+    let [value, min, max] = ["value", "min", "max"].map(|name| integer(&key, name));
     let (Some(value), Some(min), Some(max)) = (value, min, max) else {
         return Err(record.wrong("hash without value, min and max", "bounded-counter"));
     };
@@ -95,7 +95,7 @@ pub(super) fn whole_bag(record: &Record<'_>) -> Result<Option<State>, OpError> {
 }
 
 fn bag(record: &Record<'_>, key: &Key) -> Result<Summary, OpError> {
-    let count = number::<u64>(key, "count");
+    let count = integer(key, "count").and_then(|count| u64::try_from(count).ok());
     let [sum, min, max] =
         ["sum", "min", "max"].map(|name| number::<f64>(key, name).filter(|it| it.is_finite()));
     match (count, sum, min, max) {
@@ -143,6 +143,12 @@ fn apply_dict(record: &Record<'_>, effect: &DictEffect) {
             }
         }
     }
+}
+
+/// As the server writes one: it does not add to others.
+fn integer(key: &Key, field: &str) -> Option<i64> {
+    let value = key.field(&Text::new(field.as_bytes()))?;
+    super::integer_of(value.bytes())
 }
 
 fn number<N: std::str::FromStr>(key: &Key, field: &str) -> Option<N> {

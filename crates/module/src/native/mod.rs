@@ -31,6 +31,7 @@ pub(crate) struct Keyspace;
 
 impl Records for Keyspace {
     fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
+        assert!(!is_planted(key), "planted");
         admission::admit(key, op)
     }
 
@@ -70,6 +71,12 @@ impl Records for Keyspace {
     }
 }
 
+/// Whether to panic at this key, so that a test sees what becomes of it: the environment names it, in builds for tests.
+fn is_planted(key: &Bytes) -> bool {
+    let planted = || std::env::var("CLARET_PLANTED_PANIC");
+    cfg!(debug_assertions) && planted().is_ok_and(|planted| *planted.as_bytes() == **key)
+}
+
 /// The whole record, as a state of this type.
 fn whole(record: &Record<'_>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
     match kind.name {
@@ -84,6 +91,12 @@ fn whole(record: &Record<'_>, kind: &TypeInfo) -> Result<Option<State>, OpError>
         "list" => lists::whole(record),
         other => unreachable!("operations come through the wire, which knows no type '{other}'"),
     }
+}
+
+/// An integer as the server writes one; it does not add to `007` and `+7`.
+fn integer_of(bytes: &[u8]) -> Option<i64> {
+    let number: i64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
+    (number.to_string().as_bytes() == bytes).then_some(number)
 }
 
 /// A key, and who asks for it.

@@ -16,6 +16,9 @@ pub(super) fn excerpt(
 ) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
     let value = key.string();
+    if let Some(RegisterOp::Append(tail)) = op.downcast::<Register>() {
+        refuse_long(record, value.len(), own, tail)?;
+    }
     let text = match op.downcast::<Register>() {
         Some(op) if own.is_empty() => Text::Bytes(match op {
             // Only whether it is there, or where it ends.
@@ -35,6 +38,34 @@ pub(super) fn excerpt(
     Ok(Some(State::new::<Register>(text)))
 }
 
+/// Counted further by nobody in a lifetime; the server counts to 2^63.
+const ISSUED_MAX: i64 = 1 << 62;
+
+/// No shorter limit can be set.
+const LENGTH_OF_ALL: usize = 1 << 20;
+
+/// What the server would not append it has to be refused for before it is promised.
+fn refuse_long(record: &Record<'_>, held: usize, own: &[&Effect], tail: &Bytes) -> Result<(), OpError> {
+    let size =
+        own.iter().filter_map(|effect| effect.downcast::<Register>()).fold(
+            held,
+            |length, effect| match effect {
+                RegisterEffect::Replace(text) => text.to_bytes().map_or(0, |bytes| bytes.len()),
+                RegisterEffect::Append(tail) => length + tail.len(),
+                RegisterEffect::Truncate(length) => *length,
+            },
+        ) + tail.len();
+    if size <= LENGTH_OF_ALL {
+        return Ok(());
+    }
+    let asked = [&b"GET"[..], b"proto-max-bulk-len"].map(crate::ffi::Text::new);
+    let limit = record.ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1);
+    match limit.and_then(|limit| limit.as_str()?.parse().ok()) {
+        Some(limit) if size > limit => Err(OpError::TooLarge { what: "string", size, limit }),
+        _ => Ok(()),
+    }
+}
+
 pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
     Ok(Some(State::new::<Register>(Text::Bytes(Bytes::from(key.string())))))
@@ -43,8 +74,10 @@ pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
 pub(super) fn whole_uid(record: &Record<'_>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
     let text = Bytes::from(key.string());
-    let count = text.as_str().and_then(|text| text.parse().ok());
-    let count = count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number, zero or more"))?;
+    let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
+    let count =
+        count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number from 0 to 2^62"))?;
+    let count = count.unsigned_abs();
     Ok(Some(State::new::<UidGenerator>(Issued(count))))
 }
 

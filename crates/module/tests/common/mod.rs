@@ -5,6 +5,8 @@
 // Each test file is a crate of its own and uses a part of this.
 #![allow(dead_code, unreachable_pub)]
 
+pub(crate) mod beside;
+
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -48,9 +50,14 @@ pub(crate) struct Server {
 impl Server {
     /// A node without a cluster.
     pub(crate) fn start(options: &[&str]) -> Server {
+        Server::start_with(&[], options)
+    }
+
+    /// One with these variables in its environment.
+    pub(crate) fn start_with(environment: &[(&str, &str)], options: &[&str]) -> Server {
         let mut tries = 0;
         loop {
-            if let Some(server) = Server::try_start(options) {
+            if let Some(server) = Server::try_start(environment, options) {
                 return server;
             }
             tries += 1;
@@ -58,7 +65,7 @@ impl Server {
         }
     }
 
-    fn try_start(options: &[&str]) -> Option<Server> {
+    fn try_start(environment: &[(&str, &str)], options: &[&str]) -> Option<Server> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let port = free_port();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -67,6 +74,7 @@ impl Server {
         let binary = std::env::var("CLARET_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         let mut command = Command::new(binary);
         command.current_dir(&dir).args(["--port", &port.to_string(), "--save", "", "--logfile", "log"]);
+        command.envs(environment.iter().copied());
         command.args(["--loadmodule", module().to_str().expect("a path")]).args(options);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the server starts");
         let mut server = Server { process, port, dir };

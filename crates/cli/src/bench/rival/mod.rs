@@ -70,8 +70,8 @@ impl RivalKind {
     /// The pauses between tries that served best, in microseconds (`docs/performance.md`).
     fn best_pauses(self) -> (u64, u64) {
         match self {
-            RivalKind::Lock => (1_000, 16_000),
-            RivalKind::Watch | RivalKind::Multi | RivalKind::Lua => (1_000, 64_000),
+            RivalKind::Lock => (1_000, 64_000),
+            RivalKind::Watch | RivalKind::Multi | RivalKind::Lua => (4_000, 64_000),
         }
     }
 }
