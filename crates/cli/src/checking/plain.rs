@@ -21,8 +21,8 @@ pub(super) async fn work(
     progress: &Progress,
 ) -> Result<History, String> {
     let mut history = History::default();
-    let connecting = plain.dedicated(bank.drawer()[0].as_str()).await;
-    let mut own = connecting.map_err(|error| format!("a connection for MULTI: {error}"))?;
+    // For MULTI; made anew when it breaks.
+    let mut own = None;
     while !client.is_over(progress) {
         if client.random.random_range(0..8) == 0 {
             history.plain +=
@@ -81,7 +81,7 @@ const SCRIPT: &str = "redis.call('DECRBY', KEYS[1], ARGV[1]) redis.call('INCRBY'
 async fn at_the_drawer(
     client: &mut Client,
     plain: &Plain,
-    own: &mut Dedicated,
+    own: &mut Option<Dedicated>,
     bank: &Bank,
     history: &mut History,
 ) -> Result<bool, String> {
@@ -91,7 +91,7 @@ async fn at_the_drawer(
     let answer = match choice {
         0 => plain.ask(bank.drawer().iter().fold(Command::new("MGET"), |it, key| it.key(key.as_str()))).await,
         1 => plain.ask(exec(bank.drawer().iter().map(|key| ("GET", key.as_str(), None)))).await,
-        2 => multi(own, bank.drawer().iter().map(|key| Command::new("GET").key(key.as_str()))).await,
+        2 => multi(plain, own, bank.drawer().iter().map(|key| Command::new("GET").key(key.as_str()))).await,
         3 => {
             let script = Command::new("EVAL").arg(SCRIPT).arg("2").key(from).key(to).arg(amount.as_str());
             plain.ask(script).await
@@ -103,8 +103,12 @@ async fn at_the_drawer(
         }
         _ => {
             let moves = [("DECRBY", from), ("INCRBY", to)];
-            multi(own, moves.map(|(name, key)| Command::new(name).key(key).arg(amount.as_str())).into_iter())
-                .await
+            multi(
+                plain,
+                own,
+                moves.map(|(name, key)| Command::new(name).key(key).arg(amount.as_str())).into_iter(),
+            )
+            .await
         }
     };
     match (answer, choice) {
@@ -130,10 +134,19 @@ fn exec<'a>(calls: impl Iterator<Item = (&'a str, &'a str, Option<&'a str>)>) ->
 }
 
 /// The reply to `EXEC`.
-async fn multi(own: &mut Dedicated, commands: impl Iterator<Item = Command>) -> Result<Reply, PlainError> {
+async fn multi(
+    plain: &Plain,
+    own: &mut Option<Dedicated>,
+    commands: impl Iterator<Item = Command>,
+) -> Result<Reply, PlainError> {
     let mut all = vec![Command::new("MULTI")];
     all.extend(commands);
     all.push(Command::new("EXEC"));
-    let reply = own.run(&all).await?.pop().expect("a reply to each command");
+    let mut open = match own.take() {
+        Some(open) => open,
+        None => plain.dedicated(all[1].words()[1].clone()).await.map_err(PlainError::Away)?,
+    };
+    let reply = open.run(&all).await?.pop().expect("a reply to each command");
+    *own = Some(open);
     reply.map_err(PlainError::Server)
 }
