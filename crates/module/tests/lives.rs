@@ -46,16 +46,13 @@ fn a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation() {
     let held = here.begin();
     let execute = here.execute(held, 1, "hello", "INCRBY.RETURNING 1");
     here.frame(&[execute]);
-    let mut ids: Vec<String> = Vec::new();
-    for server in &servers {
-        ids.push(redis::cmd("CLUSTER").arg("MYID").query(&mut server.connect()).expect("its id"));
-    }
-    for server in servers.iter().rev() {
-        let () = redis::cmd("CLUSTER")
-            .arg(&["SETSLOT", "866", "NODE", &ids[1]])
-            .query(&mut server.connect())
-            .expect("the slot moves");
-    }
+    let mut other = servers[1].connect();
+    let id: String = redis::cmd("CLUSTER").arg("MYID").query(&mut other).expect("its id");
+    // The node itself would not give the slot away while a key of it is held. It hears of it by gossip.
+    let () = redis::cmd("CLUSTER")
+        .arg(&["SETSLOT", "866", "NODE", &id])
+        .query(&mut other)
+        .expect("the slot moves");
     wait_until("it says hello again", || {
         here.try_frame(&[]).is_err_and(|error| format!("{error:?}").contains("NOSESSION"))
     });
