@@ -2,7 +2,7 @@
 //! of docs/operations.md, and nothing is applied by half.
 //!
 //! The process is `claret shell`. Between it and each node stands a proxy that lets n messages pass, for every n until
-//! the transaction comes through: it dies (SIGKILL), its host is cut off, or only its connections break.
+//! the transaction comes through: then it dies (SIGKILL), or its host is cut off.
 
 mod gate;
 
