@@ -213,16 +213,10 @@ fn wants(row: Row, ctx: Ctx, words: &[Text]) -> Vec<Want> {
 /// The first key whose use conflicts with what is held, reservations aside. Looks into records: for commands.
 fn conflict<'a>(host: &Host, wants: &'a [Want]) -> Option<&'a Bytes> {
     let shard = host.shard.as_ref()?;
-    let in_conflict = |want: &&Want| {
-        let Some(kind) = shard.held_as(&want.key) else { return false };
-        if host.guard.queue.is_reserved(&want.key) {
-            return false;
-        }
-        match want.access {
-            _ if want.op.type_info().name != "plain" => shard.conflicts(&want.key, &want.op),
-            Access::Read => shard.conflicts(&want.key, &plain::whole_read(kind)),
-            Access::Write => true,
-        }
+    let in_conflict = |want: &&Want| match want.op.type_info().name {
+        // What all of a record is used for does not depend on what is in it, which may be much.
+        "plain" => conflict_of(host, &want.key, want.access),
+        _ => !host.guard.queue.is_reserved(&want.key) && shard.conflicts(&want.key, &want.op),
     };
     wants.iter().find(in_conflict).map(|want| &want.key)
 }
