@@ -3,14 +3,16 @@
 //!
 //! The rules are those of the plain command that does the same: the calling user needs the permission for it and for
 //! the key (R18), `maxmemory` refuses it if it may add, a server that takes no writes refuses it if it writes. Nothing
-//! is remembered from one command to the next.
+//! is remembered from one command to the next but who is almighty.
 
 use std::cell::RefCell;
+use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
 use claret_types::{Access, Bytes, Operation};
+use hashbrown::HashMap;
 
-use crate::ffi::{Ctx, Flag, Text, User};
+use crate::ffi::{Ctx, Flag, OnMainThread, Text, User};
 use crate::native::side_key;
 use crate::slots;
 
@@ -19,8 +21,44 @@ pub(crate) struct Caller {
     user: Option<User>,
     name: String,
     flags: u32,
+    /// May do everything with every key.
+    is_almighty: bool,
     /// The node itself: the plain command that it asks for is checked by the server when it runs.
     is_server: bool,
+}
+
+/// Users, whether they are almighty, and when that was looked at. Asking for each operation by itself costs as much as
+/// the operation.
+static LOOKED_AT: OnMainThread<HashMap<String, (bool, Instant), foldhash::fast::FixedState>> =
+    OnMainThread::new();
+
+/// How long what was seen of a user counts. The filter sees most changes of the lists and forgets it at once
+/// ([`rights_changed`]); not one that a paused client sent, which later servers show to the filter when it comes and not
+/// when it runs.
+const COUNTS_FOR: Duration = Duration::from_secs(1);
+
+/// An access control list is about to change.
+pub(crate) fn rights_changed() {
+    LOOKED_AT.set(Some(HashMap::default()));
+}
+
+/// Whether a user may run every command on every key.
+fn is_almighty(ctx: Ctx, name: &Text, shown: &str) -> bool {
+    let now = Instant::now();
+    let seen = LOOKED_AT.with(|users| users.get(shown).copied()).flatten();
+    if let Some((is_almighty, at)) = seen
+        && now.duration_since(at) < COUNTS_FOR
+    {
+        return is_almighty;
+    }
+    let about = ctx.call(c"ACL", c"Ev", [&Text::new(b"GETUSER"), name]).items();
+    let is = |field: &str, wanted: &str| {
+        let pair = about.chunks_exact(2).find(|pair| pair[0].is(field));
+        pair.is_some_and(|pair| pair[1].is(wanted))
+    };
+    let is_almighty = is("commands", "+@all") && is("keys", "~*");
+    LOOKED_AT.with(|users| users.insert(shown.to_owned(), (is_almighty, now)));
+    is_almighty
 }
 
 struct CurrentCaller(RefCell<Option<Caller>>);
@@ -46,12 +84,14 @@ impl Caller {
 
     fn with(ctx: Ctx, name: Text) -> Caller {
         let shown = String::from_utf8_lossy(name.bytes()).into_owned();
-        Caller { user: User::named(&name), name: shown, flags: ctx.flags(), is_server: false }
+        let user = User::named(&name);
+        let is_almighty = user.is_some() && is_almighty(ctx, &name, &shown);
+        Caller { user, name: shown, flags: ctx.flags(), is_almighty, is_server: false }
     }
 
     /// The node, on behalf of a plain command.
     pub(crate) fn server() -> Caller {
-        Caller { user: None, name: String::new(), flags: 0, is_server: true }
+        Caller { user: None, name: String::new(), flags: 0, is_almighty: false, is_server: true }
     }
 
     pub(crate) fn name(&self) -> &str {
@@ -78,6 +118,9 @@ impl Caller {
 
     /// Whether the caller may run a command on a key.
     pub(crate) fn may_run(&self, command: &'static str, key: &[u8]) -> bool {
+        if self.is_almighty {
+            return true;
+        }
         let (command, key) = (Text::new(command.as_bytes()), Text::new(key));
         self.user.as_ref().is_some_and(|user| user.may_run(&[&command, &key]))
     }

@@ -5,6 +5,7 @@ use std::ffi::{CString, c_int};
 use claret_core::{Shard, Stats};
 use redis_module::raw;
 
+use crate::alloc;
 use crate::ffi::{Ctx, api, guarded};
 use crate::host::{HOST, Host};
 
@@ -34,6 +35,9 @@ pub(crate) const FIELDS: &[Field] = &[
     field("incarnation", "its incarnation", |host, _| host.shard.as_ref().map_or(0, |it| it.incarnation().0)),
     field("incarnations", "incarnations since the module was loaded", |host, _| host.counts.incarnations),
     field("panics", "panics that were caught; each begins an incarnation", |host, _| host.counts.panics),
+    field("memory_bytes", "bytes that the module holds; maxmemory does not count them", |_, _| {
+        alloc::in_use() as u64
+    }),
     field("sessions", "client processes that are known", |host, _| host.sessions.len() as u64),
     field("open_attempts", "attempts that are here and not decided", |host, _| {
         of_shard(host, Shard::open_attempts)

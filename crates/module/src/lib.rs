@@ -38,7 +38,7 @@ use crate::ffi::{Ctx, Log, api, guarded};
 use crate::host::{HOST, Host};
 
 #[global_allocator]
-static MEMORY: alloc::ServerMemory = alloc::ServerMemory;
+static MEMORY: alloc::Counted = alloc::Counted;
 
 /// Its name and its version, as the server lists them: 0.1.0 is 100.
 const NAME: &std::ffi::CStr = c"claret";
@@ -85,6 +85,7 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     commands::register(ctx)?;
     config::register(ctx)?;
     events::subscribe(ctx)?;
+    admission::rights_changed();
     vanish::subscribe(ctx)?;
     info::register(ctx)?;
     peers::listen(ctx);

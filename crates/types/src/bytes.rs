@@ -10,8 +10,15 @@ use std::ops::Deref;
 use smallvec::SmallVec;
 
 /// A byte string, ordered bytewise. Up to 24 bytes take no allocation.
-#[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(SmallVec<[u8; 24]>);
+
+/// In one piece; the vector's own clone goes byte by byte.
+impl Clone for Bytes {
+    fn clone(&self) -> Self {
+        Bytes::copy_from(self)
+    }
+}
 
 impl Bytes {
     /// Copies a slice. O(length).

@@ -145,7 +145,9 @@ impl Operation {
                 (*effect).clone().apply(&mut state);
             }
         };
-        catch_unwind(AssertUnwindSafe(&mut add)).map_err(|panic| panicked(self.method(), &*panic))?;
+        if !own.is_empty() {
+            catch_unwind(AssertUnwindSafe(&mut add)).map_err(|panic| panicked(self.method(), &*panic))?;
+        }
         let executed = self.execute(state.as_ref(), unique)?;
         Ok((executed, self.room(state.as_ref())))
     }

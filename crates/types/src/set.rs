@@ -95,6 +95,9 @@ impl SetState {
     /// What it must hold: of the members that the operation names, and of those that its owner's effects add or
     /// remove, those that are in. For `SCARD` that is none but what the effects name; for `SMEMBERS` it is all.
     /// With all members it is the whole set.
+    ///
+    /// For a void `SADD` it may leave out members that are in, and for a void `SREM` have some that are not: they claim
+    /// more than they need to then, and their effects do what they should.
     pub fn excerpt(members: impl IntoIterator<Item = Bytes>, elsewhere: usize) -> Self {
         SetState { members: members.into_iter().collect(), elsewhere }
     }

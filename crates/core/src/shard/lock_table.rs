@@ -153,14 +153,12 @@ struct Lock {
 impl Lock {
     /// Whether the next record that takes this lock finds nothing of the last one in it.
     fn is_blank(&self) -> bool {
-        let Phaser { joins, told, waited_since, .. } = &self.phaser;
         self.kind.is_none()
             && self.held.is_empty()
             && self.holders.is_empty()
             && self.youngest.is_none()
             && !self.vanished
-            && self.phaser.is_empty()
-            && (joins, told, waited_since) == (&0, &None, &None)
+            && self.phaser.is_quiet()
     }
 }
 
@@ -500,6 +498,9 @@ impl LockTable {
     /// Grants what can be granted after somebody left (R10). What leaves the queue may have been in the way of
     /// somebody who was looked at before, so it goes on until nothing moves.
     fn settle(&mut self, now: Time, record: RecordIx) {
+        if self.records[record].lock.as_ref().is_none_or(|lock| lock.phaser.is_quiet()) {
+            return;
+        }
         let mut leading = true;
         while self.settle_once(now, record, &mut leading) && !self.planted.is(Bug::SettlesOnce) {}
         if let Some(lock) = &mut self.records[record].lock {

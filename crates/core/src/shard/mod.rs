@@ -38,7 +38,7 @@ use crate::switches::{Delivery, Switches};
 
 use history::{Decided, History};
 use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
-use participant::{Blocked, Participant, Round, Stage, by_key};
+use participant::{Blocked, Calls, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
 pub use restart::Survives;
 
@@ -319,7 +319,7 @@ impl Shard {
         }
         let asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
         let fresh = match self.planted.is(Bug::ExecuteTwice) {
-            true => calls.into_iter().collect(),
+            true => calls,
             false => unseen(participant, &self.switches, calls),
         };
         if fresh.is_empty() {
@@ -363,15 +363,16 @@ impl Shard {
         owner: Owner,
         key: &Bytes,
         record: RecordIx,
-        mut calls: VecDeque<Call>,
+        calls: impl IntoIterator<Item = Call>,
     ) -> Ran {
-        while let Some(call) = calls.front() {
-            match self.table.request(now, record, owner, call) {
+        let mut calls = calls.into_iter();
+        while let Some(call) = calls.next() {
+            match self.table.request(now, record, owner, &call) {
                 Ok(Decision::Granted { reply, first }) => {
-                    let call = calls.pop_front().expect("the front");
                     self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
                 }
                 Ok(stopped @ (Decision::Queued | Decision::Busy)) => {
+                    let calls = std::iter::once(call).chain(calls).collect();
                     let blocked = Blocked { key: key.clone(), record, calls };
                     self.participant(owner.attempt).blocked.push(blocked);
                     return if matches!(stopped, Decision::Busy) { Ran::Busy } else { Ran::Waits };
@@ -518,17 +519,18 @@ impl Shard {
     /// Writes yes. With one participant that is the decision, and it is carried out (R13).
     fn vote(&mut self, now: Time, attempt: AttemptId) {
         let participant = self.attempts.get_mut(&attempt).expect("preparing");
-        let Stage::Preparing(round) = &participant.stage else { unreachable!("only a preparing one votes") };
+        let stage = std::mem::replace(&mut participant.stage, Stage::Open);
+        let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
         let replies = participant.replies[round.replies_before..].to_vec();
         if round.participants.len() == 1 {
-            let members = round.members.clone();
+            let members = round.members;
             let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
             self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: known });
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
-        let members = round.members.clone();
-        participant.stage = Stage::Prepared { round: round.clone(), answers: SmallVec::new() };
-        if self.planted.is(Bug::ReleaseAtVote) {
+        let release = self.planted.is(Bug::ReleaseAtVote).then(|| round.members.clone());
+        participant.stage = Stage::Prepared { round, answers: SmallVec::new() };
+        if let Some(members) = release {
             let held = std::mem::take(&mut participant.held);
             self.release_held(now, attempt, &held, Fate::Apply(&members));
         }
@@ -664,8 +666,9 @@ impl Shard {
             let Some(at) = participant.blocked.iter().position(|it| it.record == woken.record) else {
                 unreachable!("{} was woken and did not wait", woken.attempt)
             };
-            let Blocked { key, record, mut calls } = participant.blocked.swap_remove(at);
-            let call = calls.pop_front().expect("it waited for a call");
+            let Blocked { key, record, calls } = participant.blocked.swap_remove(at);
+            let mut calls = calls.into_iter();
+            let call = calls.next().expect("it waited for a call");
             debug_assert_eq!(call.no, woken.no);
             let ran = match woken.result {
                 Ok((reply, first)) => {
@@ -683,6 +686,9 @@ impl Shard {
             if (participant.blocked.is_empty() || early) && matches!(participant.stage, Stage::Preparing(_)) {
                 self.vote(now, owner.attempt);
             }
+        }
+        if self.table.notices.is_empty() {
+            return;
         }
         for notice in std::mem::take(&mut self.table.notices) {
             let undecided = self.attempts.get(&notice.attempt).is_some();
@@ -766,11 +772,11 @@ fn granted(attempt: AttemptId, no: CallNo, reply: Reply, granted: u32, incarnati
 
 /// The calls that did not come before. They come again when a message is doubled or sent again, and, without
 /// phases, when one of them was busy.
-fn unseen(participant: &mut Participant, switches: &Switches, calls: SmallVec<[Call; 1]>) -> VecDeque<Call> {
+fn unseen(participant: &mut Participant, switches: &Switches, calls: Calls) -> Calls {
     if switches.delivery == Delivery::Direct && switches.phasing {
-        return calls.into_iter().collect();
+        return calls;
     }
-    let fresh: VecDeque<Call> =
+    let fresh: Calls =
         calls.into_iter().filter(|call| !participant.seen.contains(&call.no)).collect();
     participant.seen.extend(fresh.iter().map(|call| call.no));
     fresh

@@ -8,15 +8,16 @@
 //!
 //! Invariant: `Prepared` is yes; once there, only a decision ends it.
 
-use std::collections::VecDeque;
-
 use claret_types::{Bytes, Reply};
 use hashbrown::HashMap;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use super::lock_table::{Owner, RecordIx};
 use crate::ids::{CallNo, ShardId, Time};
 use crate::message::{Call, KeyedCall, Members, Participants, Status};
+
+/// Calls on one record, in their order. Mostly one.
+pub(crate) type Calls = SmallVec<[Call; 1]>;
 
 /// Calls on one record that could not go on: the first one waits in the record's queue (or was refused as
 /// busy), the others stand behind it.
@@ -25,7 +26,7 @@ pub(crate) struct Blocked {
     pub(crate) key: Bytes,
     /// Where it waits. Without phases nobody waits in the record, and it may move.
     pub(crate) record: RecordIx,
-    pub(crate) calls: VecDeque<Call>,
+    pub(crate) calls: Calls,
 }
 
 /// What a prepare said.
@@ -107,10 +108,10 @@ impl Participant {
 }
 
 /// Groups calls by record, keeping the order of each record's calls.
-pub(crate) fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, VecDeque<Call>)> {
+pub(crate) fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, Calls)> {
     // Where they are few, looking at all is cheaper than hashing.
     const FEW: usize = 8;
-    let mut grouped: Vec<(Bytes, VecDeque<Call>)> = Vec::with_capacity(calls.len());
+    let mut grouped: Vec<(Bytes, Calls)> = Vec::with_capacity(calls.len());
     let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
     let many = calls.len() > FEW;
     for KeyedCall { key, call } in calls {
@@ -119,13 +120,13 @@ pub(crate) fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, VecDeque<Call>)> {
             false => grouped.iter().position(|(known, _)| *known == key),
         };
         if let Some(at) = at {
-            grouped[at].1.push_back(call);
+            grouped[at].1.push(call);
             continue;
         }
         if many {
             places.insert(key.clone(), grouped.len());
         }
-        grouped.push((key, VecDeque::from([call])));
+        grouped.push((key, smallvec![call]));
     }
     grouped
 }

@@ -75,6 +75,11 @@ impl Phaser {
         self.upgrades.is_empty() && self.queues.is_empty()
     }
 
+    /// Whether nobody waits and nothing is left of those who did.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.is_empty() && self.joins == 0 && self.told.is_none() && self.waited_since.is_none()
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.upgrades.len() + self.queues.iter().map(|queue| queue.waiters.len()).sum::<usize>()
     }

@@ -4,6 +4,7 @@ use std::ffi::CStr;
 
 use claret_types::Bytes;
 use redis_module::raw;
+use smallvec::SmallVec;
 
 use super::{Ctx, Text, api};
 
@@ -23,8 +24,13 @@ pub(crate) enum Answer {
 
 impl Ctx {
     /// Runs a command. `flags` are those of `RM_Call`; errors come back as answers, also those of the call itself.
-    pub(crate) fn call(self, command: &CStr, flags: &CStr, arguments: &[Text]) -> Answer {
-        let list: Vec<*mut raw::RedisModuleString> = arguments.iter().map(Text::raw).collect();
+    pub(crate) fn call<'a>(
+        self,
+        command: &CStr,
+        flags: &CStr,
+        arguments: impl IntoIterator<Item = &'a Text>,
+    ) -> Answer {
+        let list: SmallVec<[*mut raw::RedisModuleString; 8]> = arguments.into_iter().map(Text::raw).collect();
         // SAFETY: the format asks for a vector of strings and its length, which follow; they outlive the call.
         let reply = unsafe {
             api!(RedisModule_Call)(self.raw(), command.as_ptr(), flags.as_ptr(), list.as_ptr(), list.len())
@@ -95,6 +101,11 @@ impl Answer {
             Answer::Bytes(bytes) => Some(bytes),
             Answer::Nil | Answer::Int(_) | Answer::Array(_) | Answer::Error(_) => None,
         }
+    }
+
+    /// Whether it is this text.
+    pub(crate) fn is(&self, text: &str) -> bool {
+        matches!(self, Answer::Bytes(bytes) if **bytes == *text.as_bytes())
     }
 
     /// Its items; none of anything but an array.

@@ -21,6 +21,7 @@ use claret_core::{Shard, Time};
 use claret_types::{Access, Bytes};
 use redis_module::raw;
 
+use crate::admission;
 use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Filtered, Flag, OnMainThread, Text, Timer, guarded};
@@ -294,7 +295,8 @@ fn look(ctx: Ctx, filtered: &Filtered) {
                 [&b"setuser"[..], b"deluser", b"load"].iter().any(|known| word.eq_ignore_ascii_case(known))
             });
             if changes {
-                vanish::note(ctx, Change::Rights);
+                rights_change(ctx);
+                HOST.with(|host| host.guard.open.note_rights(client));
             }
             return;
         }
@@ -362,6 +364,9 @@ fn operation_of(filtered: &Filtered) -> Option<claret_types::Operation> {
 
 /// Refuses an EXEC of which a key is held now: a word too many, and the server runs nothing of it.
 fn look_at_exec(ctx: Ctx, filtered: &Filtered, client: Option<u64>) {
+    if HOST.with(|host| host.guard.open.changes_rights()) == Some(true) {
+        rights_change(ctx);
+    }
     let held = HOST.with(|host| {
         let held = match host.guard.open.queued(client)? {
             Queued::Anything => host.shard.as_ref().is_some_and(|shard| !shard.is_idle()).then(Vec::new),
@@ -386,6 +391,12 @@ fn look_at_exec(ctx: Ctx, filtered: &Filtered, client: Option<u64>) {
     if let Some(Some(_)) = held {
         filtered.insert(1, b"a transaction holds a key of this MULTI; nothing was run, try again");
     }
+}
+
+/// The access control lists are going to change before anything else happens.
+fn rights_change(ctx: Ctx) {
+    admission::rights_changed();
+    vanish::note(ctx, Change::Rights);
 }
 
 /// SETSLOT moves a slot, or ends its move: not while keys are held that the other node would not know of.

@@ -23,6 +23,8 @@ pub(super) struct OpenMultis {
     /// Somebody may have one open, and who is not known.
     pool_is_open: bool,
     is_overfull: bool,
+    /// A change of the access control lists was queued in one of them.
+    changes_rights: bool,
 }
 
 /// What an EXEC is going to use, as far as that is known.
@@ -79,6 +81,16 @@ impl OpenMultis {
         }
     }
 
+    /// A change of the access control lists came: it is carried out at once, or with an EXEC.
+    pub(super) fn note_rights(&mut self, client: Option<u64>) {
+        self.changes_rights |= self.is_open(client);
+    }
+
+    /// Whether an EXEC may change them.
+    pub(super) fn changes_rights(&self) -> bool {
+        self.changes_rights
+    }
+
     /// What this client's EXEC is going to use.
     pub(super) fn queued(&self, client: Option<u64>) -> Option<Queued<'_>> {
         let used = match client {
@@ -106,8 +118,9 @@ impl OpenMultis {
             self.pooled = Used::default();
             self.is_overfull = false;
         }
-        if self.by_client.is_empty() && !self.pool_is_open {
+        if !self.is_any() {
             self.is_overfull = false;
+            self.changes_rights = false;
         }
     }
 }

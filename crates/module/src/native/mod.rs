@@ -19,6 +19,7 @@ use std::ffi::CStr;
 use claret_core::Records;
 use claret_core::message::Refusal;
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
+use smallvec::SmallVec;
 
 use crate::admission;
 use crate::ffi::{Answer, Ctx, Key, Kind, Log, Text};
@@ -103,18 +104,20 @@ fn integer_of(bytes: &[u8]) -> Option<i64> {
 struct Record<'a> {
     ctx: Ctx,
     key: &'a Bytes,
+    /// The key, as the server takes it.
+    name: Text,
     /// For errors.
     method: &'static str,
 }
 
 impl<'a> Record<'a> {
     fn new(ctx: Ctx, key: &'a Bytes, method: &'static str) -> Self {
-        Record { ctx, key, method }
+        Record { ctx, key, name: Text::new(key), method }
     }
 
     /// Opens it; `None` when it is not there.
     fn open(&self, expected: Kind) -> Result<Option<Key>, OpError> {
-        let Some(key) = self.ctx.open(&Text::new(self.key)) else { return Ok(None) };
+        let Some(key) = self.ctx.open(&self.name) else { return Ok(None) };
         if let Some(millis) = key.expires_in() {
             vanish::note_mortal(self.key, millis);
         }
@@ -131,20 +134,26 @@ impl<'a> Record<'a> {
 
     /// Runs a command that reads: its name, the key, what follows.
     fn read<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
-        self.ctx.call(command, c"Ev", &texts(self.key, arguments))
+        self.run(command, c"Ev", arguments)
     }
 
     /// Runs a command that writes, and passes it on to the replicas and the append-only file.
     fn write<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) {
-        if let Answer::Error(error) = self.ctx.call(command, c"!Ev", &texts(self.key, arguments)) {
+        if let Answer::Error(error) = self.run(command, c"!Ev", arguments) {
             // It was decided, so there is nobody to tell but the operator: the key was changed under its lock.
             let command = command.to_string_lossy();
             let text = format!("{command} of a committed transaction failed on key '{}': {error}", self.key);
             self.ctx.log(Log::Warning, &text);
         }
     }
-}
 
-fn texts<'b>(key: &Bytes, arguments: impl IntoIterator<Item = &'b [u8]>) -> Vec<Text> {
-    std::iter::once(Text::new(key)).chain(arguments.into_iter().map(Text::new)).collect()
+    fn run<'b>(
+        &self,
+        command: &CStr,
+        flags: &CStr,
+        arguments: impl IntoIterator<Item = &'b [u8]>,
+    ) -> Answer {
+        let arguments: SmallVec<[Text; 4]> = arguments.into_iter().map(Text::new).collect();
+        self.ctx.call(command, flags, std::iter::once(&self.name).chain(&arguments))
+    }
 }

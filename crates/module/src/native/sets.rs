@@ -11,35 +11,35 @@ pub(super) fn excerpt(
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
     let op = op.downcast::<Set>().expect("a set's");
-    let named: &[Bytes] = match op {
-        SetOp::Add(list) | SetOp::AddReturning(list) | SetOp::Remove(list) | SetOp::RemoveReturning(list) => {
-            list
-        }
-        SetOp::Contains(member) => std::slice::from_ref(member),
-        SetOp::Len => &[],
-        SetOp::Members => return whole(record),
+    if matches!(op, SetOp::Members) {
+        return whole(record);
+    }
+    let Some(all) = record.open(Kind::Set)?.map(|key| key.len()) else { return Ok(None) };
+    let found = match op {
+        // Nobody hears what was in, and looking would cost as much as the change: it claims more than it may need.
+        SetOp::Add(_) => Vec::new(),
+        SetOp::Remove(list) => list.to_vec(),
+        SetOp::AddReturning(list) | SetOp::RemoveReturning(list) => present(record, list, own),
+        SetOp::Contains(member) => present(record, std::slice::from_ref(member), own),
+        SetOp::Len | SetOp::Members => present(record, &[], own),
     };
-    let Some(key) = record.open(Kind::Set)? else { return Ok(None) };
-    let all = key.len();
-    drop(key);
-    let own = own.iter().filter_map(|effect| effect.downcast::<Set>());
-    let touched = own.flat_map(|effect| effect.added().iter().chain(effect.removed()));
-    let members: Vec<&Bytes> = named.iter().chain(touched).collect();
-    let mut found: Vec<Bytes> = present(record, &members).into_iter().cloned().collect();
-    found.sort_unstable();
-    found.dedup();
-    let elsewhere = all - found.len();
+    let elsewhere = all.saturating_sub(found.len());
     Ok(Some(State::new::<Set>(SetState::excerpt(found, elsewhere))))
 }
 
-/// Those that are in.
-fn present<'a>(record: &Record<'_>, members: &[&'a Bytes]) -> Vec<&'a Bytes> {
+/// Of the members that the operation and its owner's effects name, those that are in.
+fn present(record: &Record<'_>, named: &[Bytes], own: &[&Effect]) -> Vec<Bytes> {
+    let own = own.iter().filter_map(|effect| effect.downcast::<Set>());
+    let touched = own.flat_map(|effect| effect.added().iter().chain(effect.removed()));
+    let mut members: Vec<&Bytes> = named.iter().chain(touched).collect();
     if members.is_empty() {
         return Vec::new();
     }
+    members.sort_unstable();
+    members.dedup();
     let answers = record.read(c"SMISMEMBER", members.iter().map(|member| &member[..])).items();
     let is_in = answers.into_iter().map(|answer| answer == Answer::Int(1));
-    members.iter().zip(is_in).filter_map(|(member, is_in)| is_in.then_some(*member)).collect()
+    members.into_iter().zip(is_in).filter_map(|(member, is_in)| is_in.then(|| member.clone())).collect()
 }
 
 pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {

@@ -218,7 +218,7 @@ pub(super) fn apply_topk(record: &Record<'_>, effect: &Effect) {
     if !present {
         // The key may have been removed by itself, and the string beside it left.
         let beside = Bytes::from(side_key(record.key));
-        Record { key: &beside, ..*record }.write(c"SET", [asked.to_string().as_bytes()]);
+        Record::new(record.ctx, &beside, record.method).write(c"SET", [asked.to_string().as_bytes()]);
     }
     let kept = capacity(record).unwrap_or(*asked) as usize;
     let lowest = || range(record, 0, 0, false).pop();
