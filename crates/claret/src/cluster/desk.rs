@@ -22,6 +22,10 @@ use crate::host::Mailbox;
 /// Frames on the way to one shard that it has not answered, at most.
 const FRAMES_IN_FLIGHT_MAX: usize = 16;
 
+/// While the shard owes an answer, requests gather until they are so many. A frame costs both sides as much as several
+/// requests, and what leaves sooner would mostly wait at the shard.
+const FRAME_REQUESTS_WORTH: usize = 32;
+
 /// Requests in one frame, at most: what a shard does without looking up.
 const FRAME_REQUESTS_MAX: usize = 512;
 
@@ -90,6 +94,15 @@ impl Lane {
             _ => self.rest.push_back(request),
         }
         self.since.get_or_insert(now);
+    }
+
+    /// Whether what waits is to leave now.
+    fn may_send(&self) -> bool {
+        let waiting = self.first.len() + self.rest.len();
+        match self.in_flight.len() {
+            0 => true,
+            owed => owed < FRAMES_IN_FLIGHT_MAX && waiting >= FRAME_REQUESTS_WORTH,
+        }
     }
 
     /// Since when the oldest request waits that has no answer.
@@ -267,7 +280,7 @@ impl Desk {
         if lane.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
             lane.waker = Some(waker.clone());
         }
-        let Some(since) = lane.since.filter(|_| lane.in_flight.len() < FRAMES_IN_FLIGHT_MAX) else {
+        let Some(since) = lane.since.filter(|_| lane.may_send()) else {
             return lane.is_closing && lane.oldest().is_none();
         };
         let first = lane.first.len().min(FRAME_REQUESTS_MAX);
@@ -365,6 +378,7 @@ mod tests {
     fn applies_and_aborts_go_first() {
         let mut desk = desk();
         frame(&mut desk);
+        desk.deliver(Time(1), SHARD, 1, 1, std::iter::empty());
         desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
         desk.post.send(SHARD, Request::Abort { attempt: attempt(2), refused_by: None });
         desk.post.send(SHARD, Request::Withdraw { attempt: attempt(3) });
@@ -382,16 +396,36 @@ mod tests {
     }
 
     #[test]
-    fn frames_in_flight_are_bounded_and_answers_make_room() {
+    fn while_an_answer_is_owed_requests_gather() {
         let mut desk = desk();
-        for _ in 0..FRAMES_IN_FLIGHT_MAX {
+        assert!(!frame(&mut desk).is_empty());
+        for gathered in 1..FRAME_REQUESTS_WORTH {
             desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
-            assert!(!frame(&mut desk).is_empty());
+            assert!(frame(&mut desk).is_empty(), "{gathered} are not worth a frame");
         }
         desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+        assert_eq!(frame(&mut desk).len(), FRAME_REQUESTS_WORTH);
+        desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+        desk.deliver(Time(1), SHARD, 1, 2, std::iter::empty());
+        assert_eq!(frame(&mut desk).len(), 1);
+    }
+
+    #[test]
+    fn frames_in_flight_are_bounded_and_answers_make_room() {
+        let send = |desk: &mut Desk| {
+            for _ in 0..FRAME_REQUESTS_WORTH {
+                desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
+            }
+        };
+        let mut desk = desk();
+        for _ in 0..FRAMES_IN_FLIGHT_MAX {
+            send(&mut desk);
+            assert!(!frame(&mut desk).is_empty());
+        }
+        send(&mut desk);
         assert!(frame(&mut desk).is_empty());
         desk.deliver(Time(1), SHARD, 1, 1, std::iter::empty());
-        assert_eq!(frame(&mut desk).len(), 1);
+        assert_eq!(frame(&mut desk).len(), FRAME_REQUESTS_WORTH);
     }
 
     #[test]

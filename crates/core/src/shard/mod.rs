@@ -776,8 +776,7 @@ fn unseen(participant: &mut Participant, switches: &Switches, calls: Calls) -> C
     if switches.delivery == Delivery::Direct && switches.phasing {
         return calls;
     }
-    let fresh: Calls =
-        calls.into_iter().filter(|call| !participant.seen.contains(&call.no)).collect();
+    let fresh: Calls = calls.into_iter().filter(|call| !participant.seen.contains(&call.no)).collect();
     participant.seen.extend(fresh.iter().map(|call| call.no));
     fresh
 }

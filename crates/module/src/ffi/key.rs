@@ -3,6 +3,7 @@
 use std::ffi::{c_char, c_int};
 use std::ptr::null_mut;
 
+use claret_types::Bytes;
 use redis_module::raw;
 
 use super::{Ctx, Text, api};
@@ -31,6 +32,13 @@ impl Kind {
             Kind::Other => "other",
         }
     }
+}
+
+/// Where a sorted set begins or ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Lowest,
+    Highest,
 }
 
 /// An open key that is there.
@@ -107,6 +115,31 @@ impl Key {
         // SAFETY: the key is open and a sorted set.
         let status = unsafe { api!(RedisModule_ZsetScore)(self.0, member.raw(), &mut score) };
         (status == raw::REDISMODULE_OK as c_int).then_some(score)
+    }
+
+    /// So many members of a sorted set with their scores, from an end of it. For a few: each is a call; `ZRANGE` costs
+    /// more to begin with, and less a member.
+    pub(crate) fn outermost(&self, end: Side, count: usize) -> Vec<(Bytes, f64)> {
+        debug_assert_eq!(self.kind(), Kind::Zset);
+        let mut list = Vec::with_capacity(count);
+        // SAFETY: the key is open and a sorted set; the range is begun before it is walked, and ended.
+        unsafe {
+            let (begin, next) = match end {
+                Side::Lowest => (api!(RedisModule_ZsetFirstInScoreRange), api!(RedisModule_ZsetRangeNext)),
+                Side::Highest => (api!(RedisModule_ZsetLastInScoreRange), api!(RedisModule_ZsetRangePrev)),
+            };
+            if begin(self.0, f64::NEG_INFINITY, f64::INFINITY, 0, 0) != raw::REDISMODULE_OK as c_int {
+                return list;
+            }
+            while list.len() < count && api!(RedisModule_ZsetRangeEndReached)(self.0) == 0 {
+                let mut score = 0.0;
+                let member = Text::take(api!(RedisModule_ZsetRangeCurrentElement)(self.0, &mut score));
+                list.extend(member.map(|member| (Bytes::copy_from(member.bytes()), score)));
+                next(self.0);
+            }
+            api!(RedisModule_ZsetRangeStop)(self.0);
+        }
+        list
     }
 }
 

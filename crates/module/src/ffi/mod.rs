@@ -16,7 +16,7 @@ pub(crate) use call::Answer;
 pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Timer};
 pub(crate) use entry::guarded;
 pub(crate) use filter::Filtered;
-pub(crate) use key::{Key, Kind};
+pub(crate) use key::{Key, Kind, Side};
 pub(crate) use main_thread::OnMainThread;
 pub(crate) use string::{Arg, Text};
 pub(crate) use user::User;

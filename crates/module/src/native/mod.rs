@@ -147,12 +147,7 @@ impl<'a> Record<'a> {
         }
     }
 
-    fn run<'b>(
-        &self,
-        command: &CStr,
-        flags: &CStr,
-        arguments: impl IntoIterator<Item = &'b [u8]>,
-    ) -> Answer {
+    fn run<'b>(&self, command: &CStr, flags: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
         let arguments: SmallVec<[Text; 4]> = arguments.into_iter().map(Text::new).collect();
         self.ctx.call(command, flags, std::iter::once(&self.name).chain(&arguments))
     }

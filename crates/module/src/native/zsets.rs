@@ -9,7 +9,7 @@ use claret_types::{
 };
 
 use super::{Record, side_key};
-use crate::ffi::{Answer, Key, Kind, Text};
+use crate::ffi::{Answer, Key, Kind, Side, Text};
 
 // --- scored set ---
 
@@ -171,14 +171,16 @@ pub(super) fn excerpt_topk(
         TopKOp::Max | TopKOp::List { .. } | TopKOp::Count => None,
     };
     let mut members = Members::of(&key, asked.into_iter().chain(offers));
-    drop(key);
     let capacity = capacity(record)?;
-    members.extend(range(record, 0, own.len(), false));
-    let shown = match op {
-        TopKOp::List { count } => (*count).clamp(1, u64::from(capacity)),
-        TopKOp::Add { .. } | TopKOp::Max | TopKOp::Count => 1,
-    };
-    members.extend(range(record, 0, shown - 1, true));
+    members.extend(key.outermost(Side::Lowest, own.len() + 1));
+    match op {
+        TopKOp::List { count } => {
+            drop(key);
+            let shown = (*count).clamp(1, u64::from(capacity));
+            members.extend(range(record, 0, shown - 1, true));
+        }
+        TopKOp::Add { .. } | TopKOp::Max | TopKOp::Count => members.extend(key.outermost(Side::Highest, 1)),
+    }
     let elsewhere = length - members.0.len();
     let ranking = Ranking::excerpt(members.0, 0, elsewhere);
     Ok(Some(State::new::<TopK>(Best::excerpt(capacity, ranking))))
@@ -213,21 +215,22 @@ pub(super) fn apply_topk(record: &Record<'_>, effect: &Effect) {
     };
     let held = record.open(Kind::Zset).ok().flatten();
     let own = held.as_ref().and_then(|key| key.score(&Text::new(member)));
-    let (present, before) = (held.is_some(), held.as_ref().map_or(0, Key::len));
+    let before = held.as_ref().map_or(0, Key::len);
+    let lowest = held.as_ref().and_then(|key| key.outermost(Side::Lowest, 1).pop());
+    let is_present = held.is_some();
     drop(held);
-    if !present {
+    if !is_present {
         // The key may have been removed by itself, and the string beside it left.
         let beside = Bytes::from(side_key(record.key));
         Record::new(record.ctx, &beside, record.method).write(c"SET", [asked.to_string().as_bytes()]);
     }
     let kept = capacity(record).unwrap_or(*asked) as usize;
-    let lowest = || range(record, 0, 0, false).pop();
-    let is_below_all = || lowest().is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));
-    if own.is_some_and(|own| *score <= own) || before >= kept && is_below_all() {
+    let is_below_all = lowest.is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));
+    if own.is_some_and(|own| *score <= own) || before >= kept && is_below_all {
         return;
     }
     record.write(c"ZADD", [number(*score).as_bytes(), &member[..]]);
-    let length = record.open(Kind::Zset).ok().flatten().map_or(0, |key| key.len());
+    let length = before + usize::from(own.is_none());
     if length > kept {
         record.write(c"ZREMRANGEBYRANK", [&b"0"[..], (length - kept - 1).to_string().as_bytes()]);
     }
