@@ -53,11 +53,7 @@ pub(crate) fn view<R>(look: impl FnOnce(&Slots) -> R) -> Option<R> {
 /// Whether an operation on a key may be done here. Keys of a slot on its way from one node to another are nobody's
 /// until it has arrived: whether an absent one is here or there is decided key by key (trap 17).
 pub(crate) fn serves(key: &Bytes) -> bool {
-    let here = |slots: &Slots| {
-        let slot = slot_of(key);
-        !slots.clustered || slots.is_mine(slot) && !slots.moving.contains(&slot)
-    };
-    view(here).unwrap_or(false)
+    view(|slots| !slots.clustered || slots.served[usize::from(slot_of(key))]).unwrap_or(false)
 }
 
 /// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
@@ -117,6 +113,8 @@ pub(crate) struct Slots {
     nodes: Vec<Node>,
     /// Of this node, with keys on their way to another one, or from it.
     moving: Vec<u16>,
+    /// The slots that are here and not on their way: asked for each operation.
+    served: Box<[bool; SLOTS]>,
     /// In a cluster: a key of a slot of this node's, at which nothing is.
     probe: Option<String>,
 }
@@ -135,8 +133,8 @@ impl Slots {
 
     /// A view in which nobody owns anything.
     fn nowhere() -> Slots {
-        let (owners, nodes, moving) = (Box::new([0; SLOTS]), Vec::new(), Vec::new());
-        Slots { clustered: true, owners, nodes, moving, probe: None }
+        let (owners, served) = (Box::new([0; SLOTS]), Box::new([false; SLOTS]));
+        Slots { clustered: true, owners, nodes: Vec::new(), moving: Vec::new(), served, probe: None }
     }
 
     /// Reads `CLUSTER NODES`.
@@ -164,6 +162,9 @@ impl Slots {
                 slots.owners[usize::from(*first)..=usize::from(*last)].fill(place);
             }
             slots.nodes.push(Node { id: (*id).to_owned(), address, myself, ranges });
+        }
+        for slot in 0..SLOTS as u16 {
+            slots.served[usize::from(slot)] = slots.is_mine(slot) && !slots.moving.contains(&slot);
         }
         slots
     }
@@ -230,6 +231,7 @@ mod tests {
         assert_eq!(slots.shard(), Some(ShardId(5)));
         assert!(slots.is_mine(12) && !slots.is_mine(11) && !slots.is_mine(4));
         assert_eq!(slots.moving, [7, 3]);
+        assert!(slots.served[12] && !slots.served[7] && !slots.served[11]);
         let other = slots.node_of(ShardId(0)).expect("owned");
         assert_eq!((other.id.as_str(), other.address.as_str()), ("bb", "127.0.0.1:7002"));
         assert!(slots.owner(11).is_none() && slots.node_of(ShardId(20_000)).is_none());

@@ -439,20 +439,12 @@ impl Shard {
         calls: Vec<KeyedCall>,
         members: Members,
     ) {
-        if let Some(Decided::Applied { replies }) = self.decided(attempt)
-            && !self.planted.is(Bug::PrepareTwice)
-        {
-            let replies = replies.clone();
-            let response = match participants.len() {
-                1 => Response::Committed { attempt, replies },
-                _ => Response::Voted { attempt, shard: self.id, replies },
-            };
-            return self.respond(attempt, response);
-        }
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
         let incarnation = incarnation.filter(|_| !self.planted.is(Bug::PrepareOfAnyIncarnation));
-        let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else { return };
+        let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else {
+            return self.tell_applied(attempt, participants.len());
+        };
         self.renew(now, attempt); // A sign of life; the vote, which may come long afterwards, is none.
         let participant = self.participant(attempt);
         match participant.stage {
@@ -493,6 +485,17 @@ impl Shard {
             Some(Ran::Busy) => self.busy(attempt),
             Some(_) => self.respond(attempt, Response::Queued { attempt }),
         }
+    }
+
+    /// A prepare came again after the decision: if that is yes, it is told again.
+    fn tell_applied(&mut self, attempt: AttemptId, participants: usize) {
+        let Some(Decided::Applied { replies }) = self.decided(attempt) else { return };
+        let replies = replies.clone();
+        let response = match participants {
+            1 => Response::Committed { attempt, replies },
+            _ => Response::Voted { attempt, shard: self.id, replies },
+        };
+        self.respond(attempt, response);
     }
 
     /// A prepare came again: a double while it waits, or, without phases, another try.
