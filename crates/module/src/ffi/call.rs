@@ -5,6 +5,7 @@ use std::ffi::CStr;
 use claret_types::Bytes;
 use redis_module::raw;
 
+use super::filter::Running;
 use super::{Ctx, Text, api};
 
 /// What a command answered.
@@ -25,6 +26,7 @@ impl Ctx {
     /// Runs a command. `flags` are those of `RM_Call`; errors come back as answers, also those of the call itself.
     pub(crate) fn call(self, command: &CStr, flags: &CStr, arguments: &[Text]) -> Answer {
         let list: Vec<*mut raw::RedisModuleString> = arguments.iter().map(Text::raw).collect();
+        let _running = Running::own();
         // SAFETY: the format asks for a vector of strings and its length, which follow; they outlive the call.
         let reply = unsafe {
             api!(RedisModule_Call)(self.raw(), command.as_ptr(), flags.as_ptr(), list.as_ptr(), list.len())
