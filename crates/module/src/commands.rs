@@ -112,7 +112,8 @@ pub(crate) const COMMANDS: &[Command] = &[
                 ]),
             ),
         ],
-        summary: "Binds this connection to a session of a client process, and to its user.",
+        summary: "Binds this connection to a session of a client process, and to its user. A channel for pushes must begin \
+                  with `claret:USER:`.",
         complexity: "O(1)",
         answers: "an array of names and values: `server`, `module`, `wire`, `shard`, `incarnation`, `lease_us`, `push`",
         since: "0.1.0",

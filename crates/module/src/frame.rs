@@ -31,7 +31,7 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let way = match way {
         [] => None,
         [word] if word.is("POLL") => Some(Way::Poll),
-        [word, channel] if word.is("PUSH") => Some(push_to(&caller, *channel)?),
+        [word, channel] if word.is("PUSH") => Some(push_to(ctx, &caller, *channel)?),
         _ => return Err(syntax()),
     };
     if caller.is(Flag::Multi) {
@@ -67,11 +67,18 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     Ok(())
 }
 
-/// A channel reaches the subscriber only if its slot is served here, and it must be one that the user may hear.
-fn push_to(caller: &Caller, channel: Arg<'_>) -> Result<Way, String> {
-    let name = channel.to_bytes();
+/// A channel reaches the subscriber only if its slot is served here. It must be one of the user's own, and one that the
+/// user may hear.
+fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, String> {
+    let (name, user) = (channel.to_bytes(), caller.name());
+    let own = own_channels(ctx.user().bytes());
+    if !name.starts_with(own.as_bytes()) {
+        return Err(format!(
+            "NOPERM user '{user}' is told of grants on channels whose names begin with '{own}', and '{name}' does not"
+        ));
+    }
     if !caller.may_subscribe(&name) {
-        return Err(format!("NOPERM user '{}' may not hear channel '{name}'", caller.name()));
+        return Err(format!("NOPERM user '{user}' may not hear channel '{name}'; it needs '&{own}*'"));
     }
     if !slots::serves(&name) {
         return Err(format!(
@@ -79,6 +86,22 @@ fn push_to(caller: &Caller, channel: Arg<'_>) -> Result<Way, String> {
         ));
     }
     Ok(Way::Push(name.to_vec()))
+}
+
+/// How the names of a user's channels begin. Of the user's name letters, digits and `-._~` stand for themselves, and any
+/// other byte is written as in URLs: the beginning of one user's is that of no other's, it holds no hash tag, and it is
+/// a pattern of the access control lists that stands for itself.
+fn own_channels(user: &[u8]) -> String {
+    let mut own = String::from("claret:");
+    for byte in user {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => own.push(char::from(*byte)),
+            _ if byte.is_ascii_alphanumeric() => own.push(char::from(*byte)),
+            _ => own.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    own.push(':');
+    own
 }
 
 /// `CLARET.FRAME requests`

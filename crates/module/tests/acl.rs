@@ -16,7 +16,7 @@ fn acl(connection: &mut Connection, rules: &[&str]) {
 fn limited() -> (Server, Connection) {
     let server = Server::start(&[]);
     let mut admin = server.connect();
-    acl(&mut admin, &["al", "on", ">pw", "~a:*", "&al:*", "+@all"]);
+    acl(&mut admin, &["al", "on", ">pw", "~a:*", "&claret:al:*", "+@all"]);
     (server, admin)
 }
 
@@ -58,9 +58,52 @@ fn every_operation_on_a_key_that_is_not_the_users_is_denied_on_every_path() {
     assert!(refused.expect_err("denied").to_string().contains("may not run TYPE"));
     let value: String = redis::cmd("GET").arg("a:1").query(&mut plain).expect("its own");
     assert_eq!(value, "x", "nothing of a denied transaction is done");
-    let refused = hello(&mut plain, 2, 1, &["PUSH", "other"]);
-    assert!(refused.expect_err("denied").to_string().contains("may not hear"));
-    assert!(hello(&mut plain, 2, 1, &["PUSH", "al:2"]).is_ok());
+}
+
+fn refusal<T>(result: redis::RedisResult<T>) -> String {
+    result.err().map(|error| format!("{error:?}")).expect("a refusal")
+}
+
+#[test]
+fn who_has_only_the_channels_of_its_own_name_gets_pushes_there_and_nowhere_else() {
+    let (server, mut admin) = limited();
+    acl(&mut admin, &["b", "on", ">pw", "~*", "&*", "+@all"]);
+    acl(&mut admin, &["deaf", "on", ">pw", "~*", "resetchannels", "+@all"]);
+    let mut al = server.connect_as("al", "pw");
+    assert!(hello(&mut al, 2, 1, &["PUSH", "claret:al:2"]).is_ok());
+    for foreign in ["claret:b:2", "claret:al", "claret:al2:x", "claret:{al}:2", "other", ""] {
+        let refused = refusal(hello(&mut al, 3, 1, &["PUSH", foreign]));
+        assert!(refused.contains("begin with 'claret:al:'"), "{foreign}: {refused}");
+    }
+    // All channels are this one's to hear, and still others are not told there of what is granted to it.
+    let mut b = server.connect_as("b", "pw");
+    assert!(refusal(hello(&mut b, 4, 1, &["PUSH", "claret:al:2"])).contains("begin with 'claret:b:'"));
+    assert!(hello(&mut b, 4, 1, &["PUSH", "claret:b:2"]).is_ok());
+    let mut deaf = server.connect_as("deaf", "pw");
+    assert!(
+        refusal(hello(&mut deaf, 5, 1, &["PUSH", "claret:deaf:2"])).contains("it needs '&claret:deaf:*'")
+    );
+    // Neither to be heard nor to be said by another.
+    for command in ["SPUBLISH claret:b:2 forged", "SSUBSCRIBE claret:b:2", "PSUBSCRIBE claret:*"] {
+        let mut words = command.split(' ');
+        let mut cmd = redis::cmd(words.next().expect("a name"));
+        let refused = refusal(cmd.arg(words.collect::<Vec<_>>()).query::<Value>(&mut al));
+        assert!(refused.to_uppercase().contains("CHANNEL"), "{command}: {refused}");
+    }
+}
+
+#[test]
+fn a_users_name_does_not_reach_into_the_channels_of_another() {
+    let (server, mut admin) = limited();
+    let names = [("{al}", "claret:%7Bal%7D:"), ("al:x", "claret:al%3Ax:"), ("a*%", "claret:a%2A%25:")];
+    for (session, (name, own)) in (2..).zip(names) {
+        acl(&mut admin, &[name, "on", ">pw", "~*", &format!("&{own}*"), "+@all"]);
+        let mut user = server.connect_as(name, "pw");
+        assert!(hello(&mut user, session, 1, &["PUSH", &format!("{own}2")]).is_ok(), "{name}");
+        let refused = refusal(hello(&mut user, session, 2, &["PUSH", &format!("claret:{name}:2")]));
+        assert!(refused.contains(&format!("begin with '{own}'")), "{refused}");
+        let () = redis::cmd("SPUBLISH").arg(format!("{own}2")).arg("x").query(&mut user).expect("its own");
+    }
 }
 
 #[test]

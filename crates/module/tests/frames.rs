@@ -61,9 +61,11 @@ fn a_grant_is_pushed_on_the_connection_that_subscribed() {
     connection.set_read_timeout(Some(Duration::from_secs(10))).expect("a socket");
     let (sender, pushes) = std::sync::mpsc::channel::<PushInfo>();
     connection.set_push_sender(sender);
-    connection.send_packed_command(&redis::cmd("SSUBSCRIBE").arg("two").get_packed_command()).expect("sent");
+    connection
+        .send_packed_command(&redis::cmd("SSUBSCRIBE").arg("claret:default:two").get_packed_command())
+        .expect("sent");
     connection.recv_response().expect("subscribed");
-    let mut two = Process::over(connection, 2, 1, &["PUSH", "two"]);
+    let mut two = Process::over(connection, 2, 1, &["PUSH", "claret:default:two"]);
     let first = one.begin();
     let execute = one.execute(first, 1, "k", "GETSET a");
     one.frame(&[execute]);

@@ -112,7 +112,7 @@ fn what_nobody_hears_is_kept_for_the_next_frame() {
     let server = Server::start(&[]);
     let mut one = Process::hello(&server, 1);
     // Has not subscribed.
-    let mut two = Process::over(server.connect(), 2, 1, &["PUSH", "two"]);
+    let mut two = Process::over(server.connect(), 2, 1, &["PUSH", "claret:default:two"]);
     let first = one.begin();
     let execute = one.execute(first, 1, "k", "GETSET a");
     one.frame(&[execute]);

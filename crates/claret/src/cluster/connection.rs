@@ -116,12 +116,9 @@ impl Connection {
         };
         let (input, output) = (BytesMut::with_capacity(READ_BYTES), BytesMut::new());
         let mut connection = Connection { node: node.clone(), carrier, input, output };
-        let hello = match (&settings.user, &settings.password) {
-            (_, None) => connection.ask(&["HELLO", "3"]).await?,
-            (user, Some(password)) => {
-                let user = user.as_deref().unwrap_or("default");
-                connection.ask(&["HELLO", "3", "AUTH", user, password]).await?
-            }
+        let hello = match &settings.password {
+            None => connection.ask(&["HELLO", "3"]).await?,
+            Some(password) => connection.ask(&["HELLO", "3", "AUTH", settings.user(), password]).await?,
         };
         match hello {
             Ok(_) => Ok(connection),

@@ -11,9 +11,11 @@ use super::topology::{Topology, channel_at};
 
 /// Who greets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Greeting {
+pub(super) struct Greeting<'a> {
     pub(super) session: SessionId,
-    /// The name of its channels.
+    /// Whose channels its channels are.
+    pub(super) user: &'a str,
+    /// What else is in their names.
     pub(super) secret: u64,
     pub(super) connection: u32,
 }
@@ -33,10 +35,10 @@ pub(super) async fn exchange(
     connection: &mut Connection,
     topology: &Topology,
     grants: Grants,
-    greeting: Greeting,
+    greeting: Greeting<'_>,
 ) -> Result<Hello, ConnectError> {
     let channel = match grants {
-        Grants::Push => channel_at(topology, &connection.node, greeting.secret),
+        Grants::Push => channel_at(topology, &connection.node, greeting.user, greeting.secret),
         Grants::Poll => None,
     };
     let channel = match channel {

@@ -32,7 +32,7 @@ const POLL: Duration = Duration::from_millis(1_000);
 #[derive(Debug)]
 pub(crate) struct Hub {
     pub(super) session: SessionId,
-    /// The name of the channels that grants are pushed on.
+    /// What nobody else knows of the names of the channels that grants are pushed on.
     secret: u64,
     settings: Settings,
     desk: Mutex<Desk>,
@@ -179,7 +179,8 @@ impl Office for Hub {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let node = connection.node.clone();
         let topology = self.look(|desk| desk.topology().clone());
-        let asked = Greeting { session: self.session, secret: self.secret, connection: number };
+        let user = self.settings.user();
+        let asked = Greeting { session: self.session, user, secret: self.secret, connection: number };
         let hello = greeting::exchange(connection, &topology, self.settings.grants, asked).await?;
         let lane = Lane { shard: hello.shard, connection: number };
         {

@@ -64,6 +64,13 @@ pub(super) struct Settings {
     pub(super) grants: Grants,
 }
 
+impl Settings {
+    /// Whom the servers take this process for.
+    pub(super) fn user(&self) -> &str {
+        self.user.as_deref().unwrap_or("default")
+    }
+}
+
 /// Settings of a store on a cluster. Made by [`Store::cluster`].
 ///
 /// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`; several hosts are several

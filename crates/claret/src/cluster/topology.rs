@@ -1,6 +1,7 @@
 //! Which node serves which slot, as `CLUSTER SLOTS` says, and which slot a key is in.
 
 use claret_types::Reply;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::options::Address;
 
@@ -105,16 +106,22 @@ pub(super) fn describe_slots(slots: &[(u16, u16)]) -> String {
     }
 }
 
-/// A channel for pushes that is in the slots of a node: shard channels live where their slot does. The number is not
-/// to be guessed, for whoever may subscribe to a channel hears what is said there.
-pub(super) fn channel_at(topology: &Topology, node: &Address, secret: u64) -> Option<String> {
+/// Of a user's name these bytes stand for themselves in the names of its channels; any other is written as in URLs. So
+/// nothing of it is taken for a hash tag, for the end of the name, or for a pattern of an access control list.
+const UNCHANGED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
+/// A channel for pushes that is in the slots of a node: shard channels live where their slot does. It is the user's by
+/// its beginning, which access control lists tell apart. The number is not to be guessed, for another process of the same
+/// user may hear and say there what it wants.
+pub(super) fn channel_at(topology: &Topology, node: &Address, user: &str, secret: u64) -> Option<String> {
     let serves =
         |slot: u16| topology.ranges.iter().any(|it| it.node == *node && (it.first..=it.last).contains(&slot));
     topology.slot_at(node)?;
     // Each try hits a node of n slots with the chance n / 16384.
     let tags = (0..SLOTS as u32 * 16).map(|tag| format!("{tag:x}"));
     let tag = tags.into_iter().find(|tag| serves(slot_of(tag.as_bytes())))?;
-    Some(format!("claret:{{{tag}}}:{secret:016x}"))
+    let user = utf8_percent_encode(user, UNCHANGED);
+    Some(format!("claret:{user}:{{{tag}}}:{secret:016x}"))
 }
 
 #[cfg(test)]
@@ -151,9 +158,26 @@ mod tests {
         let topology = Topology::parse(&reply, &address(7002)).unwrap();
         assert_eq!(topology.nodes(), [Address { host: "h".into(), port: 7001 }, address(7002)]);
         assert_eq!(topology.missing(), []);
-        let channel = channel_at(&topology, &address(7002), 1).unwrap();
-        assert!(slot_of(channel.as_bytes()) >= 8192);
-        assert_eq!(channel_at(&topology, &address(9), 1), None);
+    }
+
+    #[test]
+    fn a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name() {
+        let reply = Reply::Array(vec![entry(8192, 16383, node("", 7002)), entry(0, 8191, node("h", 7001))]);
+        let topology = Topology::parse(&reply, &address(7002)).unwrap();
+        let at = |user: &str| channel_at(&topology, &address(7002), user, 1).unwrap();
+        for (user, shown) in [
+            ("default", "default"),
+            ("Shop-1.a_b~", "Shop-1.a_b~"),
+            ("{a}", "%7Ba%7D"),
+            ("a:b*?[]\\", "a%3Ab%2A%3F%5B%5D%5C"),
+            ("caf\u{e9}%", "caf%C3%A9%25"),
+            ("", ""),
+        ] {
+            let channel = at(user);
+            assert!(channel.starts_with(&format!("claret:{shown}:{{")), "{channel}");
+            assert!(slot_of(channel.as_bytes()) >= 8192, "{channel}");
+        }
+        assert_eq!(channel_at(&topology, &address(9), "default", 1), None);
     }
 
     #[test]

@@ -6,7 +6,7 @@ use claret::cluster::{Command, ConnectError, Grants};
 use claret::{Records, Store, blocking};
 use claret_rig::{Cluster, Server};
 
-use crate::rig::{keys, prefix, shared};
+use crate::rig::{fresh, keys, prefix, shared};
 
 async fn refused(url: &str) -> ConnectError {
     Store::cluster(url).connect_timeout(Duration::from_secs(2)).connect().await.expect_err("no store")
@@ -47,6 +47,30 @@ async fn a_user_who_may_not_subscribe_polls() {
         Store::cluster(cluster.url()).grants(Grants::Poll).connect().await.expect("a store"),
     ] {
         contend(&store).await;
+    }
+}
+
+/// Names with what channels, patterns and hash tags are made of; each may hear on its own channels alone.
+#[tokio::test]
+async fn a_user_is_pushed_to_on_channels_of_its_own_whatever_its_name() {
+    let cluster = fresh(2);
+    for (name, in_url, own) in
+        [("a", "a", "a"), ("{a}", "%7Ba%7D", "%7Ba%7D"), ("a:b*", "a%3Ab*", "a%3Ab%2A")]
+    {
+        for shard in 0..cluster.masters() {
+            let channels = format!("&claret:{own}:*");
+            let rights = ["ACL", "SETUSER", name, "on", ">pw", "~*", "resetchannels", &channels, "+@all"];
+            cluster.query::<()>(shard, &rights).expect("a user");
+        }
+        let store = Store::connect(cluster.url().replace("redis://", &format!("redis://{in_url}:pw@")));
+        let store = store.await.expect("a store");
+        contend(&store).await;
+        for shard in 0..cluster.masters() {
+            let open: Vec<String> = cluster.query(shard, &["PUBSUB", "SHARDCHANNELS"]).expect("a list");
+            let begins = format!("claret:{own}:{{");
+            assert!(open.len() == 1 && open[0].starts_with(&begins), "{name}: {open:?}");
+        }
+        store.close().await;
     }
 }
 

@@ -6,6 +6,7 @@ use claret_types::Bytes;
 use redis_module::raw;
 use smallvec::SmallVec;
 
+use super::filter::Running;
 use super::{Ctx, Text, api};
 
 /// What a command answered.
@@ -31,6 +32,7 @@ impl Ctx {
         arguments: impl IntoIterator<Item = &'a Text>,
     ) -> Answer {
         let list: SmallVec<[*mut raw::RedisModuleString; 8]> = arguments.into_iter().map(Text::raw).collect();
+        let _running = Running::own();
         // SAFETY: the format asks for a vector of strings and its length, which follow; they outlive the call.
         let reply = unsafe {
             api!(RedisModule_Call)(self.raw(), command.as_ptr(), flags.as_ptr(), list.as_ptr(), list.len())

@@ -20,12 +20,14 @@ impl Filtered {
     }
 
     /// How many words it has.
+    #[inline]
     pub(crate) fn len(&self) -> usize {
         // SAFETY: valid while the filter runs.
         usize::try_from(unsafe { api!(RedisModule_CommandFilterArgsCount)(self.0) }).unwrap_or(0)
     }
 
     /// One of its words.
+    #[inline]
     pub(crate) fn word(&self, at: usize) -> Option<&[u8]> {
         // SAFETY: valid while the filter runs; a place that is none gives null.
         unsafe {
@@ -53,20 +55,35 @@ impl Filtered {
     }
 }
 
-/// Whether a command runs for a client, which may be a script.
-struct RunningCommand(Cell<bool>);
+/// Whose command runs within the module, if any does. The server has a flag by which a filter is not shown what its
+/// module runs; a second filter for what scripts then call would cost every command of every client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runs {
+    Nothing,
+    /// The module's own.
+    Own,
+    /// A client's, which may be a script.
+    ForClient,
+}
+
+struct RunningCommand(Cell<Runs>);
 
 // SAFETY: of the main thread's, as everything here.
 unsafe impl Sync for RunningCommand {}
 
-static RUNNING: RunningCommand = RunningCommand(Cell::new(false));
+static RUNNING: RunningCommand = RunningCommand(Cell::new(Runs::Nothing));
 
 /// Puts back what was so before.
-struct Running(bool);
+pub(super) struct Running(Runs);
 
 impl Running {
-    fn enter(runs: bool) -> Self {
-        Running(RUNNING.0.replace(runs))
+    /// The module runs a command of its own.
+    pub(super) fn own() -> Self {
+        Running(RUNNING.0.replace(Runs::Own))
+    }
+
+    fn for_client() -> Self {
+        Running(RUNNING.0.replace(Runs::ForClient))
     }
 }
 
@@ -77,15 +94,13 @@ impl Drop for Running {
 }
 
 impl Ctx {
-    /// From now on every command is seen by this function first; with `CMDFILTER_NOSELF`, every one but the module's.
+    /// From now on every command is seen by this function first.
     pub(crate) fn filter(
         self,
         filter: unsafe extern "C" fn(*mut raw::RedisModuleCommandFilterCtx),
-        flags: u32,
     ) -> Result<(), ()> {
         // SAFETY: the function stays as long as the module.
-        let made =
-            unsafe { api!(RedisModule_RegisterCommandFilter)(self.raw(), Some(filter), flags as c_int) };
+        let made = unsafe { api!(RedisModule_RegisterCommandFilter)(self.raw(), Some(filter), 0) };
         if made.is_null() { Err(()) } else { Ok(()) }
     }
 
@@ -156,7 +171,7 @@ impl Ctx {
         };
         let list: Vec<*mut raw::RedisModuleString> = rest.iter().map(|word| word.raw()).collect();
         // Within a script there is no other one.
-        let _running = Running::enter(!self.is(Flag::Lua));
+        let _running = if self.is(Flag::Lua) { Running::own() } else { Running::for_client() };
         // SAFETY: the format asks for a vector of strings and its length, which outlive the call; the reply is freed once.
         unsafe {
             let reply = api!(RedisModule_Call)(
@@ -179,10 +194,18 @@ impl Ctx {
         }
     }
 
-    /// Whether a script runs that [`run_for_client`](Ctx::run_for_client) began.
-    pub(crate) fn runs_script_for_client() -> bool {
-        // SAFETY: needs no context.
-        RUNNING.0.get() && unsafe { api!(RedisModule_GetContextFlags)(null_mut()) } & Flag::Lua as c_int != 0
+    /// Whether the command that a filter is shown is a client's: not one that the module runs, but one of a script that
+    /// [`run_for_client`](Ctx::run_for_client) began.
+    pub(crate) fn filters_for_client() -> bool {
+        match RUNNING.0.get() {
+            Runs::Nothing => true,
+            Runs::Own => false,
+            Runs::ForClient => {
+                // SAFETY: needs no context.
+                let flags = unsafe { api!(RedisModule_GetContextFlags)(null_mut()) };
+                flags & Flag::Lua as c_int != 0
+            }
+        }
     }
 
     /// Makes the client wait until something happens to one of the keys. `answer` is asked then, and says with its result

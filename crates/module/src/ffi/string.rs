@@ -27,6 +27,7 @@ impl<'a> Arg<'a> {
         self.raw
     }
 
+    #[inline]
     pub(crate) fn bytes(self) -> &'a [u8] {
         // SAFETY: the server's string lives as long as `'a`, and nobody writes to it.
         unsafe { slice(self.raw) }
@@ -91,6 +92,7 @@ impl Drop for Text {
 
 /// # Safety
 /// The string lives as long as `'a`.
+#[inline]
 unsafe fn slice<'a>(raw: *const raw::RedisModuleString) -> &'a [u8] {
     let mut length = 0;
     // SAFETY: a string of the server's, which says how long it is.

@@ -46,6 +46,10 @@ const TICK_MS: u64 = 10;
 /// Every so many ticks it is asked whether any MULTI is open.
 const TICKS_BETWEEN_LOOKS: u32 = 10;
 
+/// Once something was held, so many commands are looked at without asking whether it still is: to ask takes as long as
+/// to look, and to look in vain does no harm.
+const LOOKS: u32 = 16;
+
 /// What the guard remembers.
 #[derive(Default)]
 pub(crate) struct Guard {
@@ -54,6 +58,8 @@ pub(crate) struct Guard {
     passed_over: PassedOver,
     tick: Option<Timer>,
     ticks: u32,
+    /// So many commands are looked at before it is asked again whether anything is held.
+    looks: u32,
     counts: Counts,
 }
 
@@ -74,8 +80,7 @@ pub(crate) struct Counts {
 pub(crate) fn begin(ctx: Ctx) -> Result<(), ()> {
     GUARD_TABLE.set(Some(Table::of(ctx)));
     DETACHED.set(Some(ctx.detached()));
-    ctx.filter(filter, raw::REDISMODULE_CMDFILTER_NOSELF)?;
-    ctx.filter(filter_within, 0)
+    ctx.filter(filter)
 }
 
 impl Guard {
@@ -101,6 +106,19 @@ impl Guard {
     /// The shard is another one from now on.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();
+    }
+
+    /// Whether anything may be held, or a MULTI be open.
+    fn is_busy(&mut self, shard: &Shard) -> bool {
+        if self.looks > 0 {
+            self.looks -= 1;
+            return true;
+        }
+        let is_held = !shard.is_idle();
+        if is_held {
+            self.looks = LOOKS;
+        }
+        is_held || self.open.is_any()
     }
 
     fn come_back(&mut self, ctx: Ctx) {
@@ -230,44 +248,46 @@ fn try_again(keys: &[(Bytes, Access)]) -> String {
 // --- the filter ---
 
 unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFilterCtx) {
-    // SAFETY: what the server called with, for the time of this call.
-    let filtered = unsafe { Filtered::new(filtered) };
-    let Some(name) = filtered.word(0) else { return };
-    if !is_of_interest(name) {
+    if !Ctx::filters_for_client() {
         return;
     }
+    // SAFETY: what the server called with, for the time of this call.
+    let filtered = unsafe { Filtered::new(filtered) };
+    let Some(row) = glance(&filtered) else { return };
     let Some(ctx) = DETACHED.with(|ctx| *ctx) else { return };
-    guarded(ctx, "the filter", mend, |ctx| look(ctx, &filtered));
+    guarded(ctx, "the filter", mend, |ctx| look(ctx, &filtered, row));
 }
 
-/// What a script calls that the module runs for a client: the filter above does not see it.
-unsafe extern "C" fn filter_within(filtered: *mut raw::RedisModuleCommandFilterCtx) {
-    if Ctx::runs_script_for_client() {
-        // SAFETY: as it was called.
-        unsafe { filter(filtered) }
-    }
-}
-
-/// Whether a command needs a closer look: quickly, since mostly nothing is held.
-fn is_of_interest(name: &[u8]) -> bool {
-    let busy = HOST.with(|host| match &host.shard {
-        Some(shard) => !shard.is_idle() || host.guard.open.is_any(),
-        None => false,
-    });
-    match busy {
-        Some(true) => true,
-        // The module itself is at work further up the stack.
-        None => false,
-        Some(false) => {
-            matches!(name.first().map(u8::to_ascii_lowercase), Some(b'm' | b'b' | b'a' | b'c'))
-                && matches!(name.len(), 3 | 5..=7 | 8 | 10)
+/// What is known of a command that needs a closer look. Every command of every client passes here, so this only reads, and
+/// asks what is cheap to know first: mostly nothing is held, and else mostly other keys.
+fn glance(filtered: &Filtered) -> Option<Row> {
+    let name = filtered.word(0)?;
+    // The module itself may be at work further up the stack.
+    let found = HOST.with(|host| {
+        let shard = host.shard.as_ref()?;
+        if !host.guard.is_busy(shard) && !is_never_passed(name) {
+            return None;
         }
-    }
+        let row = GUARD_TABLE.with(|table| table.find(name))??;
+        let Keys::Fixed { .. } = row.keys else {
+            return (row.keys != Keys::None || row.special != Special::Nothing).then_some(row);
+        };
+        let is_held = |place| filtered.word(place).is_some_and(|key| shard.is_held(key));
+        let is_concerned = row.special != Special::Nothing
+            || host.guard.open.is_any()
+            || row.places(filtered.len()).any(is_held);
+        is_concerned.then_some(row)
+    });
+    found.flatten()
 }
 
-fn look(ctx: Ctx, filtered: &Filtered) {
-    let Some(name) = filtered.word(0) else { return };
-    let Some(Some(row)) = GUARD_TABLE.with(|table| table.find(name)) else { return };
+/// Commands that are looked at when nothing is held, too, by the looks of their names: MULTI, blocking pops, ACL, CLUSTER.
+fn is_never_passed(name: &[u8]) -> bool {
+    matches!(name.first().map(u8::to_ascii_lowercase), Some(b'm' | b'b' | b'a' | b'c'))
+        && matches!(name.len(), 3 | 5..=7 | 8 | 10)
+}
+
+fn look(ctx: Ctx, filtered: &Filtered, row: Row) {
     let client = filtered.client();
     match row.special {
         Special::Nothing => {}

@@ -43,25 +43,41 @@ pub(super) struct Row {
     pub(super) no_script: bool,
 }
 
-/// By name, in small letters.
-pub(super) struct Table(HashMap<Bytes, Row, foldhash::fast::FixedState>);
+/// By name.
+pub(super) struct Table(HashMap<Name, Row, foldhash::fast::FixedState>);
+
+/// The name of a command whatever the case of its letters, and its length last. Of a size that is known, since to look one
+/// up is much of what the guard costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Name(u128, u128);
 
 /// Longer names are no commands that have keys.
-const NAME_MAX: usize = 32;
+const NAME_MAX: usize = 31;
+
+impl Name {
+    fn new(name: &[u8]) -> Option<Name> {
+        // The bit that makes a letter small is set in digits, dots and hyphens, and of no length. What else it makes alike
+        // is in no command's name: control characters.
+        const SMALL: u128 = u128::from_ne_bytes([b' '; 16]);
+        let mut bytes = [0; NAME_MAX + 1];
+        bytes[..NAME_MAX].get_mut(..name.len())?.copy_from_slice(name);
+        bytes[NAME_MAX] = name.len() as u8;
+        let (first, last) = bytes.split_at(bytes.len() / 2);
+        let number = |half: &[u8]| Some(u128::from_ne_bytes(half.try_into().ok()?));
+        Some(Name(number(first)? | SMALL, number(last)? | SMALL))
+    }
+}
 
 impl Table {
     /// Asks the server.
     pub(super) fn of(ctx: Ctx) -> Table {
         let commands = ctx.call(c"COMMAND", c"E", &[]).items();
-        Table(commands.into_iter().filter_map(|command| row(command.items())).collect())
+        let rows = commands.into_iter().filter_map(|command| row(command.items()));
+        Table(rows.filter_map(|(name, row)| Some((Name::new(&name)?, row))).collect())
     }
 
     pub(super) fn find(&self, name: &[u8]) -> Option<Row> {
-        let mut small = [0; NAME_MAX];
-        let small = small.get_mut(..name.len())?;
-        small.copy_from_slice(name);
-        small.make_ascii_lowercase();
-        self.0.get(&*small).copied()
+        self.0.get(&Name::new(name)?).copied()
     }
 }
 
@@ -153,7 +169,17 @@ impl Row {
 mod tests {
     use claret_types::Access;
 
-    use super::{Keys, Row, Special};
+    use super::{Keys, Name, Row, Special};
+
+    #[test]
+    fn names_are_told_apart_whatever_the_case_of_their_letters() {
+        assert_eq!(Name::new(b"SetRange"), Name::new(b"setrange"));
+        assert_eq!(Name::new(b"GEORADIUSBYMEMBER_RO"), Name::new(b"georadiusbymember_ro"));
+        assert_ne!(Name::new(b"set"), Name::new(b"set\0"));
+        assert_ne!(Name::new(b"set"), Name::new(b"get"));
+        assert!(Name::new(&[b'x'; 31]).is_some_and(|name| Some(name) != Name::new(&[b'x'; 30])));
+        assert_eq!(Name::new(&[b'x'; 32]), None, "no command is so long");
+    }
 
     #[test]
     fn places_of_keys_count_from_both_ends() {
