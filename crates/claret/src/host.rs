@@ -140,6 +140,22 @@ impl Host {
         self.now().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
     }
 
+    /// Wakes this task before a time is over that begins now, and not at once: at the end of the round whose number
+    /// this is. `None`: the host does not.
+    #[cfg_attr(
+        not(feature = "cluster"),
+        allow(unused_variables, reason = "there are no rounds in a process")
+    )]
+    pub(crate) fn join_round(&self, time: Duration, waker: &Waker) -> Option<u64> {
+        match self {
+            Host::Embedded(_) => None,
+            #[cfg(feature = "cluster")]
+            Host::Cluster(cluster) if time > 2 * crate::cluster::ROUND => cluster.join_round(waker),
+            #[cfg(feature = "cluster")]
+            Host::Cluster(_) => None,
+        }
+    }
+
     /// A timer that may be off by a millisecond and costs little.
     pub(crate) fn timer(&self, after: Duration) -> Timer {
         match self {
@@ -184,12 +200,19 @@ impl Mode {
 
 /// A call, and where it goes. On a cluster the place of a shard may change until the call leaves: there `hash` is the
 /// key's slot, and the shard is looked up when it does.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Placed {
     pub(crate) hash: u64,
     pub(crate) shard: ShardId,
     pub(crate) key: Bytes,
     pub(crate) op: Operation,
+}
+
+impl Clone for Placed {
+    fn clone(&self) -> Self {
+        // The key in one piece: its own clone goes byte by byte.
+        Placed { key: Bytes::copy_from(&self.key), op: self.op.clone(), ..*self }
+    }
 }
 
 /// What an instant transaction came to.
@@ -212,7 +235,8 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct MailboxInner {
     responses: Vec<(ShardId, Response)>,
-    events: Vec<Event>,
+    /// Mostly one at a time.
+    events: SmallVec<[Event; 1]>,
     wakers: SmallVec<[Waker; 1]>,
 }
 
@@ -223,8 +247,9 @@ impl Mailbox {
     }
 
     /// Takes the events that have come.
-    pub(crate) fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.inner.lock().events)
+    pub(crate) fn take_events(&self) -> SmallVec<[Event; 1]> {
+        let mut inner = self.inner.lock();
+        if inner.events.is_empty() { SmallVec::new() } else { std::mem::take(&mut inner.events) }
     }
 
     /// Wakes this task when something comes. Returns whether something is there already.
@@ -245,12 +270,20 @@ impl Mailbox {
     pub(crate) fn put_event(&self, event: Event, woken: &mut SmallVec<[Waker; 8]>) {
         let mut inner = self.inner.lock();
         inner.events.push(event);
-        woken.extend(inner.wakers.drain(..));
+        inner.wake_into(woken);
     }
 
     pub(crate) fn put(&self, from: ShardId, response: Response, woken: &mut SmallVec<[Waker; 8]>) {
         let mut inner = self.inner.lock();
         inner.responses.push((from, response));
-        woken.extend(inner.wakers.drain(..));
+        inner.wake_into(woken);
+    }
+}
+
+impl MailboxInner {
+    fn wake_into(&mut self, woken: &mut SmallVec<[Waker; 8]>) {
+        for waker in self.wakers.drain(..) {
+            woken.push(waker);
+        }
     }
 }

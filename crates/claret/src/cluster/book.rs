@@ -4,7 +4,7 @@
 //! that was dropped in mid-commit has its answers still to come (R14).
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use claret_core::message::{Request, Response};
 use claret_core::{
@@ -13,6 +13,9 @@ use claret_core::{
 };
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
+
+/// Seats that are kept for transactions to come, at most.
+const SPARE_MAX: usize = 256;
 
 /// What comes of it: requests to send, and events for users.
 pub(super) trait Outlet {
@@ -34,11 +37,49 @@ pub(super) struct Own {
     switches: Switches,
     limits: Limits,
     met: Vec<(ShardId, Incarnation)>,
+    /// Of transactions that are over: room for others.
+    #[expect(clippy::vec_box, reason = "a seat stays where it is, it is large")]
+    spare: Vec<Box<Seat>>,
     seats: HashMap<u64, Box<Seat>, foldhash::fast::FixedState>,
     /// Those that may have something to say.
     stirred: Vec<u64>,
     /// When each is due, and entries of earlier promises: an entry counts if its seat names it.
-    alarms: BinaryHeap<Reverse<(Time, u64)>>,
+    alarms: Alarms,
+}
+
+/// Times in their order. Most are as long after they were set as all others, so that they come in order: those wait
+/// in a queue, and the rest in a heap.
+#[derive(Debug, Default)]
+struct Alarms {
+    queue: VecDeque<(Time, u64)>,
+    heap: BinaryHeap<Reverse<(Time, u64)>>,
+}
+
+impl Alarms {
+    fn push(&mut self, due: Time, tx: u64) {
+        match self.queue.back().is_none_or(|last| *last <= (due, tx)) {
+            true => self.queue.push_back((due, tx)),
+            false => self.heap.push(Reverse((due, tx))),
+        }
+    }
+
+    /// The first.
+    fn peek(&self) -> Option<(Time, u64)> {
+        match (self.queue.front(), self.heap.peek()) {
+            (Some(queued), Some(Reverse(other))) => Some(*queued.min(other)),
+            (Some(first), None) | (None, Some(Reverse(first))) => Some(*first),
+            (None, None) => None,
+        }
+    }
+
+    /// Takes the first, if it is due.
+    fn pop(&mut self, now: Time) -> Option<(Time, u64)> {
+        let first = self.peek().filter(|(due, _)| *due <= now)?;
+        match self.queue.front() == Some(&first) {
+            true => self.queue.pop_front(),
+            false => self.heap.pop().map(|Reverse(first)| first),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -61,9 +102,10 @@ impl Book {
             switches,
             limits,
             met: Vec::new(),
+            spare: Vec::new(),
             seats: HashMap::default(),
             stirred: Vec::new(),
-            alarms: BinaryHeap::new(),
+            alarms: Alarms::default(),
         }))
     }
 
@@ -107,7 +149,7 @@ impl Book {
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         match self {
-            Book::Own(own) => own.alarms.peek().map(|Reverse((due, _))| *due),
+            Book::Own(own) => own.alarms.peek().map(|(due, _)| due),
             Book::Shared(frontend) => frontend.poll_timeout(),
         }
     }
@@ -136,13 +178,26 @@ impl Book {
         }
     }
 
-    pub(super) fn buffer(&mut self, now: Time, tx: TxHandle, place: (ShardId, Bytes), op: Operation) {
-        let (shard, key) = place;
+    pub(super) fn buffer(
+        &mut self,
+        now: Time,
+        tx: TxHandle,
+        calls: impl Iterator<Item = (ShardId, Bytes, Operation)>,
+    ) {
         match self {
-            // It has nothing to say before something is executed, or the commit.
-            Book::Own(own) => own.seat(tx).coordinator.buffer(shard, key, op),
-            Book::Shared(frontend) => frontend.buffer(now, tx, shard, key, op),
-        };
+            Book::Own(own) => {
+                // It has nothing to say before something is executed, or the commit.
+                let coordinator = &mut own.seat(tx).coordinator;
+                for (shard, key, op) in calls {
+                    coordinator.buffer(shard, key, op);
+                }
+            }
+            Book::Shared(frontend) => {
+                for (shard, key, op) in calls {
+                    frontend.buffer(now, tx, shard, key, op);
+                }
+            }
+        }
     }
 
     pub(super) fn commit(&mut self, now: Time, tx: TxHandle) {
@@ -197,8 +252,8 @@ impl Book {
         match self {
             Book::Own(own) => {
                 let tx = response.attempt().tx.sequence.0;
-                if own.seats.contains_key(&tx) {
-                    own.stir(TxHandle(tx)).handle_response(now, from, response);
+                if let Some(coordinator) = own.stir_known(tx) {
+                    coordinator.handle_response(now, from, response);
                 }
             }
             Book::Shared(frontend) => frontend.handle_response(now, from, response),
@@ -240,10 +295,12 @@ impl Own {
         let birth = self.session.begin(now);
         let sequence = birth.tx.sequence.0;
         let seed = sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
-        self.met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
-        let seat = Seat { coordinator, ended: false, stirred: false, alarm: None };
-        self.seats.insert(sequence, Box::new(seat));
+        let mut seat = self.spare.pop().unwrap_or_else(|| {
+            let coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
+            Box::new(Seat { coordinator, ended: false, stirred: false, alarm: None })
+        });
+        seat.coordinator.renew(birth, seed, &self.met);
+        self.seats.insert(sequence, seat);
         TxHandle(sequence)
     }
 
@@ -272,22 +329,33 @@ impl Own {
     }
 
     fn stir(&mut self, tx: TxHandle) -> &mut Coordinator {
-        let seat = self.seats.get_mut(&tx.0).expect("the transaction is not over");
+        self.stir_known(tx.0).expect("the transaction is not over")
+    }
+
+    /// `None`: it is over.
+    fn stir_known(&mut self, tx: u64) -> Option<&mut Coordinator> {
+        let seat = self.seats.get_mut(&tx)?;
         if !std::mem::replace(&mut seat.stirred, true) {
-            self.stirred.push(tx.0);
+            self.stirred.push(tx);
         }
-        &mut seat.coordinator
+        Some(&mut seat.coordinator)
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        while let Some(Reverse((due, tx))) =
-            self.alarms.peek().copied().filter(|Reverse((due, _))| *due <= now)
-        {
-            self.alarms.pop();
+        while let Some((due, tx)) = self.alarms.pop(now) {
             let Some(seat) = self.seats.get_mut(&tx).filter(|seat| seat.alarm == Some(due)) else { continue };
             seat.alarm = None;
             // What is due later than was promised is promised anew when it is drained.
             self.stir(TxHandle(tx)).handle_timeout(now);
+        }
+    }
+
+    /// Keeps the room of a transaction that is over.
+    fn keep(&mut self, mut seat: Box<Seat>) {
+        if self.spare.len() < SPARE_MAX {
+            seat.coordinator.vacate();
+            (seat.ended, seat.stirred, seat.alarm) = (false, false, None);
+            self.spare.push(seat);
         }
     }
 
@@ -300,19 +368,20 @@ impl Own {
                 outlet.send(to, request);
             }
             while let Some(event) = seat.coordinator.poll_event() {
-                seat.ended |= !matches!(event, Event::Answer { .. } | Event::Restart { .. });
+                seat.ended |= event.is_last();
                 outlet.tell(TxHandle(tx), event);
             }
             if seat.ended && seat.coordinator.is_over() {
                 let seat = self.seats.remove(&tx).expect("just seen");
                 self.session.end(seat.coordinator.birth().tx);
+                self.keep(seat);
                 continue;
             }
             // A later due than was promised needs no new promise: the old one looks again.
             let due = seat.coordinator.poll_timeout();
             if let Some(due) = due.filter(|due| seat.alarm.is_none_or(|alarm| *due < alarm)) {
                 seat.alarm = Some(due);
-                self.alarms.push(Reverse((due, tx)));
+                self.alarms.push(due, tx);
             }
         }
         self.stirred = stirred;

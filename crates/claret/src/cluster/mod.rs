@@ -6,6 +6,7 @@
 //! | `options` | the URL and the builder |
 //! | `topology` | which node serves which slot |
 //! | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
+//! | `rounds` | deadlines that are far away |
 //! | `resp`, `greeting` | RESP3 by a library; what a connection begins with |
 //! | `desk`, `book`, `frames`, `hub` | all transactions of the process behind one mutex; lanes to the shards; frames, time |
 //! | `lines`, `plain`, `commands` | plain commands, multiplexed; mode `none` |
@@ -32,11 +33,13 @@ mod net;
 mod options;
 mod plain;
 mod resp;
+mod rounds;
 mod tls;
 mod topology;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::Refusal;
@@ -51,6 +54,7 @@ pub use lines::{Command, Dedicated, PlainError};
 pub use options::{ClusterBuilder, Grants};
 pub use plain::Plain;
 pub use resp::ServerError;
+pub(crate) use rounds::ROUND;
 pub(crate) use topology::slot_of;
 
 use crate::error::TransactionError;
@@ -62,6 +66,7 @@ use hub::Hub;
 use net::Net;
 use options::Settings;
 use plain::PlainSeat;
+use rounds::Rounds;
 
 /// Before an attempt runs again that a shard refused for its own sake, in microseconds.
 const REST_US: (u64, u64) = (1_000, 100_000);
@@ -82,6 +87,7 @@ enum Work {
     Transactions {
         hub: Arc<Hub>,
         net: Arc<Net<Hub>>,
+        rounds: Arc<Rounds>,
         timer: AbortHandle,
     },
     /// Mode `none`.
@@ -91,8 +97,16 @@ enum Work {
 /// A transaction, as its handle knows it.
 #[derive(Debug)]
 pub(crate) enum Seat {
-    Desk(Arc<Hub>, TxHandle),
+    Desk(DeskSeat),
     Plain(Arc<PlainSeat>),
+}
+
+/// A transaction that begins at the desk with the first thing it does there: a batch is one visit.
+#[derive(Debug)]
+pub(crate) struct DeskSeat {
+    hub: Arc<Hub>,
+    mailbox: Arc<Mailbox>,
+    tx: Option<TxHandle>,
 }
 
 impl Cluster {
@@ -105,8 +119,10 @@ impl Cluster {
             let random = random(&settings)?;
             let hub = Arc::new(Hub::new(settings.clone(), random, switches, limits));
             let net = Net::connect(settings, Arc::clone(&hub)).await?;
-            let timer = net.runtime.spawn(Arc::clone(&hub).keep_time()).abort_handle();
-            Work::Transactions { hub, net, timer }
+            let rounds = Arc::<Rounds>::default();
+            let (time, ends) = (Arc::clone(&hub).keep_time(), Arc::clone(&rounds).keep());
+            let timer = net.runtime.spawn(async { tokio::join!(time, ends) }).abort_handle();
+            Work::Transactions { hub, net, rounds, timer }
         };
         let began = std::time::Instant::now();
         Ok(Arc::new(Cluster { mode, limits, restarts: AtomicU64::new(0), patience, began, work }))
@@ -145,6 +161,14 @@ impl Cluster {
         };
         let _entered = runtime.enter();
         Timer::Coarse(Box::pin(tokio::time::sleep(after)))
+    }
+
+    /// Wakes this task at the end of the round, whose number this is. `None`: there are no rounds.
+    pub(crate) fn join_round(&self, waker: &Waker) -> Option<u64> {
+        match &self.work {
+            Work::Transactions { rounds, .. } => rounds.join(waker),
+            Work::Commands(_) => None,
+        }
     }
 
     /// The addresses of the nodes.
@@ -200,11 +224,10 @@ impl Cluster {
 
     // --- transactions ---
 
-    pub(crate) fn begin(&self, mailbox: &Arc<Mailbox>) -> Seat {
+    pub(crate) fn seat(&self, mailbox: &Arc<Mailbox>) -> Seat {
         match &self.work {
             Work::Transactions { hub, .. } => {
-                let tx = hub.at_desk(|desk, now| desk.begin(now, mailbox));
-                Seat::Desk(Arc::clone(hub), tx)
+                Seat::Desk(DeskSeat { hub: Arc::clone(hub), mailbox: Arc::clone(mailbox), tx: None })
             }
             Work::Commands(plain) => Seat::Plain(PlainSeat::new(plain, mailbox)),
         }
@@ -227,7 +250,7 @@ impl Cluster {
     }
 
     fn leave(&self) {
-        if let Work::Transactions { hub, net, timer } = &self.work {
+        if let Work::Transactions { hub, net, timer, .. } = &self.work {
             timer.abort();
             net.close();
             hub.at_desk(Desk::farewell);
@@ -242,54 +265,68 @@ impl Drop for Cluster {
 }
 
 impl Seat {
-    pub(crate) fn buffer(&self, calls: &mut Vec<Placed>) {
+    pub(crate) fn execute(
+        &mut self,
+        buffered: &mut Vec<Placed>,
+        call: Placed,
+        reserve: Option<Claims>,
+    ) -> CallNo {
         match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| {
-                for call in calls.drain(..) {
-                    let place = desk.place(call.hash, call.key);
-                    desk.book.buffer(now, *tx, place, call.op);
-                }
+            Seat::Desk(seat) => seat.visit(buffered, |desk, now, tx| {
+                let (shard, key, op) = desk.place(call);
+                desk.book.execute(now, tx, (shard, key), op, reserve)
             }),
-            Seat::Plain(seat) => seat.buffer(calls),
+            Seat::Plain(seat) => {
+                seat.buffer(buffered);
+                seat.execute(call)
+            }
         }
     }
 
-    pub(crate) fn execute(&self, call: Placed, reserve: Option<Claims>) -> CallNo {
+    pub(crate) fn commit(&mut self, buffered: &mut Vec<Placed>) {
         match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| {
-                let place = desk.place(call.hash, call.key);
-                desk.book.execute(now, *tx, place, call.op, reserve)
-            }),
-            Seat::Plain(seat) => seat.execute(call),
+            Seat::Desk(seat) => seat.visit(buffered, |desk, now, tx| desk.book.commit(now, tx)),
+            Seat::Plain(seat) => {
+                seat.buffer(buffered);
+                seat.commit();
+            }
         }
     }
 
-    pub(crate) fn commit(&self) {
+    pub(crate) fn abort(&mut self) {
         match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.commit(now, *tx)),
-            Seat::Plain(seat) => seat.commit(),
-        }
-    }
-
-    pub(crate) fn abort(&self) {
-        match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.abort(now, *tx)),
+            Seat::Desk(seat) => seat.visit(&mut Vec::new(), |desk, now, tx| desk.book.abort(now, tx)),
             Seat::Plain(seat) => seat.abort(),
         }
     }
 
-    pub(crate) fn restart(&self) {
+    pub(crate) fn restart(&mut self) {
         match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.restart(now, *tx)),
+            Seat::Desk(seat) => seat.visit(&mut Vec::new(), |desk, now, tx| desk.book.restart(now, tx)),
             Seat::Plain(_) => {}
         }
     }
 
     /// The user is gone.
     pub(crate) fn end(&self) {
-        if let Seat::Desk(hub, tx) = self {
+        if let Seat::Desk(DeskSeat { hub, tx: Some(tx), .. }) = self {
             hub.at_desk(|desk, now| desk.leave(now, *tx));
         }
+    }
+}
+
+impl DeskSeat {
+    /// Hands over what is buffered, then does something for the transaction.
+    fn visit<R>(
+        &mut self,
+        buffered: &mut Vec<Placed>,
+        act: impl FnOnce(&mut Desk, Time, TxHandle) -> R,
+    ) -> R {
+        self.hub.at_desk(|desk, now| {
+            let tx = *self.tx.get_or_insert_with(|| desk.begin(now, &self.mailbox));
+            desk.buffer(now, tx, buffered);
+            act(desk, now, tx)
+        })
     }
 }
 
