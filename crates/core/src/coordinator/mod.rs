@@ -517,9 +517,9 @@ impl Coordinator {
         }
         party.vote = Some(true);
         party.queued = false;
-        if !replies.is_empty() {
-            self.replies.reserve(self.buffered.len());
-            self.replies.extend(replies);
+        match self.replies.is_empty() {
+            true => self.replies = replies,
+            false => self.replies.extend(replies),
         }
         let writes = |shard| self.buffered.iter().any(|(to, _)| *to == shard);
         let counts = |shard| !self.planted.is(Bug::ReadersDoNotVote) || writes(shard);
