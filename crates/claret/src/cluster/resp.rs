@@ -1,5 +1,5 @@
-//! RESP3 by `redis-protocol`: commands to bytes, bytes to replies. Payloads of frames are lent from the buffer they
-//! were read into, never copied.
+//! RESP3: commands to bytes, and bytes to replies by `redis-protocol`. Payloads of frames are lent from the buffer
+//! they were read into, never copied.
 
 use std::fmt;
 
@@ -7,9 +7,7 @@ use bytes::BytesMut;
 use claret_types::{Bytes, Reply};
 use redis_protocol::error::RedisProtocolError;
 use redis_protocol::resp3::decode::complete::decode_range;
-use redis_protocol::resp3::encode::complete::extend_encode_borrowed;
-use redis_protocol::resp3::types::{BorrowedFrame, RangeFrame};
-use smallvec::SmallVec;
+use redis_protocol::resp3::types::RangeFrame;
 
 /// An error that a server answered, as it stands: `MOVED 3999 127.0.0.1:6381`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,14 +101,34 @@ fn reply(input: &[u8], frame: &RangeFrame) -> Result<Reply, ServerError> {
     }
 }
 
-/// Appends a command.
+/// Appends a command: an array of strings.
 pub(super) fn encode<W: AsRef<[u8]>>(out: &mut BytesMut, words: &[W]) {
-    let frames: SmallVec<[BorrowedFrame<'_>; 6]> = words
-        .iter()
-        .map(|word| BorrowedFrame::BlobString { data: word.as_ref(), attributes: None })
-        .collect();
-    let command = BorrowedFrame::Array { data: &frames, attributes: None };
-    extend_encode_borrowed(out, &command, false).expect("an array of strings has an encoding");
+    put_header(out, b'*', words.len());
+    for word in words.iter().map(AsRef::as_ref) {
+        put_header(out, b'$', word.len());
+        out.extend_from_slice(word);
+        out.extend_from_slice(b"\r\n");
+    }
+}
+
+/// A sign, a number and the end of the line take no more.
+const HEADER_BYTES_MAX: usize = 24;
+
+fn put_header(out: &mut BytesMut, sign: u8, mut number: usize) {
+    let mut header = [0; HEADER_BYTES_MAX];
+    let mut at = HEADER_BYTES_MAX - 2;
+    header[at..].copy_from_slice(b"\r\n");
+    loop {
+        at -= 1;
+        header[at] = b'0' + (number % 10) as u8;
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    at -= 1;
+    header[at] = sign;
+    out.extend_from_slice(&header[at..]);
 }
 
 #[cfg(test)]
@@ -154,5 +172,9 @@ mod tests {
         let mut out = BytesMut::new();
         encode(&mut out, &["GET", "k"]);
         assert_eq!(&out[..], b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+        let mut out = BytesMut::new();
+        encode(&mut out, &[&[][..], &[b'x'; 1203]]);
+        assert!(out.starts_with(b"*2\r\n$0\r\n\r\n$1203\r\nxx"));
+        assert_eq!(out.len(), 4 + 4 + 2 + 7 + 1203 + 2);
     }
 }
