@@ -9,8 +9,37 @@ pub(super) const SLOTS: usize = 16_384;
 
 /// The slot of a key, or of the part of it in braces.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
-    redis_protocol::redis_keyslot(key)
+    let crc =
+        tag_of(key).iter().fold(0, |crc: u16, byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)]);
+    crc % SLOTS as u16
 }
+
+/// What is hashed: between the first brace and the next closing one, where that is not empty; otherwise the key.
+fn tag_of(key: &[u8]) -> &[u8] {
+    let Some(begin) = key.iter().position(|byte| *byte == b'{') else { return key };
+    let tag = &key[begin + 1..];
+    match tag.iter().position(|byte| *byte == b'}') {
+        None | Some(0) => key,
+        Some(end) => &tag[..end],
+    }
+}
+
+/// CRC16 of each byte, as Redis Cluster has it: XMODEM, the polynomial 0x1021.
+const CRC16: [u16; 256] = {
+    let mut table = [0; 256];
+    let mut at = 0;
+    while at < 256 {
+        let mut crc = (at as u16) << 8;
+        let mut bit = 0;
+        while bit < 8 {
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { (crc << 1) ^ 0x1021 };
+            bit += 1;
+        }
+        table[at] = crc;
+        at += 1;
+    }
+    table
+};
 
 /// Slots that follow each other and are served by one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +172,9 @@ mod tests {
         assert_ne!(slot_of(b"foo{}{bar}"), slot_of(b"bar"));
         assert_eq!(slot_of(b"foo{{bar}}zap"), slot_of(b"{bar"));
         assert_eq!(slot_of(b"foo{bar}{zap}"), slot_of(b"bar"));
+        for key in ["", "a", "{", "}{", "{}", "a{b", "{a}b", "a}{b}", "user:1000", "\u{fc}{\u{e4}}"] {
+            assert_eq!(slot_of(key.as_bytes()), redis_protocol::redis_keyslot(key.as_bytes()), "{key}");
+        }
     }
 
     #[test]
