@@ -19,6 +19,7 @@
 mod closing;
 mod combining;
 mod digest;
+mod event;
 mod giving_way;
 mod group;
 mod held_reads;
@@ -42,54 +43,14 @@ use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
 pub use combining::{Frontend, TxHandle};
+pub use event::{Cause, Event};
 pub use group::FrontendStats;
 use reserves::{Reserves, add_modes, bounded};
 pub use session::Session;
 
-/// What the application hears.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Event {
-    /// The answer of a call that was executed at once, or buffered and then sent with one on its record.
-    Answer {
-        /// Which call.
-        no: CallNo,
-        /// Its answer.
-        reply: Reply,
-    },
-    /// All participants have voted yes. Told before anything is applied (R12).
-    Committed {
-        /// Answers of the calls that were buffered until commit and return something, in no useful order.
-        replies: Vec<(CallNo, Reply)>,
-    },
-    /// Aborted as asked; nothing of it will ever be applied.
-    Aborted,
-    /// This attempt is over and another may fare better: run it again from its start, after
-    /// [`Coordinator::restart`].
-    Restart {
-        /// Why.
-        cause: Cause,
-    },
-    /// Refused for good; nothing of it will ever be applied.
-    Failed {
-        /// Why.
-        refusal: Refusal,
-    },
-    /// A participant lost its memory after the prepare had left: whether the transaction committed there, nobody
-    /// knows any more. It is not run again (R4).
-    Unknown,
-}
-
-/// Why an attempt restarts.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Cause {
-    /// An elder waited for what it held, while it waited itself (R11).
-    GaveWay,
-    /// Without phases: a lock was refused too often.
-    Busy,
-    /// A shard refused.
-    Refused(Refusal),
-    /// It was taken out of its combined group: it conflicted with the others, or kept them waiting (R16).
-    Parted,
+/// A key's clone, in one piece: `clone` goes byte by byte.
+fn copied(key: &Bytes) -> Bytes {
+    Bytes::copy_from(key)
 }
 
 /// One shard that takes part in the attempt.
@@ -278,9 +239,9 @@ impl Coordinator {
             calls.extend(mine.into_iter().map(|(_, buffered)| buffered.call));
         }
         for call in &calls {
-            self.touched.push((key.clone(), call.op.clone()));
+            self.touched.push((copied(&key), call.op.clone()));
         }
-        self.touched.push((key.clone(), op.clone()));
+        self.touched.push((copied(&key), op.clone()));
         let no = self.number_call();
         calls.push(Call { no, op, member, reserve: reserve.map(bounded) });
         if let Some(known) = self.reserves.take(&key, &calls[0].op) {
@@ -301,15 +262,16 @@ impl Coordinator {
         if self.switches.delivery == Delivery::Direct && self.switches.phasing || overtake {
             return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
         }
-        let earlier = self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
-        let earlier = earlier.flat_map(|it| &it.calls).cloned();
-        let mut earlier: SmallVec<[Call; 1]> = earlier.collect();
-        if !earlier.is_empty() {
-            earlier.sort_by_key(|call| call.no);
-            earlier.dedup_by_key(|call| call.no);
-            earlier.append(calls);
-            *calls = earlier;
+        let earlier = || self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
+        if earlier().next().is_none() {
+            return;
         }
+        let earlier = earlier().flat_map(|it| &it.calls).cloned();
+        let mut earlier: SmallVec<[Call; 1]> = earlier.collect();
+        earlier.sort_by_key(|call| call.no);
+        earlier.dedup_by_key(|call| call.no);
+        earlier.append(calls);
+        *calls = earlier;
     }
 
     /// Keeps an operation until the commit, or until its record is executed on. O(1).
@@ -469,13 +431,18 @@ impl Coordinator {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let give_way = match (self.elder, self.blocked_since) {
-            (Some(elder), Some(since)) if elder < self.birth && self.may_give_way() => {
-                Some(since.plus(self.limits.give_way_us))
-            }
-            _ => None,
-        };
-        [self.resend_at, self.backoff_at, give_way].into_iter().flatten().min()
+        let mut first = self.resend_at;
+        let mut also = |at: Time| first = Some(first.map_or(at, |first| first.min(at)));
+        if let Some(at) = self.backoff_at {
+            also(at);
+        }
+        if let (Some(elder), Some(since)) = (self.elder, self.blocked_since)
+            && elder < self.birth
+            && self.may_give_way()
+        {
+            also(since.plus(self.limits.give_way_us));
+        }
+        first
     }
 
     // --- handling ---
@@ -549,7 +516,10 @@ impl Coordinator {
         }
         party.vote = Some(true);
         party.queued = false;
-        self.replies.extend(replies);
+        match self.replies.is_empty() {
+            true => self.replies = replies,
+            false => self.replies.extend(replies),
+        }
         let writes = |shard| self.buffered.iter().any(|(to, _)| *to == shard);
         let counts = |shard| !self.planted.is(Bug::ReadersDoNotVote) || writes(shard);
         let missing = self.parties.iter().filter(|it| it.vote != Some(true) && counts(it.shard)).count();
@@ -630,7 +600,7 @@ impl Coordinator {
     fn send_execute(&mut self, now: Time, at: usize) {
         let attempt = self.attempt();
         let Outstanding { shard, key, calls, .. } = &self.outstanding[at];
-        let (shard, key, calls) = (*shard, key.clone(), calls.clone());
+        let (shard, key, calls) = (*shard, copied(key), calls.clone());
         let incarnation = self.party(shard).incarnation;
         let birth = self.birth;
         self.sends.push_back((shard, Request::Execute { attempt, birth, incarnation, key, calls }));

@@ -3,7 +3,7 @@
 //!
 //! Invariant: the floor never passes an open transaction; a number is never given twice.
 
-use std::collections::BTreeSet;
+use std::collections::VecDeque;
 
 use crate::ids::{Birth, Sequence, SessionId, Time, TxId};
 
@@ -12,32 +12,35 @@ use crate::ids::{Birth, Sequence, SessionId, Time, TxId};
 pub struct Session {
     id: SessionId,
     next: Sequence,
-    open: BTreeSet<Sequence>,
+    /// In order. Most end near its front: the oldest first.
+    open: VecDeque<Sequence>,
 }
 
 impl Session {
     /// A session that was never used before: numbers of sessions are not reused.
     pub fn new(id: SessionId) -> Self {
-        Session { id, next: Sequence(1), open: BTreeSet::new() }
+        Session { id, next: Sequence(1), open: VecDeque::new() }
     }
 
     /// Begins a transaction.
     pub fn begin(&mut self, now: Time) -> Birth {
         let sequence = self.next;
         self.next = Sequence(sequence.0 + 1);
-        self.open.insert(sequence);
+        self.open.push_back(sequence);
         Birth { time: now, tx: TxId { session: self.id, sequence } }
     }
 
     /// A transaction is over at every participant.
     pub fn end(&mut self, tx: TxId) {
         debug_assert_eq!(tx.session, self.id);
-        self.open.remove(&tx.sequence);
+        if let Ok(at) = self.open.binary_search(&tx.sequence) {
+            self.open.remove(at);
+        }
     }
 
     /// No earlier transaction is open.
     pub fn floor(&self) -> Sequence {
-        self.open.first().copied().unwrap_or(self.next)
+        self.open.front().copied().unwrap_or(self.next)
     }
 
     /// Who.

@@ -6,7 +6,7 @@
 //! it is answered: those that go in turn wait for each other at the first shard that they share, holding nothing
 //! at later ones. Participants that have nothing left to lock are asked at once.
 
-use super::{Coordinator, Request};
+use super::{Coordinator, KeyedCall, Request, copied};
 
 impl Coordinator {
     /// Begins round one; the participants are listed.
@@ -19,14 +19,23 @@ impl Coordinator {
 
     /// Sends the prepares that have not left and may.
     pub(super) fn send_prepares(&mut self) {
+        if !self.in_turn {
+            return (0..self.parties.len()).for_each(|at| self.send_prepare_once(at));
+        }
         let mut may_lock = true;
         for at in 0..self.parties.len() {
-            let (shard, is_asked) = (self.parties[at].shard, self.parties[at].asked);
-            let locks = self.in_turn && self.buffered.iter().any(|(to, _)| *to == shard);
-            if !is_asked && (may_lock || !locks) {
-                self.send_prepare(at);
+            let shard = self.parties[at].shard;
+            let locks = self.buffered.iter().any(|(to, _)| *to == shard);
+            if may_lock || !locks {
+                self.send_prepare_once(at);
             }
             may_lock &= !locks || self.parties[at].vote.is_some();
+        }
+    }
+
+    fn send_prepare_once(&mut self, at: usize) {
+        if !self.parties[at].asked {
+            self.send_prepare(at);
         }
     }
 
@@ -36,12 +45,13 @@ impl Coordinator {
         party.asked = true;
         let shard = party.shard;
         let mine = self.buffered.iter().filter(|(to, _)| *to == shard);
+        let copied = |it: &KeyedCall| KeyedCall { key: copied(&it.key), call: it.call.clone() };
         let request = Request::Prepare {
             attempt,
             birth: self.birth,
             participants: self.participants.clone().expect("listed"),
             relies_on: party.granted,
-            calls: mine.map(|(_, call)| call.clone()).collect(),
+            calls: mine.map(|(_, call)| copied(call)).collect(),
             members: self.members.clone(),
         };
         self.sends.push_back((shard, request));

@@ -1,0 +1,59 @@
+//! What the application hears of its transaction.
+
+use claret_types::Reply;
+
+use crate::ids::CallNo;
+use crate::message::Refusal;
+
+/// What the application hears.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Event {
+    /// The answer of a call that was executed at once, or buffered and then sent with one on its record.
+    Answer {
+        /// Which call.
+        no: CallNo,
+        /// Its answer.
+        reply: Reply,
+    },
+    /// All participants have voted yes. Told before anything is applied (R12).
+    Committed {
+        /// Answers of the calls that were buffered until commit and return something, in no useful order.
+        replies: Vec<(CallNo, Reply)>,
+    },
+    /// Aborted as asked; nothing of it will ever be applied.
+    Aborted,
+    /// This attempt is over and another may fare better: run it again from its start, after
+    /// [`Coordinator::restart`](crate::Coordinator::restart).
+    Restart {
+        /// Why.
+        cause: Cause,
+    },
+    /// Refused for good; nothing of it will ever be applied.
+    Failed {
+        /// Why.
+        refusal: Refusal,
+    },
+    /// A participant lost its memory after the prepare had left: whether the transaction committed there, nobody
+    /// knows any more. It is not run again (R4).
+    Unknown,
+}
+
+impl Event {
+    /// Whether the transaction is over with it, and not only the attempt.
+    pub fn is_last(&self) -> bool {
+        !matches!(self, Event::Answer { .. } | Event::Restart { .. })
+    }
+}
+
+/// Why an attempt restarts.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cause {
+    /// An elder waited for what it held, while it waited itself (R11).
+    GaveWay,
+    /// Without phases: a lock was refused too often.
+    Busy,
+    /// A shard refused.
+    Refused(Refusal),
+    /// It was taken out of its combined group: it conflicted with the others, or kept them waiting (R16).
+    Parted,
+}
