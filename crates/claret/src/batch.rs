@@ -132,9 +132,7 @@ impl Store {
     /// Somebody holds a record: waits for its lock as any other transaction.
     async fn run_with_locks(&self, calls: &[Placed]) -> Result<Vec<Reply>, TransactionError> {
         let buffered = |tx: Tx| async move {
-            for call in calls {
-                tx.buffer(call)?;
-            }
+            tx.buffer(calls)?;
             Ok(tx)
         };
         let tx = self.transaction(buffered).await?;

@@ -52,7 +52,7 @@ impl Conductor {
     pub(crate) fn begin(host: &Host, mailbox: &Arc<Mailbox>) -> Self {
         #[cfg(feature = "cluster")]
         if let Host::Cluster(cluster) = host {
-            return Conductor::Far(cluster.begin(mailbox));
+            return Conductor::Far(cluster.seat(mailbox));
         }
         let store = here(host);
         let birth = store.begin();
@@ -73,7 +73,8 @@ impl Conductor {
     }
 
     /// Nobody is interested in the transaction any more: nothing for it arrives, and it is given up if it was not over.
-    pub(crate) fn end(&self, host: &Host) {
+    /// `is_over`: it said so by its last event.
+    pub(crate) fn end(&self, host: &Host, is_over: bool) {
         match self {
             Conductor::Alone(coordinator) => here(host).unregister(coordinator.birth().tx),
             Conductor::Together(tx) => {
@@ -81,12 +82,16 @@ impl Conductor {
                 here(host).desk.as_ref().expect("combining").lock().mailboxes.remove(tx);
             }
             #[cfg(feature = "cluster")]
+            Conductor::Far(_) if is_over => {}
+            #[cfg(feature = "cluster")]
             Conductor::Far(seat) => seat.end(),
         }
     }
 
-    pub(crate) fn buffer(&mut self, host: &Host, calls: &mut Vec<Placed>) {
+    /// Keeps calls for the commit. The seats of a cluster hear of them with the next call or the commit.
+    fn buffer(&mut self, host: &Host, calls: &mut Vec<Placed>) {
         match self {
+            _ if calls.is_empty() => {}
             Conductor::Alone(coordinator) => {
                 for call in calls.drain(..) {
                     coordinator.buffer(call.shard, call.key, call.op);
@@ -98,11 +103,19 @@ impl Conductor {
                 }
             }),
             #[cfg(feature = "cluster")]
-            Conductor::Far(seat) => seat.buffer(calls),
+            Conductor::Far(_) => {}
         }
     }
 
-    pub(crate) fn execute(&mut self, host: &Host, call: Placed, reserve: Option<Claims>) -> CallNo {
+    /// Executes a call behind those that are buffered.
+    pub(crate) fn execute(
+        &mut self,
+        host: &Host,
+        buffered: &mut Vec<Placed>,
+        call: Placed,
+        reserve: Option<Claims>,
+    ) -> CallNo {
+        self.buffer(host, buffered);
         match self {
             Conductor::Alone(coordinator) => {
                 coordinator.execute(here(host).now(), call.shard, call.key, call.op, reserve)
@@ -110,16 +123,18 @@ impl Conductor {
             Conductor::Together(tx) => here(host)
                 .together(|frontend, now| frontend.execute(now, *tx, call.shard, call.key, call.op, reserve)),
             #[cfg(feature = "cluster")]
-            Conductor::Far(seat) => seat.execute(call, reserve),
+            Conductor::Far(seat) => seat.execute(buffered, call, reserve),
         }
     }
 
-    pub(crate) fn commit(&mut self, host: &Host) {
+    /// Commits, with what is buffered.
+    pub(crate) fn commit(&mut self, host: &Host, buffered: &mut Vec<Placed>) {
+        self.buffer(host, buffered);
         match self {
             Conductor::Alone(coordinator) => coordinator.commit(here(host).now()),
             Conductor::Together(tx) => here(host).together(|frontend, now| frontend.commit(now, *tx)),
             #[cfg(feature = "cluster")]
-            Conductor::Far(seat) => seat.commit(),
+            Conductor::Far(seat) => seat.commit(buffered),
         }
     }
 
@@ -152,7 +167,11 @@ impl Conductor {
             }
             Conductor::Together(_) => mailbox.take_events().into_iter().for_each(note),
             #[cfg(feature = "cluster")]
-            Conductor::Far(_) => mailbox.take_events().into_iter().for_each(note),
+            Conductor::Far(_) => {
+                for event in mailbox.take_events() {
+                    note(event);
+                }
+            }
         }
     }
 

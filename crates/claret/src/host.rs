@@ -219,7 +219,8 @@ pub(crate) struct Mailbox {
 #[derive(Debug, Default)]
 struct MailboxInner {
     responses: Vec<(ShardId, Response)>,
-    events: Vec<Event>,
+    /// Mostly one at a time.
+    events: SmallVec<[Event; 1]>,
     wakers: SmallVec<[Waker; 1]>,
 }
 
@@ -230,8 +231,9 @@ impl Mailbox {
     }
 
     /// Takes the events that have come.
-    pub(crate) fn take_events(&self) -> Vec<Event> {
-        std::mem::take(&mut self.inner.lock().events)
+    pub(crate) fn take_events(&self) -> SmallVec<[Event; 1]> {
+        let mut inner = self.inner.lock();
+        if inner.events.is_empty() { SmallVec::new() } else { std::mem::take(&mut inner.events) }
     }
 
     /// Wakes this task when something comes. Returns whether something is there already.
@@ -252,12 +254,20 @@ impl Mailbox {
     pub(crate) fn put_event(&self, event: Event, woken: &mut SmallVec<[Waker; 8]>) {
         let mut inner = self.inner.lock();
         inner.events.push(event);
-        woken.extend(inner.wakers.drain(..));
+        inner.wake_into(woken);
     }
 
     pub(crate) fn put(&self, from: ShardId, response: Response, woken: &mut SmallVec<[Waker; 8]>) {
         let mut inner = self.inner.lock();
         inner.responses.push((from, response));
-        woken.extend(inner.wakers.drain(..));
+        inner.wake_into(woken);
+    }
+}
+
+impl MailboxInner {
+    fn wake_into(&mut self, woken: &mut SmallVec<[Waker; 8]>) {
+        for waker in self.wakers.drain(..) {
+            woken.push(waker);
+        }
     }
 }

@@ -61,6 +61,8 @@ struct State {
     answers: Vec<(CallNo, Reply)>,
     committing: bool,
     end: Option<End>,
+    /// The conductor said that the transaction is over, for all attempts.
+    over: bool,
 }
 
 /// A transaction in progress: a cheaply cloned handle. Typed records come from
@@ -83,6 +85,7 @@ impl Tx {
             answers: Vec::new(),
             committing: false,
             end: None,
+            over: false,
         };
         let shared = Shared { host: host.clone(), mailbox: Arc::default(), state: Mutex::new(state) };
         Tx { shared: Arc::new(shared), attempt: 1 }
@@ -162,7 +165,8 @@ impl Tx {
         }
         state.executed = true;
         state.unanswered += 1;
-        let no = self.shared.conduct(&mut state).execute(&self.shared.host, placed, reserve);
+        let (conductor, buffered) = self.shared.conduct(&mut state);
+        let no = conductor.execute(&self.shared.host, buffered, placed, reserve);
         self.shared.pump(&mut state);
         match state.take_answer(no) {
             Some(reply) => Started::Ready(Ok(reply)),
@@ -186,17 +190,18 @@ impl Tx {
                 return end;
             }
             state.committing = true;
-            self.shared.conduct(&mut state).commit(&self.shared.host);
+            let (conductor, buffered) = self.shared.conduct(&mut state);
+            conductor.commit(&self.shared.host, buffered);
             self.shared.pump(&mut state);
         }
         Ending { tx: self, timer: None }.await
     }
 
-    /// Adds a call whose answer comes with the commit.
-    pub(crate) fn buffer(&self, call: &Placed) -> Result<(), OperationError> {
+    /// Adds calls whose answers come with the commit.
+    pub(crate) fn buffer(&self, calls: &[Placed]) -> Result<(), OperationError> {
         let mut state = self.shared.state.lock();
         self.check_open(&state)?;
-        state.buffered.push(call.clone());
+        state.buffered.extend_from_slice(calls);
         Ok(())
     }
 
@@ -318,14 +323,11 @@ impl Shared {
         self.mailbox.wake();
     }
 
-    /// The transaction's conductor, who then knows of everything buffered.
-    fn conduct<'a>(&self, state: &'a mut State) -> &'a mut Conductor {
+    /// The transaction's conductor, and what is buffered and goes to it with the next call or the commit.
+    fn conduct<'a>(&self, state: &'a mut State) -> (&'a mut Conductor, &'a mut Vec<Placed>) {
         let State { conductor, buffered, .. } = state;
         let conductor = conductor.get_or_insert_with(|| Conductor::begin(&self.host, &self.mailbox));
-        if !buffered.is_empty() {
-            conductor.buffer(&self.host, buffered);
-        }
-        conductor
+        (conductor, buffered)
     }
 
     /// Everything was buffered and nobody is in the way: done at once. `None`: the long way.
@@ -345,17 +347,21 @@ impl Shared {
 
     /// Exchanges messages, then takes note of what they brought.
     fn pump(&self, state: &mut State) {
-        let State { conductor: Some(conductor), unanswered, answers, end, .. } = state else { return };
+        let State { conductor: Some(conductor), unanswered, answers, end, over, .. } = state else { return };
         let mut news = false;
         conductor.pump(&self.host, &self.mailbox, |event| {
             news = true;
+            *over |= event.is_last();
             match event {
                 Event::Answer { no, reply } => {
                     *unanswered -= 1;
                     answers.push((no, reply));
                 }
                 Event::Committed { replies } => {
-                    answers.extend(replies);
+                    match answers.is_empty() {
+                        true => *answers = replies,
+                        false => answers.extend(replies),
+                    }
                     *end = Some(End::Committed);
                 }
                 Event::Aborted => *end = Some(End::Aborted),
@@ -408,8 +414,9 @@ impl Shared {
 
 impl Drop for Shared {
     fn drop(&mut self) {
-        if let Some(conductor) = &self.state.get_mut().conductor {
-            conductor.end(&self.host);
+        let state = self.state.get_mut();
+        if let Some(conductor) = &state.conductor {
+            conductor.end(&self.host, state.over);
         }
     }
 }

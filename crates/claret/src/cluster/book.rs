@@ -136,13 +136,26 @@ impl Book {
         }
     }
 
-    pub(super) fn buffer(&mut self, now: Time, tx: TxHandle, place: (ShardId, Bytes), op: Operation) {
-        let (shard, key) = place;
+    pub(super) fn buffer(
+        &mut self,
+        now: Time,
+        tx: TxHandle,
+        calls: impl Iterator<Item = (ShardId, Bytes, Operation)>,
+    ) {
         match self {
-            // It has nothing to say before something is executed, or the commit.
-            Book::Own(own) => own.seat(tx).coordinator.buffer(shard, key, op),
-            Book::Shared(frontend) => frontend.buffer(now, tx, shard, key, op),
-        };
+            Book::Own(own) => {
+                // It has nothing to say before something is executed, or the commit.
+                let coordinator = &mut own.seat(tx).coordinator;
+                for (shard, key, op) in calls {
+                    coordinator.buffer(shard, key, op);
+                }
+            }
+            Book::Shared(frontend) => {
+                for (shard, key, op) in calls {
+                    frontend.buffer(now, tx, shard, key, op);
+                }
+            }
+        }
     }
 
     pub(super) fn commit(&mut self, now: Time, tx: TxHandle) {
@@ -300,7 +313,7 @@ impl Own {
                 outlet.send(to, request);
             }
             while let Some(event) = seat.coordinator.poll_event() {
-                seat.ended |= !matches!(event, Event::Answer { .. } | Event::Restart { .. });
+                seat.ended |= event.is_last();
                 outlet.tell(TxHandle(tx), event);
             }
             if seat.ended && seat.coordinator.is_over() {

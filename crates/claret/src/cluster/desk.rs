@@ -10,14 +10,14 @@ use std::task::Waker;
 
 use claret_core::message::{Request, Response};
 use claret_core::{Event, Incarnation, Limits, SessionId, ShardId, Switches, Time, TxHandle};
-use claret_types::Bytes;
+use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::book::{Book, Outlet};
 use super::options::Address;
 use super::topology::{SLOTS, Topology};
-use crate::host::Mailbox;
+use crate::host::{Mailbox, Placed};
 
 /// Frames on the way to one shard that it has not answered, at most.
 const FRAMES_IN_FLIGHT_MAX: usize = 16;
@@ -110,7 +110,12 @@ impl Outlet for Post {
     }
 
     fn tell(&mut self, tx: TxHandle, event: Event) {
-        if let Some(mailbox) = self.mailboxes.get(&tx) {
+        if event.is_last() {
+            // Nobody says that he is gone, after this.
+            if let Some(mailbox) = self.mailboxes.remove(&tx) {
+                mailbox.put_event(event, &mut self.woken);
+            }
+        } else if let Some(mailbox) = self.mailboxes.get(&tx) {
             mailbox.put_event(event, &mut self.woken);
         }
     }
@@ -132,9 +137,9 @@ impl Desk {
 
     // --- places ---
 
-    /// The shard of a slot. Every slot has one since the store was opened.
-    pub(super) fn place(&self, slot: u64, key: Bytes) -> (ShardId, Bytes) {
-        (self.slots[slot as usize], key)
+    /// A call, at the shard of its slot. Every slot has one since the store was opened.
+    pub(super) fn place(&self, call: Placed) -> (ShardId, Bytes, Operation) {
+        (self.slots[call.hash as usize], call.key, call.op)
     }
 
     pub(super) fn adopt(&mut self, topology: &Topology) {
@@ -164,17 +169,30 @@ impl Desk {
         tx
     }
 
+    /// Keeps calls for the commit.
+    pub(super) fn buffer(&mut self, now: Time, tx: TxHandle, calls: &mut Vec<Placed>) {
+        if !calls.is_empty() {
+            let slots = &self.slots;
+            let calls = calls.drain(..).map(|call| (slots[call.hash as usize], call.key, call.op));
+            self.book.buffer(now, tx, calls);
+        }
+    }
+
     /// The user is gone.
     pub(super) fn leave(&mut self, now: Time, tx: TxHandle) {
         self.post.mailboxes.remove(&tx);
         self.book.leave(now, tx);
     }
 
-    /// Sends what is to be sent and tells what is to be told: whom to wake, once the desk is unlocked.
-    pub(super) fn settle(&mut self, now: Time) -> Wakers {
+    /// Sends what is to be sent and tells what is to be told.
+    pub(super) fn settle(&mut self, now: Time) {
         self.post.now = now;
         self.book.drain(&mut self.post);
-        std::mem::take(&mut self.post.woken)
+    }
+
+    /// Whom to wake, once the desk is unlocked.
+    pub(super) fn woken(&mut self) -> Option<Wakers> {
+        (!self.post.woken.is_empty()).then(|| std::mem::take(&mut self.post.woken))
     }
 
     // --- time ---

@@ -74,13 +74,18 @@ impl Hub {
     /// Does something at the desk, and what follows from it.
     pub(super) fn at_desk<R>(&self, act: impl FnOnce(&mut Desk, Time) -> R) -> R {
         let now = self.now();
-        let (result, woken, is_sooner) = {
-            let mut desk = self.desk.lock();
-            let result = act(&mut desk, now);
-            let woken = desk.settle(now);
-            (result, woken, desk.sooner())
-        };
-        woken.into_iter().for_each(std::task::Waker::wake);
+        let mut desk = self.desk.lock();
+        let result = act(&mut desk, now);
+        desk.settle(now);
+        let is_sooner = desk.sooner();
+        // Most visits wake nobody: then nothing is carried out of the lock.
+        match desk.woken() {
+            None => drop(desk),
+            Some(woken) => {
+                drop(desk);
+                woken.into_iter().for_each(std::task::Waker::wake);
+            }
+        }
         if is_sooner {
             self.sooner.notify_one();
         }

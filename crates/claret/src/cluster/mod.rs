@@ -91,8 +91,16 @@ enum Work {
 /// A transaction, as its handle knows it.
 #[derive(Debug)]
 pub(crate) enum Seat {
-    Desk(Arc<Hub>, TxHandle),
+    Desk(DeskSeat),
     Plain(Arc<PlainSeat>),
+}
+
+/// A transaction that begins at the desk with the first thing it does there: a batch is one visit.
+#[derive(Debug)]
+pub(crate) struct DeskSeat {
+    hub: Arc<Hub>,
+    mailbox: Arc<Mailbox>,
+    tx: Option<TxHandle>,
 }
 
 impl Cluster {
@@ -200,11 +208,10 @@ impl Cluster {
 
     // --- transactions ---
 
-    pub(crate) fn begin(&self, mailbox: &Arc<Mailbox>) -> Seat {
+    pub(crate) fn seat(&self, mailbox: &Arc<Mailbox>) -> Seat {
         match &self.work {
             Work::Transactions { hub, .. } => {
-                let tx = hub.at_desk(|desk, now| desk.begin(now, mailbox));
-                Seat::Desk(Arc::clone(hub), tx)
+                Seat::Desk(DeskSeat { hub: Arc::clone(hub), mailbox: Arc::clone(mailbox), tx: None })
             }
             Work::Commands(plain) => Seat::Plain(PlainSeat::new(plain, mailbox)),
         }
@@ -242,54 +249,68 @@ impl Drop for Cluster {
 }
 
 impl Seat {
-    pub(crate) fn buffer(&self, calls: &mut Vec<Placed>) {
+    pub(crate) fn execute(
+        &mut self,
+        buffered: &mut Vec<Placed>,
+        call: Placed,
+        reserve: Option<Claims>,
+    ) -> CallNo {
         match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| {
-                for call in calls.drain(..) {
-                    let place = desk.place(call.hash, call.key);
-                    desk.book.buffer(now, *tx, place, call.op);
-                }
+            Seat::Desk(seat) => seat.visit(buffered, |desk, now, tx| {
+                let (shard, key, op) = desk.place(call);
+                desk.book.execute(now, tx, (shard, key), op, reserve)
             }),
-            Seat::Plain(seat) => seat.buffer(calls),
+            Seat::Plain(seat) => {
+                seat.buffer(buffered);
+                seat.execute(call)
+            }
         }
     }
 
-    pub(crate) fn execute(&self, call: Placed, reserve: Option<Claims>) -> CallNo {
+    pub(crate) fn commit(&mut self, buffered: &mut Vec<Placed>) {
         match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| {
-                let place = desk.place(call.hash, call.key);
-                desk.book.execute(now, *tx, place, call.op, reserve)
-            }),
-            Seat::Plain(seat) => seat.execute(call),
+            Seat::Desk(seat) => seat.visit(buffered, |desk, now, tx| desk.book.commit(now, tx)),
+            Seat::Plain(seat) => {
+                seat.buffer(buffered);
+                seat.commit();
+            }
         }
     }
 
-    pub(crate) fn commit(&self) {
+    pub(crate) fn abort(&mut self) {
         match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.commit(now, *tx)),
-            Seat::Plain(seat) => seat.commit(),
-        }
-    }
-
-    pub(crate) fn abort(&self) {
-        match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.abort(now, *tx)),
+            Seat::Desk(seat) => seat.visit(&mut Vec::new(), |desk, now, tx| desk.book.abort(now, tx)),
             Seat::Plain(seat) => seat.abort(),
         }
     }
 
-    pub(crate) fn restart(&self) {
+    pub(crate) fn restart(&mut self) {
         match self {
-            Seat::Desk(hub, tx) => hub.at_desk(|desk, now| desk.book.restart(now, *tx)),
+            Seat::Desk(seat) => seat.visit(&mut Vec::new(), |desk, now, tx| desk.book.restart(now, tx)),
             Seat::Plain(_) => {}
         }
     }
 
     /// The user is gone.
     pub(crate) fn end(&self) {
-        if let Seat::Desk(hub, tx) = self {
+        if let Seat::Desk(DeskSeat { hub, tx: Some(tx), .. }) = self {
             hub.at_desk(|desk, now| desk.leave(now, *tx));
         }
+    }
+}
+
+impl DeskSeat {
+    /// Hands over what is buffered, then does something for the transaction.
+    fn visit<R>(
+        &mut self,
+        buffered: &mut Vec<Placed>,
+        act: impl FnOnce(&mut Desk, Time, TxHandle) -> R,
+    ) -> R {
+        self.hub.at_desk(|desk, now| {
+            let tx = *self.tx.get_or_insert_with(|| desk.begin(now, &self.mailbox));
+            desk.buffer(now, tx, buffered);
+            act(desk, now, tx)
+        })
     }
 }
 
