@@ -14,6 +14,9 @@ use claret_core::{
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 
+/// Seats that are kept for transactions to come, at most.
+const SPARE_MAX: usize = 256;
+
 /// What comes of it: requests to send, and events for users.
 pub(super) trait Outlet {
     fn send(&mut self, to: ShardId, request: Request);
@@ -34,6 +37,9 @@ pub(super) struct Own {
     switches: Switches,
     limits: Limits,
     met: Vec<(ShardId, Incarnation)>,
+    /// Of transactions that are over: room for others.
+    #[expect(clippy::vec_box, reason = "a seat stays where it is, it is large")]
+    spare: Vec<Box<Seat>>,
     seats: HashMap<u64, Box<Seat>, foldhash::fast::FixedState>,
     /// Those that may have something to say.
     stirred: Vec<u64>,
@@ -61,6 +67,7 @@ impl Book {
             switches,
             limits,
             met: Vec::new(),
+            spare: Vec::new(),
             seats: HashMap::default(),
             stirred: Vec::new(),
             alarms: BinaryHeap::new(),
@@ -253,10 +260,12 @@ impl Own {
         let birth = self.session.begin(now);
         let sequence = birth.tx.sequence.0;
         let seed = sequence.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
-        self.met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
-        let seat = Seat { coordinator, ended: false, stirred: false, alarm: None };
-        self.seats.insert(sequence, Box::new(seat));
+        let mut seat = self.spare.pop().unwrap_or_else(|| {
+            let coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
+            Box::new(Seat { coordinator, ended: false, stirred: false, alarm: None })
+        });
+        seat.coordinator.renew(birth, seed, &self.met);
+        self.seats.insert(sequence, seat);
         TxHandle(sequence)
     }
 
@@ -304,6 +313,15 @@ impl Own {
         }
     }
 
+    /// Keeps the room of a transaction that is over.
+    fn keep(&mut self, mut seat: Box<Seat>) {
+        if self.spare.len() < SPARE_MAX {
+            seat.coordinator.vacate();
+            (seat.ended, seat.stirred, seat.alarm) = (false, false, None);
+            self.spare.push(seat);
+        }
+    }
+
     fn drain(&mut self, outlet: &mut impl Outlet) {
         let mut stirred = std::mem::take(&mut self.stirred);
         for tx in stirred.drain(..) {
@@ -319,6 +337,7 @@ impl Own {
             if seat.ended && seat.coordinator.is_over() {
                 let seat = self.seats.remove(&tx).expect("just seen");
                 self.session.end(seat.coordinator.birth().tx);
+                self.keep(seat);
                 continue;
             }
             // A later due than was promised needs no new promise: the old one looks again.

@@ -27,6 +27,7 @@ mod incarnations;
 mod members;
 mod outcome;
 mod reserves;
+mod reuse;
 mod session;
 mod turns;
 
