@@ -4,7 +4,7 @@
 //! that was dropped in mid-commit has its answers still to come (R14).
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 
 use claret_core::message::{Request, Response};
 use claret_core::{
@@ -44,7 +44,42 @@ pub(super) struct Own {
     /// Those that may have something to say.
     stirred: Vec<u64>,
     /// When each is due, and entries of earlier promises: an entry counts if its seat names it.
-    alarms: BinaryHeap<Reverse<(Time, u64)>>,
+    alarms: Alarms,
+}
+
+/// Times in their order. Most are as long after they were set as all others, so that they come in order: those wait
+/// in a queue, and the rest in a heap.
+#[derive(Debug, Default)]
+struct Alarms {
+    queue: VecDeque<(Time, u64)>,
+    heap: BinaryHeap<Reverse<(Time, u64)>>,
+}
+
+impl Alarms {
+    fn push(&mut self, due: Time, tx: u64) {
+        match self.queue.back().is_none_or(|last| *last <= (due, tx)) {
+            true => self.queue.push_back((due, tx)),
+            false => self.heap.push(Reverse((due, tx))),
+        }
+    }
+
+    /// The first.
+    fn peek(&self) -> Option<(Time, u64)> {
+        match (self.queue.front(), self.heap.peek()) {
+            (Some(queued), Some(Reverse(other))) => Some(*queued.min(other)),
+            (Some(first), None) | (None, Some(Reverse(first))) => Some(*first),
+            (None, None) => None,
+        }
+    }
+
+    /// Takes the first, if it is due.
+    fn pop(&mut self, now: Time) -> Option<(Time, u64)> {
+        let first = self.peek().filter(|(due, _)| *due <= now)?;
+        match self.queue.front() == Some(&first) {
+            true => self.queue.pop_front(),
+            false => self.heap.pop().map(|Reverse(first)| first),
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -70,7 +105,7 @@ impl Book {
             spare: Vec::new(),
             seats: HashMap::default(),
             stirred: Vec::new(),
-            alarms: BinaryHeap::new(),
+            alarms: Alarms::default(),
         }))
     }
 
@@ -114,7 +149,7 @@ impl Book {
 
     pub(super) fn poll_timeout(&self) -> Option<Time> {
         match self {
-            Book::Own(own) => own.alarms.peek().map(|Reverse((due, _))| *due),
+            Book::Own(own) => own.alarms.peek().map(|(due, _)| due),
             Book::Shared(frontend) => frontend.poll_timeout(),
         }
     }
@@ -217,8 +252,8 @@ impl Book {
         match self {
             Book::Own(own) => {
                 let tx = response.attempt().tx.sequence.0;
-                if own.seats.contains_key(&tx) {
-                    own.stir(TxHandle(tx)).handle_response(now, from, response);
+                if let Some(coordinator) = own.stir_known(tx) {
+                    coordinator.handle_response(now, from, response);
                 }
             }
             Book::Shared(frontend) => frontend.handle_response(now, from, response),
@@ -294,18 +329,20 @@ impl Own {
     }
 
     fn stir(&mut self, tx: TxHandle) -> &mut Coordinator {
-        let seat = self.seats.get_mut(&tx.0).expect("the transaction is not over");
+        self.stir_known(tx.0).expect("the transaction is not over")
+    }
+
+    /// `None`: it is over.
+    fn stir_known(&mut self, tx: u64) -> Option<&mut Coordinator> {
+        let seat = self.seats.get_mut(&tx)?;
         if !std::mem::replace(&mut seat.stirred, true) {
-            self.stirred.push(tx.0);
+            self.stirred.push(tx);
         }
-        &mut seat.coordinator
+        Some(&mut seat.coordinator)
     }
 
     fn handle_timeout(&mut self, now: Time) {
-        while let Some(Reverse((due, tx))) =
-            self.alarms.peek().copied().filter(|Reverse((due, _))| *due <= now)
-        {
-            self.alarms.pop();
+        while let Some((due, tx)) = self.alarms.pop(now) {
             let Some(seat) = self.seats.get_mut(&tx).filter(|seat| seat.alarm == Some(due)) else { continue };
             seat.alarm = None;
             // What is due later than was promised is promised anew when it is drained.
@@ -344,7 +381,7 @@ impl Own {
             let due = seat.coordinator.poll_timeout();
             if let Some(due) = due.filter(|due| seat.alarm.is_none_or(|alarm| *due < alarm)) {
                 seat.alarm = Some(due);
-                self.alarms.push(Reverse((due, tx)));
+                self.alarms.push(due, tx);
             }
         }
         self.stirred = stirred;

@@ -50,7 +50,8 @@ pub(super) struct Desk {
 /// Lanes, mailboxes, and whom to wake.
 #[derive(Debug, Default)]
 struct Post {
-    lanes: HashMap<ShardId, Lane, foldhash::fast::FixedState>,
+    /// One for each shard: few.
+    lanes: Vec<Lane>,
     mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
     woken: Wakers,
     now: Time,
@@ -58,8 +59,9 @@ struct Post {
     repeats_after: Option<u64>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Lane {
+    shard: ShardId,
     /// The number of the connection that serves it.
     connection: Option<u32>,
     /// Applies and aborts.
@@ -74,6 +76,19 @@ struct Lane {
 }
 
 impl Lane {
+    fn new(shard: ShardId) -> Self {
+        Lane {
+            shard,
+            connection: None,
+            first: VecDeque::new(),
+            rest: VecDeque::new(),
+            since: None,
+            in_flight: VecDeque::new(),
+            waker: None,
+            is_closing: false,
+        }
+    }
+
     fn clear(&mut self) {
         self.first.clear();
         self.rest.clear();
@@ -81,6 +96,7 @@ impl Lane {
         self.since = None;
     }
 
+    #[inline]
     fn put(&mut self, now: Time, request: Request) {
         if self.connection.is_none() || self.first.len() + self.rest.len() >= LANE_REQUESTS_MAX {
             return;
@@ -98,15 +114,24 @@ impl Lane {
     }
 }
 
+impl Post {
+    fn lane(&mut self, shard: ShardId) -> Option<&mut Lane> {
+        self.lanes.iter_mut().find(|lane| lane.shard == shard)
+    }
+}
+
 impl Outlet for Post {
     fn send(&mut self, to: ShardId, request: Request) {
-        let Some(lane) = self.lanes.get_mut(&to) else { return };
+        // Not by `lane`, which would borrow all of it.
+        let Some(lane) = self.lanes.iter_mut().find(|lane| lane.shard == to) else { return };
         let on_its_way = |after| lane.oldest().is_some_and(|since| self.now.since(since) >= after);
         if self.repeats_after.is_some_and(on_its_way) {
             return;
         }
         lane.put(self.now, request);
-        self.woken.extend(lane.waker.take());
+        if let Some(waker) = lane.waker.take() {
+            self.woken.push(waker);
+        }
     }
 
     fn tell(&mut self, tx: TxHandle, event: Event) {
@@ -249,7 +274,11 @@ impl Desk {
         shard: ShardId,
         incarnation: Incarnation,
     ) {
-        let lane = self.post.lanes.entry(shard).or_default();
+        let at = self.post.lanes.iter().position(|lane| lane.shard == shard).unwrap_or_else(|| {
+            self.post.lanes.push(Lane::new(shard));
+            self.post.lanes.len() - 1
+        });
+        let lane = &mut self.post.lanes[at];
         lane.clear();
         lane.connection = Some(connection);
         self.post.woken.extend(lane.waker.take());
@@ -269,7 +298,7 @@ impl Desk {
     }
 
     fn lane(&mut self, shard: ShardId, connection: u32) -> Option<&mut Lane> {
-        self.post.lanes.get_mut(&shard).filter(|lane| lane.connection == Some(connection))
+        self.post.lane(shard).filter(|lane| lane.connection == Some(connection))
     }
 
     /// Moves what waits for a shard into `requests`, as much as one frame may have, and wakes the connection when
@@ -288,10 +317,8 @@ impl Desk {
         let Some(since) = lane.since.filter(|_| lane.in_flight.len() < FRAMES_IN_FLIGHT_MAX) else {
             return lane.is_closing && lane.oldest().is_none();
         };
-        let first = lane.first.len().min(FRAME_REQUESTS_MAX);
-        requests.extend(lane.first.drain(..first));
-        let rest = lane.rest.len().min(FRAME_REQUESTS_MAX - first);
-        requests.extend(lane.rest.drain(..rest));
+        move_front(&mut lane.first, requests);
+        move_front(&mut lane.rest, requests);
         lane.in_flight.push_back(since);
         if lane.first.is_empty() && lane.rest.is_empty() {
             lane.since = None;
@@ -330,7 +357,8 @@ impl Desk {
 
     /// The node that owes an answer for the longest time.
     pub(super) fn most_owing(&self) -> Option<(Address, Time)> {
-        let since = |shard: &ShardId| self.post.lanes.get(shard).and_then(Lane::oldest);
+        let lane = |shard: &ShardId| self.post.lanes.iter().find(|lane| lane.shard == *shard);
+        let since = |shard: &ShardId| lane(shard).and_then(Lane::oldest);
         let owing = self.shards.iter().filter_map(|(node, shard)| Some((node.clone(), since(shard)?)));
         owing.min_by_key(|(_, since)| *since)
     }
@@ -338,12 +366,24 @@ impl Desk {
     /// The process ends: tells all shards that nothing of it lives, and lets their connections close behind that.
     pub(super) fn farewell(&mut self, now: Time) {
         let floor = self.book.floor();
-        for lane in self.post.lanes.values_mut() {
+        for lane in &mut self.post.lanes {
             lane.put(now, Request::Heartbeat { live: Vec::new(), floor });
             lane.is_closing = true;
             self.post.woken.extend(lane.waker.take());
         }
     }
+}
+
+/// Moves as much as a frame still may have. All of it goes in one piece.
+fn move_front(queue: &mut VecDeque<Request>, requests: &mut Vec<Request>) {
+    let room = FRAME_REQUESTS_MAX - requests.len();
+    if queue.len() > room {
+        requests.extend(queue.drain(..room));
+        return;
+    }
+    let mut all = Vec::from(std::mem::take(queue));
+    requests.append(&mut all);
+    *queue = all.into();
 }
 
 #[cfg(test)]
