@@ -140,6 +140,22 @@ impl Host {
         self.now().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40
     }
 
+    /// Wakes this task before a time is over that begins now, and not at once: at the end of the round whose number
+    /// this is. `None`: the host does not.
+    #[cfg_attr(
+        not(feature = "cluster"),
+        allow(unused_variables, reason = "there are no rounds in a process")
+    )]
+    pub(crate) fn join_round(&self, time: Duration, waker: &Waker) -> Option<u64> {
+        match self {
+            Host::Embedded(_) => None,
+            #[cfg(feature = "cluster")]
+            Host::Cluster(cluster) if time > 2 * crate::cluster::ROUND => cluster.join_round(waker),
+            #[cfg(feature = "cluster")]
+            Host::Cluster(_) => None,
+        }
+    }
+
     /// A timer that may be off by a millisecond and costs little.
     pub(crate) fn timer(&self, after: Duration) -> Timer {
         match self {

@@ -3,8 +3,8 @@
 
 use std::future::Future;
 use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
-use std::time::Duration;
+use std::task::{Context, Poll, Waker};
+use std::time::{Duration, Instant};
 
 use futures_timer::Delay;
 
@@ -36,16 +36,19 @@ impl Future for Timer {
     }
 }
 
-/// The end of a time. The clock is asked, and a timer made, only when something has to wait.
+/// The end of a time. The clock is asked only when something has to wait, and a timer made only when it has waited
+/// for a while, where the host can wake it then.
 pub(crate) struct Deadline<'a> {
     host: &'a Host,
     after: Duration,
+    /// The round in which it began to wait, and when that was.
+    round: Option<(u64, Instant)>,
     timer: Option<Timer>,
 }
 
 impl<'a> Deadline<'a> {
     pub(crate) fn new(host: &'a Host, after: Duration) -> Self {
-        Deadline { host, after, timer: None }
+        Deadline { host, after, round: None, timer: None }
     }
 
     /// The future's output; `None` when the time is over first.
@@ -55,9 +58,20 @@ impl<'a> Deadline<'a> {
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Some(output));
             }
-            let timer = self.timer.get_or_insert_with(|| self.host.timer(self.after));
+            if self.timer.is_none() && self.is_early(cx.waker()) {
+                return Poll::Pending;
+            }
+            let waited = self.round.map_or(Duration::ZERO, |(_, since)| since.elapsed());
+            let left = self.after.saturating_sub(waited);
+            let timer = self.timer.get_or_insert_with(|| self.host.timer(left));
             Pin::new(timer).poll(cx).map(|()| None)
         })
         .await
+    }
+
+    /// Whether the round in which it began to wait is not over: then that wakes the task before the time is near.
+    fn is_early(&mut self, waker: &Waker) -> bool {
+        let joined = self.host.join_round(self.after, waker);
+        joined.is_some_and(|number| self.round.get_or_insert_with(|| (number, Instant::now())).0 == number)
     }
 }

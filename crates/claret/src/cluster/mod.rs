@@ -6,6 +6,7 @@
 //! | `options` | the URL and the builder |
 //! | `topology` | which node serves which slot |
 //! | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
+//! | `rounds` | deadlines that are far away |
 //! | `resp`, `greeting` | RESP3 by a library; what a connection begins with |
 //! | `desk`, `book`, `frames`, `hub` | all transactions of the process behind one mutex; lanes to the shards; frames, time |
 //! | `lines`, `plain`, `commands` | plain commands, multiplexed; mode `none` |
@@ -32,11 +33,13 @@ mod net;
 mod options;
 mod plain;
 mod resp;
+mod rounds;
 mod tls;
 mod topology;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::Refusal;
@@ -51,6 +54,7 @@ pub use lines::{Command, Dedicated, PlainError};
 pub use options::{ClusterBuilder, Grants};
 pub use plain::Plain;
 pub use resp::ServerError;
+pub(crate) use rounds::ROUND;
 pub(crate) use topology::slot_of;
 
 use crate::error::TransactionError;
@@ -62,6 +66,7 @@ use hub::Hub;
 use net::Net;
 use options::Settings;
 use plain::PlainSeat;
+use rounds::Rounds;
 
 /// Before an attempt runs again that a shard refused for its own sake, in microseconds.
 const REST_US: (u64, u64) = (1_000, 100_000);
@@ -82,6 +87,7 @@ enum Work {
     Transactions {
         hub: Arc<Hub>,
         net: Arc<Net<Hub>>,
+        rounds: Arc<Rounds>,
         timer: AbortHandle,
     },
     /// Mode `none`.
@@ -113,8 +119,10 @@ impl Cluster {
             let random = random(&settings)?;
             let hub = Arc::new(Hub::new(settings.clone(), random, switches, limits));
             let net = Net::connect(settings, Arc::clone(&hub)).await?;
-            let timer = net.runtime.spawn(Arc::clone(&hub).keep_time()).abort_handle();
-            Work::Transactions { hub, net, timer }
+            let rounds = Arc::<Rounds>::default();
+            let (time, ends) = (Arc::clone(&hub).keep_time(), Arc::clone(&rounds).keep());
+            let timer = net.runtime.spawn(async { tokio::join!(time, ends) }).abort_handle();
+            Work::Transactions { hub, net, rounds, timer }
         };
         let began = std::time::Instant::now();
         Ok(Arc::new(Cluster { mode, limits, restarts: AtomicU64::new(0), patience, began, work }))
@@ -153,6 +161,14 @@ impl Cluster {
         };
         let _entered = runtime.enter();
         Timer::Coarse(Box::pin(tokio::time::sleep(after)))
+    }
+
+    /// Wakes this task at the end of the round, whose number this is. `None`: there are no rounds.
+    pub(crate) fn join_round(&self, waker: &Waker) -> Option<u64> {
+        match &self.work {
+            Work::Transactions { rounds, .. } => rounds.join(waker),
+            Work::Commands(_) => None,
+        }
     }
 
     /// The addresses of the nodes.
@@ -234,7 +250,7 @@ impl Cluster {
     }
 
     fn leave(&self) {
-        if let Work::Transactions { hub, net, timer } = &self.work {
+        if let Work::Transactions { hub, net, timer, .. } = &self.work {
             timer.abort();
             net.close();
             hub.at_desk(Desk::farewell);
