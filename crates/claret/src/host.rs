@@ -200,19 +200,12 @@ impl Mode {
 
 /// A call, and where it goes. On a cluster the place of a shard may change until the call leaves: there `hash` is the
 /// key's slot, and the shard is looked up when it does.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Placed {
     pub(crate) hash: u64,
     pub(crate) shard: ShardId,
     pub(crate) key: Bytes,
     pub(crate) op: Operation,
-}
-
-impl Clone for Placed {
-    fn clone(&self) -> Self {
-        // The key in one piece: its own clone goes byte by byte.
-        Placed { key: Bytes::copy_from(&self.key), op: self.op.clone(), ..*self }
-    }
 }
 
 /// What an instant transaction came to.

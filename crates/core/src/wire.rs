@@ -197,11 +197,14 @@ struct Tail<'a>(&'a mut Vec<u8>);
 impl Flavor for Tail<'_> {
     type Output = ();
 
+    // A frame is thousands of calls of these.
+    #[inline(always)]
     fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
         self.0.push(byte);
         Ok(())
     }
 
+    #[inline(always)]
     fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
         self.0.extend_from_slice(bytes);
         Ok(())

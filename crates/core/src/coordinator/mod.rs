@@ -49,11 +49,6 @@ pub use group::FrontendStats;
 use reserves::{Reserves, add_modes, bounded};
 pub use session::Session;
 
-/// A key's clone, in one piece: `clone` goes byte by byte.
-fn copied(key: &Bytes) -> Bytes {
-    Bytes::copy_from(key)
-}
-
 /// One shard that takes part in the attempt.
 #[derive(Clone, Debug)]
 struct Party {
@@ -240,9 +235,9 @@ impl Coordinator {
             calls.extend(mine.into_iter().map(|(_, buffered)| buffered.call));
         }
         for call in &calls {
-            self.touched.push((copied(&key), call.op.clone()));
+            self.touched.push((key.clone(), call.op.clone()));
         }
-        self.touched.push((copied(&key), op.clone()));
+        self.touched.push((key.clone(), op.clone()));
         let no = self.number_call();
         calls.push(Call { no, op, member, reserve: reserve.map(bounded) });
         if let Some(known) = self.reserves.take(&key, &calls[0].op) {
@@ -601,7 +596,7 @@ impl Coordinator {
     fn send_execute(&mut self, now: Time, at: usize) {
         let attempt = self.attempt();
         let Outstanding { shard, key, calls, .. } = &self.outstanding[at];
-        let (shard, key, calls) = (*shard, copied(key), calls.clone());
+        let (shard, key, calls) = (*shard, key.clone(), calls.clone());
         let incarnation = self.party(shard).incarnation;
         let birth = self.birth;
         self.sends.push_back((shard, Request::Execute { attempt, birth, incarnation, key, calls }));

@@ -6,7 +6,7 @@
 //! it is answered: those that go in turn wait for each other at the first shard that they share, holding nothing
 //! at later ones. Participants that have nothing left to lock are asked at once.
 
-use super::{Coordinator, KeyedCall, Request, copied};
+use super::{Coordinator, Request};
 
 impl Coordinator {
     /// Begins round one; the participants are listed.
@@ -45,13 +45,12 @@ impl Coordinator {
         party.asked = true;
         let shard = party.shard;
         let mine = self.buffered.iter().filter(|(to, _)| *to == shard);
-        let copied = |it: &KeyedCall| KeyedCall { key: copied(&it.key), call: it.call.clone() };
         let request = Request::Prepare {
             attempt,
             birth: self.birth,
             participants: self.participants.clone().expect("listed"),
             relies_on: party.granted,
-            calls: mine.map(|(_, call)| copied(call)).collect(),
+            calls: mine.map(|(_, call)| call.clone()).collect(),
             members: self.members.clone(),
         };
         self.sends.push_back((shard, request));
