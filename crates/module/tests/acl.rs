@@ -134,6 +134,31 @@ fn rights_are_looked_up_each_time_and_a_vote_outlives_them() {
     assert!(is_denied(&al.commit("b:1", "INCR")), "reading is not writing");
 }
 
+/// Of an almighty user that is remembered for a while: no change of the lists is overlooked, in MULTI neither.
+#[test]
+fn who_loses_rights_loses_them_at_once() {
+    let server = Server::start(&[]);
+    let mut admin = server.connect();
+    let all = ["~*", "&*", "+@all"];
+    acl(&mut admin, &[&["al", "on", ">pw"][..], &all].concat());
+    let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
+    let mut takes_part = |expected: bool| {
+        let answers = al.commit("b:1", "SET x");
+        assert_eq!(matches!(answers[..], [Response::Committed { .. }]), expected, "{answers:?}");
+        assert_eq!(is_denied(&answers), !expected, "{answers:?}");
+    };
+    takes_part(true);
+    acl(&mut admin, &["al", "resetkeys", "~a:*"]);
+    takes_part(false);
+    acl(&mut admin, &[&["al"][..], &all].concat());
+    takes_part(true);
+    ok(&mut admin, "MULTI");
+    ok(&mut admin, "ACL SETUSER al -set");
+    takes_part(true);
+    ok(&mut admin, "EXEC");
+    takes_part(false);
+}
+
 #[test]
 fn the_commands_themselves_are_in_categories() {
     let (server, mut admin) = limited();
@@ -159,7 +184,10 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
     };
     let lines = |lines: &[&str]| lines.iter().map(|it| line(it)).collect::<Vec<_>>();
     match command {
-        "claret.hello" => lines(&["CLARET.HELLO 1 7 9", "CLARET.HELLO 1 8 1 PUSH claret:other"]),
+        "claret.hello" => [&["7", "9"][..], &["8", "1", "PUSH", "claret:other"]]
+            .iter()
+            .map(|words| line(&format!("CLARET.HELLO {} {}", wire::VERSION, words.join(" "))))
+            .collect(),
         "claret.frame" => {
             let (first, second, foreign) = (al.begin(), al.begin(), admin_attempt(admin));
             let requests = [

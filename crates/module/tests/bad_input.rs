@@ -129,16 +129,17 @@ fn nobody_speaks_for_another_session() {
         }
     }
     assert_eq!((number(&mut plain, "held_keys"), number(&mut plain, "in_doubt")), (2, 1), "as before");
+    let (own, other) = (&*wire::VERSION.to_string(), &*(wire::VERSION + 1).to_string());
     for (words, said) in [
-        (&["1", "0", "1"][..], "session 0"),
-        (&["2", "9", "2"], "WIREVERSION"),
+        (&[own, "0", "1"][..], "session 0"),
+        (&[other, "9", "2"], "WIREVERSION"),
         (&["-1", "9", "2"], "usage"),
         (&["65536", "9", "2"], "usage"),
-        (&["1", "18446744073709551616", "2"], "usage"),
-        (&["1", "9", "4294967296"], "usage"),
-        (&["1", "9", "0"], "NOSESSION"),
-        (&["1", "9", "2", "PUSH"], "usage"),
-        (&["1", "9", "2", "SHOUT", "x"], "usage"),
+        (&[own, "18446744073709551616", "2"], "usage"),
+        (&[own, "9", "4294967296"], "usage"),
+        (&[own, "9", "0"], "NOSESSION"),
+        (&[own, "9", "2", "PUSH"], "usage"),
+        (&[own, "9", "2", "SHOUT", "x"], "usage"),
     ] {
         let refused = redis::cmd("CLARET.HELLO").arg(words).query::<Value>(&mut plain);
         let refused = format!("{:?}", refused.expect_err("no hello"));
@@ -415,8 +416,8 @@ fn without_replicas_that_it_needs_or_as_a_replica_it_takes_nothing() {
     assert_eq!(ok(&mut plain, "GET voted"), bulk("x"));
     let replica = Server::start(&["--replicaof", "127.0.0.1", &server.port.to_string()]);
     let mut below = replica.connect();
-    for line in ["CLARET.EXEC 2 INCR k", "CLARET.EXEC 2 GET k", "CLARET.HELLO 1 5 1", "CLARET.WRITE SET k 1"]
-    {
+    let hello = format!("CLARET.HELLO {} 5 1", wire::VERSION);
+    for line in ["CLARET.EXEC 2 INCR k", "CLARET.EXEC 2 GET k", &hello, "CLARET.WRITE SET k 1"] {
         let refused = error(&mut below, line).to_uppercase();
         assert!(refused.contains("READONLY") || refused.contains("LOADING"), "{line}: {refused}");
     }
@@ -428,8 +429,9 @@ fn multi_around_the_commands_does_no_harm() {
     let voted = hold(&mut process, "voted", "GETSET x");
     vote(&mut process, voted, 1);
     ok(&mut plain, "MULTI");
+    let hello = format!("CLARET.HELLO {} 8 1", wire::VERSION);
     let lines = [
-        "CLARET.HELLO 1 8 1",
+        &*hello,
         "CLARET.FRAME x",
         "CLARET.POLL 7 60000",
         "CLARET.READ GET k",
