@@ -39,7 +39,7 @@ fn present(record: &Record<'_>, named: &[Bytes], own: &[&Effect]) -> Vec<Bytes> 
     members.dedup();
     let answers = record.read(c"SMISMEMBER", members.iter().map(|member| &member[..])).items();
     let is_in = answers.into_iter().map(|answer| answer == Answer::Int(1));
-    members.into_iter().zip(is_in).filter_map(|(member, is_in)| is_in.then(|| member.clone())).collect()
+    members.into_iter().zip(is_in).filter(|(_, is_in)| *is_in).map(|(member, _)| member.clone()).collect()
 }
 
 pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
