@@ -32,6 +32,9 @@
 //!
 //! Void adds of one member commute; those that answer "was it new" do not. `SCARD` commutes with an add of
 //! a member that is in already, because what that add claims is only that the member stays.
+//!
+//! A host that would have to look a member up to know may do without for the void operations: `SADD x` then claims
+//! `add` and `SREM x` claims `remove`, which conflict with all that the pins conflict with.
 
 use std::fmt;
 
