@@ -29,7 +29,7 @@ pub(crate) struct Caller {
 
 /// Users, whether they are almighty, and when that was looked at. Asking for each operation by itself costs as much as
 /// the operation.
-static LOOKED_AT: OnMainThread<HashMap<String, (bool, Instant), foldhash::fast::FixedState>> =
+static LOOKED_AT: OnMainThread<HashMap<Bytes, (bool, Instant), foldhash::fast::FixedState>> =
     OnMainThread::new();
 
 /// How long what was seen of a user counts. The filter sees most changes of the lists and forgets it at once
@@ -43,9 +43,9 @@ pub(crate) fn rights_changed() {
 }
 
 /// Whether a user may run every command on every key.
-fn is_almighty(ctx: Ctx, name: &Text, shown: &str) -> bool {
+fn is_almighty(ctx: Ctx, name: &Text) -> bool {
     let now = Instant::now();
-    let seen = LOOKED_AT.with(|users| users.get(shown).copied()).flatten();
+    let seen = LOOKED_AT.with(|users| users.get(name.bytes()).copied()).flatten();
     if let Some((is_almighty, at)) = seen
         && now.duration_since(at) < COUNTS_FOR
     {
@@ -57,7 +57,7 @@ fn is_almighty(ctx: Ctx, name: &Text, shown: &str) -> bool {
         pair.is_some_and(|pair| pair[1].is(wanted))
     };
     let is_almighty = is("commands", "+@all") && is("keys", "~*");
-    LOOKED_AT.with(|users| users.insert(shown.to_owned(), (is_almighty, now)));
+    LOOKED_AT.with(|users| users.insert(Bytes::copy_from(name.bytes()), (is_almighty, now)));
     is_almighty
 }
 
@@ -85,7 +85,7 @@ impl Caller {
     fn with(ctx: Ctx, name: Text) -> Caller {
         let shown = String::from_utf8_lossy(name.bytes()).into_owned();
         let user = User::named(&name);
-        let is_almighty = user.is_some() && is_almighty(ctx, &name, &shown);
+        let is_almighty = user.is_some() && is_almighty(ctx, &name);
         Caller { user, name: shown, flags: ctx.flags(), is_almighty, is_server: false }
     }
 

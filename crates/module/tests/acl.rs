@@ -159,6 +159,25 @@ fn who_loses_rights_loses_them_at_once() {
     takes_part(false);
 }
 
+/// Names that are no text look alike when they are shown, and are not taken for each other.
+#[test]
+fn users_with_names_that_are_no_text_are_told_apart() {
+    let server = Server::start(&[]);
+    let mut admin = server.connect();
+    let mut user = |name: &[u8], keys: &str, session| {
+        let rules = [name, b"on", b">pw", keys.as_bytes(), b"&*", b"+@all"];
+        let () = redis::cmd("ACL").arg("SETUSER").arg(&rules).query(&mut admin).expect("a rule");
+        let mut connection = server.connect();
+        let () = redis::cmd("AUTH").arg(name).arg("pw").query(&mut connection).expect("it may");
+        Process::over(connection, session, 1, &[])
+    };
+    let (mut all, mut few) = (user(b"\xff", "~*", 1), user(b"\xfe", "~a:*", 2));
+    // Whatever was remembered of either is forgotten.
+    acl(&mut server.connect(), &["somebody", "on"]);
+    assert!(matches!(all.commit("b:1", "SET x")[..], [Response::Committed { .. }]));
+    assert!(is_denied(&few.commit("b:1", "SET y")));
+}
+
 #[test]
 fn the_commands_themselves_are_in_categories() {
     let (server, mut admin) = limited();

@@ -25,8 +25,8 @@ is decided until it is not), `TRYAGAIN` (a lock was not free in time), and those
 
 What an operation does is allowed to whoever may run the plain command that does the same on that key: `SADD.RETURNING`
 asks for `SADD`, `BDECRBY` for `HINCRBY`, `BAG.ADD` for `HSET`, `TOPK.ADD` for `ZADD` on the key and `SET` on the string
-beside it. It is asked when an operation arrives, with the lists of that moment; what has voted is applied whatever
-becomes of the rights. A user needs the right to the `CLARET.` command itself, too. Redis 7.0 has no categories for
+beside it. It is asked when an operation arrives, with the lists of that moment (what is remembered of users who may do
+everything: [operations.md](operations.md)); what has voted is applied whatever becomes of the rights. A user needs the right to the `CLARET.` command itself, too. Redis 7.0 has no categories for
 commands of modules, so there these rights are given by name (`+claret.frame`) or with `+@all`; `CLARET.LOCKS` and
 `CLARET.RESOLVE` ask for the right to `CONFIG` as well, and the latter for that to `DEL` on the keys that the attempt holds.
 
