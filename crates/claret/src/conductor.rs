@@ -131,7 +131,7 @@ impl Conductor {
     pub(crate) fn commit(&mut self, host: &Host, buffered: &mut Vec<Placed>) {
         self.buffer(host, buffered);
         match self {
-            Conductor::Alone(coordinator) => coordinator.commit(here(host).now()),
+            Conductor::Alone(coordinator) => coordinator.commit(here(host).now(), &[]),
             Conductor::Together(tx) => here(host).together(|frontend, now| frontend.commit(now, *tx)),
             #[cfg(feature = "cluster")]
             Conductor::Far(seat) => seat.commit(buffered),

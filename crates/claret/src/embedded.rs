@@ -301,7 +301,7 @@ mod tests {
         holder.coordinator.execute(store.now(), get.shard, get.key, get.op, None);
         assert_eq!(holder.pump(&store).len(), 1);
         waiter.buffer(&store, CounterOp::Add(1));
-        waiter.coordinator.commit(store.now());
+        waiter.coordinator.commit(store.now(), &[]);
         assert_eq!(waiter.pump(&store), [], "it waits behind the read");
 
         // The waiter wants to give up; before its withdrawal arrives, the holder's thread lets it in.
@@ -310,7 +310,7 @@ mod tests {
         assert!(
             waiter.mailbox.take().iter().all(|(_, response)| !matches!(response, Response::Committed { .. }))
         );
-        holder.coordinator.commit(store.now());
+        holder.coordinator.commit(store.now(), &[]);
         holder.pump(&store);
         store.send(&mut waiter.coordinator, &waiter.mailbox, to, withdraw, &mut SmallVec::new());
         let events = waiter.pump(&store);

@@ -24,6 +24,9 @@ pub struct Limits {
     /// How long a coordinator that is blocked waits before it gives way to an elder, in microseconds: about a
     /// round trip (R11).
     pub give_way_us: u64,
+    /// How many must have waited for a record lately before it is hot, and its shard asked last; with 0 every record is
+    /// hot (P22a).
+    pub hot_waits_min: u32,
     /// How long a coordinator waits for an answer before it sends again, in microseconds.
     pub resend_us: u64,
     /// Without phases: the shortest pause before a refused lock is asked for again, in microseconds.
@@ -53,6 +56,7 @@ impl Default for Limits {
             lease_us: 10_000_000,
             inquire_us: 100_000,
             give_way_us: 200,
+            hot_waits_min: 2,
             resend_us: 50_000,
             backoff_us_min: 50,
             backoff_us_max: 10_000,

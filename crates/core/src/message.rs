@@ -64,7 +64,7 @@ pub enum Request {
         #[serde(deserialize_with = "short_list")]
         calls: SmallVec<[Call; 1]>,
     },
-    /// Round one. With a single participant it is the whole commit (R13).
+    /// Round one. For a single participant, or the last one, it is the whole commit (R13).
     Prepare {
         /// The attempt.
         attempt: AttemptId,
@@ -78,6 +78,8 @@ pub enum Request {
         calls: Vec<KeyedCall>,
         /// Members whose effects count; the others left the group.
         members: Members,
+        /// Everybody else on the list has voted yes: this yes is the decision, and is carried out at once (P9).
+        is_last: bool,
     },
     /// Round two: everybody voted yes.
     Apply {
@@ -264,7 +266,7 @@ pub enum Response {
         /// Answers of the calls that came with the prepare and return something.
         replies: Vec<(CallNo, Reply)>,
     },
-    /// The only participant executed and applied it.
+    /// The only participant, or the last one, executed and applied it.
     Committed {
         /// The attempt.
         attempt: AttemptId,

@@ -61,6 +61,8 @@ bugs! {
     ToldBeforeLastVote "told-before-last-vote" "P3";
     /// Votes that come after a withdraw was sent are ignored.
     WithdrawingDeafToVotes "withdrawing-deaf-to-votes" "P6";
+    /// Every participant is told that all others have voted.
+    EverybodyIsLast "everybody-is-last" "P9";
     /// A participant that was only read is not waited for.
     ReadersDoNotVote "readers-do-not-vote" "P5";
     /// A participant votes when the first of its waiting calls is granted.

@@ -19,7 +19,7 @@ use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Reques
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 
 /// Where the last request of a frame may begin, in bytes from the frame's start.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;

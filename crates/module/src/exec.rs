@@ -115,6 +115,7 @@ impl OneShots {
             relies_on: 0,
             calls: one.calls.iter().enumerate().map(call).collect(),
             members: Members::All,
+            is_last: true,
         };
         Some((request, &one.user))
     }

@@ -163,6 +163,7 @@ fn on_server(process: &mut Process, key: &str, ops: &[Operation]) -> Result<Vec<
         relies_on: 0,
         calls: calls.collect(),
         members: Members::All,
+        is_last: true,
     };
     match process.frame(&[prepare]).pop() {
         Some(Response::Committed { mut replies, .. }) => {

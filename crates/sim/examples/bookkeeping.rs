@@ -84,6 +84,7 @@ fn locked(
                     relies_on: 0,
                     calls: calls.collect(),
                     members: Members::All,
+                    is_last: false,
                 }
             })
             .collect();

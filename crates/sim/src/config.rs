@@ -166,7 +166,9 @@ impl Config {
         Switches {
             locks: if self.reader_writer { Locks::ReaderWriter } else { Locks::Abstract },
             phasing: self.phasing,
-            combining: self.combining && self.desk,
+            // No mode combines without phases. Where nothing is remembered, a `Busy` for what a member that left had
+            // asked for would be taken for one of the prepare.
+            combining: self.combining && self.desk && (self.phasing || !self.direct),
             delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
         }
     }
@@ -209,6 +211,7 @@ fn random_limits(random: &mut Random) -> Limits {
         lease_us: *random.pick(&[20_000, 100_000, 400_000]),
         inquire_us: *random.pick(&[5_000, 20_000]),
         give_way_us: *random.pick(&[0, 200, 2_000]),
+        hot_waits_min: *random.pick(&[0, 1, 2, u32::MAX]),
         resend_us: *random.pick(&[3_000, 10_000, 50_000]),
         lock_tries_max: random.between(2, 12) as u32,
         group_members_max: *random.pick(&[2, 4, 32]),

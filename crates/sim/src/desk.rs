@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use claret_core::message::{KeyedCall, Request, Response};
 use claret_core::{
-    AttemptId, CallNo, Coordinator, Event, Frontend, Incarnation, Limits, Sequence, Session, SessionId,
+    AttemptId, CallNo, Coordinator, Event, Frontend, Heat, Incarnation, Limits, Sequence, Session, SessionId,
     ShardId, Switches, Time, TxHandle,
 };
 use claret_types::{Bytes, Claims, Operation};
@@ -27,6 +27,7 @@ pub(crate) struct Own {
     limits: Limits,
     plant: Plant,
     met: BTreeMap<ShardId, Incarnation>,
+    heat: Heat,
     coordinators: BTreeMap<TxHandle, Coordinator>,
     /// Transactions whose users know the end.
     ended: BTreeSet<TxHandle>,
@@ -46,6 +47,7 @@ impl Desk {
             limits,
             plant,
             met: BTreeMap::new(),
+            heat: Heat::new(switches, limits),
             coordinators: BTreeMap::new(),
             ended: BTreeSet::new(),
             stirred: BTreeSet::new(),
@@ -164,7 +166,7 @@ impl Desk {
 
     pub(crate) fn commit(&mut self, now: Time, tx: TxHandle) {
         match self {
-            Desk::Own(own) => own.stir(tx).commit(now),
+            Desk::Own(own) => own.commit(now, tx),
             Desk::Shared(frontend) => frontend.commit(now, tx),
         }
     }
@@ -221,7 +223,8 @@ impl Desk {
         match self {
             Desk::Own(own) => {
                 let tx = TxHandle(response.attempt().tx.sequence.0);
-                if own.coordinators.contains_key(&tx) {
+                if let Some(coordinator) = own.coordinators.get(&tx) {
+                    own.heat.learn(coordinator, from, &response);
                     own.stir(tx).handle_response(now, from, response);
                 }
             }
@@ -269,6 +272,12 @@ impl Own {
     fn stir(&mut self, tx: TxHandle) -> &mut Coordinator {
         self.stirred.insert(tx);
         self.coordinators.get_mut(&tx).expect("the transaction is not over")
+    }
+
+    fn commit(&mut self, now: Time, tx: TxHandle) {
+        let coordinator = self.coordinators.get_mut(&tx).expect("the transaction is not over");
+        let hot = self.heat.arrange(coordinator);
+        self.stir(tx).commit(now, &hot);
     }
 
     fn poll_event(&mut self) -> Option<(TxHandle, Event)> {

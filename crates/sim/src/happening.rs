@@ -213,7 +213,7 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
             write!(f, "execute {}:", wording.attempt(*attempt))?;
             calls.iter().try_for_each(|call| describe_call(f, key, call, wording))
         }
-        Request::Prepare { attempt, participants, relies_on, calls, members, .. } => {
+        Request::Prepare { attempt, participants, relies_on, calls, members, is_last, .. } => {
             let shards: Vec<String> = participants.iter().map(describe_listed).collect();
             write!(f, "prepare {} at {}", wording.attempt(*attempt), shards.join(","))?;
             if *relies_on > 0 {
@@ -222,6 +222,9 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
             if let Members::Only(members) = members {
                 let members: Vec<String> = members.iter().map(|member| member.0.to_string()).collect();
                 write!(f, ", only of members {}", members.join(" "))?;
+            }
+            if *is_last && participants.len() > 1 {
+                f.write_str(", the last")?;
             }
             f.write_char(':')?;
             calls.iter().try_for_each(|it| describe_call(f, &it.key, &it.call, wording))

@@ -64,6 +64,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("lease_us", Number(&mut limits.lease_us)),
         ("inquire_us", Number(&mut limits.inquire_us)),
         ("give_way_us", Number(&mut limits.give_way_us)),
+        ("hot_waits_min", Small(&mut limits.hot_waits_min)),
         ("resend_us", Number(&mut limits.resend_us)),
         ("lock_tries_max", Small(&mut limits.lock_tries_max)),
         ("combine_misses_max", Small(&mut limits.combine_misses_max)),

@@ -8,7 +8,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use claret_core::message::{Request, Response};
 use claret_core::{
-    AttemptId, CallNo, Coordinator, Event, Frontend, Incarnation, Limits, Sequence, Session, SessionId,
+    AttemptId, CallNo, Coordinator, Event, Frontend, Heat, Incarnation, Limits, Sequence, Session, SessionId,
     ShardId, Switches, Time, TxHandle,
 };
 use claret_types::{Bytes, Claims, Operation};
@@ -37,6 +37,7 @@ pub(super) struct Own {
     switches: Switches,
     limits: Limits,
     met: Vec<(ShardId, Incarnation)>,
+    heat: Heat,
     /// Of transactions that are over: room for others.
     #[expect(clippy::vec_box, reason = "a seat stays where it is, it is large")]
     spare: Vec<Box<Seat>>,
@@ -102,6 +103,7 @@ impl Book {
             switches,
             limits,
             met: Vec::new(),
+            heat: Heat::new(switches, limits),
             spare: Vec::new(),
             seats: HashMap::default(),
             stirred: Vec::new(),
@@ -202,7 +204,7 @@ impl Book {
 
     pub(super) fn commit(&mut self, now: Time, tx: TxHandle) {
         match self {
-            Book::Own(own) => own.stir(tx).commit(now),
+            Book::Own(own) => own.commit(now, tx),
             Book::Shared(frontend) => frontend.commit(now, tx),
         }
     }
@@ -251,10 +253,7 @@ impl Book {
     pub(super) fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
         match self {
             Book::Own(own) => {
-                let tx = response.attempt().tx.sequence.0;
-                if let Some(coordinator) = own.stir_known(tx) {
-                    coordinator.handle_response(now, from, response);
-                }
+                own.handle_response(now, from, response);
             }
             Book::Shared(frontend) => frontend.handle_response(now, from, response),
         }
@@ -314,6 +313,19 @@ impl Own {
             coordinator.meet(shard, incarnation);
             coordinator.send_again(now);
         }
+    }
+
+    fn commit(&mut self, now: Time, tx: TxHandle) {
+        let seat = self.seats.get_mut(&tx.0).expect("the transaction is not over");
+        let hot = self.heat.arrange(&mut seat.coordinator);
+        self.stir(tx).commit(now, &hot);
+    }
+
+    fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
+        let tx = response.attempt().tx.sequence.0;
+        let Some(seat) = self.seats.get(&tx) else { return };
+        self.heat.learn(&seat.coordinator, from, &response);
+        self.stir(TxHandle(tx)).handle_response(now, from, response);
     }
 
     fn leave(&mut self, now: Time, tx: TxHandle) {

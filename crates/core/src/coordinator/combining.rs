@@ -20,6 +20,7 @@ use slab::Slab;
 use smallvec::SmallVec;
 
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
+use super::heat::Heat;
 use super::held_reads::HeldReads;
 use super::{Cause, Coordinator, Event, Session};
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, TxId};
@@ -76,6 +77,7 @@ pub struct Frontend {
     pub(super) events: VecDeque<(TxHandle, Event)>,
     /// Incarnations that the host learned with its connections.
     met: BTreeMap<ShardId, Incarnation>,
+    heat: Heat,
     next: u64,
     pub(super) stats: FrontendStats,
     pub(crate) planted: Planted,
@@ -97,6 +99,7 @@ impl Frontend {
             sends: VecDeque::new(),
             events: VecDeque::new(),
             met: BTreeMap::new(),
+            heat: Heat::new(switches, limits),
             next: 0,
             stats: FrontendStats::default(),
             planted: Planted::NONE,
@@ -294,6 +297,7 @@ impl Frontend {
             // Rather than all give way, those who are ready go on without those who block.
             self.cut(now, at);
         }
+        self.heat.learn(&self.groups[at].coordinator, from, &response);
         self.groups[at].coordinator.handle_response(now, from, response);
         self.settle(now, at);
     }
@@ -531,7 +535,8 @@ impl Frontend {
             true => Members::Only(group.present.iter().take(1).map(|(member, _)| *member).collect()),
             false => group.members(),
         };
-        group.coordinator.commit_for(now, members);
+        let hot = self.heat.arrange(&mut group.coordinator);
+        group.coordinator.commit_for(now, members, &hot);
     }
 
     // --- small things ---

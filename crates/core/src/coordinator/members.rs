@@ -4,7 +4,7 @@
 use claret_types::{Bytes, Operation};
 
 use super::{Coordinator, State};
-use crate::ids::{Birth, Member, Time};
+use crate::ids::{Birth, Member, ShardId, Time};
 use crate::message::Members;
 
 impl Coordinator {
@@ -19,9 +19,9 @@ impl Coordinator {
     }
 
     /// Starts the commit of those who are members now.
-    pub(super) fn commit_for(&mut self, now: Time, members: Members) {
+    pub(super) fn commit_for(&mut self, now: Time, members: Members, hot: &[ShardId]) {
         self.members = members;
-        self.commit(now);
+        self.commit(now, hot);
     }
 
     /// Restarts a transaction whose last attempt used these operations, not those that this coordinator saw:

@@ -22,6 +22,7 @@ mod digest;
 mod event;
 mod giving_way;
 mod group;
+mod heat;
 mod held_reads;
 mod incarnations;
 mod members;
@@ -46,6 +47,7 @@ use closing::Closing;
 pub use combining::{Frontend, TxHandle};
 pub use event::{Cause, Event};
 pub use group::FrontendStats;
+pub use heat::Heat;
 use reserves::{Reserves, add_modes, bounded};
 pub use session::Session;
 
@@ -63,6 +65,8 @@ struct Party {
     queued: bool,
     /// Its prepare has left.
     asked: bool,
+    /// Its prepare leaves when all of an earlier turn have voted.
+    turn: u32,
 }
 
 /// A call that was sent for execution and is not answered.
@@ -300,8 +304,9 @@ impl Coordinator {
         self.state = State::Idle;
     }
 
-    /// Starts the commit: one message with one participant (R13), otherwise round one (R12).
-    pub fn commit(&mut self, now: Time) {
+    /// Starts the commit: one message with one participant (R13), otherwise round one (R12), in which `hot` shards are
+    /// asked last, in this order (P22): see [`Heat`].
+    pub fn commit(&mut self, now: Time, hot: &[ShardId]) {
         self.outstanding.retain(|it| !it.stale);
         self.unblock();
         debug_assert!(self.state == State::Running && self.outstanding.is_empty());
@@ -328,7 +333,7 @@ impl Coordinator {
             |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation.filter(|_| named) };
         self.participants = Some(self.parties.iter().map(listed).collect());
         self.state = State::Preparing;
-        self.begin_prepares();
+        self.begin_prepares(hot);
         self.expect_answers(now);
     }
 
@@ -386,14 +391,8 @@ impl Coordinator {
                 }
                 self.consider_giving_way(now);
             }
-            Response::Voted { replies, .. } => self.on_vote(now, from, replies),
-            Response::Committed { replies, .. } => {
-                if matches!(self.state, State::Preparing | State::Withdrawing(_)) {
-                    self.state = State::Idle;
-                    self.forget_attempt();
-                    self.events.push_back(Event::Committed { replies });
-                }
-            }
+            Response::Voted { replies, .. } => self.on_vote(now, from, replies, false),
+            Response::Committed { replies, .. } => self.on_vote(now, from, replies, true),
             Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
             Response::Applied { .. } => self.on_applied(from),
             Response::Asked { status, since, .. } => self.on_asked(now, from, status, since),
@@ -499,7 +498,8 @@ impl Coordinator {
         self.backoff_at = Some(now.plus(pause));
     }
 
-    fn on_vote(&mut self, now: Time, from: ShardId, replies: Vec<(CallNo, Reply)>) {
+    /// A yes. It may have been the last one, and is carried out there already.
+    fn on_vote(&mut self, now: Time, from: ShardId, replies: Vec<(CallNo, Reply)>, applied: bool) {
         let deaf = self.planted.is(Bug::WithdrawingDeafToVotes) && self.state != State::Preparing;
         if !matches!(self.state, State::Preparing | State::Withdrawing(_)) || deaf {
             return;
@@ -511,6 +511,7 @@ impl Coordinator {
             return; // A double.
         }
         party.vote = Some(true);
+        party.applied = applied;
         party.queued = false;
         match self.replies.is_empty() {
             true => self.replies = replies,
@@ -524,15 +525,12 @@ impl Coordinator {
             let replies = std::mem::take(&mut self.replies);
             self.events.push_back(Event::Committed { replies });
             let attempt = self.attempt();
-            for party in &self.parties {
+            for party in self.parties.iter().filter(|party| !party.applied) {
                 self.sends.push_back((party.shard, Request::Apply { attempt }));
             }
             self.blocked_since = None;
             self.expect_answers(now);
-            if self.planted.is(Bug::OverWhenTold) {
-                self.state = State::Idle;
-                self.forget_attempt();
-            }
+            self.end_if_applied();
         } else if self.nobody_knows() {
             self.end_unknown(now);
         } else {
@@ -576,7 +574,11 @@ impl Coordinator {
             return;
         }
         self.party(from).applied = true;
-        if self.parties.iter().all(|party| party.applied) {
+        self.end_if_applied();
+    }
+
+    fn end_if_applied(&mut self) {
+        if self.parties.iter().all(|party| party.applied) || self.planted.is(Bug::OverWhenTold) {
             self.state = State::Idle;
             self.forget_attempt();
         }
@@ -584,7 +586,7 @@ impl Coordinator {
 
     fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
         match status {
-            Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new()),
+            Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new(), false),
             Status::Refused => self.on_refused(now, from, Refusal::Recovered, since),
             Status::Lost => self.on_refused(now, from, Refusal::Unknown, since),
             Status::Forgotten => {}
@@ -722,6 +724,7 @@ impl Coordinator {
                 applied: false,
                 queued: false,
                 asked: false,
+                turn: 0,
             });
             self.parties.len() - 1
         });

@@ -114,7 +114,7 @@ mod tests {
             let add = op(SetOp::Add([Bytes::from("x")].into_iter().collect()));
             coordinator.buffer(ShardId(shard), key.into(), add);
         }
-        coordinator.commit(Time(3));
+        coordinator.commit(Time(3), &[]);
     }
 
     #[test]

@@ -1,46 +1,57 @@
-//! Round one: prepares leave all at once, or in turn.
+//! Round one: in which order prepares leave.
 //!
 //! At once costs one round trip, and two transactions over the same shards may each be first at one of them. One of
 //! the two gives way. If its next attempt did the same, the two, or it and the next one, would meet in the same
 //! manner again and again. So from then on its prepares leave in the order of shards, each when the one before
 //! it is answered: those that go in turn wait for each other at the first shard that they share, holding nothing
 //! at later ones. Participants that have nothing left to lock are asked at once.
+//!
+//! Shards with hot records come after all others, in turn, the hottest last (`heat.rs`). Whoever is asked when all
+//! others have voted yes hears so, and decides.
 
-use super::{Coordinator, Request};
+use super::{Coordinator, Party, Request};
+use crate::ids::ShardId;
+use crate::planted::Bug;
 
 impl Coordinator {
     /// Begins round one; the participants are listed.
-    pub(super) fn begin_prepares(&mut self) {
+    pub(super) fn begin_prepares(&mut self, hot: &[ShardId]) {
+        let mut turn = 0;
         if self.in_turn {
             self.parties.sort_by_key(|party| party.shard);
+        }
+        for party in &mut self.parties {
+            let locks = self.buffered.iter().any(|(to, _)| *to == party.shard);
+            let place = hot.iter().position(|shard| *shard == party.shard);
+            turn += u32::from(self.in_turn && locks && place.is_none());
+            party.turn = match place {
+                Some(place) => u32::MAX - (hot.len() - place) as u32,
+                None if locks => turn,
+                None => 0,
+            };
         }
         self.send_prepares();
     }
 
     /// Sends the prepares that have not left and may.
     pub(super) fn send_prepares(&mut self) {
-        if !self.in_turn {
-            return (0..self.parties.len()).for_each(|at| self.send_prepare_once(at));
-        }
-        let mut may_lock = true;
+        let missing = self.parties.iter().filter(|party| party.vote != Some(true));
+        let turn = missing.map(|party| party.turn).min().unwrap_or_default();
         for at in 0..self.parties.len() {
-            let shard = self.parties[at].shard;
-            let locks = self.buffered.iter().any(|(to, _)| *to == shard);
-            if may_lock || !locks {
-                self.send_prepare_once(at);
+            if self.parties[at].turn <= turn && !self.parties[at].asked {
+                self.send_prepare(at);
             }
-            may_lock &= !locks || self.parties[at].vote.is_some();
         }
     }
 
-    fn send_prepare_once(&mut self, at: usize) {
-        if !self.parties[at].asked {
-            self.send_prepare(at);
-        }
+    /// Whether everybody else has voted yes.
+    fn is_last(&self, at: usize) -> bool {
+        let has_voted = |(other, party): (usize, &Party)| other == at || party.vote == Some(true);
+        self.parties.iter().enumerate().all(has_voted) || self.planted.is(Bug::EverybodyIsLast)
     }
 
     pub(super) fn send_prepare(&mut self, at: usize) {
-        let attempt = self.attempt();
+        let (attempt, is_last) = (self.attempt(), self.is_last(at));
         let party = &mut self.parties[at];
         party.asked = true;
         let shard = party.shard;
@@ -52,6 +63,7 @@ impl Coordinator {
             relies_on: party.granted,
             calls: mine.map(|(_, call)| call.clone()).collect(),
             members: self.members.clone(),
+            is_last,
         };
         self.sends.push_back((shard, request));
     }

@@ -16,6 +16,7 @@ impl Shard {
             attempts,
             sessions,
             deadlines,
+            going_on: _,
             outputs,
             stats: _,
             planted: _,
@@ -32,10 +33,11 @@ impl Shard {
     }
 
     fn content_of<'a>(&'a self, participant: &'a Participant) -> impl std::fmt::Debug + 'a {
-        let Participant { owner, stage, held, blocked, granted, replies, seen, deadline } = participant;
+        let Participant { owner, stage, held, blocked, behind, granted, replies, seen, deadline } =
+            participant;
         let key = |record: &RecordIx| self.table.key(*record);
         let held: Vec<_> = held.iter().map(key).collect();
         let blocked: Vec<_> = blocked.iter().map(|it| (&it.key, &it.calls)).collect();
-        (owner, stage, held, blocked, granted, replies, seen, deadline)
+        (owner, stage, held, blocked, behind, granted, replies, seen, deadline)
     }
 }

@@ -270,6 +270,25 @@ impl LockTable {
         }
     }
 
+    /// Calls on one record that are all known: where a later one conflicts with what the first one claims, the first one
+    /// takes it along. Two that shared a read in order to write would wait for each other. O(calls).
+    pub(crate) fn reserve_for_all(&self, calls: &mut [Call]) {
+        let [first, rest @ ..] = calls else { return };
+        let kind = first.op.type_info();
+        if rest.iter().any(|call| !same(kind, call.op.type_info())) {
+            first.reserve = Some(Claims::record(Mode::EXCLUSIVE));
+            return;
+        }
+        let own = footprint(&self.switches, first);
+        for call in rest {
+            let more = footprint(&self.switches, call);
+            if own.conflict_with(&more, &kind.modes) {
+                let reserve = first.reserve.get_or_insert_default();
+                more.list.iter().for_each(|claim| reserve.push(claim.scope, claim.mode));
+            }
+        }
+    }
+
     /// Asks for a call's lock and, if it is granted, executes it. O(own calls on the record).
     pub(crate) fn request(
         &mut self,

@@ -20,6 +20,7 @@ mod phaser;
 mod picture;
 mod recovery;
 mod restart;
+mod waking;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
@@ -37,7 +38,7 @@ use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use history::{Decided, History};
-use lock_table::{Decision, Fate, LockTable, Owner, RecordIx};
+use lock_table::{Decision, Fate, LockTable, Owner, RecordIx, Woken};
 use participant::{Blocked, Calls, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
 pub use restart::Survives;
@@ -60,6 +61,8 @@ pub struct Shard {
     attempts: HashMap<AttemptId, Box<Participant>, foldhash::fast::FixedState>,
     sessions: BTreeMap<SessionId, History>,
     deadlines: BTreeSet<(Time, AttemptId)>,
+    /// Those who have what they waited for, and records behind that. None between inputs.
+    going_on: VecDeque<AttemptId>,
     outputs: VecDeque<Output>,
     stats: Stats,
     pub(crate) planted: Planted,
@@ -80,6 +83,7 @@ impl Shard {
             attempts: HashMap::default(),
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
+            going_on: VecDeque::new(),
             outputs: VecDeque::new(),
             stats: Stats::default(),
             planted: Planted::NONE,
@@ -162,8 +166,8 @@ impl Shard {
                     self.execute(now, owner, &key, calls);
                 }
             }
-            Request::Prepare { attempt, birth, participants, relies_on, calls, members } => {
-                self.prepare(now, link, attempt, birth, participants, relies_on, calls, members);
+            Request::Prepare { attempt, birth, participants, relies_on, calls, members, is_last } => {
+                self.prepare(now, link, attempt, birth, participants, relies_on, calls, members, is_last);
             }
             Request::Apply { attempt } => self.apply(now, attempt),
             Request::Withdraw { attempt } => self.write_no(now, attempt, Refusal::Withdrawn),
@@ -438,12 +442,13 @@ impl Shard {
         relies_on: u32,
         calls: Vec<KeyedCall>,
         members: Members,
+        is_last: bool,
     ) {
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
         let incarnation = incarnation.filter(|_| !self.planted.is(Bug::PrepareOfAnyIncarnation));
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else {
-            return self.tell_applied(attempt, participants.len());
+            return self.tell_applied(attempt, is_last);
         };
         self.renew(now, attempt); // A sign of life; the vote, which may come long afterwards, is none.
         let participant = self.participant(attempt);
@@ -467,33 +472,25 @@ impl Shard {
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
         let replies_before = participant.replies.len();
-        participant.stage = Stage::Preparing(Round { participants, members, replies_before });
+        participant.stage = Stage::Preparing(Round { participants, members, is_last, replies_before });
         if self.switches.phasing && !self.planted.is(Bug::PartedWaits) {
             gone.iter().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
         }
-        let mut waits = None;
-        for (key, calls) in by_key(calls) {
-            let record = self.table.ensure(key_hash(&key), &key);
-            match self.run(now, owner, &key, record, calls) {
-                Ran::All => {}
-                Ran::Failed(refusal) => return self.refuse(now, attempt, refusal),
-                stopped @ (Ran::Waits | Ran::Busy) => waits = Some(stopped),
-            }
-        }
-        match waits {
-            None => self.vote(now, attempt),
-            Some(Ran::Busy) => self.busy(attempt),
-            Some(_) => self.respond(attempt, Response::Queued { attempt }),
+        match self.run_in_order(now, owner, by_key(calls)) {
+            Ran::All => self.vote(now, attempt),
+            Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
+            Ran::Busy => self.busy(attempt),
+            Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
         }
     }
 
     /// A prepare came again after the decision: if that is yes, it is told again.
-    fn tell_applied(&mut self, attempt: AttemptId, participants: usize) {
+    fn tell_applied(&mut self, attempt: AttemptId, is_last: bool) {
         let Some(Decided::Applied { replies }) = self.decided(attempt) else { return };
         let replies = replies.clone();
-        let response = match participants {
-            1 => Response::Committed { attempt, replies },
-            _ => Response::Voted { attempt, shard: self.id, replies },
+        let response = match is_last {
+            true => Response::Committed { attempt, replies },
+            false => Response::Voted { attempt, shard: self.id, replies },
         };
         self.respond(attempt, response);
     }
@@ -519,13 +516,13 @@ impl Shard {
         }
     }
 
-    /// Writes yes. With one participant that is the decision, and it is carried out (R13).
+    /// Writes yes. The last one's yes is the decision, and it is carried out (P9).
     fn vote(&mut self, now: Time, attempt: AttemptId) {
         let participant = self.attempts.get_mut(&attempt).expect("preparing");
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
         let replies = participant.replies[round.replies_before..].to_vec();
-        if round.participants.len() == 1 {
+        if round.is_last {
             let members = round.members;
             let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
             self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: known });
@@ -656,49 +653,6 @@ impl Shard {
         for (at, record) in held.iter().enumerate() {
             let skipped = at > 0 && self.planted.is(Bug::ApplySkipsRecords);
             self.table.release(now, *record, attempt, if skipped { Fate::Drop } else { fate });
-        }
-    }
-
-    // --- waking ---
-
-    /// Carries on with everybody whom the last input let in.
-    fn drain(&mut self, now: Time) {
-        while let Some(woken) = self.table.woken.pop_front() {
-            let Some(participant) = self.attempts.get_mut(&woken.attempt) else { continue };
-            let owner = participant.owner;
-            let Some(at) = participant.blocked.iter().position(|it| it.record == woken.record) else {
-                unreachable!("{} was woken and did not wait", woken.attempt)
-            };
-            let Blocked { key, record, calls } = participant.blocked.swap_remove(at);
-            let mut calls = calls.into_iter();
-            let call = calls.next().expect("it waited for a call");
-            debug_assert_eq!(call.no, woken.no);
-            let ran = match woken.result {
-                Ok((reply, first)) => {
-                    self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
-                    self.run(now, owner, &key, record, calls)
-                }
-                Err(error) => Ran::Failed(Refusal::Operation { key, error }),
-            };
-            if let Ran::Failed(refusal) = ran {
-                self.refuse(now, owner.attempt, refusal);
-                continue;
-            }
-            let early = self.planted.is(Bug::VoteBeforeLastGrant);
-            let participant = self.participant(owner.attempt);
-            if (participant.blocked.is_empty() || early) && matches!(participant.stage, Stage::Preparing(_)) {
-                self.vote(now, owner.attempt);
-            }
-        }
-        if self.table.notices.is_empty() {
-            return;
-        }
-        for notice in std::mem::take(&mut self.table.notices) {
-            let undecided = self.attempts.get(&notice.attempt).is_some();
-            if undecided {
-                let (attempt, birth) = (notice.attempt, notice.elder);
-                self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });
-            }
         }
     }
 

@@ -34,6 +34,8 @@ pub(crate) struct Blocked {
 pub(crate) struct Round {
     pub(crate) participants: Participants,
     pub(crate) members: Members,
+    /// All others have voted yes.
+    pub(crate) is_last: bool,
     /// How many answers were there before the prepare: later ones travel with the vote.
     pub(crate) replies_before: usize,
 }
@@ -54,6 +56,8 @@ pub(crate) struct Participant {
     /// Records on which it holds something, each once.
     pub(crate) held: SmallVec<[RecordIx; 4]>,
     pub(crate) blocked: SmallVec<[Blocked; 1]>,
+    /// Records that the prepare locks after the one for which it waits.
+    pub(crate) behind: Vec<(Bytes, Calls)>,
     /// Calls that were granted.
     pub(crate) granted: u32,
     /// Answers of calls that return something, in the order granted.
@@ -71,6 +75,7 @@ impl Participant {
             stage: Stage::Open,
             held: SmallVec::new(),
             blocked: SmallVec::new(),
+            behind: Vec::new(),
             granted: 0,
             replies: Vec::new(),
             seen: Vec::new(),

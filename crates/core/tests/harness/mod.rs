@@ -196,7 +196,14 @@ impl World {
 
     pub(crate) fn commit(&mut self, tx: Tx) {
         let now = self.now;
-        self.coordinator_mut(tx).commit(now);
+        self.coordinator_mut(tx).commit(now, &[]);
+        self.collect();
+    }
+
+    /// Commits, and asks one shard last.
+    pub(crate) fn commit_with_last(&mut self, tx: Tx, shard: u32) {
+        let now = self.now;
+        self.coordinator_mut(tx).commit(now, &[ShardId(shard)]);
         self.collect();
     }
 

@@ -154,7 +154,7 @@ impl World {
             return if client.aborts {
                 client.coordinator.abort(now)
             } else {
-                client.coordinator.commit(now)
+                client.coordinator.commit(now, &[])
             };
         };
         client.at += 1;

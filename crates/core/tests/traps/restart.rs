@@ -45,7 +45,18 @@ fn trap_03_a_prepare_names_the_grants_it_relies_on() {
     let listed = claret_core::message::Listed { shard: ShardId(0), incarnation: Some(Incarnation(2)) };
     let participants = std::sync::Arc::from([listed]);
     let members = claret_core::message::Members::All;
-    w.send(0, Request::Prepare { attempt, birth, participants, relies_on: 1, calls: vec![], members });
+    w.send(
+        0,
+        Request::Prepare {
+            attempt,
+            birth,
+            participants,
+            relies_on: 1,
+            calls: vec![],
+            members,
+            is_last: false,
+        },
+    );
     w.deliver(Kind::Prepare, 0);
     assert_eq!(w.count(Kind::Refused, 0), 1);
 }

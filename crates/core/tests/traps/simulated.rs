@@ -135,9 +135,8 @@ fn an_attempt_that_fails_on_two_records_at_once_ends_once() {
     w.run();
     let tx = w.begin();
     for key in ["a", "b"] {
-        w.buffer(tx, 0, key, bounded(BoundedCounterOp::Take(1))); // There is nothing to take from.
+        w.execute(tx, 0, key, bounded(BoundedCounterOp::Take(1))); // There is nothing to take from.
     }
-    w.commit(tx);
     w.run();
     assert_eq!(w.shards[0].stats().waits, 2);
     w.abort(holder);

@@ -94,6 +94,7 @@ pub(crate) fn typical_prepare() -> Request {
         relies_on: 0,
         calls,
         members: Members::All,
+        is_last: false,
     }
 }
 
@@ -132,6 +133,7 @@ pub(crate) fn requests() -> Vec<Request> {
         relies_on: 0,
         calls: keyed.collect(),
         members: Members::Only([Member(0), Member(u16::MAX)].into_iter().collect()),
+        is_last: true,
     });
     all.push(typical_prepare());
     let mut reserving = call(u32::MAX, op("set", "SADD.RETURNING", &["red"]));

@@ -289,6 +289,7 @@ impl Process {
             relies_on,
             calls: calls.collect(),
             members: Members::All,
+            is_last: participants.len() == 1,
         }
     }
 

@@ -26,6 +26,7 @@ fn set_limit(limits: &mut Limits, name: &str, value: u64) -> Result<(), String> 
         lease_us,
         inquire_us,
         give_way_us,
+        hot_waits_min,
         resend_us,
         backoff_us_min,
         backoff_us_max,

@@ -107,11 +107,12 @@ impl Client {
 
     /// Does as much of the program as can be done now, and returns what it sends.
     pub(crate) fn go_on(&mut self, plan: &Plan, known: &[Incarnation]) -> Vec<(ShardId, Request)> {
+        let hot: Vec<ShardId> = plan.hot.iter().map(|shard| ShardId(*shard as u32)).collect();
         loop {
             while let Some(event) = self.coordinator.as_mut().and_then(Coordinator::poll_event) {
                 self.take_event(plan, known, event);
             }
-            if !self.take_step(&plan.programs[self.number()]) {
+            if !self.take_step(&plan.programs[self.number()], &hot) {
                 break;
             }
         }
@@ -151,13 +152,13 @@ impl Client {
     }
 
     /// Does the next thing in the program. Returns whether there was one that could be done.
-    fn take_step(&mut self, program: &[Step]) -> bool {
+    fn take_step(&mut self, program: &[Step], hot: &[ShardId]) -> bool {
         let Some(coordinator) = &mut self.coordinator else { return false };
         if !coordinator.is_running() || self.awaited {
             return false;
         }
         let Some(Step { shard, op, at_once }) = program.get(self.done) else {
-            coordinator.commit(NOW);
+            coordinator.commit(NOW, hot);
             return true;
         };
         let (shard, key) = (ShardId(*shard as u32), Bytes::from(KEYS[*shard]));

@@ -71,6 +71,8 @@ pub(crate) struct Plan {
     /// One for each client, the eldest first. All begin at once.
     pub(crate) programs: Vec<Vec<Step>>,
     pub(crate) locks: Locks,
+    /// The shard that everybody who prepares at both asks last (P22a).
+    pub(crate) hot: Option<usize>,
     /// `Limits::phase_joins_max`.
     pub(crate) joins_max: u32,
     /// After so many attempts a client asks for no other.
@@ -88,6 +90,7 @@ impl Plan {
             name,
             programs,
             locks: Locks::Abstract,
+            hot: None,
             joins_max: 1,
             attempts_max: u32::MAX,
             attempts_seen_max: 30,

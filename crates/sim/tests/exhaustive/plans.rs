@@ -44,6 +44,11 @@ fn open_commits(name: &'static str, faults: Faults) -> Plan {
     Plan { faults, ..Plan::new(name, programs) }
 }
 
+/// One shard is asked last.
+fn hot(name: &'static str, shard: usize, plan: Plan) -> Plan {
+    Plan { name, hot: Some(shard), ..plan }
+}
+
 /// Only the two that conflict.
 fn pairs(name: &'static str, faults: Faults) -> Plan {
     Plan { faults, ..Plan::new(name, vec![both(1), both(2)]) }
@@ -75,6 +80,14 @@ pub(crate) fn small_commits() -> Vec<Plan> {
         with_records(pairs("pair, a restart with records", RESTART)),
         forgetful(),
         with_records(alone("alone, a restart with records, two hastes", both(1), 0, 1)),
+        hot("hot commit", X, commits("", NONE)),
+        hot("hot commit, a death", X, commits("", DEATH)),
+        hot("hot commit, the other, a death", Y, commits("", DEATH)),
+        hot("hot commit, a double", X, commits("", DOUBLE)),
+        hot("hot commit, a loss", X, commits("", LOSS)),
+        hot("hot open commit, a death", Y, open_commits("", DEATH)),
+        hot("hot pair, a restart with votes", X, pairs("", RESTART)),
+        with_records(hot("hot pair, a restart with records", X, pairs("", RESTART))),
     ]
 }
 
@@ -96,6 +109,10 @@ pub(crate) fn large() -> Vec<Plan> {
         commits("commit, a death and a double", Faults { doubles: 1, ..DEATH }),
         commits("commit, a death and a loss", Faults { losses: 1, ..DEATH }),
         commits("commit, a death and a haste", Faults { hastes: 1, ..DEATH }),
+        hot("hot commit, a haste", X, commits("", HASTE)),
+        hot("hot commit, a death and a haste", X, commits("", Faults { hastes: 1, ..DEATH })),
+        hot("hot commit, a death and a double", X, commits("", Faults { doubles: 1, ..DEATH })),
+        hot("hot commit, a restart with votes", Y, commits("", RESTART)),
         open_commits("open commit, a double", DOUBLE),
         open_commits("open commit, a haste", HASTE),
         pairs("pair, a death and a haste", Faults { hastes: 1, ..DEATH }),

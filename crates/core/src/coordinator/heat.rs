@@ -1,0 +1,130 @@
+//! Which records are hot: their shards are asked last, one after the other (P22a).
+//!
+//! Prepares that leave all at once hold a hot record for a round trip. Whoever asks its shard when all others have
+//! voted holds it for no time: the shard votes, applies and lets go in one step (P9; the last agent of J. Gray's linear
+//! commit, "Notes on Data Base Operating Systems", 1978). It costs the transaction one more round trip for each shard
+//! with a hot record, so it is done only where many wait.
+//!
+//! All transactions of a process ask hot shards in one order, and lock the records of a shard in one order, so that
+//! they do not wait for each other in a circle. It is no part of any argument for safety or progress.
+//!
+//! Counts are kept by the hash of a key, in a table of fixed size: two keys may share a cell, which costs time at worst.
+//! All counts are halved now and then, so that what was hot is forgotten.
+
+use claret_types::Bytes;
+use smallvec::SmallVec;
+
+use super::Coordinator;
+use crate::ids::ShardId;
+use crate::limits::Limits;
+use crate::message::Response;
+use crate::shard::key_hash;
+use crate::switches::{Delivery, Switches};
+
+/// Cells, as a power of two.
+const CELLS_BITS: u32 = 12;
+
+/// After so many uses all counts are halved.
+const USES_UNTIL_HALVED: usize = 1 << 16;
+
+/// A record is hot while at least one of so many uses of it had to wait.
+const USES_A_WAIT_MAX: u32 = 64;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Cell {
+    uses: u32,
+    waits: u32,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Heat {
+    /// None where no time passes between prepare and apply, or nobody waits.
+    cells: Box<[Cell]>,
+    uses: usize,
+    /// Uses of the most used hot record of each shard: the order in which they are asked.
+    shards: Vec<(ShardId, u32)>,
+    waits_min: u32,
+}
+
+impl Heat {
+    /// Nothing is hot.
+    pub fn new(switches: Switches, limits: Limits) -> Self {
+        let is_of_use = switches.delivery == Delivery::Network && switches.phasing;
+        let cells = if is_of_use { 1 << CELLS_BITS } else { 0 };
+        let cells = vec![Cell::default(); cells].into();
+        Heat { cells, uses: 0, shards: Vec::new(), waits_min: limits.hot_waits_min }
+    }
+
+    /// A transaction is about to commit: brings its calls into the order in which they are to be locked, the hottest
+    /// last, and returns those of its shards that have hot records, the hottest last. O(its calls), and sorting them
+    /// if one is hot.
+    pub fn arrange(&mut self, coordinator: &mut Coordinator) -> SmallVec<[ShardId; 4]> {
+        let mut hot: SmallVec<[ShardId; 4]> = SmallVec::new();
+        if self.cells.is_empty() {
+            return hot;
+        }
+        for (shard, call) in &coordinator.buffered {
+            let waits_min = self.waits_min;
+            let cell = self.cell(&call.key);
+            cell.uses += 1;
+            let often = cell.waits.saturating_mul(USES_A_WAIT_MAX) >= cell.uses;
+            if waits_min == 0 || often && cell.waits >= waits_min {
+                let uses = cell.uses;
+                self.warm(*shard, uses);
+                if !hot.contains(shard) {
+                    hot.push(*shard);
+                }
+            }
+        }
+        if !hot.is_empty() {
+            hot.sort_by_key(|shard| (self.uses_of(*shard), *shard));
+            coordinator
+                .buffered
+                .sort_by_cached_key(|(_, call)| (self.cell(&call.key).uses, key_hash(&call.key)));
+        }
+        self.uses += coordinator.buffered.len();
+        if self.uses >= USES_UNTIL_HALVED {
+            self.halve();
+        }
+        hot
+    }
+
+    /// A response came: it may say that somebody waits.
+    pub fn learn(&mut self, coordinator: &Coordinator, from: ShardId, response: &Response) {
+        let waits = matches!(response, Response::Queued { attempt } if *attempt == coordinator.attempt());
+        if !waits || self.cells.is_empty() {
+            return;
+        }
+        let executed = coordinator.outstanding.iter().filter(|it| it.shard == from).map(|it| &it.key);
+        let prepared = coordinator.buffered.iter().filter(|(shard, _)| *shard == from);
+        let prepared = prepared.map(|(_, call)| &call.key).filter(|_| coordinator.outstanding.is_empty());
+        for key in executed.chain(prepared) {
+            self.cell(key).waits += 1;
+        }
+    }
+
+    /// Of its most used hot record.
+    fn uses_of(&self, shard: ShardId) -> u32 {
+        self.shards.iter().find(|(known, _)| *known == shard).map_or(0, |(_, uses)| *uses)
+    }
+
+    fn warm(&mut self, shard: ShardId, uses: u32) {
+        match self.shards.iter_mut().find(|(known, _)| *known == shard) {
+            Some((_, most)) => *most = uses.max(*most),
+            None => self.shards.push((shard, uses)),
+        }
+    }
+
+    fn halve(&mut self) {
+        self.uses = 0;
+        for cell in &mut self.cells {
+            *cell = Cell { uses: cell.uses / 2, waits: cell.waits / 2 };
+        }
+        self.shards.iter_mut().for_each(|(_, uses)| *uses /= 2);
+    }
+
+    fn cell(&mut self, key: &Bytes) -> &mut Cell {
+        &mut self.cells[(key_hash(key) >> (u64::BITS - CELLS_BITS)) as usize]
+    }
+}
