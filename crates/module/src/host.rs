@@ -29,6 +29,9 @@ pub(crate) static HOST: OnMainThread<Host> = OnMainThread::new();
 /// How long a timer waits that found that nothing can be written, in milliseconds.
 const BARRED_MS: u64 = 10;
 
+/// How long a phase takes in joiners once somebody waits for its end: about two round trips of a busy client.
+const PHASE_US_MAX: u64 = 500;
+
 /// See the module's text.
 pub(crate) struct Host {
     began: Instant,
@@ -368,6 +371,7 @@ pub(crate) fn limits() -> Limits {
     Limits {
         lease_us: config::LEASE_MS.get() * 1_000,
         inquire_us: config::INQUIRE_MS.get() * 1_000,
+        phase_us_max: PHASE_US_MAX,
         ..Limits::default()
     }
 }

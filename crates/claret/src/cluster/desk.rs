@@ -24,7 +24,7 @@ const FRAMES_IN_FLIGHT_MAX: usize = 16;
 
 /// While the shard owes an answer, requests gather until they are so many. A frame costs both sides as much as several
 /// requests, and what leaves sooner would mostly wait at the shard.
-const FRAME_REQUESTS_WORTH: usize = 32;
+const FRAME_REQUESTS_WORTH: usize = 12;
 
 /// Requests in one frame, at most: what a shard does without looking up.
 const FRAME_REQUESTS_MAX: usize = 512;
