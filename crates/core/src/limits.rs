@@ -56,7 +56,7 @@ impl Default for Limits {
             lease_us: 10_000_000,
             inquire_us: 100_000,
             give_way_us: 200,
-            hot_waits_min: 2,
+            hot_waits_min: 16,
             resend_us: 50_000,
             backoff_us_min: 50,
             backoff_us_max: 10_000,

@@ -476,7 +476,7 @@ impl Shard {
         if self.switches.phasing && !self.planted.is(Bug::PartedWaits) {
             gone.iter().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
         }
-        match self.run_in_order(now, owner, by_key(calls)) {
+        match self.run_in_order(now, owner, by_key(calls).into_iter()) {
             Ran::All => self.vote(now, attempt),
             Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
             Ran::Busy => self.busy(attempt),

@@ -57,7 +57,7 @@ pub(crate) struct Participant {
     pub(crate) held: SmallVec<[RecordIx; 4]>,
     pub(crate) blocked: SmallVec<[Blocked; 1]>,
     /// Records that the prepare locks after the one for which it waits.
-    pub(crate) behind: Vec<(Bytes, Calls)>,
+    pub(crate) behind: std::vec::IntoIter<(Bytes, Calls)>,
     /// Calls that were granted.
     pub(crate) granted: u32,
     /// Answers of calls that return something, in the order granted.
@@ -75,7 +75,7 @@ impl Participant {
             stage: Stage::Open,
             held: SmallVec::new(),
             blocked: SmallVec::new(),
-            behind: Vec::new(),
+            behind: Vec::new().into_iter(),
             granted: 0,
             replies: Vec::new(),
             seen: Vec::new(),

@@ -2,14 +2,20 @@
 //!
 //! A prepare locks its records in the order of its calls, and stops at the first for which it has to wait (P19a).
 
+use std::vec;
+
 use super::{Blocked, Bug, Bytes, Calls, Owner, Ran, Refusal, Response, Shard, Stage, Time, Woken, key_hash};
 use crate::ids::AttemptId;
 
 impl Shard {
     /// Locks and executes, record after record. Later ones are not held while it waits for an earlier one.
-    pub(super) fn run_in_order(&mut self, now: Time, owner: Owner, groups: Vec<(Bytes, Calls)>) -> Ran {
+    pub(super) fn run_in_order(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        mut groups: vec::IntoIter<(Bytes, Calls)>,
+    ) -> Ran {
         let mut ran = Ran::All;
-        let mut groups = groups.into_iter();
         while let Some((key, mut calls)) = groups.next() {
             self.table.reserve_for_all(&mut calls);
             let record = self.table.ensure(key_hash(&key), &key);
@@ -17,7 +23,7 @@ impl Shard {
                 Ran::All => {}
                 Ran::Busy => ran = Ran::Busy,
                 Ran::Waits => {
-                    self.participant(owner.attempt).behind = groups.collect();
+                    self.participant(owner.attempt).behind = groups;
                     return Ran::Waits;
                 }
                 failed @ Ran::Failed(_) => return failed,
@@ -75,7 +81,7 @@ impl Shard {
         if !matches!(participant.stage, Stage::Preparing(_)) || !participant.blocked.is_empty() && !early {
             return;
         }
-        match participant.behind.is_empty() || early {
+        match participant.behind.len() == 0 || early {
             true => self.vote(now, owner.attempt),
             false => self.going_on.push_back(owner.attempt),
         }
