@@ -207,6 +207,8 @@ fn numbers_that_do_not_fit_are_refused_and_change_nothing() {
         "3 INCRBYFLOAT one nan",
         "3 INCRBYFLOAT one 1e400",
         "4 ZADD z nan m",
+        "4 ZADD z 1e400 m",
+        "4 ZADD z -1e400 m",
         "5 TOPK.ADD t 9223372036854775808 1 m",
         "5 TOPK.ADD t 65536 1 m",
         "3 BAG.ADD bag inf",

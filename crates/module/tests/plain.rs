@@ -281,6 +281,27 @@ fn a_pop_that_was_passed_over_gets_its_item_when_the_key_is_free() {
     assert_eq!(pop.answer(), Value::Array(vec![bulk("l"), bulk("a")]));
 }
 
+/// A stream is no record, so a transaction can hold its key only while there is none.
+#[test]
+fn a_stream_read_that_blocks_waits_for_who_holds_its_absent_key() {
+    let (server, mut process, mut plain) = rig();
+    let attempt = hold(&mut process, "s", "GETSET 1");
+    let lines = ["XREAD BLOCK 60000 STREAMS s $", "XREADGROUP GROUP g c BLOCK 60000 STREAMS s >"];
+    let reads = lines.map(|line| Waits::on(&server, line));
+    for read in &reads {
+        read.still();
+    }
+    process.frame(&[Request::Abort { attempt, refused_by: None }]);
+    assert_eq!(reads[0].answer(), Value::Nil, "it does not block now");
+    let said = format!("{:?}", reads[1].answer());
+    assert!(said.contains("NOGROUP"), "{said}");
+    // Where nobody holds the key it sleeps in the server as ever.
+    let read = Waits::on(&server, lines[0]);
+    read.still();
+    ok(&mut plain, "XADD s 1-1 field value");
+    assert!(matches!(read.answer(), Value::Array(_) | Value::Map(_)));
+}
+
 /// Trap 17: a key that is held and absent would be granted at the new node as well.
 #[test]
 fn a_slot_does_not_leave_while_its_keys_are_held() {

@@ -206,10 +206,18 @@ pub mod arguments {
         parsed(given, "a whole number, zero or more")
     }
 
-    /// A float that is not NaN; `inf`, `+inf` and `-inf` are.
+    /// A float that is not NaN; `inf`, `+inf` and `-inf` are. Digits of a number that is too large for one are not, as in
+    /// Redis.
     pub fn float(given: &Bytes, what: &'static str) -> Result<f64, OpError> {
-        let value: f64 = parsed(given, "a number")?;
-        if value.is_nan() { Err(OpError::NotANumber(what)) } else { Ok(value) }
+        let expected = "a number";
+        let value: f64 = parsed(given, expected)?;
+        match value {
+            _ if value.is_nan() => Err(OpError::NotANumber(what)),
+            _ if value.is_infinite() && given.iter().any(u8::is_ascii_digit) => {
+                Err(OpError::Argument { given: given.to_string(), expected })
+            }
+            _ => Ok(value),
+        }
     }
 
     /// An integer as an argument: what [`int`] reads back.
