@@ -3,8 +3,10 @@
 
 mod rig;
 
-use claret_core::message::{Refusal, Request};
-use claret_core::{Cause, Event, Time, TxHandle};
+use claret_core::message::{Refusal, Request, Response};
+use claret_core::{
+    Cause, Event, Frontend, Incarnation, Limits, Session, SessionId, ShardId, Switches, Time, TxHandle,
+};
 use claret_types::{OpError, Reply};
 use rig::{Rig, add, contains, count, incr, int, members};
 
@@ -524,4 +526,32 @@ fn a_reply_is_what_the_set_holds_not_what_another_type_would() {
     rig.pump();
     assert_eq!(rig.frontends[0].stats().joined, 0);
     assert_ne!(rig.answers(b), [Reply::Nil]);
+}
+
+/// Bug: a member's call waits at a shard that is asked last; the member leaves, and the others give up before that shard is
+/// asked. It was asked nothing and granted nothing, so it heard of no end. Consequence: the call keeps its place there, and
+/// is granted a lock that nobody gives back before a heartbeat. Mend: who was sent anything hears of the end.
+#[test]
+fn a_shard_that_was_only_waited_at_hears_of_the_end() {
+    let limits = Limits { hot_waits_min: 0, ..Limits::default() };
+    let mut frontend = Frontend::new(Session::new(SessionId(1)), Switches::CLARET, limits);
+    let (now, first, last) = (Time(0), ShardId(0), ShardId(1));
+    let (a, b) = (frontend.begin(now, 1), frontend.begin(now, 2));
+    let no = frontend.execute(now, a, first, K1.into(), count(), None);
+    let attempt = frontend.attempt(a).expect("it runs");
+    let (reply, incarnation) = (int(0), Incarnation(1));
+    frontend.handle_response(now, first, Response::Granted { attempt, no, reply, granted: 1, incarnation });
+    frontend.execute(now, b, first, K1.into(), count(), None);
+    assert_eq!(frontend.attempt(b), Some(attempt), "they combine");
+    frontend.execute(now, a, last, K2.into(), members(), None);
+    frontend.handle_response(now, last, Response::Queued { attempt });
+    frontend.abort(now, a);
+    frontend.buffer(now, b, last, "k4".into(), add("x"));
+    frontend.commit(now, b);
+    let sent: Vec<_> = std::iter::from_fn(|| frontend.poll_send()).collect();
+    let prepared = |shard| sent.iter().any(|(to, it)| *to == shard && matches!(it, Request::Prepare { .. }));
+    assert!(prepared(first) && !prepared(last), "{sent:?}");
+    frontend.abort(now, b);
+    let ended: Vec<_> = std::iter::from_fn(|| frontend.poll_send()).map(|(to, _)| to).collect();
+    assert!(ended.contains(&first) && ended.contains(&last), "{ended:?}");
 }

@@ -302,6 +302,28 @@ fn a_stream_read_that_blocks_waits_for_who_holds_its_absent_key() {
     assert!(matches!(read.answer(), Value::Array(_) | Value::Map(_)));
 }
 
+/// Bug: a prepare waits for one key and is going to lock another one, which is not held yet; its slot leaves. Consequence:
+/// it is executed on a key that is elsewhere, and its effect is lost. Mend: such a key keeps its slot, too.
+#[test]
+fn a_slot_does_not_leave_while_a_prepare_is_about_to_lock_its_key() {
+    let servers = cluster(2, &["--claret.lease-ms", "60000"]);
+    let mut plain = servers[0].connect();
+    let other: String = redis::cmd("CLUSTER").arg("MYID").query(&mut servers[1].connect()).expect("its id");
+    // The slots of "b" and "bar" are 3300 and 5061, the first node's.
+    let mut process = Process::hello(&servers[0], 7);
+    let holder = hold(&mut process, "b", "GETSET 1");
+    let waiting = process.begin();
+    let prepare = process.prepare(waiting, &[("b", "GETSET 2"), ("bar", "GETSET 3")]);
+    let answers = process.frame(&[prepare]);
+    assert!(matches!(answers[..], [Response::Queued { .. }]), "{answers:?}");
+    let leave = format!("CLUSTER SETSLOT 5061 MIGRATING {other}");
+    let refused = error(&mut plain, &leave);
+    assert!(refused.contains("about to"), "{refused}");
+    commit(&mut process, holder, 1);
+    assert_eq!(ok(&mut plain, "MGET bar"), Value::Array(vec![bulk("3")]));
+    ok(&mut plain, &leave);
+}
+
 /// Trap 17: a key that is held and absent would be granted at the new node as well.
 #[test]
 fn a_slot_does_not_leave_while_its_keys_are_held() {

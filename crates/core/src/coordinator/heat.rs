@@ -5,8 +5,8 @@
 //! commit, "Notes on Data Base Operating Systems", 1978). It costs the transaction one more round trip for each shard
 //! with a hot record, so it is done only where many wait.
 //!
-//! All transactions of a process ask hot shards in one order, and lock the records of a shard in one order, so that
-//! they do not wait for each other in a circle. It is no part of any argument for safety or progress.
+//! All transactions of a process ask hot shards in about one order, and lock the records of a shard in about one order,
+//! so that they seldom wait for each other in a circle. It is no part of any argument for safety or progress.
 //!
 //! Counts are kept by the hash of a key, in a table of fixed size: two keys may share a cell, which costs time at worst.
 //! All counts are halved now and then, so that what was hot is forgotten.
@@ -14,7 +14,7 @@
 use claret_types::Bytes;
 use smallvec::SmallVec;
 
-use super::Coordinator;
+use super::{Coordinator, Outstanding};
 use crate::ids::ShardId;
 use crate::limits::Limits;
 use crate::message::Response;
@@ -29,6 +29,9 @@ const USES_UNTIL_HALVED: usize = 1 << 16;
 
 /// A record is hot while at least one of so many uses of it had to wait.
 const USES_A_WAIT_MAX: u32 = 64;
+
+/// Of a prepare with more calls at the shard it is not clear what it waits for.
+const CALLS_TOLD_MAX: usize = 8;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
@@ -84,24 +87,33 @@ impl Heat {
                 .sort_by_cached_key(|(_, call)| (self.cell(&call.key).uses, key_hash(&call.key)));
         }
         self.uses += coordinator.buffered.len();
-        if self.uses >= USES_UNTIL_HALVED {
-            self.halve();
-        }
+        self.halve_if_due();
         hot
     }
 
-    /// A response came: it may say that somebody waits.
+    /// A response came: it may say that somebody waits. It does not say for which record, so where a prepare has many
+    /// nothing is learned. O(calls of the transaction).
     pub fn learn(&mut self, coordinator: &Coordinator, from: ShardId, response: &Response) {
         let waits = matches!(response, Response::Queued { attempt } if *attempt == coordinator.attempt());
         if !waits || self.cells.is_empty() {
             return;
         }
-        let executed = coordinator.outstanding.iter().filter(|it| it.shard == from).map(|it| &it.key);
-        let prepared = coordinator.buffered.iter().filter(|(shard, _)| *shard == from);
-        let prepared = prepared.map(|(_, call)| &call.key).filter(|_| coordinator.outstanding.is_empty());
-        for key in executed.chain(prepared) {
-            self.cell(key).waits += 1;
+        if !coordinator.outstanding.is_empty() {
+            let executed = coordinator.outstanding.iter().filter(|it| it.shard == from && !it.queued);
+            for Outstanding { key, .. } in executed.take(CALLS_TOLD_MAX) {
+                let cell = self.cell(key);
+                (cell.uses, cell.waits) = (cell.uses + 1, cell.waits + 1);
+                self.uses += 1;
+            }
+        } else if coordinator.parties.iter().any(|it| it.shard == from && it.asked && !it.queued) {
+            let prepared = coordinator.buffered.iter().filter(|(shard, _)| *shard == from);
+            let keys: SmallVec<[&Bytes; CALLS_TOLD_MAX]> =
+                prepared.map(|(_, call)| &call.key).take(CALLS_TOLD_MAX + 1).collect();
+            if keys.len() <= CALLS_TOLD_MAX {
+                keys.into_iter().for_each(|key| self.cell(key).waits += 1);
+            }
         }
+        self.halve_if_due();
     }
 
     /// Of its most used hot record.
@@ -116,7 +128,10 @@ impl Heat {
         }
     }
 
-    fn halve(&mut self) {
+    fn halve_if_due(&mut self) {
+        if self.uses < USES_UNTIL_HALVED {
+            return;
+        }
         self.uses = 0;
         for cell in &mut self.cells {
             *cell = Cell { uses: cell.uses / 2, waits: cell.waits / 2 };

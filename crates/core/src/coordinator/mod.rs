@@ -57,6 +57,8 @@ struct Party {
     shard: ShardId,
     incarnation: Option<Incarnation>,
     granted: u32,
+    /// Something was executed there, or waits to be.
+    executed: bool,
     vote: Option<bool>,
     /// It lost its memory since the prepare left: what it voted is not known.
     lost: bool,
@@ -474,7 +476,8 @@ impl Coordinator {
             waiting.queued = true;
         }
         if self.state == State::Preparing {
-            self.party(from).queued = true;
+            let party = self.party(from);
+            party.queued = party.asked;
         }
         self.blocked_since.get_or_insert(now);
         self.consider_giving_way(now);
@@ -599,7 +602,9 @@ impl Coordinator {
         let attempt = self.attempt();
         let Outstanding { shard, key, calls, .. } = &self.outstanding[at];
         let (shard, key, calls) = (*shard, key.clone(), calls.clone());
-        let incarnation = self.party(shard).incarnation;
+        let party = self.party(shard);
+        party.executed = true;
+        let incarnation = party.incarnation;
         let birth = self.birth;
         self.sends.push_back((shard, Request::Execute { attempt, birth, incarnation, key, calls }));
         self.expect_answers(now);
@@ -680,7 +685,7 @@ impl Coordinator {
         let is_running = self.state == State::Running;
         let holds = |party: &&Party| match party.asked || is_running {
             true => forgets || Some(party.shard) != refused_by,
-            false => party.granted > 0,
+            false => party.executed,
         };
         let waiting: SmallVec<[ShardId; 4]> =
             self.parties.iter().filter(holds).map(|party| party.shard).collect();
@@ -719,6 +724,7 @@ impl Coordinator {
                 shard,
                 incarnation: met.map(|(_, incarnation)| *incarnation),
                 granted: 0,
+                executed: false,
                 vote: None,
                 lost: false,
                 applied: false,

@@ -23,12 +23,12 @@ impl Coordinator {
         for party in &mut self.parties {
             let locks = self.buffered.iter().any(|(to, _)| *to == party.shard);
             let place = hot.iter().position(|shard| *shard == party.shard);
-            turn += u32::from(self.in_turn && locks && place.is_none());
             party.turn = match place {
                 Some(place) => u32::MAX - (hot.len() - place) as u32,
                 None if locks => turn,
                 None => 0,
             };
+            turn += u32::from(self.in_turn && locks && place.is_none());
         }
         self.send_prepares();
     }

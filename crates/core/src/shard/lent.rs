@@ -56,6 +56,14 @@ impl Shard {
         self.table.held_keys()
     }
 
+    /// The keys that somebody holds, and those that a prepare is going to lock when it has what it waits for: none of
+    /// them may go to another shard. O(the same, and open attempts).
+    #[expect(clippy::disallowed_methods, reason = "in no useful order, as the records are")]
+    pub fn keys_in_use(&self) -> impl Iterator<Item = &Bytes> {
+        let behind = self.attempts.values().flat_map(|participant| participant.behind.as_slice());
+        self.table.held_keys().chain(behind.map(|(key, _)| key))
+    }
+
     /// Whether an operation that begins and ends at once has to wait for those who hold the record. Waiters are no
     /// reason: it is over before anybody could wait for it (P33).
     pub fn conflicts(&self, key: &[u8], op: &Operation) -> bool {

@@ -270,21 +270,34 @@ impl LockTable {
         }
     }
 
-    /// Calls on one record that are all known: where a later one conflicts with what the first one claims, the first one
-    /// takes it along. Two that shared a read in order to write would wait for each other. O(calls).
+    /// Calls on one record that are all known: where two of them conflict, the first takes along what all claim (P19b).
+    /// Many, or large ones, are left as they are: comparing them would take longer than giving way.
     pub(crate) fn reserve_for_all(&self, calls: &mut [Call]) {
-        let [first, rest @ ..] = calls else { return };
-        let kind = first.op.type_info();
-        if rest.iter().any(|call| !same(kind, call.op.type_info())) {
-            first.reserve = Some(Claims::record(Mode::EXCLUSIVE));
+        const CALLS_MAX: usize = 8;
+        const CLAIMS_MAX: usize = 64;
+        if calls.len() < 2 || calls.len() > CALLS_MAX {
             return;
         }
-        let own = footprint(&self.switches, first);
-        for call in rest {
-            let more = footprint(&self.switches, call);
-            if own.conflict_with(&more, &kind.modes) {
-                let reserve = first.reserve.get_or_insert_default();
-                more.list.iter().for_each(|claim| reserve.push(claim.scope, claim.mode));
+        let kind = calls[0].op.type_info();
+        if calls.iter().any(|call| !same(kind, call.op.type_info())) {
+            calls[0].reserve = Some(Claims::record(Mode::EXCLUSIVE));
+            return;
+        }
+        let mut footprints: SmallVec<[Claims; 4]> = SmallVec::new();
+        for call in calls.iter() {
+            let claims = footprint(&self.switches, call);
+            if claims.list.len() > CLAIMS_MAX {
+                return;
+            }
+            footprints.push(claims);
+        }
+        let conflicts = |(at, one): (usize, &Claims)| {
+            footprints[at + 1..].iter().any(|other| one.conflict_with(other, &kind.modes))
+        };
+        if footprints.iter().enumerate().any(conflicts) {
+            let reserve = calls[0].reserve.get_or_insert_default();
+            for claims in &footprints[1..] {
+                claims.list.iter().for_each(|claim| reserve.push(claim.scope, claim.mode));
             }
         }
     }

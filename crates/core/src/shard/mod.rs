@@ -698,11 +698,16 @@ impl Shard {
     /// When an invariant does not hold.
     pub fn check_invariants(&self) {
         self.table.check_invariants();
+        assert!(self.going_on.is_empty(), "somebody was not let go on");
         // In any order: all must hold.
         for (attempt, participant) in &self.attempts {
             assert!(
                 !participant.is_prepared() || participant.blocked.is_empty(),
                 "{attempt} voted and still waits"
+            );
+            assert!(
+                participant.behind.len() == 0 || !participant.blocked.is_empty(),
+                "{attempt} waits for nothing and goes on no further"
             );
             assert!(self.decided(*attempt).is_none(), "{attempt} is decided and still here");
             if let Some(deadline) = participant.deadline {

@@ -215,6 +215,7 @@ fn hot_records_are_locked_in_one_order_whoever_asks() {
         for (shard, key) in places.into_iter().skip(1 + round % 2) {
             let tx = uses(&mut w, &mut std::iter::once((shard, key)));
             let _ = heat.arrange(w.coordinator_mut(tx));
+            w.commit(tx);
             let queued = Response::Queued { attempt: w.attempt(tx) };
             heat.learn(w.coordinator(tx), ShardId(shard), &queued);
         }

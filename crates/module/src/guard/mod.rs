@@ -590,13 +590,13 @@ fn set_slot(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
         HOST.with(|host| {
             let shard = host.shard.as_ref()?;
             let mine = slots::view(|view| view.is_mine(slot)) == Some(true);
-            shard.held_keys().find(|key| mine && slots::slot_of(key) == slot).cloned()
+            shard.keys_in_use().find(|key| mine && slots::slot_of(key) == slot).cloned()
         })
         .flatten()
     });
     if let Some(key) = held {
         return Err(format!(
-            "TRYAGAIN a transaction holds key '{key}' of the slot; nothing was changed, try again"
+            "TRYAGAIN a transaction holds key '{key}' of the slot, or is about to; nothing was changed, try again"
         ));
     }
     ctx.run_for_client(words, false);
