@@ -252,9 +252,7 @@ impl Book {
 
     pub(super) fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
         match self {
-            Book::Own(own) => {
-                own.handle_response(now, from, response);
-            }
+            Book::Own(own) => own.handle_response(now, from, response),
             Book::Shared(frontend) => frontend.handle_response(now, from, response),
         }
     }
@@ -316,16 +314,16 @@ impl Own {
     }
 
     fn commit(&mut self, now: Time, tx: TxHandle) {
-        let seat = self.seats.get_mut(&tx.0).expect("the transaction is not over");
-        let hot = self.heat.arrange(&mut seat.coordinator);
-        self.stir(tx).commit(now, &hot);
+        let (coordinator, heat) = self.stir_known(tx.0).expect("the transaction is not over");
+        let hot = heat.arrange(coordinator);
+        coordinator.commit(now, &hot);
     }
 
     fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        let tx = response.attempt().tx.sequence.0;
-        let Some(seat) = self.seats.get(&tx) else { return };
-        self.heat.learn(&seat.coordinator, from, &response);
-        self.stir(TxHandle(tx)).handle_response(now, from, response);
+        if let Some((coordinator, heat)) = self.stir_known(response.attempt().tx.sequence.0) {
+            heat.learn(coordinator, from, &response);
+            coordinator.handle_response(now, from, response);
+        }
     }
 
     fn leave(&mut self, now: Time, tx: TxHandle) {
@@ -341,16 +339,16 @@ impl Own {
     }
 
     fn stir(&mut self, tx: TxHandle) -> &mut Coordinator {
-        self.stir_known(tx.0).expect("the transaction is not over")
+        self.stir_known(tx.0).expect("the transaction is not over").0
     }
 
     /// `None`: it is over.
-    fn stir_known(&mut self, tx: u64) -> Option<&mut Coordinator> {
+    fn stir_known(&mut self, tx: u64) -> Option<(&mut Coordinator, &mut Heat)> {
         let seat = self.seats.get_mut(&tx)?;
         if !std::mem::replace(&mut seat.stirred, true) {
             self.stirred.push(tx);
         }
-        Some(&mut seat.coordinator)
+        Some((&mut seat.coordinator, &mut self.heat))
     }
 
     fn handle_timeout(&mut self, now: Time) {

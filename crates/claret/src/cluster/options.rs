@@ -26,10 +26,6 @@ const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 /// where many wait.
 const RESEND_US: u64 = 500_000;
 
-/// How long a transaction that is blocked waits before it gives way to an elder: a few round trips of a busy cluster.
-/// Hot records are locked in one order, so that hardly anybody waits in a circle.
-const GIVE_WAY_US: u64 = 1_000;
-
 /// Where a server is.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Address {
@@ -200,7 +196,7 @@ impl Store {
         ClusterBuilder {
             urls: vec![url.into()],
             mode: Mode::default(),
-            limits: Limits { resend_us: RESEND_US, give_way_us: GIVE_WAY_US, ..Limits::default() },
+            limits: Limits { resend_us: RESEND_US, ..Limits::default() },
             options: TxOptions::default(),
             connect_timeout: None,
             response_timeout: None,

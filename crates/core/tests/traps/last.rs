@@ -161,7 +161,7 @@ fn two_that_read_and_write_one_record_do_not_share_the_read() {
 
 /// Bug: in one step somebody is found unable to do what it waited for, and somebody else, who goes on to the same record,
 /// changes what that was judged by before it is written. Consequence: refused for a state that came after it in
-/// the order of commits (seed 314 of the simulator). Mend: what was decided is written before anybody goes on.
+/// the order of commits (found by the simulator). Mend: what was decided is written before anybody goes on.
 #[test]
 fn what_is_found_impossible_is_written_before_others_go_on() {
     let bounded = Operation::new::<BoundedCounter>;

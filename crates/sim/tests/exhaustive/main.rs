@@ -67,7 +67,7 @@ fn holds(plan: &Plan) {
     if let Some((property, way)) = found.violations.first_key_value() {
         panic!("{}: not true: {property}\n{way}", plan.name);
     }
-    assert!(found.unique > 200, "{found}: hardly anything happened");
+    assert!(found.unique > 500, "{found}: hardly anything happened");
     if let Some(way) = ends::dead_end(plan) {
         panic!("{}: no way leads on from here\n{way}", plan.name);
     }

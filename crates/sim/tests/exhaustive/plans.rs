@@ -80,14 +80,13 @@ pub(crate) fn small_commits() -> Vec<Plan> {
         with_records(pairs("pair, a restart with records", RESTART)),
         forgetful(),
         with_records(alone("alone, a restart with records, two hastes", both(1), 0, 1)),
-        hot("hot commit", X, commits("", NONE)),
         hot("hot commit, a death", X, commits("", DEATH)),
         hot("hot commit, the other, a death", Y, commits("", DEATH)),
         hot("hot commit, a double", X, commits("", DOUBLE)),
         hot("hot commit, a loss", X, commits("", LOSS)),
         hot("hot open commit, a death", Y, open_commits("", DEATH)),
         hot("hot pair, a restart with votes", X, pairs("", RESTART)),
-        with_records(hot("hot pair, a restart with records", X, pairs("", RESTART))),
+        with_records(hot("hot commit, a restart with records", X, commits("", RESTART))),
     ]
 }
 
