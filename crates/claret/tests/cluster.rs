@@ -8,6 +8,8 @@ mod commits;
 mod conformance;
 #[path = "cluster/faults.rs"]
 mod faults;
+#[path = "cluster/moves.rs"]
+mod moves;
 #[path = "cluster/opening.rs"]
 mod opening;
 #[path = "cluster/plain.rs"]

@@ -8,6 +8,7 @@
 
 mod coordinator;
 mod digest;
+mod gone;
 mod ids;
 mod limits;
 pub mod message;

@@ -184,8 +184,8 @@ pub enum Refusal {
         /// The record.
         key: Bytes,
     },
-    /// The host takes no writes at the moment.
-    #[error("the shard only reads at the moment")]
+    /// The host takes no writes at the moment, or lets no transaction begin.
+    #[error("the shard takes no transactions at the moment")]
     ReadOnly,
     /// The record vanished by itself while it was held or waited for: it expired or was evicted (trap 18).
     #[error("key '{key}' vanished")]

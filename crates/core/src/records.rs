@@ -22,6 +22,10 @@ use crate::message::Refusal;
 
 /// Where a shard's records are when they are not in its own memory. See the module's text.
 pub trait Records: Sync {
+    /// What the unique numbers of this shard begin with: 14 bits that no other shard with records of the same host has
+    /// now, and none had before with a later incarnation. Asked when an incarnation begins.
+    fn tag(&self) -> u16;
+
     /// Whether an operation may be done here at all: permission, placement, memory, a server that only reads. Asked
     /// for each call when it arrives with an execute or a prepare, before it queues.
     ///

@@ -12,6 +12,7 @@ use claret_core::message::Refusal;
 use claret_types::{Access, Bytes, Operation};
 use hashbrown::HashMap;
 
+use crate::config;
 use crate::ffi::{Ctx, Flag, OnMainThread, Text, User};
 use crate::native::side_key;
 use crate::slots;
@@ -146,7 +147,8 @@ pub(crate) fn admit(key: &Bytes, op: &Operation) -> Result<(), Refusal> {
         return Ok(());
     }
     let (command, beside) = equivalent(op.method().name);
-    if op.method().access == Access::Write && caller.is(Flag::ReadOnly) {
+    let is_draining = config::DRAIN.get() == 1;
+    if is_draining || (op.method().access == Access::Write && caller.is(Flag::ReadOnly)) {
         return Err(Refusal::ReadOnly);
     }
     if adds(command) && caller.is(Flag::OutOfMemory) {

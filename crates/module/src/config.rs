@@ -112,9 +112,17 @@ pub(crate) static TOPOLOGY_MS: Setting = Setting::new(
     false,
     "how often a node of a cluster looks which slots are whose, in milliseconds",
 );
+pub(crate) static DRAIN: Setting = Setting::new(
+    "drain",
+    0,
+    (0, 1),
+    false,
+    "1: transactions are refused here and run again elsewhere or later, until nothing is in doubt and a planned failover \
+     can lose nothing; it is 0 again when the node becomes a replica",
+);
 
 /// All of them.
-pub(crate) static SETTINGS: [&Setting; 9] = [
+pub(crate) static SETTINGS: [&Setting; 10] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
@@ -124,6 +132,7 @@ pub(crate) static SETTINGS: [&Setting; 9] = [
     &PLAIN_WAIT_MS,
     &RESERVATION_MS,
     &TOPOLOGY_MS,
+    &DRAIN,
 ];
 
 /// Registers all settings and takes over what the configuration file says.

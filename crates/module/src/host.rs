@@ -4,13 +4,15 @@
 //! came out of it (answers, pushes, messages to peers) and sees that a timer is set for what is due next.
 //!
 //! A shard begins when the node serves slots as a primary. It begins anew, as another incarnation, when the node
-//! becomes a primary, loses slots, or panicked: what it had in memory may be wrong then.
+//! becomes a primary or panicked: what it had in memory may be wrong then. When slots leave it goes on as another
+//! incarnation that remembers the votes, even if none is left.
 
 use std::ffi::c_void;
+use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use claret_core::message::{Link, Output, PeerMessage, Request, Response};
-use claret_core::{Incarnation, Limits, SessionId, Shard, Survives, Switches, Time, wire};
+use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response, Status};
+use claret_core::{Incarnation, Limits, SessionId, Shard, ShardId, Survives, Switches, Time, wire};
 use redis_module::raw;
 
 use crate::config;
@@ -18,7 +20,7 @@ use crate::exec::{Next, OneShots};
 use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
 use crate::guard::{Guard, OWN};
 use crate::native::Keyspace;
-use crate::peers;
+use crate::peers::{self, Sent};
 use crate::sessions::{Delivery, Sessions};
 use crate::slots;
 use crate::vanish;
@@ -46,6 +48,10 @@ pub(crate) struct Host {
     timer: Option<(Timer, Time)>,
     /// Set for what an event left to do.
     soon: Option<Timer>,
+    /// What had not voted was refused, since the node is drained.
+    is_drained: bool,
+    /// Another node has the same name, and that was logged.
+    is_namesake: bool,
     pub(crate) counts: Counts,
 }
 
@@ -84,6 +90,8 @@ impl Host {
             deserted: Vec::new(),
             timer: None,
             soon: None,
+            is_drained: false,
+            is_namesake: false,
             counts: Counts::default(),
         }
     }
@@ -100,42 +108,71 @@ impl Host {
         if ctx.is(Flag::Replica) || ctx.is(Flag::Loading) {
             return self.end(ctx);
         }
-        let id = slots::view(|view| view.shard()).flatten();
         let lost = before.is_some_and(|before| slots::view(|view| !view.keeps(&before)).unwrap_or(false));
+        let (serves, id) =
+            slots::view(|view| (view.serves_some(), view.shard())).unwrap_or((false, Ok(None)));
         match (&mut self.shard, id) {
-            (None, Some(_)) => self.begin(ctx),
-            (Some(_), None) => self.end(ctx),
-            (Some(shard), Some(id)) if lost && shard.id() == id => {
-                let (now, next) =
-                    (Time(self.began.elapsed().as_micros() as u64), next_incarnation(self.incarnation));
-                shard.restart(now, next, Survives::Votes);
-                self.incarnation = next;
-                self.counts.incarnations += 1;
-                self.dismiss();
-                ctx.log(Log::Notice, &format!("slots left: the shard goes on as incarnation {}", next.0));
-            }
-            // The slot that it was named after is another node's.
-            (Some(_), Some(_)) if lost => {
+            (None, _) if serves => self.begin(ctx),
+            // The node has another id: it was reset, and is another one to everybody.
+            (Some(shard), Ok(Some(id))) if shard.id() != id => {
                 self.end(ctx);
                 self.begin(ctx);
             }
-            (Some(_), Some(_)) | (None, None) => {}
+            (Some(_), _) if lost => self.go_on(ctx),
+            (Some(_), _) | (None, _) => {}
         }
     }
 
+    /// Slots left, even all of them: what was voted stays, and whoever asks hears of it.
+    fn go_on(&mut self, ctx: Ctx) {
+        let (now, next) = (self.now(), next_incarnation(self.incarnation));
+        let Some(shard) = &mut self.shard else { return };
+        shard.restart(now, next, Survives::Votes);
+        self.incarnation = next;
+        self.counts.incarnations += 1;
+        self.dismiss();
+        ctx.log(Log::Notice, &format!("slots left: the shard goes on as incarnation {}", next.0));
+    }
+
     fn begin(&mut self, ctx: Ctx) {
-        let Some(id) = slots::view(|view| view.shard()).flatten() else { return };
+        let id = match slots::view(|view| view.serves_some().then(|| view.shard())).flatten() {
+            Some(Ok(Some(id))) => id,
+            Some(Err(other)) => {
+                // Said once and not with each patrol.
+                if !std::mem::replace(&mut self.is_namesake, true) {
+                    let mend = "give this one another with CLUSTER RESET HARD";
+                    ctx.log(
+                        Log::Warning,
+                        &format!("no shard begins: the id of node {other} begins alike; {mend}"),
+                    );
+                }
+                return;
+            }
+            Some(Ok(None)) | None => return,
+        };
+        self.is_namesake = false;
         self.incarnation = next_incarnation(self.incarnation);
         self.counts.incarnations += 1;
         let shard = Shard::over(&Keyspace, id, self.incarnation, Switches::CLARET, limits());
         self.shard = Some(shard);
+        self.guard.shard_begins(ctx);
         ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));
+    }
+
+    /// From the first look on that sees the setting nobody has a lock that it could still vote for.
+    fn drain(&mut self, now: Time) {
+        let is_draining = config::DRAIN.get() == 1;
+        if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.is_drained) {
+            shard.refuse_unvoted(now, &Refusal::ReadOnly);
+        }
+        self.is_drained = is_draining;
     }
 
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
         self.dismiss();
         if self.shard.take().is_some() {
+            config::DRAIN.value.store(0, Ordering::Relaxed);
             ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
         }
     }
@@ -184,6 +221,7 @@ impl Host {
             return Err("NOPERM the frame speaks for another session".to_owned());
         }
         let now = self.now();
+        self.drain(now);
         let Some(shard) = &mut self.shard else { return Err(not_ready()) };
         self.counts.frames += 1;
         self.counts.requests += requests.len() as u64;
@@ -280,11 +318,11 @@ impl Host {
                         _ => self.sessions.put(session, response),
                     }
                 }
-                Output::Tell { shard, message } => {
-                    let sent = peers::tell(ctx, shard, &message);
-                    self.counts.peer_messages_out += u64::from(sent);
-                    self.counts.peer_messages_unsent += u64::from(!sent);
-                }
+                Output::Tell { shard, message } => match peers::tell(ctx, shard, &message) {
+                    Sent::Yes => self.counts.peer_messages_out += 1,
+                    Sent::No => self.counts.peer_messages_unsent += 1,
+                    Sent::ToNobody => self.answer_for_the_gone(shard, &message),
+                },
             }
         }
         while let Some((session, delivery)) = self.sessions.next_delivery() {
@@ -300,6 +338,14 @@ impl Host {
             }
         }
         self.set_timer(ctx);
+    }
+
+    /// A shard whose memory is gone would say so, if there was one (P26b).
+    fn answer_for_the_gone(&mut self, from: ShardId, message: &PeerMessage) {
+        let now = self.now();
+        if let (Some(shard), PeerMessage::Inquire { attempt, .. }) = (&mut self.shard, message) {
+            shard.handle_peer(now, PeerMessage::Answer { attempt: *attempt, from, status: Status::Lost });
+        }
     }
 
     /// A response to one of the node's own attempts: a plain command that waits.
@@ -430,6 +476,7 @@ pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_
         HOST.with(|host| {
             host.look_around(ctx);
             if !is_barred(ctx) {
+                host.drain(host.now());
                 host.beat();
                 host.carry_out(ctx, None);
             }

@@ -29,7 +29,7 @@ fn of_shard(host: &Host, read: fn(&Shard) -> usize) -> u64 {
 /// All numbers, in the order in which they are shown.
 pub(crate) const FIELDS: &[Field] = &[
     field("serving", "1 while a shard is at work here", |host, _| u64::from(host.shard.is_some())),
-    field("shard", "its number: the lowest slot when its incarnation began", |host, _| {
+    field("shard", "its number: the first eight digits of the node's id", |host, _| {
         host.shard.as_ref().map_or(0, |shard| u64::from(shard.id().0))
     }),
     field("incarnation", "its incarnation", |host, _| host.shard.as_ref().map_or(0, |it| it.incarnation().0)),

@@ -11,15 +11,31 @@ use redis_module::raw;
 
 use crate::ffi::{Ctx, api, guarded};
 use crate::host::{HOST, is_barred, mend};
-use crate::slots;
+use crate::slots::{self, Bearer};
 
 /// The kind of message on the bus that is Claret's.
 const KIND: u8 = 67;
 
-/// Sends; whether it left.
-pub(crate) fn tell(ctx: Ctx, shard: ShardId, message: &PeerMessage) -> bool {
-    let id = slots::view(|view| view.node_of(shard).filter(|node| !node.myself).map(|node| node.id.clone()));
-    let Some(id) = id.flatten().and_then(|id| CString::new(id).ok()) else { return false };
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sent {
+    Yes,
+    No,
+    /// Whoever would have to answer has no memory to answer from, and never will.
+    ToNobody,
+}
+
+/// Sends.
+pub(crate) fn tell(ctx: Ctx, shard: ShardId, message: &PeerMessage) -> Sent {
+    let id = slots::view(|view| match view.bearer(shard) {
+        Bearer::Node(node) if !node.myself => CString::new(node.id.as_str()).map_err(|_| Sent::No),
+        Bearer::Node(_) | Bearer::Unheard => Err(Sent::No),
+        Bearer::Gone => Err(Sent::ToNobody),
+    });
+    let id = match id.unwrap_or(Err(Sent::No)) {
+        Ok(id) => id,
+        Err(sent) => return sent,
+    };
     let bytes = wire::encode_peer(message);
     // SAFETY: the id is a C string, the message so many bytes; both are copied.
     let status = unsafe {
@@ -31,7 +47,7 @@ pub(crate) fn tell(ctx: Ctx, shard: ShardId, message: &PeerMessage) -> bool {
             bytes.len() as u32,
         )
     };
-    Ctx::accepted(status).is_ok()
+    if Ctx::accepted(status).is_ok() { Sent::Yes } else { Sent::No }
 }
 
 /// Asks the server to hand over what arrives.

@@ -1,8 +1,8 @@
 //! Slots: where a key belongs, which slots this node owns, and who has the others.
 //!
 //! In a cluster a node's view comes from `CLUSTER NODES`, asked again every `claret.topology-ms` and whenever something
-//! hints at a change; without a cluster one node owns everything. The shard is named after the lowest slot that the
-//! node owned when its incarnation began.
+//! hints at a change; without a cluster one node owns everything. The shard is named after its node, and not after what
+//! it owns: slots come and go, and what was voted stays with the node that voted (P26b).
 
 use claret_core::ShardId;
 use claret_types::Bytes;
@@ -31,17 +31,18 @@ static VIEW: OnMainThread<Slots> = OnMainThread::new();
 pub(crate) fn renew(ctx: Ctx) -> Option<Slots> {
     let mut view = Slots::of(ctx);
     let before = VIEW.with(|old| std::mem::replace(old, Slots::nowhere()));
-    view.probe = view.shard().filter(|_| view.clustered).map(|ShardId(slot)| {
+    view.probe = view.lowest().map(|slot| {
         let same = before.as_ref().and_then(|before| before.probe.clone());
-        same.filter(|key| u32::from(slot_of(key.as_bytes())) == slot).unwrap_or_else(|| probe_of(slot))
+        same.filter(|key| slot_of(key.as_bytes()) == slot).unwrap_or_else(|| probe_of(slot))
     });
+    view.remember(before.as_ref());
     VIEW.set(Some(view));
     before
 }
 
-fn probe_of(slot: u32) -> String {
+fn probe_of(slot: u16) -> String {
     let keys = (0_u32..).map(|number| format!("{{{number}}}claret:probe"));
-    let mut keys = keys.filter(|key| u32::from(slot_of(key.as_bytes())) == slot);
+    let mut keys = keys.filter(|key| slot_of(key.as_bytes()) == slot);
     keys.next().expect("every slot has a number")
 }
 
@@ -92,7 +93,7 @@ const TABLE: [u16; 256] = {
     table
 };
 
-/// A node of the cluster that serves slots.
+/// A primary of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Node {
     /// Its id on the cluster bus.
@@ -100,8 +101,29 @@ pub(crate) struct Node {
     /// `host:port` for clients.
     pub(crate) address: String,
     pub(crate) myself: bool,
+    /// The others agreed that it is dead.
+    has_failed: bool,
     /// First and last.
     pub(crate) ranges: Vec<(u16, u16)>,
+}
+
+impl Node {
+    /// The name of its shard: as much of the node's id as fits.
+    fn shard(&self) -> Option<ShardId> {
+        u32::from_str_radix(self.id.get(..8)?, 16).ok().map(ShardId)
+    }
+}
+
+/// Who is to be asked for a shard.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Bearer<'a> {
+    /// This node, or one that may come back.
+    Node(&'a Node),
+    /// There was one, and it is no primary any more: a replica took its place, or it left the cluster. What its shard
+    /// had in memory is gone.
+    Gone,
+    /// Nobody that this node ever heard of.
+    Unheard,
 }
 
 /// Who owns which slot.
@@ -117,6 +139,8 @@ pub(crate) struct Slots {
     served: Box<[bool; SLOTS]>,
     /// In a cluster: a key of a slot of this node's, at which nothing is.
     probe: Option<String>,
+    /// The shards of all primaries that were ever in view.
+    heard_of: Vec<ShardId>,
 }
 
 impl Slots {
@@ -134,7 +158,15 @@ impl Slots {
     /// A view in which nobody owns anything.
     fn nowhere() -> Slots {
         let (owners, served) = (Box::new([0; SLOTS]), Box::new([false; SLOTS]));
-        Slots { clustered: true, owners, nodes: Vec::new(), moving: Vec::new(), served, probe: None }
+        Slots {
+            clustered: true,
+            owners,
+            nodes: Vec::new(),
+            moving: Vec::new(),
+            served,
+            probe: None,
+            heard_of: Vec::new(),
+        }
     }
 
     /// Reads `CLUSTER NODES`.
@@ -161,7 +193,8 @@ impl Slots {
             for (first, last) in &ranges {
                 slots.owners[usize::from(*first)..=usize::from(*last)].fill(place);
             }
-            slots.nodes.push(Node { id: (*id).to_owned(), address, myself, ranges });
+            let has_failed = flags.contains(&"fail");
+            slots.nodes.push(Node { id: (*id).to_owned(), address, myself, has_failed, ranges });
         }
         for slot in 0..SLOTS as u16 {
             slots.served[usize::from(slot)] = slots.is_mine(slot) && !slots.moving.contains(&slot);
@@ -180,13 +213,31 @@ impl Slots {
         !self.clustered || self.owner(slot).is_some_and(|node| node.myself)
     }
 
-    /// The name of the shard that begins now: `None` while this node owns nothing.
-    pub(crate) fn shard(&self) -> Option<ShardId> {
+    fn myself(&self) -> Option<&Node> {
+        self.nodes.iter().find(|node| node.myself)
+    }
+
+    /// The lowest slot of this node's, in a cluster.
+    pub(crate) fn lowest(&self) -> Option<u16> {
+        self.myself()?.ranges.iter().map(|(first, _)| *first).min()
+    }
+
+    /// Whether this node serves anything.
+    pub(crate) fn serves_some(&self) -> bool {
+        !self.clustered || self.lowest().is_some()
+    }
+
+    /// The name of this node's shard.
+    ///
+    /// # Errors
+    /// The id of another node whose name would be the same: one in four milliards has it.
+    pub(crate) fn shard(&self) -> Result<Option<ShardId>, String> {
         if !self.clustered {
-            return Some(ShardId(0));
+            return Ok(Some(ShardId(0)));
         }
-        let mine = self.nodes.iter().find(|node| node.myself)?;
-        mine.ranges.iter().map(|(first, _)| ShardId(u32::from(*first))).min()
+        let name = self.myself().and_then(Node::shard);
+        let mut others = self.nodes.iter().filter(|node| !node.myself && node.shard() == name);
+        others.next().map_or(Ok(name), |other| Err(other.id.clone()))
     }
 
     /// Whether every slot that `before` had here is here still.
@@ -194,9 +245,22 @@ impl Slots {
         (0..SLOTS as u16).all(|slot| self.is_mine(slot) || !before.is_mine(slot))
     }
 
-    /// The node that serves the slot after which a shard is named.
-    pub(crate) fn node_of(&self, shard: ShardId) -> Option<&Node> {
-        self.owner(u16::try_from(shard.0).ok().filter(|slot| usize::from(*slot) < SLOTS)?)
+    /// Whom to ask for a shard. A primary that serves nothing may have given its slots away, and remembers; one that
+    /// is dead as well had them taken.
+    pub(crate) fn bearer(&self, shard: ShardId) -> Bearer<'_> {
+        let node = self.nodes.iter().find(|node| node.shard() == Some(shard));
+        match node.filter(|node| !node.has_failed || !node.ranges.is_empty()) {
+            Some(node) => Bearer::Node(node),
+            None if self.heard_of.contains(&shard) => Bearer::Gone,
+            None => Bearer::Unheard,
+        }
+    }
+
+    fn remember(&mut self, before: Option<&Slots>) {
+        self.heard_of = before.map(|before| before.heard_of.clone()).unwrap_or_default();
+        self.heard_of.extend(self.nodes.iter().filter_map(Node::shard));
+        self.heard_of.sort_unstable();
+        self.heard_of.dedup();
     }
 }
 
@@ -209,7 +273,7 @@ fn range(word: &str) -> Option<(u16, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{ShardId, Slots, hash_tag, slot_of};
+    use super::{Bearer, ShardId, Slots, hash_tag, slot_of};
 
     #[test]
     fn slots_are_those_that_redis_computes() {
@@ -224,18 +288,51 @@ mod tests {
     #[test]
     fn a_listing_says_who_owns_what() {
         let listing = "\
-            aa 127.0.0.1:7001@17001 myself,master - 0 1 1 connected 5-10 12 [7->-bb] [3-<-bb]\n\
-            bb 127.0.0.1:7002@17002,host master - 0 1 2 connected 0-4 100-16383\n\
-            cc 127.0.0.1:7003@17003 slave bb 0 1 2 connected\n";
+            aa000001ff 127.0.0.1:7001@17001 myself,master - 0 1 1 connected 5-10 12 [7->-bb] [3-<-bb]\n\
+            bb000002ff 127.0.0.1:7002@17002,host master - 0 1 2 connected 0-4 100-16383\n\
+            cc000003ff 127.0.0.1:7003@17003 slave bb 0 1 2 connected\n";
         let slots = Slots::parse(listing);
-        assert_eq!(slots.shard(), Some(ShardId(5)));
+        assert_eq!(slots.shard(), Ok(Some(ShardId(0xaa00_0001))));
+        assert_eq!(slots.lowest(), Some(5));
         assert!(slots.is_mine(12) && !slots.is_mine(11) && !slots.is_mine(4));
         assert_eq!(slots.moving, [7, 3]);
         assert!(slots.served[12] && !slots.served[7] && !slots.served[11]);
-        let other = slots.node_of(ShardId(0)).expect("owned");
-        assert_eq!((other.id.as_str(), other.address.as_str()), ("bb", "127.0.0.1:7002"));
-        assert!(slots.owner(11).is_none() && slots.node_of(ShardId(20_000)).is_none());
+        let other = slots.owner(0).expect("owned");
+        assert_eq!((other.id.as_str(), other.address.as_str()), ("bb000002ff", "127.0.0.1:7002"));
+        assert!(slots.owner(11).is_none());
         assert!(!Slots::parse("aa h:1@2 myself,master - 0 1 1 connected 5-9").keeps(&slots));
         assert!(Slots::parse("aa h:1@2 myself,master - 0 1 1 connected 5-90").keeps(&slots));
+    }
+
+    #[test]
+    fn the_memory_of_a_shard_is_gone_when_its_node_is_no_primary_any_more() {
+        let me = "aa000001 h:1@2 myself,master - 0 1 1 connected 5-10\n";
+        let with = |other: &str| {
+            let mut slots = Slots::parse(&format!("{me}{other}"));
+            slots.remember(None);
+            slots
+        };
+        let other = ShardId(0xbb00_0002);
+        let whole = with("bb000002 h:2@3 master - 0 1 2 connected 0-4\n");
+        let is_asked = |slots: &Slots| matches!(slots.bearer(other), Bearer::Node(_));
+        assert!(is_asked(&whole));
+        let later = |other: &str| {
+            let mut slots = with(other);
+            slots.remember(Some(&whole));
+            slots
+        };
+        assert!(is_asked(&later("bb000002 h:2@3 master,fail - 0 1 2 connected 0-4\n")), "it may come back");
+        assert!(is_asked(&later("bb000002 h:2@3 master - 0 1 2 connected\n")), "it gave its slots away");
+        assert_eq!(later("bb000002 h:2@3 master,fail - 0 1 2 connected\n").bearer(other), Bearer::Gone);
+        assert_eq!(later("bb000002 h:2@3 slave cc 0 1 2 connected\n").bearer(other), Bearer::Gone);
+        assert_eq!(later("").bearer(other), Bearer::Gone);
+        assert_eq!(with("").bearer(other), Bearer::Unheard, "it may be that nobody told yet");
+    }
+
+    #[test]
+    fn two_nodes_do_not_share_a_name() {
+        let listing = "aa000001ff h:1@2 myself,master - 0 1 1 connected 5\n\
+                       aa000001ee h:2@3 master - 0 1 1 connected 6\n";
+        assert_eq!(Slots::parse(listing).shard(), Err("aa000001ee".into()));
     }
 }

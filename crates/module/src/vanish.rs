@@ -117,7 +117,7 @@ pub(crate) fn tell(now: Time, shard: &mut Shard) {
                 Change::Record(key) => shard.gone(now, &key),
                 Change::Everything => {
                     let held: Vec<Bytes> = shard.held_keys().cloned().collect();
-                    held.iter().for_each(|key| shard.gone(now, key));
+                    shard.all_gone(now, &held);
                 }
                 Change::Rights => shard.refuse_unvoted(now, &Refusal::LostLocks),
             }

@@ -467,7 +467,7 @@ fn settings_keep_within_their_bounds() {
         .filter(|line| line.starts_with("| `claret.") && line.matches('|').count() == 6)
         .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
         .collect();
-    assert_eq!(rows.len(), 9);
+    assert_eq!(rows.len(), 10);
     for row in rows {
         let (name, default, from, to) = (row[1], row[2], row[3], row[4]);
         let (from, to): (i64, i64) = (from.parse().expect("a number"), to.parse().expect("a number"));

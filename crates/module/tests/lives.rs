@@ -2,8 +2,8 @@
 
 mod common;
 
-use claret_core::ShardId;
-use claret_core::message::{Refusal, Request, Response};
+use claret_core::message::{Refusal, Request, Response, Status};
+use claret_core::{AttemptId, ShardId};
 use common::{Process, Server, cluster, hello, poll, wait_until};
 use redis::{Connection, Value};
 
@@ -34,13 +34,12 @@ fn a_primary_that_becomes_a_replica_and_back_begins_another_incarnation() {
     assert!(matches!(&told[..], [Response::Refused { refusal: Refusal::LostLocks, .. }]), "{told:?}");
 }
 
-#[test]
-fn a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation() {
-    let servers = cluster(2, &[]);
+/// A node votes for `bar` (slot 5061) and holds `hello` (866); then these slots are the other's, as the node hears by
+/// gossip: it would not give away one of a held key by itself. Returns the process, who said hello again, and the vote.
+fn lose(servers: &[Server], slots: &[(u16, u16)]) -> (Process, AttemptId) {
     let mut here = Process::hello(&servers[0], 1);
     let voted = here.begin();
     let both = [(here.shard, Some(here.incarnation)), (ShardId(9_000), None)];
-    // Slots: bar 5061, hello 866.
     let prepare = here.prepare_with(voted, 0, &[("bar", "INCR")], &both);
     here.frame(&[prepare]);
     let held = here.begin();
@@ -48,24 +47,106 @@ fn a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation() {
     here.frame(&[execute]);
     let mut other = servers[1].connect();
     let id: String = redis::cmd("CLUSTER").arg("MYID").query(&mut other).expect("its id");
-    // The node itself would not give the slot away while a key of it is held. It hears of it by gossip.
-    let () = redis::cmd("CLUSTER")
-        .arg(&["SETSLOT", "866", "NODE", &id])
-        .query(&mut other)
-        .expect("the slot moves");
+    for slot in slots.iter().flat_map(|(first, last)| *first..=*last) {
+        let slot = slot.to_string();
+        let setslot = redis::cmd("CLUSTER").arg(&["SETSLOT", &slot, "NODE", &id]).query(&mut other);
+        let () = setslot.expect("the slot moves");
+    }
     wait_until("it says hello again", || {
         here.try_frame(&[]).is_err_and(|error| format!("{error:?}").contains("NOSESSION"))
     });
     let mut again = Process::over(here.connection, 1, 2, &[]);
     again.next = here.next;
-    assert_eq!(again.shard, here.shard);
+    assert_eq!(again.shard, here.shard, "whatever it serves, it is who voted");
     assert!(again.incarnation > here.incarnation);
+    (again, voted)
+}
+
+fn apply(process: &mut Process, voted: AttemptId) -> Option<i64> {
+    let applied = process.frame(&[Request::Apply { attempt: voted }]);
+    assert!(matches!(&applied[..], [Response::Applied { .. }]), "{applied:?}");
+    redis::cmd("GET").arg("bar").query(&mut process.connection).expect("a number")
+}
+
+#[test]
+fn a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation() {
+    let servers = cluster(2, &[]);
+    let (mut again, voted) = lose(&servers, &[(866, 866)]);
     let gone = again.commit("hello", "INCR");
     assert!(matches!(&gone[..], [Response::Refused { refusal: Refusal::Elsewhere { .. }, .. }]), "{gone:?}");
-    let applied = again.frame(&[Request::Apply { attempt: voted }]);
+    assert_eq!(apply(&mut again, voted), Some(1));
+}
+
+#[test]
+fn a_node_that_loses_its_lowest_slots_keeps_its_name_and_its_votes() {
+    let servers = cluster(2, &[]);
+    let (mut again, voted) = lose(&servers, &[(0, 9)]);
+    assert_eq!(apply(&mut again, voted), Some(1));
+}
+
+#[test]
+fn a_node_that_gave_all_slots_away_still_says_what_it_voted() {
+    // It would become a replica of who got them, and remember nothing.
+    let servers = cluster(2, &["--cluster-allow-replica-migration", "no"]);
+    let mut here = Process::hello(&servers[0], 1);
+    let (voted, late) = (here.begin(), here.begin());
+    let both = [(here.shard, Some(here.incarnation)), (ShardId(9_000), None)];
+    let prepare = here.prepare_with(voted, 0, &[("bar", "INCR")], &both);
+    here.frame(&[prepare]);
+    assert_eq!(apply(&mut here, voted), Some(1));
+    for (connection, verbs) in [
+        (&mut here.connection, &["DELSLOTSRANGE"][..]),
+        (&mut servers[1].connect(), &["DELSLOTSRANGE", "ADDSLOTSRANGE"]),
+    ] {
+        for verb in verbs {
+            let () = redis::cmd("CLUSTER").arg(&[verb, "0", "8191"]).query(connection).expect("slots move");
+        }
+    }
+    wait_until("it says hello again", || {
+        here.try_frame(&[]).is_err_and(|error| format!("{error:?}").contains("NOSESSION"))
+    });
+    let mut again = Process::over(here.connection, 1, 2, &[]);
+    assert_eq!(again.shard, here.shard);
+    let asked = again.frame(&[Request::Ask { attempt: voted }]);
+    assert!(matches!(&asked[..], [Response::Asked { status: Status::Applied, .. }]), "{asked:?}");
+    let prepare = again.prepare_with(late, 0, &[("bar", "INCR")], &[(again.shard, None)]);
+    let refused = again.frame(&[prepare]);
+    let is_elsewhere =
+        |it: &Response| matches!(it, Response::Refused { refusal: Refusal::Elsewhere { .. }, .. });
+    assert!(is_elsewhere(&refused[0]), "{refused:?}");
+}
+
+#[test]
+fn a_drained_node_keeps_what_was_voted_and_refuses_the_rest() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    let drain = |plain: &mut Connection, value: &str| {
+        let () = redis::cmd("CONFIG").arg(&["SET", "claret.drain", value]).query(plain).expect("set");
+    };
+    let (voted, held) = (process.begin(), process.begin());
+    let both = [(process.shard, Some(process.incarnation)), (ShardId(9_000), None)];
+    let vote = process.prepare_with(voted, 0, &[("v", "INCR")], &both);
+    let execute = process.execute(held, 1, "h", "INCRBY.RETURNING 1");
+    process.frame(&[vote, execute]);
+    drain(&mut plain, "1");
+    // Its locks are all there, but it might vote only when the last vote was counted.
+    let late = process.prepare_with(held, 1, &[], &[(process.shard, Some(process.incarnation))]);
+    let refused = process.frame(&[late]);
+    let rests = |it: &Response| matches!(it, Response::Refused { refusal: Refusal::ReadOnly, .. });
+    assert!(refused.iter().any(rests) && !refused.iter().any(|it| matches!(it, Response::Committed { .. })));
+    for line in ["INCR", "GET"] {
+        assert!(rests(&process.commit("n", line)[0]), "{line}");
+    }
+    let exec = redis::cmd("CLARET.EXEC").arg(&["3", "INCRBY", "n", "1"]).query::<Value>(&mut plain);
+    assert!(exec.expect_err("refused").to_string().to_uppercase().contains("READONLY"));
+    let () = redis::cmd("INCR").arg("p").query(&mut plain).expect("plain commands are the server's");
+    let applied = process.frame(&[Request::Apply { attempt: voted }]);
     assert!(matches!(&applied[..], [Response::Applied { .. }]), "{applied:?}");
-    let value: i64 = redis::cmd("GET").arg("bar").query(&mut again.connection).expect("a number");
+    let value: i64 = redis::cmd("GET").arg("v").query(&mut plain).expect("a number");
     assert_eq!(value, 1);
+    drain(&mut plain, "0");
+    assert!(matches!(process.commit("n", "INCR")[..], [Response::Committed { .. }]));
 }
 
 #[test]

@@ -150,6 +150,32 @@ fn exec_is_refused_while_a_queued_key_is_held_and_finds_it_free_next_time() {
     assert_eq!(ok(&mut plain, "EXEC"), Value::Array(vec![Value::Int(11)]), "the keys were kept for it");
 }
 
+/// Bug: a MULTI was begun before the shard, so nobody knows its keys, and its EXEC breaks into a transaction. Mend: until
+/// none is open any more that was not seen, every EXEC is refused while anything is held.
+#[test]
+fn exec_of_a_multi_that_is_older_than_the_shard_breaks_no_transaction() {
+    let server = common::Server::start_without_module();
+    let (mut old, mut plain) = (server.connect(), server.connect());
+    ok(&mut old, "MULTI");
+    ok(&mut old, "INCR k");
+    let () =
+        redis::cmd("MODULE").arg("LOAD").arg(common::module().to_str()).query(&mut plain).expect("loaded");
+    let mut process = Process::hello(&server, 1);
+    let attempt = hold(&mut process, "k", "GETSET 10");
+    let refused = error(&mut old, "EXEC");
+    assert!(refused.contains("EXECABORT") || refused.contains("ExecAbort"), "{refused}");
+    commit(&mut process, attempt, 1);
+    assert_eq!(ok(&mut plain, "GET k"), bulk("10"));
+    // None is open now, and so those of other keys run as ever.
+    let attempt = hold(&mut process, "k", "GETSET 20");
+    common::wait_until("it is known that no other is open", || {
+        ok(&mut plain, "MULTI");
+        ok(&mut plain, "INCR other");
+        redis::cmd("EXEC").query::<Value>(&mut plain).is_ok()
+    });
+    commit(&mut process, attempt, 1);
+}
+
 #[test]
 fn exec_of_keys_that_nobody_holds_runs() {
     let (_server, mut process, mut plain) = rig();

@@ -62,6 +62,23 @@ fn the_shards_resolve_what_a_dead_client_left() {
 }
 
 #[test]
+fn nobody_waits_for_the_word_of_a_node_that_left_the_cluster() {
+    let servers = cluster(2, &["--cluster-require-full-coverage", "no"]);
+    let (mut here, there) = both(&servers, 23);
+    let participants = [(here.shard, Some(here.incarnation)), (there.shard, Some(there.incarnation))];
+    let attempt = here.begin();
+    let vote = here.prepare_with(attempt, 0, &[(HERE, "INCRBY 1")], &participants);
+    assert!(matches!(&here.frame(&[vote])[..], [Response::Voted { .. }]));
+    let mut plain = servers[0].connect();
+    let id: String = redis::cmd("CLUSTER").arg("MYID").query(&mut servers[1].connect()).expect("its id");
+    let () = redis::cmd("CLUSTER").arg(&["FORGET", &id]).query(&mut plain).expect("it is forgotten");
+    drop(here);
+    wait_until("its locks are free", || !held_keys(&servers[0]));
+    assert_eq!(value(&servers[0], HERE), None, "whoever is gone took its vote along");
+    drop(there);
+}
+
+#[test]
 fn a_lease_ends_what_a_silent_client_holds() {
     let server = Server::start(&["--claret.lease-ms", "200"]);
     let mut here = Process::hello(&server, 31);

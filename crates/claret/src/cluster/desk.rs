@@ -2,7 +2,8 @@
 //!
 //! A **lane** leads to a shard. Requests gather in it until its connection takes all of them as one frame, applies
 //! and aborts first, for they free locks (R13). A lane without a connection keeps nothing: what is sent there is
-//! lost, as messages may be, and is sent again when the next connection is made.
+//! lost, as messages may be, and is sent again when the next connection is made. When a shard is gone for good its lane
+//! leads back: the desk answers for it (P26b).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub(super) struct Desk {
     topology: Topology,
     /// Which shard each node said it is.
     shards: Vec<(Address, ShardId)>,
+    /// Shards whose nodes left. They are gone once other shards have all their slots.
+    leaving: Vec<ShardId>,
     resend_us: u64,
     /// When the timer is going to look.
     promised: Option<Time>,
@@ -59,6 +62,8 @@ struct Post {
     mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
     woken: Wakers,
     now: Time,
+    /// What shards that are gone answered.
+    echoes: Vec<(ShardId, Response)>,
     /// What is sent now was sent before: of no use where the first copy is still on its way. So long ago that was.
     repeats_after: Option<u64>,
 }
@@ -66,6 +71,9 @@ struct Post {
 #[derive(Debug)]
 struct Lane {
     shard: ShardId,
+    /// The last one that it led to; of a shard that is gone, one that never was.
+    incarnation: Incarnation,
+    is_gone: bool,
     /// The number of the connection that serves it.
     connection: Option<u32>,
     /// Applies and aborts.
@@ -83,6 +91,8 @@ impl Lane {
     fn new(shard: ShardId) -> Self {
         Lane {
             shard,
+            incarnation: Incarnation(0),
+            is_gone: false,
             connection: None,
             first: VecDeque::new(),
             rest: VecDeque::new(),
@@ -137,6 +147,11 @@ impl Outlet for Post {
     fn send(&mut self, to: ShardId, request: Request) {
         // Not by `lane`, which would borrow all of it.
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.shard == to) else { return };
+        if lane.is_gone {
+            self.echoes
+                .extend(request.answer_of_the_gone(to, lane.incarnation).map(|response| (to, response)));
+            return;
+        }
         let on_its_way = |after| lane.oldest().is_some_and(|since| self.now.since(since) >= after);
         if self.repeats_after.is_some_and(on_its_way) {
             return;
@@ -167,6 +182,7 @@ impl Desk {
             slots: vec![ShardId(u32::MAX); SLOTS].into(),
             topology: Topology::default(),
             shards: Vec::new(),
+            leaving: Vec::new(),
             resend_us: limits.resend_us,
             promised: None,
             waits: 0,
@@ -180,9 +196,9 @@ impl Desk {
         (self.slots[call.hash as usize], call.key, call.op)
     }
 
-    pub(super) fn adopt(&mut self, topology: &Topology) {
+    pub(super) fn adopt(&mut self, now: Time, topology: &Topology) {
         self.topology = topology.clone();
-        self.assign();
+        self.assign(now);
     }
 
     pub(super) fn topology(&self) -> &Topology {
@@ -190,12 +206,32 @@ impl Desk {
     }
 
     /// Slots of nodes that did not say yet which shard they are stay where they were.
-    fn assign(&mut self) {
+    fn assign(&mut self, now: Time) {
         for range in &self.topology.ranges {
             let said = self.shards.iter().find(|(node, _)| *node == range.node);
             if let Some((_, shard)) = said {
                 self.slots[usize::from(range.first)..=usize::from(range.last)].fill(*shard);
             }
+        }
+        // Who placed a call at one that is gone would place it there again.
+        let slots = &self.slots;
+        for shard in self.leaving.extract_if(.., |shard| !slots.contains(shard)) {
+            let Some(lane) = self.post.lanes.iter_mut().find(|lane| lane.shard == shard) else { continue };
+            lane.clear();
+            lane.connection = None;
+            lane.is_gone = true;
+            lane.incarnation = Incarnation(lane.incarnation.0 + 1);
+            self.shards.retain(|(_, known)| *known != shard);
+            self.book.meet(now, shard, lane.incarnation);
+        }
+    }
+
+    /// A node left the cluster, or became a replica, and what its shard had in memory is lost.
+    pub(super) fn part_with(&mut self, now: Time, node: &Address) {
+        let shard = self.shards.iter().find(|(known, _)| known == node).map(|(_, shard)| *shard);
+        if let Some(shard) = shard.filter(|shard| !self.leaving.contains(shard)) {
+            self.leaving.push(shard);
+            self.assign(now);
         }
     }
 
@@ -225,7 +261,17 @@ impl Desk {
     /// Sends what is to be sent and tells what is to be told.
     pub(super) fn settle(&mut self, now: Time) {
         self.post.now = now;
+        self.drain();
+    }
+
+    fn drain(&mut self) {
         self.book.drain(&mut self.post);
+        while !self.post.echoes.is_empty() {
+            for (shard, response) in std::mem::take(&mut self.post.echoes) {
+                self.book.handle_response(self.post.now, shard, response);
+            }
+            self.book.drain(&mut self.post);
+        }
     }
 
     /// Whom to wake, once the desk is unlocked.
@@ -242,10 +288,10 @@ impl Desk {
         }
         // What was to be sent before is no repetition.
         self.post.now = now;
-        self.book.drain(&mut self.post);
+        self.drain();
         self.post.repeats_after = Some(self.resend_us);
         self.book.handle_timeout(now);
-        self.book.drain(&mut self.post);
+        self.drain();
         self.post.repeats_after = None;
     }
 
@@ -293,12 +339,16 @@ impl Desk {
         });
         let lane = &mut self.post.lanes[at];
         lane.clear();
-        lane.connection = Some(connection);
+        (lane.connection, lane.incarnation, lane.is_gone) = (Some(connection), incarnation, false);
         self.post.woken.extend(lane.waker.take());
         lane.put(now, Request::Heartbeat { live: self.book.live(), floor: self.book.floor() });
+        // A node of another name is another one, whatever its address.
+        let renamed = self.shards.iter().filter(|(known, was)| known == node && *was != shard);
+        self.leaving.extend(renamed.map(|(_, was)| *was));
         self.shards.retain(|(known, was)| known != node && *was != shard);
         self.shards.push((node.clone(), shard));
-        self.assign();
+        self.leaving.retain(|leaving| *leaving != shard);
+        self.assign(now);
         self.book.meet(now, shard, incarnation);
     }
 
@@ -402,6 +452,7 @@ fn move_front(queue: &mut VecDeque<Request>, requests: &mut Vec<Request>) {
 #[cfg(test)]
 mod tests {
     use claret_core::{AttemptId, Delivery, Sequence, TxId};
+    use claret_types::{Counter, CounterOp};
 
     use super::*;
     use crate::host::Mode;
@@ -412,7 +463,7 @@ mod tests {
         let mut desk =
             Desk::new(SessionId(7), Mode::BoostPhase.switches(Delivery::Network), Limits::default());
         let node = Address { host: "h".into(), port: 1 };
-        desk.adopt(&Topology::alone(node.clone()));
+        desk.adopt(Time(0), &Topology::alone(node.clone()));
         desk.bind(Time(0), 1, &node, SHARD, Incarnation(5));
         desk
     }
@@ -497,6 +548,51 @@ mod tests {
         desk.deliver(Time(600), SHARD, 1, 1, std::iter::empty());
         desk.post.send(SHARD, Request::Withdraw { attempt: attempt(1) });
         assert_eq!(frame(&mut desk).len(), 1);
+    }
+
+    /// A transaction that adds to a counter at the shard, with its prepare on the way.
+    fn in_commit(desk: &mut Desk) -> (Arc<Mailbox>, TxHandle) {
+        let mailbox = Arc::default();
+        let tx = desk.begin(Time(1), &mailbox);
+        let op = Operation::new::<Counter>(CounterOp::Add(1));
+        desk.book.buffer(Time(1), tx, std::iter::once((SHARD, "k".into(), op)));
+        desk.book.commit(Time(1), tx);
+        desk.settle(Time(1));
+        (mailbox, tx)
+    }
+
+    #[test]
+    fn for_a_shard_that_is_gone_the_desk_answers_once_others_have_its_slots() {
+        let mut desk = desk();
+        frame(&mut desk);
+        let (mailbox, _) = in_commit(&mut desk);
+        let (old, new) = (Address { host: "h".into(), port: 1 }, Address { host: "h".into(), port: 2 });
+        desk.adopt(Time(2), &Topology::alone(new.clone()));
+        desk.part_with(Time(2), &old);
+        desk.settle(Time(2));
+        assert!(!desk.book.is_over(), "nobody else has its slots");
+        desk.bind(Time(3), 2, &new, ShardId(1), Incarnation(6));
+        desk.settle(Time(3));
+        assert!(desk.book.is_over(), "its end is as known as it will ever be");
+        let events = mailbox.take_events();
+        assert!(matches!(events[..], [Event::Unknown]), "{events:?}");
+        // And it may come back.
+        desk.adopt(Time(4), &Topology::alone(old.clone()));
+        desk.bind(Time(4), 3, &old, SHARD, Incarnation(9));
+        in_commit(&mut desk);
+        let mut requests = Vec::new();
+        desk.take(SHARD, 3, Waker::noop(), &mut requests);
+        assert!(matches!(requests[..], [Request::Heartbeat { .. }, Request::Prepare { .. }]), "{requests:?}");
+    }
+
+    #[test]
+    fn a_node_that_says_another_name_is_another_shard() {
+        let mut desk = desk();
+        frame(&mut desk);
+        in_commit(&mut desk);
+        desk.bind(Time(3), 2, &Address { host: "h".into(), port: 1 }, ShardId(1), Incarnation(6));
+        desk.settle(Time(3));
+        assert!(desk.book.is_over());
     }
 
     #[test]

@@ -199,7 +199,11 @@ impl Office for Hub {
     }
 
     fn adopt(&self, topology: &Topology) {
-        self.look(|desk| desk.adopt(topology));
+        self.at_desk(|desk, now| desk.adopt(now, topology));
+    }
+
+    fn is_gone(&self, node: &Address) {
+        self.at_desk(|desk, now| desk.part_with(now, node));
     }
 
     /// Transactions wait for it until their deadlines.

@@ -302,6 +302,19 @@ impl Office for Pool {
         });
     }
 
+    /// What waits for it goes to those who have its slots now.
+    fn is_gone(&self, node: &Address) {
+        self.with(|lines, woken| {
+            let at = lines.line_of(node);
+            for waiting in std::mem::take(&mut lines.lines[at].queued) {
+                match waiting.command.slot {
+                    Some(_) => lines.place(waiting, woken),
+                    None => waiting.end(Err(PlainError::NoSuchNode(node.to_string())), woken),
+                }
+            }
+        });
+    }
+
     fn doubts(&self) -> &Notify {
         &self.doubts
     }

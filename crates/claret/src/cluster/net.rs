@@ -27,6 +27,9 @@ const REFRESH_GAP: Duration = Duration::from_millis(100);
 /// And this often, at least.
 const REFRESH_AFTER: Duration = Duration::from_secs(60);
 
+/// How long a node that serves nothing any more is still spoken to: what was asked of it is answered by then.
+const PARTING: Duration = Duration::from_secs(1);
+
 /// What the connections are for.
 pub(super) trait Office: Send + Sync + 'static {
     /// What is done on one connection.
@@ -43,6 +46,9 @@ pub(super) trait Office: Send + Sync + 'static {
 
     /// A node cannot be reached. What waits for it may be told.
     fn is_away(&self, node: &Address, error: &ConnectError);
+
+    /// A node serves nothing any more, and was heard for the last time.
+    fn is_gone(&self, node: &Address);
 
     /// Rung by whoever has a reason to believe that the topology changed.
     fn doubts(&self) -> &Notify;
@@ -200,10 +206,26 @@ impl<O: Office> Net<O> {
         let mut backoff = Backoff::new(seed ^ u64::from(std::process::id()));
         while !self.is_closing() {
             let Err(error) = self.serve(&node, &mut backoff).await else { break };
+            if self.has_left(&node) {
+                return;
+            }
             self.office.is_away(&node, &error);
             self.stands(&node, Standing::Down(error));
             self.office.doubts().notify_one();
             sleep(backoff.next()).await;
+        }
+    }
+
+    fn has_left(&self, node: &Address) -> bool {
+        !self.topology.lock().nodes().contains(node)
+    }
+
+    /// Leaves a node that serves nothing any more, after a while, if it does not come back.
+    async fn part_with(self: Arc<Self>, mut left: Known) {
+        let _ = timeout(PARTING, &mut left.keeper).await;
+        left.keeper.abort();
+        if self.has_left(&left.node) {
+            self.office.is_gone(&left.node);
         }
     }
 
@@ -272,18 +294,14 @@ impl<O: Office> Net<O> {
         }
     }
 
-    /// Begins to keep new nodes, and leaves those that serve nothing any more.
+    /// Begins to keep new nodes, and parts with those that serve nothing any more.
     fn adopt(self: &Arc<Self>, topology: Topology) {
         let nodes = topology.nodes();
         *self.topology.lock() = topology.clone();
         let mut known = self.known.lock();
-        known.retain(|known| {
-            let stays = nodes.contains(&known.node);
-            if !stays {
-                known.keeper.abort();
-            }
-            stays
-        });
+        for left in known.extract_if(.., |known| !nodes.contains(&known.node)) {
+            self.runtime.spawn(Arc::clone(self).part_with(left));
+        }
         for node in nodes {
             if known.iter().all(|known| known.node != node) {
                 let keeper = self.runtime.spawn(Arc::clone(self).keep(node.clone()));

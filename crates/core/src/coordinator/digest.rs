@@ -27,6 +27,7 @@ impl Coordinator {
             members,
             next_call,
             in_turn,
+            first,
             elder,
             blocked_since,
             resend_at,
@@ -40,7 +41,8 @@ impl Coordinator {
         } = self;
         let attempt =
             (birth, number, state, parties, met, outstanding, buffered, touched, reserves.content());
-        let round = (participants, members, next_call, in_turn, elder, replies, closing, sends, events);
+        let round =
+            (participants, members, next_call, (in_turn, first), elder, replies, closing, sends, events);
         (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter))
     }
 }

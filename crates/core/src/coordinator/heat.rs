@@ -1,4 +1,5 @@
-//! Which records are hot: their shards are asked last, one after the other (P22a).
+//! Which records are hot: their shards are asked last, one after the other (P22a). And which shards rest: they are asked
+//! first (P22b).
 //!
 //! Prepares that leave all at once hold a hot record for a round trip. Whoever asks its shard when all others have
 //! voted holds it for no time: the shard votes, applies and lets go in one step (P9; the last agent of J. Gray's linear
@@ -17,7 +18,7 @@ use smallvec::SmallVec;
 use super::{Coordinator, Outstanding};
 use crate::ids::ShardId;
 use crate::limits::Limits;
-use crate::message::Response;
+use crate::message::{Refusal, Response};
 use crate::shard::key_hash;
 use crate::switches::{Delivery, Switches};
 
@@ -48,6 +49,8 @@ pub struct Heat {
     /// Uses of the most used hot record of each shard: the order in which they are asked.
     shards: Vec<(ShardId, u32)>,
     waits_min: u32,
+    /// Shards whose last word was that they take nothing.
+    resting: SmallVec<[ShardId; 2]>,
 }
 
 impl Heat {
@@ -56,13 +59,18 @@ impl Heat {
         let is_of_use = switches.delivery == Delivery::Network && switches.phasing;
         let cells = if is_of_use { 1 << CELLS_BITS } else { 0 };
         let cells = vec![Cell::default(); cells].into();
-        Heat { cells, uses: 0, shards: Vec::new(), waits_min: limits.hot_waits_min }
+        Heat { cells, uses: 0, shards: Vec::new(), waits_min: limits.hot_waits_min, resting: SmallVec::new() }
     }
 
     /// A transaction is about to commit: brings its calls into the order in which they are to be locked, the hottest
     /// last, and returns those of its shards that have hot records, the hottest last. O(its calls), and sorting them
     /// if one is hot.
     pub fn arrange(&mut self, coordinator: &mut Coordinator) -> SmallVec<[ShardId; 4]> {
+        let mut resting = self.resting.iter().copied();
+        coordinator.first = resting.find(|shard| {
+            coordinator.parties.iter().any(|it| it.shard == *shard)
+                || coordinator.buffered.iter().any(|(to, _)| to == shard)
+        });
         let mut hot: SmallVec<[ShardId; 4]> = SmallVec::new();
         if self.cells.is_empty() {
             return hot;
@@ -94,6 +102,15 @@ impl Heat {
     /// A response came: it may say that somebody waits. It does not say for which record, so where a prepare has many
     /// nothing is learned. O(calls of the transaction).
     pub fn learn(&mut self, coordinator: &Coordinator, from: ShardId, response: &Response) {
+        match response {
+            Response::Refused { refusal: Refusal::ReadOnly, .. } if !self.resting.contains(&from) => {
+                self.resting.push(from);
+            }
+            Response::Voted { .. } | Response::Committed { .. } if !self.resting.is_empty() => {
+                self.resting.retain(|shard| *shard != from);
+            }
+            _ => {}
+        }
         let waits = matches!(response, Response::Queued { attempt } if *attempt == coordinator.attempt());
         if !waits || self.cells.is_empty() {
             return;

@@ -125,6 +125,8 @@ pub struct Coordinator {
     next_call: u32,
     /// An earlier attempt gave way between prepares: they leave in turn, so that two that met do not meet again.
     in_turn: bool,
+    /// Asked alone, before all others (P22b).
+    first: Option<ShardId>,
     /// The eldest that waits for what this attempt holds.
     elder: Option<Birth>,
     blocked_since: Option<Time>,
@@ -158,6 +160,7 @@ impl Coordinator {
             members: Members::All,
             next_call: 0,
             in_turn: false,
+            first: None,
             elder: None,
             blocked_since: None,
             resend_at: None,

@@ -26,6 +26,7 @@ impl Coordinator {
             members,
             next_call,
             in_turn,
+            first,
             elder,
             blocked_since,
             resend_at,
@@ -40,7 +41,7 @@ impl Coordinator {
         } = self;
         (*number, *state, *next_call, *tries) = (1, State::Running, 0, 0);
         (*elder, *blocked_since, *resend_at, *backoff_at) = (None, None, None, None);
-        (*participants, *members, *in_turn) = (None, Members::All, false);
+        (*participants, *members, *in_turn, *first) = (None, Members::All, false, None);
         parties.clear();
         met.clear();
         outstanding.clear();

@@ -8,6 +8,8 @@
 //!
 //! Shards with hot records come after all others, in turn, the hottest last (`heat.rs`). Whoever is asked when all
 //! others have voted yes hears so, and decides.
+//!
+//! A shard that rests is asked before all others, alone (P22b).
 
 use super::{Coordinator, Party, Request};
 use crate::ids::ShardId;
@@ -16,7 +18,9 @@ use crate::planted::Bug;
 impl Coordinator {
     /// Begins round one; the participants are listed.
     pub(super) fn begin_prepares(&mut self, hot: &[ShardId]) {
-        let mut turn = 0;
+        // After the one that is asked alone.
+        let begin = u32::from(self.first.is_some());
+        let mut turn = begin;
         if self.in_turn {
             self.parties.sort_by_key(|party| party.shard);
         }
@@ -24,9 +28,10 @@ impl Coordinator {
             let locks = self.buffered.iter().any(|(to, _)| *to == party.shard);
             let place = hot.iter().position(|shard| *shard == party.shard);
             party.turn = match place {
+                _ if self.first == Some(party.shard) => 0,
                 Some(place) => u32::MAX - (hot.len() - place) as u32,
                 None if locks => turn,
-                None => 0,
+                None => begin,
             };
             turn += u32::from(self.in_turn && locks && place.is_none());
         }

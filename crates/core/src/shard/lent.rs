@@ -30,9 +30,10 @@ impl Shard {
     /// Takes the records of an earlier incarnation, if they are lent.
     pub(super) fn lend(&mut self, lent: Option<Lent>) {
         self.table.lent = lent;
-        if lent.is_some() {
-            // 14 bits of shard, which is a slot, and 49 of incarnation, from which it is counted.
-            self.table.unique = u64::from(self.id.0) << 49 | self.incarnation.0 & ((1 << 49) - 1);
+        if let Some(Lent(records)) = lent {
+            // 14 bits of the host's, and 49 of incarnation, from which it is counted.
+            let tag = u64::from(records.tag() & ((1 << 14) - 1));
+            self.table.unique = tag << 49 | self.incarnation.0 & ((1 << 49) - 1);
         }
     }
 
@@ -94,8 +95,18 @@ impl Shard {
     ///
     /// Not to be called for what [`Records::apply`] did.
     pub fn gone(&mut self, now: Time, key: &Bytes) {
-        let Some(record) = self.table.find(key_hash(key), key) else { return };
-        for attempt in self.table.vanish(record) {
+        self.all_gone(now, std::slice::from_ref(key));
+    }
+
+    /// The same for records that vanished together, as in a flush: whoever is let in for the sake of one finds the others
+    /// gone already, and comes after that.
+    pub fn all_gone(&mut self, now: Time, keys: &[Bytes]) {
+        let mut refused: Vec<(AttemptId, &Bytes)> = Vec::new();
+        for key in keys {
+            let Some(record) = self.table.find(key_hash(key), key) else { continue };
+            refused.extend(self.table.vanish(record).into_iter().map(|attempt| (attempt, key)));
+        }
+        for (attempt, key) in refused {
             if self.is_unvoted(attempt) {
                 self.refuse(now, attempt, Refusal::Vanished { key: key.clone() });
             }

@@ -11,6 +11,8 @@ use crate::cut::cut;
 
 #[derive(Debug, Default)]
 pub(crate) struct Store {
+    /// What unique numbers begin with.
+    tag: u16,
     states: Mutex<BTreeMap<Bytes, State>>,
     /// What operations on these keys are refused with.
     barred: Mutex<BTreeMap<Bytes, Refusal>>,
@@ -20,6 +22,10 @@ impl Store {
     /// Tests are short, and a shard wants records for ever.
     pub(crate) fn leaked() -> &'static Store {
         Box::leak(Box::default())
+    }
+
+    pub(crate) fn tagged(tag: u16) -> &'static Store {
+        Box::leak(Box::new(Store { tag, ..Store::default() }))
     }
 
     pub(crate) fn states(&self) -> MutexGuard<'_, BTreeMap<Bytes, State>> {
@@ -32,6 +38,10 @@ impl Store {
 }
 
 impl Records for Store {
+    fn tag(&self) -> u16 {
+        self.tag
+    }
+
     fn admit(&self, key: &Bytes, _: &Operation) -> Result<(), Refusal> {
         self.barred.lock().expect("nobody panics with it").get(key).cloned().map_or(Ok(()), Err)
     }

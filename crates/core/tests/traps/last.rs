@@ -2,7 +2,7 @@
 //! waits for (P19a): what could go wrong there.
 
 use claret_core::message::{Refusal, Request, Response};
-use claret_core::{Event, Heat, Limits, ShardId, Switches};
+use claret_core::{Event, Heat, Incarnation, Limits, ShardId, Switches};
 use claret_types::{Bounded, BoundedCounter, BoundedCounterOp, Operation};
 
 use crate::harness::{Body, Kind, Tx, World, incr, incr_returning, sadd, sadd_returning, scard};
@@ -239,4 +239,47 @@ fn a_single_participant_is_told_that_it_is_the_last() {
         panic!("a prepare")
     };
     assert!(is_last);
+}
+
+/// Bug: the host of a shard is about to be replaced, and everybody who asks it also asks others. Consequence: the others
+/// vote, the answer never comes, and nobody knows the end. Mend: who rests is asked alone (P22b).
+#[test]
+fn a_shard_that_rests_is_asked_before_anybody_else() {
+    let mut w = World::new(3);
+    let mut heat = Heat::new(Switches::CLARET, Limits::default());
+    let over_all = |w: &mut World, heat: &mut Heat| {
+        let tx = w.begin();
+        for shard in 0..3 {
+            w.coordinator_mut(tx).meet(ShardId(shard), Incarnation(1));
+            w.buffer(tx, shard, "k", incr(1));
+        }
+        let _ = heat.arrange(w.coordinator_mut(tx));
+        w.commit(tx);
+        tx
+    };
+    let asked = |w: &World| [0, 1, 2].map(|shard| w.count(Kind::Prepare, shard));
+    let first = over_all(&mut w, &mut heat);
+    assert_eq!(asked(&w), [1, 1, 1]);
+    let attempt = w.attempt(first);
+    let (refusal, since) = (Refusal::ReadOnly, Incarnation(1));
+    let rests = Response::Refused { attempt, shard: ShardId(1), refusal, since };
+    heat.learn(w.coordinator(first), ShardId(1), &rests);
+    w.run();
+    let second = over_all(&mut w, &mut heat);
+    assert_eq!(asked(&w), [0, 1, 0]);
+    // What would be said for it if it were gone: nobody else has voted, so the end is certain.
+    let gone = w.hold(Kind::Prepare, 1);
+    let Body::Request(_, prepare) = &gone.body else { panic!("a prepare") };
+    let answer = prepare.answer_of_the_gone(ShardId(1), Incarnation(2)).expect("an answer");
+    let now = w.now;
+    w.coordinator_mut(second).handle_response(now, ShardId(1), answer);
+    assert!(!w.events(second).contains(&Event::Unknown));
+    // A vote ends its rest.
+    let third = over_all(&mut w, &mut heat);
+    assert_eq!(asked(&w), [0, 1, 0]);
+    let voted = Response::Voted { attempt: w.attempt(third), shard: ShardId(1), replies: vec![] };
+    heat.learn(w.coordinator(third), ShardId(1), &voted);
+    w.run();
+    over_all(&mut w, &mut heat);
+    assert_eq!(asked(&w), [1, 1, 1]);
 }

@@ -103,6 +103,12 @@ impl Guard {
         self.open.closed(client);
     }
 
+    /// There is a shard, and commands are looked at.
+    pub(crate) fn shard_begins(&mut self, ctx: Ctx) {
+        self.open.begin_to_look(ctx);
+        self.tick_soon(ctx);
+    }
+
     /// The shard is another one from now on.
     pub(crate) fn clear(&mut self) {
         self.queue.clear();

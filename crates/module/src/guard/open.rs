@@ -3,6 +3,9 @@
 //!
 //! Where the server names the client to the filter, each has keys of its own. Redis 7.0 does not: there the keys of all
 //! commands count that pass while any client has a MULTI open, so an EXEC may be refused for the key of another.
+//!
+//! Nobody looks before there is a shard. A MULTI that is older than it may use any key, so until none is open that was
+//! not seen, an EXEC is refused while anything is held.
 
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
@@ -22,9 +25,27 @@ pub(super) struct OpenMultis {
     pooled: Used,
     /// Somebody may have one open, and who is not known.
     pool_is_open: bool,
+    unseen: Unseen,
     is_overfull: bool,
     /// A change of the access control lists was queued in one of them.
     changes_rights: bool,
+}
+
+/// Who may have one open that began before anybody looked: what is in it is not known.
+#[derive(Default)]
+enum Unseen {
+    /// That could not be asked yet.
+    Anybody,
+    /// These had one open whenever it was asked.
+    Clients(Vec<u64>),
+    #[default]
+    Nobody,
+}
+
+impl Unseen {
+    fn is_any(&self) -> bool {
+        !matches!(self, Unseen::Nobody)
+    }
 }
 
 /// What an EXEC is going to use, as far as that is known.
@@ -37,7 +58,7 @@ pub(super) enum Queued<'a> {
 impl OpenMultis {
     /// Whether keys have to be noted at all.
     pub(super) fn is_any(&self) -> bool {
-        self.pool_is_open || !self.by_client.is_empty()
+        self.pool_is_open || self.unseen.is_any() || !self.by_client.is_empty()
     }
 
     /// Whether those of this client have.
@@ -46,6 +67,12 @@ impl OpenMultis {
             Some(client) => self.by_client.contains_key(&client),
             None => self.pool_is_open,
         }
+    }
+
+    /// Commands are looked at from now on, and were not before.
+    pub(super) fn begin_to_look(&mut self, ctx: Ctx) {
+        self.unseen = Unseen::Anybody;
+        self.look(ctx);
     }
 
     pub(super) fn begin(&mut self, client: Option<u64>) {
@@ -94,10 +121,14 @@ impl OpenMultis {
     /// What this client's EXEC is going to use.
     pub(super) fn queued(&self, client: Option<u64>) -> Option<Queued<'_>> {
         let used = match client {
-            Some(client) => self.by_client.get(&client)?,
-            None => &self.pooled,
+            Some(client) => self.by_client.get(&client),
+            None => Some(&self.pooled).filter(|_| !self.unseen.is_any()),
         };
-        Some(if self.is_overfull { Queued::Anything } else { Queued::Keys(used) })
+        match used {
+            None => self.unseen.is_any().then_some(Queued::Anything),
+            Some(_) if self.is_overfull => Some(Queued::Anything),
+            Some(used) => Some(Queued::Keys(used)),
+        }
     }
 
     /// This client's MULTI is over, one way or the other. A pool stays open for the others.
@@ -113,10 +144,22 @@ impl OpenMultis {
 
     /// Looks whether anybody has a MULTI open still, and forgets the pool if not. O(clients), while a pool is open.
     pub(super) fn look(&mut self, ctx: Ctx) {
-        if self.pool_is_open && !is_any_open(ctx) {
-            self.pool_is_open = false;
-            self.pooled = Used::default();
-            self.is_overfull = false;
+        if let Some(open) =
+            (self.pool_is_open || self.unseen.is_any()).then(|| clients_in_multi(ctx)).flatten()
+        {
+            if open.is_empty() {
+                self.pool_is_open = false;
+                self.pooled = Used::default();
+                self.is_overfull = false;
+            }
+            let suspects = match std::mem::take(&mut self.unseen) {
+                Unseen::Anybody => open,
+                Unseen::Clients(known) => known.into_iter().filter(|client| open.contains(client)).collect(),
+                Unseen::Nobody => Vec::new(),
+            };
+            if !suspects.is_empty() {
+                self.unseen = Unseen::Clients(suspects);
+            }
         }
         if !self.is_any() {
             self.is_overfull = false;
@@ -125,9 +168,13 @@ impl OpenMultis {
     }
 }
 
-fn is_any_open(ctx: Ctx) -> bool {
-    let Answer::Bytes(list) = ctx.call(c"CLIENT", c"Ev", &[Text::new(b"LIST")]) else { return true };
+/// `None`: the server does not say.
+fn clients_in_multi(ctx: Ctx) -> Option<Vec<u64>> {
+    let Answer::Bytes(list) = ctx.call(c"CLIENT", c"Ev", &[Text::new(b"LIST")]) else { return None };
     let list = String::from_utf8_lossy(&list).into_owned();
-    list.lines()
-        .any(|client| client.split(' ').any(|field| field.starts_with("multi=") && field != "multi=-1"))
+    let field = |line: &str, name: &str| {
+        line.split(' ').find_map(|field| field.strip_prefix(name)).and_then(|value| value.parse::<i64>().ok())
+    };
+    let open = list.lines().filter(|line| field(line, "multi=").is_some_and(|commands| commands >= 0));
+    Some(open.filter_map(|line| u64::try_from(field(line, "id=")?).ok()).collect())
 }

@@ -23,6 +23,7 @@ use smallvec::SmallVec;
 
 use crate::admission;
 use crate::ffi::{Answer, Ctx, Key, Kind, Log, Text};
+use crate::slots;
 use crate::vanish;
 
 pub(crate) use side::side_key;
@@ -31,6 +32,11 @@ pub(crate) use side::side_key;
 pub(crate) struct Keyspace;
 
 impl Records for Keyspace {
+    /// Its lowest slot: no other node has it, and one that gets it begins later.
+    fn tag(&self) -> u16 {
+        slots::view(|view| view.lowest()).flatten().unwrap_or_default()
+    }
+
     fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
         assert!(!is_planted(key), "planted");
         admission::admit(key, op)

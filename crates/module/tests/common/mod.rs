@@ -55,9 +55,18 @@ impl Server {
 
     /// One with these variables in its environment.
     pub(crate) fn start_with(environment: &[(&str, &str)], options: &[&str]) -> Server {
+        Server::start_as(Some(module()), environment, options)
+    }
+
+    /// One that the module can be loaded into later.
+    pub(crate) fn start_without_module() -> Server {
+        Server::start_as(None, &[], &["--enable-module-command", "yes"])
+    }
+
+    fn start_as(module: Option<&Path>, environment: &[(&str, &str)], options: &[&str]) -> Server {
         let mut tries = 0;
         loop {
-            if let Some(server) = Server::try_start(environment, options) {
+            if let Some(server) = Server::try_start(module, environment, options) {
                 return server;
             }
             tries += 1;
@@ -65,7 +74,7 @@ impl Server {
         }
     }
 
-    fn try_start(environment: &[(&str, &str)], options: &[&str]) -> Option<Server> {
+    fn try_start(module: Option<&Path>, environment: &[(&str, &str)], options: &[&str]) -> Option<Server> {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         let port = free_port();
         let number = COUNT.fetch_add(1, Ordering::Relaxed);
@@ -75,7 +84,10 @@ impl Server {
         let mut command = Command::new(binary);
         command.current_dir(&dir).args(["--port", &port.to_string(), "--save", "", "--logfile", "log"]);
         command.envs(environment.iter().copied());
-        command.args(["--loadmodule", module().to_str().expect("a path")]).args(options);
+        if let Some(module) = module {
+            command.args(["--loadmodule", module.to_str().expect("a path")]);
+        }
+        command.args(options);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the server starts");
         let mut server = Server { process, port, dir };
         let until = Instant::now() + Duration::from_secs(10);

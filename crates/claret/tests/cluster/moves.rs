@@ -1,0 +1,194 @@
+//! Slots that move while transactions use other keys of the node that they leave, nodes that leave altogether, and
+//! planned failovers.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use claret::{Records as _, Store, Tx, TxOptions};
+use claret_rig::{Cluster, Module};
+
+use crate::rig::fresh;
+
+const EACH: i64 = 1_000;
+
+async fn store(cluster: &Cluster) -> Store {
+    let options = TxOptions::new().deadline(Duration::from_secs(60)).attempts(100_000);
+    Store::cluster(cluster.url()).transactions(options).connect().await.expect("a store")
+}
+
+async fn total(store: &Store, accounts: [String; 2]) -> i64 {
+    let read = store.transaction(|tx: Tx| {
+        let [one, other] = accounts.clone();
+        async move { Ok(tx.counter(one).get().await? + tx.counter(other).get().await?) }
+    });
+    read.await.expect("read")
+}
+
+/// Money goes to and fro between two accounts, with a look at a third key, until `is_over`. Returns how often.
+async fn transfers(store: Store, accounts: [String; 2], seen: String, is_over: Arc<AtomicBool>) -> u64 {
+    let mut done = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let moved = store.transaction(|tx: Tx| {
+            let ([one, other], seen) = (accounts.clone(), seen.clone());
+            async move {
+                let sum = if done % 2 == 0 { 1 } else { -1 };
+                tx.counter(&seen).get().await?;
+                tx.counter(one).add(sum)?;
+                tx.counter(other).add(-sum)?;
+                Ok(())
+            }
+        });
+        moved.await.expect("moved");
+        done += 1;
+    }
+    done
+}
+
+/// Gives a slot to another node. Asked again while a key of it is in use.
+async fn give(cluster: &Cluster, slot: u16, from: usize, to: usize) {
+    let id = cluster.query::<String>(to, &["CLUSTER", "MYID"]).expect("an id");
+    let slot = slot.to_string();
+    let since = Instant::now();
+    for node in [to, from] {
+        while let Err(error) = cluster.query::<()>(node, &["CLUSTER", "SETSLOT", &slot, "NODE", &id]) {
+            assert!(since.elapsed() < Duration::from_secs(10), "{error}");
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}
+
+async fn while_slots_move<F: Future<Output = ()>>(
+    cluster: &Cluster,
+    (accounts, seen): ([String; 2], String),
+    moves: impl FnOnce() -> F,
+) -> Store {
+    let store = store(cluster).await;
+    for account in &accounts {
+        store.counter(account).add(EACH).await.expect("filled");
+    }
+    let is_over = Arc::new(AtomicBool::new(false));
+    let clients: Vec<_> = (0..16)
+        .map(|_| {
+            let work = transfers(store.clone(), accounts.clone(), seen.clone(), Arc::clone(&is_over));
+            tokio::spawn(work)
+        })
+        .collect();
+    moves().await;
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    is_over.store(true, Ordering::Relaxed);
+    let mut done = 0;
+    for client in clients {
+        done += client.await.expect("it ends well");
+    }
+    assert!(done > 100, "{done}");
+    assert_eq!(total(&store, accounts).await, 2 * EACH, "of {done} transfers none was applied by half");
+    store
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_lowest_slots_of_a_node_leave_and_no_transfer_is_torn() {
+    let cluster = fresh(3);
+    // Upper slots: none of them is one of the lowest twenty.
+    let key = |node: usize| {
+        (0..).map(|it| cluster.key_at(node, &format!("m{it}:"))).find(|key| {
+            let slot = cluster.query::<u16>(0, &["CLUSTER", "KEYSLOT", key]).expect("a slot");
+            slot > cluster.slots(node).0 + 100
+        })
+    };
+    let [one, other, seen] = [0, 1, 2].map(|node| key(node).expect("a key"));
+    let keys = ([one, other], seen);
+    let moves = || async {
+        for number in 0..20 {
+            for from in 0..2 {
+                give(&cluster, cluster.slots(from).0 + number, from, 2).await;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    };
+    while_slots_move(&cluster, keys, moves).await.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_gives_all_slots_away_and_leaves_and_nobody_waits_for_it() {
+    const KEPT: u16 = 30;
+    let mut cluster = fresh(3);
+    let (first, last) = cluster.slots(2);
+    // Most of its slots go before, for that takes long.
+    let range = [first.to_string(), (last - KEPT).to_string()];
+    for (node, verb) in [(0, "DEL"), (1, "DEL"), (2, "DEL"), (0, "ADD")] {
+        let verb = format!("{verb}SLOTSRANGE");
+        cluster.query::<()>(node, &["CLUSTER", &verb, &range[0], &range[1]]).expect("slots");
+    }
+    cluster.query::<String>(0, &["CLUSTER", "BUMPEPOCH"]).expect("an epoch");
+    cluster.wait_until_ok(Duration::from_secs(20)).expect("covered");
+    let seen = (0..)
+        .map(|it| format!("s{it}"))
+        .find(|key| cluster.query::<u16>(0, &["CLUSTER", "KEYSLOT", key]).expect("a slot") > last - KEPT);
+    let keys = ([cluster.key_at(0, "a"), cluster.key_at(1, "a")], seen.expect("a key"));
+    let moves = || async {
+        for slot in last - KEPT + 1..=last {
+            give(&cluster, slot, 2, 0).await;
+        }
+        // Long enough for the client to part with it: then it is dead for good.
+        tokio::time::sleep(Duration::from_millis(2_500)).await;
+    };
+    let store = while_slots_move(&cluster, keys, moves).await;
+    let since = Instant::now();
+    // Everything is over and known to be: floors rose, and nothing is held.
+    store.close().await;
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+    for node in 0..2 {
+        let server = &cluster.servers()[node];
+        assert_eq!(server.info("claret", "claret_held_keys").expect("info").as_deref(), Some("0"), "{node}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_planned_failover_of_a_drained_node_tears_no_transfer() {
+    let module = Module::of_sources().expect("the module");
+    let cluster = Cluster::options(3, 1).module(module).start().expect("a cluster");
+    let keys = ([cluster.key_at(0, "a"), cluster.key_at(1, "a")], cluster.key_at(2, "a"));
+    let moves = || async {
+        for round in 0..3 {
+            let pair = [0, cluster.replica(0, 0)];
+            let [master, replica] = if round % 2 == 0 { pair } else { [pair[1], pair[0]] };
+            let link = || cluster.servers()[replica].info("replication", "master_link_status").expect("info");
+            until("the replica follows", || link().as_deref() == Some("up")).await;
+            cluster.query::<()>(master, &["CONFIG", "SET", "claret.drain", "1"]).expect("drained");
+            let server = &cluster.servers()[master];
+            let in_doubt = || server.info("claret", "claret_in_doubt").expect("info");
+            // What is on its way to the node is answered, too: all clients know that it takes nothing.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            until("nothing is in doubt", || in_doubt().as_deref() == Some("0")).await;
+            let role = |node: usize, role: &str| {
+                let info = cluster.servers()[node].info("replication", "role").expect("info");
+                info.as_deref() == Some(role)
+            };
+            // A replica that has to begin anew with its copy lets the failover time out: it is asked again.
+            let asked = Cell::new(None::<Instant>);
+            let is_over = || {
+                if asked.get().is_none_or(|at| at.elapsed() > Duration::from_secs(6)) {
+                    asked.set(Some(Instant::now()));
+                    // Refused while one is under way.
+                    let _ = cluster.query::<String>(replica, &["CLUSTER", "FAILOVER"]);
+                }
+                role(replica, "master") && role(master, "slave")
+            };
+            until("they change places", is_over).await;
+            let drain = || cluster.query::<Vec<String>>(master, &["CONFIG", "GET", "claret.drain"]);
+            until("it can become the master again", || drain().expect("a setting")[1] == "0").await;
+            tokio::time::sleep(Duration::from_millis(300)).await;
+        }
+    };
+    while_slots_move(&cluster, keys, moves).await.close().await;
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let since = Instant::now();
+    while !is_so() {
+        assert!(since.elapsed() < Duration::from_secs(40), "waited for: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
