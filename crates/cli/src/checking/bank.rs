@@ -101,7 +101,11 @@ pub(super) async fn work(mut client: Client, bank: &Bank, progress: &Progress) -
     while !client.is_over(progress) {
         let amount = client.random.random_range(1..100);
         let (from, to) = two_of(&bank.accounts, &mut client.random);
-        match client.random.random_range(0..5) {
+        match client.random.random_range(0..6) {
+            5 => {
+                let (from, to) = two_of(&bank.drawer, &mut client.random);
+                history.transfers += overwrite(&client.store, from, to, amount).await?;
+            }
             4 => {
                 let inside = two_of(&bank.drawer, &mut client.random);
                 history.transfers += move_both(&client.store, (from, to), inside, amount).await?;
@@ -154,6 +158,20 @@ async fn move_if_enough(store: &Store, from: &str, to: &str, amount: i64) -> Res
             }
             tx.counter(from).add(-amount)?;
             tx.counter(to).add(amount)?;
+            Ok(1)
+        })
+        .await;
+    moved.or_else(|error| outcome_of(&error).map(|_| 0))
+}
+
+/// Reads both balances and writes what they shall be: whatever else is paid in between is lost, unless nothing is.
+async fn overwrite(store: &Store, from: &str, to: &str, amount: i64) -> Result<u64, String> {
+    let moved = store
+        .transaction(|tx| async move {
+            let (left, grown) =
+                (tx.counter(from).get().await? - amount, tx.counter(to).get().await? + amount);
+            tx.register(from).set(left.to_string())?;
+            tx.register(to).set(grown.to_string())?;
             Ok(1)
         })
         .await;
