@@ -108,7 +108,11 @@ impl Host {
         if ctx.is(Flag::Replica) || ctx.is(Flag::Loading) {
             return self.end(ctx);
         }
-        let lost = before.is_some_and(|before| slots::view(|view| !view.keeps(&before)).unwrap_or(false));
+        // What comes to a shard that served nothing is as new to it as to one that begins.
+        let lost = before.is_some_and(|before| {
+            slots::view(|view| !view.keeps(&before) || view.serves_some() && !before.serves_some())
+                .unwrap_or(false)
+        });
         let (serves, id) =
             slots::view(|view| (view.serves_some(), view.shard())).unwrap_or((false, Ok(None)));
         match (&mut self.shard, id) {
@@ -131,7 +135,7 @@ impl Host {
         self.incarnation = next;
         self.counts.incarnations += 1;
         self.dismiss();
-        ctx.log(Log::Notice, &format!("slots left: the shard goes on as incarnation {}", next.0));
+        ctx.log(Log::Notice, &format!("slots left or came: the shard goes on as incarnation {}", next.0));
     }
 
     fn begin(&mut self, ctx: Ctx) {
@@ -160,7 +164,7 @@ impl Host {
     }
 
     /// From the first look on that sees the setting nobody has a lock that it could still vote for.
-    fn drain(&mut self, now: Time) {
+    pub(crate) fn drain(&mut self, now: Time) {
         let is_draining = config::DRAIN.get() == 1;
         if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.is_drained) {
             shard.refuse_unvoted(now, &Refusal::ReadOnly);
@@ -244,6 +248,7 @@ impl Host {
     /// Takes a message of another shard.
     pub(crate) fn peer(&mut self, ctx: Ctx, message: PeerMessage) {
         let now = self.now();
+        self.drain(now);
         let Some(shard) = &mut self.shard else { return };
         self.counts.peer_messages_in += 1;
         vanish::tell(now, shard);
@@ -263,6 +268,7 @@ impl Host {
     /// Does what events left to do, and what is due.
     fn due(&mut self, ctx: Ctx) {
         let now = self.now();
+        self.drain(now);
         let mut deserted = std::mem::take(&mut self.deserted);
         deserted.retain(|session| !self.sessions.is_bound(*session));
         if let Some(shard) = &mut self.shard {

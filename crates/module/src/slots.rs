@@ -29,8 +29,13 @@ static VIEW: OnMainThread<Slots> = OnMainThread::new();
 
 /// Puts a newer view in place; the one before, if there was one.
 pub(crate) fn renew(ctx: Ctx) -> Option<Slots> {
-    let mut view = Slots::of(ctx);
+    let view = Slots::of(ctx);
     let before = VIEW.with(|old| std::mem::replace(old, Slots::nowhere()));
+    let Some(mut view) = view else {
+        // That nothing is known now is no news of anybody.
+        VIEW.set(Some(before.unwrap_or_else(Slots::nowhere)));
+        return None;
+    };
     view.probe = view.lowest().map(|slot| {
         let same = before.as_ref().and_then(|before| before.probe.clone());
         same.filter(|key| slot_of(key.as_bytes()) == slot).unwrap_or_else(|| probe_of(slot))
@@ -144,14 +149,14 @@ pub(crate) struct Slots {
 }
 
 impl Slots {
-    /// The node's view. Without a cluster everything is here.
-    pub(crate) fn of(ctx: Ctx) -> Slots {
+    /// The node's view. Without a cluster everything is here. `None`: the server does not say.
+    pub(crate) fn of(ctx: Ctx) -> Option<Slots> {
         if !ctx.is(Flag::Cluster) {
-            return Slots { clustered: false, ..Slots::nowhere() };
+            return Some(Slots { clustered: false, ..Slots::nowhere() });
         }
         match ctx.call(c"CLUSTER", c"Ev", &[Text::new(b"NODES")]) {
-            Answer::Bytes(listing) => Slots::parse(&String::from_utf8_lossy(&listing)),
-            _ => Slots::parse(""),
+            Answer::Bytes(listing) => Some(Slots::parse(&String::from_utf8_lossy(&listing))),
+            _ => None,
         }
     }
 

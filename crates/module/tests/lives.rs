@@ -114,6 +114,17 @@ fn a_node_that_gave_all_slots_away_still_says_what_it_voted() {
     let is_elsewhere =
         |it: &Response| matches!(it, Response::Refused { refusal: Refusal::Elsewhere { .. }, .. });
     assert!(is_elsewhere(&refused[0]), "{refused:?}");
+    // When slots come back it is another incarnation: another node may have counted unique numbers for them meanwhile.
+    // It may not have heard yet whose they are; then they are nobody's.
+    let mut cluster = |words: &[&str]| redis::cmd("CLUSTER").arg(words).query::<Value>(&mut again.connection);
+    let _ = cluster(&["DELSLOTSRANGE", "0", "8191"]);
+    cluster(&["ADDSLOTSRANGE", "0", "8191"]).expect("slots come");
+    cluster(&["BUMPEPOCH"]).expect("for good");
+    wait_until("it says hello again", || {
+        again.try_frame(&[]).is_err_and(|error| format!("{error:?}").contains("NOSESSION"))
+    });
+    let third = Process::over(again.connection, 1, 3, &[]);
+    assert!(third.shard == again.shard && third.incarnation > again.incarnation);
 }
 
 #[test]

@@ -198,6 +198,10 @@ impl Desk {
 
     pub(super) fn adopt(&mut self, now: Time, topology: &Topology) {
         self.topology = topology.clone();
+        let (shards, nodes) = (&self.shards, topology.nodes());
+        let is_back =
+            |shard: &ShardId| shards.iter().any(|(node, known)| known == shard && nodes.contains(node));
+        self.leaving.retain(|shard| !is_back(shard));
         self.assign(now);
     }
 
@@ -228,6 +232,9 @@ impl Desk {
 
     /// A node left the cluster, or became a replica, and what its shard had in memory is lost.
     pub(super) fn part_with(&mut self, now: Time, node: &Address) {
+        if self.topology.nodes().contains(node) {
+            return; // It is back.
+        }
         let shard = self.shards.iter().find(|(known, _)| known == node).map(|(_, shard)| *shard);
         if let Some(shard) = shard.filter(|shard| !self.leaving.contains(shard)) {
             self.leaving.push(shard);
@@ -338,8 +345,12 @@ impl Desk {
             self.post.lanes.len() - 1
         });
         let lane = &mut self.post.lanes[at];
+        if lane.connection.is_some_and(|newer| newer > connection) {
+            return; // A greeting that took long: the shard listens to the newer one alone (P29).
+        }
         lane.clear();
-        (lane.connection, lane.incarnation, lane.is_gone) = (Some(connection), incarnation, false);
+        lane.incarnation = incarnation.max(lane.incarnation);
+        (lane.connection, lane.is_gone) = (Some(connection), false);
         self.post.woken.extend(lane.waker.take());
         lane.put(now, Request::Heartbeat { live: self.book.live(), floor: self.book.floor() });
         // A node of another name is another one, whatever its address.
@@ -576,6 +587,9 @@ mod tests {
         assert!(desk.book.is_over(), "its end is as known as it will ever be");
         let events = mailbox.take_events();
         assert!(matches!(events[..], [Event::Unknown]), "{events:?}");
+        // A greeting over an earlier connection than the one it has is not heard.
+        desk.bind(Time(3), 1, &new, ShardId(1), Incarnation(5));
+        assert_eq!(desk.post.lane(ShardId(1)).and_then(|lane| lane.connection), Some(2));
         // And it may come back.
         desk.adopt(Time(4), &Topology::alone(old.clone()));
         desk.bind(Time(4), 3, &old, SHARD, Incarnation(9));
@@ -583,6 +597,22 @@ mod tests {
         let mut requests = Vec::new();
         desk.take(SHARD, 3, Waker::noop(), &mut requests);
         assert!(matches!(requests[..], [Request::Heartbeat { .. }, Request::Prepare { .. }]), "{requests:?}");
+    }
+
+    #[test]
+    fn a_node_that_comes_back_is_not_parted_with() {
+        let mut desk = desk();
+        frame(&mut desk);
+        in_commit(&mut desk);
+        let (old, new) = (Address { host: "h".into(), port: 1 }, Address { host: "h".into(), port: 2 });
+        desk.adopt(Time(2), &Topology::alone(new.clone()));
+        desk.part_with(Time(2), &old);
+        desk.adopt(Time(3), &Topology::alone(old.clone()));
+        desk.part_with(Time(3), &old);
+        desk.bind(Time(4), 2, &new, ShardId(1), Incarnation(6));
+        desk.adopt(Time(4), &Topology::alone(new));
+        desk.settle(Time(4));
+        assert!(!desk.book.is_over(), "it may answer for itself");
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The connections to all nodes of a cluster: who keeps them, and who finds out which nodes there are.
 //!
-//! Each node has one task, its keeper, that connects, serves the connection until it breaks, and connects anew. One
-//! more task asks for the topology when somebody has a reason to doubt it, and now and then. What is done on the
+//! Each node has one task, its keeper, that connects, serves the connection until it breaks, and connects anew. The keeper
+//! of a node that serves nothing any more goes on for as long as the node answers, and is then let go; if the node comes
+//! back it has another keeper. One more task asks for the topology when somebody has a reason to doubt it, and now and then. What is done on the
 //! connections is the matter of an [`Office`].
 
 use std::future::Future;
@@ -27,7 +28,7 @@ const REFRESH_GAP: Duration = Duration::from_millis(100);
 /// And this often, at least.
 const REFRESH_AFTER: Duration = Duration::from_secs(60);
 
-/// How long a node that serves nothing any more is still spoken to: what was asked of it is answered by then.
+/// How long a node that serves nothing any more has, at least, to answer what it was asked.
 const PARTING: Duration = Duration::from_secs(1);
 
 /// What the connections are for.
@@ -47,7 +48,7 @@ pub(super) trait Office: Send + Sync + 'static {
     /// A node cannot be reached. What waits for it may be told.
     fn is_away(&self, node: &Address, error: &ConnectError);
 
-    /// A node serves nothing any more, and was heard for the last time.
+    /// A node serves nothing any more, and answers no more.
     fn is_gone(&self, node: &Address);
 
     /// Rung by whoever has a reason to believe that the topology changed.
@@ -67,6 +68,16 @@ struct Known {
     node: Address,
     standing: Standing,
     keeper: JoinHandle<()>,
+    terms: Arc<Terms>,
+}
+
+/// What a keeper and those who watch it tell each other.
+#[derive(Debug, Default)]
+struct Terms {
+    /// The node serves nothing any more.
+    has_left: AtomicBool,
+    /// It answered the greeting, and the connection is not broken.
+    is_up: AtomicBool,
 }
 
 /// See the module's text.
@@ -200,42 +211,70 @@ impl<O: Office> Net<O> {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    async fn keep(self: Arc<Self>, node: Address) {
+    async fn keep(self: Arc<Self>, node: Address, terms: Arc<Terms>) {
         let seed =
             node.host.bytes().fold(u64::from(node.port), |sum, byte| sum.rotate_left(7) ^ u64::from(byte));
         let mut backoff = Backoff::new(seed ^ u64::from(std::process::id()));
         while !self.is_closing() {
-            let Err(error) = self.serve(&node, &mut backoff).await else { break };
-            if self.has_left(&node) {
-                return;
+            let served = self.serve(&node, &mut backoff, &terms).await;
+            terms.is_up.store(false, Ordering::Release);
+            let has_left = terms.has_left.load(Ordering::Acquire);
+            match served {
+                // Its duty is done: the store closes, or the node has another keeper.
+                Ok(()) if has_left || self.is_closing() => return,
+                // An earlier keeper was in the way, and gave up.
+                Ok(()) => {}
+                Err(error) => {
+                    if !has_left {
+                        self.office.is_away(&node, &error);
+                        self.stands(&node, Standing::Down(error));
+                    }
+                    self.office.doubts().notify_one();
+                }
             }
-            self.office.is_away(&node, &error);
-            self.stands(&node, Standing::Down(error));
-            self.office.doubts().notify_one();
             sleep(backoff.next()).await;
+            if terms.has_left.load(Ordering::Acquire) && self.serves(&node) {
+                return; // It is back, and has another keeper.
+            }
         }
     }
 
-    fn has_left(&self, node: &Address) -> bool {
-        !self.topology.lock().nodes().contains(node)
+    fn serves(&self, node: &Address) -> bool {
+        self.topology.lock().nodes().contains(node)
     }
 
-    /// Leaves a node that serves nothing any more, after a while, if it does not come back.
+    /// Waits for the end of a node that serves nothing any more: one that gave its slots away and lives answers for
+    /// itself (P26b).
     async fn part_with(self: Arc<Self>, mut left: Known) {
-        let _ = timeout(PARTING, &mut left.keeper).await;
-        left.keeper.abort();
-        if self.has_left(&left.node) {
+        loop {
+            if timeout(PARTING, &mut left.keeper).await.is_ok() {
+                break;
+            }
+            if self.is_closing() {
+                return;
+            }
+            if !left.terms.is_up.load(Ordering::Acquire) || self.serves(&left.node) {
+                left.keeper.abort();
+                // Stopped in the midst of a greeting it may have said something: that is over then.
+                let _ = left.keeper.await;
+                break;
+            }
+        }
+        if !self.serves(&left.node) {
             self.office.is_gone(&left.node);
         }
     }
 
-    async fn serve(&self, node: &Address, backoff: &mut Backoff) -> Result<(), ConnectError> {
+    async fn serve(&self, node: &Address, backoff: &mut Backoff, terms: &Terms) -> Result<(), ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
         let greeting = Arc::clone(&self.office).greet(&mut connection);
         let late = |_| unreachable_at(node, "no answer within the connect timeout".into());
         let mut duty = timeout(self.settings.connect_timeout, greeting).await.map_err(late)??;
         backoff.reset();
-        self.stands(node, Standing::Up);
+        terms.is_up.store(true, Ordering::Release);
+        if !terms.has_left.load(Ordering::Acquire) {
+            self.stands(node, Standing::Up);
+        }
         connection.serve(&mut duty, self.settings.response_timeout).await
     }
 
@@ -300,12 +339,14 @@ impl<O: Office> Net<O> {
         *self.topology.lock() = topology.clone();
         let mut known = self.known.lock();
         for left in known.extract_if(.., |known| !nodes.contains(&known.node)) {
+            left.terms.has_left.store(true, Ordering::Release);
             self.runtime.spawn(Arc::clone(self).part_with(left));
         }
         for node in nodes {
             if known.iter().all(|known| known.node != node) {
-                let keeper = self.runtime.spawn(Arc::clone(self).keep(node.clone()));
-                known.push(Known { node, standing: Standing::Connecting, keeper });
+                let terms = Arc::<Terms>::default();
+                let keeper = self.runtime.spawn(Arc::clone(self).keep(node.clone(), Arc::clone(&terms)));
+                known.push(Known { node, standing: Standing::Connecting, keeper, terms });
             }
         }
         drop(known);

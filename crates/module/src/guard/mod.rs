@@ -174,6 +174,7 @@ impl Host {
             self.guard.come_back(ctx);
             return Vec::new();
         }
+        self.drain(now);
         self.withdraw_late(now);
         self.guard.ticks += 1;
         if self.guard.ticks.is_multiple_of(TICKS_BETWEEN_LOOKS) {

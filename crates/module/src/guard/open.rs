@@ -71,7 +71,8 @@ impl OpenMultis {
 
     /// Commands are looked at from now on, and were not before.
     pub(super) fn begin_to_look(&mut self, ctx: Ctx) {
-        self.unseen = Unseen::Anybody;
+        // What was known of an earlier shard's time may be over.
+        *self = OpenMultis { unseen: Unseen::Anybody, ..OpenMultis::default() };
         self.look(ctx);
     }
 
