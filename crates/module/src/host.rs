@@ -282,7 +282,6 @@ impl Host {
         if let Some(shard) = &mut self.shard {
             shard.handle_timeout(now);
         }
-        self.sessions.forget(now, config::LEASE_MS.get() * 1_000);
         self.carry_out(ctx, None);
     }
 
@@ -481,6 +480,7 @@ pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_
     guarded(ctx, "the patrol", mend, |ctx| {
         HOST.with(|host| {
             host.look_around(ctx);
+            host.sessions.forget(host.now(), config::LEASE_MS.get() * 1_000);
             if !is_barred(ctx) {
                 host.drain(host.now());
                 host.beat();

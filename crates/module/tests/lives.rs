@@ -199,6 +199,22 @@ fn frames_outboxes_and_sessions_have_bounds() {
     assert!(more.to_string().contains("claret.sessions-max"), "{more}");
 }
 
+/// Bug: a session without a connection was forgotten only when something else was due. Consequence: on an idle node the dead
+/// count against `claret.sessions-max`. Mend: the patrol looks.
+#[test]
+fn a_session_without_a_connection_is_forgotten_after_a_lease_on_an_idle_node_too() {
+    let server = Server::start(&["--claret.lease-ms", "100"]);
+    let process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    let mut sessions = || {
+        let info: String = redis::cmd("INFO").arg("claret").query(&mut plain).expect("its numbers");
+        info.contains("claret_sessions:1\r\n")
+    };
+    assert!(sessions());
+    drop(process);
+    wait_until("it is forgotten", || !sessions());
+}
+
 #[test]
 fn what_nobody_hears_is_kept_for_the_next_frame() {
     let server = Server::start(&[]);
