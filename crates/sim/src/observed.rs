@@ -8,7 +8,18 @@
 //! wrote, what was given up, or that lacks the reader's own writes. The method is that of Adya's graphs as Elle
 //! applies them to list-append, with sets and counters added, since appends alone never share a lock.
 //!
+//! **Registers** hold one value at a time, each written once: a reader comes after the writer of what it saw, before
+//! whoever put another value over it, and two that swapped the same value for their own lost an update
+//! (`registers.rs`).
+//!
+//! **Records that end** (they expire, or are flushed): an end is a transaction of its own, which leaves nothing. A read
+//! that lacks an element then comes before its writer, or after an end that comes after its writer. Only what is certain
+//! becomes an edge, so nothing that was right is called wrong (`lives.rs`).
+//!
 //! What it does not see: anything about records that nobody reads. Complexity: O(reads x writers) a record.
+
+mod lives;
+mod registers;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,7 +36,7 @@ pub enum Known {
     Unknown,
 }
 
-/// One operation with what it showed, on a record of one of the three kinds.
+/// One operation with what it showed, on a record of one of the four kinds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Act {
     /// An element was added to a set, or a bit to a counter, by this transaction alone.
@@ -36,6 +47,49 @@ pub enum Act {
     Append(u64),
     /// All items, in order.
     List(Vec<u64>),
+    /// The answer of an append: this item made the list so long.
+    Stands(u64, u64),
+    /// A value was put into a register, whatever was there.
+    Put(u64),
+    /// The same, and what was there.
+    Swap {
+        /// What was there.
+        old: Option<u64>,
+        /// What is there now.
+        new: u64,
+    },
+    /// What a register holds.
+    Get(Option<u64>),
+    /// The record ended: it is certain that whatever was there is gone.
+    End,
+    /// The record may have ended.
+    MayEnd,
+}
+
+impl Act {
+    /// What it writes.
+    fn written(&self) -> Option<u64> {
+        match self {
+            Act::Add(value) | Act::Append(value) | Act::Put(value) | Act::Swap { new: value, .. } => {
+                Some(*value)
+            }
+            Act::Read(_) | Act::List(_) | Act::Stands(..) | Act::Get(_) | Act::End | Act::MayEnd => None,
+        }
+    }
+
+    /// What it shows, if it shows a record.
+    fn shown(&self) -> Option<Vec<u64>> {
+        match self {
+            Act::Read(elements) => Some(elements.iter().copied().collect()),
+            Act::List(items) => Some(items.clone()),
+            Act::Get(value) | Act::Swap { old: value, .. } => Some(value.iter().copied().collect()),
+            Act::Add(_) | Act::Append(_) | Act::Stands(..) | Act::Put(_) | Act::End | Act::MayEnd => None,
+        }
+    }
+
+    fn is_of_register(&self) -> bool {
+        matches!(self, Act::Put(_) | Act::Swap { .. } | Act::Get(_))
+    }
 }
 
 /// One transaction as it was observed.
@@ -69,6 +123,10 @@ enum Reason {
     Missed(Bytes, u64),
     /// The first item stands before the second.
     Order(Bytes, u64, u64),
+    /// The first saw a value that the second put another over.
+    Rewrote(Bytes, u64),
+    /// The record ended in between.
+    Ended(Bytes),
     /// Acknowledged before the other began (through a moment in time).
     Time,
 }
@@ -83,11 +141,16 @@ const CYCLES_MAX: usize = 200;
 pub fn judge(history: &[Observed]) -> Result<Judged, String> {
     let mut judge = Judge::new(history);
     judge.find_writers()?;
+    judge.find_seen()?;
+    judge.find_lives()?;
     judge.find_lists()?;
     judge.add_reads()?;
+    judge.add_registers()?;
+    judge.add_lives()?;
     judge.add_real_time();
     judge.find_cycle()?;
-    let counted = (0..history.len()).filter(|at| judge.counts(*at)).count();
+    let is_transaction = |at: &usize| judge.counts(*at) && !judge.is_end(*at);
+    let counted = (0..history.len()).filter(is_transaction).count();
     Ok(Judged { transactions: counted as u64, edges: judge.edge_count })
 }
 
@@ -95,8 +158,12 @@ struct Judge<'a> {
     history: &'a [Observed],
     /// Who wrote each element, by record.
     writers: BTreeMap<&'a Bytes, BTreeMap<u64, usize>>,
-    /// The longest list seen, by record.
-    lists: BTreeMap<&'a Bytes, Vec<u64>>,
+    /// The longest list seen, by record and life.
+    lists: BTreeMap<(&'a Bytes, u64), Vec<u64>>,
+    /// Who ended each record, and whether it is certain.
+    ends: BTreeMap<&'a Bytes, Vec<(usize, bool)>>,
+    /// The life of each element that was seen, named by one of them, for records that ended.
+    lives: BTreeMap<&'a Bytes, BTreeMap<u64, u64>>,
     /// Unknown ones of which something was seen.
     seen: BTreeSet<usize>,
     /// Transactions first, then moments in time.
@@ -110,6 +177,8 @@ impl<'a> Judge<'a> {
             history,
             writers: BTreeMap::new(),
             lists: BTreeMap::new(),
+            ends: BTreeMap::new(),
+            lives: BTreeMap::new(),
             seen: BTreeSet::new(),
             edges: vec![Vec::new(); history.len()],
             edge_count: 0,
@@ -120,8 +189,30 @@ impl<'a> Judge<'a> {
         match self.history[at].known {
             Known::Committed(_) => true,
             Known::Void => false,
-            Known::Unknown => self.seen.contains(&at),
+            Known::Unknown => self.seen.contains(&at) || self.is_end(at),
         }
+    }
+
+    fn is_end(&self, at: usize) -> bool {
+        matches!(self.history[at].acts.first(), Some((_, Act::End | Act::MayEnd)))
+    }
+
+    /// All that count, in the order of the history.
+    fn counted(&self) -> Vec<usize> {
+        (0..self.history.len()).filter(|at| self.counts(*at)).collect()
+    }
+
+    /// When it was certainly over.
+    fn ended(&self, at: usize) -> u64 {
+        match self.history[at].known {
+            Known::Committed(ended) => ended,
+            Known::Void | Known::Unknown => u64::MAX,
+        }
+    }
+
+    /// Whether one was over when another began.
+    fn is_before(&self, one: usize, other: usize) -> bool {
+        self.ended(one) < self.history[other].began
     }
 
     fn edge(&mut self, from: usize, to: usize, reason: Reason) {
@@ -134,8 +225,11 @@ impl<'a> Judge<'a> {
     fn find_writers(&mut self) -> Result<(), String> {
         for (at, transaction) in self.history.iter().enumerate() {
             for (key, act) in &transaction.acts {
-                if let Act::Add(element) | Act::Append(element) = act
-                    && let Some(other) = self.writers.entry(key).or_default().insert(*element, at)
+                if let Act::End | Act::MayEnd = act {
+                    self.ends.entry(key).or_default().push((at, *act == Act::End));
+                }
+                if let Some(element) = act.written()
+                    && let Some(other) = self.writers.entry(key).or_default().insert(element, at)
                 {
                     let (one, two) = (&self.history[other].name, &transaction.name);
                     return Err(format!(
@@ -147,24 +241,41 @@ impl<'a> Judge<'a> {
         Ok(())
     }
 
-    /// Looks at everything that was seen: who wrote it, and which lists there were.
+    /// Looks at everything that was seen: who wrote it?
+    fn find_seen(&mut self) -> Result<(), String> {
+        let known = self.history.iter().enumerate().filter(|(_, it)| it.known != Known::Void);
+        for (at, transaction) in known {
+            for (key, act) in &transaction.acts {
+                for element in act.shown().unwrap_or_default() {
+                    self.note_seen(at, key, element)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which lists there were, and whether what an append answered is true of them.
     fn find_lists(&mut self) -> Result<(), String> {
         for (at, transaction) in self.history.iter().enumerate() {
-            if transaction.known == Known::Void {
-                continue;
-            }
             for (key, act) in &transaction.acts {
-                let elements: Vec<u64> = match act {
-                    Act::Read(elements) => elements.iter().copied().collect(),
-                    Act::List(items) => items.clone(),
-                    Act::Add(_) | Act::Append(_) => continue,
-                };
-                for element in &elements {
-                    self.note_seen(at, key, *element)?;
-                }
-                if let Act::List(items) = act {
+                let Act::List(items) = act else { continue };
+                if transaction.known != Known::Void {
                     let others = self.without_own(at, key, items);
                     self.lengthen(at, key, others)?;
+                }
+            }
+        }
+        for transaction in self.history.iter().filter(|it| matches!(it.known, Known::Committed(_))) {
+            for (key, act) in &transaction.acts {
+                let Act::Stands(item, length) = act else { continue };
+                let list = self.lists.get(&(key, self.life(key, *item)));
+                let place = list.and_then(|items| items.iter().position(|it| it == item));
+                if let Some(place) = place.filter(|place| *place as u64 + 1 != *length) {
+                    let name = &transaction.name;
+                    return Err(format!(
+                        "{name} heard that its {item} made '{key}' {length} long, and it stands at place {}",
+                        place + 1
+                    ));
                 }
             }
         }
@@ -201,7 +312,13 @@ impl<'a> Judge<'a> {
     }
 
     fn lengthen(&mut self, at: usize, key: &'a Bytes, items: Vec<u64>) -> Result<(), String> {
-        let known = self.lists.entry(key).or_default();
+        let Some(first) = items.first() else { return Ok(()) };
+        let distinct: BTreeSet<&u64> = items.iter().collect();
+        if distinct.len() < items.len() {
+            let name = &self.history[at].name;
+            return Err(format!("{name} sees an item of '{key}' twice: {items:?}"));
+        }
+        let known = self.lists.entry((key, self.life(key, *first))).or_default();
         if known.iter().zip(&items).any(|(one, other)| one != other) {
             let name = &self.history[at].name;
             return Err(format!("{name} sees '{key}' as {items:?}, another as {known:?}: no order has both"));
@@ -213,19 +330,19 @@ impl<'a> Judge<'a> {
     }
 
     fn add_reads(&mut self) -> Result<(), String> {
-        for at in (0..self.history.len()).filter(|at| self.counts(*at)).collect::<Vec<_>>() {
+        for at in self.counted() {
             let transaction = &self.history[at];
             for (place, (key, act)) in transaction.acts.iter().enumerate() {
                 let elements: BTreeSet<u64> = match act {
                     Act::Read(elements) => elements.clone(),
                     Act::List(items) => items.iter().copied().collect(),
-                    Act::Add(_) | Act::Append(_) => continue,
+                    _ => continue,
                 };
                 self.check_own(at, place, key, &elements)?;
                 self.add_read(at, key, &elements);
             }
         }
-        for (key, items) in std::mem::take(&mut self.lists) {
+        for ((key, _), items) in std::mem::take(&mut self.lists) {
             for pair in items.windows(2) {
                 let (one, two) = (self.writers[key][&pair[0]], self.writers[key][&pair[1]]);
                 self.edge(one, two, Reason::Order(key.clone(), pair[0], pair[1]));
@@ -259,8 +376,10 @@ impl<'a> Judge<'a> {
         for (element, writer) in writers.clone() {
             if elements.contains(&element) {
                 self.edge(writer, at, Reason::Saw(key.clone(), element));
-            } else if self.counts(writer) {
+            } else if self.counts(writer) && self.shares_life(key, element, elements) {
                 self.edge(at, writer, Reason::Missed(key.clone(), element));
+            } else if self.counts(writer) {
+                self.miss(at, key, element, writer);
             }
         }
     }
@@ -281,7 +400,7 @@ impl<'a> Judge<'a> {
         for node in first + 1..self.edges.len() {
             self.edges[node - 1].push((node, Reason::Time));
         }
-        for at in (0..self.history.len()).filter(|at| self.counts(*at)).collect::<Vec<_>>() {
+        for at in self.counted() {
             self.edges[nodes[&self.history[at].began]].push((at, Reason::Time));
             if let Known::Committed(ended) = self.history[at].known {
                 // Strictly later: what ends and begins at one moment may be concurrent.
@@ -351,6 +470,10 @@ impl<'a> Judge<'a> {
                 Reason::Order(key, one, two) => {
                     format!("{one} of {from} stands before {two} of {to} in '{key}'")
                 }
+                Reason::Rewrote(key, value) => {
+                    format!("{from} saw {value} in '{key}', over which {to} put another value")
+                }
+                Reason::Ended(key) => format!("{from} and then {to}: '{key}' ended in between"),
                 Reason::Time => format!("{from} was acknowledged before a later one of these began"),
             });
         }
@@ -377,111 +500,4 @@ fn peel(taken: &mut [bool], successors: impl Fn(usize) -> Vec<usize>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn transaction(name: &str, began: u64, known: Known, acts: &[(&str, Act)]) -> Observed {
-        let acts = acts.iter().map(|(key, act)| (Bytes::from(*key), act.clone())).collect();
-        Observed { name: name.to_owned(), began, known, acts }
-    }
-
-    fn read(elements: &[u64]) -> Act {
-        Act::Read(elements.iter().copied().collect())
-    }
-
-    const AT_5: Known = Known::Committed(5);
-
-    fn refused(history: &[Observed], part: &str) {
-        let error = judge(history).expect_err("an anomaly");
-        assert!(error.contains(part), "{error}");
-    }
-
-    #[test]
-    fn a_serial_history_passes() {
-        let history = [
-            transaction("w", 1, Known::Committed(2), &[("x", Act::Add(1)), ("l", Act::Append(7))]),
-            transaction("v", 3, Known::Committed(4), &[("x", Act::Add(2)), ("l", Act::Append(8))]),
-            transaction("r", 5, Known::Committed(6), &[("x", read(&[1, 2])), ("l", Act::List(vec![7, 8]))]),
-            transaction("lost", 1, Known::Void, &[("x", Act::Add(3)), ("x", read(&[9]))]),
-            transaction("unknown", 1, Known::Unknown, &[("x", Act::Add(4))]),
-        ];
-        assert_eq!(judge(&history).expect("it is serial").transactions, 3);
-    }
-
-    /// Write skew: each read what the other had not yet written.
-    #[test]
-    fn write_skew_is_a_cycle() {
-        let a = transaction("a", 1, AT_5, &[("x", read(&[])), ("y", Act::Add(1))]);
-        let b = transaction("b", 1, AT_5, &[("y", read(&[])), ("x", Act::Add(2))]);
-        refused(&[a, b], "a did not see 2 of b in 'x'; b did not see 1 of a in 'y'");
-    }
-
-    /// A long fork: two readers see two writers in opposite orders.
-    #[test]
-    fn a_long_fork_is_a_cycle() {
-        let history = [
-            transaction("w", 1, AT_5, &[("x", Act::Add(1))]),
-            transaction("v", 1, AT_5, &[("y", Act::Add(2))]),
-            transaction("r", 1, AT_5, &[("x", read(&[1])), ("y", read(&[]))]),
-            transaction("s", 1, AT_5, &[("x", read(&[])), ("y", read(&[2]))]),
-        ];
-        refused(&history, "no order explains");
-    }
-
-    /// Half of a transaction is seen.
-    #[test]
-    fn a_torn_transaction_is_a_cycle() {
-        let w = transaction("w", 1, Known::Unknown, &[("x", Act::Add(1)), ("y", Act::Add(2))]);
-        let r = transaction("r", 1, AT_5, &[("x", read(&[1])), ("y", read(&[]))]);
-        refused(&[w, r], "r saw 1 of w in 'x'");
-    }
-
-    /// A read that began after an acknowledgement misses it: serializable, not strictly.
-    #[test]
-    fn a_stale_read_is_a_cycle_through_time() {
-        let w = transaction("w", 1, Known::Committed(2), &[("x", Act::Add(1))]);
-        let r = transaction("r", 3, AT_5, &[("x", read(&[]))]);
-        refused(&[w.clone(), r], "w was acknowledged");
-        let at_once = transaction("r", 2, AT_5, &[("x", read(&[]))]);
-        assert!(judge(&[w, at_once]).is_ok(), "what ends and begins at one moment may be concurrent");
-    }
-
-    #[test]
-    fn what_nobody_wrote_or_who_gave_up_is_not_seen() {
-        let r = transaction("r", 1, AT_5, &[("x", read(&[1]))]);
-        refused(std::slice::from_ref(&r), "which nobody wrote");
-        let w = transaction("w", 1, Known::Void, &[("x", Act::Add(1))]);
-        refused(&[w, r], "which w wrote and gave up");
-    }
-
-    #[test]
-    fn own_writes_are_seen_and_no_sooner() {
-        let blind = transaction("t", 1, AT_5, &[("x", Act::Add(1)), ("x", read(&[]))]);
-        refused(&[blind], "does not see its own 1");
-        let seer = transaction("t", 1, AT_5, &[("l", Act::List(vec![1])), ("l", Act::Append(1))]);
-        refused(&[seer], "before it writes it");
-    }
-
-    #[test]
-    fn two_lists_have_one_order() {
-        let history = [
-            transaction("w", 1, AT_5, &[("l", Act::Append(1))]),
-            transaction("v", 1, AT_5, &[("l", Act::Append(2))]),
-            transaction("r", 1, AT_5, &[("l", Act::List(vec![1, 2]))]),
-            transaction("s", 1, AT_5, &[("l", Act::List(vec![2]))]),
-        ];
-        refused(&history, "no order has both");
-    }
-
-    /// Appends of two transactions to two lists, in opposite orders.
-    #[test]
-    fn items_in_opposite_orders_are_a_cycle() {
-        let history = [
-            transaction("a", 1, AT_5, &[("l", Act::Append(1)), ("m", Act::Append(2))]),
-            transaction("b", 1, AT_5, &[("l", Act::Append(3)), ("m", Act::Append(4))]),
-            transaction("r", 1, AT_5, &[("l", Act::List(vec![1, 3]))]),
-            transaction("s", 1, AT_5, &[("m", Act::List(vec![4, 2]))]),
-        ];
-        refused(&history, "1 of a stands before 3 of b in 'l'");
-    }
-}
+mod tests;
