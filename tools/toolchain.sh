@@ -79,12 +79,18 @@ need_rust() {
 # Whether there is a server: the one in CLARET_SERVER, else redis-server in the PATH.
 has_server() { command -v "${CLARET_SERVER:-redis-server}" >/dev/null; }
 
-# Whether the module's build finds libclang, which reads the server's header.
+# Whether the module's build finds libclang, which reads the server's header: as `libclang.so` or `libclang-14.so`, its
+# version behind it or not. libclang-cpp is another library, and llvm-config comes without either.
 has_libclang() {
-    [ -n "${LIBCLANG_PATH:-}" ] && return
-    command -v llvm-config >/dev/null && return
-    compgen -G '/usr/lib*/libclang*.so*' >/dev/null || compgen -G '/usr/lib*/*/libclang*.so*' >/dev/null \
-        || compgen -G '/usr/lib/llvm-*/lib/libclang*.so*' >/dev/null
+    local folder folders=(/usr/lib /usr/lib64 /usr/lib/*-linux-gnu /usr/lib/llvm-*/lib /usr/local/lib)
+    # Where LIBCLANG_PATH names the file itself, that one.
+    [ -z "${LIBCLANG_PATH:-}" ] || folders=("$LIBCLANG_PATH" "${LIBCLANG_PATH%/*}")
+    for folder in "${folders[@]}"; do
+        if compgen -G "$folder/libclang.so*" >/dev/null || compgen -G "$folder/libclang-[0-9]*.so*" >/dev/null; then
+            return
+        fi
+    done
+    return 1
 }
 
 # Debian and Ubuntu start a redis-server as a service when it is installed, where they start services at all. Nothing

@@ -117,6 +117,11 @@ impl Caller {
         self.user.as_ref().is_some_and(|user| user.may_run(&words.each_ref()))
     }
 
+    /// Whether the caller may run this command.
+    pub(crate) fn may(&self, words: &[Text]) -> bool {
+        self.user.as_ref().is_some_and(|user| user.may_run(&words.iter().collect::<Vec<_>>()))
+    }
+
     /// Whether the caller may run a command on a key.
     pub(crate) fn may_run(&self, command: &'static str, key: &[u8]) -> bool {
         if self.is_almighty {
@@ -135,15 +140,16 @@ impl Drop for Calling {
 
 /// Whether an operation may be done on a key, here, now and by the caller.
 pub(crate) fn admit(key: &Bytes, op: &Operation) -> Result<(), Refusal> {
-    if !slots::serves(key) {
+    let caller = CALLER.0.borrow();
+    let is_server = caller.as_ref().is_some_and(|caller| caller.is_server);
+    if !if is_server { slots::has(key) } else { slots::serves(key) } {
         return Err(Refusal::Elsewhere { key: key.clone() });
     }
-    let caller = CALLER.0.borrow();
     let Some(caller) = &*caller else {
         let reason = "nobody asks for it".to_owned();
         return Err(Refusal::Denied { key: key.clone(), reason });
     };
-    if caller.is_server {
+    if is_server {
         return Ok(());
     }
     let (command, beside) = equivalent(op.method().name);

@@ -59,7 +59,27 @@ pub(crate) fn view<R>(look: impl FnOnce(&Slots) -> R) -> Option<R> {
 /// Whether an operation on a key may be done here. Keys of a slot on its way from one node to another are nobody's
 /// until it has arrived: whether an absent one is here or there is decided key by key (trap 17).
 pub(crate) fn serves(key: &Bytes) -> bool {
-    view(|slots| !slots.clustered || slots.served[usize::from(slot_of(key))]).unwrap_or(false)
+    view(|slots| slots.has(key) && (slots.closed.is_empty() || !slots.closed.contains(&slot_of(key))))
+        .unwrap_or(false)
+}
+
+/// Whether a plain command may be run here: in a slot that is closed, too.
+pub(crate) fn has(key: &Bytes) -> bool {
+    view(|slots| slots.has(key)).unwrap_or(false)
+}
+
+/// Keeps newcomers away from a slot that is about to leave, until it is opened as often again.
+pub(crate) fn close(slot: u16) {
+    VIEW.with(|slots| slots.closed.push(slot));
+}
+
+/// See [`close`].
+pub(crate) fn reopen(slot: u16) {
+    VIEW.with(|slots| {
+        if let Some(at) = slots.closed.iter().position(|closed| *closed == slot) {
+            slots.closed.swap_remove(at);
+        }
+    });
 }
 
 /// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
@@ -146,6 +166,8 @@ pub(crate) struct Slots {
     probe: Option<String>,
     /// The shards of all primaries that were ever in view.
     heard_of: Vec<ShardId>,
+    /// Slots that are about to leave: as often as somebody wants that.
+    closed: Vec<u16>,
 }
 
 impl Slots {
@@ -171,6 +193,7 @@ impl Slots {
             served,
             probe: None,
             heard_of: Vec::new(),
+            closed: Vec::new(),
         }
     }
 
@@ -218,6 +241,10 @@ impl Slots {
         !self.clustered || self.owner(slot).is_some_and(|node| node.myself)
     }
 
+    fn has(&self, key: &Bytes) -> bool {
+        !self.clustered || self.served[usize::from(slot_of(key))]
+    }
+
     fn myself(&self) -> Option<&Node> {
         self.nodes.iter().find(|node| node.myself)
     }
@@ -263,6 +290,7 @@ impl Slots {
 
     fn remember(&mut self, before: Option<&Slots>) {
         self.heard_of = before.map(|before| before.heard_of.clone()).unwrap_or_default();
+        self.closed = before.map(|before| before.closed.clone()).unwrap_or_default();
         self.heard_of.extend(self.nodes.iter().filter_map(Node::shard));
         self.heard_of.sort_unstable();
         self.heard_of.dedup();

@@ -96,6 +96,12 @@ impl Ctx {
         format!("{}.{}.{}", version >> 16 & 0xff, version >> 8 & 0xff, version & 0xff)
     }
 
+    /// The first number of its version.
+    pub(crate) fn server_release(self) -> i32 {
+        // SAFETY: needs no context.
+        unsafe { api!(RedisModule_GetServerVersion)() >> 16 }
+    }
+
     /// From the server's source of random numbers, which nobody guesses.
     pub(crate) fn random(self) -> u64 {
         let mut bytes = [0; 8];
@@ -149,6 +155,16 @@ impl Ctx {
         // SAFETY: the name is the caller's to free.
         let name = unsafe { Text::take(api!(RedisModule_GetCurrentUserName)(self.0)) };
         name.unwrap_or_else(|| Text::new(b""))
+    }
+
+    /// Whether a client is there and waits for something.
+    pub(crate) fn is_blocked(self, client: u64) -> bool {
+        let mut info =
+            raw::RedisModuleClientInfo { version: 1, flags: 0, id: 0, addr: [0; 46], port: 0, db: 0 };
+        // SAFETY: the place is of the version that it says.
+        let status = unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast::<c_void>(), client) };
+        status == raw::REDISMODULE_OK as c_int
+            && info.flags & u64::from(raw::REDISMODULE_CLIENTINFO_FLAG_BLOCKED) != 0
     }
 
     // --- answers ---

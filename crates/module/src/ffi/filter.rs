@@ -208,6 +208,13 @@ impl Ctx {
         }
     }
 
+    /// Whether what a filter is shown comes from a script.
+    pub(crate) fn is_in_script(self) -> bool {
+        // SAFETY: needs no context.
+        let flags = unsafe { api!(RedisModule_GetContextFlags)(null_mut()) };
+        flags & Flag::Lua as c_int != 0
+    }
+
     /// Makes the client wait until something happens to one of the keys. `answer` is asked then, and says with its result
     /// whether that was it.
     pub(crate) fn block_on_keys(

@@ -4,10 +4,18 @@ use std::ffi::c_int;
 
 use redis_module::raw;
 
-use super::{Text, api};
+use super::{Ctx, Text, api};
 
 /// A user, looked up for the time of one command and never kept: the lists may change between two commands.
 pub(crate) struct User(*mut raw::RedisModuleUser);
+
+impl Ctx {
+    /// The name of the user that a client speaks as; `None` when the client is gone.
+    pub(crate) fn user_of(self, client: u64) -> Option<Text> {
+        // SAFETY: the context is valid; the name is the caller's to free.
+        unsafe { Text::take(api!(RedisModule_GetClientUserNameById)(self.raw(), client)) }
+    }
+}
 
 impl User {
     /// `None` when there is no such user any more.

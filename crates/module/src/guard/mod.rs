@@ -8,6 +8,7 @@
 //! Not seen by the filter: what is read at replicas, FLUSHALL and its kin (an event tells: `vanish`), SCAN and KEYS,
 //! and what a client's own cache keeps.
 
+mod leaving;
 mod open;
 mod plain;
 mod pops;
@@ -26,8 +27,8 @@ use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Filtered, Flag, OnMainThread, Text, Timer, guarded};
 use crate::host::{HOST, Host, is_barred, mend};
-use crate::slots;
 use crate::vanish::{self, Change};
+use leaving::Leaving;
 use open::{OpenMultis, Queued};
 use pops::PassedOver;
 use table::{Keys, Row, Special, Table};
@@ -56,6 +57,7 @@ pub(crate) struct Guard {
     queue: Queue,
     open: OpenMultis,
     passed_over: PassedOver,
+    leaving: Leaving,
     tick: Option<Timer>,
     ticks: u32,
     /// So many commands are looked at before it is asked again whether anything is held.
@@ -129,7 +131,7 @@ impl Guard {
 
     fn come_back(&mut self, ctx: Ctx) {
         let idle = self.queue.is_quiet() && !self.open.is_any() && !self.passed_over.is_any();
-        if !idle {
+        if !idle || self.leaving.is_any() {
             self.tick_soon(ctx);
         }
     }
@@ -169,6 +171,7 @@ impl Host {
         if self.expire_blocked(now) {
             self.guard.tick_soon(ctx);
         }
+        self.look_after_leaving(ctx);
         if is_barred(ctx) {
             // Whoever is let in may write.
             self.guard.come_back(ctx);
@@ -316,7 +319,7 @@ fn look(ctx: Ctx, filtered: &Filtered, row: Row) {
             filtered.insert(0, b"CLARET.WRITE");
             return;
         }
-        Special::Cluster => return look_at_cluster(filtered),
+        Special::Cluster => return leaving::look(ctx, filtered, client),
         Special::Rights => {
             let changes = filtered.word(1).is_some_and(|word| {
                 [&b"setuser"[..], b"deluser", b"load"].iter().any(|known| word.eq_ignore_ascii_case(known))
@@ -426,14 +429,6 @@ fn rights_change(ctx: Ctx) {
     vanish::note(ctx, Change::Rights);
 }
 
-/// SETSLOT moves a slot, or ends its move: not while keys are held that the other node would not know of.
-fn look_at_cluster(filtered: &Filtered) {
-    let is_setslot = filtered.word(1).is_some_and(|word| word.eq_ignore_ascii_case(b"setslot"));
-    if is_setslot {
-        filtered.insert(0, b"CLARET.WRITE");
-    }
-}
-
 // --- CLARET.READ and CLARET.WRITE ---
 
 /// `CLARET.READ command [argument ...]`, `CLARET.WRITE command [argument ...]`
@@ -463,7 +458,7 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     }
     match row.special {
         Special::Pop => return pops::pop(ctx, words),
-        Special::Cluster => return set_slot(ctx, words),
+        Special::Cluster => return leaving::set_slot(ctx, words),
         Special::Nothing | Special::Multi | Special::Exec | Special::Discard | Special::Rights => {}
     }
     let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
@@ -587,28 +582,6 @@ fn leave(ctx: Ctx, client: Blocked) -> Left {
     let Some(Some((number, left))) = left else { return Left::Released };
     end(ctx, number);
     left
-}
-
-/// `CLUSTER SETSLOT slot MIGRATING node | NODE node ...`
-fn set_slot(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
-    let slot: Option<u16> = words.get(2).and_then(|word| word.number());
-    let leaves = words.get(3).is_some_and(|word| word.is("MIGRATING") || word.is("NODE"));
-    let held = slot.filter(|_| leaves).and_then(|slot| {
-        HOST.with(|host| {
-            let shard = host.shard.as_ref()?;
-            let mine = slots::view(|view| view.is_mine(slot)) == Some(true);
-            shard.keys_in_use().find(|key| mine && slots::slot_of(key) == slot).cloned()
-        })
-        .flatten()
-    });
-    if let Some(key) = held {
-        return Err(format!(
-            "TRYAGAIN a transaction holds key '{key}' of the slot, or is about to; nothing was changed, try again"
-        ));
-    }
-    ctx.run_for_client(words, false);
-    HOST.with(|host| host.look_around(ctx));
-    Ok(())
 }
 
 impl Host {
