@@ -12,7 +12,7 @@ fn check(command: &mut Command) -> Value {
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_str(&text).expect("one JSON object");
     assert_eq!(summary["anomalies"].as_array().map(Vec::len), Some(0), "{text}");
-    assert_eq!((&summary["planted"], &summary["found"]), (&5.into(), &5.into()), "{text}");
+    assert_eq!((&summary["planted"], &summary["found"]), (&11.into(), &11.into()), "{text}");
     assert_eq!(summary["found_by_adya"], 2, "{text}");
     assert!(summary["committed"].as_u64() > Some(100), "{text}");
     assert!(summary["totals"].as_u64() > Some(10), "{text}");

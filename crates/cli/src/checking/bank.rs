@@ -1,16 +1,17 @@
 //! A bank: money moves between accounts, and the total stays what it was at the beginning, whoever looks.
 //!
 //! It has accounts on all shards, and a drawer, whose accounts share a hash tag and so are on one node: there plain
-//! commands can look at all of them at once, and move money, too.
+//! commands can look at all of them at once, and move money, too. What is seen is written down, and judged at the end
+//! (`sums.rs`).
 
 use std::sync::atomic::Ordering;
 
 use claret::types::{Counter, CounterOp};
-use claret::{Bytes, Operation, Records, Reply, Store};
+use claret::{Bytes, Operation, Records, Reply, Store, TransactionError};
 use rand::{Rng, RngExt};
 
-use super::history::Outcome;
-use super::traffic::{Client, outcome_of};
+use super::history::{Outcome, Step};
+use super::traffic::{Client, outcome_of, pause};
 use super::{History, Progress};
 
 const ACCOUNTS: usize = 8;
@@ -25,16 +26,30 @@ pub struct Bank {
     drawer: Vec<String>,
 }
 
+/// How a transaction ended, and what it showed.
+type Ended = (Outcome, Vec<Step>);
+
 impl Bank {
-    /// The bank of a run.
-    pub fn new(prefix: &str) -> Self {
+    /// The bank of a round.
+    pub fn new(prefix: &str, round: u64) -> Self {
         let names = |start: String| (0..ACCOUNTS).map(|number| format!("{start}{number}")).collect();
-        Bank { accounts: names(format!("{prefix}/bank")), drawer: names(format!("{{{prefix}/drawer}}")) }
+        let accounts = names(format!("{prefix}/{round}/bank"));
+        Bank { accounts, drawer: names(format!("{{{prefix}/drawer}}{round}/")) }
     }
 
     /// The keys of the drawer.
     pub(super) fn drawer(&self) -> &[String] {
         &self.drawer
+    }
+
+    /// All keys.
+    pub(super) fn keys(&self) -> impl Iterator<Item = &String> {
+        self.accounts.iter().chain(&self.drawer)
+    }
+
+    /// The key that stands for all accounts in [`Step::Total`], and that for the drawer.
+    pub(super) fn names(&self) -> [&String; 2] {
+        [&self.accounts[0], &self.drawer[0]]
     }
 
     /// What all accounts hold together; as much as the drawer.
@@ -47,7 +62,7 @@ impl Bank {
     /// # Errors
     /// The store's.
     pub async fn open(&self, store: &Store) -> Result<(), String> {
-        let calls = self.accounts.iter().chain(&self.drawer).map(|key| (Bytes::from(key), add(DEPOSIT)));
+        let calls = self.keys().map(|key| (Bytes::from(key), add(DEPOSIT)));
         store.run_all(calls).await.map_err(|error| format!("opening the bank: {error}"))?;
         Ok(())
     }
@@ -55,27 +70,43 @@ impl Bank {
     /// The totals as a one-shot transaction sees them.
     ///
     /// # Errors
-    /// A total that is wrong, or an error that nobody expects; `None` when the transaction did not commit.
-    pub async fn check(&self, store: &Store) -> Result<Option<()>, String> {
+    /// An error that nobody expects.
+    pub(super) async fn look(&self, store: &Store) -> Result<Ended, String> {
         let get = |key: &String| (Bytes::from(key), Operation::new::<Counter>(CounterOp::Get));
-        match store.run_all(self.accounts.iter().chain(&self.drawer).map(get)).await {
-            Ok(replies) => {
-                let (accounts, drawer) = replies.split_at(ACCOUNTS);
-                expect(accounts)?;
-                expect(drawer).map(Some)
-            }
-            Err(error) => outcome_of(&error).map(|_| None),
-        }
+        let replies = store.run_all(self.keys().map(get)).await;
+        let both = |replies: Vec<Reply>| {
+            let (accounts, drawer) = replies.split_at(ACCOUNTS);
+            let [one, other] = self.names();
+            Ok(vec![Step::Total(one.clone(), sum(accounts)?), Step::Total(other.clone(), sum(drawer)?)])
+        };
+        ended(replies, both)
     }
+}
+
+fn ended<T>(
+    result: Result<T, TransactionError>,
+    steps: impl FnOnce(T) -> Result<Vec<Step>, String>,
+) -> Result<Ended, String> {
+    match result {
+        Ok(value) => Ok((Outcome::Committed, steps(value)?)),
+        Err(error) => Ok((outcome_of(&error)?, Vec::new())),
+    }
+}
+
+fn moved<T>(_: T) -> Result<Vec<Step>, String> {
+    Ok(vec![Step::Moved])
 }
 
 fn add(amount: i64) -> Operation {
     Operation::new::<Counter>(CounterOp::Add(amount))
 }
 
-fn sum(replies: &[Reply]) -> Result<i64, String> {
+/// # Errors
+/// What is there is no money.
+pub(super) fn sum(replies: &[Reply]) -> Result<i64, String> {
     replies.iter().try_fold(0, |sum, reply| match reply {
         Reply::Int(value) => Ok(sum + value),
+        Reply::Nil => Ok(sum),
         // As plain commands answer.
         Reply::Bytes(text) => match text.as_str().and_then(|text| text.parse::<i64>().ok()) {
             Some(value) => Ok(sum + value),
@@ -85,40 +116,42 @@ fn sum(replies: &[Reply]) -> Result<i64, String> {
     })
 }
 
-/// # Errors
-/// What these accounts hold is not what was paid in.
-pub(super) fn expect(balances: &[Reply]) -> Result<(), String> {
-    let total = sum(balances)?;
-    if total == Bank::total() {
-        return Ok(());
-    }
-    Err(format!("the bank holds {total}, not {}: a transfer was seen by half", Bank::total()))
-}
-
 /// A customer: transfers, with and without a look at the balance, and audits of both kinds.
 pub(super) async fn work(mut client: Client, bank: &Bank, progress: &Progress) -> Result<History, String> {
     let mut history = History::default();
     while !client.is_over(progress) {
-        let amount = client.random.random_range(1..100);
-        let (from, to) = two_of(&bank.accounts, &mut client.random);
-        match client.random.random_range(0..6) {
-            5 => {
-                let (from, to) = two_of(&bank.drawer, &mut client.random);
-                history.transfers += overwrite(&client.store, from, to, amount).await?;
-            }
-            4 => {
-                let inside = two_of(&bank.drawer, &mut client.random);
-                history.transfers += move_both(&client.store, (from, to), inside, amount).await?;
-            }
-            0 => history.transfers += move_blindly(&client.store, from, to, amount).await?,
-            1 => history.transfers += move_if_enough(&client.store, from, to, amount).await?,
-            2 => history.totals += bank.check(&client.store).await?.map_or(0, |()| 1),
-            _ => history.totals += audit(&client.store, bank).await?,
-        }
+        let began = client.begin(Vec::new()).await;
+        let (outcome, steps) = one(&mut client, bank).await?;
+        client.note(&mut history, began, outcome, steps);
         progress.ended.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
     }
     Ok(history)
+}
+
+async fn one(client: &mut Client, bank: &Bank) -> Result<Ended, String> {
+    let amount = client.random.random_range(1..100);
+    let (from, to) = two_of(&bank.accounts, &mut client.random);
+    match client.random.random_range(0..6) {
+        5 => {
+            let (from, to) = two_of(&bank.drawer, &mut client.random);
+            overwrite(client, from, to, amount).await
+        }
+        4 => {
+            let inside = two_of(&bank.drawer, &mut client.random);
+            let moves = [(from, -amount), (to, amount), (inside.0, -amount), (inside.1, amount)];
+            let calls = moves.map(|(key, amount)| (key.into(), add(amount)));
+            ended(client.store.run_all(calls).await, moved)
+        }
+        // Both operations go together, and answer nothing.
+        0 => {
+            let calls = [(from.into(), add(-amount)), (to.into(), add(amount))];
+            ended(client.store.run_all(calls).await, moved)
+        }
+        1 => move_if_enough(client, from, to, amount).await,
+        2 => bank.look(&client.store).await,
+        _ => audit(client, bank).await,
+    }
 }
 
 /// Two accounts that differ.
@@ -128,69 +161,57 @@ pub(super) fn two_of<'a>(accounts: &'a [String], random: &mut impl Rng) -> (&'a 
     (&accounts[from], &accounts[to])
 }
 
-/// Moves money in the drawer and between shards at once.
-async fn move_both(
-    store: &Store,
-    (from, to): (&str, &str),
-    inside: (&str, &str),
-    amount: i64,
-) -> Result<u64, String> {
-    let moves = [(from, -amount), (to, amount), (inside.0, -amount), (inside.1, amount)];
-    match store.run_all(moves.map(|(key, amount)| (key.into(), add(amount)))).await {
-        Ok(_) => Ok(1),
-        Err(error) => outcome_of(&error).map(|outcome| u64::from(outcome == Outcome::Committed)),
-    }
-}
-
-/// Both operations go together, and answer nothing.
-async fn move_blindly(store: &Store, from: &str, to: &str, amount: i64) -> Result<u64, String> {
-    match store.run_all([(from.into(), add(-amount)), (to.into(), add(amount))]).await {
-        Ok(_) => Ok(1),
-        Err(error) => outcome_of(&error).map(|outcome| u64::from(outcome == Outcome::Committed)),
-    }
-}
-
-async fn move_if_enough(store: &Store, from: &str, to: &str, amount: i64) -> Result<u64, String> {
-    let moved = store
+async fn move_if_enough(client: &mut Client, from: &str, to: &str, amount: i64) -> Result<Ended, String> {
+    let pauses = [0; 2].map(|_| client.keys.draw_pause(&mut client.random));
+    let result = client
+        .store
         .transaction(|tx| async move {
             if tx.counter(from).get().await? < amount {
-                return Ok(0);
+                return Ok(());
             }
+            pause(pauses[0]).await;
             tx.counter(from).add(-amount)?;
+            pause(pauses[1]).await;
             tx.counter(to).add(amount)?;
-            Ok(1)
+            Ok(())
         })
         .await;
-    moved.or_else(|error| outcome_of(&error).map(|_| 0))
+    ended(result, moved)
 }
 
 /// Reads both balances and writes what they shall be: whatever else is paid in between is lost, unless nothing is.
-async fn overwrite(store: &Store, from: &str, to: &str, amount: i64) -> Result<u64, String> {
-    let moved = store
+async fn overwrite(client: &mut Client, from: &str, to: &str, amount: i64) -> Result<Ended, String> {
+    let pauses = [0; 2].map(|_| client.keys.draw_pause(&mut client.random));
+    let result = client
+        .store
         .transaction(|tx| async move {
-            let (left, grown) =
-                (tx.counter(from).get().await? - amount, tx.counter(to).get().await? + amount);
+            let left = tx.counter(from).get().await? - amount;
+            pause(pauses[0]).await;
+            let grown = tx.counter(to).get().await? + amount;
+            pause(pauses[1]).await;
             tx.register(from).set(left.to_string())?;
             tx.register(to).set(grown.to_string())?;
-            Ok(1)
+            Ok(())
         })
         .await;
-    moved.or_else(|error| outcome_of(&error).map(|_| 0))
+    ended(result, moved)
 }
 
 /// Reads the accounts one after the other.
-async fn audit(store: &Store, bank: &Bank) -> Result<u64, String> {
-    let total = store
+async fn audit(client: &mut Client, bank: &Bank) -> Result<Ended, String> {
+    let (at, wait) = (client.random.random_range(0..ACCOUNTS), client.keys.draw_pause(&mut client.random));
+    let total = client
+        .store
         .transaction(|tx| async move {
-            let mut balances = Vec::with_capacity(ACCOUNTS);
-            for account in &bank.accounts {
-                balances.push(Reply::Int(tx.counter(account).get().await?));
+            let mut total = 0;
+            for (number, account) in bank.accounts.iter().enumerate() {
+                if number == at {
+                    pause(wait).await;
+                }
+                total += tx.counter(account).get().await?;
             }
-            Ok(balances)
+            Ok(total)
         })
         .await;
-    match total {
-        Ok(balances) => expect(&balances).map(|()| 1),
-        Err(error) => outcome_of(&error).map(|_| 0),
-    }
+    ended(total, |total| Ok(vec![Step::Total(bank.names()[0].clone(), total)]))
 }

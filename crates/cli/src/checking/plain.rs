@@ -7,10 +7,10 @@ use claret::cluster::{Command, Dedicated, Plain, PlainError, ServerError};
 use claret::{Bytes, Reply};
 use rand::RngExt;
 
-use super::bank::{expect, two_of};
-use super::history::{Outcome, Step};
-use super::plan::{Kind, Planned};
-use super::traffic::{Client, writes};
+use super::bank::{sum, two_of};
+use super::history::{Outcome, Step, Why};
+use super::plan::Planned;
+use super::traffic::Client;
 use super::{Bank, History, Progress};
 
 /// Works until the time is over.
@@ -24,19 +24,20 @@ pub(super) async fn work(
     // For MULTI; made anew when it breaks.
     let mut own = None;
     while !client.is_over(progress) {
-        if client.random.random_range(0..8) == 0 {
-            history.plain +=
-                u64::from(at_the_drawer(&mut client, plain, &mut own, bank, &mut history).await?);
+        let (began, outcome, steps) = if client.random.random_range(0..8) == 0 {
+            let began = client.begin(Vec::new()).await;
+            let (outcome, steps) = at_the_drawer(&mut client, plain, &mut own, bank).await?;
+            (began, outcome, steps)
         } else {
-            let planned = client.draw_one(client.clock.now(), false);
-            let began = client.begin().await;
+            let planned = client.draw_one(client.clock.now(), false).answering();
+            let began = client.begin(planned.meant()).await;
             let (outcome, steps) = match plain.ask(command(&planned)).await {
-                Ok(reply) => (Outcome::Committed, steps(&planned, &reply)?),
-                Err(error) => (outcome_of(&error)?, writes(&[planned])),
+                Ok(reply) => (Outcome::Committed, planned.steps(&reply)?),
+                Err(error) => (outcome_of(&error)?, planned.meant()),
             };
-            history.plain += u64::from(outcome == Outcome::Committed);
-            client.note(&mut history, began, outcome, steps);
-        }
+            (began, outcome, steps)
+        };
+        client.note(&mut history, began, outcome, steps);
         progress.ended.fetch_add(1, Ordering::Relaxed);
         tokio::task::yield_now().await;
     }
@@ -50,41 +51,32 @@ fn command(planned: &Planned) -> Command {
     words.fold(command, Command::arg)
 }
 
-/// What a command showed. A counter says what it holds when it is added to, too.
-fn steps(planned: &Planned, reply: &Reply) -> Result<Vec<Step>, String> {
-    let mut steps = vec![planned.step(reply)?];
-    if planned.kind == Kind::Counter && planned.write.is_some() {
-        steps.push(Planned { write: None, ..planned.clone() }.step(reply)?);
-    }
-    Ok(steps)
-}
-
 /// # Errors
 /// One that says that the run itself is wrong.
 fn outcome_of(error: &PlainError) -> Result<Outcome, String> {
     match error {
         PlainError::Lost { .. } => Ok(Outcome::Unknown),
-        PlainError::Away(_) => Ok(Outcome::Void),
-        PlainError::Server(ServerError(text)) if is_later(text) => Ok(Outcome::Void),
+        PlainError::Away(_) => Ok(Outcome::Void(Why::Later)),
+        PlainError::Server(ServerError(text)) => match text.split(' ').next().unwrap_or_default() {
+            "TRYAGAIN" | "EXECABORT" | "MOVED" | "ASK" | "CLUSTERDOWN" => Ok(Outcome::Void(Why::Later)),
+            "NOPERM" => Ok(Outcome::Void(Why::Denied)),
+            "OOM" => Ok(Outcome::Void(Why::NoMemory)),
+            "BUSY" => Ok(Outcome::Void(Why::Busy)),
+            _ => Err(format!("an error that nobody expects: {error}")),
+        },
         other => Err(format!("an error that nobody expects: {other}")),
     }
 }
 
-/// Whether nothing was done, and it may be tried again.
-fn is_later(text: &str) -> bool {
-    text.starts_with("TRYAGAIN") || text.starts_with("EXECABORT")
-}
-
 const SCRIPT: &str = "redis.call('DECRBY', KEYS[1], ARGV[1]) redis.call('INCRBY', KEYS[2], ARGV[1]) return 1";
 
-/// One look or transfer. Returns whether it was carried out.
+/// One look or transfer, and what it showed.
 async fn at_the_drawer(
     client: &mut Client,
     plain: &Plain,
     own: &mut Option<Dedicated>,
     bank: &Bank,
-    history: &mut History,
-) -> Result<bool, String> {
+) -> Result<(Outcome, Vec<Step>), String> {
     let (from, to) = two_of(bank.drawer(), &mut client.random);
     let amount = client.random.random_range(1..100).to_string();
     let choice = client.random.random_range(0..6);
@@ -111,17 +103,15 @@ async fn at_the_drawer(
             .await
         }
     };
+    let total = |balances: &[Reply]| Ok(vec![Step::Total(bank.names()[1].clone(), sum(balances)?)]);
     match (answer, choice) {
-        (Ok(Reply::Array(balances)), 0..=2) => {
-            expect(&balances)?;
-            history.totals += 1;
-        }
-        (Ok(Reply::Nil), 2 | 5) => return Ok(false),
-        (Ok(_), 3..) => history.transfers += 1,
-        (Ok(other), _) => return Err(format!("the drawer's accounts hold {other}")),
-        (Err(error), _) => return outcome_of(&error).map(|_| false),
+        (Ok(Reply::Array(balances)), 0..=2) => total(&balances).map(|steps| (Outcome::Committed, steps)),
+        // EXEC says so when it did nothing.
+        (Ok(Reply::Nil), 2 | 5) => Ok((Outcome::Void(Why::Later), Vec::new())),
+        (Ok(_), 3..) => Ok((Outcome::Committed, vec![Step::Moved])),
+        (Ok(other), _) => Err(format!("the drawer's accounts hold {other}")),
+        (Err(error), _) => outcome_of(&error).map(|outcome| (outcome, Vec::new())),
     }
-    Ok(true)
 }
 
 /// `CLARET.EXEC` of these operations.
@@ -147,6 +137,8 @@ async fn multi(
         None => plain.dedicated(all[1].words()[1].clone()).await.map_err(PlainError::Away)?,
     };
     let reply = open.run(&all).await?.pop().expect("a reply to each command");
+    // After an error another connection: the key may be elsewhere now.
+    let reply = reply.map_err(PlainError::Server)?;
     *own = Some(open);
-    reply.map_err(PlainError::Server)
+    Ok(reply)
 }

@@ -3,13 +3,19 @@
 //!
 //! Records are in use for a short time and a few operations, and then give way to new ones, so that a run may be long
 //! and a record's history stays short. Processes agree on them without a word: by the clock, and by working at about
-//! the same pace.
+//! the same pace. Bounded counters and generators of numbers stay as long as a round.
+//!
+//! Each has a hash tag that stays the same from round to round: so one slot can be moved with what is hot in it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
-use claret::types::{Counter, CounterOp, End, Few, List, ListOp, Set, SetOp};
+use claret::types::{
+    BoundedCounter, BoundedCounterOp, Counter, CounterOp, End, Few, List, ListOp, Register, RegisterOp, Set,
+    SetOp, UidGenerator, UidOp,
+};
 use claret::{Bytes, Operation, Reply};
 use rand::{Rng, RngExt};
 
@@ -25,6 +31,28 @@ pub enum Kind {
     Counter,
     /// Unique items; appends show their order.
     List,
+    /// Unique values, one at a time.
+    Register,
+    /// A bounded counter.
+    Stock,
+    /// A generator of unique numbers.
+    Ids,
+}
+
+/// The kinds whose records give way to others.
+pub(super) const ROTATING: [Kind; 4] = [Kind::Set, Kind::Counter, Kind::List, Kind::Register];
+
+/// What is done to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// All of it is read.
+    Read,
+    /// This is written, and nothing answered.
+    Write(u64),
+    /// This is written, and answered what was there, or is.
+    Answer(u64),
+    /// A bounded counter changes by so much, if it can.
+    Change(i64),
 }
 
 /// One operation to be done.
@@ -34,19 +62,23 @@ pub struct Planned {
     pub key: String,
     /// What it is.
     pub kind: Kind,
-    /// What to write; `None` to read.
-    pub write: Option<u64>,
+    /// What is done.
+    pub deed: Deed,
+    /// How long the client does nothing before.
+    pub pause: Duration,
 }
 
 /// The records in use.
 #[derive(Clone, Debug)]
 pub struct Keys {
     prefix: String,
+    round: u64,
     of_each_kind: u64,
     rotation_us: u64,
     process: u64,
     processes: u64,
-    /// Numbers given out for elements and items.
+    has_pauses: bool,
+    /// Numbers given out for elements, items and values.
     numbers: Arc<AtomicU64>,
     /// For each record, the turn it was last used in, and how often since.
     uses: Arc<[AtomicU64]>,
@@ -59,40 +91,111 @@ pub(super) const PREFIX_END: char = '/';
 /// who judges compares each reader of a record with each writer.
 const USES: u64 = 62;
 
+/// What a bounded counter begins with, and its bounds.
+pub(super) const STOCK: (i64, i64, i64) = (40, 0, 80);
+
+/// The most that it changes at a time.
+const CHANGE_MAX: i64 = 30;
+
+/// Bounded counters, and generators.
+const LASTING: u64 = 3;
+
 impl Keys {
-    /// The records of a run.
+    /// The records of a round.
     pub fn new(settings: &Settings) -> Self {
-        let of_each_kind = (settings.keys / 3).max(1);
+        let of_each_kind = (settings.keys / ROTATING.len() as u64).max(1);
         Keys {
             prefix: settings.prefix.clone(),
+            round: settings.round,
             of_each_kind,
             rotation_us: settings.rotation.as_micros().max(1) as u64,
             process: settings.process,
             processes: settings.processes.max(1),
+            has_pauses: settings.pauses,
             numbers: Arc::default(),
-            uses: (0..3 * of_each_kind).map(|_| AtomicU64::new(0)).collect(),
+            uses: (0..ROTATING.len() as u64 * of_each_kind).map(|_| AtomicU64::new(0)).collect(),
         }
+    }
+
+    /// The hash tags of all records: what stands between the braces of their keys.
+    pub fn tags(&self) -> Vec<String> {
+        (0..self.uses.len()).map(|tag| format!("{}.{tag}", self.prefix)).collect()
+    }
+
+    /// The bounded counters of the round.
+    pub fn stocks(&self) -> Vec<String> {
+        (0..LASTING).map(|number| self.lasting('k', number)).collect()
+    }
+
+    fn lasting(&self, letter: char, number: u64) -> String {
+        self.name(number, &format!("{letter}{number}"))
+    }
+
+    fn name(&self, tag: u64, rest: &str) -> String {
+        format!("{{{}.{tag}}}{}{PREFIX_END}{rest}", self.prefix, self.round)
     }
 
     /// An operation on one of them.
     pub fn draw(&self, now: u64, kind: Kind, writes: bool, random: &mut impl Rng) -> Planned {
+        let pause = self.draw_pause(random);
+        let number = random.random_range(0..LASTING);
+        let lasting = |letter, deed| Planned { key: self.lasting(letter, number), kind, deed, pause };
+        match (kind, writes) {
+            (Kind::Stock, true) => {
+                let amount = random.random_range(1..=CHANGE_MAX);
+                let change = if random.random() { amount } else { -amount };
+                lasting('k', Deed::Change(change))
+            }
+            (Kind::Stock, false) => lasting('k', Deed::Read),
+            (Kind::Ids, _) => lasting('u', Deed::Answer(0)),
+            _ => self.draw_rotating(now, kind, writes, pause, random),
+        }
+    }
+
+    fn draw_rotating(
+        &self,
+        now: u64,
+        kind: Kind,
+        writes: bool,
+        pause: Duration,
+        random: &mut impl Rng,
+    ) -> Planned {
         let number = random.random_range(0..self.of_each_kind);
         let share = USES / self.processes;
-        let (turn, used) = self.use_of(number * 3 + kind as u64, now / self.rotation_us);
+        let record = number * ROTATING.len() as u64 + kind as u64;
+        let (turn, used) = self.use_of(record, now / self.rotation_us);
         let letter = match kind {
-            Kind::Set => 's',
             Kind::Counter => 'c',
             Kind::List => 'l',
+            Kind::Register => 'r',
+            _ => 's',
         };
-        let key = format!("{}{PREFIX_END}{letter}{number}:{turn}:{}", self.prefix, used / share);
+        let key = self.name(record, &format!("{letter}{number}:{turn}:{}", used / share));
         let written = match kind {
-            // Unique over all processes, and small: it is read many times.
-            Kind::Set | Kind::List => {
-                self.numbers.fetch_add(1, Ordering::Relaxed) * self.processes + self.process
-            }
             Kind::Counter => self.process * share + used % share,
+            // Unique over all processes, and small: it is read many times.
+            _ => self.numbers.fetch_add(1, Ordering::Relaxed) * self.processes + self.process,
         };
-        Planned { key, kind, write: writes.then_some(written) }
+        let deed = match (writes, random.random_range(0..3) == 0) {
+            (false, _) => Deed::Read,
+            (true, false) => Deed::Write(written),
+            (true, true) => Deed::Answer(written),
+        };
+        Planned { key, kind, deed, pause }
+    }
+
+    /// Mostly nothing; some milliseconds; rarely up to a second, longer than much that happens meanwhile.
+    pub(super) fn draw_pause(&self, random: &mut impl Rng) -> Duration {
+        if !self.has_pauses {
+            return Duration::ZERO;
+        }
+        let most_us = match random.random_range(0..1_000) {
+            0..2 => 1_000_000,
+            2..10 => 100_000,
+            10..100 => 5_000,
+            _ => return Duration::ZERO,
+        };
+        Duration::from_micros(random.random_range(0..=most_us))
     }
 
     /// The turn of a record, and how often it was used in it before.
@@ -107,80 +210,146 @@ impl Keys {
 }
 
 impl Planned {
+    /// To read a record as a whole.
+    pub fn read(key: &str, kind: Kind) -> Self {
+        Planned { key: key.to_owned(), kind, deed: Deed::Read, pause: Duration::ZERO }
+    }
+
     /// The operation.
     pub fn operation(&self) -> Operation {
-        match (self.kind, self.write) {
-            (Kind::Set, Some(element)) => Operation::new::<Set>(SetOp::Add(few(element))),
-            (Kind::Set, None) => Operation::new::<Set>(SetOp::Members),
-            (Kind::Counter, Some(bit)) => Operation::new::<Counter>(CounterOp::Add(1 << bit)),
-            (Kind::Counter, None) => Operation::new::<Counter>(CounterOp::Get),
-            (Kind::List, Some(item)) => Operation::new::<List>(ListOp::Push(End::Back, few(item))),
-            (Kind::List, None) => Operation::new::<List>(ListOp::Range { start: 0, stop: -1 }),
+        match (self.kind, self.deed) {
+            (Kind::Set, Deed::Write(it)) => Operation::new::<Set>(SetOp::Add(few(it))),
+            (Kind::Set, Deed::Answer(it)) => Operation::new::<Set>(SetOp::AddReturning(few(it))),
+            (Kind::Set, _) => Operation::new::<Set>(SetOp::Members),
+            (Kind::Counter, Deed::Write(bit)) => Operation::new::<Counter>(CounterOp::Add(1 << bit)),
+            (Kind::Counter, Deed::Answer(bit)) => {
+                Operation::new::<Counter>(CounterOp::AddReturning(1 << bit))
+            }
+            (Kind::Counter, _) => Operation::new::<Counter>(CounterOp::Get),
+            (Kind::List, Deed::Write(it)) => Operation::new::<List>(ListOp::Push(End::Back, few(it))),
+            (Kind::List, Deed::Answer(it)) => {
+                Operation::new::<List>(ListOp::PushReturning(End::Back, few(it)))
+            }
+            (Kind::List, _) => Operation::new::<List>(ListOp::Range { start: 0, stop: -1 }),
+            (Kind::Register, Deed::Write(it)) => Operation::new::<Register>(RegisterOp::Set(text(it))),
+            (Kind::Register, Deed::Answer(it)) => Operation::new::<Register>(RegisterOp::GetSet(text(it))),
+            (Kind::Register, _) => Operation::new::<Register>(RegisterOp::Get),
+            (Kind::Stock, Deed::Change(by)) => Operation::new::<BoundedCounter>(match by {
+                0.. => BoundedCounterOp::AddReturning(by),
+                _ => BoundedCounterOp::TakeReturning(-by),
+            }),
+            (Kind::Stock, _) => Operation::new::<BoundedCounter>(BoundedCounterOp::Get),
+            (Kind::Ids, _) => Operation::new::<UidGenerator>(UidOp::Next),
         }
     }
 
-    /// The same as a plain Redis command.
+    /// The same as a plain Redis command, of a kind that gives way to others.
     pub fn command(&self) -> Vec<Bytes> {
-        let words: Vec<String> = match (self.kind, self.write) {
-            (Kind::Set, Some(element)) => vec!["SADD".into(), self.key.clone(), element.to_string()],
-            (Kind::Set, None) => vec!["SMEMBERS".into(), self.key.clone()],
-            (Kind::Counter, Some(bit)) => {
-                vec!["INCRBY".into(), self.key.clone(), (1_u64 << bit).to_string()]
+        let (name, rest) = match (self.kind, self.deed) {
+            (Kind::Set, Deed::Write(it) | Deed::Answer(it)) => ("SADD", vec![it.to_string()]),
+            (Kind::Set, _) => ("SMEMBERS", vec![]),
+            (Kind::Counter, Deed::Write(bit) | Deed::Answer(bit)) => {
+                ("INCRBY", vec![(1_u64 << bit).to_string()])
             }
-            (Kind::Counter, None) => vec!["GET".into(), self.key.clone()],
-            (Kind::List, Some(item)) => vec!["RPUSH".into(), self.key.clone(), item.to_string()],
-            (Kind::List, None) => vec!["LRANGE".into(), self.key.clone(), "0".into(), "-1".into()],
+            (Kind::List, Deed::Write(it) | Deed::Answer(it)) => ("RPUSH", vec![it.to_string()]),
+            (Kind::List, _) => ("LRANGE", vec!["0".into(), "-1".into()]),
+            (Kind::Register, Deed::Write(it)) => ("SET", vec![it.to_string()]),
+            (Kind::Register, Deed::Answer(it)) => ("GETSET", vec![it.to_string()]),
+            _ => ("GET", vec![]),
         };
-        words.into_iter().map(Bytes::from).collect()
+        let words = [name.to_owned(), self.key.clone()].into_iter().chain(rest);
+        words.map(Bytes::from).collect()
+    }
+
+    /// As a plain command answers it: all but SET tell what was there.
+    pub fn answering(self) -> Self {
+        let deed = match self.deed {
+            Deed::Write(it) if self.kind != Kind::Register => Deed::Answer(it),
+            deed => deed,
+        };
+        Planned { deed, ..self }
     }
 
     /// What it showed.
     ///
     /// # Errors
-    /// An answer of the wrong shape.
-    pub fn step(&self, reply: &Reply) -> Result<Step, String> {
+    /// An answer of the wrong shape, or one that cannot be.
+    pub fn steps(&self, reply: &Reply) -> Result<Vec<Step>, String> {
         let key = self.key.clone();
         let unfit = || format!("'{key}': an answer of the wrong shape: {reply}");
-        Ok(match (self.kind, self.write) {
-            (Kind::Set | Kind::Counter, Some(element)) => Step::Add(key, element),
-            (Kind::List, Some(item)) => Step::Append(key, item),
-            (Kind::Counter, None) => {
-                let value = counted(reply).ok_or_else(unfit)?;
-                Step::Read(key, (0..u64::from(u64::BITS)).filter(|bit| value >> bit & 1 == 1).collect())
+        let number = || number(reply).ok_or_else(unfit);
+        Ok(match (self.kind, self.deed) {
+            (Kind::Set, Deed::Answer(element)) => match number()? {
+                Some(1) => vec![Step::Add(key, element)],
+                _ => return Err(format!("'{key}': {element} was added for the first time and was there")),
+            },
+            (Kind::Counter, Deed::Answer(bit)) => {
+                let bits = bits(number()?.unwrap_or(0));
+                vec![Step::Add(key.clone(), bit), Step::Read(key, bits)]
             }
-            (Kind::Set, None) => {
+            (Kind::List, Deed::Answer(item)) => {
+                let length = number()?.ok_or_else(unfit)?;
+                vec![Step::Append(key.clone(), item), Step::Stands(key, item, length)]
+            }
+            (Kind::Register, Deed::Answer(value)) => vec![Step::Swap(key.clone(), number()?, value)],
+            (Kind::Stock, Deed::Change(by)) => match number()? {
+                Some(done @ (0 | 1)) => vec![Step::Change(key, by, Some(done == 1))],
+                _ => return Err(unfit()),
+            },
+            (Kind::Ids, _) => vec![Step::Id(key.clone(), number()?.ok_or_else(unfit)?)],
+            (_, Deed::Write(_)) => self.meant(),
+            (Kind::Counter, _) => vec![Step::Read(key.clone(), bits(number()?.unwrap_or(0)))],
+            (Kind::Register, _) => vec![Step::Get(key.clone(), number()?)],
+            // Nil when it is gone.
+            (Kind::Stock, _) => number()?.map(|level| Step::Level(key, level as i64)).into_iter().collect(),
+            (Kind::Set, _) => {
                 let elements = numbers(reply).ok_or_else(unfit)?;
                 let distinct: BTreeSet<u64> = elements.iter().copied().collect();
                 if distinct.len() != elements.len() {
                     return Err(format!("'{key}': a set with an element twice: {reply}"));
                 }
-                Step::Read(key, distinct)
+                vec![Step::Read(key, distinct)]
             }
-            (Kind::List, None) => Step::List(key.clone(), numbers(reply).ok_or_else(unfit)?),
+            (Kind::List, _) => vec![Step::List(key.clone(), numbers(reply).ok_or_else(unfit)?)],
         })
+    }
+
+    /// What it was to write.
+    pub fn meant(&self) -> Vec<Step> {
+        let key = self.key.clone();
+        match (self.kind, self.deed) {
+            (_, Deed::Change(by)) => vec![Step::Change(key, by, None)],
+            (Kind::Set | Kind::Counter, Deed::Write(it) | Deed::Answer(it)) => vec![Step::Add(key, it)],
+            (Kind::List, Deed::Write(it) | Deed::Answer(it)) => vec![Step::Append(key, it)],
+            (Kind::Register, Deed::Write(it) | Deed::Answer(it)) => vec![Step::Put(key, it)],
+            (Kind::Stock | Kind::Ids, _) | (_, Deed::Read) => Vec::new(),
+        }
     }
 }
 
-fn few(number: u64) -> Few<Bytes> {
-    Few::from_elem(Bytes::from(number.to_string()), 1)
+fn text(number: u64) -> Bytes {
+    Bytes::from(number.to_string())
 }
 
-fn counted(reply: &Reply) -> Option<u64> {
+fn few(number: u64) -> Few<Bytes> {
+    Few::from_elem(text(number), 1)
+}
+
+fn bits(value: u64) -> BTreeSet<u64> {
+    (0..u64::from(u64::BITS)).filter(|bit| value >> bit & 1 == 1).collect()
+}
+
+/// A number, or nothing; `None` when it is neither.
+fn number(reply: &Reply) -> Option<Option<u64>> {
     match reply {
-        Reply::Int(value) => u64::try_from(*value).ok(),
-        Reply::Bytes(bytes) => bytes.as_str()?.parse().ok(),
-        Reply::Nil => Some(0),
+        Reply::Int(value) => u64::try_from(*value).ok().map(Some),
+        Reply::Bytes(bytes) => bytes.as_str()?.parse().ok().map(Some),
+        Reply::Nil => Some(None),
         Reply::Ok | Reply::Float(_) | Reply::Array(_) => None,
     }
 }
 
 fn numbers(reply: &Reply) -> Option<Vec<u64>> {
     let Reply::Array(items) = reply else { return None };
-    items
-        .iter()
-        .map(|item| match item {
-            Reply::Bytes(bytes) => bytes.as_str()?.parse().ok(),
-            _ => None,
-        })
-        .collect()
+    items.iter().map(|item| number(item).flatten()).collect()
 }

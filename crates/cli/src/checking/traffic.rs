@@ -1,14 +1,17 @@
 //! The clients: interactive transactions, one-shot ones and single operations on a few hot records.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use claret::{Abort, Store, TransactionError};
+use claret::{Abort, OpError, Store, TransactionError};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use super::history::{Entry, Outcome, Step};
-use super::plan::{Keys, Kind, PREFIX_END, Planned};
+use super::history::{Entry, Outcome, Step, Why};
+use super::journal::Journal;
+use super::plan::{Keys, Kind, PREFIX_END, Planned, ROTATING};
 use super::{Clock, History, Progress, Settings};
 
 /// One client.
@@ -16,56 +19,80 @@ pub(super) struct Client {
     pub(super) store: Store,
     pub(super) random: SmallRng,
     pub(super) clock: Clock,
-    keys: Keys,
+    pub(super) keys: Keys,
+    journal: Option<Arc<Journal>>,
     number: u64,
     until: u64,
     last_ended: u64,
+    is_plain: bool,
 }
 
 impl Client {
-    pub(super) fn new(store: Store, settings: &Settings, clock: Clock, keys: Keys, number: u64) -> Self {
-        let number = settings.process * (settings.clients + settings.plain) as u64 + number;
+    pub(super) fn new(
+        store: Store,
+        settings: &Settings,
+        clock: Clock,
+        (keys, journal): (Keys, Option<Arc<Journal>>),
+        number: u64,
+    ) -> Self {
+        let each = (settings.clients + settings.plain) as u64;
+        let is_plain = number >= settings.clients as u64;
+        let number = (settings.round * settings.processes + settings.process) * each + number;
         let seed = settings.seed.wrapping_mul(1_000_003).wrapping_add(number);
-        let until = settings.time.as_micros() as u64;
-        Client { store, random: SmallRng::seed_from_u64(seed), clock, keys, number, until, last_ended: 0 }
+        let random = SmallRng::seed_from_u64(seed);
+        Client { store, random, clock, keys, journal, number, until: settings.until, last_ended: 0, is_plain }
     }
 
     pub(super) fn is_over(&self, progress: &Progress) -> bool {
         self.clock.now() >= self.until || progress.stop.load(Ordering::Relaxed)
     }
 
-    /// The moment at which a transaction begins: later than the end of the last one, on this coarse clock, too.
-    pub(super) async fn begin(&self) -> u64 {
+    /// The moment at which a transaction begins: later than the end of the last one, on this coarse clock, too. What it
+    /// is to write is known from now on, whatever becomes of this process.
+    pub(super) async fn begin(&self, meant: Vec<Step>) -> u64 {
         loop {
-            let now = self.clock.now();
-            if now > self.last_ended {
-                return now;
+            let began = self.clock.now();
+            if began > self.last_ended {
+                if let Some(journal) = &self.journal {
+                    journal.write(&self.entry((began, u64::MAX), Outcome::Unknown, meant));
+                }
+                return began;
             }
             tokio::task::yield_now().await;
         }
+    }
+
+    fn entry(&self, (began, ended): (u64, u64), outcome: Outcome, steps: Vec<Step>) -> Entry {
+        Entry { client: self.number, began, ended, outcome, plain: self.is_plain, steps }
     }
 
     /// One to five operations. Every fourth transaction is on lists alone, for the judge who knows only these.
     fn draw(&mut self) -> Vec<Planned> {
         let now = self.clock.now();
         let lists = self.random.random_range(0..4) == 0;
-        (0..self.random.random_range(1..=5)).map(|_| self.draw_one(now, lists)).collect()
+        let draw = |client: &mut Self| match client.random.random_range(0..8) {
+            0 if !lists => client.keys.draw(now, Kind::Ids, true, &mut client.random),
+            1 if !lists => {
+                let writes = client.random.random_range(0..4) > 0;
+                client.keys.draw(now, Kind::Stock, writes, &mut client.random)
+            }
+            _ => client.draw_one(now, lists),
+        };
+        (0..self.random.random_range(1..=5)).map(|_| draw(self)).collect()
     }
 
     pub(super) fn draw_one(&mut self, now: u64, lists: bool) -> Planned {
-        let kind = match self.random.random_range(0..3) {
-            _ if lists => Kind::List,
-            0 => Kind::Set,
-            1 => Kind::Counter,
-            _ => Kind::List,
-        };
+        let kind = if lists { Kind::List } else { ROTATING[self.random.random_range(0..ROTATING.len())] };
         let writes = self.random.random_range(0..10) < 6;
         self.keys.draw(now, kind, writes, &mut self.random)
     }
 
     /// Writes down what a transaction was.
     pub(super) fn note(&mut self, history: &mut History, began: u64, outcome: Outcome, steps: Vec<Step>) {
-        let entry = Entry { client: self.number, began, ended: self.clock.now(), outcome, steps };
+        let entry = self.entry((began, self.clock.now()), outcome, steps);
+        if let Some(journal) = &self.journal {
+            journal.write(&entry);
+        }
         self.last_ended = entry.ended;
         history.entries.push(entry);
     }
@@ -77,16 +104,17 @@ pub(super) async fn work(mut client: Client, progress: &Progress) -> Result<Hist
     while !client.is_over(progress) {
         let plan = client.draw();
         let one_shot = client.random.random_range(0..10) < 4;
-        let began = client.begin().await;
+        let last = client.keys.draw_pause(&mut client.random);
+        let began = client.begin(meant(&plan)).await;
         let ended = if one_shot {
             all_at_once(&client.store, &plan).await
         } else {
-            one_by_one(&client.store, &plan).await
+            one_by_one(&client.store, &plan, last).await
         };
         let (outcome, steps) = match ended {
             Ok(steps) => (Outcome::Committed, steps),
             Err(Failure::Broken(why)) => return Err(why),
-            Err(Failure::Store(error)) => (outcome_of(&error)?, writes(&plan)),
+            Err(Failure::Store(error)) => (outcome_of(&error)?, meant(&plan)),
         };
         client.note(&mut history, began, outcome, steps);
         progress.ended.fetch_add(1, Ordering::Relaxed);
@@ -106,18 +134,28 @@ enum Failure {
 async fn all_at_once(store: &Store, plan: &[Planned]) -> Ended {
     let calls = plan.iter().map(|planned| (planned.key.as_str().into(), planned.operation()));
     let replies = store.run_all(calls).await.map_err(Failure::Store)?;
-    let steps = plan.iter().zip(&replies).map(|(planned, reply)| planned.step(reply));
-    steps.collect::<Result<_, _>>().map_err(Failure::Broken)
+    let steps = plan.iter().zip(&replies).map(|(planned, reply)| planned.steps(reply));
+    let steps = steps.collect::<Result<Vec<_>, _>>().map_err(Failure::Broken)?;
+    Ok(steps.into_iter().flatten().collect())
 }
 
-async fn one_by_one(store: &Store, plan: &[Planned]) -> Ended {
+/// Does nothing for a while, as user code does between two calls.
+pub(super) async fn pause(time: Duration) {
+    if !time.is_zero() {
+        tokio::time::sleep(time).await;
+    }
+}
+
+async fn one_by_one(store: &Store, plan: &[Planned], last: Duration) -> Ended {
     let steps = store
         .transaction(|tx| async move {
             let mut steps = Vec::with_capacity(plan.len());
             for planned in plan {
+                pause(planned.pause).await;
                 let reply = tx.execute(planned.key.as_str(), planned.operation()).await?;
-                steps.push(planned.step(&reply).map_err(Abort::because)?);
+                steps.extend(planned.steps(&reply).map_err(Abort::because)?);
             }
+            pause(last).await;
             Ok(steps)
         })
         .await;
@@ -132,25 +170,30 @@ async fn one_by_one(store: &Store, plan: &[Planned]) -> Ended {
 pub(super) fn outcome_of(error: &TransactionError) -> Result<Outcome, String> {
     match error {
         TransactionError::Unknown => Ok(Outcome::Unknown),
-        error if error.is_retryable() => Ok(Outcome::Void),
+        TransactionError::Refused(reason) if reason.contains("NOPERM") => Ok(Outcome::Void(Why::Denied)),
+        TransactionError::Refused(reason) if reason.starts_with("no memory") => {
+            Ok(Outcome::Void(Why::NoMemory))
+        }
+        TransactionError::Invalid { error: OpError::Missing { .. }, .. } => Ok(Outcome::Void(Why::Missing)),
+        // The same, in the words of a server.
+        TransactionError::Invalid { error: OpError::Told(told), .. } if told.contains("create it first") => {
+            Ok(Outcome::Void(Why::Missing))
+        }
+        error if error.is_retryable() => Ok(Outcome::Void(Why::Later)),
         other => Err(format!("an error that nobody expects: {other}")),
     }
 }
 
-pub(super) fn writes(plan: &[Planned]) -> Vec<Step> {
-    let step = |planned: &Planned| {
-        let (key, write) = (planned.key.clone(), planned.write?);
-        Some(if planned.kind == Kind::List { Step::Append(key, write) } else { Step::Add(key, write) })
-    };
-    plan.iter().filter_map(step).collect()
+/// What a plan is to write.
+pub(super) fn meant(plan: &[Planned]) -> Vec<Step> {
+    plan.iter().flat_map(Planned::meant).collect()
 }
 
 /// Reads every record that a history is about, so that nothing that was acknowledged goes unseen.
 pub(super) async fn read_all(store: &Store, history: &History, clock: Clock) -> Result<Vec<Entry>, String> {
-    let keys: BTreeSet<(&str, Kind)> =
-        history.entries.iter().flat_map(|entry| &entry.steps).map(kind_of).collect();
-    let reads: Vec<Planned> =
-        keys.into_iter().map(|(key, kind)| Planned { key: key.to_owned(), kind, write: None }).collect();
+    let steps = history.entries.iter().flat_map(|entry| &entry.steps);
+    let keys: BTreeSet<(&str, Kind)> = steps.filter_map(kind_of).collect();
+    let reads: Vec<Planned> = keys.into_iter().map(|(key, kind)| Planned::read(key, kind)).collect();
     let client = history.entries.iter().map(|entry| entry.client).max().map_or(0, |last| last + 1);
     let mut entries = Vec::new();
     for plan in reads.chunks(READ_TOGETHER) {
@@ -160,7 +203,9 @@ pub(super) async fn read_all(store: &Store, history: &History, clock: Clock) -> 
             Err(Failure::Broken(why)) => return Err(why),
             Err(Failure::Store(error)) => return Err(format!("reading everything at the end: {error}")),
         };
-        entries.push(Entry { client, began, ended: clock.now(), outcome: Outcome::Committed, steps });
+        let ended = clock.now();
+        let outcome = Outcome::Committed;
+        entries.push(Entry { client, began, ended, outcome, plain: false, steps });
     }
     Ok(entries)
 }
@@ -168,13 +213,17 @@ pub(super) async fn read_all(store: &Store, history: &History, clock: Clock) -> 
 /// How many records are read in one transaction at the end.
 const READ_TOGETHER: usize = 64;
 
-/// What kind of record a step is about. A counter's reads look like a set's; its name tells.
-fn kind_of(step: &Step) -> (&str, Kind) {
-    match step {
-        Step::Append(key, _) | Step::List(key, _) => (key, Kind::List),
-        Step::Add(key, _) | Step::Read(key, _) => {
-            let name = key.rsplit(PREFIX_END).next().unwrap_or(key);
-            (key, if name.starts_with('c') { Kind::Counter } else { Kind::Set })
-        }
-    }
+/// What kind of record a step is about, if it is read at the end. A counter's reads look like a set's; its name tells.
+fn kind_of(step: &Step) -> Option<(&str, Kind)> {
+    let key = step.key()?;
+    let name = key.rsplit(PREFIX_END).next()?;
+    let kind = match (step, name.chars().next()?) {
+        (Step::Id(..) | Step::Total(..), _) => return None,
+        (_, 'c') => Kind::Counter,
+        (_, 'l') => Kind::List,
+        (_, 'r') => Kind::Register,
+        (_, 'k') => Kind::Stock,
+        _ => Kind::Set,
+    };
+    Some((key, kind))
 }

@@ -1,11 +1,12 @@
-//! What the judges say of a finished history, and whether they would have seen it if something were wrong.
+//! What the judges say of a finished history.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use adya::history::{Interner, Mop, Op, OpType, ReadValue, Scalar};
 use claret_sim::observed::{Judged, judge};
 
-use super::history::{Entry, History, Outcome, Step};
+use super::history::{Entry, History, Outcome, Reason, Step, Why};
+use super::sums::judge_sums;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
@@ -25,15 +26,38 @@ pub fn judge_all(history: &History) -> Verdict {
         Ok(judged) => verdict.judged = judged,
         Err(anomaly) => verdict.anomalies.push(anomaly),
     }
-    let lists: Vec<Entry> = history.entries.iter().filter_map(of_lists).collect();
+    verdict.anomalies.extend(history.broken.clone());
+    verdict.anomalies.extend(judge_sums(history));
+    verdict.anomalies.extend(judge_reasons(history));
+    let ended: BTreeSet<&str> = history.ends().into_keys().collect();
+    let lists: Vec<Entry> = history.entries.iter().filter_map(|entry| of_lists(entry, &ended)).collect();
     verdict.lists = lists.len();
     verdict.anomalies.extend(ask_adya(&lists));
     verdict
 }
 
-/// The part of a transaction that is about lists: less is known of it, nothing wrong.
-fn of_lists(entry: &Entry) -> Option<Entry> {
-    let is_of_lists = |step: &&Step| matches!(step, Step::Append(..) | Step::List(..));
+/// Whoever was refused something for a reason was so while there was that reason.
+fn judge_reasons(history: &History) -> Option<String> {
+    let ends = history.entries.iter().filter(|entry| entry.is_end());
+    let first_end = ends.map(|entry| entry.began).min();
+    let is_wrong = |entry: &&Entry| match entry.outcome {
+        Outcome::Committed | Outcome::Unknown | Outcome::Void(Why::Later) => false,
+        Outcome::Void(Why::Missing) => first_end.is_none_or(|began| entry.ended < began),
+        Outcome::Void(why) => {
+            let meets = |reason: &&Reason| reason.began <= entry.ended && entry.began <= reason.ended;
+            history.reasons.iter().filter(|reason| reason.why == why).find(meets).is_none()
+        }
+    };
+    let entry = history.entries.iter().find(is_wrong)?;
+    Some(format!("client {} was refused a transaction ({:?}) without a reason", entry.client, entry.outcome))
+}
+
+/// The part of a transaction that is about lists which did not end: less is known of it, nothing wrong.
+fn of_lists(entry: &Entry, ended: &BTreeSet<&str>) -> Option<Entry> {
+    let is_of_lists = |step: &&Step| match step {
+        Step::Append(key, _) | Step::List(key, _) => !ended.contains(key.as_str()),
+        _ => false,
+    };
     let steps: Vec<Step> = entry.steps.iter().filter(is_of_lists).cloned().collect();
     (!steps.is_empty()).then(|| Entry { steps, ..entry.clone() })
 }
@@ -72,7 +96,7 @@ fn as_adya(entries: &[Entry]) -> adya::History {
         let kind = match (ended, entry.outcome) {
             (false, _) => OpType::Invoke,
             (true, Outcome::Committed) => OpType::Ok,
-            (true, Outcome::Void) => OpType::Fail,
+            (true, Outcome::Void(_)) => OpType::Fail,
             (true, Outcome::Unknown) => OpType::Info,
         };
         if kind == OpType::Info {
@@ -88,7 +112,7 @@ fn as_adya(entries: &[Entry]) -> adya::History {
 fn micro(step: &Step, is_known: bool, interner: &mut Interner) -> Mop {
     let mut id = |scalar| interner.intern(scalar);
     match step {
-        Step::Append(key, item) | Step::Add(key, item) => {
+        Step::Append(key, item) => {
             Mop::Append { key: id(Scalar::Str(key.clone())), value: id(Scalar::Int(*item as i64)) }
         }
         Step::List(key, items) => {
@@ -96,152 +120,6 @@ fn micro(step: &Step, is_known: bool, interner: &mut Interner) -> Mop {
             let items = items.iter().map(|item| id(Scalar::Int(*item as i64))).collect();
             Mop::Read { key, value: if is_known { ReadValue::List(items) } else { ReadValue::Nil } }
         }
-        Step::Read(key, _) => Mop::Read { key: id(Scalar::Str(key.clone())), value: ReadValue::Nil },
-    }
-}
-
-/// An anomaly that is planted into a history.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
-    /// A read lacks an element of a set, or a bit of a counter, that was acknowledged before it began.
-    StaleRead,
-    /// The same of a list: it lacks its last item.
-    StaleList,
-    /// A reader sees one write of a transaction and not another.
-    Torn,
-    /// Two items of a list stand the other way round for one reader.
-    Swapped,
-    /// A transaction whose write was seen says that nothing was applied.
-    SeenThoughVoid,
-}
-
-impl Planted {
-    /// All of them.
-    pub const ALL: [Planted; 5] =
-        [Planted::StaleRead, Planted::StaleList, Planted::Torn, Planted::Swapped, Planted::SeenThoughVoid];
-
-    /// Whether adya can see it, too.
-    pub fn is_of_lists(self) -> bool {
-        matches!(self, Planted::StaleList | Planted::Swapped)
-    }
-
-    /// The history with the anomaly in it; `None` when it has no place for it.
-    pub fn plant(self, history: &History) -> Option<History> {
-        let writers = Writers::of(history);
-        let mut changed = history.clone();
-        let committed = |entry: &&mut Entry| entry.outcome == Outcome::Committed;
-        match self {
-            Planted::SeenThoughVoid => {
-                let seen = writers.first_seen(history)?;
-                changed.entries[seen].outcome = Outcome::Void;
-            }
-            Planted::StaleRead | Planted::StaleList | Planted::Torn | Planted::Swapped => {
-                changed.entries.iter_mut().filter(committed).find_map(|entry| self.spoil(entry, &writers))?;
-            }
-        }
-        Some(changed)
-    }
-
-    /// Changes what one transaction saw, if there is something to change.
-    fn spoil(self, entry: &mut Entry, writers: &Writers) -> Option<()> {
-        let (client, began) = (entry.client, entry.began);
-        let stale = |key: &str, element: u64| {
-            writers.of.get(&(key.to_owned(), element)).is_some_and(|writer| {
-                writer.client != client && writer.outcome == Outcome::Committed && writer.ended < began
-            })
-        };
-        match self {
-            Planted::StaleRead => entry.steps.iter_mut().find_map(|step| {
-                let Step::Read(key, elements) = step else { return None };
-                let element = elements.iter().copied().find(|element| stale(key, *element))?;
-                elements.remove(&element).then_some(())
-            }),
-            Planted::StaleList => {
-                let alone = entry.steps.len() == 1;
-                entry.steps.iter_mut().filter(|_| alone).find_map(|step| {
-                    let Step::List(key, items) = step else { return None };
-                    let last = items.last().copied().filter(|last| stale(key, *last))?;
-                    items.retain(|item| *item != last);
-                    Some(())
-                })
-            }
-            Planted::Swapped => {
-                let alone = entry.steps.len() == 1;
-                entry.steps.iter_mut().filter(|_| alone).find_map(|step| {
-                    let Step::List(key, items) = step else { return None };
-                    let enough = items.len() >= 2 && writers.readers_of(key) >= 2;
-                    enough.then(|| items.swap(0, 1))
-                })
-            }
-            Planted::Torn => self.tear(entry, writers),
-            Planted::SeenThoughVoid => None,
-        }
-    }
-
-    fn tear(self, entry: &mut Entry, writers: &Writers) -> Option<()> {
-        let mut seen: BTreeMap<(u64, u64), String> = BTreeMap::new();
-        let client = entry.client;
-        entry.steps.iter_mut().find_map(|step| {
-            let Step::Read(key, elements) = step else { return None };
-            let twice = elements.iter().copied().find(|element| {
-                let Some(writer) = writers.of.get(&(key.clone(), *element)) else { return false };
-                let name = (writer.client, writer.began);
-                let first = seen.entry(name).or_insert_with(|| key.clone());
-                first != key && writer.client != client
-            })?;
-            elements.remove(&twice).then_some(())
-        })
-    }
-}
-
-/// Who wrote what.
-struct Writers {
-    of: BTreeMap<(String, u64), Writer>,
-    readers: BTreeMap<String, usize>,
-}
-
-#[derive(Clone, Copy)]
-struct Writer {
-    at: usize,
-    client: u64,
-    began: u64,
-    ended: u64,
-    outcome: Outcome,
-}
-
-impl Writers {
-    fn of(history: &History) -> Self {
-        let mut writers = Writers { of: BTreeMap::new(), readers: BTreeMap::new() };
-        for (at, entry) in history.entries.iter().enumerate() {
-            let Entry { client, began, ended, outcome, .. } = *entry;
-            for step in &entry.steps {
-                match step {
-                    Step::Add(key, element) | Step::Append(key, element) => {
-                        let writer = Writer { at, client, began, ended, outcome };
-                        writers.of.insert((key.clone(), *element), writer);
-                    }
-                    Step::List(key, items) if items.len() >= 2 => {
-                        *writers.readers.entry(key.clone()).or_default() += 1;
-                    }
-                    Step::List(..) | Step::Read(..) => {}
-                }
-            }
-        }
-        writers
-    }
-
-    fn readers_of(&self, key: &str) -> usize {
-        self.readers.get(key).copied().unwrap_or(0)
-    }
-
-    /// A committed transaction of which another one saw something.
-    fn first_seen(&self, history: &History) -> Option<usize> {
-        history.entries.iter().filter(|entry| entry.outcome == Outcome::Committed).find_map(|reader| {
-            reader.steps.iter().find_map(|step| {
-                let Step::Read(key, elements) = step else { return None };
-                let writer = elements.iter().find_map(|element| self.of.get(&(key.clone(), *element)))?;
-                (writer.client != reader.client && writer.outcome == Outcome::Committed).then_some(writer.at)
-            })
-        })
+        other => unreachable!("only steps on lists are shown to adya, not {other:?}"),
     }
 }

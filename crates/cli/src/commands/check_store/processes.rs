@@ -1,76 +1,158 @@
 //! The other processes of a run: this program, started again with the same clock and keys. Each works with its part of
-//! the clients, and hands over what they saw in a file.
+//! the clients, round by round as it is told on its standard input, and writes down what it sees (`Journal`), so that
+//! this is there when it is killed.
 
 use std::env;
 use std::fs;
-use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use tokio::sync::mpsc;
 
 use super::Args;
-use crate::checking::{Clock, History, Progress, Settings};
+use crate::checking::{Clock, History, Progress, Settings, read_journal};
+
+/// How long a process may take to connect, or to come to rest after a round.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// A process says this when it is connected.
+const READY: &str = "ready";
+/// And this when a round is over and written down; a line that begins otherwise says what is wrong.
+const RESTED: &str = "rested";
 
 /// All but this one. They end with it.
-pub(super) struct Processes(Vec<Process>);
+pub(super) struct Processes {
+    args: Args,
+    url: String,
+    prefix: String,
+    clock: Clock,
+    all: Vec<Process>,
+    /// What processes wrote in this round that were killed in it.
+    orphans: Vec<PathBuf>,
+}
 
 struct Process {
+    number: u64,
     child: Child,
-    /// What it saw.
-    file: PathBuf,
+    said: Receiver<String>,
+    /// What it writes in this round; `None` while it has no part in it.
+    file: Option<PathBuf>,
 }
 
 impl Processes {
-    /// Starts them.
+    /// Starts them, if there are servers for them.
     pub(super) fn start(
         args: &Args,
         url: Option<&str>,
         settings: &Settings,
         clock: Clock,
     ) -> Result<Self, String> {
-        let mut all = Processes(Vec::new());
-        let Some(url) = url else { return Ok(all) };
-        let program = env::current_exe().map_err(|error| format!("finding this program: {error}"))?;
+        let (url, prefix) = (url.unwrap_or_default().to_owned(), settings.prefix.clone());
+        let mut all =
+            Processes { args: args.clone(), url, prefix, clock, all: Vec::new(), orphans: Vec::new() };
         for number in 1..settings.processes {
-            let name = format!("claret-{}-{number}.json", settings.prefix.replace(':', "-"));
-            let file = env::temp_dir().join(name);
-            let mut command = Command::new(&program);
-            command.args(["check-store", "--store", url, "--mode", &args.mode]);
-            for (name, value) in [
-                ("--clients", args.clients),
-                ("--plain", args.plain),
-                ("--processes", args.processes),
-                ("--keys", args.keys),
-                ("--rotation", args.rotation),
-                ("--seed", args.seed),
-                ("--process", number),
-                ("--epoch", clock.epoch()),
-            ] {
-                command.args([name, &value.to_string()]);
-            }
-            command.args(["--seconds", &args.seconds.to_string(), "--prefix", &settings.prefix]);
-            command.arg("--history").arg(&file).stdin(Stdio::piped()).stdout(Stdio::null());
-            let child = command.spawn().map_err(|error| format!("starting a process: {error}"))?;
-            all.0.push(Process { child, file });
+            let process = all.spawn(number)?;
+            all.all.push(process);
         }
         Ok(all)
     }
 
-    /// Tells them to stop, if they have not, and takes what they saw.
-    pub(super) fn end(mut self) -> Result<Vec<History>, String> {
-        self.0.iter_mut().map(Process::end).collect()
+    fn spawn(&self, number: u64) -> Result<Process, String> {
+        let program = env::current_exe().map_err(|error| format!("finding this program: {error}"))?;
+        let args = &self.args;
+        let mut command = Command::new(program);
+        command.args(["check-store", "--store", &self.url, "--mode", &args.mode]);
+        for (name, value) in [
+            ("--clients", args.clients),
+            ("--plain", args.plain),
+            ("--processes", args.processes()),
+            ("--keys", args.keys),
+            ("--rotation", args.rotation),
+            ("--seed", args.seed()),
+            ("--process", number),
+            ("--epoch", self.clock.epoch()),
+        ] {
+            command.args([name, &value.to_string()]);
+        }
+        if args.has_pauses() {
+            command.arg("--pauses");
+        }
+        command.args(["--prefix", &self.prefix]);
+        // Ctrl-C is for this process, which then tells the others.
+        command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().map_err(|error| format!("starting a process: {error}"))?;
+        let out = BufReader::new(child.stdout.take().expect("piped"));
+        let (say, said) = channel();
+        std::thread::spawn(move || out.lines().map_while(Result::ok).try_for_each(|line| say.send(line)));
+        Ok(Process { number, child, said, file: None })
+    }
+
+    /// Lets all of them begin a round, once they are connected.
+    pub(super) fn begin(&mut self, round: u64, time: Duration) -> Result<u64, String> {
+        let mut late = self.all.iter_mut().filter(|process| process.file.is_none());
+        late.try_for_each(|process| process.hear(READY))?;
+        let until = self.clock.now() + time.as_micros() as u64;
+        for process in &mut self.all {
+            let name = format!("claret-{}-{}-{round}.jsonl", self.prefix.replace(':', "-"), process.number);
+            let file = process.file.insert(env::temp_dir().join(name));
+            let line = format!("{round} {until} {}\n", file.display());
+            process.say(&line)?;
+        }
+        Ok(until)
+    }
+
+    /// The clients are to stop before their time.
+    pub(super) fn stop(&mut self) {
+        for process in &mut self.all {
+            // One that is gone is noticed when the round ends.
+            let _ = process.say("stop\n");
+        }
+    }
+
+    /// Waits until all have come to rest, and takes what they saw in the round.
+    pub(super) fn rest(&mut self) -> Result<Vec<History>, String> {
+        let mut parts = Vec::new();
+        for process in &mut self.all {
+            let Some(file) = process.file.clone() else { continue };
+            let broken = process.hear(RESTED).err();
+            let history = read(&file)?;
+            parts.push(History { broken, ..history });
+        }
+        for file in self.orphans.drain(..) {
+            // It may not have begun.
+            if file.exists() {
+                parts.push(read(&file)?);
+            }
+        }
+        Ok(parts)
     }
 }
 
+fn read(file: &PathBuf) -> Result<History, String> {
+    let history = read_journal(file).map_err(|error| format!("reading {}: {error}", file.display()));
+    let _ = fs::remove_file(file);
+    history
+}
+
 impl Process {
-    fn end(&mut self) -> Result<History, String> {
-        drop(self.child.stdin.take());
-        let ended = self.child.wait().map_err(|error| format!("waiting for a process: {error}"))?;
-        if !ended.success() {
-            return Err(format!("a process of the run failed: {ended}"));
+    fn say(&mut self, line: &str) -> Result<(), String> {
+        let out = self.child.stdin.as_mut().expect("piped");
+        out.write_all(line.as_bytes()).map_err(|error| format!("telling a process: {error}"))
+    }
+
+    /// Waits for a line.
+    fn hear(&self, expected: &str) -> Result<(), String> {
+        match self.said.recv_timeout(PATIENCE) {
+            Ok(line) if line == expected => Ok(()),
+            Ok(line) => Err(line),
+            Err(error) => Err(format!("a process of the run does not say '{expected}': {error}")),
         }
-        read(&self.file).map_err(|error| format!("reading {}: {error}", self.file.display()))
     }
 }
 
@@ -79,19 +161,54 @@ impl Drop for Process {
         // It may have ended by itself, and may have written nothing.
         let _ = self.child.kill();
         let _ = self.child.wait();
-        let _ = fs::remove_file(&self.file);
     }
 }
 
-fn read(path: &Path) -> Result<History, Box<dyn std::error::Error>> {
-    Ok(serde_json::from_slice(&fs::read(path)?)?)
+impl Drop for Processes {
+    fn drop(&mut self) {
+        let files = self.all.iter_mut().filter_map(|process| process.file.take());
+        files.chain(self.orphans.drain(..)).for_each(|file| drop(fs::remove_file(file)));
+    }
 }
 
-/// Stops the clients when the process that started this one closes the pipe, or is gone.
-pub(super) fn stop_with_parent(progress: Arc<Progress>) {
+/// A round, as a process hears of it.
+pub(super) struct Told {
+    pub(super) round: u64,
+    pub(super) until: u64,
+    pub(super) file: PathBuf,
+}
+
+/// The rounds that the parent tells of. When it closes the pipe or is gone, or says so, the clients stop.
+pub(super) fn rounds_of_parent(progress: Arc<Progress>) -> mpsc::UnboundedReceiver<Told> {
+    let (tell, told) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
-        // Nothing is ever written to it.
-        let _ = std::io::stdin().read(&mut [0]);
+        for line in std::io::stdin().lines().map_while(Result::ok) {
+            let mut words = line.splitn(3, ' ');
+            let mut number = || words.next()?.parse().ok();
+            let (Some(round), Some(until)) = (number(), number()) else {
+                progress.stop.store(true, Ordering::Relaxed);
+                continue;
+            };
+            let file = words.next().unwrap_or_default().into();
+            progress.stop.store(false, Ordering::Relaxed);
+            if tell.send(Told { round, until, file }).is_err() {
+                break;
+            }
+        }
         progress.stop.store(true, Ordering::Relaxed);
     });
+    told
+}
+
+/// Tells the parent that this process is connected.
+pub(super) fn say_ready() {
+    println!("{READY}");
+}
+
+/// Tells the parent how a round ended.
+pub(super) fn say_rested(broken: Option<&str>) {
+    match broken {
+        None => println!("{RESTED}"),
+        Some(why) => println!("{}", why.replace('\n', " ")),
+    }
 }
