@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId};
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time};
 
 /// One operation on its way to a shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -305,8 +305,8 @@ pub enum Response {
         attempt: AttemptId,
         /// Where.
         shard: ShardId,
-        /// The eldest.
-        birth: Birth,
+        /// When the eldest began. Not who it is: that is nobody's business but its own.
+        birth: Time,
     },
     /// The answer to [`Request::Ask`].
     Asked {

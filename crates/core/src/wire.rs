@@ -12,14 +12,16 @@ use claret_types::{Bytes, Claims, Mode, OpError, Operation};
 use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use smallvec::SmallVec;
 use thiserror::Error;
 
+use crate::ids::{AttemptId, Birth, ShardId};
 use crate::limits::Limits;
 use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Request, Response};
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 
 /// Where the last request of a frame may begin, in bytes from the frame's start.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -224,8 +226,12 @@ struct Checker<'a> {
 impl Checker<'_> {
     fn request(&self, request: &Request) -> Result<(), WireError> {
         match request {
-            Request::Execute { key, calls, .. } => self.execute(key, calls),
-            Request::Prepare { participants, calls, members, .. } => {
+            Request::Execute { attempt, birth, key, calls, .. } => {
+                self.birth(*attempt, *birth)?;
+                self.execute(key, calls)
+            }
+            Request::Prepare { attempt, birth, participants, calls, members, .. } => {
+                self.birth(*attempt, *birth)?;
                 self.prepare(participants, calls, members)
             }
             Request::Apply { .. }
@@ -234,6 +240,10 @@ impl Checker<'_> {
             | Request::Heartbeat { .. }
             | Request::Ask { .. } => Ok(()),
         }
+    }
+
+    fn birth(&self, attempt: AttemptId, birth: Birth) -> Result<(), WireError> {
+        if birth.tx == attempt.tx { Ok(()) } else { self.senseless("the birth of another transaction") }
     }
 
     fn execute(&self, key: &Bytes, calls: &[Call]) -> Result<(), WireError> {
@@ -255,6 +265,11 @@ impl Checker<'_> {
             return self.senseless("a prepare without participants");
         }
         self.within("participants", participants.len(), PARTICIPANTS_MAX)?;
+        let mut shards: SmallVec<[ShardId; 8]> = participants.iter().map(|listed| listed.shard).collect();
+        shards.sort_unstable();
+        if shards.windows(2).any(|two| two[0] == two[1]) {
+            return self.senseless("a participant that is listed twice");
+        }
         self.within("calls", calls.len(), self.limits.calls_max as usize)?;
         if let Members::Only(list) = members {
             self.within("members", list.len(), usize::from(self.limits.group_members_max))?;

@@ -7,7 +7,7 @@ mod samples;
 
 use std::fmt::Debug;
 
-use claret_core::message::{Call, Link, Members, Refusal, Request, Response};
+use claret_core::message::{Call, Link, Listed, Members, Refusal, Request, Response};
 use claret_core::wire::{
     self, CLAIMS_MAX, FRAME_BYTES_MAX, PARTICIPANTS_MAX, WireError, decode_peer, decode_requests,
     decode_responses, encode_frames, encode_peer, encode_requests, encode_responses,
@@ -253,7 +253,8 @@ fn limits_hold() {
     assert!(text.unwrap_err().contains("3 calls, and 2 are allowed"));
     let text = prepare(&|request| {
         let Request::Prepare { participants, .. } = request else { return };
-        *participants = vec![participants[0]; PARTICIPANTS_MAX + 1].into();
+        let listed = |shard| Listed { shard: ShardId(shard), incarnation: None };
+        *participants = (0..=PARTICIPANTS_MAX as u32).map(listed).collect();
     });
     assert!(text.unwrap_err().contains("16385 participants"));
     let text = prepare(&|request| {
@@ -261,6 +262,16 @@ fn limits_hold() {
         *participants = Vec::new().into();
     });
     assert!(text.unwrap_err().contains("without participants"));
+    let text = prepare(&|request| {
+        let Request::Prepare { participants, .. } = request else { return };
+        *participants = [participants[0]; 2].into();
+    });
+    assert!(text.unwrap_err().contains("listed twice"));
+    let text = prepare(&|request| {
+        let Request::Prepare { birth, .. } = request else { return };
+        birth.tx.sequence.0 += 1;
+    });
+    assert!(text.unwrap_err().contains("birth of another transaction"));
     let text = prepare(&|request| {
         let Request::Prepare { members, .. } = request else { return };
         *members = Members::Only(vec![claret_core::Member(0); 33].into());

@@ -6,6 +6,7 @@
 //! is remembered from one command to the next but who is almighty.
 
 use std::cell::RefCell;
+use std::fmt;
 use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
@@ -20,12 +21,23 @@ use crate::slots;
 /// Who calls, and how the server is, for the time of one command.
 pub(crate) struct Caller {
     user: Option<User>,
-    name: String,
+    name: Name,
     flags: u32,
     /// May do everything with every key.
     is_almighty: bool,
     /// The node itself: the plain command that it asks for is checked by the server when it runs.
     is_server: bool,
+}
+
+/// What a user is called: any bytes. Two names that look alike are two.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Name(Bytes);
+
+/// For people: what is no printable ASCII is escaped.
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.0.escape_ascii())
+    }
 }
 
 /// Users, whether they are almighty, and when that was looked at. Asking for each operation by itself costs as much as
@@ -79,12 +91,12 @@ impl Caller {
     }
 
     /// Whoever has this name now.
-    pub(crate) fn named(ctx: Ctx, name: &str) -> Caller {
-        Caller::with(ctx, Text::new(name.as_bytes()))
+    pub(crate) fn named(ctx: Ctx, name: &Name) -> Caller {
+        Caller::with(ctx, Text::new(&name.0))
     }
 
     fn with(ctx: Ctx, name: Text) -> Caller {
-        let shown = String::from_utf8_lossy(name.bytes()).into_owned();
+        let shown = Name(Bytes::copy_from(name.bytes()));
         let user = User::named(&name);
         let is_almighty = user.is_some() && is_almighty(ctx, &name);
         Caller { user, name: shown, flags: ctx.flags(), is_almighty, is_server: false }
@@ -92,10 +104,10 @@ impl Caller {
 
     /// The node, on behalf of a plain command.
     pub(crate) fn server() -> Caller {
-        Caller { user: None, name: String::new(), flags: 0, is_almighty: false, is_server: true }
+        Caller { user: None, name: Name(Bytes::default()), flags: 0, is_almighty: false, is_server: true }
     }
 
-    pub(crate) fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &Name {
         &self.name
     }
 

@@ -99,7 +99,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         arity: -4,
         arguments: &[
             one("wire-version", Shape::Int),
-            one("session", Shape::Int),
+            one("public-key", Shape::Text),
             one("connection", Shape::Int),
             optional(
                 "way",
@@ -109,13 +109,20 @@ pub(crate) const COMMANDS: &[Command] = &[
                         Shape::Block(&[one("push", Shape::Word("PUSH")), one("channel", Shape::Text)]),
                     ),
                     one("poll", Shape::Word("POLL")),
+                    one("listen", Shape::Word("LISTEN")),
                 ]),
             ),
+            optional(
+                "proof",
+                Shape::Block(&[one("proof", Shape::Word("PROOF")), one("signature", Shape::Text)]),
+            ),
         ],
-        summary: "Binds this connection to a session of a client process, and to its user. A channel for pushes must begin \
-                  with `claret:USER:`.",
-        complexity: "O(1)",
-        answers: "an array of names and values: `server`, `module`, `wire`, `shard`, `incarnation`, `lease_us`, `push`",
+        summary: "Binds this connection to a session of a client process, and to its user, once it has proved that it speaks for \
+                  the session; without a proof it asks for what is to be signed. A channel for pushes must begin with \
+                  `claret:USER:`.",
+        complexity: "O(1); to look at a proof takes longer than a plain command, and a connection has one wrong one",
+        answers: "an array of names and values: `wire`, `shard`, `challenge`; with a proof `server`, `module`, `wire`, `shard`, \
+                  `incarnation`, `lease_us`, `push`",
         since: "0.1.0",
         entry: entry!(frame::hello),
     },

@@ -13,7 +13,7 @@ use claret_types::{BUILTIN, Bytes, OpError, Operation, Reply};
 use hashbrown::HashMap;
 use redis_module::raw;
 
-use crate::admission::Caller;
+use crate::admission::{Caller, Name};
 use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Flag, guarded};
@@ -32,7 +32,7 @@ struct OneShot {
     attempt: u32,
     calls: Calls,
     /// Who asked: asked again for each attempt, because rights may change meanwhile.
-    user: String,
+    user: Name,
     blocked: Option<Blocked>,
     /// How long its client waits.
     until: Time,
@@ -79,12 +79,12 @@ impl OneShots {
         self.open.len()
     }
 
-    fn begin(&mut self, now: Time, calls: Calls, user: &str) -> u64 {
+    fn begin(&mut self, now: Time, calls: Calls, user: &Name) -> u64 {
         let number = self.next;
         self.next += 1;
         self.count += 1;
         let birth = Birth { time: now, tx: self.tx(number) };
-        let user = user.to_owned();
+        let user = user.clone();
         self.open.insert(
             number,
             OneShot { birth, attempt: 1, calls, user, blocked: None, until: now, late: false },
@@ -97,7 +97,7 @@ impl OneShots {
     }
 
     /// The commit of the present attempt, and whose it is.
-    fn prepare(&self, number: u64, shard: ShardId, incarnation: Incarnation) -> Option<(Request, &str)> {
+    fn prepare(&self, number: u64, shard: ShardId, incarnation: Incarnation) -> Option<(Request, &Name)> {
         let one = self.open.get(&number)?;
         let call = |(at, (key, op)): (usize, &(Bytes, Operation))| KeyedCall {
             key: key.clone(),
@@ -254,7 +254,7 @@ pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     place(&calls)?;
     slots::may_write(ctx)?;
     let may_wait = !caller.is(Flag::Multi) && !caller.is(Flag::Lua) && !caller.is(Flag::DenyBlocking);
-    let user = caller.name().to_owned();
+    let user = caller.name().clone();
     let ended = HOST.with(|host| {
         if host.shard.is_none() {
             host.look_around(ctx);

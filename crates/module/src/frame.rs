@@ -1,7 +1,7 @@
 //! `CLARET.HELLO` and `CLARET.FRAME`: a client process speaks to the shard.
 
-use claret_core::message::Link;
-use claret_core::{SessionId, wire};
+use claret_core::{Incarnation, ShardId, wire};
+use claret_identity::{Challenge, PublicKey, Signature};
 
 use crate::admission::Caller;
 use crate::commands::Outcome;
@@ -9,12 +9,14 @@ use crate::config;
 use crate::ffi::{Arg, Ctx, Flag};
 use crate::guard::OWN;
 use crate::host::{HOST, not_ready};
-use crate::sessions::Way;
+use crate::sessions::{Greeting, Way};
 use crate::slots;
 
-/// `CLARET.HELLO wire-version session connection [PUSH channel | POLL]`
+/// `CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]`
+///
+/// Without a proof it answers with what is to be signed.
 pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
-    let [_, version, session, connection, way @ ..] = arguments else { return Err(syntax()) };
+    let [_, version, key, connection, rest @ ..] = arguments else { return Err(syntax()) };
     let version: u16 = version.number().ok_or_else(syntax)?;
     if version != wire::VERSION {
         let own = wire::VERSION;
@@ -22,49 +24,88 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             "WIREVERSION this module speaks version {own} and you speak {version}; use matching ones"
         ));
     }
-    let session = SessionId(session.number().ok_or_else(syntax)?);
-    if session == OWN {
-        return Err("ERR session 0 is the node's own; draw one at random".to_owned());
-    }
-    let link = Link { session, connection: connection.number().ok_or_else(syntax)? };
+    let key = PublicKey::parse(key.bytes()).ok_or_else(syntax)?;
+    let connection: u32 = connection.number().ok_or_else(syntax)?;
+    let (way, proof) = match rest {
+        [way @ .., word, signature] if word.is("PROOF") => {
+            (way, Some(Signature::parse(signature.bytes()).ok_or_else(syntax)?))
+        }
+        way => (way, None),
+    };
+    let words: Vec<&[u8]> = way.iter().map(|word| word.bytes()).collect();
     let caller = Caller::of(ctx);
     let way = match way {
-        [] => None,
+        [] => Some(Way::Waits),
         [word] if word.is("POLL") => Some(Way::Poll),
+        [word] if word.is("LISTEN") => None,
         [word, channel] if word.is("PUSH") => Some(push_to(ctx, &caller, *channel)?),
         _ => return Err(syntax()),
     };
     if caller.is(Flag::Multi) {
         return Err("ERR CLARET.HELLO cannot be part of MULTI".to_owned());
     }
-    let pushes = matches!(way, Some(Way::Push(_)));
-    let greeting = HOST.with(|host| {
+    let greeting = Greeting { client: ctx.client(), user: caller.name(), key, connection, words: &words };
+    let welcome = HOST.with(|host| {
         if host.shard.is_none() {
             host.look_around(ctx);
         }
+        if [OWN, host.oneshots.session()].contains(&key.session()) {
+            return Err("NOPERM this session is the node's own; draw another key".to_owned());
+        }
         let shard = host.shard.as_ref().ok_or_else(not_ready)?;
-        let greeting = (shard.id(), shard.incarnation());
-        host.sessions.hello(ctx.client(), link, caller.name(), way)?;
-        Ok(greeting)
+        let (shard, incarnation) = (shard.id(), shard.incarnation());
+        let Some(proof) = proof else {
+            let challenge = Challenge(ctx.random_bytes());
+            host.sessions.ask(greeting.client, challenge)?;
+            return Ok(Welcome::Prove { shard, challenge });
+        };
+        host.sessions.prove(&greeting, shard, &proof)?;
+        let pushes = matches!(way, Some(Way::Push(_)));
+        host.sessions.hello(&greeting, way)?;
+        Ok(Welcome::In { shard, incarnation, pushes })
     });
-    let (shard, incarnation) = greeting.unwrap_or_else(|| Err(not_ready()))?;
-    ctx.reply_array(14);
-    let text = |name: &str, value: &str| {
-        ctx.reply_bytes(name.as_bytes());
-        ctx.reply_bytes(value.as_bytes());
-    };
-    text("server", &ctx.server_version());
-    text("module", env!("CARGO_PKG_VERSION"));
-    let number = |name: &str, value: u64| {
-        ctx.reply_bytes(name.as_bytes());
-        ctx.reply_int(value as i64);
-    };
-    number("wire", u64::from(wire::VERSION));
-    number("shard", u64::from(shard.0));
-    number("incarnation", incarnation.0);
-    number("lease_us", config::LEASE_MS.get() * 1_000);
-    number("push", u64::from(pushes));
+    welcome.unwrap_or_else(|| Err(not_ready()))?.reply(ctx);
     Ok(())
+}
+
+/// What is answered to a hello.
+enum Welcome {
+    /// Sign this.
+    Prove { shard: ShardId, challenge: Challenge },
+    /// The connection speaks for its session.
+    In { shard: ShardId, incarnation: Incarnation, pushes: bool },
+}
+
+impl Welcome {
+    /// Names and values in turn.
+    fn reply(self, ctx: Ctx) {
+        let text = |name: &str, value: &str| {
+            ctx.reply_bytes(name.as_bytes());
+            ctx.reply_bytes(value.as_bytes());
+        };
+        let number = |name: &str, value: u64| {
+            ctx.reply_bytes(name.as_bytes());
+            ctx.reply_int(value as i64);
+        };
+        match self {
+            Welcome::Prove { shard, challenge } => {
+                ctx.reply_array(6);
+                number("wire", u64::from(wire::VERSION));
+                number("shard", u64::from(shard.0));
+                text("challenge", &challenge.to_string());
+            }
+            Welcome::In { shard, incarnation, pushes } => {
+                ctx.reply_array(14);
+                text("server", &ctx.server_version());
+                text("module", env!("CARGO_PKG_VERSION"));
+                number("wire", u64::from(wire::VERSION));
+                number("shard", u64::from(shard.0));
+                number("incarnation", incarnation.0);
+                number("lease_us", config::LEASE_MS.get() * 1_000);
+                number("push", u64::from(pushes));
+            }
+        }
+    }
 }
 
 /// A channel reaches the subscriber only if its slot is served here. It must be one of the user's own, and one that the
@@ -135,5 +176,6 @@ pub(crate) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
 }
 
 fn syntax() -> String {
-    "ERR usage: CLARET.HELLO wire-version session connection [PUSH channel | POLL]".to_owned()
+    "ERR usage: CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]"
+        .to_owned()
 }

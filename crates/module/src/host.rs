@@ -31,6 +31,9 @@ pub(crate) static HOST: OnMainThread<Host> = OnMainThread::new();
 /// How long a timer waits that found that nothing can be written, in milliseconds.
 const BARRED_MS: u64 = 10;
 
+/// How old a transaction may say that it is (P22c), in microseconds.
+const BIRTH_AGE_US_MAX: u64 = 60_000_000;
+
 /// How long a phase takes in joiners once somebody waits for its end: about two round trips of a busy client.
 const PHASE_US_MAX: u64 = 500;
 
@@ -214,12 +217,12 @@ impl Host {
     ) -> Result<Vec<Response>, String> {
         let foreign = |request: &Request| match request {
             Request::Heartbeat { live, .. } => live.iter().any(|attempt| attempt.tx.session != link.session),
-            Request::Ask { .. } => false,
             Request::Execute { attempt, .. }
             | Request::Prepare { attempt, .. }
             | Request::Apply { attempt }
             | Request::Withdraw { attempt }
-            | Request::Abort { attempt, .. } => attempt.tx.session != link.session,
+            | Request::Abort { attempt, .. }
+            | Request::Ask { attempt } => attempt.tx.session != link.session,
         };
         if requests.iter().any(foreign) {
             return Err("NOPERM the frame speaks for another session".to_owned());
@@ -230,7 +233,11 @@ impl Host {
         self.counts.frames += 1;
         self.counts.requests += requests.len() as u64;
         vanish::tell(now, shard);
-        for request in requests {
+        let eldest = Time(unix_time().0.saturating_sub(BIRTH_AGE_US_MAX));
+        for mut request in requests {
+            if let Request::Execute { birth, .. } | Request::Prepare { birth, .. } = &mut request {
+                birth.time = birth.time.max(eldest);
+            }
             self.counts.operations += match &request {
                 Request::Execute { calls, .. } => calls.len() as u64,
                 Request::Prepare { calls, .. } => calls.len() as u64,

@@ -23,7 +23,7 @@ pub(crate) fn poll(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let millis = millis.min(config::POLL_MS_MAX.get());
     let caller = Caller::of(ctx);
     let waits = HOST.with(|host| {
-        host.sessions.may_poll(session, caller.name())?;
+        host.sessions.may_poll(ctx.client(), session, caller.name())?;
         host.counts.polls += 1;
         let waiting = host.sessions.take(session);
         if !waiting.is_empty() || millis == 0 || caller.is(Flag::Multi) || caller.is(Flag::DenyBlocking) {

@@ -1,15 +1,19 @@
 //! Client processes: which connections speak for a session, as whom, and how it hears what arises later.
 //!
-//! A session belongs to the ACL user that said hello with it first, and its connections are numbered upwards (P29).
+//! A session is a key pair of the process. Each connection proves that it speaks for the session: it signs a challenge
+//! that is drawn here for it alone. The session belongs to the ACL user that said hello with it first, and its connections
+//! are numbered upwards (P29).
 //! Responses that arise while it is not asking wait in its **outbox** until they are pushed, polled, or taken along by
 //! its next frame. An outbox is bounded: of more the oldest go, and the protocol asks for them again.
 
 use std::collections::VecDeque;
 
 use claret_core::message::{Link, Response};
-use claret_core::{SessionId, Time};
+use claret_core::{SessionId, ShardId, Time, wire};
+use claret_identity::{Challenge, PublicKey, Signature, Statement};
 use hashbrown::HashMap;
 
+use crate::admission::Name;
 use crate::config;
 use crate::ffi::Blocked;
 
@@ -26,8 +30,10 @@ pub(crate) enum Way {
 
 /// One client process.
 pub(crate) struct Session {
+    /// Whose signatures count. A number is short enough that, with much effort, another key may be found for it.
+    key: PublicKey,
     /// Whose it is.
-    user: String,
+    user: Name,
     /// Its newest connection.
     connection: u32,
     way: Way,
@@ -49,13 +55,51 @@ pub(crate) struct Session {
 pub(crate) struct Sessions {
     known: HashMap<SessionId, Session, foldhash::fast::FixedState>,
     /// By the server's number of the client.
-    clients: HashMap<u64, Link, foldhash::fast::FixedState>,
+    clients: HashMap<u64, Bound, foldhash::fast::FixedState>,
+    /// What clients have to sign, by the server's number of them: at most one each.
+    asked: HashMap<u64, Asked, foldhash::fast::FixedState>,
     /// Sessions with something new in their outbox.
     fresh: Vec<SessionId>,
     /// No poller's time is over before this; `None` when nobody polls.
     next_late: Option<Time>,
     /// Responses that were dropped from full outboxes.
     pub(crate) dropped: u64,
+}
+
+/// What a connection proved.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    link: Link,
+    /// It waits for what arises later, and sends no frames.
+    listens: bool,
+}
+
+/// What a connection was asked to sign.
+#[derive(Clone, Copy, Debug)]
+enum Asked {
+    For(Challenge),
+    /// Its proof was wrong. To look at a proof costs the server more than to send one costs the client, so that each
+    /// connection has one wrong one.
+    Failed,
+}
+
+/// Who says hello.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Greeting<'a> {
+    /// The server's number of the connection.
+    pub(crate) client: u64,
+    pub(crate) user: &'a Name,
+    pub(crate) key: PublicKey,
+    /// The connection's number within its session.
+    pub(crate) connection: u32,
+    /// The words that say how it hears of what arises later.
+    pub(crate) words: &'a [&'a [u8]],
+}
+
+impl Greeting<'_> {
+    fn link(&self) -> Link {
+        Link { session: self.key.session(), connection: self.connection }
+    }
 }
 
 /// What there is to deliver.
@@ -76,14 +120,49 @@ impl Sessions {
         self.known.values().map(|session| session.outbox.len()).sum()
     }
 
-    /// Binds a client's connection to a session.
-    pub(crate) fn hello(
+    /// Asks a connection to sign something that was never signed before.
+    pub(crate) fn ask(&mut self, client: u64, challenge: Challenge) -> Result<(), String> {
+        if let Some(Asked::Failed) = self.asked.get(&client) {
+            return Err(failed());
+        }
+        self.asked.insert(client, Asked::For(challenge));
+        Ok(())
+    }
+
+    /// Holds a proof against what was asked. It counts once.
+    pub(crate) fn prove(
         &mut self,
-        client: u64,
-        link: Link,
-        user: &str,
-        way: Option<Way>,
+        greeting: &Greeting<'_>,
+        shard: ShardId,
+        proof: &Signature,
     ) -> Result<(), String> {
+        let challenge = match self.asked.remove(&greeting.client) {
+            Some(Asked::For(challenge)) => challenge,
+            Some(Asked::Failed) => {
+                self.asked.insert(greeting.client, Asked::Failed);
+                return Err(failed());
+            }
+            None => {
+                return Err(
+                    "NOPERM nothing was asked of this connection; say CLARET.HELLO without PROOF first"
+                        .to_owned(),
+                );
+            }
+        };
+        let Link { session, connection } = greeting.link();
+        let (version, way) = (wire::VERSION, greeting.words);
+        let statement = Statement { version, shard, challenge, session, connection, way };
+        if greeting.key.verify(&statement, proof) {
+            return Ok(());
+        }
+        self.asked.insert(greeting.client, Asked::Failed);
+        Err(failed())
+    }
+
+    /// Binds a connection that proved its session, and that listens if no way is given for the session.
+    pub(crate) fn hello(&mut self, greeting: &Greeting<'_>, way: Option<Way>) -> Result<(), String> {
+        let (link, user) = (greeting.link(), greeting.user);
+        let Some(way) = way else { return self.listen(greeting) };
         if !self.known.contains_key(&link.session) {
             if self.known.len() as u64 >= config::SESSIONS_MAX.get() {
                 return Err(
@@ -91,7 +170,8 @@ impl Sessions {
                 );
             }
             let fresh = Session {
-                user: user.to_owned(),
+                key: greeting.key,
+                user: user.clone(),
                 connection: link.connection,
                 way: Way::Waits,
                 outbox: VecDeque::new(),
@@ -104,9 +184,7 @@ impl Sessions {
             self.known.insert(link.session, fresh);
         }
         let session = self.known.get_mut(&link.session).expect("just put there");
-        if session.user != user {
-            return Err("NOPERM the session belongs to another user".to_owned());
-        }
+        session.is_of(greeting)?;
         if link.connection < session.connection {
             let newer = session.connection;
             return Err(format!(
@@ -114,32 +192,37 @@ impl Sessions {
             ));
         }
         session.connection = link.connection;
-        if let Some(way) = way {
-            session.way = way;
-        }
+        session.way = way;
         session.bound += 1;
-        if let Some(before) = self.clients.insert(client, link) {
-            self.unbind(before.session, Time(0));
-        }
+        self.bind(greeting.client, Bound { link, listens: false });
         Ok(())
     }
 
-    /// The link that a client's frames come over.
-    pub(crate) fn link(&self, client: u64, user: &str) -> Result<Link, String> {
-        let no_session = || "NOSESSION say CLARET.HELLO on this connection first".to_owned();
-        let link = self.clients.get(&client).ok_or_else(no_session)?;
-        let session = self.known.get(&link.session).ok_or_else(no_session)?;
-        if session.user == user {
-            Ok(*link)
-        } else {
-            Err("NOPERM the session belongs to another user".to_owned())
+    fn listen(&mut self, greeting: &Greeting<'_>) -> Result<(), String> {
+        let link = greeting.link();
+        self.known.get(&link.session).ok_or_else(unknown)?.is_of(greeting)?;
+        self.bind(greeting.client, Bound { link, listens: true });
+        Ok(())
+    }
+
+    fn bind(&mut self, client: u64, bound: Bound) {
+        if let Some(before) = self.clients.insert(client, bound).filter(|before| !before.listens) {
+            self.unbind(before.link.session, Time(0));
         }
+    }
+
+    /// The link that a client's frames come over.
+    pub(crate) fn link(&self, client: u64, user: &Name) -> Result<Link, String> {
+        let bound = self.clients.get(&client).filter(|bound| !bound.listens).ok_or_else(unknown)?;
+        self.known.get(&bound.link.session).ok_or_else(unknown)?.belongs_to(user)?;
+        Ok(bound.link)
     }
 
     /// A client's connection is closed: the session that has none left.
     pub(crate) fn closed(&mut self, now: Time, client: u64) -> Option<SessionId> {
-        let link = self.clients.remove(&client)?;
-        self.unbind(link.session, now).then_some(link.session)
+        self.asked.remove(&client);
+        let Bound { link, listens } = self.clients.remove(&client)?;
+        (!listens && self.unbind(link.session, now)).then_some(link.session)
     }
 
     /// Whether a session has a connection.
@@ -165,6 +248,7 @@ impl Sessions {
     /// Forgets all, so that everybody says hello again: the shard is another one now. Who waited is returned.
     pub(crate) fn clear(&mut self) -> Vec<Blocked> {
         self.clients.clear();
+        self.asked.clear();
         self.fresh.clear();
         self.known.drain().filter_map(|(_, mut session)| session.poller.take()).collect()
     }
@@ -221,13 +305,10 @@ impl Sessions {
 
     // --- polling ---
 
-    /// Whether a session may be polled by this user.
-    pub(crate) fn may_poll(&self, id: SessionId, user: &str) -> Result<(), String> {
-        match self.known.get(&id) {
-            Some(session) if session.user == user => Ok(()),
-            Some(_) => Err("NOPERM the session belongs to another user".to_owned()),
-            None => Err("NOSESSION nobody said CLARET.HELLO with this session".to_owned()),
-        }
+    /// Whether a session may be polled on this connection: only where it was proved.
+    pub(crate) fn may_poll(&self, client: u64, id: SessionId, user: &Name) -> Result<(), String> {
+        self.clients.get(&client).filter(|bound| bound.link.session == id).ok_or_else(unknown)?;
+        self.known.get(&id).ok_or_else(unknown)?.belongs_to(user)
     }
 
     /// Waits for the outbox; whoever waited before is returned, and hears nothing.
@@ -266,4 +347,25 @@ impl Sessions {
         let mut waits = self.known.values_mut().filter(|session| session.poller == Some(poller));
         waits.next().is_some_and(|session| session.poller.take().is_some())
     }
+}
+
+impl Session {
+    fn belongs_to(&self, user: &Name) -> Result<(), String> {
+        if self.user == *user { Ok(()) } else { Err("NOPERM the session belongs to another user".to_owned()) }
+    }
+
+    fn is_of(&self, greeting: &Greeting<'_>) -> Result<(), String> {
+        if self.key != greeting.key {
+            return Err("NOPERM the session belongs to another key".to_owned());
+        }
+        self.belongs_to(greeting.user)
+    }
+}
+
+fn unknown() -> String {
+    "NOSESSION say CLARET.HELLO on this connection first".to_owned()
+}
+
+fn failed() -> String {
+    "NOPERM the proof of this connection is wrong; say CLARET.HELLO on another one".to_owned()
 }

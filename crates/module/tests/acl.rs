@@ -203,10 +203,13 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
     };
     let lines = |lines: &[&str]| lines.iter().map(|it| line(it)).collect::<Vec<_>>();
     match command {
-        "claret.hello" => [&["7", "9"][..], &["8", "1", "PUSH", "claret:other"]]
-            .iter()
-            .map(|words| line(&format!("CLARET.HELLO {} {}", wire::VERSION, words.join(" "))))
-            .collect(),
+        "claret.hello" => {
+            let key = common::identity(7).public();
+            [format!("9 PROOF {}", "0".repeat(128)), "1 PUSH claret:other".to_owned()]
+                .iter()
+                .map(|words| line(&format!("CLARET.HELLO {} {key} {words}", wire::VERSION)))
+                .collect()
+        }
         "claret.frame" => {
             let (first, second, foreign) = (al.begin(), al.begin(), admin_attempt(admin));
             let requests = [
@@ -222,7 +225,7 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
             };
             requests.iter().map(frame).collect()
         }
-        "claret.poll" => lines(&["CLARET.POLL 7 0"]),
+        "claret.poll" => lines(&[&format!("CLARET.POLL {} 0", common::session(7).0)]),
         "claret.read" => lines(&["CLARET.READ GET b:1", "CLARET.READ MGET a:1 b:1"]),
         "claret.write" => lines(&[
             "CLARET.WRITE SET b:1 x",
@@ -277,7 +280,7 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
                 Ok(other) => panic!("{shown} answers {other:?}"),
             };
             println!("| `{shown}` | {} |", said.replace('\n', " "));
-            let words = ["NOPERM", "MAY NOT", "ANOTHER", "CAN'T ACCESS", "NOTHING IS SHOWN"];
+            let words = ["NOPERM", "MAY NOT", "ANOTHER", "CAN'T ACCESS", "NOTHING IS SHOWN", "NOSESSION"];
             let said = said.to_uppercase();
             assert!(words.iter().any(|word| said.contains(word)), "{shown}: {said}");
             let refused =

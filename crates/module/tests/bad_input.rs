@@ -4,10 +4,10 @@
 mod common;
 
 use claret_core::message::{PeerMessage, Refusal, Request, Response, Status};
-use claret_core::{AttemptId, Sequence, SessionId, ShardId, Time, TxId, wire};
+use claret_core::{AttemptId, Sequence, ShardId, Time, TxId, wire};
 use claret_types::BUILTIN;
 use common::beside::{bulk, commit, error, hold, number, ok, rig, run, vote};
-use common::{Process, Server, hello, wait_until};
+use common::{Process, Server, hello, identity, session, wait_until};
 use redis::{Connection, RedisResult, Value};
 
 /// Numbers that are the same each time.
@@ -130,21 +130,25 @@ fn nobody_speaks_for_another_session() {
     }
     assert_eq!((number(&mut plain, "held_keys"), number(&mut plain, "in_doubt")), (2, 1), "as before");
     let (own, other) = (&*wire::VERSION.to_string(), &*(wire::VERSION + 1).to_string());
+    let (key, long) = (&*identity(9).public().to_string(), &*"0".repeat(66));
     for (words, said) in [
-        (&[own, "0", "1"][..], "session 0"),
-        (&[other, "9", "2"], "WIREVERSION"),
-        (&["-1", "9", "2"], "usage"),
-        (&["65536", "9", "2"], "usage"),
-        (&[own, "18446744073709551616", "2"], "usage"),
-        (&[own, "9", "4294967296"], "usage"),
-        (&[own, "9", "0"], "NOSESSION"),
-        (&[own, "9", "2", "PUSH"], "usage"),
-        (&[own, "9", "2", "SHOUT", "x"], "usage"),
+        (&[other, key, "2"][..], "WIREVERSION"),
+        (&["-1", key, "2"], "usage"),
+        (&["65536", key, "2"], "usage"),
+        (&[own, "9", "2"], "usage"),
+        (&[own, long, "2"], "usage"),
+        (&[own, key, "4294967296"], "usage"),
+        (&[own, key, "2", "PUSH"], "usage"),
+        (&[own, key, "2", "SHOUT", "x"], "usage"),
+        (&[own, key, "2", "PROOF", key], "usage"),
+        (&[own, key, "2", "PROOF"], "usage"),
     ] {
         let refused = redis::cmd("CLARET.HELLO").arg(words).query::<Value>(&mut plain);
         let refused = format!("{:?}", refused.expect_err("no hello"));
         assert!(refused.to_uppercase().contains(&said.to_uppercase()), "{words:?}: {refused}");
     }
+    let refused = hello(&mut plain, 9, 0, &[]).expect_err("an older connection").to_string();
+    assert!(refused.contains("NOSESSION"), "{refused}");
     let before = frame(&mut server.connect(), &wire::encode_requests(&[Request::Ask { attempt: open }]));
     assert!(before.expect_err("no hello").to_string().contains("NOSESSION"));
 }
@@ -155,7 +159,7 @@ fn numbers_as_large_as_they_can_be_do_no_harm() {
     let (mut server, process, mut plain) = rig();
     let mut forger = Process::hello(&server, 9);
     let attempt = |sequence, number| AttemptId {
-        tx: TxId { session: SessionId(9), sequence: Sequence(sequence) },
+        tx: TxId { session: session(9), sequence: Sequence(sequence) },
         attempt: number,
     };
     for (sequence, number) in [(u64::MAX, u32::MAX), (u64::MAX, 0), (0, u32::MAX), (1 << 63, 1)] {
@@ -418,7 +422,7 @@ fn without_replicas_that_it_needs_or_as_a_replica_it_takes_nothing() {
     assert_eq!(ok(&mut plain, "GET voted"), bulk("x"));
     let replica = Server::start(&["--replicaof", "127.0.0.1", &server.port.to_string()]);
     let mut below = replica.connect();
-    let hello = format!("CLARET.HELLO {} 5 1", wire::VERSION);
+    let hello = format!("CLARET.HELLO {} {} 1", wire::VERSION, identity(5).public());
     for line in ["CLARET.EXEC 2 INCR k", "CLARET.EXEC 2 GET k", &hello, "CLARET.WRITE SET k 1"] {
         let refused = error(&mut below, line).to_uppercase();
         assert!(refused.contains("READONLY") || refused.contains("LOADING"), "{line}: {refused}");
@@ -431,7 +435,8 @@ fn multi_around_the_commands_does_no_harm() {
     let voted = hold(&mut process, "voted", "GETSET x");
     vote(&mut process, voted, 1);
     ok(&mut plain, "MULTI");
-    let hello = format!("CLARET.HELLO {} 8 1", wire::VERSION);
+    let hello = format!("CLARET.HELLO {} {} 1", wire::VERSION, identity(8).public());
+    let resolve = format!("CLARET.RESOLVE {voted} COMMIT");
     let lines = [
         &*hello,
         "CLARET.FRAME x",
@@ -442,7 +447,7 @@ fn multi_around_the_commands_does_no_harm() {
         "CLARET.EXEC 2 INCR n",
         "CLARET.EXEC 2 INCR voted",
         "CLARET.LOCKS",
-        "CLARET.RESOLVE 7.1/1 COMMIT",
+        &resolve,
     ];
     for line in lines {
         assert_eq!(ok(&mut plain, line), Value::SimpleString("QUEUED".into()), "{line}");
@@ -495,7 +500,7 @@ fn a_panic_is_caught_logged_and_answered() {
     let waits = common::beside::Waits::on(&server, "SET k y");
     waits.still();
     let refused = process.try_frame(&[process.prepare(
-        AttemptId { tx: TxId { session: SessionId(7), sequence: Sequence(90) }, attempt: 1 },
+        AttemptId { tx: TxId { session: session(7), sequence: Sequence(90) }, attempt: 1 },
         &[("other", "INCR"), ("planted", "INCR")],
     )]);
     assert!(refused.expect_err("it panicked").to_string().contains("the module panicked"));

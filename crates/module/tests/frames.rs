@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::wire;
 use claret_types::Reply;
-use common::{Process, Server, hello, poll, wait_until};
+use common::{Process, Server, hello, poll, session, wait_until};
 use redis::{PushInfo, Value};
 
 #[test]
@@ -93,6 +93,10 @@ fn a_hello_binds_session_user_and_version() {
     assert!(refused(frame).contains("NOSESSION"));
     let version = redis::cmd("CLARET.HELLO").arg(999).arg(9).arg(1).query(&mut other);
     assert!(refused(version).contains("WIREVERSION"));
+    // As clients of the version before said it.
+    let version = redis::cmd("CLARET.HELLO").arg(&["3", "9", "1", "POLL"]).query(&mut other);
+    let own = wire::VERSION;
+    assert!(refused(version).contains(&format!("speaks version {own} and you speak 3")));
     assert!(refused(hello(&mut other, 9, 0, &[])).contains("NOSESSION"));
     let mut admin = server.connect();
     let () = redis::cmd("ACL")
@@ -101,8 +105,9 @@ fn a_hello_binds_session_user_and_version() {
         .expect("a user");
     let mut eve = server.connect_as("eve", "pw");
     assert!(refused(hello(&mut eve, 9, 2, &[])).contains("another user"));
-    let polled = redis::cmd("CLARET.POLL").arg(9).arg(0).query(&mut eve);
-    assert!(refused(polled).contains("another user"));
+    assert!(refused(hello(&mut eve, 9, 2, &["LISTEN"])).contains("another user"));
+    let polled = redis::cmd("CLARET.POLL").arg(session(9).0).arg(0).query(&mut eve);
+    assert!(refused(polled).contains("NOSESSION"));
     let mut stranger = Process::hello(&server, 10);
     let foreign = process.begin();
     let prepare = stranger.prepare(foreign, &[("k", "INCR")]);

@@ -8,7 +8,7 @@ use std::time::Duration;
 use claret_core::Time;
 use claret_core::message::{Request, Response};
 use common::beside::{A_MOMENT, Waits, bulk, commit, error, hold, number, ok, rig, run, vote};
-use common::{Process, Server, wait_until};
+use common::{Process, Server, hello, session, wait_until};
 use redis::{Connection, Value};
 
 /// Pipelined behind a commit that lets somebody go, so that it happens before that client is answered.
@@ -39,7 +39,8 @@ fn a_client_that_goes_when_it_was_let_go_is_let_go_once() {
         }
         let mut other = server.connect();
         let id = client_id(&mut other);
-        let text = line.to_owned();
+        hello(&mut other, 8, 1, &["LISTEN"]).expect("it may listen");
+        let text = line.replace("POLL 8", &format!("POLL {}", session(8).0));
         let waiting = std::thread::spawn(move || run(&mut other, &text));
         let is_blocked = |plain: &mut Connection| {
             let info: String = redis::cmd("INFO").arg("clients").query(plain).expect("its numbers");

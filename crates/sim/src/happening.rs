@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use claret_core::message::{Call, Link, Listed, Members, PeerMessage, Request, Response};
-use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, TxId};
+use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time};
 use claret_types::{Bytes, Operation, Reply};
 
 use crate::network::End;
@@ -181,8 +181,6 @@ fn response_kind(response: &Response) -> u64 {
 
 /// How a description names what it speaks of: the world by numbers, a script as its author did.
 pub(crate) trait Wording {
-    /// A transaction.
-    fn tx(&self, tx: TxId) -> String;
     /// An attempt.
     fn attempt(&self, attempt: AttemptId) -> String;
     /// An operation on a record.
@@ -193,10 +191,6 @@ pub(crate) trait Wording {
 pub(crate) struct Numbers;
 
 impl Wording for Numbers {
-    fn tx(&self, tx: TxId) -> String {
-        tx.to_string()
-    }
-
     fn attempt(&self, attempt: AttemptId) -> String {
         attempt.to_string()
     }
@@ -265,7 +259,7 @@ pub(crate) fn describe_response(
         }
         Response::Applied { .. } => write!(f, "applied {attempt}"),
         Response::Aborted { .. } => write!(f, "aborted {attempt}"),
-        Response::Elder { birth, .. } => write!(f, "elder {} waits for {attempt}", wording.tx(birth.tx)),
+        Response::Elder { .. } => write!(f, "an elder waits for {attempt}"),
         Response::Asked { status, since, .. } => {
             write!(f, "{attempt} is {status:?}{}", describe_memory(*since))
         }

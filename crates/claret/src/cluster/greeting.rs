@@ -1,6 +1,10 @@
-//! What a new connection begins with: a channel for grants, and `CLARET.HELLO`.
+//! What a new connection begins with: a channel for grants, and `CLARET.HELLO`, which proves that it speaks for the
+//! session of this process.
 
-use claret_core::{Incarnation, SessionId, ShardId, wire};
+use std::fmt;
+
+use claret_core::{Incarnation, ShardId, wire};
+use claret_identity::{Challenge, Identity, Statement};
 use claret_types::Reply;
 
 use super::connection::{Connection, Heard, refusal, unreachable_at};
@@ -12,12 +16,23 @@ use super::topology::{Topology, channel_at};
 /// Who greets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Greeting<'a> {
-    pub(super) session: SessionId,
+    pub(super) identity: &'a Identity,
     /// Whose channels its channels are.
     pub(super) user: &'a str,
     /// What else is in their names.
-    pub(super) secret: u64,
+    pub(super) secret: Secret,
     pub(super) connection: u32,
+}
+
+/// What nobody else knows of the names of the channels that grants are pushed on.
+#[derive(Clone, Copy)]
+pub(super) struct Secret(pub(super) u64);
+
+/// Shows nothing.
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
 }
 
 /// What a node answered to the greeting.
@@ -38,23 +53,48 @@ pub(super) async fn exchange(
     greeting: Greeting<'_>,
 ) -> Result<Hello, ConnectError> {
     let channel = match grants {
-        Grants::Push => channel_at(topology, &connection.node, greeting.user, greeting.secret),
+        Grants::Push => channel_at(topology, &connection.node, greeting.user, greeting.secret.0),
         Grants::Poll => None,
     };
     let channel = match channel {
         Some(channel) => subscribe(connection, channel).await?,
         None => None,
     };
+    let way = match &channel {
+        Some(channel) => vec!["PUSH", channel],
+        None => vec!["POLL"],
+    };
+    prove(connection, greeting, &way).await
+}
+
+/// On a connection that waits for grants, and does nothing else.
+pub(super) async fn listen(connection: &mut Connection, greeting: Greeting<'_>) -> Result<(), ConnectError> {
+    prove(connection, greeting, &["LISTEN"]).await.map(|_| ())
+}
+
+/// Asks for a challenge and signs it.
+async fn prove(
+    connection: &mut Connection,
+    greeting: Greeting<'_>,
+    way: &[&str],
+) -> Result<Hello, ConnectError> {
+    let (identity, number) = (greeting.identity, greeting.connection);
     let mut words = vec!["CLARET.HELLO".to_owned(), wire::VERSION.to_string()];
-    words.extend([greeting.session.0.to_string(), greeting.connection.to_string()]);
-    match channel {
-        Some(channel) => words.extend(["PUSH".to_owned(), channel]),
-        None => words.push("POLL".to_owned()),
+    words.extend([identity.public().to_string(), number.to_string()]);
+    words.extend(way.iter().map(|word| (*word).to_owned()));
+    let reply = connection.ask(&words).await?.map_err(|error| not_greeted(error, &connection.node))?;
+    let (shard, challenge) = read_challenge(&reply, &connection.node)?;
+    let way: Vec<&[u8]> = way.iter().map(|word| word.as_bytes()).collect();
+    let (version, session) = (wire::VERSION, identity.session());
+    let statement = Statement { version, shard, challenge, session, connection: number, way: &way };
+    words.extend(["PROOF".to_owned(), identity.sign(&statement).to_string()]);
+    let reply = connection.ask(&words).await?.map_err(|error| not_greeted(error, &connection.node))?;
+    let hello = read(&reply, &connection.node)?;
+    if hello.shard != shard {
+        let reason = format!("CLARET.HELLO speaks of shard {} and of shard {}", shard.0, hello.shard.0);
+        return Err(ConnectError::NotUnderstood { node: connection.node.to_string(), reason });
     }
-    match connection.ask(&words).await? {
-        Ok(reply) => read(&reply, &connection.node),
-        Err(error) => Err(not_greeted(error, &connection.node)),
-    }
+    Ok(hello)
 }
 
 /// The channel, if the server lets the user subscribe to it.
@@ -88,10 +128,15 @@ fn not_greeted(error: ServerError, node: &Address) -> ConnectError {
     }
 }
 
-/// Reads the answer: names and values in turn.
-fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
-    let field = |name: &str| {
-        let Reply::Array(items) = reply else { return None };
+/// What a node answers: names and values in turn.
+struct Answer<'a> {
+    reply: &'a Reply,
+    node: &'a Address,
+}
+
+impl Answer<'_> {
+    fn field(&self, name: &str) -> Option<String> {
+        let Reply::Array(items) = self.reply else { return None };
         let mut pairs = items.chunks_exact(2);
         let value = pairs.find(|pair| matches!(&pair[0], Reply::Bytes(it) if it.as_str() == Some(name)))?;
         match &value[1] {
@@ -99,29 +144,50 @@ fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
             Reply::Int(number) => Some(number.to_string()),
             _ => None,
         }
-    };
-    let number = |name: &str| {
-        let wrong = || ConnectError::NotUnderstood {
-            node: node.to_string(),
-            reason: format!("CLARET.HELLO without a number '{name}'"),
-        };
-        field(name).and_then(|text| text.parse::<u64>().ok()).ok_or_else(wrong)
-    };
-    let theirs = field("wire").unwrap_or_default();
-    if theirs != wire::VERSION.to_string() {
-        let module = format!("the module {}", field("module").as_deref().unwrap_or("unknown"));
-        return Err(ConnectError::OtherVersion {
-            node: node.to_string(),
-            module,
-            theirs,
-            ours: wire::VERSION,
-        });
     }
+
+    fn lacks(&self, what: &str) -> ConnectError {
+        let reason = format!("CLARET.HELLO without {what}");
+        ConnectError::NotUnderstood { node: self.node.to_string(), reason }
+    }
+
+    fn number(&self, name: &str) -> Result<u64, ConnectError> {
+        let number = self.field(name).and_then(|text| text.parse::<u64>().ok());
+        number.ok_or_else(|| self.lacks(&format!("a number '{name}'")))
+    }
+
+    fn shard(&self) -> Result<ShardId, ConnectError> {
+        let number = u32::try_from(self.number("shard")?);
+        Ok(ShardId(number.map_err(|_| self.lacks("a number 'shard' of 32 bits"))?))
+    }
+
+    fn is_of_this_version(&self) -> Result<(), ConnectError> {
+        let theirs = self.field("wire").unwrap_or_default();
+        if theirs == wire::VERSION.to_string() {
+            return Ok(());
+        }
+        let module = format!("the module {}", self.field("module").as_deref().unwrap_or("unknown"));
+        Err(ConnectError::OtherVersion { node: self.node.to_string(), module, theirs, ours: wire::VERSION })
+    }
+}
+
+/// Reads what is to be signed.
+fn read_challenge(reply: &Reply, node: &Address) -> Result<(ShardId, Challenge), ConnectError> {
+    let answer = Answer { reply, node };
+    answer.is_of_this_version()?;
+    let challenge = answer.field("challenge").and_then(|digits| Challenge::parse(digits.as_bytes()));
+    Ok((answer.shard()?, challenge.ok_or_else(|| answer.lacks("a challenge"))?))
+}
+
+/// Reads the welcome.
+fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
+    let answer = Answer { reply, node };
+    answer.is_of_this_version()?;
     Ok(Hello {
-        shard: ShardId(number("shard")? as u32),
-        incarnation: Incarnation(number("incarnation")?),
-        lease_us: number("lease_us")?,
-        pushes: number("push")? == 1,
+        shard: answer.shard()?,
+        incarnation: Incarnation(answer.number("incarnation")?),
+        lease_us: answer.number("lease_us")?,
+        pushes: answer.number("push")? == 1,
     })
 }
 
@@ -156,6 +222,24 @@ mod tests {
         let hello = read(&answer(&whole(wire::VERSION.into())), &node()).unwrap();
         let incarnation = Incarnation(1_700_000_000_000_000);
         assert_eq!(hello, Hello { shard: ShardId(4096), incarnation, lease_us: 10_000_000, pushes: true });
+    }
+
+    #[test]
+    fn a_challenge_is_read() {
+        let digits = "0f".repeat(32);
+        let challenge = |digits: &str, shard| {
+            let fields = [
+                ("wire", Reply::Int(wire::VERSION.into())),
+                ("shard", shard),
+                ("challenge", Reply::Bytes(digits.into())),
+            ];
+            read_challenge(&answer(&fields), &node())
+        };
+        assert_eq!(challenge(&digits, Reply::Int(7)), Ok((ShardId(7), Challenge([15; 32]))));
+        for (digits, shard) in [("", 7), (&*"0g".repeat(32), 7), (&digits, -1), (&digits, 1 << 32)] {
+            let error = challenge(digits, Reply::Int(shard)).unwrap_err();
+            assert!(matches!(error, ConnectError::NotUnderstood { .. }), "{error}");
+        }
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, SystemTime};
 
 use claret_core::message::Response;
-use claret_core::{Limits, SessionId, ShardId, Switches, Time, wire};
+use claret_core::{Limits, ShardId, Switches, Time, wire};
+use claret_identity::Identity;
 use claret_types::Reply;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
@@ -17,7 +18,7 @@ use super::connection::{Connection, refusal, unreachable_at};
 use super::desk::Desk;
 use super::error::ConnectError;
 use super::frames::Frames;
-use super::greeting::{self, Greeting};
+use super::greeting::{self, Greeting, Secret};
 use super::net::{Net, Office};
 use super::options::{Address, Settings};
 use super::topology::Topology;
@@ -31,9 +32,9 @@ const POLL: Duration = Duration::from_millis(1_000);
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct Hub {
-    pub(super) session: SessionId,
-    /// What nobody else knows of the names of the channels that grants are pushed on.
-    secret: u64,
+    /// Who this process is to all nodes.
+    identity: Identity,
+    secret: Secret,
     settings: Settings,
     desk: Mutex<Desk>,
     /// Connections made so far.
@@ -50,12 +51,18 @@ pub(crate) struct Hub {
 }
 
 impl Hub {
-    pub(super) fn new(settings: Settings, random: [u64; 2], switches: Switches, limits: Limits) -> Self {
-        let session = SessionId(random[0]);
+    pub(super) fn new(
+        settings: Settings,
+        identity: Identity,
+        secret: Secret,
+        switches: Switches,
+        limits: Limits,
+    ) -> Self {
+        let session = identity.session();
         let calendar = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         Hub {
-            session,
-            secret: random[1],
+            identity,
+            secret,
             settings,
             desk: Mutex::new(Desk::new(session, switches, limits)),
             connections: AtomicU32::new(0),
@@ -143,6 +150,11 @@ impl Hub {
         Duration::from_micros((*self.lease_us.lock() / 3).max(1_000))
     }
 
+    /// What is said on a connection.
+    fn greeting(&self, connection: u32) -> Greeting<'_> {
+        Greeting { identity: &self.identity, user: self.settings.user(), secret: self.secret, connection }
+    }
+
     /// Collects grants on a connection of its own.
     async fn poll_grants(self: Arc<Self>, node: Address, lane: Lane) {
         let mut backoff = Backoff::new(u64::from(lane.connection));
@@ -160,7 +172,9 @@ impl Hub {
         backoff: &mut Backoff,
     ) -> Result<(), ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
-        let words = ["CLARET.POLL".to_owned(), self.session.0.to_string(), POLL.as_millis().to_string()];
+        greeting::listen(&mut connection, self.greeting(lane.connection)).await?;
+        let session = self.identity.session().0.to_string();
+        let words = ["CLARET.POLL".to_owned(), session, POLL.as_millis().to_string()];
         let patience = POLL + self.settings.response_timeout;
         loop {
             let asked = timeout(patience, connection.ask(&words)).await;
@@ -184,9 +198,8 @@ impl Office for Hub {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let node = connection.node.clone();
         let topology = self.look(|desk| desk.topology().clone());
-        let user = self.settings.user();
-        let asked = Greeting { session: self.session, user, secret: self.secret, connection: number };
-        let hello = greeting::exchange(connection, &topology, self.settings.grants, asked).await?;
+        let greeting = self.greeting(number);
+        let hello = greeting::exchange(connection, &topology, self.settings.grants, greeting).await?;
         let lane = Lane { shard: hello.shard, connection: number };
         {
             let mut lease = self.lease_us.lock();

@@ -44,6 +44,7 @@ use std::time::Duration;
 
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Delivery, Limits, Time, TxHandle};
+use claret_identity::Identity;
 use claret_types::Claims;
 use tokio::task::AbortHandle;
 
@@ -62,6 +63,7 @@ use crate::host::{Mailbox, Mode, Placed};
 use crate::store::Stats;
 use crate::timer::Timer;
 use desk::Desk;
+use greeting::Secret;
 use hub::Hub;
 use net::Net;
 use options::Settings;
@@ -116,8 +118,9 @@ impl Cluster {
             Work::Commands(Plain::open(settings).await?)
         } else {
             let switches = mode.switches(Delivery::Network);
-            let random = random(&settings)?;
-            let hub = Arc::new(Hub::new(settings.clone(), random, switches, limits));
+            let (identity, secret) = (Identity::of_seed(&random(&settings)?), random(&settings)?);
+            let secret = Secret(u64::from_le_bytes(secret));
+            let hub = Arc::new(Hub::new(settings.clone(), identity, secret, switches, limits));
             let net = Net::connect(settings, Arc::clone(&hub)).await?;
             let rounds = Arc::<Rounds>::default();
             let (time, ends) = (Arc::clone(&hub).keep_time(), Arc::clone(&rounds).keep());
@@ -330,13 +333,12 @@ impl DeskSeat {
     }
 }
 
-/// Numbers that nobody can guess, from the operating system.
-fn random(settings: &Settings) -> Result<[u64; 2], ConnectError> {
-    let mut bytes = [0; 16];
+/// Bytes that nobody can guess, from the operating system.
+fn random<const N: usize>(settings: &Settings) -> Result<[u8; N], ConnectError> {
+    let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| ConnectError::Url {
         url: settings.seeds[0].to_string(),
         reason: format!("the operating system gives no random numbers: {error}"),
     })?;
-    let (one, other) = bytes.split_at(8);
-    Ok([one, other].map(|half| u64::from_le_bytes(half.try_into().expect("8 bytes"))))
+    Ok(bytes)
 }

@@ -289,9 +289,8 @@ impl Frontend {
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
         let Some(at) = self.by_id.get(&response.attempt().tx).copied() else { return }; // Long over.
         let group = &self.groups[at];
-        if let Response::Elder { birth, attempt, .. } = &response
+        if let Response::Elder { attempt, .. } = &response
             && *attempt == group.coordinator.attempt()
-            && *birth < group.coordinator.birth()
             && group.coordinator.is_blocked()
         {
             // Rather than all give way, those who are ready go on without those who block.
@@ -385,7 +384,7 @@ impl Frontend {
             && self.groups[own].coordinator.is_untouched();
         let group = &self.groups[at];
         // Joiners must not prolong a phase for ever while an elder waits for its end (R10).
-        let overtakes = group.coordinator.waiting_elder().is_some_and(|elder| elder < it.birth);
+        let overtakes = group.coordinator.waiting_elder().is_some_and(|elder| elder <= it.birth.time);
         if !alone || overtakes || group.joined >= self.limits.group_members_max {
             return false;
         }

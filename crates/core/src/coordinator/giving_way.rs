@@ -22,9 +22,8 @@ impl Coordinator {
     /// R11: an elder waits for what this attempt holds, this attempt is blocked itself, a vote is missing, and
     /// about a round trip has passed.
     pub(super) fn consider_giving_way(&mut self, now: Time) {
-        let told = self.elder.is_some_and(|elder| elder < self.birth);
         let waited = self.blocked_since.is_some_and(|since| now.since(since) >= self.limits.give_way_us);
-        if told && waited && self.may_give_way() {
+        if self.elder.is_some() && waited && self.may_give_way() {
             self.end_attempt(now, Goal::GiveWay);
         }
     }

@@ -4,7 +4,7 @@
 use claret_types::{Bytes, Operation};
 
 use super::{Coordinator, State};
-use crate::ids::{Birth, Member, ShardId, Time};
+use crate::ids::{Member, ShardId, Time};
 use crate::message::Members;
 
 impl Coordinator {
@@ -55,8 +55,8 @@ impl Coordinator {
         self.may_give_way()
     }
 
-    /// Who waits for what this attempt holds, if it is an elder.
-    pub(super) fn waiting_elder(&self) -> Option<Birth> {
-        self.elder.filter(|elder| *elder < self.birth)
+    /// When the eldest began that waits for what this attempt holds.
+    pub(super) fn waiting_elder(&self) -> Option<Time> {
+        self.elder
     }
 }

@@ -127,8 +127,9 @@ pub struct Coordinator {
     in_turn: bool,
     /// Asked alone, before all others (P22b).
     first: Option<ShardId>,
-    /// The eldest that waits for what this attempt holds.
-    elder: Option<Birth>,
+    /// When the eldest began that waits for what this attempt holds. A shard tells of elders only (P20), so whoever is
+    /// told of has precedence, whatever the clocks say.
+    elder: Option<Time>,
     blocked_since: Option<Time>,
     resend_at: Option<Time>,
     backoff_at: Option<Time>,
@@ -436,8 +437,7 @@ impl Coordinator {
         if let Some(at) = self.backoff_at {
             also(at);
         }
-        if let (Some(elder), Some(since)) = (self.elder, self.blocked_since)
-            && elder < self.birth
+        if let (Some(_), Some(since)) = (self.elder, self.blocked_since)
             && self.may_give_way()
         {
             also(since.plus(self.limits.give_way_us));

@@ -124,7 +124,7 @@ mod tests {
         work(&mut coordinator);
         let (attempt, shard) = (coordinator.attempt(), ShardId(1));
         coordinator.handle_response(Time(4), ShardId(0), Response::Queued { attempt });
-        let elder = Response::Elder { attempt, shard: ShardId(0), birth: birth(0) };
+        let elder = Response::Elder { attempt, shard: ShardId(0), birth: Time(0) };
         coordinator.handle_response(Time(4), ShardId(0), elder);
         let (refusal, since) = (Refusal::Recovered, Incarnation(0));
         coordinator.handle_response(Time(5), shard, Response::Refused { attempt, shard, refusal, since });

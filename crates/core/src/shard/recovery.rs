@@ -18,7 +18,7 @@ use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Link, Output, PeerMessage, Refusal, Response, Shard,
     ShardId, Stage, Status, Time,
 };
-use crate::ids::{Sequence, SessionId, TxId};
+use crate::ids::{Birth, Sequence, SessionId, TxId};
 use crate::planted::Bug;
 
 impl Shard {
@@ -137,7 +137,7 @@ impl Shard {
             return;
         }
         let told = participant.held.iter().filter_map(|record| self.table.told(*record, attempt)).min();
-        if let Some(birth) = told {
+        if let Some(Birth { time: birth, .. }) = told {
             self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });
         }
     }

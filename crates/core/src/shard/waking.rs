@@ -50,7 +50,7 @@ impl Shard {
         for notice in std::mem::take(&mut self.table.notices) {
             let undecided = self.attempts.get(&notice.attempt).is_some();
             if undecided {
-                let (attempt, birth) = (notice.attempt, notice.elder);
+                let (attempt, birth) = (notice.attempt, notice.elder.time);
                 self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });
             }
         }

@@ -205,7 +205,7 @@ pub(crate) fn responses() -> Vec<Response> {
     all.extend(refusals().into_iter().map(refused));
     all.push(Response::Applied { attempt, shard });
     all.push(Response::Aborted { attempt, shard });
-    all.push(Response::Elder { attempt, shard, birth: birth(u64::MAX, attempt) });
+    all.push(Response::Elder { attempt, shard, birth: Time(u64::MAX) });
     all.extend(STATUSES.map(|status| Response::Asked { attempt, status, since }));
     all
 }

@@ -104,10 +104,15 @@ impl Ctx {
 
     /// From the server's source of random numbers, which nobody guesses.
     pub(crate) fn random(self) -> u64 {
-        let mut bytes = [0; 8];
+        u64::from_le_bytes(self.random_bytes())
+    }
+
+    /// Bytes that nobody can guess.
+    pub(crate) fn random_bytes<const N: usize>(self) -> [u8; N] {
+        let mut bytes = [0; N];
         // SAFETY: so many bytes are filled.
         unsafe { api!(RedisModule_GetRandomBytes)(bytes.as_mut_ptr(), bytes.len()) };
-        u64::from_le_bytes(bytes)
+        bytes
     }
 
     pub(crate) fn log(self, level: Log, text: &str) {

@@ -13,12 +13,13 @@ use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use claret_core::message::{Call, KeyedCall, Listed, Members, Request, Response};
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId, wire,
 };
+use claret_identity::{Challenge, Identity, Statement};
 use claret_types::{BUILTIN, Bytes, Operation};
 use redis::{Connection, Value};
 
@@ -228,13 +229,13 @@ pub(crate) struct Process {
 
 impl Process {
     /// Says hello as the first connection of a session.
-    pub(crate) fn hello(server: &Server, session: u64) -> Process {
-        Process::over(server.connect(), session, 1, &["POLL"])
+    pub(crate) fn hello(server: &Server, person: u64) -> Process {
+        Process::over(server.connect(), person, 1, &["POLL"])
     }
 
-    pub(crate) fn over(mut connection: Connection, session: u64, number: u32, way: &[&str]) -> Process {
+    pub(crate) fn over(mut connection: Connection, person: u64, number: u32, way: &[&str]) -> Process {
         let mut greeting = Value::Nil;
-        wait_until("the shard begins", || match hello(&mut connection, session, number, way) {
+        wait_until("the shard begins", || match hello(&mut connection, person, number, way) {
             Ok(value) => {
                 greeting = value;
                 true
@@ -244,18 +245,13 @@ impl Process {
                 false
             }
         });
-        let number = |name: &str| match &greeting {
-            Value::Array(items) => {
-                let at = items.iter().position(|it| *it == Value::BulkString(name.as_bytes().to_vec()));
-                match items[at.expect("it is told") + 1] {
-                    Value::Int(number) => number as u64,
-                    _ => panic!("{name} is a number"),
-                }
-            }
-            other => panic!("a greeting, not {other:?}"),
+        let number = |name: &str| match told(&greeting, name) {
+            Value::Int(number) => *number as u64,
+            _ => panic!("{name} is a number"),
         };
+        let session = identity(person).session();
         let (shard, incarnation) = (ShardId(number("shard") as u32), Incarnation(number("incarnation")));
-        Process { connection, session: SessionId(session), shard, incarnation, next: 1 }
+        Process { connection, session, shard, incarnation, next: 1 }
     }
 
     /// A new transaction's first attempt.
@@ -323,25 +319,96 @@ impl Process {
     }
 }
 
+/// What a greeting says of something.
+pub(crate) fn told<'a>(greeting: &'a Value, name: &str) -> &'a Value {
+    let Value::Array(items) = greeting else { panic!("a greeting, not {greeting:?}") };
+    let at = items.iter().position(|it| *it == Value::BulkString(name.as_bytes().to_vec()));
+    &items[at.expect("it is told") + 1]
+}
+
+/// The key pair of a client process that goes by this number in a test.
+pub(crate) fn identity(person: u64) -> Identity {
+    let mut seed = [0; 32];
+    seed[..8].copy_from_slice(&person.to_le_bytes());
+    Identity::of_seed(&seed)
+}
+
+/// The number of its session.
+pub(crate) fn session(person: u64) -> SessionId {
+    identity(person).session()
+}
+
+/// Asks for a challenge, and proves.
 pub(crate) fn hello(
     connection: &mut Connection,
-    session: u64,
+    person: u64,
     number: u32,
     way: &[&str],
 ) -> redis::RedisResult<Value> {
-    let command = redis::cmd("CLARET.HELLO").arg(wire::VERSION).arg(session).arg(number).arg(way).to_owned();
-    command.query(connection)
+    let identity = identity(person);
+    let mut command = redis::cmd("CLARET.HELLO");
+    command.arg(wire::VERSION).arg(identity.public().to_string()).arg(number).arg(way);
+    let asked = command.query(connection)?;
+    let proof = identity.sign(&statement(&identity, &asked, number, way).as_statement());
+    command.arg("PROOF").arg(proof.to_string()).query(connection)
 }
 
-/// Waits at the server for what arises later.
-pub(crate) fn poll(connection: &mut Connection, session: u64, millis: u64) -> Vec<Response> {
-    let bytes: Vec<u8> =
-        redis::cmd("CLARET.POLL").arg(session).arg(millis).query(connection).expect("it may be polled");
-    wire::decode_responses(&bytes).expect("a frame")
+/// The shard that answered a hello.
+pub(crate) fn shard(asked: &Value) -> ShardId {
+    match told(asked, "shard") {
+        Value::Int(shard) => ShardId(*shard as u32),
+        other => panic!("a shard, not {other:?}"),
+    }
 }
 
+/// What an identity has to sign.
+pub(crate) struct Said<'a> {
+    pub(crate) shard: ShardId,
+    challenge: Challenge,
+    session: SessionId,
+    connection: u32,
+    way: Vec<&'a [u8]>,
+}
+
+impl Said<'_> {
+    pub(crate) fn as_statement(&self) -> Statement<'_> {
+        let Said { shard, challenge, session, connection, ref way } = *self;
+        Statement { version: wire::VERSION, shard, challenge, session, connection, way }
+    }
+}
+
+/// The answer to a hello without a proof, as what is to be signed.
+pub(crate) fn statement<'a>(
+    identity: &Identity,
+    asked: &Value,
+    connection: u32,
+    way: &'a [&str],
+) -> Said<'a> {
+    let Value::BulkString(challenge) = told(asked, "challenge") else { panic!("a challenge, not {asked:?}") };
+    Said {
+        shard: shard(asked),
+        challenge: Challenge::parse(challenge).expect("a challenge"),
+        session: identity.session(),
+        connection,
+        way: way.iter().map(|word| word.as_bytes()).collect(),
+    }
+}
+
+/// Waits at the server for what arises later, as a connection that does nothing else.
+pub(crate) fn poll(connection: &mut Connection, person: u64, millis: u64) -> Vec<Response> {
+    hello(connection, person, 1, &["LISTEN"]).expect("it may listen");
+    let asked = redis::cmd("CLARET.POLL").arg(session(person).0).arg(millis).query(connection);
+    wire::decode_responses(&asked.map(|bytes: Vec<u8>| bytes).expect("it may be polled")).expect("a frame")
+}
+
+/// In the order of sequences, whichever session it is; older ones than the server takes would all be as old.
 pub(crate) fn birth(attempt: AttemptId) -> Birth {
-    Birth { time: Time(attempt.tx.sequence.0), tx: attempt.tx }
+    static BEGAN: OnceLock<u64> = OnceLock::new();
+    let began = BEGAN.get_or_init(|| {
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after it began");
+        now.as_micros() as u64
+    });
+    Birth { time: Time(began.saturating_add(attempt.tx.sequence.0)), tx: attempt.tx }
 }
 
 pub(crate) fn call(no: u32, op: Operation) -> Call {

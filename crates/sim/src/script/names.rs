@@ -55,13 +55,9 @@ impl Names {
 }
 
 impl Wording for Names {
-    fn tx(&self, tx: TxId) -> String {
-        self.txs.get(&tx).cloned().unwrap_or_else(|| tx.to_string())
-    }
-
     /// The first attempt goes by the transaction's name.
     fn attempt(&self, attempt: AttemptId) -> String {
-        let name = self.tx(attempt.tx);
+        let name = self.txs.get(&attempt.tx).cloned().unwrap_or_else(|| attempt.tx.to_string());
         if attempt.attempt == 1 { name } else { format!("{name}/{}", attempt.attempt) }
     }
 
