@@ -169,10 +169,6 @@ impl Embedded {
     }
 
     /// Sends one request and hands over what comes back.
-    ///
-    /// Invariant: a shard's responses reach a coordinator in the order in which the shard made them. So those that
-    /// came about in other threads' calls go first: the shard that answers "withdrawn, for I have nothing of
-    /// it" may just have said "committed".
     fn send(
         &self,
         coordinator: &mut Coordinator,
@@ -181,31 +177,31 @@ impl Embedded {
         request: Request,
         woken: &mut SmallVec<[Waker; 8]>,
     ) {
-        let mut own = SmallVec::<[Response; 4]>::new();
         let now = self.now();
-        self.deliver(now, to, request, coordinator.birth().tx, &mut own, woken);
-        for (from, response) in mailbox.take() {
-            coordinator.handle_response(now, from, response);
-        }
-        for response in own {
-            coordinator.handle_response(now, to, response);
-        }
+        let answered = self.deliver(now, to, request, coordinator.birth().tx, mailbox, woken);
+        answered.hand_to(coordinator, now, to);
     }
 
+    /// Invariant: a shard's responses reach a coordinator in the order in which the shard made them. So what other
+    /// threads' calls brought about before is taken while the shard is locked; what they bring about from then on
+    /// stays in the mailbox for the next look.
     fn deliver(
         &self,
         now: Time,
         to: ShardId,
         request: Request,
         tx: TxId,
-        own: &mut SmallVec<[Response; 4]>,
+        mailbox: &Mailbox,
         woken: &mut SmallVec<[Waker; 8]>,
-    ) {
+    ) -> Answered {
         let mut shard = self.shards[to.0 as usize].lock();
+        let mut answered = Answered { before: mailbox.take(), own: SmallVec::new() };
         shard.handle(now, LINK, request);
         while let Some(output) = shard.poll_output() {
             match output {
-                Output::Respond { response, .. } if response.attempt().tx == tx => own.push(response),
+                Output::Respond { response, .. } if response.attempt().tx == tx => {
+                    answered.own.push(response);
+                }
                 Output::Respond { response, .. } => {
                     let addressee = response.attempt().tx;
                     if let Some(mailbox) = self.part(addressee).lock().get(&addressee.sequence) {
@@ -214,6 +210,25 @@ impl Embedded {
                 }
                 Output::Tell { .. } => unreachable!("with direct delivery nothing is ever in doubt"),
             }
+        }
+        answered
+    }
+}
+
+/// What a request brought, in the order in which it came about.
+struct Answered {
+    /// By the calls of other threads, earlier.
+    before: Vec<(ShardId, Response)>,
+    own: SmallVec<[Response; 4]>,
+}
+
+impl Answered {
+    fn hand_to(self, coordinator: &mut Coordinator, now: Time, asked: ShardId) {
+        for (from, response) in self.before {
+            coordinator.handle_response(now, from, response);
+        }
+        for response in self.own {
+            coordinator.handle_response(now, asked, response);
         }
     }
 }
@@ -307,13 +322,34 @@ mod tests {
         // The waiter wants to give up; before its withdrawal arrives, the holder's thread lets it in.
         waiter.coordinator.abort(store.now());
         let (to, withdraw) = waiter.coordinator.poll_send().expect("the withdrawal");
-        assert!(
-            waiter.mailbox.take().iter().all(|(_, response)| !matches!(response, Response::Committed { .. }))
-        );
         holder.coordinator.commit(store.now(), &[]);
         holder.pump(&store);
         store.send(&mut waiter.coordinator, &waiter.mailbox, to, withdraw, &mut SmallVec::new());
         let events = waiter.pump(&store);
         assert!(matches!(events[..], [Event::Committed { .. }]), "{events:?}");
+    }
+
+    /// A coordinator that hears of the grant first and then that it waits would take itself for blocked, and give way to
+    /// an elder for nothing.
+    #[test]
+    fn a_grant_that_follows_the_news_of_a_wait_is_heard_after_it() {
+        let store = Embedded::new(1, Mode::BoostPhase, Limits::default());
+        let (mut holder, mut waiter) = (Client::begin(&store), Client::begin(&store));
+        for (client, op) in [(&mut holder, CounterOp::Get), (&mut waiter, CounterOp::AddReturning(1))] {
+            let call = store.place("k".into(), Operation::new::<Counter>(op));
+            client.coordinator.execute(store.now(), call.shard, call.key, call.op, None);
+        }
+        assert_eq!(holder.pump(&store).len(), 1);
+        let (to, execute) = waiter.coordinator.poll_send().expect("the call");
+        let (now, tx) = (store.now(), waiter.coordinator.birth().tx);
+        let answered = store.deliver(now, to, execute, tx, &waiter.mailbox, &mut SmallVec::new());
+        // The shard is free again, and another thread is quicker than the waiter's.
+        holder.coordinator.commit(store.now(), &[]);
+        holder.pump(&store);
+        answered.hand_to(&mut waiter.coordinator, now, to);
+        assert!(waiter.coordinator.is_blocked(), "as far as it has heard");
+        let events = waiter.pump(&store);
+        assert!(matches!(events[..], [Event::Answer { .. }]), "{events:?}");
+        assert!(!waiter.coordinator.is_blocked());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use claret::{Records, Store, TransactionError, TxOptions};
+use claret::{Abort, Records, Store, TransactionError, TxOptions};
 
 use crate::rig::{fresh, keys, shared};
 
@@ -147,14 +147,45 @@ async fn a_dropped_transaction_lets_its_locks_go() {
 
 #[tokio::test]
 async fn a_closed_store_leaves_nothing_at_the_shards() {
-    let store = Store::connect(shared().url()).await.expect("a store");
-    let keys = keys(shared());
+    let cluster = fresh(3);
+    let store = Store::connect(cluster.url()).await.expect("a store");
+    let keys = keys(&cluster);
+    let number = |node: usize, name: &str| -> u64 {
+        let shown = cluster.servers()[node].info("claret", name).expect("info");
+        shown.unwrap_or_else(|| panic!("{name}")).parse().expect("a number")
+    };
     for key in &keys {
         store.set(key).add("m").await.expect("added");
     }
-    assert!(store.stats().open_attempts <= keys.len() as u64);
+    // One that nobody ends, in the middle of it.
+    let (holds, mut held) = tokio::sync::mpsc::unbounded_channel();
+    let open = tokio::spawn({
+        let (store, keys) = (store.clone(), keys.clone());
+        async move {
+            let asks = store.transaction(|tx| {
+                let (keys, holds) = (keys.clone(), holds.clone());
+                async move {
+                    for key in &keys {
+                        tx.set(key).add_returning("n").await?;
+                    }
+                    holds.send(()).expect("the test waits");
+                    std::future::pending::<Result<(), Abort>>().await
+                }
+            });
+            let _ = asks.await;
+        }
+    });
+    held.recv().await.expect("it holds all keys");
+    for node in 0..3 {
+        assert_eq!((number(node, "claret_open_attempts"), number(node, "claret_held_keys")), (1, 1));
+    }
+    open.abort();
+    let _ = open.await;
     store.close().await;
-    for (shard, key) in keys.iter().enumerate() {
-        assert_eq!(shared().query::<i64>(shard, &["SCARD", key]).expect("read"), 1);
+    for (node, key) in keys.iter().enumerate() {
+        assert_eq!(cluster.query::<i64>(node, &["SCARD", key]).expect("read"), 1);
+        for name in ["claret_open_attempts", "claret_held_keys", "claret_in_doubt", "claret_remembered"] {
+            assert_eq!(number(node, name), 0, "{name} of node {node}");
+        }
     }
 }

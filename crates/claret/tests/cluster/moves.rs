@@ -3,7 +3,7 @@
 
 use std::cell::Cell;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use claret::{Records as _, Store, Tx, TxOptions};
@@ -26,10 +26,19 @@ async fn total(store: &Store, accounts: [String; 2]) -> i64 {
     read.await.expect("read")
 }
 
-/// Money goes to and fro between two accounts, with a look at a third key, until `is_over`. Returns how often.
-async fn transfers(store: Store, accounts: [String; 2], seen: String, is_over: Arc<AtomicBool>) -> u64 {
-    let mut done = 0;
-    while !is_over.load(Ordering::Relaxed) {
+/// What the clients know of each other.
+#[derive(Default)]
+struct Course {
+    done: AtomicU64,
+    is_over: AtomicBool,
+}
+
+/// Money goes to and fro between two accounts, with a look at a third key, until it is over.
+async fn transfers(store: Store, accounts: [String; 2], seen: String, course: Arc<Course>) {
+    for done in 0.. {
+        if course.is_over.load(Ordering::Relaxed) {
+            return;
+        }
         let moved = store.transaction(|tx: Tx| {
             let ([one, other], seen) = (accounts.clone(), seen.clone());
             async move {
@@ -41,9 +50,8 @@ async fn transfers(store: Store, accounts: [String; 2], seen: String, is_over: A
             }
         });
         moved.await.expect("moved");
-        done += 1;
+        course.done.fetch_add(1, Ordering::Relaxed);
     }
-    done
 }
 
 /// Gives a slot to another node. Asked again while a key of it is in use.
@@ -68,21 +76,22 @@ async fn while_slots_move<F: Future<Output = ()>>(
     for account in &accounts {
         store.counter(account).add(EACH).await.expect("filled");
     }
-    let is_over = Arc::new(AtomicBool::new(false));
+    let course = Arc::<Course>::default();
     let clients: Vec<_> = (0..16)
         .map(|_| {
-            let work = transfers(store.clone(), accounts.clone(), seen.clone(), Arc::clone(&is_over));
+            let work = transfers(store.clone(), accounts.clone(), seen.clone(), Arc::clone(&course));
             tokio::spawn(work)
         })
         .collect();
     moves().await;
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    is_over.store(true, Ordering::Relaxed);
-    let mut done = 0;
+    // They go on afterwards, however few went through meanwhile.
+    let before = course.done.load(Ordering::Relaxed);
+    until("transfers go on", || course.done.load(Ordering::Relaxed) >= before + 100).await;
+    course.is_over.store(true, Ordering::Relaxed);
     for client in clients {
-        done += client.await.expect("it ends well");
+        client.await.expect("it ends well");
     }
-    assert!(done > 100, "{done}");
+    let done = course.done.load(Ordering::Relaxed);
     assert_eq!(total(&store, accounts).await, 2 * EACH, "of {done} transfers none was applied by half");
     store
 }

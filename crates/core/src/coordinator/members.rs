@@ -50,8 +50,8 @@ impl Coordinator {
         self.parties.is_empty()
     }
 
-    /// Whether it waits for somebody else at a shard.
-    pub(super) fn is_blocked(&self) -> bool {
+    /// Whether it waits for somebody else at a shard, as far as it has heard.
+    pub fn is_blocked(&self) -> bool {
         self.may_give_way()
     }
 

@@ -1,13 +1,14 @@
 //! Transactions and plain commands beside them, by hand: for the tests of what happens between the two.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::cell::RefCell;
+use std::sync::mpsc::{Receiver, TryRecvError, channel};
 use std::time::Duration;
 
 use claret_core::AttemptId;
 use claret_core::message::Response;
 use redis::{Connection, RedisResult, Value};
 
-use super::{Process, Server};
+use super::{Process, Server, wait_until};
 
 /// Long enough for an answer that is going to come at once.
 pub(crate) const A_MOMENT: Duration = Duration::from_millis(100);
@@ -33,26 +34,51 @@ pub(crate) fn bulk(text: &str) -> Value {
 }
 
 /// A plain client that waits for its answer in a thread of its own.
-pub(crate) struct Waits(Receiver<Value>);
+pub(crate) struct Waits {
+    answer: Receiver<RedisResult<Value>>,
+    client: i64,
+    watcher: RefCell<Connection>,
+}
 
 impl Waits {
     pub(crate) fn on(server: &Server, line: &str) -> Waits {
-        let (mut connection, line) = (server.connect(), line.to_owned());
-        let (send, receive) = channel();
-        std::thread::spawn(move || {
-            let answer = run(&mut connection, &line);
-            let _ = send.send(answer.unwrap_or_else(|error| Value::SimpleString(format!("{error:?}"))));
-        });
-        Waits(receive)
+        let mut words = line.split(' ');
+        let mut command = redis::cmd(words.next().expect("a name"));
+        command.arg(words.collect::<Vec<_>>());
+        Waits::on_command(server, command)
     }
 
+    pub(crate) fn on_command(server: &Server, command: redis::Cmd) -> Waits {
+        let (mut connection, watcher) = (server.connect(), RefCell::new(server.connect()));
+        let client = redis::cmd("CLIENT").arg("ID").query(&mut connection).expect("its number");
+        let (send, answer) = channel();
+        std::thread::spawn(move || {
+            let _ = send.send(command.query(&mut connection));
+        });
+        Waits { answer, client, watcher }
+    }
+
+    /// The command has come, and its client is blocked.
     pub(crate) fn still(&self) -> &Self {
-        assert_eq!(self.0.recv_timeout(A_MOMENT), Err(RecvTimeoutError::Timeout), "it waits");
+        let list = ["LIST", "ID", &self.client.to_string()].map(str::to_owned);
+        wait_until("it waits", || {
+            let answer = self.answer.try_recv();
+            assert!(matches!(answer, Err(TryRecvError::Empty)), "it waits: {answer:?}");
+            let mut watcher = self.watcher.borrow_mut();
+            let shown: String = redis::cmd("CLIENT").arg(&list).query(&mut *watcher).expect("it is there");
+            let flags = shown.split(' ').find_map(|field| field.strip_prefix("flags="));
+            flags.expect("its flags").contains('b')
+        });
         self
     }
 
+    pub(crate) fn outcome(&self) -> RedisResult<Value> {
+        self.answer.recv_timeout(Duration::from_secs(10)).expect("an answer in time")
+    }
+
+    /// The text of an error, too.
     pub(crate) fn answer(&self) -> Value {
-        self.0.recv_timeout(Duration::from_secs(10)).expect("an answer in time")
+        self.outcome().unwrap_or_else(|error| Value::SimpleString(format!("{error:?}")))
     }
 }
 
