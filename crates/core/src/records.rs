@@ -27,7 +27,8 @@ pub trait Records: Sync {
     fn tag(&self) -> u16;
 
     /// Whether an operation may be done here at all: permission, placement, memory, a server that only reads. Asked
-    /// for each call when it arrives with an execute or a prepare, before it queues.
+    /// for each call when it arrives with an execute or a prepare, before it queues; once for calls of one message that are
+    /// alike in key and method.
     ///
     /// # Errors
     /// Written as the attempt's no.
@@ -45,8 +46,24 @@ pub trait Records: Sync {
     /// the operation impossible on this record.
     fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError>;
 
-    /// Carries an effect out. It was decided while its claims were held, and cannot fail.
-    fn apply(&self, key: &Bytes, effect: &Effect);
+    /// The same for calls that are executed one after the other, each on top of the effects of those before it: a state in
+    /// which the first of `ops` are, and of how many of them that is true, at least of one. So the effects in `own` are
+    /// looked up once and not once for each call.
+    ///
+    /// # Errors
+    /// As [`Records::excerpt`], for the first of `ops`.
+    fn excerpt_for_all(
+        &self,
+        key: &Bytes,
+        ops: &[&Operation],
+        own: &[&Effect],
+    ) -> Result<(Option<State>, usize), OpError> {
+        Ok((self.excerpt(key, ops[0], own)?, 1))
+    }
+
+    /// Carries effects of one transaction out, in this order. They were decided while their claims were held, and cannot
+    /// fail.
+    fn apply(&self, key: &Bytes, effects: &[&Effect]);
 }
 
 /// The records of a shard that has none in its memory.

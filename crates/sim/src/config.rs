@@ -207,6 +207,7 @@ impl Config {
 
 fn random_limits(random: &mut Random) -> Limits {
     Limits {
+        at_once_max: *random.pick(&[1, 2, 1 << 10, 1 << 10]),
         phase_joins_max: random.between(0, 8) as u32,
         phase_us_max: *random.pick(&[100, 1_000, 5_000]),
         waiters_max: *random.pick(&[2, 1 << 20, 1 << 20, 1 << 20]),

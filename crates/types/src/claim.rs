@@ -316,6 +316,30 @@ impl Held {
         })
     }
 
+    /// [`Held::admits_modes`], with what the owner holds summed up in `own`. O(claims x modes), however many calls the owner
+    /// made.
+    pub fn admits_modes_beside(&self, modes: &Modes, claims: &Claims, own: &Held) -> bool {
+        claims.list.iter().all(|claim| {
+            let mut suspects = modes.conflicts_of(claim.mode) & self.present;
+            while suspects != 0 {
+                let mode = Mode(suspects.trailing_zeros() as u8);
+                suspects &= suspects - 1;
+                if self.count(claim.scope, mode) > own.count(claim.scope, mode) {
+                    return false;
+                }
+            }
+            true
+        })
+    }
+
+    /// Whether `draw` fits into `room` beside all that is drawn but what the owner draws itself: `own`, its draws down and
+    /// up. O(1).
+    pub fn admits_draw_beside(&self, draw: Draw, room: Room, own: (u128, u128)) -> bool {
+        let (down, up) = (self.down - own.0, self.up - own.1);
+        (draw.down == 0 || down + u128::from(draw.down) <= u128::from(room.down))
+            && (draw.up == 0 || up + u128::from(draw.up) <= u128::from(room.up))
+    }
+
     /// Whether somebody draws the same way as `draw`, so that one may stand in the other's way.
     pub fn draws_beside(&self, draw: Draw) -> bool {
         (draw.down > 0 && self.down > 0) || (draw.up > 0 && self.up > 0)
@@ -325,13 +349,10 @@ impl Held {
         if draw == Draw::default() {
             return true;
         }
-        let (mut down, mut up) = (self.down, self.up);
-        for claims in own {
-            down -= u128::from(claims.draw.down);
-            up -= u128::from(claims.draw.up);
-        }
-        (draw.down == 0 || down + u128::from(draw.down) <= u128::from(room.down))
-            && (draw.up == 0 || up + u128::from(draw.up) <= u128::from(room.up))
+        let drawn = own.fold((0, 0), |(down, up), claims| {
+            (down + u128::from(claims.draw.down), up + u128::from(claims.draw.up))
+        });
+        self.admits_draw_beside(draw, room, drawn)
     }
 
     /// How many claims of `mode` meet `scope`.

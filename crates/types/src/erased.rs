@@ -140,16 +140,25 @@ impl Operation {
         unique: Unique,
     ) -> Result<(Executed, Room), OpError> {
         let mut state = excerpt;
-        let mut add = || {
-            for effect in own {
-                (*effect).clone().apply(&mut state);
-            }
-        };
-        if !own.is_empty() {
-            catch_unwind(AssertUnwindSafe(&mut add)).map_err(|panic| panicked(self.method(), &*panic))?;
-        }
+        self.add_to_excerpt(&mut state, own)?;
         let executed = self.execute(state.as_ref(), unique)?;
         Ok((executed, self.room(state.as_ref())))
+    }
+
+    /// Adds pending effects of its owner to an excerpt that was made for this operation.
+    ///
+    /// # Errors
+    /// When the excerpt does not hold what the effects need.
+    pub fn add_to_excerpt(&self, excerpt: &mut Option<State>, own: &[&Effect]) -> Result<(), OpError> {
+        if own.is_empty() {
+            return Ok(());
+        }
+        let add = || {
+            for effect in own {
+                (*effect).clone().apply(excerpt);
+            }
+        };
+        catch_unwind(AssertUnwindSafe(add)).map_err(|panic| panicked(self.method(), &*panic))
     }
 
     /// [`DataType::room`] of the operation's type in this state.

@@ -17,6 +17,10 @@ impl Shard {
             sessions,
             deadlines,
             going_on: _,
+            put_off,
+            deserted,
+            at_once: _,
+            latest: _,
             outputs,
             stats: _,
             planted: _,
@@ -29,7 +33,8 @@ impl Shard {
         open.sort_unstable_by_key(|(attempt, _)| **attempt);
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
-        digest(&(id, incarnation, remembers_since, open, table.content(), sessions, deadlines, outputs))
+        let due = (deadlines, put_off, deserted);
+        digest(&(id, incarnation, remembers_since, open, table.content(), sessions, due, outputs))
     }
 
     fn content_of<'a>(&'a self, participant: &'a Participant) -> impl std::fmt::Debug + 'a {
@@ -37,7 +42,7 @@ impl Shard {
             participant;
         let key = |record: &RecordIx| self.table.key(*record);
         let held: Vec<_> = held.iter().map(key).collect();
-        let blocked: Vec<_> = blocked.iter().map(|it| (&it.key, &it.calls)).collect();
+        let blocked: Vec<_> = blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off)).collect();
         (owner, stage, held, blocked, behind, granted, replies, seen, deadline)
     }
 }

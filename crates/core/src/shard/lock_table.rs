@@ -15,7 +15,9 @@
 //!
 //! This file knows nothing of votes, leases or messages.
 
+mod deciding;
 mod digest;
+mod holder;
 mod instant;
 mod lent;
 #[cfg(feature = "planted-bugs")]
@@ -23,13 +25,14 @@ mod wrong;
 
 use std::collections::VecDeque;
 
-use claret_types::{
-    Bytes, Claims, Effect, Executed, Held, Mode, OpError, Reply, Room, State, TypeInfo, Unique,
-};
+use claret_types::{Bytes, Claims, Effect, Held, Mode, OpError, Reply, State, TypeInfo, Unique};
 use hashbrown::HashTable;
 use indexmap::IndexMap;
 use slab::Slab;
 use smallvec::SmallVec;
+
+pub(crate) use deciding::{Answers, Stop};
+use holder::{Holder, Item};
 
 use super::phaser::{Phaser, Waiter, Wanted, same};
 use super::picture::Wait;
@@ -50,20 +53,6 @@ pub(crate) struct Owner {
     pub(crate) birth: Birth,
 }
 
-/// The answer to a request.
-#[derive(Debug)]
-pub(crate) enum Decision {
-    /// With the answer; `first` when the owner held nothing on the record before.
-    Granted {
-        reply: Reply,
-        first: bool,
-    },
-    Queued,
-    /// Somebody holds it, and there are no queues.
-    Busy,
-    Crowded,
-}
-
 /// What became of a waiter that was looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Settled {
@@ -77,7 +66,7 @@ enum Settled {
 #[derive(Clone, Debug)]
 pub(crate) struct Woken {
     pub(crate) attempt: AttemptId,
-    pub(crate) record: RecordIx,
+    pub(crate) key: Bytes,
     pub(crate) no: CallNo,
     pub(crate) result: Result<(Reply, bool), OpError>,
 }
@@ -94,47 +83,6 @@ pub(crate) struct Notice {
 pub(crate) enum Fate<'a> {
     Apply(&'a Members),
     Drop,
-}
-
-/// One granted call.
-#[derive(Clone, Debug)]
-struct Item {
-    member: Member,
-    claims: Claims,
-    effect: Option<Effect>,
-}
-
-#[derive(Clone, Debug)]
-struct Holder {
-    birth: Birth,
-    items: SmallVec<[Item; 1]>,
-    /// The eldest waiter it was told of.
-    told: Option<Birth>,
-}
-
-impl Holder {
-    fn claims(&self) -> impl Iterator<Item = &Claims> + Clone {
-        self.items.iter().map(|item| &item.claims)
-    }
-
-    fn claims_of(&self, member: Member) -> impl Iterator<Item = &Claims> + Clone {
-        self.items.iter().filter(move |item| item.member == member).map(|item| &item.claims)
-    }
-
-    fn effects_of(&self, member: Member) -> impl Iterator<Item = &Effect> {
-        self.items.iter().filter(move |item| item.member == member).filter_map(|item| item.effect.as_ref())
-    }
-
-    /// Whether the draws of the other members leave too little room. They are of one owner, so it must not wait
-    /// for them; and any of them may leave, so they are not part of what it was executed on (R16).
-    fn overdraws_with(&self, member: Member, claims: &Claims, room: Room) -> bool {
-        let mates = || self.items.iter().filter(|item| item.member != member).map(|item| item.claims.draw);
-        let down: u128 = mates().map(|draw| u128::from(draw.down)).sum();
-        let up: u128 = mates().map(|draw| u128::from(draw.up)).sum();
-        let draw = claims.draw;
-        draw.down > 0 && down > 0 && down + u128::from(draw.down) > u128::from(room.down)
-            || draw.up > 0 && up > 0 && up + u128::from(draw.up) > u128::from(room.up)
-    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -191,6 +139,8 @@ pub(crate) struct LockTable {
     pub(crate) grants: u64,
     pub(crate) waits: u64,
     pub(crate) phases: u64,
+    /// Effects of a transaction's own earlier calls that were added to a state before a call was executed in it.
+    pub(crate) replays: u64,
     pub(crate) planted: Planted,
 }
 
@@ -214,6 +164,7 @@ impl LockTable {
             grants: 0,
             waits: 0,
             phases: 0,
+            replays: 0,
             planted: Planted::NONE,
         }
     }
@@ -302,45 +253,27 @@ impl LockTable {
         }
     }
 
-    /// Asks for a call's lock and, if it is granted, executes it. O(own calls on the record).
-    pub(crate) fn request(
-        &mut self,
-        now: Time,
-        record: RecordIx,
-        owner: Owner,
-        call: &Call,
-    ) -> Result<Decision, OpError> {
-        let decided = self.decide(record, owner, call);
-        let (reply, item) = match decided {
-            Ok(Some(decided)) => decided,
-            Ok(None) => return Ok(self.enqueue(now, record, owner, call)),
-            Err(error) => {
-                self.tidy(record);
-                return Err(error);
-            }
-        };
-        if !self.may_join(now, record, owner, call) {
-            return Ok(self.enqueue(now, record, owner, call));
-        }
-        let first = self.grant(record, owner, call, item);
-        Ok(Decision::Granted { reply, first })
-    }
-
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
         let (planted, lent) = (self.planted, self.lent);
         let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
+            let mut effects: SmallVec<[Effect; 4]> = SmallVec::new();
             for item in holder.items {
                 lock.held.remove(&item.claims);
                 if let (Fate::Apply(members), Some(effect)) = (fate, item.effect)
                     && (members.includes(item.member) || planted.is(Bug::PartedCount))
                     && !lock.vanished
                 {
-                    match lent {
-                        None => drop(effect.apply(state)),
-                        Some(Lent(records)) => records.apply(key, &effect),
-                    }
+                    effects.push(effect);
+                }
+            }
+            match lent {
+                None => effects.into_iter().for_each(|effect| drop(effect.apply(state))),
+                Some(_) if effects.is_empty() => {}
+                Some(Lent(records)) => {
+                    let effects: SmallVec<[&Effect; 4]> = effects.iter().collect();
+                    records.apply(key, &effects);
                 }
             }
         }
@@ -371,94 +304,6 @@ impl LockTable {
         }
     }
 
-    // --- deciding ---
-
-    /// Executes a call on top of its owner's effects and checks its claims against everybody else's.
-    /// `None`: not now.
-    fn decide(
-        &mut self,
-        record: RecordIx,
-        owner: Owner,
-        call: &Call,
-    ) -> Result<Option<(Reply, Item)>, OpError> {
-        if self.records[record].lock.as_ref().is_some_and(|lock| lock.vanished) {
-            return Ok(None);
-        }
-        let planted = self.planted;
-        let executed = self.execute(record, owner, call);
-        let lock = &self.records[record].lock;
-        let alone = lock
-            .as_ref()
-            .is_none_or(|lock| lock.holders.len() == usize::from(lock.holders.contains_key(&owner.attempt)));
-        let (executed, room) = match executed {
-            Ok(executed) => executed,
-            // An error tells of the state, too: what others hold may be committed already and told their users,
-            // so it counts only once they are gone.
-            Err(_) if !alone && !self.planted.is(Bug::ErrorCountsAtOnce) => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        let kind = call.op.type_info();
-        let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
-        let mut claims = match (&self.switches.locks, &call.reserve) {
-            _ if !same(lock_kind, kind) && !planted.is(Bug::TwoTypesShare) => Claims::record(Mode::EXCLUSIVE),
-            (Locks::ReaderWriter, None) => call.op.reader_writer(),
-            (Locks::ReaderWriter, Some(reserve)) => union(call.op.reader_writer(), reserve),
-            (Locks::Abstract, None) => executed.claims,
-            (Locks::Abstract, Some(reserve)) => union(executed.claims, reserve),
-        };
-        let mates = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
-        if mates.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
-            return Err(OpError::Overflow("what one group draws", format!("{:?}", call.op)));
-        }
-        let admitted = match lock {
-            None => true,
-            Some(lock) => {
-                let own = lock.holders.get(&owner.attempt);
-                let members = own.into_iter().flat_map(|own| own.claims_of(call.member));
-                let own = own.into_iter().flat_map(Holder::claims);
-                let drawn = Claims::none().drawing(claims.draw);
-                #[cfg(feature = "planted-bugs")]
-                let room = wrong::room_with_deposits(planted, lock, room);
-                alone
-                    || lock.held.admits_modes(&lock_kind.modes, &claims, own)
-                        && (lock.held.admits(&lock_kind.modes, &drawn, room, members)
-                            || planted.is(Bug::DrawsNotSummed))
-            }
-        };
-        if alone && !draws_fit(&claims, room) {
-            // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
-            claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);
-        }
-        Ok(admitted.then(|| (executed.reply, Item { member: call.member, claims, effect: executed.effect })))
-    }
-
-    /// Executes a call on top of its owner's effects, and says what room there is then.
-    fn execute(&mut self, record: RecordIx, owner: Owner, call: &Call) -> Result<(Executed, Room), OpError> {
-        let unique = self.next_unique();
-        self.looks += 1;
-        let planted = self.planted;
-        let Record { key, state, lock, .. } = &mut self.records[record];
-        let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
-        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
-        if let Some(Lent(records)) = self.lent {
-            let own: SmallVec<[&Effect; 4]> =
-                own.into_iter().flat_map(|holder| holder.effects_of(call.member)).collect();
-            let excerpt = records.excerpt(key, &call.op, &own)?;
-            return call.op.execute_in_excerpt(excerpt, &own, unique);
-        }
-        let mut undo = own.map_or_else(SmallVec::new, |holder| overlay(holder, call.member, state));
-        if !planted.is(Bug::OverlayUndoneForwards) {
-            undo.reverse();
-        }
-        let executed = call.op.execute(state.as_ref(), unique);
-        let room = call.op.room(state.as_ref());
-        let left = usize::from(planted.is(Bug::OverlayStays));
-        for effect in undo.into_iter().skip(left) {
-            effect.apply(state);
-        }
-        executed.map(|executed| (executed, room))
-    }
-
     /// R10: whether a request that the holders admit may pass those who wait.
     fn may_join(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> bool {
         let Some(lock) = &mut self.records[record].lock else { return true };
@@ -485,11 +330,7 @@ impl LockTable {
         lock.kind.get_or_insert(call.op.type_info());
         lock.held.add(&item.claims);
         lock.youngest = lock.youngest.max(Some(owner.birth));
-        let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder {
-            birth: owner.birth,
-            items: SmallVec::new(),
-            told: None,
-        });
+        let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder::new(owner.birth));
         if !lock.phaser.is_empty()
             && let Some(elder) = lock.phaser.eldest()
             && elder < owner.birth
@@ -499,20 +340,20 @@ impl LockTable {
             holder.told = Some(elder);
             self.notices.push(Notice { attempt: owner.attempt, elder });
         }
-        holder.items.push(item);
+        holder.push(item);
         holder.items.len() == 1
     }
 
-    fn enqueue(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> Decision {
+    fn enqueue(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> Stop {
         self.waits += 1;
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         if !self.switches.phasing {
             self.tidy(record);
-            return Decision::Busy;
+            return Stop::Busy;
         }
         if lock.phaser.len() >= self.limits.waiters_max {
-            return Decision::Crowded;
+            return Stop::Crowded;
         }
         let footprint = footprint(&self.switches, call);
         let upgrade = lock.holders.contains_key(&owner.attempt) && !self.planted.is(Bug::HoldersQueue);
@@ -522,7 +363,7 @@ impl LockTable {
         if !self.planted.is(Bug::ElderNeverTold) {
             tell_holders(lock, owner.birth, &mut self.notices);
         }
-        Decision::Queued
+        Stop::Queued
     }
 
     // --- letting waiters in ---
@@ -649,7 +490,7 @@ impl LockTable {
         {
             return Settled::Stays;
         }
-        let call = waiter.call.clone();
+        let (call, key) = (waiter.call.clone(), self.records[record].key.clone());
         let owner = Owner { birth: place.0, attempt: place.1 };
         let result = match self.decide(record, owner, &call) {
             Ok(None) => return Settled::Stays,
@@ -663,7 +504,7 @@ impl LockTable {
             }
         };
         let settled = if result.is_ok() { Settled::Granted } else { Settled::Failed };
-        self.woken.push_back(Woken { attempt: owner.attempt, record, no: call.no, result });
+        self.woken.push_back(Woken { attempt: owner.attempt, key, no: call.no, result });
         settled
     }
 
@@ -731,8 +572,9 @@ impl LockTable {
             );
             assert!(!lock.holders.is_empty() || lock.kind.is_none());
             let mut sum = Held::default();
-            for claims in lock.holders.values().flat_map(Holder::claims) {
-                sum.add(claims);
+            for holder in lock.holders.values() {
+                holder.claims().for_each(|claims| sum.add(claims));
+                holder.check_invariants();
             }
             assert!(sum == lock.held, "'{key}': the claims do not add up: {sum:?} {:?}", lock.held);
             lock.phaser.check_invariants();
@@ -749,11 +591,6 @@ impl LockTable {
             }
         }
     }
-}
-
-/// Applies a member's own effects for the time of one execution; undone by the returned ones in reverse.
-fn overlay(holder: &Holder, member: Member, state: &mut Option<State>) -> SmallVec<[Effect; 2]> {
-    holder.effects_of(member).map(|effect| effect.clone().apply(state)).collect()
 }
 
 /// What a call may claim, whatever the state.
@@ -773,10 +610,6 @@ fn union(mut claims: Claims, more: &Claims) -> Claims {
         claims.push(claim.scope, claim.mode);
     }
     claims
-}
-
-fn draws_fit(claims: &Claims, room: Room) -> bool {
-    claims.draw.down <= room.down && claims.draw.up <= room.up
 }
 
 /// Tells the younger holders that `elder` waits, unless they know of an elder one. All of them, whatever they

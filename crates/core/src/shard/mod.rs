@@ -22,14 +22,16 @@ mod recovery;
 mod restart;
 mod waking;
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
+use std::ops::Bound;
 
 use claret_types::{Bytes, Reply, State};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, SessionId, ShardId, Time};
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{
     Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response, Status,
@@ -38,8 +40,8 @@ use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use history::{Decided, History};
-use lock_table::{Decision, Fate, LockTable, Owner, RecordIx, Woken};
-use participant::{Blocked, Calls, Participant, Round, Stage, by_key};
+use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
+use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
 pub use restart::Survives;
 
@@ -63,6 +65,14 @@ pub struct Shard {
     deadlines: BTreeSet<(Time, AttemptId)>,
     /// Those who have what they waited for, and records behind that. None between inputs.
     going_on: VecDeque<AttemptId>,
+    /// Those who have more calls than are executed at once. Each goes on with the next timeouts, in turn.
+    put_off: VecDeque<AttemptId>,
+    /// Deserted sessions whose leases are being ended; after which attempt.
+    deserted: VecDeque<(SessionId, Bound<(Sequence, u32)>)>,
+    /// So many calls are still executed, or locks let go, before others get their turn.
+    at_once: usize,
+    /// The time of the latest input.
+    latest: Time,
     outputs: VecDeque<Output>,
     stats: Stats,
     pub(crate) planted: Planted,
@@ -84,6 +94,10 @@ impl Shard {
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             going_on: VecDeque::new(),
+            put_off: VecDeque::new(),
+            deserted: VecDeque::new(),
+            at_once: 0,
+            latest: Time(0),
             outputs: VecDeque::new(),
             stats: Stats::default(),
             planted: Planted::NONE,
@@ -151,14 +165,15 @@ impl Shard {
 
     /// Counts.
     pub fn stats(&self) -> Stats {
-        let LockTable { looks, grants, waits, phases, .. } = self.table;
-        Stats { looks, grants, waits, phases, ..self.stats }
+        let LockTable { looks, grants, waits, phases, replays, .. } = self.table;
+        Stats { looks, grants, waits, phases, replays, ..self.stats }
     }
 
     // --- inputs ---
 
     /// Takes one request.
     pub fn handle(&mut self, now: Time, link: Link, request: Request) {
+        self.begin(now);
         match request {
             Request::Execute { attempt, birth, incarnation, key, calls } => {
                 let incarnation = incarnation.filter(|_| !self.planted.is(Bug::ExecuteOfAnyIncarnation));
@@ -185,6 +200,7 @@ impl Shard {
 
     /// Takes one message of another shard.
     pub fn handle_peer(&mut self, now: Time, message: PeerMessage) {
+        self.begin(now);
         match message {
             PeerMessage::Inquire { attempt, from, listed } => {
                 let status = self.status_or_refuse(now, attempt, listed);
@@ -196,13 +212,20 @@ impl Shard {
         self.drain(now);
     }
 
-    /// Ends leases and asks about attempts in doubt. O(what is due).
+    /// Goes on with one that was put off, ends leases and asks about attempts in doubt. What is more than
+    /// [`Limits::at_once_max`] is left to the next call, which is due at once.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.begin(now);
+        if let Some(attempt) = self.put_off.pop_front() {
+            self.take_up(now, attempt);
+        }
+        self.end_deserted(now);
         while let Some((due, attempt)) = self.deadlines.first().copied() {
-            if due > now {
+            if due > now || self.at_once == 0 {
                 break;
             }
             self.deadlines.pop_first();
+            self.charge_for(attempt);
             self.end_wait(now, attempt);
         }
         self.drain(now);
@@ -216,6 +239,7 @@ impl Shard {
     /// What [`Self::handle_timeout`] does, for one attempt, whose time need not be over: clocks serve liveness only,
     /// so a search lets a lease run out, or a question be asked again, whenever it likes.
     pub fn handle_timeout_of(&mut self, now: Time, attempt: AttemptId) {
+        self.begin(now);
         if let Some(deadline) = self.timeout_of(attempt) {
             self.deadlines.remove(&(deadline, attempt));
             self.end_wait(now, attempt);
@@ -242,7 +266,9 @@ impl Shard {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        self.deadlines.first().map(|(due, _)| *due)
+        let due = self.deadlines.first().map(|(due, _)| *due);
+        let at_once = (!self.put_off.is_empty() || !self.deserted.is_empty()).then_some(self.latest);
+        at_once.or(due)
     }
 
     // --- gates ---
@@ -332,7 +358,7 @@ impl Shard {
         if let Err(refusal) = self.table.admit(fresh.iter().map(|call| (key, &call.op))) {
             return self.refuse(now, attempt, refusal);
         }
-        if let Some(blocked) = participant.blocked.iter_mut().find(|blocked| blocked.key == *key)
+        if let Some(blocked) = participant.blocked.get_mut(key)
             && !self.planted.is(Bug::WaitsTwice)
         {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
@@ -340,7 +366,7 @@ impl Shard {
         }
         let record = self.table.ensure(key_hash(key), key);
         match self.run(now, owner, key, record, fresh) {
-            Ran::All => {}
+            Ran::All | Ran::PutOff => {}
             Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
             Ran::Busy => self.busy(attempt),
             Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
@@ -350,83 +376,24 @@ impl Shard {
     /// Calls came again: those that return something and are done are answered once more.
     fn answer_again(&mut self, attempt: AttemptId, asked: &[CallNo]) {
         let participant = &self.attempts[&attempt];
-        let done = participant.replies.iter().filter(|(no, _)| asked.contains(no));
-        let mut responses: SmallVec<[Response; 2]> = done
-            .map(|(no, reply)| granted(attempt, *no, reply.clone(), participant.granted, self.incarnation))
-            .collect();
-        if participant.blocked.iter().flat_map(|it| &it.calls).any(|call| asked.contains(&call.no)) {
+        let mut responses: SmallVec<[Response; 2]> = SmallVec::new();
+        let mut waits = false;
+        for no in asked {
+            match participant.seen.get(no) {
+                Some(Heard::Answered(at)) => {
+                    let (no, reply) = &participant.replies[*at as usize];
+                    let (granted, incarnation) = (participant.granted, self.incarnation);
+                    let (no, reply) = (*no, reply.clone());
+                    responses.push(Response::Granted { attempt, no, reply, granted, incarnation });
+                }
+                Some(Heard::Waits) => waits = true,
+                Some(Heard::Granted) | None => {}
+            }
+        }
+        if waits {
             responses.push(Response::Queued { attempt });
         }
         responses.into_iter().for_each(|response| self.respond(attempt, response));
-    }
-
-    /// Locks and executes calls on one record, as far as they go. What is left is kept with the participant.
-    fn run(
-        &mut self,
-        now: Time,
-        owner: Owner,
-        key: &Bytes,
-        record: RecordIx,
-        calls: impl IntoIterator<Item = Call>,
-    ) -> Ran {
-        let mut calls = calls.into_iter();
-        while let Some(call) = calls.next() {
-            match self.table.request(now, record, owner, &call) {
-                Ok(Decision::Granted { reply, first }) => {
-                    self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
-                }
-                Ok(stopped @ (Decision::Queued | Decision::Busy)) => {
-                    let calls = std::iter::once(call).chain(calls).collect();
-                    let blocked = Blocked { key: key.clone(), record, calls };
-                    self.participant(owner.attempt).blocked.push(blocked);
-                    return if matches!(stopped, Decision::Busy) { Ran::Busy } else { Ran::Waits };
-                }
-                Ok(Decision::Crowded) => return Ran::Failed(Refusal::Crowded(key.clone())),
-                Err(error) => return Ran::Failed(Refusal::Operation { key: key.clone(), error }),
-            }
-        }
-        Ran::All
-    }
-
-    /// Notes a granted call, and answers it if somebody waits for the answer.
-    fn note_grant(
-        &mut self,
-        attempt: AttemptId,
-        record: RecordIx,
-        first: bool,
-        no: CallNo,
-        returns: bool,
-        reply: Reply,
-    ) {
-        let incarnation = self.incarnation;
-        let keep = self.switches.delivery == Delivery::Network;
-        let participant = self.participant(attempt);
-        participant.granted += 1;
-        if first {
-            participant.held.push(record);
-        }
-        if !returns {
-            return;
-        }
-        let open = matches!(participant.stage, Stage::Open);
-        if keep || !open {
-            participant.replies.push((no, reply.clone()));
-        }
-        if open {
-            let response = granted(attempt, no, reply, participant.granted, incarnation);
-            self.respond(attempt, response);
-        }
-    }
-
-    /// Without phases: the coordinator asks again, and what is blocked is forgotten until then.
-    fn busy(&mut self, attempt: AttemptId) {
-        let participant = self.participant(attempt);
-        if matches!(participant.stage, Stage::Open) {
-            let again: SmallVec<[CallNo; 4]> =
-                participant.blocked.drain(..).flat_map(|blocked| blocked.calls).map(|call| call.no).collect();
-            participant.seen.retain(|no| !again.contains(no));
-        }
-        self.respond(attempt, Response::Busy { attempt });
     }
 
     // --- round one ---
@@ -474,10 +441,11 @@ impl Shard {
         let replies_before = participant.replies.len();
         participant.stage = Stage::Preparing(Round { participants, members, is_last, replies_before });
         if self.switches.phasing && !self.planted.is(Bug::PartedWaits) {
-            gone.iter().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
+            gone.values().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
         }
         match self.run_in_order(now, owner, by_key(calls).into_iter()) {
             Ran::All => self.vote(now, attempt),
+            Ran::PutOff => {}
             Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
             Ran::Busy => self.busy(attempt),
             Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
@@ -502,10 +470,10 @@ impl Shard {
             return self.respond(attempt, Response::Queued { attempt });
         }
         let blocked = std::mem::take(&mut self.participant(attempt).blocked);
-        for Blocked { key, calls, .. } in blocked {
+        for (key, Blocked { calls, .. }) in blocked {
             // Nobody waited in the record, so it may have left the table.
             let record = self.table.ensure(key_hash(&key), &key);
-            if let Ran::Failed(refusal) = self.run(now, owner, &key, record, calls) {
+            if let Ran::Failed(refusal) = self.run_rest(now, owner, &key, record, calls) {
                 return self.refuse(now, attempt, refusal);
             }
         }
@@ -633,15 +601,17 @@ impl Shard {
         if let Some(deadline) = participant.deadline {
             self.deadlines.remove(&(deadline, attempt));
         }
-        if self.switches.phasing && !self.planted.is(Bug::QueuePlacesStay) {
-            for blocked in &participant.blocked {
+        if self.switches.phasing && !self.planted.is(Bug::QueuePlacesStay) && !participant.blocked.is_empty()
+        {
+            let held: BTreeSet<RecordIx> = participant.held.iter().copied().collect();
+            for blocked in participant.blocked.values() {
                 if self.planted.is(Bug::StepGrantStays) {
                     self.table.leave_queue(now, blocked.record, participant.owner);
                     continue;
                 }
                 self.table.cancel(blocked.record, participant.owner);
                 // It may have been granted already, in this very step: what it got there goes too.
-                if !participant.held.contains(&blocked.record) {
+                if !held.contains(&blocked.record) {
                     self.table.release(now, blocked.record, attempt, Fate::Drop);
                 }
             }
@@ -706,8 +676,14 @@ impl Shard {
                 "{attempt} voted and still waits"
             );
             assert!(
-                participant.behind.len() == 0 || !participant.blocked.is_empty(),
+                participant.behind.len() == 0
+                    || !participant.blocked.is_empty()
+                    || self.put_off.contains(attempt),
                 "{attempt} waits for nothing and goes on no further"
+            );
+            assert!(
+                participant.blocked.values().all(|it| !it.is_put_off) || self.put_off.contains(attempt),
+                "{attempt} is put off for ever"
             );
             assert!(self.decided(*attempt).is_none(), "{attempt} is decided and still here");
             if let Some(deadline) = participant.deadline {
@@ -724,12 +700,10 @@ impl Shard {
 enum Ran {
     All,
     Waits,
+    /// The rest is executed later, by [`Shard::handle_timeout`].
+    PutOff,
     Busy,
     Failed(Refusal),
-}
-
-fn granted(attempt: AttemptId, no: CallNo, reply: Reply, granted: u32, incarnation: Incarnation) -> Response {
-    Response::Granted { attempt, no, reply, granted, incarnation }
 }
 
 /// The calls that did not come before. They come again when a message is doubled or sent again, and, without
@@ -738,7 +712,13 @@ fn unseen(participant: &mut Participant, switches: &Switches, calls: Calls) -> C
     if switches.delivery == Delivery::Direct && switches.phasing {
         return calls;
     }
-    let fresh: Calls = calls.into_iter().filter(|call| !participant.seen.contains(&call.no)).collect();
-    participant.seen.extend(fresh.iter().map(|call| call.no));
+    let mut fresh = calls;
+    fresh.retain(|call| match participant.seen.entry(call.no) {
+        Entry::Vacant(entry) => {
+            entry.insert(Heard::Waits);
+            true
+        }
+        Entry::Occupied(_) => false,
+    });
     fresh
 }

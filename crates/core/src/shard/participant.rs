@@ -8,8 +8,11 @@
 //!
 //! Invariant: `Prepared` is yes; once there, only a decision ends it.
 
+use std::collections::{BTreeMap, VecDeque};
+
 use claret_types::{Bytes, Reply};
 use hashbrown::HashMap;
+use indexmap::IndexMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::lock_table::{Owner, RecordIx};
@@ -20,13 +23,25 @@ use crate::message::{Call, KeyedCall, Members, Participants, Status};
 pub(crate) type Calls = SmallVec<[Call; 1]>;
 
 /// Calls on one record that could not go on: the first one waits in the record's queue (or was refused as
-/// busy), the others stand behind it.
+/// busy), the others stand behind it. Or there are too many to be executed at once, and all of them are put off.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocked {
-    pub(crate) key: Bytes,
     /// Where it waits. Without phases nobody waits in the record, and it may move.
     pub(crate) record: RecordIx,
-    pub(crate) calls: Calls,
+    pub(crate) calls: VecDeque<Call>,
+    pub(crate) is_put_off: bool,
+}
+
+/// By key: at most one wait a record.
+pub(crate) type AllBlocked = IndexMap<Bytes, Blocked, foldhash::fast::FixedState>;
+
+/// What became of a call that came.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Heard {
+    Waits,
+    Granted,
+    /// Its place among the answers.
+    Answered(u32),
 }
 
 /// What a prepare said.
@@ -55,15 +70,15 @@ pub(crate) struct Participant {
     pub(crate) stage: Stage,
     /// Records on which it holds something, each once.
     pub(crate) held: SmallVec<[RecordIx; 4]>,
-    pub(crate) blocked: SmallVec<[Blocked; 1]>,
+    pub(crate) blocked: AllBlocked,
     /// Records that the prepare locks after the one for which it waits.
     pub(crate) behind: std::vec::IntoIter<(Bytes, Calls)>,
     /// Calls that were granted.
     pub(crate) granted: u32,
     /// Answers of calls that return something, in the order granted.
     pub(crate) replies: Vec<(CallNo, Reply)>,
-    /// Calls that came, to tell doubles.
-    pub(crate) seen: Vec<CallNo>,
+    /// Calls that came with an execute, to tell doubles.
+    pub(crate) seen: BTreeMap<CallNo, Heard>,
     /// When its lease ends, or when it asks the others again.
     pub(crate) deadline: Option<Time>,
 }
@@ -74,26 +89,21 @@ impl Participant {
             owner,
             stage: Stage::Open,
             held: SmallVec::new(),
-            blocked: SmallVec::new(),
+            blocked: AllBlocked::default(),
             behind: Vec::new().into_iter(),
             granted: 0,
             replies: Vec::new(),
-            seen: Vec::new(),
+            seen: BTreeMap::new(),
             deadline: None,
         }
     }
 
     /// Takes out what waits only for members that left their group (R16).
-    pub(crate) fn leave_behind(&mut self, members: &Members) -> SmallVec<[Blocked; 1]> {
-        let mut gone = SmallVec::new();
-        let mut at = 0;
-        while at < self.blocked.len() {
-            if self.blocked[at].calls.iter().any(|call| members.includes(call.member)) {
-                at += 1;
-            } else {
-                gone.push(self.blocked.swap_remove(at));
-            }
-        }
+    pub(crate) fn leave_behind(&mut self, members: &Members) -> AllBlocked {
+        let stays = |blocked: &Blocked| blocked.calls.iter().any(|call| members.includes(call.member));
+        let blocked = std::mem::take(&mut self.blocked);
+        let (blocked, gone) = blocked.into_iter().partition(|(_, blocked)| stays(blocked));
+        self.blocked = blocked;
         gone
     }
 

@@ -16,6 +16,10 @@ pub struct Stats {
     pub waits: u64,
     /// Phases that began with waiters.
     pub phases: u64,
+    /// Effects of a transaction's own earlier calls that were added to a record before a call of it was executed there.
+    pub replays: u64,
+    /// How often a transaction was put off, since it had more calls than are executed at once.
+    pub put_off: u64,
     /// Attempts committed here.
     pub commits: u64,
     /// Attempts refused or aborted here.

@@ -14,6 +14,9 @@
 //! Who aborts because others lost their memory writes `Refusal::Unknown`: it may be applied where nobody remembers, so
 //! this is `Lost` to whoever asks next, and no recorded no to a coordinator.
 
+use std::collections::BTreeSet;
+use std::ops::Bound;
+
 use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Link, Output, PeerMessage, Refusal, Response, Shard,
     ShardId, Stage, Status, Time,
@@ -119,6 +122,7 @@ impl Shard {
                 attempt: *attempt,
             })
             .collect();
+        let live: BTreeSet<AttemptId> = live.iter().copied().collect();
         for attempt in open {
             let prepared = self.attempts.get(&attempt).is_some_and(|participant| participant.is_prepared());
             if live.contains(&attempt) {
@@ -143,24 +147,34 @@ impl Shard {
     }
 
     /// The host learned that a session is gone, from its last connection: its leases are over at once (P23a). What has
-    /// not voted is refused, what has asks the others. O(open attempts of the session).
+    /// not voted is refused, what has asks the others; where that is much, with the next timeouts.
     pub fn deserted(&mut self, now: Time, session: SessionId) {
-        let Some(history) = self.sessions.get(&session) else { return };
-        let open: Vec<AttemptId> = history
-            .open
-            .iter()
-            .map(|(sequence, attempt)| AttemptId {
-                tx: TxId { session, sequence: *sequence },
-                attempt: *attempt,
-            })
-            .collect();
-        for attempt in open {
-            if let Some(deadline) = self.timeout_of(attempt) {
-                self.deadlines.remove(&(deadline, attempt));
-                self.end_wait(now, attempt);
+        self.begin(now);
+        self.deserted.push_back((session, Bound::Unbounded));
+        self.end_deserted(now);
+        self.drain(now);
+    }
+
+    /// Ends leases of sessions that are deserted, as many as may be ended at once.
+    pub(super) fn end_deserted(&mut self, now: Time) {
+        while let Some((session, mut after)) = self.deserted.pop_front() {
+            let next = |shard: &Shard, after| {
+                let history = shard.sessions.get(&session)?;
+                history.open.range((after, Bound::Unbounded)).next().copied()
+            };
+            while let Some((sequence, number)) = next(self, after) {
+                if self.at_once == 0 {
+                    return self.deserted.push_front((session, after));
+                }
+                let attempt = AttemptId { tx: TxId { session, sequence }, attempt: number };
+                self.charge_for(attempt);
+                if let Some(deadline) = self.timeout_of(attempt) {
+                    self.deadlines.remove(&(deadline, attempt));
+                    self.end_wait(now, attempt);
+                }
+                after = Bound::Excluded((sequence, number));
             }
         }
-        self.drain(now);
     }
 
     /// Starts a lease anew.

@@ -53,19 +53,21 @@ impl Shard {
         voted.sort_unstable();
         for attempt in &open {
             let participant = &self.attempts[attempt];
-            for blocked in &participant.blocked {
+            for blocked in participant.blocked.values() {
                 self.table.cancel(blocked.record, participant.owner);
             }
         }
         for attempt in open {
             let participant = self.attempts.remove(&attempt).expect("just seen");
             // Nobody waits any more, so nobody is let in.
-            let waited = participant.blocked.iter().map(|blocked| blocked.record);
+            let waited = participant.blocked.values().map(|blocked| blocked.record);
             for record in participant.held.iter().copied().chain(waited) {
                 self.table.release(now, record, attempt, Fate::Drop);
             }
         }
         self.deadlines.clear();
+        self.put_off.clear();
+        self.deserted.clear();
         for history in self.sessions.values_mut() {
             history.connection = 0;
             history.open.clear();

@@ -1,13 +1,155 @@
 //! How an attempt goes on from record to record: at once with its prepare, and when it has what it waited for.
 //!
 //! A prepare locks its records in the order of its calls, and stops at the first for which it has to wait (P19a).
+//!
+//! One input executes so many calls and no more ([`Limits::at_once_max`](crate::Limits)): who has more is **put off**, and
+//! goes on with a later timeout, in turn with others (P38). Meanwhile it is as one that waits, but for nobody.
 
+use std::collections::VecDeque;
 use std::vec;
 
-use super::{Blocked, Bug, Bytes, Calls, Owner, Ran, Refusal, Response, Shard, Stage, Time, Woken, key_hash};
+use super::{
+    Answers, Blocked, Bug, Bytes, Call, CallNo, Calls, Delivery, Heard, Owner, Ran, RecordIx, Refusal, Reply,
+    Response, Shard, Stage, Stop, Time, Woken, key_hash,
+};
 use crate::ids::AttemptId;
 
+/// Whoever was put off executes at least one call for so many that it made on the record before.
+const BEGIN_AGAIN: usize = 8;
+
 impl Shard {
+    /// An input begins.
+    pub(super) fn begin(&mut self, now: Time) {
+        self.latest = now;
+        // Who calls a shard directly waits for it, and nobody calls it when its time is over.
+        let divides = self.switches.phasing && self.switches.delivery == Delivery::Network;
+        self.at_once = if divides { self.limits.at_once_max } else { usize::MAX };
+    }
+
+    /// Counts what ending an attempt costs.
+    pub(super) fn charge_for(&mut self, attempt: AttemptId) {
+        let held = self.attempts.get(&attempt).map_or(0, |participant| participant.held.len());
+        self.at_once = self.at_once.saturating_sub(held + 1);
+    }
+
+    /// Locks and executes calls on one record, as far as they go. What is left is kept with the participant.
+    pub(super) fn run(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        key: &Bytes,
+        record: RecordIx,
+        calls: Calls,
+    ) -> Ran {
+        let (granted, stop) = self.run_some(now, owner, record, &calls);
+        if granted == calls.len() {
+            return Ran::All;
+        }
+        let rest = calls.into_iter().skip(granted).collect();
+        self.keep_rest(owner, key, record, rest, stop)
+    }
+
+    /// The same for those that were left.
+    pub(super) fn run_rest(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        key: &Bytes,
+        record: RecordIx,
+        mut calls: VecDeque<Call>,
+    ) -> Ran {
+        let (granted, stop) = self.run_some(now, owner, record, calls.make_contiguous());
+        calls.drain(..granted);
+        if calls.is_empty() { Ran::All } else { self.keep_rest(owner, key, record, calls, stop) }
+    }
+
+    /// Executes as many as may be executed at once; how many were granted, and why no more.
+    fn run_some(&mut self, now: Time, owner: Owner, record: RecordIx, calls: &[Call]) -> (usize, Stop) {
+        // To begin again costs as much as the attempt did on the record before, so with that there are more at once.
+        let least = self.table.calls_of(record, owner.attempt) / BEGIN_AGAIN + 1;
+        let some = &calls[..calls.len().min(self.at_once.max(least))];
+        let mut answers = Answers::new();
+        let stop = self.table.request(now, record, owner, some, &mut answers);
+        let granted = answers.len();
+        self.at_once = self.at_once.saturating_sub(some.len());
+        for ((reply, first), call) in answers.into_iter().zip(some) {
+            self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
+        }
+        (granted, stop)
+    }
+
+    fn keep_rest(
+        &mut self,
+        owner: Owner,
+        key: &Bytes,
+        record: RecordIx,
+        calls: VecDeque<Call>,
+        stop: Stop,
+    ) -> Ran {
+        let ran = match stop {
+            Stop::All => Ran::PutOff,
+            Stop::Queued => Ran::Waits,
+            Stop::Busy => Ran::Busy,
+            Stop::Crowded => return Ran::Failed(Refusal::Crowded(key.clone())),
+            Stop::Failed(error) => return Ran::Failed(Refusal::Operation { key: key.clone(), error }),
+        };
+        let is_put_off = matches!(ran, Ran::PutOff);
+        if is_put_off {
+            self.put_off(owner.attempt);
+        }
+        self.participant(owner.attempt).blocked.insert(key.clone(), Blocked { record, calls, is_put_off });
+        ran
+    }
+
+    fn put_off(&mut self, attempt: AttemptId) {
+        self.stats.put_off += 1;
+        self.put_off.push_back(attempt);
+    }
+
+    /// Notes a granted call, and answers it if somebody waits for the answer.
+    fn note_grant(
+        &mut self,
+        attempt: AttemptId,
+        record: RecordIx,
+        first: bool,
+        no: CallNo,
+        returns: bool,
+        reply: Reply,
+    ) {
+        let incarnation = self.incarnation;
+        let keep = self.switches.delivery == Delivery::Network;
+        let participant = self.participant(attempt);
+        participant.granted += 1;
+        if first {
+            participant.held.push(record);
+        }
+        let open = matches!(participant.stage, Stage::Open);
+        let mut heard = Heard::Granted;
+        if returns && (keep || !open) {
+            heard = Heard::Answered(participant.replies.len() as u32);
+            participant.replies.push((no, reply.clone()));
+        }
+        if let Some(known) = participant.seen.get_mut(&no) {
+            *known = heard;
+        }
+        if returns && open {
+            let granted = participant.granted;
+            self.respond(attempt, Response::Granted { attempt, no, reply, granted, incarnation });
+        }
+    }
+
+    /// Without phases: the coordinator asks again, and what is blocked is forgotten until then.
+    pub(super) fn busy(&mut self, attempt: AttemptId) {
+        let participant = self.participant(attempt);
+        if matches!(participant.stage, Stage::Open) {
+            let again = std::mem::take(&mut participant.blocked).into_values().flat_map(|it| it.calls);
+            for call in again {
+                participant.seen.remove(&call.no);
+            }
+        }
+        self.respond(attempt, Response::Busy { attempt });
+    }
+
     /// Locks and executes, record after record. Later ones are not held while it waits for an earlier one.
     pub(super) fn run_in_order(
         &mut self,
@@ -16,15 +158,21 @@ impl Shard {
         mut groups: vec::IntoIter<(Bytes, Calls)>,
     ) -> Ran {
         let mut ran = Ran::All;
-        while let Some((key, mut calls)) = groups.next() {
+        loop {
+            if self.at_once == 0 && groups.len() > 0 {
+                self.put_off(owner.attempt);
+                self.participant(owner.attempt).behind = groups;
+                return Ran::PutOff;
+            }
+            let Some((key, mut calls)) = groups.next() else { break };
             self.table.reserve_for_all(&mut calls);
             let record = self.table.ensure(key_hash(&key), &key);
             match self.run(now, owner, &key, record, calls) {
                 Ran::All => {}
                 Ran::Busy => ran = Ran::Busy,
-                Ran::Waits => {
+                stopped @ (Ran::Waits | Ran::PutOff) => {
                     self.participant(owner.attempt).behind = groups;
-                    return Ran::Waits;
+                    return stopped;
                 }
                 failed @ Ran::Failed(_) => return failed,
             }
@@ -59,17 +207,16 @@ impl Shard {
     fn wake(&mut self, now: Time, woken: Woken) {
         let Some(participant) = self.attempts.get_mut(&woken.attempt) else { return };
         let owner = participant.owner;
-        let Some(at) = participant.blocked.iter().position(|it| it.record == woken.record) else {
+        let Some((key, blocked)) = participant.blocked.swap_remove_entry(&woken.key) else {
             unreachable!("{} was woken and did not wait", woken.attempt)
         };
-        let Blocked { key, record, calls } = participant.blocked.swap_remove(at);
-        let mut calls = calls.into_iter();
-        let call = calls.next().expect("it waited for a call");
+        let Blocked { record, mut calls, .. } = blocked;
+        let call = calls.pop_front().expect("it waited for a call");
         debug_assert_eq!(call.no, woken.no);
         let ran = match woken.result {
             Ok((reply, first)) => {
                 self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
-                self.run(now, owner, &key, record, calls)
+                self.run_rest(now, owner, &key, record, calls)
             }
             Err(error) => Ran::Failed(Refusal::Operation { key, error }),
         };
@@ -87,13 +234,38 @@ impl Shard {
         }
     }
 
+    /// Goes on with one that was put off, if it is still there.
+    pub(super) fn take_up(&mut self, now: Time, attempt: AttemptId) {
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        let owner = participant.owner;
+        let put_off = participant.blocked.iter().position(|(_, blocked)| blocked.is_put_off);
+        let put_off = put_off.and_then(|at| participant.blocked.swap_remove_index(at));
+        let mut ran = match put_off {
+            Some((key, blocked)) => self.run_rest(now, owner, &key, blocked.record, blocked.calls),
+            None => Ran::All,
+        };
+        let participant = self.participant(attempt);
+        let prepares = matches!(participant.stage, Stage::Preparing(_));
+        if matches!(ran, Ran::All) && prepares {
+            let behind = std::mem::take(&mut participant.behind);
+            ran = self.run_in_order(now, owner, behind);
+        }
+        match ran {
+            Ran::All if prepares => self.vote(now, attempt),
+            Ran::All | Ran::PutOff => {}
+            Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
+            Ran::Busy => self.busy(attempt),
+            Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
+        }
+    }
+
     /// Locks the records that stood behind the one for which it waited.
     fn go_on(&mut self, now: Time, attempt: AttemptId) {
         let Some(participant) = self.attempts.get_mut(&attempt) else { return };
         let (owner, behind) = (participant.owner, std::mem::take(&mut participant.behind));
         match self.run_in_order(now, owner, behind) {
             Ran::All => self.vote(now, attempt),
-            Ran::Waits | Ran::Busy => {}
+            Ran::Waits | Ran::PutOff | Ran::Busy => {}
             Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
         }
     }

@@ -50,10 +50,23 @@ impl Records for Store {
         Ok(self.states().get(key).map(|state| cut(state, op, own)))
     }
 
-    fn apply(&self, key: &Bytes, effect: &Effect) {
+    /// An excerpt is good for the first call only; the whole record, of which one loads it here now and then, for all.
+    fn excerpt_for_all(
+        &self,
+        key: &Bytes,
+        ops: &[&Operation],
+        own: &[&Effect],
+    ) -> Result<(Option<State>, usize), OpError> {
+        if (ops.len() + own.len()).is_multiple_of(2) {
+            return Ok((self.excerpt(key, ops[0], own)?, 1));
+        }
+        Ok((self.states().get(key).cloned(), ops.len()))
+    }
+
+    fn apply(&self, key: &Bytes, effects: &[&Effect]) {
         let mut states = self.states();
         let mut slot = states.remove(key);
-        effect.clone().apply(&mut slot);
+        effects.iter().for_each(|effect| drop((*effect).clone().apply(&mut slot)));
         if let Some(state) = slot {
             states.insert(key.clone(), state);
         }

@@ -49,7 +49,9 @@ impl Twins {
         });
         let [said, also_said] = outputs;
         assert_eq!(format!("{said:#?}"), format!("{also_said:#?}"));
-        assert_eq!(self.memory.stats(), self.over.stats());
+        // An excerpt may be good for fewer calls than the record in memory.
+        let counted = [&self.memory, &self.over].map(|shard| Stats { replays: 0, ..shard.stats() });
+        assert_eq!(counted[0], counted[1]);
         for (key, op) in &self.probes {
             assert_eq!(self.memory.is_held(key), self.over.is_held(key), "{key}");
             let (here, there) = (self.memory.conflicts(key, op), self.over.conflicts(key, op));

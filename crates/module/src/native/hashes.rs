@@ -15,20 +15,33 @@ pub(super) fn excerpt(
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
-    let op = op.downcast::<Dict>().expect("a dict's");
-    let mut fields: Vec<&Bytes> = match op {
-        DictOp::Set(list) | DictOp::SetReturning(list) => list.iter().map(|(field, _)| field).collect(),
-        DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => list.iter().collect(),
-        DictOp::Add(field, _)
-        | DictOp::AddReturning(field, _)
-        | DictOp::Get(field)
-        | DictOp::Contains(field) => {
-            vec![field]
+    Ok(excerpt_for_all(record, &[op], own)?.0)
+}
+
+/// For calls one after the other: all fields that they name.
+pub(super) fn excerpt_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let mut fields: Vec<&Bytes> = Vec::new();
+    for op in ops.iter().map(|op| op.downcast::<Dict>().expect("a dict's")) {
+        match op {
+            DictOp::Set(list) | DictOp::SetReturning(list) => {
+                fields.extend(list.iter().map(|(field, _)| field));
+            }
+            DictOp::Remove(list) | DictOp::RemoveReturning(list) | DictOp::GetMany(list) => {
+                fields.extend(list)
+            }
+            DictOp::Add(field, _)
+            | DictOp::AddReturning(field, _)
+            | DictOp::Get(field)
+            | DictOp::Contains(field) => fields.push(field),
+            DictOp::Len => {}
+            DictOp::Fields | DictOp::All => return Ok((whole(record)?, ops.len())),
         }
-        DictOp::Len => Vec::new(),
-        DictOp::Fields | DictOp::All => return whole(record),
-    };
-    let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
+    }
+    let Some(key) = record.open(Kind::Hash)? else { return Ok((None, ops.len())) };
     for effect in own.iter().filter_map(|effect| effect.downcast::<Dict>()) {
         match effect {
             DictEffect::Change { put, removed } => {
@@ -44,7 +57,7 @@ pub(super) fn excerpt(
     let found: Vec<(Bytes, DictValue)> =
         fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
     let elsewhere = key.len() - found.len();
-    Ok(Some(State::new::<Dict>(DictState::excerpt(found, elsewhere))))
+    Ok((Some(State::new::<Dict>(DictState::excerpt(found, elsewhere))), ops.len()))
 }
 
 pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
@@ -117,31 +130,45 @@ fn apply_bag(record: &Record<'_>, effect: &SummaryBagEffect) {
 
 // --- all ---
 
-pub(super) fn apply(record: &Record<'_>, effect: &Effect) {
-    if let Some(effect) = effect.downcast::<Dict>() {
-        apply_dict(record, effect);
-    } else if let Some(effect) = effect.downcast::<BoundedCounter>() {
-        apply_bounded(record, effect);
-    } else if let Some(effect) = effect.downcast::<SummaryBag>() {
-        apply_bag(record, effect);
+pub(super) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+    if effects[0].downcast::<Dict>().is_some() {
+        let effects: Vec<_> = effects.iter().map(|it| it.downcast::<Dict>().expect("a dict's")).collect();
+        return apply_dict(record, &effects);
+    }
+    for effect in effects {
+        if let Some(effect) = effect.downcast::<BoundedCounter>() {
+            apply_bounded(record, effect);
+        } else if let Some(effect) = effect.downcast::<SummaryBag>() {
+            apply_bag(record, effect);
+        }
     }
 }
 
-fn apply_dict(record: &Record<'_>, effect: &DictEffect) {
-    match effect {
-        DictEffect::Add(field, amount) => {
-            record.write(c"HINCRBY", [&field[..], amount.to_string().as_bytes()]);
+/// Effects that only write fields, or only remove them, go together.
+fn apply_dict(record: &Record<'_>, effects: &[&DictEffect]) {
+    let alike = |one: &&DictEffect, next: &&DictEffect| match (one, next) {
+        (DictEffect::Change { put: a, removed: b }, DictEffect::Change { put: c, removed: d }) => {
+            a.is_empty() == c.is_empty() && b.is_empty() == d.is_empty() && a.is_empty() != b.is_empty()
         }
-        DictEffect::Change { put, removed } => {
-            if !removed.is_empty() {
-                record.write(c"HDEL", removed.iter().map(|field| &field[..]));
-            }
-            let written: Vec<(&Bytes, Bytes)> =
-                put.iter().map(|(field, value)| (field, value.to_bytes())).collect();
-            if !written.is_empty() {
-                record.write(c"HSET", written.iter().flat_map(|(field, value)| [&field[..], &value[..]]));
+        (DictEffect::Add(..), _) | (_, DictEffect::Add(..)) => false,
+    };
+    for effects in effects.chunk_by(alike) {
+        let mut gone: Vec<&[u8]> = Vec::new();
+        let mut written: Vec<(&Bytes, Bytes)> = Vec::new();
+        for effect in effects {
+            match effect {
+                DictEffect::Add(field, amount) => {
+                    record.write(c"HINCRBY", [&field[..], amount.to_string().as_bytes()]);
+                }
+                DictEffect::Change { put, removed } => {
+                    gone.extend(removed.iter().map(|field| &field[..]));
+                    written.extend(put.iter().map(|(field, value)| (field, value.to_bytes())));
+                }
             }
         }
+        record.write_all(c"HDEL", 1, &gone);
+        let pairs: Vec<&[u8]> = written.iter().flat_map(|(field, value)| [&field[..], &value[..]]).collect();
+        record.write_all(c"HSET", 2, &pairs);
     }
 }
 

@@ -64,16 +64,42 @@ impl Records for Keyspace {
         }
     }
 
-    fn apply(&self, key: &Bytes, effect: &Effect) {
+    fn excerpt_for_all(
+        &self,
+        key: &Bytes,
+        ops: &[&Operation],
+        own: &[&Effect],
+    ) -> Result<(Option<State>, usize), OpError> {
+        let record = Record::new(Ctx::current(), key, ops[0].method().name);
+        let kind = ops[0].type_info();
+        if own.iter().any(|effect| effect.type_info().name != kind.name) {
+            return Ok((self.excerpt(key, ops[0], own)?, 1));
+        }
+        match kind.name {
+            "register" | "counter" | "float-counter" => strings::excerpt_for_all(&record, ops, own),
+            "set" => sets::excerpt_for_all(&record, ops, own),
+            "dict" => hashes::excerpt_for_all(&record, ops, own),
+            "scored-set" => zsets::excerpt_for_all(&record, ops, own),
+            "list" => lists::excerpt_for_all(&record, ops, own),
+            "bounded-counter" | "summary-bag" | "uid-generator" => Ok((whole(&record, kind)?, ops.len())),
+            _ => Ok((self.excerpt(key, ops[0], own)?, 1)),
+        }
+    }
+
+    fn apply(&self, key: &Bytes, effects: &[&Effect]) {
         let record = Record::new(Ctx::current(), key, "an effect");
-        match effect.type_info().name {
-            "register" | "counter" | "float-counter" | "uid-generator" => strings::apply(&record, effect),
-            "set" => sets::apply(&record, effect),
-            "dict" | "bounded-counter" | "summary-bag" => hashes::apply(&record, effect),
-            "scored-set" => zsets::apply(&record, effect),
-            "topk" => zsets::apply_topk(&record, effect),
-            "list" => lists::apply(&record, effect),
-            other => unreachable!("operations come through the wire, which knows no type '{other}'"),
+        for effects in effects.chunk_by(|one, next| one.type_info().name == next.type_info().name) {
+            match effects[0].type_info().name {
+                "register" | "counter" | "float-counter" | "uid-generator" => {
+                    strings::apply(&record, effects)
+                }
+                "set" => sets::apply(&record, effects),
+                "dict" | "bounded-counter" | "summary-bag" => hashes::apply(&record, effects),
+                "scored-set" => zsets::apply(&record, effects),
+                "topk" => effects.iter().for_each(|effect| zsets::apply_topk(&record, effect)),
+                "list" => lists::apply(&record, effects),
+                other => unreachable!("operations come through the wire, which knows no type '{other}'"),
+            }
         }
     }
 }
@@ -105,6 +131,9 @@ fn integer_of(bytes: &[u8]) -> Option<i64> {
     let number: i64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
     (number.to_string().as_bytes() == bytes).then_some(number)
 }
+
+/// So many elements are written with one command.
+const ELEMENTS_MAX: usize = 1024;
 
 /// A key, and who asks for it.
 struct Record<'a> {
@@ -150,6 +179,13 @@ impl<'a> Record<'a> {
             let command = command.to_string_lossy();
             let text = format!("{command} of a committed transaction failed on key '{}': {error}", self.key);
             self.ctx.log(Log::Warning, &text);
+        }
+    }
+
+    /// Runs a command that writes as often as so many elements need, each of `width` arguments.
+    fn write_all(&self, command: &CStr, width: usize, arguments: &[&[u8]]) {
+        for some in arguments.chunks(ELEMENTS_MAX * width) {
+            self.write(command, some.iter().copied());
         }
     }
 

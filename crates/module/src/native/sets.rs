@@ -1,6 +1,6 @@
 //! Sets: Redis sets.
 
-use claret_types::{Bytes, Effect, OpError, Operation, Set, SetOp, SetState, State};
+use claret_types::{Bytes, Effect, OpError, Operation, Set, SetEffect, SetOp, SetState, State};
 
 use super::Record;
 use crate::ffi::{Answer, Kind};
@@ -27,6 +27,33 @@ pub(super) fn excerpt(
     Ok(Some(State::new::<Set>(SetState::excerpt(found, elsewhere))))
 }
 
+/// For calls one after the other: what is in of all that they name.
+pub(super) fn excerpt_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let ops: Vec<&SetOp> = ops.iter().map(|op| op.downcast::<Set>().expect("a set's")).collect();
+    if ops.iter().any(|op| matches!(op, SetOp::Members)) {
+        return Ok((whole(record)?, ops.len()));
+    }
+    let Some(all) = record.open(Kind::Set)?.map(|key| key.len()) else { return Ok((None, ops.len())) };
+    let only_adds = ops.iter().all(|op| matches!(op, SetOp::Add(_)));
+    let named = |op: &SetOp| match op {
+        SetOp::Add(list) | SetOp::Remove(list) | SetOp::AddReturning(list) | SetOp::RemoveReturning(list) => {
+            list.to_vec()
+        }
+        SetOp::Contains(member) => vec![member.clone()],
+        SetOp::Len | SetOp::Members => Vec::new(),
+    };
+    let found = match only_adds {
+        true => Vec::new(),
+        false => present(record, &ops.iter().flat_map(|op| named(op)).collect::<Vec<_>>(), own),
+    };
+    let elsewhere = all.saturating_sub(found.len());
+    Ok((Some(State::new::<Set>(SetState::excerpt(found, elsewhere))), ops.len()))
+}
+
 /// Of the members that the operation and its owner's effects name, those that are in.
 fn present(record: &Record<'_>, named: &[Bytes], own: &[&Effect]) -> Vec<Bytes> {
     let own = own.iter().filter_map(|effect| effect.downcast::<Set>());
@@ -50,12 +77,18 @@ pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
     Ok(Some(State::new::<Set>(SetState::excerpt(members, 0))))
 }
 
-pub(super) fn apply(record: &Record<'_>, effect: &Effect) {
-    let effect = effect.downcast::<Set>().expect("a set's");
-    if !effect.removed().is_empty() {
-        record.write(c"SREM", effect.removed().iter().map(|member| &member[..]));
-    }
-    if !effect.added().is_empty() {
-        record.write(c"SADD", effect.added().iter().map(|member| &member[..]));
+/// Effects that only add, or only remove, go together.
+pub(super) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+    let effects: Vec<_> = effects.iter().map(|it| it.downcast::<Set>().expect("a set's")).collect();
+    let alike = |one: &&SetEffect, next: &&SetEffect| {
+        let (adds, removes) =
+            (|it: &SetEffect| !it.added().is_empty(), |it: &SetEffect| !it.removed().is_empty());
+        adds(one) == adds(next) && removes(one) == removes(next) && adds(one) != removes(one)
+    };
+    for effects in effects.chunk_by(alike) {
+        let removed: Vec<&[u8]> = effects.iter().flat_map(|it| it.removed()).map(|it| &it[..]).collect();
+        let added: Vec<&[u8]> = effects.iter().flat_map(|it| it.added()).map(|it| &it[..]).collect();
+        record.write_all(c"SREM", 1, &removed);
+        record.write_all(c"SADD", 1, &added);
     }
 }

@@ -38,6 +38,28 @@ pub(super) fn excerpt(
     Ok(Some(State::new::<Register>(text)))
 }
 
+/// For calls one after the other: the value.
+pub(super) fn excerpt_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let tails = ops.iter().filter_map(|op| match op.downcast::<Register>() {
+        Some(RegisterOp::Append(tail)) => Some(tail.len()),
+        _ => None,
+    });
+    let appended: usize = tails.sum();
+    if appended == 0 {
+        return Ok((whole(record)?, ops.len()));
+    }
+    // How long it may become is looked up for each by itself, if it may become long at all.
+    let held = record.open(Kind::String)?.map_or(0, |key| key.string().len());
+    match length_after(held, own) + appended <= LENGTH_OF_ALL {
+        true => Ok((whole(record)?, ops.len())),
+        false => Ok((excerpt(record, ops[0], own)?, 1)),
+    }
+}
+
 /// Counted further by nobody in a lifetime; the server counts to 2^63.
 const ISSUED_MAX: i64 = 1 << 62;
 
@@ -46,15 +68,7 @@ const LENGTH_OF_ALL: usize = 1 << 20;
 
 /// What the server would not append it has to be refused for before it is promised.
 fn refuse_long(record: &Record<'_>, held: usize, own: &[&Effect], tail: &Bytes) -> Result<(), OpError> {
-    let size =
-        own.iter().filter_map(|effect| effect.downcast::<Register>()).fold(
-            held,
-            |length, effect| match effect {
-                RegisterEffect::Replace(text) => text.to_bytes().map_or(0, |bytes| bytes.len()),
-                RegisterEffect::Append(tail) => length + tail.len(),
-                RegisterEffect::Truncate(length) => *length,
-            },
-        ) + tail.len();
+    let size = length_after(held, own) + tail.len();
     if size <= LENGTH_OF_ALL {
         return Ok(());
     }
@@ -64,6 +78,16 @@ fn refuse_long(record: &Record<'_>, held: usize, own: &[&Effect], tail: &Bytes) 
         Some(limit) if size > limit => Err(OpError::TooLarge { what: "string", size, limit }),
         _ => Ok(()),
     }
+}
+
+/// How long a string is once its owner's effects are added.
+fn length_after(held: usize, own: &[&Effect]) -> usize {
+    let effects = own.iter().filter_map(|effect| effect.downcast::<Register>());
+    effects.fold(held, |length, effect| match effect {
+        RegisterEffect::Replace(text) => text.to_bytes().map_or(0, |bytes| bytes.len()),
+        RegisterEffect::Append(tail) => length + tail.len(),
+        RegisterEffect::Truncate(length) => *length,
+    })
 }
 
 pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
@@ -81,12 +105,39 @@ pub(super) fn whole_uid(record: &Record<'_>) -> Result<Option<State>, OpError> {
     Ok(Some(State::new::<UidGenerator>(Issued(count))))
 }
 
-pub(super) fn apply(record: &Record<'_>, effect: &Effect) {
-    if let Some(effect) = effect.downcast::<Counter>() {
-        match effect {
-            CounterEffect::Add(amount) => add(record, *amount),
-            CounterEffect::Restore(text) => put(record, text),
+/// What is added one after the other is added as one sum.
+pub(super) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+    let mut sum: Option<i64> = None;
+    for effect in effects {
+        let amount = amount(effect);
+        let joined = sum.zip(amount).and_then(|(sum, amount)| sum.checked_add(amount));
+        if let Some(sum) = sum.filter(|_| joined.is_none()) {
+            add(record, sum);
         }
+        sum = joined.or(amount);
+        if amount.is_none() {
+            change(record, effect);
+        }
+    }
+    if let Some(sum) = sum {
+        add(record, sum);
+    }
+}
+
+/// How much an effect adds, if that is all it does.
+fn amount(effect: &Effect) -> Option<i64> {
+    match (effect.downcast::<Counter>(), effect.downcast::<UidGenerator>()) {
+        (Some(CounterEffect::Add(amount)), _) => Some(*amount),
+        (_, Some(UidEffect::Take)) => Some(1),
+        (_, Some(UidEffect::GiveBack)) => Some(-1),
+        (Some(CounterEffect::Restore(_)) | None, None) => None,
+    }
+}
+
+/// An effect that does more than to add.
+fn change(record: &Record<'_>, effect: &Effect) {
+    if let Some(CounterEffect::Restore(text)) = effect.downcast::<Counter>() {
+        put(record, text);
     } else if let Some(effect) = effect.downcast::<Register>() {
         match effect {
             RegisterEffect::Replace(text) => put(record, text),
@@ -95,11 +146,6 @@ pub(super) fn apply(record: &Record<'_>, effect: &Effect) {
         }
     } else if let Some(effect) = effect.downcast::<FloatCounter>() {
         add_float(record, effect);
-    } else if let Some(effect) = effect.downcast::<UidGenerator>() {
-        match effect {
-            UidEffect::Take => add(record, 1),
-            UidEffect::GiveBack => add(record, -1),
-        }
     }
 }
 

@@ -48,6 +48,38 @@ pub(super) fn excerpt(
     Ok(Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, below.min(elsewhere), elsewhere))))
 }
 
+/// For calls one after the other: those of the first few that name members, or only want to know how many there are.
+pub(super) fn excerpt_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let names = |op: &&ScoredSetOp| match op {
+        ScoredSetOp::Add(_)
+        | ScoredSetOp::AddReturning(_)
+        | ScoredSetOp::Remove(_)
+        | ScoredSetOp::RemoveReturning(_)
+        | ScoredSetOp::Increment { .. }
+        | ScoredSetOp::IncrementReturning { .. }
+        | ScoredSetOp::Score(_)
+        | ScoredSetOp::Len => true,
+        ScoredSetOp::Rank(_)
+        | ScoredSetOp::Range { .. }
+        | ScoredSetOp::RangeByScore { .. }
+        | ScoredSetOp::Count { .. } => false,
+    };
+    let all = ops.iter().map(|op| op.downcast::<ScoredSet>().expect("a scored set's"));
+    let naming: Vec<&ScoredSetOp> = all.take_while(names).collect();
+    if naming.len() < 2 {
+        return Ok((excerpt(record, ops[0], own)?, 1));
+    }
+    let Some(key) = record.open(Kind::Zset)? else { return Ok((None, naming.len())) };
+    let named = naming.iter().flat_map(|op| named(op));
+    let members = Members::of(&key, named.chain(own.iter().flat_map(|effect| touched(effect))));
+    let elsewhere = key.len() - members.0.len();
+    Ok((Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, 0, elsewhere))), naming.len()))
+}
+
 /// Members that an operation names.
 fn named(op: &ScoredSetOp) -> Vec<&Bytes> {
     match op {
@@ -129,21 +161,39 @@ fn scored(flat: Answer) -> Vec<(Bytes, f64)> {
     flat.chunks_exact(2).filter_map(pair).collect()
 }
 
-pub(super) fn apply(record: &Record<'_>, effect: &Effect) {
-    match effect.downcast::<ScoredSet>().expect("a scored set's") {
-        ScoredSetEffect::Shift(member, by) => record.write(c"ZINCRBY", [number(*by).as_bytes(), &member[..]]),
-        ScoredSetEffect::Set(changes) => {
-            let gone: Vec<&Bytes> =
-                changes.iter().filter(|(_, score)| score.is_none()).map(|(member, _)| member).collect();
-            let put: Vec<(String, &Bytes)> =
-                changes.iter().filter_map(|(member, score)| Some((number((*score)?), member))).collect();
-            if !gone.is_empty() {
-                record.write(c"ZREM", gone.iter().map(|member| &member[..]));
-            }
-            if !put.is_empty() {
-                record.write(c"ZADD", put.iter().flat_map(|(score, member)| [score.as_bytes(), &member[..]]));
+/// Effects that only give scores, or only take members out, go together.
+pub(super) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+    let effects: Vec<_> =
+        effects.iter().map(|it| it.downcast::<ScoredSet>().expect("a scored set's")).collect();
+    let (puts, takes) = (
+        |it: &ScoredSetEffect| matches!(it, ScoredSetEffect::Set(all) if all.iter().all(|it| it.1.is_some())),
+        |it: &ScoredSetEffect| matches!(it, ScoredSetEffect::Set(all) if all.iter().all(|it| it.1.is_none())),
+    );
+    let alike = |one: &&ScoredSetEffect, next: &&ScoredSetEffect| {
+        puts(one) && puts(next) || takes(one) && takes(next)
+    };
+    for effects in effects.chunk_by(alike) {
+        let mut gone: Vec<&[u8]> = Vec::new();
+        let mut put: Vec<(String, &Bytes)> = Vec::new();
+        for effect in effects {
+            match effect {
+                ScoredSetEffect::Shift(member, by) => {
+                    record.write(c"ZINCRBY", [number(*by).as_bytes(), &member[..]]);
+                }
+                ScoredSetEffect::Set(changes) => {
+                    for (member, score) in changes {
+                        match score {
+                            Some(score) => put.push((number(*score), member)),
+                            None => gone.push(&member[..]),
+                        }
+                    }
+                }
             }
         }
+        record.write_all(c"ZREM", 1, &gone);
+        let put: Vec<&[u8]> =
+            put.iter().flat_map(|(score, member)| [score.as_bytes(), &member[..]]).collect();
+        record.write_all(c"ZADD", 2, &put);
     }
 }
 

@@ -1,6 +1,8 @@
 //! The lock table's part of what a host does that has the records, or takes them away: see `shard/lent.rs`.
 
 use claret_types::{Bytes, Claims, Operation, TypeInfo, Unique};
+use hashbrown::HashSet;
+use smallvec::SmallVec;
 
 use super::{AttemptId, Lent, Lock, LockTable, Record, RecordIx, same};
 use crate::message::Refusal;
@@ -9,10 +11,25 @@ impl LockTable {
     /// Asks the host whether these operations may be done here.
     pub(crate) fn admit<'a>(
         &self,
-        mut calls: impl Iterator<Item = (&'a Bytes, &'a Operation)>,
+        calls: impl Iterator<Item = (&'a Bytes, &'a Operation)>,
     ) -> Result<(), Refusal> {
         let Some(Lent(records)) = self.lent else { return Ok(()) };
-        calls.try_for_each(|(key, op)| records.admit(key, op))
+        // Mostly there are few, and a look at those costs less than to remember them.
+        let mut first: SmallVec<[(&Bytes, &'static str); 4]> = SmallVec::new();
+        let mut asked: HashSet<(&Bytes, &'static str), foldhash::fast::FixedState> = HashSet::default();
+        for (key, op) in calls {
+            let alike = (key, op.method().name);
+            if first.contains(&alike) {
+                continue;
+            }
+            match first.len() < first.inline_size() {
+                true => first.push(alike),
+                false if !asked.insert(alike) => continue,
+                false => {}
+            }
+            records.admit(key, op)?;
+        }
+        Ok(())
     }
 
     fn held(&self, hash: u64, key: &[u8]) -> Option<(&Record, &Lock)> {

@@ -1,0 +1,327 @@
+//! Deciding about calls: each is executed on top of its owner's effects on the record, and its claims are held against
+//! everybody else's.
+//!
+//! Calls on one record that come together share a **view** of it: the owner's effects are added once, then the calls'
+//! own, one after the other, and at the end all are undone, before anybody else looks. So n calls cost n executions, and
+//! not n times what the transaction did there before.
+
+use claret_types::{Claims, Effect, Executed, Mode, OpError, Operation, Reply, Room, State};
+use smallvec::SmallVec;
+
+use super::{
+    AttemptId, Bug, Call, Holder, Item, Lent, Lock, LockTable, Locks, Member, Owner, Record, RecordIx, Time,
+    same, union,
+};
+
+/// Why no further call was granted.
+#[derive(Debug)]
+pub(crate) enum Stop {
+    /// All were.
+    All,
+    /// The next one waits.
+    Queued,
+    /// Somebody holds it, and there are no queues.
+    Busy,
+    Crowded,
+    /// The next one cannot be done.
+    Failed(OpError),
+}
+
+/// The answers of calls that were granted; whether the owner held nothing on the record before.
+pub(crate) type Answers = SmallVec<[(Reply, bool); 1]>;
+
+/// A record as its owner sees it, for the time of some calls.
+enum View {
+    /// An excerpt of a lent record, with the owner's effects added.
+    Excerpt(Option<State>),
+    /// The record itself; what undoes the effects that were added.
+    InPlace(SmallVec<[Effect; 2]>),
+}
+
+impl LockTable {
+    /// Asks for the locks of calls on one record, one after the other, and executes those that are granted, until one is
+    /// not. O(calls + own effects on the record).
+    pub(crate) fn request(
+        &mut self,
+        now: Time,
+        record: RecordIx,
+        owner: Owner,
+        calls: &[Call],
+        answers: &mut Answers,
+    ) -> Stop {
+        let mut at = 0;
+        while at < calls.len() {
+            let Some((view, covered)) = self.open(record, owner, &calls[at..]) else {
+                let decided = self.decide(record, owner, &calls[at]);
+                if let Some(stop) = self.conclude(now, record, owner, &calls[at], decided, answers) {
+                    return stop;
+                }
+                at += 1;
+                continue;
+            };
+            let (stopped, granted) =
+                self.go_through(now, record, owner, &calls[at..at + covered], view, answers);
+            if let Some(stop) = stopped {
+                return stop;
+            }
+            at += granted;
+        }
+        Stop::All
+    }
+
+    /// Goes through calls that share a view. Why it stopped, and how many were granted.
+    fn go_through(
+        &mut self,
+        now: Time,
+        record: RecordIx,
+        owner: Owner,
+        calls: &[Call],
+        mut view: View,
+        answers: &mut Answers,
+    ) -> (Option<Stop>, usize) {
+        for (at, call) in calls.iter().enumerate() {
+            let executed = self.execute_in(record, &view, call);
+            let decided = self.judge(record, owner, call, executed);
+            let Ok(Some((reply, item))) = decided else {
+                self.close(record, view);
+                return (self.conclude(now, record, owner, call, decided, answers), at);
+            };
+            if !self.may_join(now, record, owner, call) {
+                self.close(record, view);
+                return (Some(self.enqueue(now, record, owner, call)), at);
+            }
+            let effect = item.effect.clone().filter(|_| at + 1 < calls.len());
+            answers.push((reply, self.grant(record, owner, call, item)));
+            if let Some(effect) = effect
+                && !self.extend(record, &mut view, call, effect)
+            {
+                return (None, at + 1);
+            }
+        }
+        self.close(record, view);
+        (None, calls.len())
+    }
+
+    /// What follows from a decision: the call is granted, or it is the last one.
+    fn conclude(
+        &mut self,
+        now: Time,
+        record: RecordIx,
+        owner: Owner,
+        call: &Call,
+        decided: Result<Option<(Reply, Item)>, OpError>,
+        answers: &mut Answers,
+    ) -> Option<Stop> {
+        match decided {
+            Ok(Some((reply, item))) if self.may_join(now, record, owner, call) => {
+                answers.push((reply, self.grant(record, owner, call, item)));
+                None
+            }
+            Ok(_) => Some(self.enqueue(now, record, owner, call)),
+            Err(error) => {
+                self.tidy(record);
+                Some(Stop::Failed(error))
+            }
+        }
+    }
+
+    /// Executes a call on top of its owner's effects and checks its claims against everybody else's.
+    /// `None`: not now.
+    pub(super) fn decide(
+        &mut self,
+        record: RecordIx,
+        owner: Owner,
+        call: &Call,
+    ) -> Result<Option<(Reply, Item)>, OpError> {
+        if self.records[record].lock.as_ref().is_some_and(|lock| lock.vanished) {
+            return Ok(None);
+        }
+        let executed = self.execute(record, owner, call);
+        self.judge(record, owner, call, executed)
+    }
+
+    /// Checks the claims of a call that was executed.
+    fn judge(
+        &self,
+        record: RecordIx,
+        owner: Owner,
+        call: &Call,
+        executed: Result<(Executed, Room), OpError>,
+    ) -> Result<Option<(Reply, Item)>, OpError> {
+        let planted = self.planted;
+        let lock = &self.records[record].lock;
+        let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
+        let alone = lock.as_ref().is_none_or(|lock| lock.holders.len() == usize::from(own.is_some()));
+        let (executed, room) = match executed {
+            Ok(executed) => executed,
+            // An error tells of the state, too: what others hold may be committed already and told their users,
+            // so it counts only once they are gone.
+            Err(_) if !alone && !planted.is(Bug::ErrorCountsAtOnce) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let kind = call.op.type_info();
+        let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
+        let mut claims = match (&self.switches.locks, &call.reserve) {
+            _ if !same(lock_kind, kind) && !planted.is(Bug::TwoTypesShare) => Claims::record(Mode::EXCLUSIVE),
+            (Locks::ReaderWriter, None) => call.op.reader_writer(),
+            (Locks::ReaderWriter, Some(reserve)) => union(call.op.reader_writer(), reserve),
+            (Locks::Abstract, None) => executed.claims,
+            (Locks::Abstract, Some(reserve)) => union(executed.claims, reserve),
+        };
+        if own.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
+            return Err(OpError::Overflow("what one group draws", format!("{:?}", call.op)));
+        }
+        let admitted = match lock {
+            None => true,
+            Some(lock) => alone || self.admits(lock, own, lock_kind, call.member, &claims, room),
+        };
+        if alone && !draws_fit(&claims, room) {
+            // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
+            claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);
+        }
+        Ok(admitted.then(|| (executed.reply, Item { member: call.member, claims, effect: executed.effect })))
+    }
+
+    /// Whether claims commute with what others hold, and what is drawn fits beside their draws.
+    fn admits(
+        &self,
+        lock: &Lock,
+        own: Option<&Holder>,
+        kind: &claret_types::TypeInfo,
+        member: Member,
+        claims: &Claims,
+        room: Room,
+    ) -> bool {
+        #[cfg(feature = "planted-bugs")]
+        let room = super::wrong::room_with_deposits(self.planted, lock, room);
+        let commutes = match own {
+            Some(own) => own.is_alone_in_the_way(&lock.held, &kind.modes, claims),
+            None => lock.held.admits_modes(&kind.modes, claims, std::iter::empty()),
+        };
+        let drawn = || own.map_or((0, 0), |own| own.drawn_by(member));
+        let draws = claims.draw.down > 0 || claims.draw.up > 0;
+        commutes
+            && (!draws
+                || lock.held.admits_draw_beside(claims.draw, room, drawn())
+                || self.planted.is(Bug::DrawsNotSummed))
+    }
+
+    /// Executes a call on top of its owner's effects, and says what room there is then.
+    fn execute(&mut self, record: RecordIx, owner: Owner, call: &Call) -> Result<(Executed, Room), OpError> {
+        let unique = self.next_unique();
+        self.looks += 1;
+        let planted = self.planted;
+        let Record { key, state, lock, .. } = &mut self.records[record];
+        let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
+        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
+        if let Some(Lent(records)) = self.lent {
+            let own =
+                own.map_or_else(SmallVec::new, |own| own.effects_for(call.member, [&call.op].into_iter()));
+            self.replays += own.len() as u64;
+            let excerpt = records.excerpt(key, &call.op, &own)?;
+            return call.op.execute_in_excerpt(excerpt, &own, unique);
+        }
+        let undo = own.map_or_else(SmallVec::new, |own| {
+            overlay(own.effects_for(call.member, [&call.op].into_iter()), state)
+        });
+        self.replays += undo.len() as u64;
+        let executed = call.op.execute(state.as_ref(), unique);
+        let room = call.op.room(state.as_ref());
+        self.undo(record, undo);
+        executed.map(|executed| (executed, room))
+    }
+
+    /// How many calls of an attempt are granted on a record.
+    pub(crate) fn calls_of(&self, record: RecordIx, attempt: AttemptId) -> usize {
+        let lock = self.records[record].lock.as_ref();
+        lock.and_then(|lock| lock.holders.get(&attempt)).map_or(0, |own| own.items.len())
+    }
+
+    // --- views ---
+
+    /// Makes a view for the first of these calls, if they are several: for how many. `None`: the first is decided by
+    /// itself.
+    fn open(&mut self, record: RecordIx, owner: Owner, calls: &[Call]) -> Option<(View, usize)> {
+        let [first, _, ..] = calls else { return None };
+        let planted = self.planted;
+        let alike =
+            |call: &&Call| call.member == first.member && same(call.op.type_info(), first.op.type_info());
+        let Record { key, state, lock, .. } = &mut self.records[record];
+        if lock.as_ref().is_some_and(|lock| lock.vanished) {
+            return None;
+        }
+        let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
+        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
+        let ops: SmallVec<[&Operation; 8]> = calls.iter().take_while(alike).map(|call| &call.op).collect();
+        if let Some(Lent(records)) = self.lent {
+            let own =
+                own.map_or_else(SmallVec::new, |own| own.effects_for(first.member, ops.iter().copied()));
+            self.replays += own.len() as u64;
+            // What cannot be done shows once more when the call is decided by itself.
+            let (mut excerpt, covered) = records.excerpt_for_all(key, &ops, &own).ok()?;
+            first.op.add_to_excerpt(&mut excerpt, &own).ok()?;
+            return Some((View::Excerpt(excerpt), covered.clamp(1, ops.len())));
+        }
+        let undo = own.map_or_else(SmallVec::new, |own| {
+            overlay(own.effects_for(first.member, ops.iter().copied()), state)
+        });
+        self.replays += undo.len() as u64;
+        Some((View::InPlace(undo), ops.len()))
+    }
+
+    fn execute_in(
+        &mut self,
+        record: RecordIx,
+        view: &View,
+        call: &Call,
+    ) -> Result<(Executed, Room), OpError> {
+        let unique = self.next_unique();
+        self.looks += 1;
+        let state = match view {
+            View::Excerpt(state) => state,
+            View::InPlace(_) => &self.records[record].state,
+        };
+        let executed = call.op.execute(state.as_ref(), unique)?;
+        Ok((executed, call.op.room(state.as_ref())))
+    }
+
+    /// Adds the effect of a call that was granted. Whether the view is good for the next one.
+    fn extend(&mut self, record: RecordIx, view: &mut View, call: &Call, effect: Effect) -> bool {
+        if self.planted.is(Bug::NoOverlay) {
+            return true;
+        }
+        self.replays += 1;
+        match view {
+            View::Excerpt(state) => call.op.add_to_excerpt(state, &[&effect]).is_ok(),
+            View::InPlace(undo) => {
+                undo.push(effect.apply(&mut self.records[record].state));
+                true
+            }
+        }
+    }
+
+    fn close(&mut self, record: RecordIx, view: View) {
+        match view {
+            View::Excerpt(_) => {}
+            View::InPlace(undo) => self.undo(record, undo),
+        }
+    }
+
+    fn undo(&mut self, record: RecordIx, mut undo: SmallVec<[Effect; 2]>) {
+        if !self.planted.is(Bug::OverlayUndoneForwards) {
+            undo.reverse();
+        }
+        let left = usize::from(self.planted.is(Bug::OverlayStays));
+        let state = &mut self.records[record].state;
+        undo.into_iter().skip(left).for_each(|effect| drop(effect.apply(state)));
+    }
+}
+
+/// Adds own effects for the time of some executions; undone by the returned ones in reverse.
+fn overlay(own: SmallVec<[&Effect; 4]>, state: &mut Option<State>) -> SmallVec<[Effect; 2]> {
+    own.into_iter().map(|effect| effect.clone().apply(state)).collect()
+}
+
+fn draws_fit(claims: &Claims, room: Room) -> bool {
+    claims.draw.down <= room.down && claims.draw.up <= room.up
+}

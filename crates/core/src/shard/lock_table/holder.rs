@@ -1,0 +1,197 @@
+//! What one attempt holds on one record: its granted calls with their claims and effects.
+//!
+//! A few calls are looked through. Of more, the claims are summed up as well, so that what an owner holds itself is told
+//! apart from what others hold in the same time, however many calls it made; and it is known which calls claim which
+//! element, since what was done to others is of no concern to a call on that one.
+
+use std::any::TypeId;
+use std::fmt;
+
+use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Scope};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use crate::ids::{Birth, Member};
+
+/// So many calls are looked through.
+const FEW: usize = 8;
+
+/// One granted call.
+#[derive(Clone, Debug)]
+pub(super) struct Item {
+    pub(super) member: Member,
+    pub(super) claims: Claims,
+    pub(super) effect: Option<Effect>,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) struct Holder {
+    pub(super) birth: Birth,
+    pub(super) items: SmallVec<[Item; 1]>,
+    /// The eldest waiter it was told of.
+    pub(super) told: Option<Birth>,
+    /// Once there are more than a few.
+    sums: Option<Box<Sums>>,
+}
+
+/// The claims of a holder's calls, summed up.
+#[derive(Clone, Default, PartialEq)]
+struct Sums {
+    held: Held,
+    /// What each member draws, down and up.
+    drawn: SmallVec<[(Member, u128, u128); 1]>,
+    /// Calls with an effect and claims on elements alone, by element.
+    on_element: HashMap<u64, SmallVec<[u32; 2]>, foldhash::fast::FixedState>,
+    /// All other calls with an effect.
+    on_all: Vec<u32>,
+    /// The types of which effects are.
+    kinds: SmallVec<[TypeId; 1]>,
+}
+
+impl Holder {
+    pub(super) fn new(birth: Birth) -> Self {
+        Holder { birth, items: SmallVec::new(), told: None, sums: None }
+    }
+
+    /// Amortized O(claims).
+    pub(super) fn push(&mut self, item: Item) {
+        if let Some(sums) = &mut self.sums {
+            sums.add(self.items.len() as u32, &item);
+        }
+        self.items.push(item);
+        if self.items.len() > FEW && self.sums.is_none() {
+            self.sums = Some(Box::new(Sums::of(&self.items)));
+        }
+    }
+
+    pub(super) fn claims(&self) -> impl Iterator<Item = &Claims> + Clone {
+        self.items.iter().map(|item| &item.claims)
+    }
+
+    /// A member's effects, in the order in which they were granted, that may matter to these operations. Claims on
+    /// different elements never conflict, so effects on other elements change nothing for an operation on some.
+    pub(super) fn effects_for<'a>(
+        &'a self,
+        member: Member,
+        ops: impl Iterator<Item = &'a Operation>,
+    ) -> SmallVec<[&'a Effect; 4]> {
+        let of_member = |item: &'a Item| item.effect.as_ref().filter(|_| item.member == member);
+        match self.sums.as_ref().and_then(|sums| sums.concerned(ops)) {
+            Some(places) => places.into_iter().filter_map(|at| of_member(&self.items[at as usize])).collect(),
+            None => self.items.iter().filter_map(of_member).collect(),
+        }
+    }
+
+    /// Whether claims commute with all of `held` that is not this holder's own.
+    pub(super) fn is_alone_in_the_way(&self, held: &Held, modes: &Modes, claims: &Claims) -> bool {
+        match &self.sums {
+            Some(sums) => held.admits_modes_beside(modes, claims, &sums.held),
+            None => held.admits_modes(modes, claims, self.claims()),
+        }
+    }
+
+    /// What a member draws, down and up.
+    pub(super) fn drawn_by(&self, member: Member) -> (u128, u128) {
+        self.drawn(|drawing| drawing == member)
+    }
+
+    /// Whether the draws of the other members leave too little room. They are of one owner, so it must not wait
+    /// for them; and any of them may leave, so they are not part of what it was executed on (R16).
+    pub(super) fn overdraws_with(&self, member: Member, claims: &Claims, room: Room) -> bool {
+        let draw = claims.draw;
+        if draw.down == 0 && draw.up == 0 {
+            return false;
+        }
+        let (down, up) = self.drawn(|drawing| drawing != member);
+        draw.down > 0 && down > 0 && down + u128::from(draw.down) > u128::from(room.down)
+            || draw.up > 0 && up > 0 && up + u128::from(draw.up) > u128::from(room.up)
+    }
+
+    fn drawn(&self, counts: impl Fn(Member) -> bool) -> (u128, u128) {
+        let add = |(down, up): (u128, u128), (more_down, more_up)| (down + more_down, up + more_up);
+        match &self.sums {
+            Some(sums) => {
+                let drawn = sums.drawn.iter().filter(|(member, ..)| counts(*member));
+                drawn.map(|(_, down, up)| (*down, *up)).fold((0, 0), add)
+            }
+            None => {
+                let draws = self.items.iter().filter(|item| counts(item.member)).map(|item| item.claims.draw);
+                draws.map(|draw| (u128::from(draw.down), u128::from(draw.up))).fold((0, 0), add)
+            }
+        }
+    }
+
+    /// # Panics
+    /// When what is summed up is not the sum.
+    pub(super) fn check_invariants(&self) {
+        let Some(sums) = &self.sums else { return };
+        assert!(**sums == Sums::of(&self.items), "what a holder claims does not add up");
+    }
+}
+
+impl Sums {
+    fn of(items: &[Item]) -> Self {
+        let mut sums = Sums::default();
+        items.iter().enumerate().for_each(|(at, item)| sums.add(at as u32, item));
+        sums
+    }
+
+    /// Which calls these operations may depend on, in order; `None` for all.
+    fn concerned<'a>(&self, ops: impl Iterator<Item = &'a Operation>) -> Option<Vec<u32>> {
+        let mut places = self.on_all.clone();
+        for op in ops {
+            // Whether the types agree shows in the whole record.
+            if self.kinds.iter().any(|kind| *kind != op.type_info().id) {
+                return None;
+            }
+            let footprint = op.footprint();
+            if footprint.draw.down > 0 || footprint.draw.up > 0 || footprint.list.is_empty() {
+                return None;
+            }
+            for claim in &footprint.list {
+                let Scope::Element(hash) = claim.scope else { return None };
+                places.extend(self.on_element.get(&hash).into_iter().flatten());
+            }
+        }
+        places.sort_unstable();
+        places.dedup();
+        Some(places)
+    }
+
+    fn add(&mut self, at: u32, item: &Item) {
+        if let Some(effect) = &item.effect {
+            let kind = effect.type_info().id;
+            if !self.kinds.contains(&kind) {
+                self.kinds.push(kind);
+            }
+            let claims = &item.claims;
+            let elements = claims.list.iter().filter_map(|claim| match claim.scope {
+                Scope::Element(hash) => Some(hash),
+                Scope::Record => None,
+            });
+            let draws = claims.draw.down > 0 || claims.draw.up > 0;
+            if elements.clone().count() < claims.list.len() || claims.list.is_empty() || draws {
+                self.on_all.push(at);
+            } else {
+                for hash in elements {
+                    self.on_element.entry(hash).or_default().push(at);
+                }
+            }
+        }
+        self.held.add(&item.claims);
+        let draw = item.claims.draw;
+        let (down, up) = (u128::from(draw.down), u128::from(draw.up));
+        match self.drawn.iter_mut().find(|(member, ..)| *member == item.member) {
+            Some(drawn) => (drawn.1, drawn.2) = (drawn.1 + down, drawn.2 + up),
+            None => self.drawn.push((item.member, down, up)),
+        }
+    }
+}
+
+/// Nothing: what they sum up is shown beside them.
+impl fmt::Debug for Sums {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("_")
+    }
+}

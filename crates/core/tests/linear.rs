@@ -1,0 +1,223 @@
+//! Work grows with what is asked, and not with its square; and no input does all of a long transaction at once. Work is
+//! counted, so nothing here depends on how fast a machine is.
+
+use claret_core::message::{
+    Call, KeyedCall, Link, Listed, Members, Output, Participants, Request, Response, Status,
+};
+use claret_core::{
+    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
+    Time, TxId,
+};
+use claret_types::{
+    Bytes, Counter, CounterOp, Dict, DictOp, End, List, ListOp, Operation, Register, RegisterOp, ScoredSet,
+    ScoredSetOp, Set, SetOp, few,
+};
+
+const NOW: Time = Time(1);
+const SHARD: ShardId = ShardId(1);
+const LINK: Link = Link { session: SessionId(7), connection: 1 };
+
+fn birth(sequence: u64) -> Birth {
+    Birth { time: NOW, tx: TxId { session: LINK.session, sequence: Sequence(sequence) } }
+}
+
+fn attempt(sequence: u64) -> AttemptId {
+    AttemptId { tx: birth(sequence).tx, attempt: 1 }
+}
+
+fn shard() -> Shard {
+    Shard::new(SHARD, Incarnation(1), Switches::CLARET, Limits::default())
+}
+
+fn call(no: u32, op: Operation) -> Call {
+    Call { no: CallNo(no), op, member: Member(0), reserve: None }
+}
+
+fn name(no: u32) -> Bytes {
+    Bytes::from(format!("e{no}").as_str())
+}
+
+/// A kind of call, and the call by number.
+type Kind = (&'static str, fn(u32) -> Operation);
+
+/// One of each kind of call that a transaction makes many of on one record.
+const MANY: &[Kind] = &[
+    ("SADD", |no| Operation::new::<Set>(SetOp::Add(few([name(no)])))),
+    ("SADD.RETURNING", |no| Operation::new::<Set>(SetOp::AddReturning(few([name(no)])))),
+    ("SCARD between SADDs", |no| {
+        Operation::new::<Set>(if no.is_multiple_of(2) { SetOp::Add(few([name(no)])) } else { SetOp::Len })
+    }),
+    ("RPUSH", |no| Operation::new::<List>(ListOp::Push(End::Back, few([name(no)])))),
+    ("LPUSH.RETURNING", |no| Operation::new::<List>(ListOp::PushReturning(End::Front, few([name(no)])))),
+    ("INCRBY", |_| Operation::new::<Counter>(CounterOp::Add(1))),
+    ("APPEND", |no| Operation::new::<Register>(RegisterOp::Append(name(no)))),
+    ("HSET", |no| Operation::new::<Dict>(DictOp::Set(few([(name(no), Bytes::from("v"))])))),
+    ("ZADD", |no| Operation::new::<ScoredSet>(ScoredSetOp::Add(few([(name(no), f64::from(no))])))),
+];
+
+/// What a shard did so far: executions, and effects that were added before them.
+fn work(shard: &Shard) -> u64 {
+    shard.stats().looks + shard.stats().replays
+}
+
+/// Hands out what came, and lets time pass as long as something is due at once.
+fn finish(shard: &mut Shard) -> Vec<Response> {
+    let mut responses = Vec::new();
+    loop {
+        while let Some(output) = shard.poll_output() {
+            if let Output::Respond { response, .. } = output {
+                responses.push(response);
+            }
+        }
+        shard.check_invariants();
+        if shard.poll_timeout() != Some(NOW) {
+            return responses;
+        }
+        shard.handle_timeout(NOW);
+    }
+}
+
+fn prepare(calls: Vec<KeyedCall>, others: bool) -> Request {
+    let listed = |shard| Listed { shard, incarnation: None };
+    let participants: Participants =
+        [SHARD, ShardId(2)].into_iter().take(if others { 2 } else { 1 }).map(listed).collect();
+    Request::Prepare {
+        attempt: attempt(1),
+        birth: birth(1),
+        participants,
+        relies_on: 0,
+        calls,
+        members: Members::All,
+        is_last: !others,
+    }
+}
+
+/// At most a little more than twice the work for twice as much.
+fn assert_linear(what: &str, work: impl Fn(u32) -> u64) {
+    let (once, twice) = (work(20_000), work(40_000));
+    assert!(twice * 10 <= once * 23, "{what}: {once} for 20,000 and {twice} for 40,000");
+}
+
+#[test]
+fn a_prepare_of_n_calls_on_one_record_costs_n() {
+    for (what, op) in MANY {
+        for others in [false, true] {
+            assert_linear(what, |count| {
+                let mut shard = shard();
+                let key = || Bytes::from("k");
+                let calls = (0..count).map(|no| KeyedCall { key: key(), call: call(no, op(no)) }).collect();
+                shard.handle(NOW, LINK, prepare(calls, others));
+                let responses = finish(&mut shard);
+                assert!(
+                    matches!(responses[..], [Response::Voted { .. } | Response::Committed { .. }]),
+                    "{what}: {responses:?}"
+                );
+                work(&shard)
+            });
+        }
+    }
+}
+
+#[test]
+fn n_executes_on_elements_of_one_record_cost_n() {
+    for (what, op) in MANY.iter().filter(|(what, _)| ["SADD.RETURNING", "HSET", "ZADD"].contains(what)) {
+        assert_linear(what, |count| {
+            let mut shard = shard();
+            for no in 0..count / 8 {
+                let calls = [call(no, op(no))].into_iter().collect();
+                let (attempt, birth, key) = (attempt(1), birth(1), Bytes::from("k"));
+                shard.handle(NOW, LINK, Request::Execute { attempt, birth, incarnation: None, key, calls });
+                finish(&mut shard);
+            }
+            work(&shard)
+        });
+    }
+}
+
+#[test]
+fn one_input_executes_no_more_calls_than_it_may() {
+    let mut shard = shard();
+    let most = Limits::default().at_once_max as u64;
+    let keys = ["a", "b", "c"].map(Bytes::from);
+    let op = |no: u32| Operation::new::<List>(ListOp::Push(End::Back, few([name(no)])));
+    let calls =
+        (0..10_000).map(|no| KeyedCall { key: keys[no as usize % 3].clone(), call: call(no, op(no)) });
+    shard.handle(NOW, LINK, prepare(calls.collect(), true));
+    let mut inputs = 1;
+    let mut looks = shard.stats().looks;
+    assert!(looks <= most, "{looks}");
+    while shard.poll_timeout() == Some(NOW) {
+        // Whoever else comes meanwhile gets its turn.
+        let other = AttemptId { tx: birth(2).tx, attempt: inputs };
+        shard.handle(
+            NOW,
+            LINK,
+            Request::Execute {
+                attempt: other,
+                birth: birth(2),
+                incarnation: None,
+                key: "other".into(),
+                calls: [call(0, Operation::new::<Counter>(CounterOp::AddReturning(1)))].into_iter().collect(),
+            },
+        );
+        shard.handle(NOW, LINK, Request::Withdraw { attempt: other });
+        shard.handle_timeout(NOW);
+        let more = shard.stats().looks - looks;
+        assert!(more <= most + 1, "{more}");
+        looks += more;
+        inputs += 1;
+        shard.check_invariants();
+    }
+    assert!(u64::from(inputs) >= 10_000 / most, "{inputs}");
+    assert_eq!(shard.written(attempt(1)), Some(Status::Prepared));
+}
+
+#[test]
+fn one_that_is_put_off_can_be_withdrawn_and_leaves_nothing() {
+    let mut shard = shard();
+    let op = |no: u32| Operation::new::<Set>(SetOp::AddReturning(few([name(no)])));
+    let calls = (0..5_000).map(|no| KeyedCall { key: "k".into(), call: call(no, op(no)) }).collect();
+    shard.handle(NOW, LINK, prepare(calls, true));
+    shard.handle_timeout(NOW);
+    assert_eq!(shard.written(attempt(1)), None);
+    shard.handle(NOW, LINK, Request::Withdraw { attempt: attempt(1) });
+    let responses = finish(&mut shard);
+    assert!(matches!(responses[..], [Response::Refused { .. }]), "{responses:?}");
+    assert_eq!((shard.locked_records(), shard.open_attempts()), (0, 0));
+}
+
+#[test]
+fn after_many_calls_one_of_another_type_is_still_refused() {
+    let mut shard = shard();
+    let add = |no: u32| Operation::new::<Set>(SetOp::Add(few([name(no)])));
+    let put = Operation::new::<Dict>(DictOp::Set(few([(name(0), Bytes::from("v"))])));
+    let calls = (0..20).map(add).chain([put]).zip(0..);
+    let calls = calls.map(|(op, no)| KeyedCall { key: "k".into(), call: call(no, op) }).collect();
+    shard.handle(NOW, LINK, prepare(calls, false));
+    let responses = finish(&mut shard);
+    assert!(matches!(responses[..], [Response::Refused { .. }]), "{responses:?}");
+}
+
+#[test]
+fn a_deserted_session_lets_go_bit_by_bit() {
+    let mut shard = shard();
+    let count = 3 * Limits::default().at_once_max as u64;
+    for sequence in 1..=count {
+        shard.handle(
+            NOW,
+            LINK,
+            Request::Execute {
+                attempt: attempt(sequence),
+                birth: birth(sequence),
+                incarnation: None,
+                key: name(sequence as u32),
+                calls: [call(0, Operation::new::<Counter>(CounterOp::AddReturning(1)))].into_iter().collect(),
+            },
+        );
+    }
+    shard.deserted(NOW, LINK.session);
+    let left = shard.open_attempts();
+    assert!(left > 0 && (left as u64) < count, "{left}");
+    finish(&mut shard);
+    assert_eq!((shard.locked_records(), shard.open_attempts()), (0, 0));
+}
