@@ -44,11 +44,21 @@ fn a_cluster_with_plain_clients_and_two_processes_is_judged_well() {
 
 #[test]
 fn what_is_of_servers_alone_is_refused_by_name() {
-    for given in [["--plain", "3"], ["--processes", "2"], ["--shards", "3"]] {
+    for given in
+        [["--plain", "3"], ["--processes", "2"], ["--shards", "3"], ["--faults", "cut"], ["--replicas", "1"]]
+    {
         let output = claret().args(given).output().expect("the program runs");
         let text = String::from_utf8_lossy(&output.stderr);
         assert!(!output.status.success() && text.contains(given[0]), "{text}");
     }
+}
+
+#[test]
+fn a_fault_that_is_none_is_refused_by_name() {
+    let output =
+        claret().args(["--store", "cluster", "--faults", "cut,rain"]).output().expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && text.contains("'rain'") && text.contains("scripts"), "{text}");
 }
 
 #[test]

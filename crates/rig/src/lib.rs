@@ -25,10 +25,10 @@ pub use cluster::{Cluster, ClusterOptions, Progress};
 pub use error::RigError;
 pub use module::Module;
 pub use ports::is_free;
-pub use process::{end, runs_in};
+pub use process::{end, pause_process, resume_process, runs_in};
 pub use program::server_program;
 pub use server::{Server, ServerOptions, connect, field, query};
-pub use topology::{Node, nodes};
+pub use topology::{Node, nodes, slot_of};
 
 /// The highest port that leaves room for the port of the cluster bus.
 pub const PORT_MAX: u16 = u16::MAX - BUS_OFFSET;

@@ -18,6 +18,17 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> bool {
     Pid::from_raw(pid as i32).is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
+/// Stops a process in its tracks (SIGSTOP). It must be a child of this one that was not waited for, so that the pid is its
+/// own.
+pub fn pause_process(pid: u32) {
+    signal(pid, Signal::STOP);
+}
+
+/// Lets such a process go on.
+pub fn resume_process(pid: u32) {
+    signal(pid, Signal::CONT);
+}
+
 /// The pid of the server that runs in this directory: a process that works there and has the directory or its port in
 /// its command line. The pid file tells where to look first, no more: it may be gone, or its pid may have gone to another
 /// process.

@@ -69,7 +69,7 @@ fn parse(text: &str) -> Vec<Node> {
 }
 
 /// The slot of a key: the CRC16 (XMODEM) of what stands between its first braces, or of all of it.
-pub(crate) fn slot_of(key: &str) -> u16 {
+pub fn slot_of(key: &str) -> u16 {
     let tagged = key.split_once('{').and_then(|(_, rest)| rest.split_once('}')).map(|(tag, _)| tag);
     let hashed = tagged.filter(|tag| !tag.is_empty()).unwrap_or(key);
     let crc = hashed.bytes().fold(0_u16, |crc, byte| {

@@ -48,7 +48,7 @@ impl Bank {
     }
 
     /// The key that stands for all accounts in [`Step::Total`], and that for the drawer.
-    pub(super) fn names(&self) -> [&String; 2] {
+    pub fn names(&self) -> [&String; 2] {
         [&self.accounts[0], &self.drawer[0]]
     }
 

@@ -102,6 +102,17 @@ pub struct Progress {
     pub stop: AtomicBool,
 }
 
+/// What the clients of a process share.
+#[derive(Clone, Copy, Debug)]
+pub struct Shared<'a> {
+    /// The records of the round.
+    pub keys: &'a Keys,
+    /// How far they have come.
+    pub progress: &'a Arc<Progress>,
+    /// Where they write down what they do, if the process may be killed.
+    pub journal: Option<&'a Arc<Journal>>,
+}
+
 /// Begins a round, before any process does.
 ///
 /// # Errors
@@ -124,10 +135,9 @@ pub async fn run(
     plain: Option<&Plain>,
     settings: &Settings,
     clock: Clock,
-    (progress, journal): (&Arc<Progress>, Option<&Arc<Journal>>),
+    Shared { keys, progress, journal }: Shared<'_>,
 ) -> Result<History, String> {
     let bank = Bank::new(&settings.prefix, settings.round);
-    let keys = Keys::new(settings);
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..settings.clients + settings.plain {
         let (bank, progress) = (bank.clone(), Arc::clone(progress));

@@ -58,7 +58,9 @@ fn outcome_of(error: &PlainError) -> Result<Outcome, String> {
         PlainError::Lost { .. } => Ok(Outcome::Unknown),
         PlainError::Away(_) => Ok(Outcome::Void(Why::Later)),
         PlainError::Server(ServerError(text)) => match text.split(' ').next().unwrap_or_default() {
-            "TRYAGAIN" | "EXECABORT" | "MOVED" | "ASK" | "CLUSTERDOWN" => Ok(Outcome::Void(Why::Later)),
+            "TRYAGAIN" | "EXECABORT" | "MOVED" | "ASK" | "CLUSTERDOWN" | "NOTREADY" => {
+                Ok(Outcome::Void(Why::Later))
+            }
             "NOPERM" => Ok(Outcome::Void(Why::Denied)),
             "OOM" => Ok(Outcome::Void(Why::NoMemory)),
             "BUSY" => Ok(Outcome::Void(Why::Busy)),

@@ -97,6 +97,9 @@ pub(super) const STOCK: (i64, i64, i64) = (40, 0, 80);
 /// The most that it changes at a time.
 const CHANGE_MAX: i64 = 30;
 
+/// A turn of a record, and how often it was used in it, are one number: so much for a turn.
+const COUNT: u64 = 1 << 24;
+
 /// Bounded counters, and generators.
 const LASTING: u64 = 3;
 
@@ -164,13 +167,7 @@ impl Keys {
         let share = USES / self.processes;
         let record = number * ROTATING.len() as u64 + kind as u64;
         let (turn, used) = self.use_of(record, now / self.rotation_us);
-        let letter = match kind {
-            Kind::Counter => 'c',
-            Kind::List => 'l',
-            Kind::Register => 'r',
-            _ => 's',
-        };
-        let key = self.name(record, &format!("{letter}{number}:{turn}:{}", used / share));
+        let key = self.rotating(kind, number, turn, used);
         let written = match kind {
             Kind::Counter => self.process * share + used % share,
             // Unique over all processes, and small: it is read many times.
@@ -182,6 +179,32 @@ impl Keys {
             (true, true) => Deed::Answer(written),
         };
         Planned { key, kind, deed, pause }
+    }
+
+    /// A record in use: a set, a counter or a list.
+    pub fn in_use(&self, now: u64, random: &mut impl Rng) -> String {
+        let number = random.random_range(0..self.of_each_kind);
+        let kind = ROTATING[random.random_range(0..3)];
+        let record = number * ROTATING.len() as u64 + kind as u64;
+        let state = self.uses[record as usize].load(Ordering::Relaxed);
+        let (turn, used) = if state / COUNT < now / self.rotation_us {
+            (now / self.rotation_us, 0)
+        } else {
+            (state / COUNT, state % COUNT)
+        };
+        self.rotating(kind, number, turn, used)
+    }
+
+    fn rotating(&self, kind: Kind, number: u64, turn: u64, used: u64) -> String {
+        let letter = match kind {
+            Kind::Counter => 'c',
+            Kind::List => 'l',
+            Kind::Register => 'r',
+            _ => 's',
+        };
+        let record = number * ROTATING.len() as u64 + kind as u64;
+        let share = USES / self.processes;
+        self.name(record, &format!("{letter}{number}:{turn}:{}", used / share))
     }
 
     /// Mostly nothing; some milliseconds; rarely up to a second, longer than much that happens meanwhile.
@@ -200,7 +223,6 @@ impl Keys {
 
     /// The turn of a record, and how often it was used in it before.
     fn use_of(&self, record: u64, turn: u64) -> (u64, u64) {
-        const COUNT: u64 = 1 << 24;
         let next = |state: u64| Some(if state / COUNT < turn { turn * COUNT + 1 } else { state + 1 });
         let uses = &self.uses[record as usize];
         let before =

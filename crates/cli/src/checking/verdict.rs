@@ -22,11 +22,15 @@ pub struct Verdict {
 /// Judges a history.
 pub fn judge_all(history: &History) -> Verdict {
     let mut verdict = Verdict::default();
+    // What a client saw is lost with it: what others saw of that is no anomaly of its own.
+    if let Some(broken) = &history.broken {
+        verdict.anomalies.push(broken.clone());
+        return verdict;
+    }
     match judge(&history.observed()) {
         Ok(judged) => verdict.judged = judged,
         Err(anomaly) => verdict.anomalies.push(anomaly),
     }
-    verdict.anomalies.extend(history.broken.clone());
     verdict.anomalies.extend(judge_sums(history));
     verdict.anomalies.extend(judge_reasons(history));
     let ended: BTreeSet<&str> = history.ends().into_keys().collect();

@@ -1,6 +1,7 @@
 //! `claret check-store`: lets many clients loose on a store, and judges from outside whether what they saw is
 //! strictly serializable.
 
+mod faults;
 mod processes;
 mod rounds;
 mod tally;
@@ -22,13 +23,15 @@ use rand::RngExt;
 use super::place::{SHARDS, SHARDS_MAX, Store};
 use crate::bench::{BenchMode, Contender, delete_everywhere};
 use crate::checking::{self, Clock, History, Journal, Progress, Settings};
+use faults::{Fault, Site};
 use tally::Tally;
 
 /// Arguments of `claret check-store`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  claret check-store\n  claret check-store --clients 64 --seconds 30\n  claret \
-                        check-store --store cluster --shards 3 --plain 16 --processes 2\n\nThe exit code is 1 if \
+                        check-store --store cluster --shards 3 --plain 16 --processes 2\n  claret \
+                        check-store --store cluster --replicas 1 --faults --minutes 10\n\nThe exit code is 1 if \
                         the results cannot be explained by any serial order, or if a planted anomaly is not found."
 )]
 pub struct Args {
@@ -45,10 +48,11 @@ pub struct Args {
     /// Clients, over all processes; every eighth of them works at the bank.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u64).range(2..=4096))]
     clients: u64,
-    /// Clients beside them that use plain commands, over all processes; not of --store embedded.
-    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u64).range(0..=4096))]
-    plain: u64,
-    /// Processes among which the clients are divided (default 1); more than one is not of --store embedded.
+    /// Clients beside them that use plain commands, over all processes (default 0; with --faults 16); not of --store
+    /// embedded.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(0..=4096))]
+    plain: Option<u64>,
+    /// Processes among which the clients are divided (default 1; with --faults 3); more than one is not of --store embedded.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..=16))]
     processes: Option<u64>,
     /// How long they work, in seconds (default 5).
@@ -66,9 +70,22 @@ pub struct Args {
     /// Clients pause between calls: mostly not, some milliseconds, rarely up to a second.
     #[arg(long)]
     pauses: bool,
-    /// For what the clients do.
-    #[arg(long, default_value_t = 1)]
-    seed: u64,
+    /// For what the clients do, and what is done to them (default 1; with --faults any, which is told).
+    #[arg(long)]
+    seed: Option<u64>,
+    /// Faults that strike meanwhile, in an order that the seed gives, of --store cluster: all, or some of stop (a node
+    /// stops and goes on), kill (a process with clients), freeze (such a process stops for longer than its lease), cut
+    /// (connections), expire (records in use), flush (a node), rights (change, are withdrawn and given back), slots (move
+    /// with records in use), scripts (that do not end), memory (there is none left). Each strikes at least once, whatever
+    /// the time. Clients pause, as with --pauses.
+    #[arg(long, value_name = "NAMES", num_args = 0..=1, default_missing_value = "all")]
+    faults: Option<String>,
+    /// Replicas of each shard of --store cluster.
+    #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=3))]
+    replicas: u16,
+    /// The server program of --store cluster; by default CLARET_SERVER, else redis-server.
+    #[arg(long, value_name = "PATH")]
+    server: Option<PathBuf>,
     /// One JSON object with the result.
     #[arg(long)]
     json: bool,
@@ -98,7 +115,11 @@ pub fn run(args: Args) -> ExitCode {
 
 /// Whether all is well.
 fn check(args: &Args) -> Result<bool, String> {
-    let time = args.time()?;
+    let (time, faults) = (args.time()?, args.faults()?);
+    let args = &Args {
+        seed: args.seed.or_else(|| (!faults.is_empty()).then(|| rand::rng().random())),
+        ..args.clone()
+    };
     let place = Place::find(args)?;
     let settings = args.settings();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
@@ -106,7 +127,7 @@ fn check(args: &Args) -> Result<bool, String> {
     if args.process.is_some() {
         return runtime.block_on(rounds::take_part(args, &place, settings)).map(|()| true);
     }
-    let checked = runtime.block_on(rounds::work(args, &place, &settings, time));
+    let checked = runtime.block_on(rounds::work(args, &place, &settings, (time, faults)));
     place.clean(&settings)?;
     let tally = checked?;
     if args.json {
@@ -132,15 +153,40 @@ impl Args {
     }
 
     fn processes(&self) -> u64 {
-        self.processes.unwrap_or(1)
+        self.processes.unwrap_or(if self.faults.is_some() { 3 } else { 1 })
+    }
+
+    fn plain(&self) -> u64 {
+        self.plain.unwrap_or(if self.faults.is_some() { 16 } else { 0 })
     }
 
     fn seed(&self) -> u64 {
-        self.seed
+        self.seed.unwrap_or(1)
     }
 
     fn has_pauses(&self) -> bool {
-        self.pauses
+        self.pauses || self.faults.is_some()
+    }
+
+    /// The faults that were asked for.
+    fn faults(&self) -> Result<Vec<Fault>, String> {
+        let faults = self.faults.as_deref().map_or(Ok(Vec::new()), Fault::parse_list)?;
+        if faults.is_empty() {
+            return Ok(faults);
+        }
+        if self.store != "cluster" {
+            return Err("--faults is of --store cluster, whose servers are started for the run".into());
+        }
+        if self.processes() < 2 && faults.iter().any(|fault| fault.is_of_clients()) {
+            return Err("the faults kill and freeze need --processes 2 at least".into());
+        }
+        if self.plain() == 0 {
+            return Err("--faults needs clients of plain commands, too: say --plain 1 at least".into());
+        }
+        if self.shards == Some(1) && faults.contains(&Fault::Slots) {
+            return Err("the fault slots needs --shards 2 at least".into());
+        }
+        Ok(faults)
     }
 
     fn settings(&self) -> Settings {
@@ -151,7 +197,7 @@ impl Args {
         let processes = self.processes();
         Settings {
             clients: self.clients.div_ceil(processes) as usize,
-            plain: self.plain.div_ceil(processes) as usize,
+            plain: self.plain().div_ceil(processes) as usize,
             until: 0,
             round: 0,
             keys: self.keys,
@@ -181,19 +227,25 @@ struct Place {
     url: Option<String>,
     /// Started for the run.
     cluster: Option<Cluster>,
+    /// The same, to be struck by faults.
+    site: Option<Arc<Site>>,
 }
 
 impl Place {
     fn find(args: &Args) -> Result<Self, String> {
         let mode = args.mode()?;
         let store = Store::parse(&args.store)?;
-        let place = |url, cluster| Ok(Place { mode, url, cluster });
-        if args.shards.is_some() && store != Store::Cluster {
+        let place = |url, cluster| Ok(Place { mode, url, cluster, site: None });
+        let is_own = store == Store::Cluster;
+        if (args.replicas > 0 || args.server.is_some()) && !is_own && args.process.is_none() {
+            return Err("--replicas and --server are of --store cluster".into());
+        }
+        if args.shards.is_some() && !is_own {
             return Err(format!("--shards is of --store cluster, and this is --store {}", args.store));
         }
         match store {
             Store::Model => Err("--store sim is checked by `claret sim`".into()),
-            Store::Embedded if args.plain > 0 || args.processes() > 1 => {
+            Store::Embedded if args.plain() > 0 || args.processes() > 1 => {
                 Err("--plain and --processes are of real servers: say --store cluster".into())
             }
             Store::Embedded => place(None, None),
@@ -203,9 +255,22 @@ impl Place {
                 if !(1..=SHARDS_MAX).contains(&shards) {
                     return Err(format!("--shards {shards}: from 1 to {SHARDS_MAX}"));
                 }
+                if args.faults.is_some() {
+                    let site = Site::start(shards as u16, args.replicas, args.server.as_deref())?;
+                    return Ok(Place {
+                        mode,
+                        url: Some(site.url()),
+                        cluster: None,
+                        site: Some(Arc::new(site)),
+                    });
+                }
                 let text = |error: RigError| error.to_string();
                 let module = Module::find().map_err(text)?;
-                let cluster = Cluster::options(shards as u16, 0).module(module).start().map_err(text)?;
+                let mut options = Cluster::options(shards as u16, args.replicas).module(module);
+                if let Some(server) = &args.server {
+                    options = options.program(server);
+                }
+                let cluster = options.start().map_err(text)?;
                 place(Some(cluster.url()), Some(cluster))
             }
         }
@@ -226,8 +291,8 @@ impl Place {
 
     /// Deletes the keys of the run, where the cluster does not go as a whole.
     fn clean(&self, settings: &Settings) -> Result<(), String> {
-        match (&self.url, &self.cluster) {
-            (Some(url), None) => delete_everywhere(url, &format!("*{}*", settings.prefix)),
+        match (&self.url, self.cluster.is_none() && self.site.is_none()) {
+            (Some(url), true) => delete_everywhere(url, &format!("*{}*", settings.prefix)),
             _ => Ok(()),
         }
     }

@@ -70,7 +70,7 @@ impl Processes {
         command.args(["check-store", "--store", &self.url, "--mode", &args.mode]);
         for (name, value) in [
             ("--clients", args.clients),
-            ("--plain", args.plain),
+            ("--plain", args.plain()),
             ("--processes", args.processes()),
             ("--keys", args.keys),
             ("--rotation", args.rotation),
@@ -93,6 +93,11 @@ impl Processes {
         Ok(Process { number, child, said, file: None })
     }
 
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
+
     /// Lets all of them begin a round, once they are connected.
     pub(super) fn begin(&mut self, round: u64, time: Duration) -> Result<u64, String> {
         let mut late = self.all.iter_mut().filter(|process| process.file.is_none());
@@ -113,6 +118,19 @@ impl Processes {
             // One that is gone is noticed when the round ends.
             let _ = process.say("stop\n");
         }
+    }
+
+    /// Kills one of them, as by SIGKILL, and starts another in its place, for the next round.
+    pub(super) fn kill(&mut self, at: usize) -> Result<(), String> {
+        let new = self.spawn(self.all[at].number)?;
+        let mut old = std::mem::replace(&mut self.all[at], new);
+        self.orphans.extend(old.file.take());
+        Ok(())
+    }
+
+    /// The process of one of them.
+    pub(super) fn pid(&self, at: usize) -> u32 {
+        self.all[at].child.id()
     }
 
     /// Waits until all have come to rest, and takes what they saw in the round.

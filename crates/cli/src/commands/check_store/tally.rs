@@ -1,6 +1,7 @@
 //! What came of all rounds of a run.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -10,6 +11,7 @@ use crate::checking::{History, Outcome, Planted, Step, Why};
 /// Counts over all rounds, and what was found.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Tally {
+    seed: u64,
     rounds: u64,
     committed: u64,
     void: u64,
@@ -26,10 +28,10 @@ pub(super) struct Tally {
     plain: u64,
     longest_ms: u64,
     /// How often each fault struck.
-    pub(super) struck: BTreeMap<&'static str, u64>,
+    struck: BTreeMap<&'static str, u64>,
     /// How long it took after each fault, at most, until all locks were free, when the clients had come to rest.
-    pub(super) free_after_ms: BTreeMap<&'static str, u64>,
-    pub(super) anomalies: Vec<String>,
+    free_after_ms: BTreeMap<&'static str, u64>,
+    anomalies: Vec<String>,
     planted: usize,
     found: usize,
     found_by_adya: usize,
@@ -41,12 +43,28 @@ pub(super) struct Tally {
 
 impl Tally {
     /// Of a run in which records end, or not.
-    pub(super) fn new(has_ends: bool) -> Self {
+    pub(super) fn new(seed: u64, has_ends: bool) -> Self {
         let left: Vec<Planted> =
             Planted::ALL.into_iter().filter(|it| has_ends || !it.needs_an_end()).collect();
         let of_lists = left.iter().filter(|it| it.is_of_lists()).count();
         // A short run may have no place for one; it counts as planted all the same, and so the check fails.
-        Tally { planted: left.len(), of_lists, left, ..Tally::default() }
+        Tally { seed, planted: left.len(), of_lists, left, ..Tally::default() }
+    }
+
+    /// Something is wrong that no history shows.
+    pub(super) fn note_anomaly(&mut self, anomaly: String) {
+        let round = self.rounds;
+        self.anomalies.push(format!("round {round}: {anomaly}"));
+    }
+
+    /// How often a fault struck.
+    pub(super) fn count_of(&self, fault: &'static str) -> u64 {
+        self.struck.get(fault).copied().unwrap_or_default()
+    }
+
+    /// Whether there is something wrong already.
+    pub(super) fn has_anomalies(&self) -> bool {
+        !self.anomalies.is_empty()
     }
 
     /// Judges a round. Into the first that has a place for it each anomaly is planted.
@@ -106,6 +124,13 @@ impl Tally {
         }
     }
 
+    /// A fault struck; whatever it made of the locks was over after so long.
+    pub(super) fn note_fault(&mut self, fault: &'static str, free_after: Duration) {
+        *self.struck.entry(fault).or_default() += 1;
+        let longest = self.free_after_ms.entry(fault).or_default();
+        *longest = (*longest).max(free_after.as_millis() as u64);
+    }
+
     /// Whether all is well, and the judges are not blind.
     pub(super) fn is_well(&self) -> bool {
         self.anomalies.is_empty() && self.found == self.planted && self.found_by_adya == self.of_lists
@@ -130,7 +155,10 @@ impl Tally {
             println!("{plain} of all these by plain commands");
         }
         if !self.struck.is_empty() {
-            println!("{rounds} rounds; {ends} records ended while they were in use or before they were read");
+            println!(
+                "seed {}, {rounds} rounds; {ends} records ended while they were in use or before they were read",
+                self.seed
+            );
             println!("{:<12} {:>6}  locks free within", "fault", "struck");
             for (fault, count) in &self.struck {
                 let free = self.free_after_ms.get(fault).copied().unwrap_or_default();

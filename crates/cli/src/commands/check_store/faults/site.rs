@@ -1,0 +1,161 @@
+//! The cluster that faults strike: its nodes say that they are at their proxies, and clients have a user of their own,
+//! whose rights can be withdrawn.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Mutex;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use claret_rig::{Cluster, Module, RigError};
+
+use super::proxy::Proxy;
+
+/// How long a process may be silent: its locks are free after this and a round of asking.
+pub(in super::super) const LEASE: Duration = Duration::from_millis(2_000);
+
+/// A node that is stopped for less than this is not taken for dead.
+const NODE_TIMEOUT_MS: u32 = 15_000;
+
+/// How long all nodes may take to hear of the proxies.
+const JOIN_TIME: Duration = Duration::from_secs(60);
+
+pub(super) const USER: &str = "checker";
+
+/// See the module's text.
+#[derive(Debug)]
+pub(in super::super) struct Site {
+    pub(super) cluster: Cluster,
+    pub(super) proxies: Vec<Proxy>,
+    /// Where slots are that are not where they began.
+    pub(super) moved: Mutex<BTreeMap<u16, usize>>,
+}
+
+fn text(error: RigError) -> String {
+    error.to_string()
+}
+
+impl Site {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// The servers'.
+    pub(in super::super) fn start(shards: u16, replicas: u16, server: Option<&Path>) -> Result<Self, String> {
+        let module = Module::find().map_err(text)?;
+        let mut options = Cluster::options(shards, replicas)
+            .module(module)
+            .node_timeout_ms(NODE_TIMEOUT_MS)
+            .config(&format!("claret.lease-ms {}", LEASE.as_millis()))
+            // A script that runs for longer is told of to others.
+            .config("busy-reply-threshold 50");
+        if let Some(server) = server {
+            options = options.program(server);
+        }
+        let cluster = options.start().map_err(text)?;
+        let proxies = cluster.servers().iter().map(|server| Proxy::start(server.port()));
+        let proxies = proxies.collect::<Result<Vec<_>, _>>()?;
+        let site = Site { cluster, proxies, moved: Mutex::default() };
+        site.announce()?;
+        Ok(site)
+    }
+
+    fn announce(&self) -> Result<(), String> {
+        let nodes = self.cluster.servers().len();
+        for node in 0..nodes {
+            let port = self.proxies[node].port().to_string();
+            self.say(node, &["CONFIG", "SET", "cluster-announce-port", &port])?;
+            self.say(node, &["ACL", "SETUSER", USER, "on", ">fault", "+@all", "~*", "&*"])?;
+        }
+        let since = Instant::now();
+        let knows = |node: usize| -> Result<bool, String> {
+            let nodes: String = self.cluster.query(node, &["CLUSTER", "NODES"]).map_err(text)?;
+            Ok(self.proxies.iter().all(|proxy| nodes.contains(&format!("127.0.0.1:{}@", proxy.port()))))
+        };
+        for node in 0..nodes {
+            while !knows(node)? {
+                if since.elapsed() > JOIN_TIME {
+                    return Err("the nodes do not hear of their proxies".into());
+                }
+                sleep(Duration::from_millis(20));
+            }
+        }
+        Ok(())
+    }
+
+    /// What clients connect to.
+    pub(in super::super) fn url(&self) -> String {
+        let hosts: Vec<String> =
+            self.proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port())).collect();
+        format!("redis://{USER}:fault@{}/?response-timeout-ms=1500", hosts.join(","))
+    }
+
+    /// A command that answers OK, or something that does not matter.
+    pub(super) fn say(&self, node: usize, words: &[&str]) -> Result<(), String> {
+        self.cluster.query::<redis::Value>(node, words).map(drop).map_err(text)
+    }
+
+    pub(super) fn masters(&self) -> usize {
+        self.cluster.masters()
+    }
+
+    /// Where a slot is now.
+    pub(super) fn owner(&self, slot: u16) -> usize {
+        let moved = self.moved.lock().expect("nobody panics with it").get(&slot).copied();
+        let began = |master: &usize| slot <= self.cluster.slots(*master).1;
+        moved.unwrap_or_else(|| (0..self.masters()).find(began).expect("all slots have a master"))
+    }
+
+    /// Waits until nothing is held anywhere, so long at most; how long it took.
+    ///
+    /// # Errors
+    /// It takes longer, or a node is gone, or not what it was.
+    pub(in super::super) fn wait_until_free(&self, bound: Duration) -> Result<Duration, String> {
+        let since = Instant::now();
+        for node in 0..self.masters() {
+            while let Some(held) = self.held(node)? {
+                if since.elapsed() > bound {
+                    return Err(format!(
+                        "{bound:?} after all clients had come to rest node {node} has {held}"
+                    ));
+                }
+                sleep(Duration::from_millis(2));
+            }
+        }
+        Ok(since.elapsed())
+    }
+
+    /// What is held at a node that lives and is well.
+    fn held(&self, node: usize) -> Result<Option<String>, String> {
+        let server = &self.cluster.servers()[node];
+        let gone = |error: RigError| {
+            format!("node {node} does not answer: {error}; the end of its log:\n{}", server.log(30))
+        };
+        let info: String = self.cluster.query(node, &["INFO", "everything"]).map_err(gone)?;
+        let field = |name: &str| claret_rig::field(&info, name).unwrap_or_default();
+        if field("role") != "master" {
+            return Err(format!("node {node} is a {} now: a failover that nobody asked for", field("role")));
+        }
+        if field("claret_panics") != "0" {
+            return Err(format!(
+                "a panic was caught at node {node}; the end of its log:\n{}",
+                server.log(30)
+            ));
+        }
+        let held =
+            ["claret_held_keys", "claret_open_attempts", "claret_in_doubt"].map(|name| (name, field(name)));
+        let still: Vec<String> = held
+            .iter()
+            .filter(|(_, count)| count != "0")
+            .map(|(name, count)| format!("{name} {count}"))
+            .collect();
+        Ok((!still.is_empty()).then(|| still.join(", ")))
+    }
+
+    /// Removes the records of a round, when nobody works.
+    ///
+    /// # Errors
+    /// A node's.
+    pub(in super::super) fn clear(&self) -> Result<(), String> {
+        (0..self.masters()).try_for_each(|node| self.say(node, &["FLUSHALL"]))
+    }
+}

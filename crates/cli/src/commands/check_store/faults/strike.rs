@@ -1,0 +1,313 @@
+//! The faults themselves.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex};
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use claret::Reply;
+use claret::cluster::{Command, Plain, PlainError};
+use claret_rig::{RigError, SLOTS, pause_process, resume_process, slot_of};
+use rand::RngExt;
+use rand::rngs::SmallRng;
+use tokio::runtime::Handle;
+
+use super::super::processes::Processes;
+use super::Fault;
+use super::site::{LEASE, Site, USER};
+use crate::checking::{Clock, Entry, Keys, Outcome, Reason, Step, Why};
+
+/// How long a fault of many small blows lasts.
+const BLOWS: Duration = Duration::from_millis(1_000);
+
+/// How long a slot may take to move. While clients work its keys are held again and again.
+const MOVE_TIME: Duration = Duration::from_secs(30);
+
+/// The server keeps time by the millisecond.
+const TICK_US: u64 = 5_000;
+
+/// How long a node may go on refusing for a reason that is over.
+const AFTER_US: u64 = 1_500_000;
+
+/// What a fault did to the history.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Struck {
+    /// Whether it struck at all.
+    pub(in super::super) did: bool,
+    pub(super) expiries: Vec<Entry>,
+    pub(super) flushes: Vec<Flush>,
+    /// Slots, and from when to when they were on their way.
+    pub(super) moves: Vec<(u16, u64, u64)>,
+    pub(super) reasons: Vec<Reason>,
+}
+
+/// All records of a node.
+#[derive(Clone, Debug)]
+pub(super) struct Flush {
+    pub(super) began: u64,
+    /// `None`: nobody knows whether it was done.
+    pub(super) ended: Option<u64>,
+    /// What the node served.
+    pub(super) slots: BTreeSet<u16>,
+}
+
+/// Who strikes, once.
+pub(in super::super) struct Striker {
+    pub(in super::super) site: Arc<Site>,
+    pub(in super::super) processes: Arc<Mutex<Processes>>,
+    pub(in super::super) plain: Plain,
+    pub(in super::super) keys: Keys,
+    pub(in super::super) clock: Clock,
+    pub(in super::super) random: SmallRng,
+    pub(in super::super) runtime: Handle,
+}
+
+type Done = Result<Struck, String>;
+
+fn text(error: RigError) -> String {
+    error.to_string()
+}
+
+impl Striker {
+    /// Strikes, and returns when it is over.
+    ///
+    /// # Errors
+    /// A node that does not do what it is told, by an operator.
+    pub(in super::super) fn strike(mut self, fault: Fault) -> Done {
+        self.rest(100, 900);
+        match fault {
+            Fault::Stop => self.stop(),
+            Fault::Kill => self.kill(),
+            Fault::Freeze => self.freeze(),
+            Fault::Cut => self.cut(),
+            Fault::Expire => Ok(self.expire()),
+            Fault::Flush => Ok(self.flush()),
+            Fault::Rights => self.rights(),
+            Fault::Slots => self.slots(),
+            Fault::Scripts => self.scripts(),
+            Fault::Memory => self.memory(),
+        }
+        .map_err(|error| format!("{fault}: {error}"))
+    }
+
+    fn rest(&mut self, least_ms: u64, most_ms: u64) {
+        sleep(Duration::from_millis(self.random.random_range(least_ms..=most_ms)));
+    }
+
+    fn master(&mut self) -> usize {
+        self.random.random_range(0..self.site.masters())
+    }
+
+    fn stop(&mut self) -> Done {
+        let servers = self.site.cluster.servers().len();
+        let node = self.random.random_range(0..servers);
+        self.site.cluster.servers()[node].pause();
+        self.rest(100, 2_200);
+        self.site.cluster.servers()[node].resume();
+        Ok(Struck { did: true, ..Struck::default() })
+    }
+
+    fn kill(&mut self) -> Done {
+        let mut processes = self.processes.lock().expect("nobody panics with it");
+        let at = self.random.random_range(0..processes.len());
+        processes.kill(at)?;
+        Ok(Struck { did: true, ..Struck::default() })
+    }
+
+    fn freeze(&mut self) -> Done {
+        let pid = {
+            let processes = self.processes.lock().expect("nobody panics with it");
+            processes.pid(self.random.random_range(0..processes.len()))
+        };
+        // Nobody else ends it in this round, so the pid is its own.
+        pause_process(pid);
+        sleep(LEASE);
+        self.rest(50, 800);
+        resume_process(pid);
+        Ok(Struck { did: true, ..Struck::default() })
+    }
+
+    fn cut(&mut self) -> Done {
+        for _ in 0..self.random.random_range(3..8) {
+            let node = self.master();
+            match self.random.random_range(0..4) {
+                0 => self.site.say(node, &["CLIENT", "KILL", "TYPE", "pubsub"])?,
+                1 => self.site.say(node, &["CLIENT", "KILL", "TYPE", "normal"])?,
+                _ => self.site.proxies[node].cut(&mut self.random),
+            }
+            self.rest(20, 250);
+        }
+        Ok(Struck { did: true, ..Struck::default() })
+    }
+
+    /// An end lies so many milliseconds behind the moment at which the command was carried out.
+    fn expire(&mut self) -> Struck {
+        let mut struck = Struck::default();
+        let mut known = BTreeSet::new();
+        let since = Instant::now();
+        while since.elapsed() < BLOWS {
+            self.rest(0, 3);
+            let key = self.keys.in_use(self.clock.now(), &mut self.random);
+            let millis = self.random.random_range(1..300_u64);
+            if !known.insert(key.clone()) {
+                continue;
+            }
+            let began = self.clock.now();
+            let command = Command::new("PEXPIRE").key(key.as_str()).arg(millis.to_string());
+            let outcome = match self.runtime.block_on(self.plain.ask(command)) {
+                Ok(Reply::Int(1)) => Outcome::Committed,
+                Err(PlainError::Lost { .. }) => Outcome::Unknown,
+                Ok(_) | Err(_) => {
+                    known.remove(&key);
+                    continue;
+                }
+            };
+            struck.did |= outcome == Outcome::Committed;
+            let (began, ended) = (
+                began + millis * 1_000 - TICK_US.min(millis * 1_000),
+                self.clock.now() + millis * 1_000 + TICK_US,
+            );
+            let steps = vec![Step::End(key, outcome == Outcome::Committed)];
+            struck.expiries.push(Entry { client: u64::MAX, began, ended, outcome, plain: true, steps });
+        }
+        struck
+    }
+
+    fn flush(&mut self) -> Struck {
+        let node = self.master();
+        let slots = (0..SLOTS).filter(|slot| self.site.owner(*slot) == node).collect();
+        let began = self.clock.now();
+        let done = self.site.say(node, &["FLUSHALL"]);
+        let flush = Flush { began, ended: done.is_ok().then(|| self.clock.now()), slots };
+        Struck { did: done.is_ok(), flushes: vec![flush], ..Struck::default() }
+    }
+
+    /// Every change of a list makes a node refuse what has not voted. A right that is withdrawn refuses for good.
+    fn rights(&mut self) -> Done {
+        let mut struck = Struck { did: true, ..Struck::default() };
+        let since = Instant::now();
+        while since.elapsed() < BLOWS {
+            let node = self.master();
+            if self.random.random_range(0..3) > 0 {
+                self.site.say(node, &["ACL", "SETUSER", "nobody", "on"])?;
+                self.rest(5, 60);
+                continue;
+            }
+            // Scripts of clients do the same to both keys, so that they have the right to both, or to none.
+            let withdrawn: &[&str] = match self.random.random_range(0..4) {
+                0 => &["-sadd"],
+                1 => &["-rpush", "-lrange"],
+                2 => &["-set", "-getset"],
+                _ => &["resetkeys"],
+            };
+            let began = self.clock.now();
+            self.site.say(node, &[&["ACL", "SETUSER", USER], withdrawn].concat())?;
+            self.rest(20, 200);
+            self.site.say(node, &["ACL", "SETUSER", USER, "+@all", "~*"])?;
+            let ended = self.clock.now() + AFTER_US;
+            struck.reasons.push(Reason { why: Why::Denied, began, ended });
+        }
+        Ok(struck)
+    }
+
+    /// As `redis-cli --cluster reshard` does it, with one slot that has records in use.
+    fn slots(&mut self) -> Done {
+        let tags = self.keys.tags();
+        let slot = slot_of(&format!("{{{}}}", tags[self.random.random_range(0..tags.len())]));
+        let from = self.site.owner(slot);
+        // To and fro: what is away goes home half the time.
+        let other = (from + self.random.random_range(1..self.site.masters())) % self.site.masters();
+        let home = (0..self.site.masters()).find(|node| slot <= self.site.cluster.slots(*node).1);
+        let to = home.filter(|home| *home != from && self.random.random()).unwrap_or(other);
+        let began = self.clock.now();
+        let moved = self.move_slot(slot, from, to)?;
+        let moves = vec![(slot, began, self.clock.now())];
+        Ok(Struck { did: moved, moves, ..Struck::default() })
+    }
+
+    fn move_slot(&self, slot: u16, from: usize, to: usize) -> Result<bool, String> {
+        let cluster = &self.site.cluster;
+        let id = |node: usize| cluster.query::<String>(node, &["CLUSTER", "MYID"]).map_err(text);
+        let (from_id, to_id, name) = (id(from)?, id(to)?, slot.to_string());
+        let since = Instant::now();
+        // Refused while a key of the slot is in use.
+        let again = |node: usize, words: &[&str]| -> Result<bool, String> {
+            loop {
+                match self.site.say(node, words) {
+                    Ok(()) => return Ok(true),
+                    Err(error) if !error.contains("TRYAGAIN") => return Err(error),
+                    Err(_) if since.elapsed() > MOVE_TIME => return Ok(false),
+                    Err(_) => sleep(Duration::from_millis(1)),
+                }
+            }
+        };
+        again(to, &["CLUSTER", "SETSLOT", &name, "IMPORTING", &from_id])?;
+        if !again(from, &["CLUSTER", "SETSLOT", &name, "MIGRATING", &to_id])? {
+            again(to, &["CLUSTER", "SETSLOT", &name, "STABLE"])?;
+            return Ok(false);
+        }
+        let port = cluster.servers()[to].port().to_string();
+        loop {
+            let keys: Vec<String> =
+                cluster.query(from, &["CLUSTER", "GETKEYSINSLOT", &name, "50"]).map_err(text)?;
+            if keys.is_empty() {
+                break;
+            }
+            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "10000", "REPLACE", "KEYS"];
+            words.extend(keys.iter().map(String::as_str));
+            match self.site.say(from, &words) {
+                Ok(()) => {}
+                // Keys of the slot that were in use, or a node that is stopped meanwhile: what has not come is still here.
+                Err(error) if error.contains("TRYAGAIN") || error.contains("IOERR") => {}
+                Err(error) => return Err(error),
+            }
+            if since.elapsed() > 2 * MOVE_TIME {
+                return Err(format!("slot {slot} does not become empty: {keys:?}"));
+            }
+        }
+        for node in [to, from] {
+            if !again(node, &["CLUSTER", "SETSLOT", &name, "NODE", &to_id])? {
+                return Err(format!("slot {slot} is not given away within {MOVE_TIME:?}"));
+            }
+        }
+        for node in (0..cluster.masters()).filter(|node| ![from, to].contains(node)) {
+            again(node, &["CLUSTER", "SETSLOT", &name, "NODE", &to_id])?;
+        }
+        self.site.moved.lock().expect("nobody panics with it").insert(slot, to);
+        Ok(true)
+    }
+
+    fn scripts(&mut self) -> Done {
+        let node = self.master();
+        let began = self.clock.now();
+        let mut connection = self.site.cluster.servers()[node].connection().map_err(text)?;
+        // It ends with an error when it is killed.
+        let script = thread::spawn(move || {
+            let words = ["EVAL", "while true do end", "0"];
+            drop(claret_rig::query::<redis::Value>(&mut connection, &words));
+        });
+        self.rest(100, 900);
+        let since = Instant::now();
+        // It may not have begun.
+        while !script.is_finished() {
+            let killed = self.site.say(node, &["SCRIPT", "KILL"]);
+            if since.elapsed() > Duration::from_secs(10) {
+                return Err(format!("the script does not end: {killed:?}"));
+            }
+            sleep(Duration::from_millis(5));
+        }
+        script.join().map_err(|_| "the script's thread panicked".to_owned())?;
+        let reason = Reason { why: Why::Busy, began, ended: self.clock.now() + AFTER_US };
+        Ok(Struck { did: true, reasons: vec![reason], ..Struck::default() })
+    }
+
+    fn memory(&mut self) -> Done {
+        let node = self.master();
+        let began = self.clock.now();
+        self.site.say(node, &["CONFIG", "SET", "maxmemory", "1mb"])?;
+        self.rest(100, 900);
+        self.site.say(node, &["CONFIG", "SET", "maxmemory", "0"])?;
+        let reason = Reason { why: Why::NoMemory, began, ended: self.clock.now() + AFTER_US };
+        Ok(Struck { did: true, reasons: vec![reason], ..Struck::default() })
+    }
+}
