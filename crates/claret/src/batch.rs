@@ -85,7 +85,7 @@ impl Batch {
     /// Commits all of it, or nothing.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied.
+    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     pub async fn commit(self) -> Result<Replies, TransactionError> {
         let calls = std::mem::take(&mut *self.calls.lock());
         self.store.run(calls).await.map(Replies)
@@ -94,7 +94,7 @@ impl Batch {
     /// [`Batch::commit`] on a thread without an async runtime.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied.
+    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     pub fn commit_blocking(self) -> Result<Replies, TransactionError> {
         pollster::block_on(self.commit())
     }
@@ -105,7 +105,7 @@ impl Store {
     /// operations are made of.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied.
+    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     pub async fn run_all(
         &self,
         calls: impl IntoIterator<Item = (Bytes, Operation)>,

@@ -68,7 +68,7 @@ impl Store {
     /// See [`crate::Store::transaction`].
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied.
+    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     ///
     /// ```
     /// use claret::{Records, Store};
@@ -91,7 +91,7 @@ impl Store {
     /// See [`crate::Store::transaction_with`].
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied.
+    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     pub fn transaction_with<T>(
         &self,
         options: TxOptions,

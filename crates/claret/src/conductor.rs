@@ -4,12 +4,16 @@
 //!
 //! A conductor is made only when a transaction has something to wait for or to hold; one that does everything
 //! instantly never has any.
+//!
+//! Each call names the attempt that it is of. One that is over takes nothing, whatever its user does with it (P30a).
 
 use std::sync::Arc;
 use std::task::Waker;
 
 use claret_core::message::{Output, Response};
-use claret_core::{CallNo, Coordinator, Event, Frontend, Session, ShardId, Time, TxHandle};
+use claret_core::{
+    AttemptId, CallNo, Closed, Coordinator, Event, Frontend, Session, ShardId, Time, TxHandle,
+};
 use claret_types::Claims;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -89,21 +93,24 @@ impl Conductor {
     }
 
     /// Keeps calls for the commit. The seats of a cluster hear of them with the next call or the commit.
-    fn buffer(&mut self, host: &Host, calls: &mut Vec<Placed>) {
+    fn buffer(&mut self, host: &Host, attempt: u32, calls: &mut Vec<Placed>) -> Result<(), Closed> {
+        if calls.is_empty() {
+            return Ok(());
+        }
         match self {
-            _ if calls.is_empty() => {}
             Conductor::Alone(coordinator) => {
-                for call in calls.drain(..) {
-                    coordinator.buffer(call.shard, call.key, call.op);
-                }
+                let attempt = named(coordinator, attempt);
+                calls.drain(..).try_for_each(|call| {
+                    coordinator.buffer(attempt, call.shard, call.key, call.op).map(|_| ())
+                })
             }
             Conductor::Together(tx) => here(host).together(|frontend, now| {
-                for call in calls.drain(..) {
-                    frontend.buffer(now, *tx, call.shard, call.key, call.op);
-                }
+                calls.drain(..).try_for_each(|call| {
+                    frontend.buffer(now, (*tx, attempt), call.shard, call.key, call.op).map(|_| ())
+                })
             }),
             #[cfg(feature = "cluster")]
-            Conductor::Far(_) => {}
+            Conductor::Far(_) => Ok(()),
         }
     }
 
@@ -111,30 +118,43 @@ impl Conductor {
     pub(crate) fn execute(
         &mut self,
         host: &Host,
+        attempt: u32,
         buffered: &mut Vec<Placed>,
         call: Placed,
         reserve: Option<Claims>,
-    ) -> CallNo {
-        self.buffer(host, buffered);
+    ) -> Result<CallNo, Closed> {
+        self.buffer(host, attempt, buffered)?;
         match self {
             Conductor::Alone(coordinator) => {
-                coordinator.execute(here(host).now(), call.shard, call.key, call.op, reserve)
+                let attempt = named(coordinator, attempt);
+                coordinator.execute(here(host).now(), attempt, call.shard, call.key, call.op, reserve)
             }
-            Conductor::Together(tx) => here(host)
-                .together(|frontend, now| frontend.execute(now, *tx, call.shard, call.key, call.op, reserve)),
+            Conductor::Together(tx) => here(host).together(|frontend, now| {
+                frontend.execute(now, (*tx, attempt), call.shard, call.key, call.op, reserve)
+            }),
             #[cfg(feature = "cluster")]
-            Conductor::Far(seat) => seat.execute(buffered, call, reserve),
+            Conductor::Far(seat) => seat.execute(attempt, buffered, call, reserve),
         }
     }
 
     /// Commits, with what is buffered.
-    pub(crate) fn commit(&mut self, host: &Host, buffered: &mut Vec<Placed>) {
-        self.buffer(host, buffered);
+    pub(crate) fn commit(
+        &mut self,
+        host: &Host,
+        attempt: u32,
+        buffered: &mut Vec<Placed>,
+    ) -> Result<(), Closed> {
+        self.buffer(host, attempt, buffered)?;
         match self {
-            Conductor::Alone(coordinator) => coordinator.commit(here(host).now(), &[]),
-            Conductor::Together(tx) => here(host).together(|frontend, now| frontend.commit(now, *tx)),
+            Conductor::Alone(coordinator) => {
+                let attempt = named(coordinator, attempt);
+                coordinator.commit(here(host).now(), attempt, &[])
+            }
+            Conductor::Together(tx) => {
+                here(host).together(|frontend, now| frontend.commit(now, (*tx, attempt)))
+            }
             #[cfg(feature = "cluster")]
-            Conductor::Far(seat) => seat.commit(buffered),
+            Conductor::Far(seat) => seat.commit(attempt, buffered),
         }
     }
 
@@ -147,12 +167,15 @@ impl Conductor {
         }
     }
 
-    pub(crate) fn restart(&mut self, host: &Host) {
+    /// Begins the next attempt after this one.
+    pub(crate) fn restart(&mut self, host: &Host, ended: u32) -> Result<(), Closed> {
         match self {
-            Conductor::Alone(coordinator) => coordinator.restart(),
-            Conductor::Together(tx) => here(host).together(|frontend, now| frontend.restart(now, *tx)),
+            Conductor::Alone(coordinator) => coordinator.restart(named(coordinator, ended)),
+            Conductor::Together(tx) => {
+                here(host).together(|frontend, now| frontend.restart(now, (*tx, ended)).map(|_| ()))
+            }
             #[cfg(feature = "cluster")]
-            Conductor::Far(seat) => seat.restart(),
+            Conductor::Far(seat) => seat.restart(ended),
         }
     }
 
@@ -195,6 +218,11 @@ impl Conductor {
             Conductor::Far(_) => {}
         }
     }
+}
+
+/// An attempt of a coordinator's transaction.
+fn named(coordinator: &Coordinator, attempt: u32) -> AttemptId {
+    AttemptId { tx: coordinator.birth().tx, attempt }
 }
 
 /// The store of a conductor that speaks to shards in this process.

@@ -299,7 +299,8 @@ mod tests {
 
         fn buffer(&mut self, store: &Embedded, op: CounterOp) {
             let placed = store.place("k".into(), Operation::new::<Counter>(op));
-            self.coordinator.buffer(placed.shard, placed.key, placed.op);
+            let attempt = self.coordinator.attempt();
+            self.coordinator.buffer(attempt, placed.shard, placed.key, placed.op).expect("it runs");
         }
 
         fn pump(&mut self, store: &Embedded) -> Vec<Event> {
@@ -313,16 +314,19 @@ mod tests {
         let store = Embedded::new(1, Mode::BoostPhase, Limits::default());
         let (mut holder, mut waiter) = (Client::begin(&store), Client::begin(&store));
         let get = store.place("k".into(), Operation::new::<Counter>(CounterOp::Get));
-        holder.coordinator.execute(store.now(), get.shard, get.key, get.op, None);
+        let read = holder.coordinator.attempt();
+        let executed = holder.coordinator.execute(store.now(), read, get.shard, get.key, get.op, None);
+        executed.expect("it runs");
         assert_eq!(holder.pump(&store).len(), 1);
         waiter.buffer(&store, CounterOp::Add(1));
-        waiter.coordinator.commit(store.now(), &[]);
+        let attempt = waiter.coordinator.attempt();
+        waiter.coordinator.commit(store.now(), attempt, &[]).expect("it runs");
         assert_eq!(waiter.pump(&store), [], "it waits behind the read");
 
         // The waiter wants to give up; before its withdrawal arrives, the holder's thread lets it in.
         waiter.coordinator.abort(store.now());
         let (to, withdraw) = waiter.coordinator.poll_send().expect("the withdrawal");
-        holder.coordinator.commit(store.now(), &[]);
+        holder.coordinator.commit(store.now(), read, &[]).expect("it runs");
         holder.pump(&store);
         store.send(&mut waiter.coordinator, &waiter.mailbox, to, withdraw, &mut SmallVec::new());
         let events = waiter.pump(&store);
@@ -337,14 +341,17 @@ mod tests {
         let (mut holder, mut waiter) = (Client::begin(&store), Client::begin(&store));
         for (client, op) in [(&mut holder, CounterOp::Get), (&mut waiter, CounterOp::AddReturning(1))] {
             let call = store.place("k".into(), Operation::new::<Counter>(op));
-            client.coordinator.execute(store.now(), call.shard, call.key, call.op, None);
+            let attempt = client.coordinator.attempt();
+            let (now, coordinator) = (store.now(), &mut client.coordinator);
+            coordinator.execute(now, attempt, call.shard, call.key, call.op, None).expect("it runs");
         }
         assert_eq!(holder.pump(&store).len(), 1);
         let (to, execute) = waiter.coordinator.poll_send().expect("the call");
         let (now, tx) = (store.now(), waiter.coordinator.birth().tx);
         let answered = store.deliver(now, to, execute, tx, &waiter.mailbox, &mut SmallVec::new());
         // The shard is free again, and another thread is quicker than the waiter's.
-        holder.coordinator.commit(store.now(), &[]);
+        let attempt = holder.coordinator.attempt();
+        holder.coordinator.commit(store.now(), attempt, &[]).expect("it runs");
         holder.pump(&store);
         answered.hand_to(&mut waiter.coordinator, now, to);
         assert!(waiter.coordinator.is_blocked(), "as far as it has heard");

@@ -76,9 +76,9 @@ impl Store {
     fn single<R: FromReply>(&self, key: Bytes, op: Operation) -> Single<R> {
         let store = self.clone();
         let future = async move {
-            let mut replies = store.run_all([(key, op)]).await?;
-            let reply = replies.pop().expect("one operation, one answer");
-            Ok(R::from_reply(reply).expect("the type's author answers as documented"))
+            let reply = store.run_all([(key, op)]).await?.pop();
+            // Otherwise, by a mistake of the type's author or of a server, something was done, and who knows what.
+            reply.and_then(R::from_reply).ok_or(TransactionError::Unknown)
         };
         Single { future: Box::pin(future) }
     }

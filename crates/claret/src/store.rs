@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret_core::{Cause, Limits};
+use claret_core::{Cause, Closed, Limits};
 use claret_types::{Bytes, DataType, Register, RegisterOp, Reply, State};
 
 use crate::batch::Batch;
@@ -137,7 +137,7 @@ impl Store {
     /// called again with a fresh `Tx`, so it must not have side effects outside the store.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied.
+    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -163,7 +163,7 @@ impl Store {
     /// [`Store::transaction`] with its own bounds.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied.
+    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     pub async fn transaction_with<T, F, Fut>(
         &self,
         options: TxOptions,
@@ -181,7 +181,7 @@ impl Store {
     /// an ordinary record, `claret:done:<id>`, written by the transaction itself; delete it to forget it.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied.
+    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     pub async fn transaction_once<T, F, Fut>(
         &self,
         id: &str,
@@ -220,8 +220,7 @@ impl Store {
         loop {
             let guard = AbortOnDrop(&tx);
             let Some(result) = deadline.race(body(tx.clone())).await else {
-                tx.abort();
-                std::mem::forget(guard);
+                drop(guard);
                 return Err(self.host.too_late(options.deadline));
             };
             let end = match &result {
@@ -237,13 +236,17 @@ impl Store {
                 (Ok(value), End::Committed) => return Ok(value),
                 (_, End::Restart(cause)) => {
                     if made >= options.attempts {
+                        tx.leave();
                         return Err(TransactionError::Attempts { made, last: describe(&cause) });
                     }
+                    let guard = AbortOnDrop(&tx);
                     if deadline.race(self.pause(&cause, made)).await.is_none() {
                         return Err(self.host.too_late(options.deadline));
                     }
+                    std::mem::forget(guard);
                     made += 1;
-                    tx = tx.again();
+                    // A conductor that said so lets it run again. If it does not, nobody knows what it did instead.
+                    tx = tx.again().map_err(|Closed| TransactionError::Unknown)?;
                 }
                 (_, End::Failed(error)) => return Err(error.into()),
                 (Err(Abort::Operation(error)), End::Aborted | End::Committed) => return Err(error.into()),
@@ -343,12 +346,13 @@ impl fmt::Debug for Store {
     }
 }
 
-/// Aborts the attempt when the future of the transaction is dropped, or its closure panics.
+/// Gives the transaction up when its future is dropped, or its closure panics, or it is too late. The application may
+/// have kept handles to it.
 struct AbortOnDrop<'a>(&'a Tx);
 
 impl Drop for AbortOnDrop<'_> {
     fn drop(&mut self) {
-        self.0.abort();
+        self.0.leave();
     }
 }
 

@@ -1,5 +1,6 @@
 //! Timers. In the process they are exact and of no runtime; on a cluster they are the runtime's own, which cost a
-//! tenth and are exact to a millisecond.
+//! tenth and are exact to a millisecond. A transaction may wait elsewhere than on the runtime of its store's
+//! connections, and outlive that: its timer then ends at once, since nobody is left to answer.
 
 use std::future::Future;
 use std::pin::{Pin, pin};
@@ -16,6 +17,28 @@ pub(crate) enum Timer {
     Exact(Delay),
     #[cfg(feature = "cluster")]
     Coarse(Pin<Box<tokio::time::Sleep>>),
+    #[cfg(feature = "cluster")]
+    Away(Away),
+}
+
+/// A timer on another runtime than that of whoever waits, perhaps. To poll one of a runtime that has ended is an error
+/// that cannot be caught; to wait for a task of it is none.
+#[cfg(feature = "cluster")]
+#[derive(Debug)]
+pub(crate) struct Away(tokio::task::JoinHandle<()>);
+
+#[cfg(feature = "cluster")]
+impl Away {
+    pub(crate) fn new(runtime: &tokio::runtime::Handle, after: Duration) -> Self {
+        Away(runtime.spawn(async move { tokio::time::sleep(after).await }))
+    }
+}
+
+#[cfg(feature = "cluster")]
+impl Drop for Away {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
 }
 
 impl Timer {
@@ -32,6 +55,8 @@ impl Future for Timer {
             Timer::Exact(delay) => Pin::new(delay).poll(cx),
             #[cfg(feature = "cluster")]
             Timer::Coarse(sleep) => sleep.as_mut().poll(cx),
+            #[cfg(feature = "cluster")]
+            Timer::Away(Away(task)) => Pin::new(task).poll(cx).map(|_| ()),
         }
     }
 }

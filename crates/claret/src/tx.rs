@@ -5,6 +5,9 @@
 //! spoken (committed, aborted, restarted) every clone answers [`OperationError::Finished`] or
 //! [`OperationError::Restart`].
 //!
+//! That word may come at any time: while the closure waits for something else, say. So every call, and the commit, first
+//! takes note of what has come, and names its attempt to the conductor, which may know more by then (P30a).
+//!
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
 //! locks go and nothing is applied.
 
@@ -16,7 +19,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use claret_core::message::Refusal;
-use claret_core::{CallNo, Cause, Event};
+use claret_core::{CallNo, Cause, Closed, Event};
 use claret_types::{Bytes, Claims, FromReply, Mode as LockMode, OpError, Operation, Reply};
 use futures_timer::Delay;
 use parking_lot::Mutex;
@@ -92,10 +95,10 @@ impl Tx {
     }
 
     /// The next attempt, once this one has ended in a restart.
-    pub(crate) fn again(&self) -> Tx {
+    pub(crate) fn again(&self) -> Result<Tx, Closed> {
         let mut state = self.shared.state.lock();
         if let Some(conductor) = &mut state.conductor {
-            conductor.restart(&self.shared.host);
+            conductor.restart(&self.shared.host, self.attempt)?;
         }
         state.attempt += 1;
         state.buffered.clear();
@@ -104,7 +107,7 @@ impl Tx {
         (state.executed, state.committing) = (false, false);
         state.end = None;
         self.shared.host.note_restart();
-        Tx { shared: Arc::clone(&self.shared), attempt: state.attempt }
+        Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt })
     }
 
     /// Runs an operation whose answer the transaction wants now. One that returns nothing is kept for the commit, as
@@ -164,9 +167,11 @@ impl Tx {
             return Started::Ready(Ok(Reply::Ok));
         }
         state.executed = true;
-        state.unanswered += 1;
         let (conductor, buffered) = self.shared.conduct(&mut state);
-        let no = conductor.execute(&self.shared.host, buffered, placed, reserve);
+        let Ok(no) = conductor.execute(&self.shared.host, self.attempt, buffered, placed, reserve) else {
+            return Started::Ready(Err(self.closed(&mut state)));
+        };
+        state.unanswered += 1;
         self.shared.pump(&mut state);
         match state.take_answer(no) {
             Some(reply) => Started::Ready(Ok(reply)),
@@ -176,31 +181,43 @@ impl Tx {
 
     /// Ends the attempt by committing it. Returns how it ended.
     pub(crate) async fn commit(&self) -> End {
-        // The application may have dropped an answer that is not there yet (`select!`, a timeout).
-        if self.shared.state.lock().unanswered > 0 {
+        // The application may have dropped an answer that is not there yet (`select!`, a timeout), and another of its
+        // tasks may ask for one meanwhile.
+        while !self.begin_commit() {
             Settling { tx: self, timer: None }.await;
         }
-        {
-            let mut state = self.shared.state.lock();
-            if let Some(end) = state.end.clone() {
-                return end;
-            }
-            if let Some(end) = self.shared.commit_instantly(&mut state) {
-                state.end = Some(end.clone());
-                return end;
-            }
-            state.committing = true;
-            let (conductor, buffered) = self.shared.conduct(&mut state);
-            conductor.commit(&self.shared.host, buffered);
-            self.shared.pump(&mut state);
-        }
         Ending { tx: self, timer: None }.await
+    }
+
+    /// Begins the commit, or finds that the attempt is over. Not while an answer is missing: then it returns false.
+    fn begin_commit(&self) -> bool {
+        let mut state = self.shared.state.lock();
+        self.shared.pump(&mut state);
+        if state.end.is_some() {
+            return true;
+        }
+        if state.unanswered > 0 {
+            return false;
+        }
+        if let Some(end) = self.shared.commit_instantly(&mut state) {
+            state.end = Some(end);
+            return true;
+        }
+        let (conductor, buffered) = self.shared.conduct(&mut state);
+        match conductor.commit(&self.shared.host, self.attempt, buffered) {
+            Ok(()) => {
+                state.committing = true;
+                self.shared.pump(&mut state);
+            }
+            Err(Closed) => drop(self.closed(&mut state)),
+        }
+        true
     }
 
     /// Adds calls whose answers come with the commit.
     pub(crate) fn buffer(&self, calls: &[Placed]) -> Result<(), OperationError> {
         let mut state = self.shared.state.lock();
-        self.check_open(&state)?;
+        self.check_open(&mut state)?;
         state.buffered.extend_from_slice(calls);
         Ok(())
     }
@@ -209,9 +226,24 @@ impl Tx {
     pub(crate) fn committed_replies(&self, calls: usize) -> Vec<Reply> {
         let mut replies = vec![Reply::Ok; calls];
         for (no, reply) in self.shared.state.lock().answers.drain(..) {
-            replies[no.0 as usize] = reply;
+            // A shard may name calls that nobody made.
+            if let Some(place) = replies.get_mut(no.0 as usize) {
+                *place = reply;
+            }
         }
         replies
+    }
+
+    /// The transaction's user is done with it, whatever handles there still are: what is not committed is given up.
+    pub(crate) fn leave(&self) {
+        let mut state = self.shared.state.lock();
+        self.shared.end_by(&mut state, End::Aborted);
+        let State { conductor: Some(conductor), over, end, .. } = &mut *state else { return };
+        conductor.end(&self.shared.host, *over);
+        *over = true;
+        // Other tasks may wait for answers, and nobody will be told of an end that is still to come.
+        end.get_or_insert(End::Unknown);
+        self.shared.mailbox.wake();
     }
 
     /// Ends the attempt without committing it, unless it is committed already. `None`: it is part of a group that
@@ -256,16 +288,27 @@ impl Tx {
         Err(error)
     }
 
-    fn check_open(&self, state: &State) -> Result<(), OperationError> {
+    /// Whether this attempt runs, by all that has come of it.
+    fn check_open(&self, state: &mut State) -> Result<(), OperationError> {
         if state.attempt != self.attempt {
             return Err(OperationError::Finished);
         }
+        self.shared.pump(state);
         match &state.end {
             None if !state.committing => Ok(()),
             Some(End::Restart(_)) => Err(OperationError::Restart),
             Some(End::Failed(error)) => Err(error.clone()),
             Some(End::Committed | End::Aborted | End::Unknown) | None => Err(OperationError::Finished),
         }
+    }
+
+    /// The conductor did not take a call, for the attempt is over: why.
+    fn closed(&self, state: &mut State) -> OperationError {
+        let known = self.check_open(state).err();
+        known.unwrap_or_else(|| {
+            self.shared.end_by(state, End::Failed(OperationError::Finished));
+            OperationError::Finished
+        })
     }
 }
 
@@ -352,9 +395,12 @@ impl Shared {
         conductor.pump(&self.host, &self.mailbox, |event| {
             news = true;
             *over |= event.is_last();
+            if end.is_some() {
+                return; // The first word of an end is the last one of the attempt.
+            }
             match event {
                 Event::Answer { no, reply } => {
-                    *unanswered -= 1;
+                    *unanswered = unanswered.saturating_sub(1);
                     answers.push((no, reply));
                 }
                 Event::Committed { replies } => {
@@ -485,9 +531,12 @@ impl<R: FromReply> Future for Answer<R> {
             }
             Started::Taken => panic!("an answer is awaited once"),
         };
-        Poll::Ready(
-            result.map(|reply| R::from_reply(reply).expect("the type's author answers as documented")),
-        )
+        Poll::Ready(result.and_then(|reply| {
+            // A mistake of the type's author, or of a server.
+            let strange =
+                || OperationError::Refused("the answer is of no kind that the operation has".into());
+            R::from_reply(reply).ok_or_else(strange)
+        }))
     }
 }
 

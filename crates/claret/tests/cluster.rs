@@ -2,12 +2,16 @@
 
 #[path = "cluster/bad_input.rs"]
 mod bad_input;
+#[path = "cluster/closed.rs"]
+mod closed;
 #[path = "cluster/commits.rs"]
 mod commits;
 #[path = "cluster/conformance.rs"]
 mod conformance;
 #[path = "cluster/faults.rs"]
 mod faults;
+#[path = "handles/mod.rs"]
+mod handles;
 #[path = "cluster/moves.rs"]
 mod moves;
 #[path = "cluster/opening.rs"]

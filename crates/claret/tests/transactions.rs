@@ -1,5 +1,8 @@
 //! Transactions on the embedded store: atomicity, isolation, waiting, giving way, ends.
 
+#[path = "handles/mod.rs"]
+mod handles;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -397,4 +400,13 @@ async fn a_withdrawal_that_falls_short_waits_for_the_deposit_that_is_under_way()
     withdrawal.await.unwrap().unwrap();
     assert_eq!(store.bounded_counter("stock").get().await.unwrap(), Some(2));
     assert_idle(&store);
+}
+
+#[tokio::test]
+async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_in_the_process() {
+    for mode in [Mode::BoostPhase, Mode::BoostPhaseCombine, Mode::Boost] {
+        let store = Store::builder().mode(mode).build();
+        handles::all(&store, "").await;
+        assert_idle(&store);
+    }
 }

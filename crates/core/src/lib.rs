@@ -18,7 +18,7 @@ mod shard;
 mod switches;
 pub mod wire;
 
-pub use coordinator::{Cause, Coordinator, Event, Frontend, FrontendStats, Heat, Session, TxHandle};
+pub use coordinator::{Cause, Closed, Coordinator, Event, Frontend, FrontendStats, Heat, Session, TxHandle};
 pub use digest::digest;
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;

@@ -92,6 +92,16 @@ bugs! {
     /// What was granted in the very step that ends the attempt stays granted.
     StepGrantStays "step-grant-stays" "P30";
 
+    // --- attempts that are over ---
+    /// A call or a commit of an attempt that is over is taken.
+    ClosedTakesCalls "closed-takes-calls" "P30a";
+    /// A commit of an attempt that is over is taken, though calls are not.
+    ClosedCommits "closed-commits" "P30a";
+    /// A call or a commit of an earlier attempt is taken for one of this.
+    EarlierTakenForThis "earlier-taken-for-this" "P30a, P8";
+    /// A coordinator that serves another transaction takes what is of the one before.
+    RenewedTakesStale "renewed-takes-stale" "P30a";
+
     // --- failure ---
     /// A shard that restarts keeps its incarnation.
     SilentRestart "silent-restart" "P26";

@@ -5,7 +5,8 @@ mod rig;
 
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{
-    Cause, Event, Frontend, Incarnation, Limits, Session, SessionId, ShardId, Switches, Time, TxHandle,
+    CallNo, Cause, Closed, Event, Frontend, Incarnation, Limits, Session, SessionId, ShardId, Switches, Time,
+    TxHandle,
 };
 use claret_types::{OpError, Reply};
 use rig::{Rig, add, contains, count, incr, int, members};
@@ -537,21 +538,92 @@ fn a_shard_that_was_only_waited_at_hears_of_the_end() {
     let mut frontend = Frontend::new(Session::new(SessionId(1)), Switches::CLARET, limits);
     let (now, first, last) = (Time(0), ShardId(0), ShardId(1));
     let (a, b) = (frontend.begin(now, 1), frontend.begin(now, 2));
-    let no = frontend.execute(now, a, first, K1.into(), count(), None);
+    let no = frontend.execute(now, (a, 1), first, K1.into(), count(), None).expect("it runs");
     let attempt = frontend.attempt(a).expect("it runs");
     let (reply, incarnation) = (int(0), Incarnation(1));
     frontend.handle_response(now, first, Response::Granted { attempt, no, reply, granted: 1, incarnation });
-    frontend.execute(now, b, first, K1.into(), count(), None);
+    frontend.execute(now, (b, 1), first, K1.into(), count(), None).expect("it runs");
     assert_eq!(frontend.attempt(b), Some(attempt), "they combine");
-    frontend.execute(now, a, last, K2.into(), members(), None);
+    frontend.execute(now, (a, 1), last, K2.into(), members(), None).expect("it runs");
     frontend.handle_response(now, last, Response::Queued { attempt });
     frontend.abort(now, a);
-    frontend.buffer(now, b, last, "k4".into(), add("x"));
-    frontend.commit(now, b);
+    frontend.buffer(now, (b, 1), last, "k4".into(), add("x")).expect("it runs");
+    frontend.commit(now, (b, 1)).expect("it runs");
     let sent: Vec<_> = std::iter::from_fn(|| frontend.poll_send()).collect();
     let prepared = |shard| sent.iter().any(|(to, it)| *to == shard && matches!(it, Request::Prepare { .. }));
     assert!(prepared(first) && !prepared(last), "{sent:?}");
     frontend.abort(now, b);
     let ended: Vec<_> = std::iter::from_fn(|| frontend.poll_send()).map(|(to, _)| to).collect();
     assert!(ended.contains(&first) && ended.contains(&last), "{ended:?}");
+}
+
+/// Trap 22 with a frontend: what is of an attempt that is over is not taken, whoever asks.
+#[test]
+fn a_frontend_takes_nothing_of_an_attempt_that_is_over() {
+    let mut rig = Rig::new(1);
+    let (a, b) = (rig.begin(0), rig.begin(0));
+    rig.execute(a, K1, count());
+    rig.pump();
+    rig.execute(b, K1, count());
+    // It conflicts with its mate's read, parts, and restarts.
+    rig.buffer(b, K1, add("x"));
+    assert_eq!(rig.restarted(b), Some(Cause::Parted));
+    let (now, first, stale) = (rig.now, ShardId(0), (b.1, 1));
+    for again in [false, true] {
+        if again {
+            rig.restart(b);
+        }
+        rig.sent.clear();
+        let frontend = &mut rig.frontends[0];
+        assert_eq!(frontend.execute(now, stale, first, K1.into(), count(), None), Err(Closed));
+        assert_eq!(frontend.buffer(now, stale, first, K1.into(), add("y")), Err(Closed));
+        assert_eq!(frontend.commit(now, stale), Err(Closed));
+        assert_eq!((frontend.poll_send(), frontend.poll_event()), (None, None));
+    }
+    let stale = rig.frontends[0].restart(now, stale);
+    assert_eq!(stale, Err(Closed), "it runs again already");
+    rig.commit(a);
+    rig.buffer(b, K1, add("z"));
+    rig.commit(b);
+    rig.pump();
+    assert!(rig.committed(a) && rig.committed(b));
+    assert_eq!(rig.set(K1), ["z"]);
+    let over = rig.at(b);
+    assert_eq!(rig.frontends[0].commit(now, over), Err(Closed));
+    rig.assert_quiet();
+}
+
+#[test]
+fn a_member_that_wants_to_commit_takes_no_more_calls() {
+    let mut rig = Rig::new(1);
+    let (a, b) = (rig.begin(0), rig.begin(0));
+    rig.execute(a, K1, count());
+    rig.pump();
+    rig.execute(b, K1, count());
+    rig.commit(a);
+    assert_eq!(rig.buffer(a, K2, add("late")), CallNo(u32::MAX));
+    rig.commit(b);
+    rig.pump();
+    assert!(rig.committed(a) && rig.committed(b));
+    assert!(rig.set(K2).is_empty());
+    rig.assert_quiet();
+}
+
+#[test]
+fn a_member_that_commits_before_it_is_answered_is_aborted_and_its_mates_go_on() {
+    let mut rig = Rig::new(1);
+    let (a, b) = (rig.begin(0), rig.begin(0));
+    rig.execute(a, K1, count());
+    rig.pump();
+    rig.execute(b, K1, count());
+    rig.buffer(b, "k3", add("lost"));
+    rig.execute(b, K2, count());
+    rig.commit(b);
+    assert_eq!(rig.last(b), Some(&Event::Aborted));
+    rig.buffer(a, K2, add("kept"));
+    rig.commit(a);
+    rig.pump();
+    assert!(rig.committed(a));
+    assert_eq!((rig.set("k3"), rig.set(K2)), (Vec::new(), vec!["kept".to_owned()]));
+    rig.assert_quiet();
 }

@@ -112,9 +112,10 @@ fn fronted(frontend: &mut Frontend, draw: &mut Draw, found: &mut Vec<f64>) {
         for four in calls.chunks(4) {
             let tx = frontend.begin(Time(1), 1);
             for (at, (key, op)) in four.iter().enumerate() {
-                frontend.buffer(Time(1), tx, ShardId(at as u32 % 2), key.clone(), op.clone());
+                let to = ShardId(at as u32 % 2);
+                frontend.buffer(Time(1), (tx, 1), to, key.clone(), op.clone()).expect("it runs");
             }
-            frontend.commit(Time(1), tx);
+            frontend.commit(Time(1), (tx, 1)).expect("it runs");
         }
         while let Some((from, request)) = frontend.poll_send() {
             let response = match request {

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use claret_core::message::{KeyedCall, Request, Response};
 use claret_core::{
-    AttemptId, CallNo, Coordinator, Event, Frontend, Heat, Incarnation, Limits, Sequence, Session, SessionId,
-    ShardId, Switches, Time, TxHandle,
+    AttemptId, CallNo, Closed, Coordinator, Event, Frontend, Heat, Incarnation, Limits, Sequence, Session,
+    SessionId, ShardId, Switches, Time, TxHandle, TxId,
 };
 use claret_types::{Bytes, Claims, Operation};
 
@@ -138,80 +138,104 @@ impl Desk {
     pub(crate) fn execute(
         &mut self,
         now: Time,
-        tx: TxHandle,
+        (tx, run): (TxHandle, u32),
         place: (ShardId, Bytes),
         op: Operation,
         reserve: Option<Claims>,
-    ) -> CallNo {
+    ) -> Result<CallNo, Closed> {
         let (shard, key) = place;
         match self {
-            Desk::Own(own) => own.stir(tx).execute(now, shard, key, op, reserve),
-            Desk::Shared(frontend) => frontend.execute(now, tx, shard, key, op, reserve),
+            Desk::Own(own) => {
+                let attempt = own.named(tx, run);
+                own.stir(tx)?.execute(now, attempt, shard, key, op, reserve)
+            }
+            Desk::Shared(frontend) => frontend.execute(now, (tx, run), shard, key, op, reserve),
         }
     }
 
     pub(crate) fn buffer(
         &mut self,
         now: Time,
-        tx: TxHandle,
+        (tx, run): (TxHandle, u32),
         place: (ShardId, Bytes),
         op: Operation,
-    ) -> CallNo {
+    ) -> Result<CallNo, Closed> {
         let (shard, key) = place;
         match self {
-            Desk::Own(own) => own.stir(tx).buffer(shard, key, op),
-            Desk::Shared(frontend) => frontend.buffer(now, tx, shard, key, op),
+            Desk::Own(own) => {
+                let attempt = own.named(tx, run);
+                own.stir(tx)?.buffer(attempt, shard, key, op)
+            }
+            Desk::Shared(frontend) => frontend.buffer(now, (tx, run), shard, key, op),
         }
     }
 
-    pub(crate) fn commit(&mut self, now: Time, tx: TxHandle) {
+    pub(crate) fn commit(&mut self, now: Time, (tx, run): (TxHandle, u32)) -> Result<(), Closed> {
         match self {
-            Desk::Own(own) => own.commit(now, tx),
-            Desk::Shared(frontend) => frontend.commit(now, tx),
+            Desk::Own(own) => own.commit(now, tx, run),
+            Desk::Shared(frontend) => frontend.commit(now, (tx, run)),
         }
     }
 
     pub(crate) fn abort(&mut self, now: Time, tx: TxHandle) {
         match self {
-            Desk::Own(own) => own.stir(tx).abort(now),
+            Desk::Own(own) => {
+                if let Ok(coordinator) = own.stir(tx) {
+                    coordinator.abort(now);
+                }
+            }
             Desk::Shared(frontend) => frontend.abort(now, tx),
         }
     }
 
-    pub(crate) fn restart(&mut self, now: Time, tx: TxHandle) {
+    pub(crate) fn restart(&mut self, now: Time, (tx, ended): (TxHandle, u32)) -> Result<(), Closed> {
         match self {
             Desk::Own(own) => {
                 let met = own.met.clone();
-                let coordinator = own.stir(tx);
-                coordinator.restart();
+                let attempt = own.named(tx, ended);
+                let coordinator = own.stir(tx)?;
+                coordinator.restart(attempt)?;
                 met.into_iter().for_each(|(shard, incarnation)| coordinator.meet(shard, incarnation));
+                Ok(())
             }
-            Desk::Shared(frontend) => frontend.restart(now, tx),
+            Desk::Shared(frontend) => frontend.restart(now, (tx, ended)).map(|_| ()),
         }
     }
 
     /// Takes the calls of a transaction that has sent nothing, to be carried out at once.
-    pub(crate) fn take_buffered(&mut self, tx: TxHandle) -> Option<Vec<(ShardId, KeyedCall)>> {
+    pub(crate) fn take_buffered(&mut self, (tx, run): (TxHandle, u32)) -> Option<Vec<(ShardId, KeyedCall)>> {
         match self {
-            Desk::Own(own) => own.stir(tx).take_buffered(),
+            Desk::Own(own) => {
+                let attempt = own.named(tx, run);
+                own.stir(tx).ok()?.take_buffered(attempt)
+            }
             Desk::Shared(_) => None,
         }
     }
 
-    pub(crate) fn put_back(&mut self, tx: TxHandle, calls: Vec<(ShardId, KeyedCall)>) {
+    pub(crate) fn put_back(
+        &mut self,
+        (tx, run): (TxHandle, u32),
+        calls: Vec<(ShardId, KeyedCall)>,
+    ) -> Result<(), Closed> {
         match self {
-            Desk::Own(own) => own.stir(tx).put_back(calls),
+            Desk::Own(own) => {
+                let attempt = own.named(tx, run);
+                own.stir(tx)?.put_back(attempt, calls)
+            }
             Desk::Shared(_) => unreachable!("nothing was taken"),
         }
     }
 
     /// The world carried the whole transaction out by itself.
-    pub(crate) fn close_instantly(&mut self, tx: TxHandle) {
+    pub(crate) fn close_instantly(&mut self, (tx, run): (TxHandle, u32)) -> Result<(), Closed> {
         match self {
             Desk::Own(own) => {
-                own.stir(tx).close_instantly();
+                let attempt = own.named(tx, run);
+                own.stir(tx)?.close_instantly(attempt)?;
                 own.ended.insert(tx);
                 own.bury(tx);
+                Ok(())
             }
             Desk::Shared(_) => unreachable!("nothing was taken"),
         }
@@ -225,7 +249,9 @@ impl Desk {
                 let tx = TxHandle(response.attempt().tx.sequence.0);
                 if let Some(coordinator) = own.coordinators.get(&tx) {
                     own.heat.learn(coordinator, from, &response);
-                    own.stir(tx).handle_response(now, from, response);
+                    if let Ok(coordinator) = own.stir(tx) {
+                        coordinator.handle_response(now, from, response);
+                    }
                 }
             }
             Desk::Shared(frontend) => frontend.handle_response(now, from, response),
@@ -269,15 +295,23 @@ impl Desk {
 }
 
 impl Own {
-    fn stir(&mut self, tx: TxHandle) -> &mut Coordinator {
-        self.stirred.insert(tx);
-        self.coordinators.get_mut(&tx).expect("the transaction is not over")
+    /// An attempt, as the shards know it.
+    fn named(&self, tx: TxHandle, run: u32) -> AttemptId {
+        let id = TxId { session: self.session.id(), sequence: Sequence(tx.0) };
+        AttemptId { tx: id, attempt: run }
     }
 
-    fn commit(&mut self, now: Time, tx: TxHandle) {
-        let coordinator = self.coordinators.get_mut(&tx).expect("the transaction is not over");
+    fn stir(&mut self, tx: TxHandle) -> Result<&mut Coordinator, Closed> {
+        self.stirred.insert(tx);
+        self.coordinators.get_mut(&tx).ok_or(Closed)
+    }
+
+    fn commit(&mut self, now: Time, tx: TxHandle, run: u32) -> Result<(), Closed> {
+        let attempt = self.named(tx, run);
+        let coordinator = self.coordinators.get_mut(&tx).ok_or(Closed)?;
+        coordinator.check_commit(attempt)?;
         let hot = self.heat.arrange(coordinator);
-        self.stir(tx).commit(now, &hot);
+        self.stir(tx)?.commit(now, attempt, &hot)
     }
 
     fn poll_event(&mut self) -> Option<(TxHandle, Event)> {

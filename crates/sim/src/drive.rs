@@ -125,7 +125,7 @@ impl World {
         transaction.rewind();
         let next = RunId { run: transaction.run, ..run };
         if let Some(desk) = self.desk(run.session) {
-            desk.restart(now, run.tx);
+            desk.restart(now, (run.tx, run.run)).map_err(|_| format!("{run:?}: may not run again"))?;
         }
         self.ledger.note_begin(next, self.now);
         self.go_on(next)
@@ -172,11 +172,13 @@ impl World {
             let claims = |op: &claret_types::Operation| -> Claims {
                 if reader_writer { op.reader_writer() } else { op.footprint() }
             };
-            desk.execute(now, run.tx, to, op, action.reserve.as_ref().map(claims))
+            desk.execute(now, (run.tx, run.run), to, op, action.reserve.as_ref().map(claims))
         } else {
-            desk.buffer(now, run.tx, to, op)
+            desk.buffer(now, (run.tx, run.run), to, op)
         };
-        if let Some(transaction) = self.running(run) {
+        if let Ok(no) = no
+            && let Some(transaction) = self.running(run)
+        {
             transaction.places.insert(no, at);
         }
     }
@@ -193,9 +195,12 @@ impl World {
         let Some(desk) = self.desk(run.session) else { return Ok(()) };
         match ending {
             Ending::Abort => desk.abort(now, run.tx),
-            Ending::Commit => desk.commit(now, run.tx),
+            // Where the attempt is over, an event tells of that.
+            Ending::Commit => {
+                let _ = desk.commit(now, (run.tx, run.run));
+            }
             Ending::CommitThenAbort(micros) => {
-                desk.commit(now, run.tx);
+                let _ = desk.commit(now, (run.tx, run.run));
                 self.schedule(world_now.plus(micros), Happening::TakeBack(run));
             }
         }
@@ -206,16 +211,16 @@ impl World {
     /// it is over.
     fn finish_instantly(&mut self, run: RunId) -> Result<bool, Violation> {
         let Some(desk) = self.desk(run.session) else { return Ok(false) };
-        let Some(calls) = desk.take_buffered(run.tx) else { return Ok(false) };
+        let Some(calls) = desk.take_buffered((run.tx, run.run)) else { return Ok(false) };
         let attempt = desk.attempt(run.tx).expect("it runs");
         let shards: BTreeSet<ShardId> = calls.iter().map(|(shard, _)| *shard).collect();
         let done = self.run_instantly(&calls);
         let Some(desk) = self.desk(run.session) else { return Ok(false) };
         let Some(done) = done else {
-            desk.put_back(run.tx, calls);
+            desk.put_back((run.tx, run.run), calls).map_err(|_| format!("{run:?}: is over"))?;
             return Ok(false);
         };
-        desk.close_instantly(run.tx);
+        desk.close_instantly((run.tx, run.run)).map_err(|_| format!("{run:?}: is over"))?;
         self.ledger.note_instant(run, attempt, shards);
         self.hear(run.session, run.tx, Event::Committed { replies: done })?;
         Ok(true)

@@ -1,15 +1,16 @@
 //! All transactions of the process, as state machines: a coordinator for each, or one frontend that combines them.
 //!
 //! A transaction stays here until every shard knows the end of it, which is longer than its user is interested: one
-//! that was dropped in mid-commit has its answers still to come (R14).
+//! that was dropped in mid-commit has its answers still to come (R14). Afterwards its seat serves another, and what is
+//! said in its name is not taken (P30a): each call names the transaction, by its sequence, and the attempt.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use claret_core::message::{Request, Response};
 use claret_core::{
-    AttemptId, CallNo, Coordinator, Event, Frontend, Heat, Incarnation, Limits, Sequence, Session, SessionId,
-    ShardId, Switches, Time, TxHandle,
+    AttemptId, CallNo, Closed, Coordinator, Event, Frontend, Heat, Incarnation, Limits, Sequence, Session,
+    SessionId, ShardId, Switches, Time, TxHandle, TxId,
 };
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
@@ -168,14 +169,17 @@ impl Book {
     pub(super) fn execute(
         &mut self,
         now: Time,
-        tx: TxHandle,
+        tx: (TxHandle, u32),
         place: (ShardId, Bytes),
         op: Operation,
         reserve: Option<Claims>,
-    ) -> CallNo {
+    ) -> Result<CallNo, Closed> {
         let (shard, key) = place;
         match self {
-            Book::Own(own) => own.stir(tx).execute(now, shard, key, op, reserve),
+            Book::Own(own) => {
+                let (coordinator, attempt) = own.stir_named(tx)?;
+                coordinator.execute(now, attempt, shard, key, op, reserve)
+            }
             Book::Shared(frontend) => frontend.execute(now, tx, shard, key, op, reserve),
         }
     }
@@ -183,35 +187,37 @@ impl Book {
     pub(super) fn buffer(
         &mut self,
         now: Time,
-        tx: TxHandle,
-        calls: impl Iterator<Item = (ShardId, Bytes, Operation)>,
-    ) {
+        tx: (TxHandle, u32),
+        mut calls: impl Iterator<Item = (ShardId, Bytes, Operation)>,
+    ) -> Result<(), Closed> {
         match self {
             Book::Own(own) => {
+                let attempt = own.named(tx);
                 // It has nothing to say before something is executed, or the commit.
-                let coordinator = &mut own.seat(tx).coordinator;
-                for (shard, key, op) in calls {
-                    coordinator.buffer(shard, key, op);
-                }
+                let coordinator = &mut own.seats.get_mut(&tx.0.0).ok_or(Closed)?.coordinator;
+                calls.try_for_each(|(shard, key, op)| coordinator.buffer(attempt, shard, key, op).map(|_| ()))
             }
             Book::Shared(frontend) => {
-                for (shard, key, op) in calls {
-                    frontend.buffer(now, tx, shard, key, op);
-                }
+                calls.try_for_each(|(shard, key, op)| frontend.buffer(now, tx, shard, key, op).map(|_| ()))
             }
         }
     }
 
-    pub(super) fn commit(&mut self, now: Time, tx: TxHandle) {
+    pub(super) fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
         match self {
             Book::Own(own) => own.commit(now, tx),
             Book::Shared(frontend) => frontend.commit(now, tx),
         }
     }
 
+    /// Of a transaction that is over, nothing is left to abort.
     pub(super) fn abort(&mut self, now: Time, tx: TxHandle) {
         match self {
-            Book::Own(own) => own.stir(tx).abort(now),
+            Book::Own(own) => {
+                if let Some((coordinator, _)) = own.stir(tx.0) {
+                    coordinator.abort(now);
+                }
+            }
             Book::Shared(frontend) => frontend.abort(now, tx),
         }
     }
@@ -224,16 +230,10 @@ impl Book {
         }
     }
 
-    pub(super) fn restart(&mut self, now: Time, tx: TxHandle) {
+    pub(super) fn restart(&mut self, now: Time, ended: (TxHandle, u32)) -> Result<(), Closed> {
         match self {
-            Book::Own(own) => {
-                let met = std::mem::take(&mut own.met);
-                let coordinator = own.stir(tx);
-                coordinator.restart();
-                met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
-                own.met = met;
-            }
-            Book::Shared(frontend) => frontend.restart(now, tx),
+            Book::Own(own) => own.restart(ended),
+            Book::Shared(frontend) => frontend.restart(now, ended).map(|_| ()),
         }
     }
 
@@ -307,20 +307,33 @@ impl Own {
         let mut all: Vec<u64> = self.seats.keys().copied().collect();
         all.sort_unstable();
         for tx in all {
-            let coordinator = self.stir(TxHandle(tx));
+            let Some((coordinator, _)) = self.stir(tx) else { continue };
             coordinator.meet(shard, incarnation);
             coordinator.send_again(now);
         }
     }
 
-    fn commit(&mut self, now: Time, tx: TxHandle) {
-        let (coordinator, heat) = self.stir_known(tx.0).expect("the transaction is not over");
+    fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        let attempt = self.named(tx);
+        let (coordinator, heat) = self.stir(tx.0.0).ok_or(Closed)?;
+        coordinator.check_commit(attempt)?;
         let hot = heat.arrange(coordinator);
-        coordinator.commit(now, &hot);
+        coordinator.commit(now, attempt, &hot)
+    }
+
+    fn restart(&mut self, ended: (TxHandle, u32)) -> Result<(), Closed> {
+        let (coordinator, attempt) = self.stir_named(ended)?;
+        coordinator.restart(attempt)?;
+        for (shard, incarnation) in &self.met {
+            if let Some(seat) = self.seats.get_mut(&ended.0.0) {
+                seat.coordinator.meet(*shard, *incarnation);
+            }
+        }
+        Ok(())
     }
 
     fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        if let Some((coordinator, heat)) = self.stir_known(response.attempt().tx.sequence.0) {
+        if let Some((coordinator, heat)) = self.stir(response.attempt().tx.sequence.0) {
             heat.learn(coordinator, from, &response);
             coordinator.handle_response(now, from, response);
         }
@@ -330,20 +343,27 @@ impl Own {
         let Some(seat) = self.seats.get_mut(&tx.0) else { return };
         if !seat.ended {
             seat.ended = true;
-            self.stir(tx).abort(now);
+            if let Some((coordinator, _)) = self.stir(tx.0) {
+                coordinator.abort(now);
+            }
         }
     }
 
-    fn seat(&mut self, tx: TxHandle) -> &mut Seat {
-        self.seats.get_mut(&tx.0).expect("the transaction is not over")
+    /// An attempt, as the shards know it.
+    fn named(&self, (tx, attempt): (TxHandle, u32)) -> AttemptId {
+        let tx = TxId { session: self.session.id(), sequence: Sequence(tx.0) };
+        AttemptId { tx, attempt }
     }
 
-    fn stir(&mut self, tx: TxHandle) -> &mut Coordinator {
-        self.stir_known(tx.0).expect("the transaction is not over").0
+    /// The coordinator that a call is for, if its transaction is not over, and the attempt that it names.
+    fn stir_named(&mut self, tx: (TxHandle, u32)) -> Result<(&mut Coordinator, AttemptId), Closed> {
+        let attempt = self.named(tx);
+        let (coordinator, _) = self.stir(tx.0.0).ok_or(Closed)?;
+        Ok((coordinator, attempt))
     }
 
     /// `None`: it is over.
-    fn stir_known(&mut self, tx: u64) -> Option<(&mut Coordinator, &mut Heat)> {
+    fn stir(&mut self, tx: u64) -> Option<(&mut Coordinator, &mut Heat)> {
         let seat = self.seats.get_mut(&tx)?;
         if !std::mem::replace(&mut seat.stirred, true) {
             self.stirred.push(tx);
@@ -356,14 +376,15 @@ impl Own {
             let Some(seat) = self.seats.get_mut(&tx).filter(|seat| seat.alarm == Some(due)) else { continue };
             seat.alarm = None;
             // What is due later than was promised is promised anew when it is drained.
-            self.stir(TxHandle(tx)).handle_timeout(now);
+            if let Some((coordinator, _)) = self.stir(tx) {
+                coordinator.handle_timeout(now);
+            }
         }
     }
 
     /// Keeps the room of a transaction that is over.
     fn keep(&mut self, mut seat: Box<Seat>) {
-        if self.spare.len() < SPARE_MAX {
-            seat.coordinator.vacate();
+        if self.spare.len() < SPARE_MAX && seat.coordinator.vacate() {
             (seat.ended, seat.stirred, seat.alarm) = (false, false, None);
             self.spare.push(seat);
         }
@@ -382,9 +403,10 @@ impl Own {
                 outlet.tell(TxHandle(tx), event);
             }
             if seat.ended && seat.coordinator.is_over() {
-                let seat = self.seats.remove(&tx).expect("just seen");
                 self.session.end(seat.coordinator.birth().tx);
-                self.keep(seat);
+                if let Some(seat) = self.seats.remove(&tx) {
+                    self.keep(seat);
+                }
                 continue;
             }
             // A later due than was promised needs no new promise: the old one looks again.
@@ -395,5 +417,143 @@ impl Own {
             }
         }
         self.stirred = stirred;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::Delivery;
+    use claret_core::message::Refusal;
+    use claret_types::{Counter, CounterOp, Reply};
+
+    use super::*;
+    use crate::host::Mode;
+
+    const A: ShardId = ShardId(0);
+    const B: ShardId = ShardId(1);
+    const NOW: Time = Time(1);
+    const INCARNATION: Incarnation = Incarnation(5);
+
+    #[derive(Default)]
+    struct Heard {
+        sent: Vec<(ShardId, Request)>,
+        told: Vec<(TxHandle, Event)>,
+    }
+
+    impl Outlet for Heard {
+        fn send(&mut self, to: ShardId, request: Request) {
+            self.sent.push((to, request));
+        }
+
+        fn tell(&mut self, tx: TxHandle, event: Event) {
+            self.told.push((tx, event));
+        }
+    }
+
+    /// One with a coordinator for each transaction, and one that combines.
+    fn books() -> [Book; 2] {
+        [Mode::BoostPhase, Mode::BoostPhaseCombine].map(|mode| {
+            let mut book = Book::new(SessionId(7), mode.switches(Delivery::Network), Limits::default());
+            [A, B].into_iter().for_each(|shard| book.meet(NOW, shard, INCARNATION));
+            book
+        })
+    }
+
+    fn drain(book: &mut Book) -> Heard {
+        let mut heard = Heard::default();
+        book.drain(&mut heard);
+        heard
+    }
+
+    fn get(book: &mut Book, tx: (TxHandle, u32), shard: ShardId) -> Result<CallNo, Closed> {
+        let op = Operation::new::<Counter>(CounterOp::AddReturning(1));
+        book.execute(NOW, tx, (shard, "k".into()), op, None)
+    }
+
+    fn add(book: &mut Book, tx: (TxHandle, u32), shard: ShardId) -> Result<(), Closed> {
+        let op = Operation::new::<Counter>(CounterOp::Add(1));
+        book.buffer(NOW, tx, std::iter::once((shard, "k".into(), op)))
+    }
+
+    /// Executes at `A`, and is granted.
+    fn granted(book: &mut Book, tx: (TxHandle, u32)) -> AttemptId {
+        let no = get(book, tx, A).expect("it runs");
+        let heard = drain(book);
+        let [(A, Request::Execute { attempt, .. })] = heard.sent[..] else { panic!("{:?}", heard.sent) };
+        let reply = Reply::Int(1);
+        let grant = Response::Granted { attempt, no, reply, granted: 1, incarnation: INCARNATION };
+        book.handle_response(NOW, A, grant);
+        let heard = drain(book);
+        assert!(matches!(heard.told[..], [(_, Event::Answer { .. })]), "{:?}", heard.told);
+        attempt
+    }
+
+    /// Nothing in the name of this attempt is taken, and nothing comes of the try.
+    fn assert_closed(book: &mut Book, tx: (TxHandle, u32)) {
+        assert_eq!(get(book, tx, B), Err(Closed));
+        assert_eq!(add(book, tx, B), Err(Closed));
+        assert_eq!(book.commit(NOW, tx), Err(Closed));
+        let heard = drain(book);
+        assert!(heard.sent.is_empty() && heard.told.is_empty(), "{:?} {:?}", heard.sent, heard.told);
+    }
+
+    /// Bug: an attempt was refused while its closure awaited something else, which then went on with it. Its commit
+    /// listed what was called since; a call of it left an answer for the next attempt, which never committed.
+    #[test]
+    fn a_closed_attempt_takes_nothing_and_the_next_is_whole() {
+        for mut book in books() {
+            let tx = book.begin(NOW);
+            let attempt = granted(&mut book, (tx, 1));
+            let (refusal, since) = (Refusal::Recovered, INCARNATION);
+            book.handle_response(NOW, A, Response::Refused { attempt, shard: A, refusal, since });
+            let heard = drain(&mut book);
+            assert!(matches!(heard.told[..], [(_, Event::Restart { .. })]), "{:?}", heard.told);
+            assert_closed(&mut book, (tx, 1));
+            assert_eq!(book.restart(NOW, (tx, 1)), Ok(()));
+            assert_closed(&mut book, (tx, 1));
+            assert_eq!(book.restart(NOW, (tx, 1)), Err(Closed), "it runs again already");
+
+            granted(&mut book, (tx, 2));
+            add(&mut book, (tx, 2), B).expect("it runs");
+            assert_eq!(book.commit(NOW, (tx, 2)), Ok(()));
+            let heard = drain(&mut book);
+            let prepared = |shard| {
+                let to = |(to, request): &(ShardId, Request)| {
+                    *to == shard && matches!(request, Request::Prepare { .. })
+                };
+                heard.sent.iter().filter(|sent| to(sent)).count()
+            };
+            assert_eq!((prepared(A), prepared(B)), (1, 1), "{:?}", heard.sent);
+        }
+    }
+
+    /// Bug: a call for a transaction that was over ended the process's task: "the transaction is not over".
+    #[test]
+    fn what_is_said_for_one_that_is_over_never_reaches_the_next_in_its_seat() {
+        for mut book in books() {
+            let first = book.begin(NOW);
+            add(&mut book, (first, 1), A).expect("it runs");
+            book.commit(NOW, (first, 1)).expect("it runs");
+            let heard = drain(&mut book);
+            let [(A, Request::Prepare { attempt, .. })] = &heard.sent[..] else { panic!("{:?}", heard.sent) };
+            let committed = Response::Committed { attempt: *attempt, replies: Vec::new() };
+            book.handle_response(NOW, A, committed);
+            drain(&mut book);
+            assert!(book.is_over());
+
+            let second = book.begin(NOW);
+            add(&mut book, (second, 1), A).expect("it runs");
+            drain(&mut book);
+            assert_closed(&mut book, (first, 1));
+            assert_eq!(book.restart(NOW, (first, 1)), Err(Closed));
+            book.abort(NOW, first);
+            book.leave(NOW, first);
+            let heard = drain(&mut book);
+            assert!(heard.sent.is_empty() && heard.told.is_empty(), "{:?} {:?}", heard.sent, heard.told);
+            book.commit(NOW, (second, 1)).expect("it runs");
+            let heard = drain(&mut book);
+            let [(A, Request::Prepare { calls, .. })] = &heard.sent[..] else { panic!("{:?}", heard.sent) };
+            assert_eq!(calls.len(), 1, "its own");
+        }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use claret_core::message::{Request, Response};
-use claret_core::{Event, Incarnation, Limits, SessionId, ShardId, Switches, Time, TxHandle};
+use claret_core::{Closed, Event, Incarnation, Limits, SessionId, ShardId, Switches, Time, TxHandle};
 use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -251,12 +251,18 @@ impl Desk {
     }
 
     /// Keeps calls for the commit.
-    pub(super) fn buffer(&mut self, now: Time, tx: TxHandle, calls: &mut Vec<Placed>) {
-        if !calls.is_empty() {
-            let slots = &self.slots;
-            let calls = calls.drain(..).map(|call| (slots[call.hash as usize], call.key, call.op));
-            self.book.buffer(now, tx, calls);
+    pub(super) fn buffer(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        calls: &mut Vec<Placed>,
+    ) -> Result<(), Closed> {
+        if calls.is_empty() {
+            return Ok(());
         }
+        let slots = &self.slots;
+        let calls = calls.drain(..).map(|call| (slots[call.hash as usize], call.key, call.op));
+        self.book.buffer(now, tx, calls)
     }
 
     /// The user is gone.
@@ -566,8 +572,9 @@ mod tests {
         let mailbox = Arc::default();
         let tx = desk.begin(Time(1), &mailbox);
         let op = Operation::new::<Counter>(CounterOp::Add(1));
-        desk.book.buffer(Time(1), tx, std::iter::once((SHARD, "k".into(), op)));
-        desk.book.commit(Time(1), tx);
+        let calls = std::iter::once((SHARD, "k".into(), op));
+        desk.book.buffer(Time(1), (tx, 1), calls).expect("it runs");
+        desk.book.commit(Time(1), (tx, 1)).expect("it runs");
         desk.settle(Time(1));
         (mailbox, tx)
     }

@@ -43,7 +43,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::Refusal;
-use claret_core::{CallNo, Delivery, Limits, Time, TxHandle};
+use claret_core::{CallNo, Closed, Delivery, Limits, Time, TxHandle};
 use claret_identity::Identity;
 use claret_types::Claims;
 use tokio::task::AbortHandle;
@@ -61,7 +61,7 @@ pub(crate) use topology::slot_of;
 use crate::error::TransactionError;
 use crate::host::{Mailbox, Mode, Placed};
 use crate::store::Stats;
-use crate::timer::Timer;
+use crate::timer::{Away, Timer};
 use desk::Desk;
 use greeting::Secret;
 use hub::Hub;
@@ -158,12 +158,14 @@ impl Cluster {
     }
 
     pub(crate) fn timer(&self, after: Duration) -> Timer {
-        let runtime = match &self.work {
-            Work::Transactions { net, .. } => &net.runtime,
-            Work::Commands(plain) => plain.runtime(),
-        };
-        let _entered = runtime.enter();
-        Timer::Coarse(Box::pin(tokio::time::sleep(after)))
+        match &self.work {
+            // Made for those who have waited for a while: few.
+            Work::Transactions { net, .. } => Timer::Away(Away::new(&net.runtime, after)),
+            Work::Commands(plain) => {
+                let _entered = plain.runtime().enter();
+                Timer::Coarse(Box::pin(tokio::time::sleep(after)))
+            }
+        }
     }
 
     /// Wakes this task at the end of the round, whose number this is. `None`: there are no rounds.
@@ -203,6 +205,10 @@ impl Cluster {
     /// The deadline passed. If some node is known not to answer, that is why.
     pub(crate) fn too_late(&self, after: Duration) -> TransactionError {
         let away = match &self.work {
+            Work::Transactions { rounds, .. } if rounds.is_over() => {
+                let reason = "the store is closed, or the runtime that it was opened on has ended".into();
+                return TransactionError::NoAnswer { after, reason };
+            }
             Work::Transactions { hub, net, .. } => net.away().or_else(|| hub.silent(net)),
             Work::Commands(plain) => plain.away(),
         };
@@ -270,43 +276,50 @@ impl Drop for Cluster {
 impl Seat {
     pub(crate) fn execute(
         &mut self,
+        attempt: u32,
         buffered: &mut Vec<Placed>,
         call: Placed,
         reserve: Option<Claims>,
-    ) -> CallNo {
+    ) -> Result<CallNo, Closed> {
         match self {
-            Seat::Desk(seat) => seat.visit(buffered, |desk, now, tx| {
+            Seat::Desk(seat) => seat.visit(|desk, now, tx| {
+                desk.buffer(now, (tx, attempt), buffered)?;
                 let (shard, key, op) = desk.place(call);
-                desk.book.execute(now, tx, (shard, key), op, reserve)
+                desk.book.execute(now, (tx, attempt), (shard, key), op, reserve)
             }),
             Seat::Plain(seat) => {
                 seat.buffer(buffered);
-                seat.execute(call)
+                Ok(seat.execute(call))
             }
         }
     }
 
-    pub(crate) fn commit(&mut self, buffered: &mut Vec<Placed>) {
+    pub(crate) fn commit(&mut self, attempt: u32, buffered: &mut Vec<Placed>) -> Result<(), Closed> {
         match self {
-            Seat::Desk(seat) => seat.visit(buffered, |desk, now, tx| desk.book.commit(now, tx)),
+            Seat::Desk(seat) => seat.visit(|desk, now, tx| {
+                desk.buffer(now, (tx, attempt), buffered)?;
+                desk.book.commit(now, (tx, attempt))
+            }),
             Seat::Plain(seat) => {
                 seat.buffer(buffered);
                 seat.commit();
+                Ok(())
             }
         }
     }
 
     pub(crate) fn abort(&mut self) {
         match self {
-            Seat::Desk(seat) => seat.visit(&mut Vec::new(), |desk, now, tx| desk.book.abort(now, tx)),
+            Seat::Desk(seat) => seat.visit(|desk, now, tx| desk.book.abort(now, tx)),
             Seat::Plain(seat) => seat.abort(),
         }
     }
 
-    pub(crate) fn restart(&mut self) {
+    /// Plain commands are sent once.
+    pub(crate) fn restart(&mut self, ended: u32) -> Result<(), Closed> {
         match self {
-            Seat::Desk(seat) => seat.visit(&mut Vec::new(), |desk, now, tx| desk.book.restart(now, tx)),
-            Seat::Plain(_) => {}
+            Seat::Desk(seat) => seat.visit(|desk, now, tx| desk.book.restart(now, (tx, ended))),
+            Seat::Plain(_) => Err(Closed),
         }
     }
 
@@ -319,15 +332,10 @@ impl Seat {
 }
 
 impl DeskSeat {
-    /// Hands over what is buffered, then does something for the transaction.
-    fn visit<R>(
-        &mut self,
-        buffered: &mut Vec<Placed>,
-        act: impl FnOnce(&mut Desk, Time, TxHandle) -> R,
-    ) -> R {
+    /// Does something for the transaction at the desk.
+    fn visit<R>(&mut self, act: impl FnOnce(&mut Desk, Time, TxHandle) -> R) -> R {
         self.hub.at_desk(|desk, now| {
             let tx = *self.tx.get_or_insert_with(|| desk.begin(now, &self.mailbox));
-            desk.buffer(now, tx, buffered);
             act(desk, now, tx)
         })
     }

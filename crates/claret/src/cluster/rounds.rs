@@ -57,6 +57,11 @@ impl Rounds {
         }
     }
 
+    /// Whether nobody ends rounds any more: the store is closed, or its runtime has ended.
+    pub(super) fn is_over(&self) -> bool {
+        self.inner.lock().is_over
+    }
+
     fn end(&self, is_over: bool) {
         let waiting = {
             let mut inner = self.inner.lock();

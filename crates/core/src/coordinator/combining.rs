@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
 use super::heat::Heat;
 use super::held_reads::HeldReads;
-use super::{Cause, Coordinator, Event, Session};
+use super::{Cause, Closed, Coordinator, Event, Session};
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, TxId};
 use crate::limits::Limits;
 use crate::message::{Members, Request, Response};
@@ -58,6 +58,13 @@ pub(super) struct Tx {
     log: Log,
     /// What the last attempt did, when it was a member of a group.
     pub(super) used: Option<Vec<(Bytes, Operation)>>,
+}
+
+impl Tx {
+    /// The number of the attempt, as its user knows it. Under another id the shards may know it by another number.
+    fn attempt(&self) -> u32 {
+        self.retries + 1
+    }
 }
 
 /// See the module's text.
@@ -173,57 +180,77 @@ impl Frontend {
     }
 
     /// An operation whose answer is wanted now: shared if somebody's held read answers it, else sent. See
-    /// [`Coordinator::execute`]. Like all calls, it is ignored once the attempt ended, which an event tells.
+    /// [`Coordinator::execute`].
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), wants to commit already, or ends by this very call, as the
+    /// transaction conflicts with its mates: an event tells of that.
     pub fn execute(
         &mut self,
         now: Time,
-        tx: TxHandle,
+        (tx, attempt): (TxHandle, u32),
         shard: ShardId,
         key: Bytes,
         op: Operation,
         reserve: Option<Claims>,
-    ) -> CallNo {
-        let (no, place) = self.number_call(tx);
-        let Some((group, _)) = place else { return no };
+    ) -> Result<CallNo, Closed> {
+        let (group, _) = self.running(tx, attempt)?;
+        let no = self.number_call(tx)?;
         let shareable = reserve.is_none() && self.may_share(tx, &key, &op);
         if shareable && let Some(reply) = self.share(tx, &key, &op) {
             self.note(tx, &key, &op);
             self.events.push_back((tx, Event::Answer { no, reply }));
-            return no;
+            return Ok(no);
         }
         if !self.admit_or_part(now, tx, &key, &op) {
-            return no;
+            return Err(Closed);
         }
         let deferred = Deferred { tx, no, shard, key, op, reserve, shareable };
         self.send_or_defer(now, group, deferred);
         self.settle(now, group);
-        no
+        Ok(no)
     }
 
     /// Keeps an operation until the commit, or until its record is executed on.
-    pub fn buffer(&mut self, now: Time, tx: TxHandle, shard: ShardId, key: Bytes, op: Operation) -> CallNo {
-        let (no, place) = self.number_call(tx);
-        let Some((at, member)) = place else { return no };
-        if self.admit_or_part(now, tx, &key, &op) {
-            let group = &mut self.groups[at];
-            group.calls.push(Called { member, no, read: None });
-            group.coordinator.buffer_for(member, shard, key, op);
+    ///
+    /// # Errors
+    /// As of [`Self::execute`].
+    pub fn buffer(
+        &mut self,
+        now: Time,
+        (tx, attempt): (TxHandle, u32),
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+    ) -> Result<CallNo, Closed> {
+        let (at, member) = self.running(tx, attempt)?;
+        let no = self.number_call(tx)?;
+        if !self.admit_or_part(now, tx, &key, &op) {
+            return Err(Closed);
         }
-        no
+        let group = &mut self.groups[at];
+        group.coordinator.buffer_for(member, shard, key, op)?;
+        group.calls.push(Called { member, no, read: None });
+        Ok(no)
     }
 
     /// The transaction wants to commit. All its calls are answered. In a group, the prepare leaves once everybody
     /// wants to.
-    pub fn commit(&mut self, now: Time, tx: TxHandle) {
-        let Some((at, member)) = self.running(tx) else { return };
-        let group = &mut self.groups[at];
-        debug_assert!(group.deferred.iter().all(|deferred| deferred.tx != tx), "unanswered calls");
-        if !group.ready.contains(&member) {
-            group.ready.push(member);
-            group.ready_since.get_or_insert(now);
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
+    pub fn commit(&mut self, now: Time, (tx, attempt): (TxHandle, u32)) -> Result<(), Closed> {
+        let (at, member) = self.running(tx, attempt)?;
+        if self.awaits_answers(tx) {
+            self.abort(now, tx);
+            return Err(Closed);
         }
+        let group = &mut self.groups[at];
+        group.ready.push(member);
+        group.ready_since.get_or_insert(now);
         self.prepare_if_ready(now, at);
         self.settle(now, at);
+        Ok(())
     }
 
     /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or
@@ -253,10 +280,16 @@ impl Frontend {
         self.settle(now, at);
     }
 
-    /// Begins the next attempt, after [`Event::Restart`]. It keeps the time of the birth, and the id as well unless
-    /// a group that the transaction founded goes on under it.
-    pub fn restart(&mut self, now: Time, tx: TxHandle) {
-        let Some(it) = self.txs.get_mut(&tx).filter(|it| it.place.is_none()) else { return };
+    /// Begins the next attempt, after [`Event::Restart`] of this one, and gives its number. It keeps the time of the
+    /// birth, and the id as well unless a group that the transaction founded goes on under it.
+    ///
+    /// # Errors
+    /// [`Closed`] when the transaction's user was not told so of that attempt, or it runs again already.
+    pub fn restart(&mut self, now: Time, (tx, ended): (TxHandle, u32)) -> Result<u32, Closed> {
+        let it = self.txs.get_mut(&tx).ok_or(Closed)?;
+        if it.place.is_some() || it.attempt() != ended {
+            return Err(Closed);
+        }
         it.retries += 1;
         it.next_call = 0;
         it.log.clear();
@@ -267,20 +300,22 @@ impl Frontend {
             None => {
                 birth.tx = self.session.begin(now).tx;
                 let home = self.found(birth, seed, tx);
-                self.groups[home].coordinator.close_instantly();
+                self.groups[home].coordinator.park();
                 home
             }
         };
         let group = &mut self.groups[home];
         match used {
-            Some(used) => group.coordinator.restart_after(used),
-            None => group.coordinator.restart(),
+            Some(used) => group.coordinator.restart_after(used)?,
+            None => group.coordinator.restart(group.coordinator.attempt())?,
         }
         self.met.iter().for_each(|(shard, incarnation)| group.coordinator.meet(*shard, *incarnation));
         group.found(tx);
         let it = self.txs.get_mut(&tx).expect("just seen");
         (it.birth, it.home, it.place) = (birth, Some(home), Some((home, Member(0))));
+        let attempt = it.attempt();
         self.settle(now, home);
+        Ok(attempt)
     }
 
     // --- the shards' responses ---
@@ -414,8 +449,9 @@ impl Frontend {
         let it = self.txs.get_mut(&tx).expect("running");
         let (home, _) = it.place.expect("running");
         let parked = &mut self.groups[home];
-        let calls = parked.coordinator.take_buffered().expect("nothing was sent");
-        parked.coordinator.close_instantly();
+        let attempt = parked.coordinator.attempt();
+        let calls = parked.coordinator.take_buffered(attempt).expect("nothing was sent");
+        parked.coordinator.park();
         let numbers: Vec<CallNo> =
             calls.iter().map(|(_, keyed)| parked.calls[keyed.call.no.0 as usize].no).collect();
         parked.dissolve();
@@ -423,8 +459,9 @@ impl Frontend {
         let member = group.admit(tx);
         let moved = if self.planted.is(Bug::JoinerLosesBuffered) { 0 } else { calls.len() };
         for ((shard, keyed), no) in calls.into_iter().zip(numbers).take(moved) {
-            group.calls.push(Called { member, no, read: None });
-            group.coordinator.buffer_for(member, shard, keyed.key, keyed.call.op);
+            if group.coordinator.buffer_for(member, shard, keyed.key, keyed.call.op).is_ok() {
+                group.calls.push(Called { member, no, read: None });
+            }
         }
         let uses = group.uses.as_mut().expect("noted before anybody joins");
         it_ops(&it.log).into_iter().for_each(|(key, op)| uses.add(member, key, op));
@@ -517,8 +554,12 @@ impl Frontend {
             return;
         }
         let read = call.shareable.then(|| (call.key.clone(), call.op.clone()));
-        group.calls.push(Called { member, no: call.no, read });
-        group.coordinator.execute_for(now, member, call.shard, call.key, call.op, call.reserve);
+        let coordinator = &mut group.coordinator;
+        let sent = coordinator.execute_for(now, member, call.shard, call.key, call.op, call.reserve);
+        // A group whose attempt is over is about to tell its members so.
+        if sent.is_ok() {
+            group.calls.push(Called { member, no: call.no, read });
+        }
     }
 
     /// Closes the group and sends its prepare, once all members want to commit (trap 14).
@@ -535,7 +576,8 @@ impl Frontend {
             false => group.members(),
         };
         let hot = self.heat.arrange(&mut group.coordinator);
-        group.coordinator.commit_for(now, members, &hot);
+        // Where it is not taken the attempt is over, and its members hear so.
+        let _ = group.coordinator.commit_for(now, members, &hot);
     }
 
     // --- small things ---
@@ -550,19 +592,21 @@ impl Frontend {
         at
     }
 
-    /// The next number, and where the transaction runs, if it does.
-    fn number_call(&mut self, tx: TxHandle) -> (CallNo, Option<(usize, Member)>) {
-        let place = self.running(tx);
-        let Some(it) = self.txs.get_mut(&tx) else { return (CallNo(u32::MAX), None) };
+    fn number_call(&mut self, tx: TxHandle) -> Result<CallNo, Closed> {
+        let it = self.txs.get_mut(&tx).ok_or(Closed)?;
         let no = CallNo(it.next_call);
         it.next_call += 1;
-        (no, place)
+        Ok(no)
     }
 
-    /// Where a transaction may still do something.
-    fn running(&self, tx: TxHandle) -> Option<(usize, Member)> {
-        let place = self.txs.get(&tx)?.place?;
-        self.groups[place.0].coordinator.is_running().then_some(place)
+    /// Where the named attempt may still do something (P30a).
+    fn running(&self, tx: TxHandle, attempt: u32) -> Result<(usize, Member), Closed> {
+        let it = self.txs.get(&tx).ok_or(Closed)?;
+        let is_meant = it.attempt() == attempt || self.planted.is(Bug::EarlierTakenForThis);
+        let (at, member) = it.place.filter(|_| is_meant).ok_or(Closed)?;
+        let group = &self.groups[at];
+        let is_open = group.coordinator.is_running() && !group.ready.contains(&member);
+        if is_open { Ok((at, member)) } else { Err(Closed) }
     }
 
     /// Checks the state machine. Called after every simulated step.

@@ -1,5 +1,8 @@
 //! What the application hears of its transaction.
 
+use std::error::Error;
+use std::fmt;
+
 use claret_types::Reply;
 
 use crate::ids::CallNo;
@@ -57,3 +60,15 @@ pub enum Cause {
     /// It was taken out of its combined group: it conflicted with the others, or kept them waiting (R16).
     Parted,
 }
+
+/// A call, a commit or a restart names an attempt that does not run, or not any more. Nothing was done (P30a).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Closed;
+
+impl fmt::Display for Closed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the attempt is over")
+    }
+}
+
+impl Error for Closed {}

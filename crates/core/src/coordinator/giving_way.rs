@@ -1,6 +1,6 @@
 //! When an attempt gives way to an elder, and how one ends whose prepares have left (R11, traps 1, 9).
 
-use super::{Cause, Coordinator, Event, Goal, State};
+use super::{Cause, Coordinator, Goal, State};
 use crate::ids::{Incarnation, Time};
 use crate::message::{Refusal, Request};
 use crate::planted::Bug;
@@ -15,7 +15,7 @@ impl Coordinator {
                     self.planted.is(Bug::OneVoteStays) && self.parties.iter().any(|it| it.vote.is_some());
                 self.parties.iter().any(|party| party.queued && party.vote.is_none()) && !stays
             }
-            State::Withdrawing(_) | State::Committed | State::Idle => false,
+            State::Withdrawing(_) | State::Committed | State::Idle { .. } => false,
         }
     }
 
@@ -36,7 +36,7 @@ impl Coordinator {
         }
         self.close_attempt(now, None);
         let cause = if goal == Goal::Busy { Cause::Busy } else { Cause::GaveWay };
-        self.events.push_back(Event::Restart { cause });
+        self.tell_restart(cause);
     }
 
     /// Prepares have left: only a recorded no ends the attempt now (trap 1). One is enough; those that wait are

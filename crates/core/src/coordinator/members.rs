@@ -3,7 +3,7 @@
 
 use claret_types::{Bytes, Operation};
 
-use super::{Coordinator, State};
+use super::{Closed, Coordinator, State};
 use crate::ids::{Member, ShardId, Time};
 use crate::message::Members;
 
@@ -11,7 +11,9 @@ impl Coordinator {
     /// A member leaves before the prepare: nothing of it counts any more. What it asked for and was not
     /// granted is given up with the prepare, which names the members that stay.
     pub(super) fn leave(&mut self, member: Member) {
-        debug_assert_eq!(self.state, State::Running);
+        if !self.is_running() {
+            return; // Its prepare has left, or it is over: who is a member is settled.
+        }
         self.buffered.retain(|(_, buffered)| buffered.call.member != member);
         for it in &mut self.outstanding {
             it.stale |= it.calls.last().is_some_and(|call| call.member == member);
@@ -19,17 +21,28 @@ impl Coordinator {
     }
 
     /// Starts the commit of those who are members now.
-    pub(super) fn commit_for(&mut self, now: Time, members: Members, hot: &[ShardId]) {
+    pub(super) fn commit_for(&mut self, now: Time, members: Members, hot: &[ShardId]) -> Result<(), Closed> {
+        self.check_open()?;
         self.members = members;
-        self.commit(now, hot);
+        self.commit_open(now, hot)
+    }
+
+    /// The transaction goes on elsewhere, as a member of another group, or has not begun here: it may come back by
+    /// [`Self::restart_after`]. Nothing was sent.
+    pub(super) fn park(&mut self) {
+        self.state = State::Idle { again: true };
     }
 
     /// Restarts a transaction whose last attempt used these operations, not those that this coordinator saw:
     /// it was a member of a group (trap 12).
-    pub(super) fn restart_after(&mut self, used: Vec<(Bytes, Operation)>) {
+    pub(super) fn restart_after(&mut self, used: Vec<(Bytes, Operation)>) -> Result<(), Closed> {
+        if self.state != (State::Idle { again: true }) {
+            return Err(Closed);
+        }
         self.buffered.clear();
         self.touched = used;
-        self.restart();
+        self.begin_next();
+        Ok(())
     }
 
     /// Whether calls of a member are sent and not answered.

@@ -15,7 +15,9 @@
 //! all yes, or unknown to all when a shard lost its memory (trap 1), and the last of these is not run again; the next
 //! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9). Once it gave way
 //! while its prepares were out, the prepares of later attempts leave one after the other, in the order of shards.
+//! Calls, commits and restarts name their attempt, and are taken only while that one is where they want it (P30a).
 
+mod calls;
 mod closing;
 mod combining;
 mod digest;
@@ -34,21 +36,21 @@ mod turns;
 
 use std::collections::VecDeque;
 
-use claret_types::{Bytes, Claims, Operation, Reply};
+use claret_types::{Bytes, Operation, Reply};
 use smallvec::SmallVec;
 
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, ShardId, Time};
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time};
 use crate::limits::Limits;
-use crate::message::{Call, KeyedCall, Listed, Members, Participants, Refusal, Request, Response, Status};
+use crate::message::{Call, KeyedCall, Members, Participants, Refusal, Request, Response, Status};
 use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
 pub use combining::{Frontend, TxHandle};
-pub use event::{Cause, Event};
+pub use event::{Cause, Closed, Event};
 pub use group::FrontendStats;
 pub use heat::Heat;
-use reserves::{Reserves, add_modes, bounded};
+use reserves::Reserves;
 pub use session::Session;
 
 /// One shard that takes part in the attempt.
@@ -91,8 +93,10 @@ enum State {
     /// Prepares have left, and this attempt is to end.
     Withdrawing(Goal),
     Committed,
-    /// Between attempts, or over.
-    Idle,
+    /// The attempt is over. `again`: nothing of it will be applied, and its user was told so and may run it again.
+    Idle {
+        again: bool,
+    },
 }
 
 /// Why an attempt is withdrawn.
@@ -200,179 +204,14 @@ impl Coordinator {
 
     /// Whether every participant of every attempt knows the end of it: nothing more will be sent.
     pub fn is_over(&self) -> bool {
-        self.state == State::Idle && self.closing.is_empty()
+        self.is_idle() && self.closing.is_empty()
     }
 
     /// Attempts of which some participant may still hold something: they must be kept alive.
     pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
-        let running = (self.state != State::Idle).then(|| self.attempt());
+        let running = (!self.is_idle()).then(|| self.attempt());
         let closing = self.closing.iter().filter(|closing| !closing.is_unknown);
         running.into_iter().chain(closing.map(|closing| closing.attempt))
-    }
-
-    // --- the application's calls ---
-
-    /// Sends an operation whose answer is wanted now, behind what the transaction has buffered for its record
-    /// (R3). `reserve` are claims to take besides its own.
-    pub fn execute(
-        &mut self,
-        now: Time,
-        shard: ShardId,
-        key: Bytes,
-        op: Operation,
-        reserve: Option<Claims>,
-    ) -> CallNo {
-        self.execute_for(now, Member(0), shard, key, op, reserve)
-    }
-
-    /// [`Self::execute`] for a member of the group. Another member's buffered calls stay behind (R16).
-    fn execute_for(
-        &mut self,
-        now: Time,
-        member: Member,
-        shard: ShardId,
-        key: Bytes,
-        op: Operation,
-        reserve: Option<Claims>,
-    ) -> CallNo {
-        debug_assert_eq!(self.state, State::Running);
-        let mut calls: SmallVec<[Call; 1]> = SmallVec::new();
-        let is_due = |buffered: &KeyedCall| buffered.key == key && buffered.call.member == member;
-        if self.buffered.iter().any(|(_, buffered)| is_due(buffered)) {
-            let all = std::mem::take(&mut self.buffered);
-            let (mine, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, buffered)| is_due(buffered));
-            self.buffered = rest;
-            calls.extend(mine.into_iter().map(|(_, buffered)| buffered.call));
-        }
-        for call in &calls {
-            self.touched.push((key.clone(), call.op.clone()));
-        }
-        self.touched.push((key.clone(), op.clone()));
-        let no = self.number_call();
-        calls.push(Call { no, op, member, reserve: reserve.map(bounded) });
-        if let Some(known) = self.reserves.take(&key, &calls[0].op) {
-            add_modes(calls[0].reserve.get_or_insert_default(), &known);
-        }
-        self.party(shard);
-        let unanswered = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
-        self.repeat_unanswered(&key, &mut calls);
-        self.outstanding.push(Outstanding { unanswered, shard, key, calls, queued: false, stale: false });
-        self.send_execute(now, self.outstanding.len() - 1);
-        no
-    }
-
-    /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
-    /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
-    fn repeat_unanswered(&self, key: &Bytes, calls: &mut SmallVec<[Call; 1]>) {
-        let overtake = self.planted.is(Bug::CallsOvertake);
-        if self.switches.delivery == Delivery::Direct && self.switches.phasing || overtake {
-            return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
-        }
-        let earlier = || self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
-        if earlier().next().is_none() {
-            return;
-        }
-        let earlier = earlier().flat_map(|it| &it.calls).cloned();
-        let mut earlier: SmallVec<[Call; 1]> = earlier.collect();
-        earlier.sort_by_key(|call| call.no);
-        earlier.dedup_by_key(|call| call.no);
-        earlier.append(calls);
-        *calls = earlier;
-    }
-
-    /// Keeps an operation until the commit, or until its record is executed on. O(1).
-    pub fn buffer(&mut self, shard: ShardId, key: Bytes, op: Operation) -> CallNo {
-        self.buffer_for(Member(0), shard, key, op)
-    }
-
-    fn buffer_for(&mut self, member: Member, shard: ShardId, key: Bytes, op: Operation) -> CallNo {
-        debug_assert_eq!(self.state, State::Running);
-        let no = self.number_call();
-        let call = Call { no, op, member, reserve: None };
-        self.buffered.push((shard, KeyedCall { key, call }));
-        no
-    }
-
-    /// Takes the buffered calls out, when nothing else was ever sent: the host may do them instantly.
-    /// `None` when some shard takes part already.
-    pub fn take_buffered(&mut self) -> Option<Vec<(ShardId, KeyedCall)>> {
-        self.parties.is_empty().then(|| std::mem::take(&mut self.buffered))
-    }
-
-    /// Puts calls back that [`Self::take_buffered`] gave.
-    pub fn put_back(&mut self, calls: Vec<(ShardId, KeyedCall)>) {
-        self.buffered = calls;
-    }
-
-    /// The host carried the whole transaction out by itself.
-    pub fn close_instantly(&mut self) {
-        debug_assert!(self.parties.is_empty());
-        self.state = State::Idle;
-    }
-
-    /// Starts the commit: one message with one participant (R13), otherwise round one (R12), in which `hot` shards are
-    /// asked last, in this order (P22): see [`Heat`].
-    pub fn commit(&mut self, now: Time, hot: &[ShardId]) {
-        self.outstanding.retain(|it| !it.stale);
-        self.unblock();
-        debug_assert!(self.state == State::Running && self.outstanding.is_empty());
-        for at in 0..self.buffered.len() {
-            self.party(self.buffered[at].0);
-            if !self.reserves.is_empty() {
-                let KeyedCall { key, call } = self.buffered[at].1.clone();
-                self.buffered[at].1.call.reserve = self.reserves.take(&key, &call.op);
-            }
-        }
-        if self.parties.is_empty() {
-            self.state = State::Idle;
-            self.events.push_back(Event::Committed { replies: Vec::new() });
-            return;
-        }
-        if self.parties.iter().any(|party| self.is_gone(party)) {
-            // No prepare has left, so the incarnation that is gone cannot have voted.
-            self.close_attempt(now, None);
-            self.events.push_back(Event::Restart { cause: Cause::Refused(Refusal::LostLocks) });
-            return;
-        }
-        let named = !self.planted.is(Bug::ListNamesNoIncarnation);
-        let listed =
-            |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation.filter(|_| named) };
-        self.participants = Some(self.parties.iter().map(listed).collect());
-        self.state = State::Preparing;
-        self.begin_prepares(hot);
-        self.expect_answers(now);
-    }
-
-    /// Ends the attempt without a trace, if that is still possible: [`Event::Aborted`], [`Event::Committed`] or, where a
-    /// shard lost its memory, [`Event::Unknown`] follows.
-    pub fn abort(&mut self, now: Time) {
-        match self.state {
-            State::Preparing if !self.planted.is(Bug::AbortByFiat) => self.withdraw(now, Goal::Abort),
-            State::Running | State::Preparing => {
-                self.close_attempt(now, None);
-                self.events.push_back(Event::Aborted);
-            }
-            State::Withdrawing(_) => self.state = State::Withdrawing(Goal::Abort),
-            State::Committed | State::Idle => {}
-        }
-    }
-
-    /// Begins the next attempt, after [`Event::Restart`]. The birth stays (R11).
-    pub fn restart(&mut self) {
-        debug_assert_eq!(self.state, State::Idle);
-        let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
-        let touched = self.touched.iter().map(|(key, op)| (key, op));
-        self.reserves.note(self.switches.locks, touched.chain(buffered));
-        self.number += u32::from(!self.planted.is(Bug::AttemptsShareNumber));
-        self.state = State::Running;
-        self.members = Members::All;
-        self.buffered.clear();
-        self.touched.clear();
-        self.next_call = 0;
-        self.elder = None;
-        self.tries = 0;
-        self.replies.clear();
-        self.participants = None;
     }
 
     // --- the shards' responses ---
@@ -381,7 +220,7 @@ impl Coordinator {
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
         let stale = response.attempt() != self.attempt()
             && !(self.planted.is(Bug::StaleVoteCounts) && matches!(response, Response::Voted { .. }));
-        if stale || self.state == State::Idle {
+        if stale || self.is_idle() {
             return self.handle_closing(from, &response);
         }
         match response {
@@ -466,7 +305,7 @@ impl Coordinator {
         if *party.incarnation.get_or_insert(incarnation) != incarnation {
             // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
             self.close_attempt(now, None);
-            self.events.push_back(Event::Restart { cause: Cause::Refused(Refusal::LostLocks) });
+            self.tell_restart(Cause::Refused(Refusal::LostLocks));
             return;
         }
         party.granted = party.granted.max(granted);
@@ -494,7 +333,7 @@ impl Coordinator {
             }
             State::Preparing if !voted => self.party(from).queued = true,
             State::Running | State::Preparing | State::Withdrawing(_) => return, // A late double.
-            State::Committed | State::Idle => return,
+            State::Committed | State::Idle { .. } => return,
         }
         self.tries += 1;
         if self.tries > self.limits.lock_tries_max {
@@ -551,7 +390,7 @@ impl Coordinator {
         let goal = match self.state {
             State::Withdrawing(goal) => Some(goal),
             State::Running | State::Preparing => None,
-            State::Committed | State::Idle => return,
+            State::Committed | State::Idle { .. } => return,
         };
         let forgot = self.party(from).incarnation.is_some_and(|listed| listed < since);
         if refusal == Refusal::LostLocks || forgot {
@@ -562,17 +401,19 @@ impl Coordinator {
         }
         self.party(from).vote = Some(false);
         self.close_attempt(now, Some(from));
-        let event = match goal {
-            Some(Goal::Abort) => Event::Aborted,
-            _ if !refusal.is_retryable() => Event::Failed { refusal },
+        match goal {
+            Some(Goal::Abort) => self.events.push_back(Event::Aborted),
+            _ if !refusal.is_retryable() => {
+                self.state = State::Idle { again: true };
+                self.events.push_back(Event::Failed { refusal });
+            }
             Some(Goal::GiveWay) => {
                 self.in_turn = true;
-                Event::Restart { cause: Cause::GaveWay }
+                self.tell_restart(Cause::GaveWay);
             }
-            Some(Goal::Busy) => Event::Restart { cause: Cause::Busy },
-            None => Event::Restart { cause: Cause::Refused(refusal) },
-        };
-        self.events.push_back(event);
+            Some(Goal::Busy) => self.tell_restart(Cause::Busy),
+            None => self.tell_restart(Cause::Refused(refusal)),
+        }
     }
 
     fn on_applied(&mut self, from: ShardId) {
@@ -585,7 +426,7 @@ impl Coordinator {
 
     fn end_if_applied(&mut self) {
         if self.parties.iter().all(|party| party.applied) || self.planted.is(Bug::OverWhenTold) {
-            self.state = State::Idle;
+            self.state = State::Idle { again: false };
             self.forget_attempt();
         }
     }
@@ -630,7 +471,7 @@ impl Coordinator {
                     }
                 }
             }
-            State::Withdrawing(_) | State::Committed | State::Idle => {}
+            State::Withdrawing(_) | State::Committed | State::Idle { .. } => {}
         }
     }
 
@@ -659,14 +500,13 @@ impl Coordinator {
                     self.sends.push_back((party.shard, Request::Apply { attempt }));
                 }
             }
-            State::Idle => {}
+            State::Idle { .. } => {}
         }
         for closing in self.closing.iter().filter(|_| !self.planted.is(Bug::AbortNotResent)) {
             closing.send(&mut self.sends);
         }
-        let waits =
-            self.state != State::Idle && !(self.state == State::Running && self.outstanding.is_empty());
-        if waits || !self.closing.is_empty() {
+        let rests = self.is_idle() || self.state == State::Running && self.outstanding.is_empty();
+        if !rests || !self.closing.is_empty() {
             self.expect_answers(now);
         }
     }
@@ -698,8 +538,14 @@ impl Coordinator {
             self.closing.push(closing);
             self.expect_answers(now);
         }
-        self.state = State::Idle;
+        self.state = State::Idle { again: false };
         self.forget_attempt();
+    }
+
+    /// The attempt is over, and its user may run the transaction again.
+    fn tell_restart(&mut self, cause: Cause) {
+        self.state = State::Idle { again: true };
+        self.events.push_back(Event::Restart { cause });
     }
 
     fn forget_attempt(&mut self) {
@@ -713,6 +559,10 @@ impl Coordinator {
     }
 
     // --- small things ---
+
+    fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle { .. })
+    }
 
     fn number_call(&mut self) -> CallNo {
         let no = CallNo(self.next_call);

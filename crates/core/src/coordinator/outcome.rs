@@ -42,7 +42,7 @@ impl Frontend {
     /// A call was granted: its lock is the group's now, and a read may be shared.
     fn on_answer(&mut self, now: Time, at: usize, no: CallNo, reply: Reply) {
         let group = &mut self.groups[at];
-        let called = &mut group.calls[no.0 as usize];
+        let Some(called) = group.calls.get_mut(no.0 as usize) else { return };
         let (member, no) = (called.member, called.no);
         if let Some((key, op)) = called.read.take()
             && group.coordinator.is_running()
@@ -82,9 +82,10 @@ impl Frontend {
         self.stats.group_commits += u64::from(members.len() > 1);
         self.dissolve(at);
         for (member, tx) in members {
-            let called = |no: CallNo| &calls[no.0 as usize];
-            let own = replies.extract_if(.., |(no, _)| called(*no).member == member);
-            let replies = own.map(|(no, reply)| (called(no).no, reply)).collect();
+            // A shard may name calls that nobody made.
+            let called = |no: CallNo| calls.get(no.0 as usize).filter(|called| called.member == member);
+            let own = replies.extract_if(.., |(no, _)| called(*no).is_some());
+            let replies = own.filter_map(|(no, reply)| Some((called(no)?.no, reply))).collect();
             self.events.push_back((tx, Event::Committed { replies }));
             self.end(tx);
         }

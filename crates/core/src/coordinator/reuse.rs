@@ -7,9 +7,13 @@ use crate::ids::{Birth, Incarnation, ShardId};
 const ROOM_MAX: usize = 64;
 
 impl Coordinator {
-    /// Forgets its transaction, which is over, as if it was new: until [`Self::renew`] it is nobody's.
-    pub fn vacate(&mut self) {
-        debug_assert!(self.is_over());
+    /// Forgets its transaction, which is over, as if it was new: until [`Self::renew`] it is nobody's. Returns whether
+    /// it did: one that is not over stays as it is.
+    #[must_use]
+    pub fn vacate(&mut self) -> bool {
+        if !self.is_over() {
+            return false;
+        }
         let Coordinator {
             birth: _,
             number,
@@ -39,7 +43,7 @@ impl Coordinator {
             events,
             planted: _,
         } = self;
-        (*number, *state, *next_call, *tries) = (1, State::Running, 0, 0);
+        (*number, *state, *next_call, *tries) = (1, State::Idle { again: false }, 0, 0);
         (*elder, *blocked_since, *resend_at, *backoff_at) = (None, None, None, None);
         (*participants, *members, *in_turn, *first) = (None, Members::All, false, None);
         parties.clear();
@@ -55,12 +59,14 @@ impl Coordinator {
         events.shrink_to(ROOM_MAX);
         sends.clear();
         sends.shrink_to(ROOM_MAX);
+        true
     }
 
     /// After [`Self::vacate`]: another transaction begins its first attempt, as by [`Self::new`], and the host knows
     /// these incarnations ([`Self::meet`]).
     pub fn renew(&mut self, birth: Birth, seed: u64, met: &[(ShardId, Incarnation)]) {
         self.birth = birth;
+        self.state = State::Running;
         self.jitter = seed | 1;
         self.met.extend_from_slice(met);
     }
@@ -101,8 +107,10 @@ mod tests {
     /// Executes on the first shard and adds on both, twice each.
     fn work(coordinator: &mut Coordinator) {
         let op = |op| Operation::new::<Set>(op);
-        coordinator.execute(Time(1), ShardId(0), "read".into(), op(SetOp::Len), None);
         let attempt = coordinator.attempt();
+        coordinator
+            .execute(Time(1), attempt, ShardId(0), "read".into(), op(SetOp::Len), None)
+            .expect("it runs");
         let grant = Response::Granted {
             attempt,
             no: crate::CallNo(0),
@@ -113,9 +121,9 @@ mod tests {
         coordinator.handle_response(Time(2), ShardId(0), grant);
         for (shard, key) in [(0, "a"), (1, "b"), (0, "a"), (1, "b")] {
             let add = op(SetOp::Add([Bytes::from("x")].into_iter().collect()));
-            coordinator.buffer(ShardId(shard), key.into(), add);
+            coordinator.buffer(attempt, ShardId(shard), key.into(), add).expect("it runs");
         }
-        coordinator.commit(Time(3), &[]);
+        coordinator.commit(Time(3), attempt, &[]).expect("it runs");
     }
 
     #[test]
@@ -129,7 +137,7 @@ mod tests {
         let (refusal, since) = (Refusal::Recovered, Incarnation(0));
         coordinator.handle_response(Time(5), shard, Response::Refused { attempt, shard, refusal, since });
         coordinator.handle_response(Time(6), ShardId(0), Response::Aborted { attempt, shard: ShardId(0) });
-        coordinator.restart();
+        coordinator.restart(attempt).expect("it was told to");
         work(&mut coordinator);
         let attempt = coordinator.attempt();
         for shard in [ShardId(0), ShardId(1)] {
@@ -148,7 +156,7 @@ mod tests {
             coordinator.handle_response(Time(8), shard, Response::Applied { attempt, shard });
         }
         assert!(coordinator.is_over());
-        coordinator.vacate();
+        assert!(coordinator.vacate());
         coordinator.renew(birth(2), 2, &MET);
         assert_eq!(format!("{coordinator:?}"), format!("{:?}", fresh(2)));
     }

@@ -185,25 +185,31 @@ impl World {
         reserve: Option<Claims>,
     ) -> CallNo {
         let now = self.now;
-        let no = self.coordinator_mut(tx).execute(now, ShardId(shard), key.into(), op, reserve);
+        let attempt = self.attempt(tx);
+        let coordinator = self.coordinator_mut(tx);
+        let no = coordinator.execute(now, attempt, ShardId(shard), key.into(), op, reserve);
         self.collect();
-        no
+        no.expect("it runs")
     }
 
     pub(crate) fn buffer(&mut self, tx: Tx, shard: u32, key: &str, op: Operation) -> CallNo {
-        self.coordinator_mut(tx).buffer(ShardId(shard), key.into(), op)
+        let attempt = self.attempt(tx);
+        let buffered = self.coordinator_mut(tx).buffer(attempt, ShardId(shard), key.into(), op);
+        buffered.expect("it runs")
     }
 
     pub(crate) fn commit(&mut self, tx: Tx) {
         let now = self.now;
-        self.coordinator_mut(tx).commit(now, &[]);
+        let attempt = self.attempt(tx);
+        self.coordinator_mut(tx).commit(now, attempt, &[]).expect("it runs");
         self.collect();
     }
 
     /// Commits, and asks one shard last.
     pub(crate) fn commit_with_last(&mut self, tx: Tx, shard: u32) {
         let now = self.now;
-        self.coordinator_mut(tx).commit(now, &[ShardId(shard)]);
+        let attempt = self.attempt(tx);
+        self.coordinator_mut(tx).commit(now, attempt, &[ShardId(shard)]).expect("it runs");
         self.collect();
     }
 
@@ -214,7 +220,8 @@ impl World {
     }
 
     pub(crate) fn restart(&mut self, tx: Tx) {
-        self.coordinator_mut(tx).restart();
+        let ended = self.attempt(tx);
+        self.coordinator_mut(tx).restart(ended).expect("it was told to");
     }
 
     /// A transaction that executes one operation and delivers everything: it holds the record, or waits for it.

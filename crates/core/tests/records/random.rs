@@ -146,6 +146,7 @@ impl World {
     fn act(&mut self, at: usize) {
         let now = self.now;
         let client = &mut self.clients[at];
+        let attempt = client.coordinator.attempt();
         if client.done || client.ending || client.coordinator.awaits_answers() {
             return;
         }
@@ -154,16 +155,16 @@ impl World {
             return if client.aborts {
                 client.coordinator.abort(now)
             } else {
-                client.coordinator.commit(now, &[])
+                client.coordinator.commit(now, attempt, &[]).expect("it runs")
             };
         };
         client.at += 1;
         let Place { key, shard, .. } = &self.places[place];
         let shard = ShardId(*shard as u32);
         if waits {
-            client.coordinator.execute(now, shard, key.clone(), op, None);
+            client.coordinator.execute(now, attempt, shard, key.clone(), op, None).expect("it runs");
         } else {
-            client.coordinator.buffer(shard, key.clone(), op);
+            client.coordinator.buffer(attempt, shard, key.clone(), op).expect("it runs");
         }
     }
 
@@ -177,7 +178,8 @@ impl World {
                 match event {
                     Event::Answer { .. } => {}
                     Event::Restart { .. } => {
-                        client.coordinator.restart();
+                        let ended = client.coordinator.attempt();
+                        client.coordinator.restart(ended).expect("it was told to");
                         (client.at, client.ending) = (0, false);
                     }
                     Event::Committed { .. } => {

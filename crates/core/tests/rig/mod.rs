@@ -25,6 +25,8 @@ pub struct Rig {
     /// On their way back, by (shard, frontend).
     pub responses: BTreeMap<(usize, usize), VecDeque<Response>>,
     pub events: BTreeMap<Who, Vec<Event>>,
+    /// The attempts that transactions are at, but the first.
+    pub attempts: BTreeMap<Who, u32>,
     /// Everything that was ever delivered to a shard.
     pub sent: Vec<(usize, Request)>,
     /// When each attempt was decided to commit, in the order of decisions: by the shard if it is the only
@@ -52,6 +54,7 @@ impl Rig {
             requests: BTreeMap::new(),
             responses: BTreeMap::new(),
             events: BTreeMap::new(),
+            attempts: BTreeMap::new(),
             sent: Vec::new(),
             decided: BTreeMap::new(),
             decisions: 0,
@@ -64,22 +67,31 @@ impl Rig {
         (frontend, self.frontends[frontend].begin(self.now, 7))
     }
 
-    pub fn execute(&mut self, (at, tx): Who, key: &str, op: Operation) -> CallNo {
-        let shard = shard_of(key);
-        let no = self.frontends[at].execute(self.now, tx, ShardId(shard as u32), key.into(), op, None);
-        self.drain(at);
-        no
+    /// Of which attempt its calls are.
+    pub fn at(&self, who: Who) -> (TxHandle, u32) {
+        (who.1, self.attempts.get(&who).copied().unwrap_or(1))
     }
 
-    pub fn buffer(&mut self, (at, tx): Who, key: &str, op: Operation) -> CallNo {
-        let no = self.frontends[at].buffer(self.now, tx, ShardId(shard_of(key) as u32), key.into(), op);
-        self.drain(at);
-        no
+    /// The call's number; one beyond all where it ends the attempt, or comes when that is over.
+    pub fn execute(&mut self, who: Who, key: &str, op: Operation) -> CallNo {
+        let (shard, tx) = (ShardId(shard_of(key) as u32), self.at(who));
+        let no = self.frontends[who.0].execute(self.now, tx, shard, key.into(), op, None);
+        self.drain(who.0);
+        no.unwrap_or(CallNo(u32::MAX))
     }
 
-    pub fn commit(&mut self, (at, tx): Who) {
-        self.frontends[at].commit(self.now, tx);
-        self.drain(at);
+    pub fn buffer(&mut self, who: Who, key: &str, op: Operation) -> CallNo {
+        let (shard, tx) = (ShardId(shard_of(key) as u32), self.at(who));
+        let no = self.frontends[who.0].buffer(self.now, tx, shard, key.into(), op);
+        self.drain(who.0);
+        no.unwrap_or(CallNo(u32::MAX))
+    }
+
+    pub fn commit(&mut self, who: Who) {
+        // Where the attempt is over, an event has told of it.
+        let tx = self.at(who);
+        let _ = self.frontends[who.0].commit(self.now, tx);
+        self.drain(who.0);
     }
 
     pub fn abort(&mut self, (at, tx): Who) {
@@ -87,9 +99,11 @@ impl Rig {
         self.drain(at);
     }
 
-    pub fn restart(&mut self, (at, tx): Who) {
-        self.frontends[at].restart(self.now, tx);
-        self.drain(at);
+    pub fn restart(&mut self, who: Who) {
+        let ended = self.at(who);
+        let next = self.frontends[who.0].restart(self.now, ended).expect("it was told to");
+        self.attempts.insert(who, next);
+        self.drain(who.0);
     }
 
     /// Commits one operation on its own.

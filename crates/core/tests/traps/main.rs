@@ -1,13 +1,14 @@
 //! The traps of the protocol, each sprung by hand, message by message.
 //!
 //! A test opens with the bug, its consequence and the mend; it fails when the mend is taken out. One file a
-//! topic: `commit` (writing yes and no), `last` (who is asked last), `restart` (incarnations, connections), `recovery`, `deadlock`
+//! topic: `commit` (writing yes and no), `closed` (users who go on with an attempt that is over), `last` (who is asked last), `restart` (incarnations, connections), `recovery`, `deadlock`
 //! (giving way, phases, upgrades), `effects` (escrow, deferred update), `release` (what must go when an
 //! attempt ends), `simulated` (what the simulator found).
 
 #[path = "../harness/mod.rs"]
 mod harness;
 
+mod closed;
 mod commit;
 mod deadlock;
 mod effects;

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use claret_core::message::{Link, Refusal, Request, Response};
-use claret_core::{Coordinator, Event, Session, SessionId, Shard, Switches, Time};
+use claret_core::{Coordinator, Event, Session, SessionId, Shard, ShardId, Switches, Time};
 use claret_types::{Access, Bytes, Operation};
 use hashbrown::HashMap;
 
@@ -285,10 +285,17 @@ impl Waiting {
     }
 
     fn ask(&mut self, now: Time, shard: &mut Shard) {
-        for Want { key, op, .. } in &self.wants {
-            self.coordinator.execute(now, shard.id(), key.clone(), op.clone(), None);
-        }
+        self.call_all(now, shard.id());
         self.pump(now, shard);
+    }
+
+    fn call_all(&mut self, now: Time, shard: ShardId) {
+        let attempt = self.coordinator.attempt();
+        for Want { key, op, .. } in &self.wants {
+            if self.coordinator.execute(now, attempt, shard, key.clone(), op.clone(), None).is_err() {
+                self.stage = Stage::Refused;
+            }
+        }
     }
 
     /// Hands on what the coordinator wants sent, and takes note of what it says.
@@ -321,10 +328,11 @@ impl Waiting {
     }
 
     fn begin_again(&mut self, now: Time, shard: &mut Shard) {
-        self.coordinator.restart();
-        self.stage = Stage::Waits(self.wants.len());
-        for Want { key, op, .. } in &self.wants {
-            self.coordinator.execute(now, shard.id(), key.clone(), op.clone(), None);
+        if self.coordinator.restart(self.coordinator.attempt()).is_err() {
+            self.stage = Stage::Refused;
+            return;
         }
+        self.stage = Stage::Waits(self.wants.len());
+        self.call_all(now, shard.id());
     }
 }

@@ -291,7 +291,8 @@ impl Process {
     fn restart(&mut self, at: usize) {
         let time = self.time();
         let tx = self.seats[at].tx.expect("it is a transaction");
-        self.frontend().restart(time, tx);
+        let ended = (tx, self.seats[at].attempts);
+        self.frontend().restart(time, ended).expect("it was told to");
         let seat = &mut self.seats[at];
         seat.attempts += 1;
         seat.client.restart();
@@ -392,11 +393,13 @@ impl Process {
         let time = self.time();
         let seat = &mut self.seats[at];
         seat.awaited += 1;
+        let attempt = seat.attempts;
         let Call { key, op } = seat.calls[number].clone();
         match (&mut self.frontend, seat.tx) {
             (Some(frontend), Some(tx)) => {
                 let shard = place(&self.setup, &key).1;
-                frontend.execute(time, tx, ShardId(shard as u32), key, op, None);
+                // A call that ends its attempt, or comes when that is over, is told of by an event.
+                let _ = frontend.execute(time, (tx, attempt), ShardId(shard as u32), key, op, None);
             }
             _ => self.send_plain(at, number, Call { key, op }),
         }
@@ -405,11 +408,12 @@ impl Process {
     fn buffer(&mut self, at: usize, number: usize) {
         let time = self.time();
         let seat = &mut self.seats[at];
-        let call = seat.calls[number].clone();
+        let (call, attempt) = (seat.calls[number].clone(), seat.attempts);
         match (&mut self.frontend, seat.tx) {
             (Some(frontend), Some(tx)) => {
                 let shard = place(&self.setup, &call.key).1;
-                frontend.buffer(time, tx, ShardId(shard as u32), call.key, call.op);
+                // As above.
+                let _ = frontend.buffer(time, (tx, attempt), ShardId(shard as u32), call.key, call.op);
             }
             // Of an earlier stage nobody looks at the answers.
             _ if seat.stage == Stage::Read => seat.later.push((usize::MAX, call)),
@@ -421,7 +425,9 @@ impl Process {
         let time = self.time();
         let seat = &mut self.seats[at];
         if let (Some(frontend), Some(tx)) = (&mut self.frontend, seat.tx) {
-            return frontend.commit(time, tx);
+            // As above.
+            let _ = frontend.commit(time, (tx, seat.attempts));
+            return;
         }
         seat.is_committing = true;
         let later = std::mem::take(&mut seat.later);

@@ -50,6 +50,8 @@ pub(super) struct Tx {
     pub(super) name: String,
     pub(super) session: SessionId,
     pub(super) handle: TxHandle,
+    /// The attempt that its user is at.
+    run: u32,
     pub(super) standing: Standing,
     /// Calls whose answers its user waits for.
     awaited: Vec<CallNo>,
@@ -272,7 +274,8 @@ impl Stage {
         let handle = frontend.begin(now, SEED);
         let attempt = frontend.attempt(handle).expect("it runs");
         self.names.name(attempt.tx, &name);
-        self.txs.push(Tx { name, session, handle, standing: Standing::Runs, awaited: Vec::new(), attempt });
+        let (standing, awaited) = (Standing::Runs, Vec::new());
+        self.txs.push(Tx { name, session, handle, run: 1, standing, awaited, attempt });
         Ok(())
     }
 
@@ -286,9 +289,11 @@ impl Stage {
             ));
         }
         let reserve = for_update.then(|| Claims::record(Mode::EXCLUSIVE));
-        let (now, session, handle) = (self.now, self.txs[at].session, self.txs[at].handle);
-        let no = self.frontend(session)?.execute(now, handle, shard, key, op, reserve);
-        self.txs[at].awaited.push(no);
+        let Tx { session, handle, run, .. } = self.txs[at];
+        let now = self.now;
+        let no = self.frontend(session)?.execute(now, (handle, run), shard, key, op, reserve);
+        // A call that ends its attempt has no number; the event tells of that.
+        self.txs[at].awaited.extend(no);
         self.collect();
         Ok(())
     }
@@ -296,8 +301,9 @@ impl Stage {
     fn buffer(&mut self, tx: &str, words: &[String]) -> Result<(), String> {
         let at = self.user(tx, &[Standing::Runs])?;
         let (shard, key, op) = self.read(words)?;
-        self.call(at, |frontend, now, handle| {
-            frontend.buffer(now, handle, shard, key, op);
+        self.call(at, |frontend, now, tx| {
+            // Where it ends its attempt, the event tells of that.
+            let _ = frontend.buffer(now, tx, shard, key, op);
         })
     }
 
@@ -307,24 +313,37 @@ impl Stage {
             return Err(format!("{tx} waits for the answer of #{}; it can only abort", no.0));
         }
         self.txs[at].standing = Standing::Commits;
-        self.call(at, |frontend, now, handle| frontend.commit(now, handle))
+        self.call(at, |frontend, now, tx| {
+            // Where the attempt is over, the event has told of it.
+            let _ = frontend.commit(now, tx);
+        })
     }
 
     fn abort(&mut self, tx: &str) -> Result<(), String> {
         let at = self.user(tx, &[Standing::Runs, Standing::Commits, Standing::Restarts])?;
-        self.call(at, |frontend, now, handle| frontend.abort(now, handle))
+        self.call(at, |frontend, now, (handle, _)| frontend.abort(now, handle))
     }
 
     fn restart(&mut self, tx: &str) -> Result<(), String> {
         let at = self.user(tx, &[Standing::Restarts])?;
         self.txs[at].standing = Standing::Runs;
-        self.call(at, |frontend, now, handle| frontend.restart(now, handle))
+        let Tx { session, handle, run, .. } = self.txs[at];
+        let now = self.now;
+        let next = self.frontend(session)?.restart(now, (handle, run));
+        self.txs[at].run = next.map_err(|closed| format!("{tx}: {closed}"))?;
+        self.collect();
+        Ok(())
     }
 
     /// One call of an application.
-    fn call(&mut self, at: usize, call: impl FnOnce(&mut Frontend, Time, TxHandle)) -> Result<(), String> {
-        let (now, session, handle) = (self.now, self.txs[at].session, self.txs[at].handle);
-        call(self.frontend(session)?, now, handle);
+    fn call(
+        &mut self,
+        at: usize,
+        call: impl FnOnce(&mut Frontend, Time, (TxHandle, u32)),
+    ) -> Result<(), String> {
+        let Tx { session, handle, run, .. } = self.txs[at];
+        let now = self.now;
+        call(self.frontend(session)?, now, (handle, run));
         self.collect();
         Ok(())
     }

@@ -144,7 +144,8 @@ impl Client {
 
     fn restart(&mut self, plan: &Plan, known: &[Incarnation]) {
         self.meet(plan, known);
-        self.coordinator.as_mut().expect("it told of it").restart();
+        let coordinator = self.coordinator.as_mut().expect("it told of it");
+        coordinator.restart(coordinator.attempt()).expect("it told of it");
         self.attempts += 1;
         self.done = 0;
         self.awaited = false;
@@ -157,15 +158,16 @@ impl Client {
         if !coordinator.is_running() || self.awaited {
             return false;
         }
+        let attempt = coordinator.attempt();
         let Some(Step { shard, op, at_once }) = program.get(self.done) else {
-            coordinator.commit(NOW, hot);
+            coordinator.commit(NOW, attempt, hot).expect("it runs");
             return true;
         };
         let (shard, key) = (ShardId(*shard as u32), Bytes::from(KEYS[*shard]));
         if *at_once {
-            coordinator.execute(NOW, shard, key, op.clone(), None);
+            coordinator.execute(NOW, attempt, shard, key, op.clone(), None).expect("it runs");
         } else {
-            coordinator.buffer(shard, key, op.clone());
+            coordinator.buffer(attempt, shard, key, op.clone()).expect("it runs");
         }
         self.awaited = *at_once;
         self.done += 1;

@@ -1,0 +1,138 @@
+//! Attempts that end while their closures do something else, and closures that go on with them.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use claret::{Mode, Records, Store, TransactionError, TxOptions};
+use claret_rig::Cluster;
+
+use crate::handles;
+use crate::rig::{fresh, keys, prefix, shared};
+
+const MODES: [Mode; 2] = [Mode::BoostPhase, Mode::BoostPhaseCombine];
+
+/// What ends an attempt that has not voted, or does not.
+#[derive(Clone, Copy, Debug)]
+enum Trigger {
+    Expiry,
+    Flush,
+    Rights,
+    Connections,
+}
+
+impl Trigger {
+    const ALL: [Trigger; 4] = [Trigger::Expiry, Trigger::Flush, Trigger::Rights, Trigger::Connections];
+
+    /// Before the record is held: a plain command would wait.
+    fn prepare(self, cluster: &Cluster, key: &str) {
+        cluster.query::<()>(0, &["SET", key, "0"]).expect("set");
+        if let Trigger::Expiry = self {
+            cluster.query::<()>(0, &["PEXPIRE", key, "50"]).expect("set");
+        }
+    }
+
+    fn pull(self, cluster: &Cluster) {
+        let words: &[&str] = match self {
+            Trigger::Expiry => return,
+            Trigger::Flush => &["FLUSHALL"],
+            Trigger::Rights => &["ACL", "SETUSER", "nobody", "on"],
+            Trigger::Connections => &["CLIENT", "KILL", "TYPE", "pubsub"],
+        };
+        cluster.query::<()>(0, words).expect("done");
+    }
+
+    /// Whether it ends every attempt that holds a record there.
+    fn is_certain(self) -> bool {
+        matches!(self, Trigger::Flush | Trigger::Rights)
+    }
+}
+
+/// Bug: the closure's next void call, and the commit, were taken in the name of the attempt that was over. Half of the
+/// transaction committed, or both halves twice, or the answer of a call counted for the next attempt, which then waited
+/// until its deadline.
+#[tokio::test]
+async fn an_attempt_that_is_refused_while_its_closure_waits_is_never_half_committed() {
+    let cluster = fresh(3);
+    for mode in MODES {
+        let options = TxOptions::new().deadline(Duration::from_secs(60));
+        let store = Store::cluster(cluster.url()).mode(mode).transactions(options);
+        let store = store.connect().await.expect("a store");
+        for trigger in Trigger::ALL {
+            for reads_later in [false, true] {
+                ends_while_it_waits(&cluster, &store, trigger, reads_later).await;
+            }
+        }
+        store.close().await;
+    }
+}
+
+async fn ends_while_it_waits(cluster: &Cluster, store: &Store, trigger: Trigger, reads_later: bool) {
+    let keys = keys(cluster);
+    let made = AtomicU32::new(0);
+    trigger.prepare(cluster, &keys[0]);
+    let ended = store.transaction(|tx| {
+        let (keys, made) = (keys.clone(), made.fetch_add(1, Ordering::SeqCst) + 1);
+        async move {
+            tx.counter(&keys[0]).add_returning(1).await?;
+            if made == 1 {
+                trigger.pull(cluster);
+                // Until word of it has come, or is not likely to come.
+                let began = Instant::now();
+                while store.stats().open_attempts > 0
+                    && (trigger.is_certain() || began.elapsed() < Duration::from_millis(200))
+                {
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                }
+            }
+            // What these calls answer, the closure does not look at.
+            let _ = tx.list(&keys[1]).push_back(format!("of {made}"));
+            let _ = tx.list(&keys[2]).push_back(format!("of {made}"));
+            if reads_later {
+                let _ = tx.counter(format!("{{{}}}c", keys[1])).get().await;
+            }
+            Ok(made)
+        }
+    });
+    let made = ended.await.unwrap_or_else(|error| panic!("{trigger:?}: {error}"));
+    assert!(made > 1 || !trigger.is_certain(), "{trigger:?} ended nothing");
+    for key in &keys[1..3] {
+        let all = store.list(key).all().await.expect("read");
+        assert_eq!(all, [claret::Bytes::from(format!("of {made}"))], "{trigger:?}");
+    }
+    let count = store.counter(&keys[0]).get().await.expect("read");
+    // A record that expired after the commit is gone with what was committed.
+    let may_be_gone = matches!(trigger, Trigger::Expiry) && count == 0;
+    assert!(count == 1 || may_be_gone, "{trigger:?}: {count}");
+}
+
+#[tokio::test]
+async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_on_a_cluster() {
+    for mode in MODES {
+        let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
+        handles::all(&store, &prefix()).await;
+        store.close().await;
+    }
+}
+
+/// Bug: the timer of the deadline panicked, for its runtime had ended.
+#[test]
+fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
+    let opened_on = tokio::runtime::Runtime::new().expect("a runtime");
+    let key = keys(shared()).swap_remove(0);
+    let store = opened_on.block_on(async {
+        let store = Store::connect(shared().url()).await.expect("a store");
+        store.counter(&key).add(1).await.expect("added");
+        store
+    });
+    drop(opened_on);
+    let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let error = elsewhere.block_on(async { store.counter(&key).get().await }).expect_err("nobody answers");
+    assert!(matches!(error, TransactionError::NoAnswer { .. } | TransactionError::Unknown), "{error:?}");
+    let read = store.transaction(|tx| {
+        let key = key.clone();
+        async move { Ok(tx.counter(key).get().await?) }
+    });
+    let error = elsewhere.block_on(read).expect_err("nobody answers");
+    assert!(matches!(error, TransactionError::NoAnswer { .. }), "{error:?}");
+    assert!(error.to_string().contains("runtime"), "{error}");
+}

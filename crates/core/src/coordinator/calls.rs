@@ -1,0 +1,271 @@
+//! The application's calls: operations, the commit, the abort, the next attempt.
+//!
+//! User code may do anything between two of them, and hold on to what is over. Each therefore names its attempt, and is
+//! taken only while that one runs; otherwise nothing is done, and the caller hears [`Closed`] (P30a).
+
+use claret_types::{Bytes, Claims, Operation};
+use smallvec::SmallVec;
+
+use super::reserves::{add_modes, bounded};
+use super::{Cause, Closed, Coordinator, Event, Goal, Outstanding, Party, State};
+use crate::ids::{AttemptId, CallNo, Member, ShardId, Time};
+use crate::message::{Call, KeyedCall, Listed, Members, Refusal};
+use crate::planted::Bug;
+use crate::switches::Delivery;
+
+impl Coordinator {
+    /// Lets in what names the attempt that runs, and nothing else (P30a).
+    #[inline]
+    fn check_running(&self, attempt: AttemptId) -> Result<(), Closed> {
+        let named = self.attempt();
+        let is_meant = match attempt.attempt == named.attempt {
+            true => attempt.tx == named.tx || self.planted.is(Bug::RenewedTakesStale),
+            false => attempt.tx == named.tx && self.planted.is(Bug::EarlierTakenForThis),
+        };
+        if is_meant { self.check_open() } else { Err(Closed) }
+    }
+
+    /// Lets in what is of the attempt that runs.
+    #[inline]
+    pub(super) fn check_open(&self) -> Result<(), Closed> {
+        let is_open = self.is_running() || self.planted.is(Bug::ClosedTakesCalls);
+        if is_open { Ok(()) } else { Err(Closed) }
+    }
+
+    /// Sends an operation whose answer is wanted now, behind what the transaction has buffered for its record
+    /// (R3). `reserve` are claims to take besides its own.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub fn execute(
+        &mut self,
+        now: Time,
+        attempt: AttemptId,
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+        reserve: Option<Claims>,
+    ) -> Result<CallNo, Closed> {
+        self.check_running(attempt)?;
+        self.execute_for(now, Member(0), shard, key, op, reserve)
+    }
+
+    /// [`Self::execute`] for a member of the group. Another member's buffered calls stay behind (R16).
+    pub(super) fn execute_for(
+        &mut self,
+        now: Time,
+        member: Member,
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+        reserve: Option<Claims>,
+    ) -> Result<CallNo, Closed> {
+        self.check_open()?;
+        let mut calls: SmallVec<[Call; 1]> = SmallVec::new();
+        let is_due = |buffered: &KeyedCall| buffered.key == key && buffered.call.member == member;
+        if self.buffered.iter().any(|(_, buffered)| is_due(buffered)) {
+            let all = std::mem::take(&mut self.buffered);
+            let (mine, rest): (Vec<_>, Vec<_>) = all.into_iter().partition(|(_, buffered)| is_due(buffered));
+            self.buffered = rest;
+            calls.extend(mine.into_iter().map(|(_, buffered)| buffered.call));
+        }
+        for call in &calls {
+            self.touched.push((key.clone(), call.op.clone()));
+        }
+        self.touched.push((key.clone(), op.clone()));
+        let no = self.number_call();
+        calls.push(Call { no, op, member, reserve: reserve.map(bounded) });
+        if let Some(known) = self.reserves.take(&key, &calls[0].op) {
+            add_modes(calls[0].reserve.get_or_insert_default(), &known);
+        }
+        self.party(shard);
+        let unanswered = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
+        self.repeat_unanswered(&key, &mut calls);
+        self.outstanding.push(Outstanding { unanswered, shard, key, calls, queued: false, stale: false });
+        self.send_execute(now, self.outstanding.len() - 1);
+        Ok(no)
+    }
+
+    /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
+    /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
+    fn repeat_unanswered(&self, key: &Bytes, calls: &mut SmallVec<[Call; 1]>) {
+        let overtake = self.planted.is(Bug::CallsOvertake);
+        if self.switches.delivery == Delivery::Direct && self.switches.phasing || overtake {
+            return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
+        }
+        let earlier = || self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
+        if earlier().next().is_none() {
+            return;
+        }
+        let earlier = earlier().flat_map(|it| &it.calls).cloned();
+        let mut earlier: SmallVec<[Call; 1]> = earlier.collect();
+        earlier.sort_by_key(|call| call.no);
+        earlier.dedup_by_key(|call| call.no);
+        earlier.append(calls);
+        *calls = earlier;
+    }
+
+    /// Keeps an operation until the commit, or until its record is executed on. O(1).
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub fn buffer(
+        &mut self,
+        attempt: AttemptId,
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+    ) -> Result<CallNo, Closed> {
+        self.check_running(attempt)?;
+        self.buffer_for(Member(0), shard, key, op)
+    }
+
+    pub(super) fn buffer_for(
+        &mut self,
+        member: Member,
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+    ) -> Result<CallNo, Closed> {
+        self.check_open()?;
+        let no = self.number_call();
+        let call = Call { no, op, member, reserve: None };
+        self.buffered.push((shard, KeyedCall { key, call }));
+        Ok(no)
+    }
+
+    /// Takes the buffered calls out, when nothing else was ever sent: the host may do them instantly.
+    /// `None` when some shard takes part already, or the attempt does not run.
+    pub fn take_buffered(&mut self, attempt: AttemptId) -> Option<Vec<(ShardId, KeyedCall)>> {
+        self.check_running(attempt).ok()?;
+        self.parties.is_empty().then(|| std::mem::take(&mut self.buffered))
+    }
+
+    /// Puts calls back that [`Self::take_buffered`] gave.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub fn put_back(
+        &mut self,
+        attempt: AttemptId,
+        mut calls: Vec<(ShardId, KeyedCall)>,
+    ) -> Result<(), Closed> {
+        self.check_running(attempt)?;
+        // Before what came meanwhile.
+        calls.append(&mut self.buffered);
+        self.buffered = calls;
+        Ok(())
+    }
+
+    /// The host carried the whole transaction out by itself: the calls that [`Self::take_buffered`] gave.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), or has more than was taken.
+    pub fn close_instantly(&mut self, attempt: AttemptId) -> Result<(), Closed> {
+        self.check_running(attempt)?;
+        if !(self.parties.is_empty() && self.buffered.is_empty()) {
+            return Err(Closed);
+        }
+        self.state = State::Idle { again: false };
+        Ok(())
+    }
+
+    /// Starts the commit: one message with one participant (R13), otherwise round one (R12), in which `hot` shards are
+    /// asked last, in this order (P22): see [`Heat`].
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
+    pub fn commit(&mut self, now: Time, attempt: AttemptId, hot: &[ShardId]) -> Result<(), Closed> {
+        self.check_commit(attempt)?;
+        self.commit_open(now, hot)
+    }
+
+    /// Whether a commit in the name of this attempt is taken: to be asked before [`Heat::arrange`](super::Heat).
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub fn check_commit(&self, attempt: AttemptId) -> Result<(), Closed> {
+        let taken = self.check_running(attempt);
+        if self.planted.is(Bug::ClosedCommits) { Ok(()) } else { taken }
+    }
+
+    /// [`Self::commit`] of the attempt that runs.
+    pub(super) fn commit_open(&mut self, now: Time, hot: &[ShardId]) -> Result<(), Closed> {
+        self.outstanding.retain(|it| !it.stale);
+        self.unblock();
+        if !self.outstanding.is_empty() {
+            // Its user committed what it has not heard of: no vote may cover that.
+            self.close_attempt(now, None);
+            self.events.push_back(Event::Aborted);
+            return Err(Closed);
+        }
+        for at in 0..self.buffered.len() {
+            self.party(self.buffered[at].0);
+            if !self.reserves.is_empty() {
+                let KeyedCall { key, call } = self.buffered[at].1.clone();
+                self.buffered[at].1.call.reserve = self.reserves.take(&key, &call.op);
+            }
+        }
+        if self.parties.is_empty() {
+            self.state = State::Idle { again: false };
+            self.events.push_back(Event::Committed { replies: Vec::new() });
+            return Ok(());
+        }
+        if self.parties.iter().any(|party| self.is_gone(party)) {
+            // No prepare has left, so the incarnation that is gone cannot have voted.
+            self.close_attempt(now, None);
+            self.tell_restart(Cause::Refused(Refusal::LostLocks));
+            return Ok(());
+        }
+        let named = !self.planted.is(Bug::ListNamesNoIncarnation);
+        let listed =
+            |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation.filter(|_| named) };
+        self.participants = Some(self.parties.iter().map(listed).collect());
+        self.state = State::Preparing;
+        self.begin_prepares(hot);
+        self.expect_answers(now);
+        Ok(())
+    }
+
+    /// Ends the attempt without a trace, if that is still possible: [`Event::Aborted`], [`Event::Committed`] or, where a
+    /// shard lost its memory, [`Event::Unknown`] follows. Nothing follows if the attempt is over.
+    pub fn abort(&mut self, now: Time) {
+        match self.state {
+            State::Preparing if !self.planted.is(Bug::AbortByFiat) => self.withdraw(now, Goal::Abort),
+            State::Running | State::Preparing => {
+                self.close_attempt(now, None);
+                self.events.push_back(Event::Aborted);
+            }
+            State::Withdrawing(_) => self.state = State::Withdrawing(Goal::Abort),
+            State::Committed | State::Idle { .. } => {}
+        }
+    }
+
+    /// Begins the next attempt, after [`Event::Restart`] of this one, or [`Event::Failed`]. The birth stays (R11).
+    ///
+    /// # Errors
+    /// [`Closed`] when the transaction's user was told neither of that attempt, or it runs again already.
+    pub fn restart(&mut self, ended: AttemptId) -> Result<(), Closed> {
+        if ended != self.attempt() || self.state != (State::Idle { again: true }) {
+            return Err(Closed);
+        }
+        self.begin_next();
+        Ok(())
+    }
+
+    pub(super) fn begin_next(&mut self) {
+        let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
+        let touched = self.touched.iter().map(|(key, op)| (key, op));
+        self.reserves.note(self.switches.locks, touched.chain(buffered));
+        self.number += u32::from(!self.planted.is(Bug::AttemptsShareNumber));
+        self.state = State::Running;
+        self.members = Members::All;
+        self.buffered.clear();
+        self.touched.clear();
+        self.next_call = 0;
+        self.elder = None;
+        self.tries = 0;
+        self.replies.clear();
+        self.participants = None;
+    }
+}
