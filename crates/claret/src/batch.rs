@@ -29,8 +29,18 @@ use crate::tx::{Tx, check};
 pub struct Batch {
     store: Store,
     /// Shared by the clones that typed records hold. Taken for a moment at a time, and by one thread mostly.
-    calls: Arc<Mutex<Vec<Placed>>>,
+    calls: Arc<Mutex<Calls>>,
 }
+
+#[derive(Debug, Default)]
+struct Calls {
+    placed: Vec<Placed>,
+    /// What the answers of servers are held against.
+    wanted: Vec<Wanted>,
+}
+
+/// An answer that is wanted: its place, and whether it is of its kind.
+type Wanted = (usize, fn(&Reply) -> bool);
 
 /// Where an operation's answer will be found, once the batch is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,19 +77,24 @@ impl Batch {
     /// Adds an operation.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
         let placed = self.store.host.place(key.into(), op);
+        let is_wanted = placed.op.returns() && self.store.host.embedded().is_none();
         let mut calls = self.calls.lock();
-        calls.push(placed);
-        Ticket { at: calls.len() - 1, kind: std::marker::PhantomData }
+        let at = calls.placed.len();
+        if is_wanted {
+            calls.wanted.push((at, |reply| R::from_reply(reply.clone()).is_some()));
+        }
+        calls.placed.push(placed);
+        Ticket { at, kind: std::marker::PhantomData }
     }
 
     /// How many operations it has.
     pub fn len(&self) -> usize {
-        self.calls.lock().len()
+        self.calls.lock().placed.len()
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.calls.lock().is_empty()
+        self.calls.lock().placed.is_empty()
     }
 
     /// Commits all of it, or nothing.
@@ -87,8 +102,11 @@ impl Batch {
     /// # Errors
     /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     pub async fn commit(self) -> Result<Replies, TransactionError> {
-        let calls = std::mem::take(&mut *self.calls.lock());
-        self.store.run(calls).await.map(Replies)
+        let Calls { placed, wanted } = std::mem::take(&mut *self.calls.lock());
+        let replies = self.store.run(placed).await?;
+        // It was carried out, or the server lies about that too.
+        let are_fit = wanted.iter().all(|(at, is_fit)| replies.get(*at).is_some_and(is_fit));
+        if are_fit { Ok(Replies(replies)) } else { Err(TransactionError::Unknown) }
     }
 
     /// [`Batch::commit`] on a thread without an async runtime.

@@ -4,6 +4,7 @@
 pub mod bench;
 pub mod checking;
 pub mod commands;
+pub mod edge;
 pub mod local;
 pub mod shell;
 pub mod workload;

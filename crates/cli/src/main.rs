@@ -3,7 +3,9 @@
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use claret::cluster::without_passwords;
 use claret_cli::commands::{bench, check_store, check_type, cluster, demo, shell, sim};
+use claret_cli::edge;
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -32,7 +34,17 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    match Cli::parse().command {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) if error.use_stderr() => {
+            // It quotes what was given, which may be a URL in the wrong place.
+            eprint!("{}", edge::shown(&without_passwords(&error.to_string())));
+            return ExitCode::from(2);
+        }
+        // Help and the version.
+        Err(other) => other.exit(),
+    };
+    match cli.command {
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(*args),
         Command::Cluster(args) => cluster::run(args),

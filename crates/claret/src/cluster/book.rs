@@ -421,6 +421,9 @@ impl Own {
 }
 
 #[cfg(test)]
+mod timing;
+
+#[cfg(test)]
 mod tests {
     use claret_core::Delivery;
     use claret_core::message::Refusal;

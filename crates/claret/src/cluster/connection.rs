@@ -16,15 +16,19 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use super::bounds::Bounds;
 use super::error::ConnectError;
 use super::options::{Address, Settings};
-use super::resp::{self, Said, ServerError};
+use super::resp::{self, Reader, Said, ServerError};
 
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
 
 /// Reads in one go, before other tasks get their turn.
 const READS_MAX: u32 = 8;
+
+/// Room for what was read that is kept, at most, when all of it is taken.
+const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// What is done on a connection.
 pub(super) trait Duty {
@@ -36,7 +40,10 @@ pub(super) trait Duty {
     ///
     /// # Errors
     /// When the connection cannot go on.
-    fn take(&mut self, input: &[u8]) -> Result<usize, ConnectError>;
+    fn take(&mut self, input: &[u8], reader: &mut Reader) -> Result<usize, ConnectError>;
+
+    /// The connection breaks, for this reason, and is served no more.
+    fn give_up(&mut self, _reason: &ConnectError) {}
 
     /// For how long the other side has owed an answer.
     fn waits(&self) -> Option<Duration>;
@@ -91,6 +98,7 @@ pub(super) struct Connection {
     pub(super) node: Address,
     carrier: Carrier,
     input: BytesMut,
+    reader: Reader,
     output: BytesMut,
 }
 
@@ -115,7 +123,8 @@ impl Connection {
             }
         };
         let (input, output) = (BytesMut::with_capacity(READ_BYTES), BytesMut::new());
-        let mut connection = Connection { node: node.clone(), carrier, input, output };
+        let reader = Reader::new(settings.limits.of_login());
+        let mut connection = Connection { node: node.clone(), carrier, input, reader, output };
         let hello = match &settings.password {
             None => connection.ask(&["HELLO", "3"]).await?,
             Some(password) => connection.ask(&["HELLO", "3", "AUTH", settings.user(), password]).await?,
@@ -126,6 +135,11 @@ impl Connection {
         }
     }
 
+    /// What is taken from the server from now on, at most. Until this is called it is little.
+    pub(super) fn set_bounds(&mut self, bounds: Bounds) {
+        self.reader.set_bounds(bounds);
+    }
+
     /// Sends one command and waits for its reply. What the server says of its own accord meanwhile is dropped.
     pub(super) async fn ask<W: AsRef<[u8]>>(
         &mut self,
@@ -133,10 +147,16 @@ impl Connection {
     ) -> Result<Result<Reply, ServerError>, ConnectError> {
         self.say(words).await?;
         loop {
-            if let Heard::Reply(reply) = self.hear().await? {
-                return Ok(reply);
+            match self.hear().await? {
+                Heard::Reply(reply) => return Ok(reply),
+                Heard::Push(_) => self.note_push()?,
             }
         }
+    }
+
+    /// A push came that nobody asked for.
+    pub(super) fn note_push(&mut self) -> Result<(), ConnectError> {
+        self.reader.note_push().map_err(|error| error.at(&self.node))
     }
 
     /// Sends commands in one piece and waits for all replies.
@@ -153,8 +173,9 @@ impl Connection {
         sent.map_err(|error| unreachable_at(&self.node, error.to_string()))?;
         let mut replies = Vec::with_capacity(count);
         while replies.len() < count {
-            if let Heard::Reply(reply) = self.hear().await? {
-                replies.push(reply);
+            match self.hear().await? {
+                Heard::Reply(reply) => replies.push(reply),
+                Heard::Push(_) => self.note_push()?,
             }
         }
         Ok(replies)
@@ -170,18 +191,18 @@ impl Connection {
     /// Waits for the next thing that the server says.
     pub(super) async fn hear(&mut self) -> Result<Heard, ConnectError> {
         loop {
-            let heard =
-                resp::decode(&self.input).map_err(|error| self.garbled(&error))?.map(|(said, length)| {
-                    let heard = match said {
-                        Said::Reply(value) => Heard::Reply(value.reply()),
-                        Said::Push(values) => {
-                            Heard::Push(values.iter().filter_map(|it| it.reply().ok()).collect())
-                        }
-                    };
-                    (heard, length)
-                });
+            let said = self.reader.next(&self.input).map_err(|error| error.at(&self.node))?;
+            let heard = said.map(|(said, length)| {
+                let heard = match said {
+                    Said::Reply(value) => Heard::Reply(value.reply()),
+                    Said::Push(values) => {
+                        Heard::Push(values.iter().filter_map(|it| it.reply().ok()).collect())
+                    }
+                };
+                (heard, length)
+            });
             if let Some((heard, length)) = heard {
-                self.input.advance(length);
+                self.advance(length);
                 return Ok(heard);
             }
             let read = poll_fn(|cx| self.poll_input(cx)).await;
@@ -191,8 +212,12 @@ impl Connection {
         }
     }
 
-    fn garbled(&self, error: &dyn std::fmt::Display) -> ConnectError {
-        ConnectError::NotUnderstood { node: self.node.to_string(), reason: error.to_string() }
+    /// What is in front was taken. Room that one large reply needed is not kept.
+    fn advance(&mut self, taken: usize) {
+        self.input.advance(taken);
+        if self.input.is_empty() && self.input.capacity() > KEPT_BYTES_MAX {
+            self.input = BytesMut::with_capacity(READ_BYTES);
+        }
     }
 
     /// Reads and writes until the duty is done, `Ok`, or the connection breaks.
@@ -202,7 +227,7 @@ impl Connection {
         patience: Duration,
     ) -> Result<(), ConnectError> {
         let mut check = tokio::time::interval(patience / 4);
-        poll_fn(|cx| {
+        let served = poll_fn(|cx| {
             while check.poll_tick(cx).is_ready() {
                 if duty.waits().is_some_and(|waited| waited > patience) {
                     let reason = format!("no answer for {patience:?}");
@@ -211,7 +236,8 @@ impl Connection {
             }
             self.poll_serve(cx, duty)
         })
-        .await
+        .await;
+        served.inspect_err(|error| duty.give_up(error))
     }
 
     fn poll_serve(&mut self, cx: &mut Context<'_>, duty: &mut impl Duty) -> Poll<Result<(), ConnectError>> {
@@ -229,8 +255,8 @@ impl Connection {
             }
         }
         if has_read {
-            let taken = duty.take(&self.input)?;
-            self.input.advance(taken);
+            let taken = duty.take(&self.input, &mut self.reader)?;
+            self.advance(taken);
             // Those whom this woke speak first; what they say leaves together with what there is now.
             cx.waker().wake_by_ref();
             return Poll::Pending;

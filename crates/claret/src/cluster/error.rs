@@ -64,6 +64,19 @@ pub enum ConnectError {
         /// The slots, as first and last.
         slots: Vec<(u16, u16)>,
     },
+    /// The server says more than is taken from one: the connection was closed before it cost more.
+    #[error(
+        "{node} says more than is taken from a server: `{bound}` is {limit}; see that it is the right server, or raise \
+         that bound in `ReplyLimits`"
+    )]
+    OverBound {
+        /// The node's address.
+        node: String,
+        /// The bound's name in [`ReplyLimits`](super::ReplyLimits).
+        bound: &'static str,
+        /// What it allows.
+        limit: usize,
+    },
     /// The server said what was not expected of it.
     #[error("{node} answers what is not understood: {reason}; is it a Redis or Valkey server, 7.0 or later?")]
     NotUnderstood {
@@ -83,6 +96,7 @@ impl ConnectError {
             | ConnectError::Denied { .. }
             | ConnectError::NoModule { .. }
             | ConnectError::OtherVersion { .. }
+            | ConnectError::OverBound { .. }
             | ConnectError::NotUnderstood { .. } => false,
         }
     }

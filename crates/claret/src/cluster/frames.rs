@@ -19,7 +19,7 @@ use super::connection::{Duty, refusal, unreachable_at};
 use super::error::ConnectError;
 use super::hub::{Hub, Lane};
 use super::options::Address;
-use super::resp::{self, Said, ServerError, Value};
+use super::resp::{self, Reader, Said, ServerError, Value};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -166,11 +166,9 @@ impl Duty for Frames {
         is_done
     }
 
-    fn take(&mut self, input: &[u8]) -> Result<usize, ConnectError> {
+    fn take(&mut self, input: &[u8], reader: &mut Reader) -> Result<usize, ConnectError> {
         let (mut taken, mut frames) = (0, 0);
-        while let Some((said, length)) =
-            resp::decode(&input[taken..]).map_err(|error| self.not_understood(error.to_string()))?
-        {
+        while let Some((said, length)) = reader.next(&input[taken..]).map_err(|error| error.at(&self.node))? {
             match &said {
                 Said::Reply(value) => {
                     frames += 1;
@@ -182,7 +180,7 @@ impl Duty for Frames {
                         let reason = "its slots moved, and the channel of grants with them".to_owned();
                         return Err(unreachable_at(&self.node, reason));
                     }
-                    _ => {}
+                    _ => reader.note_push().map_err(|error| error.at(&self.node))?,
                 },
             }
             taken += length;

@@ -1,17 +1,23 @@
 //! What a new connection begins with: a channel for grants, and `CLARET.HELLO`, which proves that it speaks for the
 //! session of this process.
 
-use std::fmt;
-
 use claret_core::{Incarnation, ShardId, wire};
 use claret_identity::{Challenge, Identity, Statement};
 use claret_types::Reply;
 
+use super::bounds::{LEASE_US_MAX, LEASE_US_MIN};
 use super::connection::{Connection, Heard, refusal, unreachable_at};
 use super::error::ConnectError;
 use super::options::{Address, Grants};
-use super::resp::ServerError;
+use super::resp::{ServerError, shown};
+use super::secret::Secret;
 use super::topology::{Topology, channel_at};
+
+/// Of a field so much is kept, in bytes.
+const FIELD_BYTES_MAX: usize = 100;
+
+/// There is always a later one than that which a server tells.
+const INCARNATION_MAX: u64 = i64::MAX as u64;
 
 /// Who greets.
 #[derive(Clone, Copy, Debug)]
@@ -20,19 +26,8 @@ pub(super) struct Greeting<'a> {
     /// Whose channels its channels are.
     pub(super) user: &'a str,
     /// What else is in their names.
-    pub(super) secret: Secret,
+    pub(super) secret: Secret<u64>,
     pub(super) connection: u32,
-}
-
-/// What nobody else knows of the names of the channels that grants are pushed on.
-#[derive(Clone, Copy)]
-pub(super) struct Secret(pub(super) u64);
-
-/// Shows nothing.
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
-    }
 }
 
 /// What a node answered to the greeting.
@@ -53,7 +48,7 @@ pub(super) async fn exchange(
     greeting: Greeting<'_>,
 ) -> Result<Hello, ConnectError> {
     let channel = match grants {
-        Grants::Push => channel_at(topology, &connection.node, greeting.user, greeting.secret.0),
+        Grants::Push => channel_at(topology, &connection.node, greeting.user, *greeting.secret),
         Grants::Poll => None,
     };
     let channel = match channel {
@@ -105,7 +100,7 @@ async fn subscribe(connection: &mut Connection, channel: String) -> Result<Optio
             Heard::Push(words) if words.first() == Some(&Reply::Bytes("ssubscribe".into())) => {
                 return Ok(Some(channel));
             }
-            Heard::Push(_) => {}
+            Heard::Push(_) => connection.note_push()?,
             Heard::Reply(Err(error)) if error.code() == "MOVED" => {
                 return Err(unreachable_at(&connection.node, "its slots are moving".into()));
             }
@@ -140,7 +135,7 @@ impl Answer<'_> {
         let mut pairs = items.chunks_exact(2);
         let value = pairs.find(|pair| matches!(&pair[0], Reply::Bytes(it) if it.as_str() == Some(name)))?;
         match &value[1] {
-            Reply::Bytes(text) => text.as_str().map(str::to_owned),
+            Reply::Bytes(text) => text.as_str().map(|text| shown(text.as_bytes(), FIELD_BYTES_MAX)),
             Reply::Int(number) => Some(number.to_string()),
             _ => None,
         }
@@ -151,14 +146,15 @@ impl Answer<'_> {
         ConnectError::NotUnderstood { node: self.node.to_string(), reason }
     }
 
-    fn number(&self, name: &str) -> Result<u64, ConnectError> {
+    fn number(&self, name: &str, least: u64, most: u64) -> Result<u64, ConnectError> {
         let number = self.field(name).and_then(|text| text.parse::<u64>().ok());
-        number.ok_or_else(|| self.lacks(&format!("a number '{name}'")))
+        let within = number.filter(|number| (least..=most).contains(number));
+        within.ok_or_else(|| self.lacks(&format!("a number '{name}' from {least} to {most}")))
     }
 
+    /// The largest number stands for slots that nobody serves.
     fn shard(&self) -> Result<ShardId, ConnectError> {
-        let number = u32::try_from(self.number("shard")?);
-        Ok(ShardId(number.map_err(|_| self.lacks("a number 'shard' of 32 bits"))?))
+        Ok(ShardId(self.number("shard", 0, u64::from(u32::MAX - 1))? as u32))
     }
 
     fn is_of_this_version(&self) -> Result<(), ConnectError> {
@@ -185,9 +181,9 @@ fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
     answer.is_of_this_version()?;
     Ok(Hello {
         shard: answer.shard()?,
-        incarnation: Incarnation(answer.number("incarnation")?),
-        lease_us: answer.number("lease_us")?,
-        pushes: answer.number("push")? == 1,
+        incarnation: Incarnation(answer.number("incarnation", 0, INCARNATION_MAX)?),
+        lease_us: answer.number("lease_us", LEASE_US_MIN, LEASE_US_MAX)?,
+        pushes: answer.number("push", 0, 1)? == 1,
     })
 }
 
@@ -243,10 +239,25 @@ mod tests {
     }
 
     #[test]
+    fn numbers_that_cannot_be_are_refused() {
+        for (at, number) in
+            [(3, -1), (3, i64::MAX), (3, i64::from(u32::MAX)), (5, 0), (5, 1), (5, i64::MAX), (6, 2), (4, -1)]
+        {
+            let mut fields = whole(wire::VERSION.into());
+            fields[at].1 = Reply::Int(number);
+            let error = read(&answer(&fields), &node()).unwrap_err().to_string();
+            assert!(error.contains(fields[at].0) && error.contains("h:7001"), "{error}");
+        }
+        let mut fields = whole(wire::VERSION.into());
+        fields[4].1 = Reply::Bytes("18446744073709551615".into());
+        assert!(read(&answer(&fields), &node()).is_err());
+    }
+
+    #[test]
     fn another_version_and_no_module_are_told_apart() {
         let error = read(&answer(&whole(99)), &node()).unwrap_err().to_string();
         assert!(error.contains("h:7001") && error.contains("99") && error.contains("0.1.0"), "{error}");
-        let error = not_greeted(ServerError("ERR unknown command 'CLARET.HELLO', with".into()), &node());
+        let error = not_greeted(ServerError::new(b"ERR unknown command 'CLARET.HELLO', with"), &node());
         assert_eq!(error, ConnectError::NoModule { node: "h:7001".into() });
         let error = read(&answer(&whole(wire::VERSION.into())[..4]), &node()).unwrap_err().to_string();
         assert!(error.contains("incarnation"), "{error}");

@@ -18,9 +18,10 @@ use super::connection::{Connection, refusal, unreachable_at};
 use super::desk::Desk;
 use super::error::ConnectError;
 use super::frames::Frames;
-use super::greeting::{self, Greeting, Secret};
+use super::greeting::{self, Greeting};
 use super::net::{Net, Office};
 use super::options::{Address, Settings};
+use super::secret::Secret;
 use super::topology::Topology;
 
 /// A node that owes an answer for so long is thought to be in the way.
@@ -34,7 +35,8 @@ const POLL: Duration = Duration::from_millis(1_000);
 pub(crate) struct Hub {
     /// Who this process is to all nodes.
     identity: Identity,
-    secret: Secret,
+    /// What nobody else knows of the names of the channels that grants are pushed on.
+    secret: Secret<u64>,
     settings: Settings,
     desk: Mutex<Desk>,
     /// Connections made so far.
@@ -54,7 +56,7 @@ impl Hub {
     pub(super) fn new(
         settings: Settings,
         identity: Identity,
-        secret: Secret,
+        secret: Secret<u64>,
         switches: Switches,
         limits: Limits,
     ) -> Self {
@@ -127,22 +129,33 @@ impl Hub {
     /// Does what is due, and sends heartbeats, until the store is closed.
     pub(super) async fn keep_time(self: Arc<Self>) {
         let mut beat = interval(self.beat());
-        beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
+            // At the beginning, and when a node gave a shorter lease than those before: at once then.
+            if beat.period() != self.beat() {
+                beat = interval(self.beat());
+            }
+            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
             let due = self.look(Desk::promise);
             let due = due.map(|due| Instant::now() + Duration::from_micros(due.since(self.now())));
             tokio::select! {
                 () = self.sooner.notified() => {}
                 () = async { sleep_until(due.expect("guarded")).await }, if due.is_some() => {}
-                _ = beat.tick() => {
-                    self.at_desk(Desk::heartbeat);
-                    if beat.period() != self.beat() {
-                        beat = interval(self.beat());
-                        beat.reset();
-                    }
-                }
+                _ = beat.tick() => self.at_desk(Desk::heartbeat),
             }
             self.at_desk(Desk::handle_timeout);
+        }
+    }
+
+    /// A node gave this lease, in microseconds.
+    fn note_lease(&self, lease_us: u64) {
+        let is_shorter = {
+            let mut shortest = self.lease_us.lock();
+            let is_shorter = lease_us < *shortest;
+            *shortest = lease_us.min(*shortest);
+            is_shorter
+        };
+        if is_shorter {
+            self.sooner.notify_one();
         }
     }
 
@@ -173,6 +186,7 @@ impl Hub {
     ) -> Result<(), ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
         greeting::listen(&mut connection, self.greeting(lane.connection)).await?;
+        connection.set_bounds(self.settings.limits.of_work());
         let session = self.identity.session().0.to_string();
         let words = ["CLARET.POLL".to_owned(), session, POLL.as_millis().to_string()];
         let patience = POLL + self.settings.response_timeout;
@@ -201,10 +215,7 @@ impl Office for Hub {
         let greeting = self.greeting(number);
         let hello = greeting::exchange(connection, &topology, self.settings.grants, greeting).await?;
         let lane = Lane { shard: hello.shard, connection: number };
-        {
-            let mut lease = self.lease_us.lock();
-            *lease = hello.lease_us.min(*lease);
-        }
+        self.note_lease(hello.lease_us);
         self.at_desk(|desk, now| desk.bind(now, number, &node, hello.shard, hello.incarnation));
         let poll = (!hello.pushes)
             .then(|| tokio::spawn(Arc::clone(&self).poll_grants(node.clone(), lane)).abort_handle());
@@ -232,4 +243,64 @@ impl Office for Hub {
 pub(super) struct Lane {
     pub(super) shard: ShardId,
     pub(super) connection: u32,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use claret_core::message::Request;
+    use claret_core::{Delivery, Incarnation};
+
+    use super::super::options::settings;
+    use super::*;
+    use crate::host::Mode;
+
+    const SHARD: ShardId = ShardId(0);
+    const CONNECTION: u32 = 1;
+
+    /// With one shard, that is connected.
+    fn hub() -> Arc<Hub> {
+        let settings = settings("redis://h:1");
+        let node = settings.seeds[0].clone();
+        let switches = Mode::BoostPhase.switches(Delivery::Network);
+        let identity = Identity::of_seed(&[7; 32]);
+        let hub = Hub::new(settings, identity, Secret(2), switches, Limits::default());
+        hub.adopt(&Topology::alone(node.clone()));
+        hub.at_desk(|desk, now| desk.bind(now, CONNECTION, &node, SHARD, Incarnation(5)));
+        Arc::new(hub)
+    }
+
+    /// Heartbeats that wait to be sent; the shard answers them at once.
+    fn heartbeats(hub: &Hub) -> usize {
+        let mut requests = Vec::new();
+        hub.look(|desk| desk.take(SHARD, CONNECTION, Waker::noop(), &mut requests));
+        hub.at_desk(|desk, now| desk.deliver(now, SHARD, CONNECTION, 1, std::iter::empty()));
+        requests.iter().filter(|request| matches!(request, Request::Heartbeat { .. })).count()
+    }
+
+    /// So many come in this time.
+    async fn within(hub: &Hub, time: Duration) -> usize {
+        let mut count = 0;
+        for _ in 0..100 {
+            sleep(time / 100).await;
+            count += heartbeats(hub);
+        }
+        count
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn shards_hear_of_the_process_three_times_in_the_shortest_lease() {
+        let hub = hub();
+        [9_000_000, 3_000_000, 6_000_000].into_iter().for_each(|lease| hub.note_lease(lease));
+        let keeper = tokio::spawn(Arc::clone(&hub).keep_time());
+        heartbeats(&hub);
+        let count = within(&hub, Duration::from_secs(30)).await;
+        assert!((29..=31).contains(&count), "{count}");
+        // A node that comes later and gives less is not left waiting for the next one of those.
+        hub.note_lease(300_000);
+        let count = within(&hub, Duration::from_secs(1)).await;
+        assert!((9..=11).contains(&count), "{count}");
+        keeper.abort();
+    }
 }

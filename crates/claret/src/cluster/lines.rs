@@ -23,7 +23,7 @@ use super::desk::Wakers;
 use super::error::ConnectError;
 use super::net::Office;
 use super::options::{Address, Settings};
-use super::resp::{self, Said, ServerError};
+use super::resp::{self, Reader, Said, ServerError};
 use super::topology::{SLOTS, Topology, slot_of};
 
 /// How often one command is sent elsewhere, at most.
@@ -79,10 +79,12 @@ pub enum PlainError {
     #[error("{0}")]
     Server(ServerError),
     /// The connection broke before the reply came: the command may have been carried out.
-    #[error("the connection to {node} broke before the reply came; the command may have been carried out")]
+    #[error("the connection broke before the reply came ({reason}); the command may have been carried out")]
     Lost {
         /// Where it went.
         node: String,
+        /// Why it broke, as far as it is known.
+        reason: String,
     },
     /// It was not sent.
     #[error("not sent: {0}")]
@@ -131,11 +133,12 @@ struct Line {
 
 #[derive(Default)]
 struct Lines {
-    nodes: Vec<Address>,
-    /// Of each node; lines stay when nodes go.
+    /// Whose line it is; `None`: its node is gone, and it may become that of another.
+    nodes: Vec<Option<Address>>,
     lines: Vec<Line>,
     /// The line of each slot.
     slots: Vec<usize>,
+    topology: Topology,
     /// What rests.
     resting: Vec<Waiting>,
 }
@@ -156,11 +159,32 @@ impl std::fmt::Debug for Pool {
 
 impl Lines {
     fn line_of(&mut self, node: &Address) -> usize {
-        self.nodes.iter().position(|known| known == node).unwrap_or_else(|| {
-            self.nodes.push(node.clone());
+        if let Some(at) = self.nodes.iter().position(|known| known.as_ref() == Some(node)) {
+            return at;
+        }
+        let free = self.nodes.iter().position(Option::is_none);
+        let at = free.unwrap_or_else(|| {
+            self.nodes.push(None);
             self.lines.push(Line::default());
             self.nodes.len() - 1
-        })
+        });
+        self.nodes[at] = Some(node.clone());
+        at
+    }
+
+    /// The line of a node of this name.
+    fn named(&self, node: &str) -> Option<usize> {
+        self.nodes.iter().position(|known| known.as_ref().is_some_and(|known| known.to_string() == node))
+    }
+
+    /// Each slot is where the topology says.
+    fn assign(&mut self) {
+        self.slots.resize(SLOTS, 0);
+        for range in std::mem::take(&mut self.topology.ranges) {
+            let at = self.line_of(&range.node);
+            self.slots[usize::from(range.first)..=usize::from(range.last)].fill(at);
+            self.topology.ranges.push(range);
+        }
     }
 
     fn put(&mut self, at: usize, waiting: Waiting, woken: &mut Wakers) {
@@ -190,9 +214,7 @@ impl Pool {
     /// Sends a command to a node. Returns whether there is such a node.
     pub(super) fn send_to(&self, node: &str, waiting: Waiting) -> bool {
         self.with(|lines, woken| {
-            let Some(at) = lines.nodes.iter().position(|known| known.to_string() == node) else {
-                return false;
-            };
+            let Some(at) = lines.named(node) else { return false };
             lines.put(at, waiting, woken);
             true
         })
@@ -228,8 +250,7 @@ impl Pool {
         }
         let target = error.words().nth(1).filter(|_| matches!(code, "MOVED" | "ASK"));
         self.with(|lines, woken| {
-            let at = target.and_then(|target| lines.nodes.iter().position(|node| node.to_string() == target));
-            let Some(at) = at else {
+            let Some(at) = target.and_then(|target| lines.named(target)) else {
                 lines.resting.push(waiting);
                 if lines.resting.len() == 1 {
                     tokio::spawn(Arc::clone(self).wake_resting());
@@ -276,16 +297,14 @@ impl Office for Pool {
             connection: number,
             taken: VecDeque::new(),
             in_flight: VecDeque::new(),
+            broken: None,
         })
     }
 
     fn adopt(&self, topology: &Topology) {
         self.with(|lines, _| {
-            lines.slots.resize(SLOTS, 0);
-            for range in &topology.ranges {
-                let at = lines.line_of(&range.node);
-                lines.slots[usize::from(range.first)..=usize::from(range.last)].fill(at);
-            }
+            lines.topology = topology.clone();
+            lines.assign();
         });
     }
 
@@ -302,11 +321,13 @@ impl Office for Pool {
         });
     }
 
-    /// What waits for it goes to those who have its slots now.
+    /// What waits for it goes to those who have its slots now, whatever other nodes say of it.
     fn is_gone(&self, node: &Address) {
         self.with(|lines, woken| {
-            let at = lines.line_of(node);
-            for waiting in std::mem::take(&mut lines.lines[at].queued) {
+            let Some(at) = lines.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
+            lines.nodes[at] = None;
+            lines.assign();
+            for waiting in std::mem::take(&mut lines.lines[at]).queued {
                 match waiting.command.slot {
                     Some(_) => lines.place(waiting, woken),
                     None => waiting.end(Err(PlainError::NoSuchNode(node.to_string())), woken),
@@ -330,6 +351,8 @@ pub(super) struct Commands {
     taken: VecDeque<Waiting>,
     /// With the time of the first of each write, to see how long the server owes an answer.
     in_flight: VecDeque<(Instant, Waiting)>,
+    /// Why the connection broke.
+    broken: Option<ConnectError>,
 }
 
 impl Duty for Commands {
@@ -356,16 +379,17 @@ impl Duty for Commands {
         is_done
     }
 
-    fn take(&mut self, input: &[u8]) -> Result<usize, ConnectError> {
+    fn take(&mut self, input: &[u8], reader: &mut Reader) -> Result<usize, ConnectError> {
         let not_understood =
             |reason: String| ConnectError::NotUnderstood { node: self.node.to_string(), reason };
         let mut woken = Wakers::new();
         let mut taken = 0;
-        while let Some((said, length)) =
-            resp::decode(&input[taken..]).map_err(|error| not_understood(error.to_string()))?
-        {
+        while let Some((said, length)) = reader.next(&input[taken..]).map_err(|error| error.at(&self.node))? {
             taken += length;
-            let Said::Reply(value) = said else { continue };
+            let Said::Reply(value) = said else {
+                reader.note_push().map_err(|error| error.at(&self.node))?;
+                continue;
+            };
             let unasked = || not_understood("a reply that nobody waits for".into());
             let (_, waiting) = self.in_flight.pop_front().ok_or_else(unasked)?;
             match value.reply() {
@@ -379,6 +403,10 @@ impl Duty for Commands {
         }
         woken.into_iter().for_each(Waker::wake);
         Ok(taken)
+    }
+
+    fn give_up(&mut self, reason: &ConnectError) {
+        self.broken = Some(reason.clone());
     }
 
     fn waits(&self) -> Option<Duration> {
@@ -397,8 +425,12 @@ impl Drop for Commands {
             }
         }
         let node = self.node.to_string();
+        let reason = match &self.broken {
+            Some(error) => error.to_string(),
+            None => format!("{node} was left"),
+        };
         for (_, waiting) in self.in_flight.drain(..) {
-            waiting.end(Err(PlainError::Lost { node: node.clone() }), &mut woken);
+            waiting.end(Err(PlainError::Lost { node: node.clone(), reason: reason.clone() }), &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);
     }
@@ -412,7 +444,9 @@ pub struct Dedicated {
 
 impl Dedicated {
     pub(super) async fn open(settings: &Settings, node: &Address) -> Result<Self, ConnectError> {
-        Ok(Dedicated { connection: Connection::open(settings, node).await? })
+        let mut connection = Connection::open(settings, node).await?;
+        connection.set_bounds(settings.limits.of_work());
+        Ok(Dedicated { connection })
     }
 
     /// Sends a command and waits for its reply.
@@ -421,7 +455,7 @@ impl Dedicated {
     /// See [`PlainError`].
     pub async fn ask(&mut self, command: &Command) -> Result<Reply, PlainError> {
         let asked = self.connection.ask(command.words()).await;
-        asked.map_err(|_| PlainError::Lost { node: self.node() })?.map_err(PlainError::Server)
+        asked.map_err(|error| self.lost(&error))?.map_err(PlainError::Server)
     }
 
     /// Sends commands in one piece and waits for all replies, each of which may be an error of its own.
@@ -430,7 +464,11 @@ impl Dedicated {
     /// When the connection breaks.
     pub async fn run(&mut self, commands: &[Command]) -> Result<Vec<Result<Reply, ServerError>>, PlainError> {
         let words = commands.iter().map(Command::words);
-        self.connection.ask_all(words).await.map_err(|_| PlainError::Lost { node: self.node() })
+        self.connection.ask_all(words).await.map_err(|error| self.lost(&error))
+    }
+
+    fn lost(&self, error: &ConnectError) -> PlainError {
+        PlainError::Lost { node: self.node(), reason: error.to_string() }
     }
 
     /// The node at the other end.
@@ -477,3 +515,6 @@ impl Receiver for Gather {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

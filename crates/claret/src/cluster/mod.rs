@@ -7,6 +7,7 @@
 //! | `topology` | which node serves which slot |
 //! | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
 //! | `rounds` | deadlines that are far away |
+//! | `bounds`, `secret` | what is taken from a server, at most; what is never shown |
 //! | `resp`, `greeting` | RESP3 by a library; what a connection begins with |
 //! | `desk`, `book`, `frames`, `hub` | all transactions of the process behind one mutex; lanes to the shards; frames, time |
 //! | `lines`, `plain`, `commands` | plain commands, multiplexed; mode `none` |
@@ -20,12 +21,15 @@
 
 mod backoff;
 mod book;
+mod bounds;
 mod commands;
 mod connection;
 mod desk;
 mod driver;
 mod error;
 mod frames;
+#[cfg(test)]
+mod fuzz;
 mod greeting;
 mod hub;
 mod lines;
@@ -34,6 +38,7 @@ mod options;
 mod plain;
 mod resp;
 mod rounds;
+mod secret;
 mod tls;
 mod topology;
 
@@ -48,6 +53,7 @@ use claret_identity::Identity;
 use claret_types::Claims;
 use tokio::task::AbortHandle;
 
+pub use bounds::ReplyLimits;
 pub use commands::reply_of;
 pub(crate) use driver::Driver;
 pub use error::ConnectError;
@@ -56,6 +62,7 @@ pub use options::{ClusterBuilder, Grants};
 pub use plain::Plain;
 pub use resp::ServerError;
 pub(crate) use rounds::ROUND;
+pub use secret::without_passwords;
 pub(crate) use topology::slot_of;
 
 use crate::error::TransactionError;
@@ -63,12 +70,12 @@ use crate::host::{Mailbox, Mode, Placed};
 use crate::store::Stats;
 use crate::timer::{Away, Timer};
 use desk::Desk;
-use greeting::Secret;
 use hub::Hub;
 use net::Net;
 use options::Settings;
 use plain::PlainSeat;
 use rounds::Rounds;
+use secret::Secret;
 
 /// Before an attempt runs again that a shard refused for its own sake, in microseconds.
 const REST_US: (u64, u64) = (1_000, 100_000);

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use claret_types::Reply;
 use parking_lot::Mutex;
 use tokio::runtime::Handle;
 use tokio::sync::{Notify, watch};
@@ -275,6 +274,7 @@ impl<O: Office> Net<O> {
         if !terms.has_left.load(Ordering::Acquire) {
             self.stands(node, Standing::Up);
         }
+        connection.set_bounds(self.settings.limits.of_work());
         connection.serve(&mut duty, self.settings.response_timeout).await
     }
 
@@ -322,10 +322,10 @@ impl<O: Office> Net<O> {
 
     async fn ask_topology_at(&self, node: &Address) -> Result<Topology, ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
+        let limits = &self.settings.limits;
+        connection.set_bounds(limits.of_topology());
         match connection.ask(&["CLUSTER", "SLOTS"]).await? {
-            Ok(Reply::Array(entries)) if entries.is_empty() => Ok(Topology::default()),
-            Ok(reply) => Topology::parse(&reply, node)
-                .map_err(|reason| ConnectError::NotUnderstood { node: node.to_string(), reason }),
+            Ok(reply) => Topology::parse(&reply, node, limits).map_err(|error| error.at(node)),
             Err(error) if error.to_string().contains("cluster support disabled") => {
                 Ok(Topology::alone(node.clone()))
             }

@@ -7,8 +7,10 @@ use claret_core::Limits;
 use percent_encoding::percent_decode_str;
 use url::Url;
 
+use super::bounds::ReplyLimits;
 use super::error::ConnectError;
-use super::tls::Tls;
+use super::secret::{Secret, without_passwords};
+use super::tls::{Identity, Tls};
 use super::{Cluster, Plain};
 use crate::host::{Host, Mode};
 use crate::store::{Store, TxOptions};
@@ -58,10 +60,11 @@ pub(super) struct Settings {
     pub(super) seeds: Vec<Address>,
     pub(super) tls: Option<Tls>,
     pub(super) user: Option<String>,
-    pub(super) password: Option<String>,
+    pub(super) password: Option<Secret<String>>,
     pub(super) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
     pub(super) grants: Grants,
+    pub(super) limits: ReplyLimits,
 }
 
 impl Settings {
@@ -76,23 +79,27 @@ impl Settings {
 /// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`; several hosts are several
 /// nodes to ask for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`, `grants`
 /// (`push` or `poll`), `tls-ca` (a file of certificates to trust instead of the system's), `tls-name` (the name in
-/// the servers' certificates, where it is not their address).
+/// the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this process's own
+/// certificate and its private key, as PEM, for servers that ask for one; or [`Self::client_certificate`]).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ClusterBuilder {
-    urls: Vec<String>,
+    /// They may have passwords in them.
+    urls: Vec<Secret<String>>,
     mode: Mode,
     limits: Limits,
     options: TxOptions,
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
     grants: Option<Grants>,
+    reply_limits: ReplyLimits,
+    identity: Option<Identity>,
 }
 
 impl ClusterBuilder {
     /// One more URL: another node to ask for the others. Users, passwords and parameters are taken from the first.
     pub fn seed(mut self, url: impl Into<String>) -> Self {
-        self.urls.push(url.into());
+        self.urls.push(Secret(url.into()));
         self
     }
 
@@ -134,6 +141,24 @@ impl ClusterBuilder {
         self
     }
 
+    /// The certificate that servers see which ask for one (`tls-auth-clients yes`), with those that it rests on behind it,
+    /// and its private key: both as PEM. Needs `rediss://`. In place of `tls-cert` and `tls-key` in the URL.
+    pub fn client_certificate(
+        mut self,
+        certificate_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        let (certificate, key) = (Secret(certificate_pem.into()), Secret(key_pem.into()));
+        self.identity = Some(Identity { certificate, key });
+        self
+    }
+
+    /// What is taken from a server, at most.
+    pub fn reply_limits(mut self, limits: ReplyLimits) -> Self {
+        self.reply_limits = limits;
+        self
+    }
+
     /// Connects to all nodes. The connections live as tasks of the tokio runtime that this is awaited on.
     ///
     /// # Errors
@@ -160,13 +185,23 @@ impl ClusterBuilder {
 
     fn settings(&self) -> Result<Settings, ConnectError> {
         let mut urls = self.urls.iter();
-        let mut settings = parse(urls.next().map_or("", String::as_str))?;
+        let mut settings = parse(urls.next().map_or("", |url| url.as_str()))?;
         for url in urls {
             settings.seeds.extend(parse(url)?.seeds);
         }
         settings.connect_timeout = self.connect_timeout.unwrap_or(settings.connect_timeout);
         settings.response_timeout = self.response_timeout.unwrap_or(settings.response_timeout);
         settings.grants = self.grants.unwrap_or(settings.grants);
+        settings.limits = self.reply_limits;
+        if let Some(identity) = &self.identity {
+            let wrong = |reason: String| {
+                let url = self.urls.first().map_or("", |url| url.as_str());
+                ConnectError::Url { url: without_passwords(url), reason }
+            };
+            let tls =
+                settings.tls.take().ok_or_else(|| wrong("a client's certificate needs rediss://".into()))?;
+            settings.tls = Some(tls.with_identity(identity).map_err(wrong)?);
+        }
         Ok(settings)
     }
 }
@@ -194,27 +229,35 @@ impl Store {
     /// A store on a cluster, with settings.
     pub fn cluster(url: impl Into<String>) -> ClusterBuilder {
         ClusterBuilder {
-            urls: vec![url.into()],
+            urls: vec![Secret(url.into())],
             mode: Mode::default(),
             limits: Limits { resend_us: RESEND_US, ..Limits::default() },
             options: TxOptions::default(),
             connect_timeout: None,
             response_timeout: None,
             grants: None,
+            reply_limits: ReplyLimits::default(),
+            identity: None,
         }
     }
 }
 
 /// Reads a URL. Several hosts, which no standard knows, are taken apart first.
 fn parse(given: &str) -> Result<Settings, ConnectError> {
-    let wrong = |reason: String| ConnectError::Url { url: without_password(given), reason };
+    let wrong = |reason: String| ConnectError::Url { url: without_passwords(given), reason };
     let example = || "expected redis://user:password@host:port,host2:port2".to_owned();
     let (scheme, rest) = given.split_once("://").ok_or_else(|| wrong(example()))?;
     if scheme != "redis" && scheme != "rediss" {
-        return Err(wrong(format!("'{scheme}' is neither redis nor rediss")));
+        return Err(wrong(format!("'{}' is neither redis nor rediss", without_passwords(scheme))));
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
+    if tail.contains('@') {
+        // A part of the password, perhaps: nothing of it is looked at, or shown.
+        let reason =
+            "in a password '/', '?', '#' and '@' are written %2F, %3F, %23 and %40; so is '@' elsewhere";
+        return Err(wrong(reason.to_owned()));
+    }
     let (login, hosts) = authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));
     let at = if login.is_empty() { "" } else { "@" };
     let urls = hosts.split(',').map(|host| format!("{scheme}://{login}{at}{host}{tail}"));
@@ -238,10 +281,11 @@ fn parse(given: &str) -> Result<Settings, ConnectError> {
         seeds,
         tls: None,
         user: user.map_err(|error| wrong(error.to_string()))?,
-        password: password.map_err(|error| wrong(error.to_string()))?,
+        password: password.map_err(|error| wrong(error.to_string()))?.map(Secret),
         connect_timeout: CONNECT_TIMEOUT,
         response_timeout: RESPONSE_TIMEOUT,
         grants: Grants::Push,
+        limits: ReplyLimits::default(),
     };
     if settings.user.is_some() && settings.password.is_none() {
         return Err(wrong("a user without a password; write redis://user:password@host".into()));
@@ -252,6 +296,7 @@ fn parse(given: &str) -> Result<Settings, ConnectError> {
 
 fn parameters(url: &Url, is_tls: bool, settings: &mut Settings) -> Result<(), String> {
     let (mut ca, mut name) = (None, None);
+    let (mut certificate, mut key_file) = (None, None);
     for (key, value) in url.query_pairs() {
         let millis = || {
             let millis = value.parse().ok().filter(|millis| *millis > 0);
@@ -271,23 +316,28 @@ fn parameters(url: &Url, is_tls: bool, settings: &mut Settings) -> Result<(), St
             }
             "tls-ca" => ca = Some(value.into_owned()),
             "tls-name" => name = Some(value.into_owned()),
+            "tls-cert" => certificate = Some(value.into_owned()),
+            "tls-key" => key_file = Some(value.into_owned()),
             _ => return Err(format!("there is no parameter '{key}'")),
         }
     }
-    match is_tls {
-        true => settings.tls = Some(Tls::new(ca.as_deref(), name)?),
-        false if ca.is_some() || name.is_some() => return Err("TLS settings need rediss://".into()),
-        false => {}
+    if !is_tls {
+        let is_given = [&ca, &name, &certificate, &key_file].iter().any(|given| given.is_some());
+        return if is_given { Err("TLS settings need rediss://".into()) } else { Ok(()) };
     }
+    let tls = Tls::new(ca.as_deref(), name)?;
+    settings.tls = Some(match (certificate, key_file) {
+        (None, None) => tls,
+        (Some(certificate), Some(key)) => tls.with_identity(&Identity::read(&certificate, &key)?)?,
+        _ => return Err("tls-cert and tls-key go together".into()),
+    });
     Ok(())
 }
 
-/// A URL as it may be shown.
-fn without_password(url: &str) -> String {
-    let Some((before, hosts)) = url.rsplit_once('@') else { return url.to_owned() };
-    let (scheme, login) = before.split_once("://").unwrap_or(("", before));
-    let user = login.split(':').next().unwrap_or_default();
-    format!("{scheme}://{user}:***@{hosts}")
+/// What a URL sets.
+#[cfg(test)]
+pub(super) fn settings(url: &str) -> Settings {
+    parse(url).expect("a URL")
 }
 
 #[cfg(test)]
@@ -298,6 +348,10 @@ mod tests {
         parse(url).unwrap_err().to_string()
     }
 
+    fn password(settings: &Settings) -> Option<&str> {
+        settings.password.as_ref().map(|it| it.as_str())
+    }
+
     #[test]
     fn urls_are_read() {
         let it =
@@ -305,12 +359,12 @@ mod tests {
                 .unwrap();
         let seeds: Vec<String> = it.seeds.iter().map(Address::to_string).collect();
         assert_eq!(seeds, ["10.0.0.1:7001", "[::1]:7002", "db:6379"]);
-        assert_eq!((it.user.as_deref(), it.password.as_deref()), (Some("ada"), Some("p@ss")));
+        assert_eq!((it.user.as_deref(), password(&it)), (Some("ada"), Some("p@ss")));
         assert_eq!(it.response_timeout, Duration::from_millis(250));
         assert_eq!(it.grants, Grants::Poll);
         assert!(it.tls.is_none());
         let it = parse("redis://:secret@localhost").unwrap();
-        assert_eq!((it.user, it.password.as_deref()), (None, Some("secret")));
+        assert_eq!((it.user.as_deref(), password(&it)), (None, Some("secret")));
         assert!(parse("rediss://localhost?tls-name=db.example").unwrap().tls.is_some());
     }
 
@@ -322,6 +376,11 @@ mod tests {
             refused("redis://u:secret@h/3")
         );
         assert!(!refused("redis://u:secret@h/3").contains("secret"));
+        let written =
+            |url: &str| assert!(refused(url).contains("%2F") && !refused(url).contains("secret"), "{url}");
+        ["redis://u:1/secret@h", "redis://u:1?secret=1@h", "redis://u:1#secret@h"]
+            .into_iter()
+            .for_each(written);
         assert!(refused("http://h").contains("neither redis nor rediss"));
         assert!(refused("localhost:7000").contains("expected redis://"));
         assert!(refused("redis://h:port").contains("port"));
@@ -330,6 +389,26 @@ mod tests {
         assert!(refused("redis://h/?timeout=1").contains("no parameter 'timeout'"));
         assert!(refused("redis://h/?connect-timeout-ms=soon").contains("milliseconds"));
         assert!(refused("redis://h/?tls-ca=x").contains("rediss"));
+        assert!(refused("redis://h/?tls-key=x").contains("rediss"));
+        assert!(refused("rediss://h/?tls-cert=x").contains("go together"));
+        assert!(refused("rediss://h/?tls-cert=/nowhere/c.pem&tls-key=k").contains("/nowhere/c.pem"));
+        let builder = Store::cluster("redis://h").client_certificate("c", "k");
+        assert!(builder.settings().unwrap_err().to_string().contains("needs rediss"));
+        let builder = Store::cluster("rediss://h").client_certificate("c", "hunter2");
+        let error = builder.settings().unwrap_err().to_string();
+        assert!(error.contains("tls-cert"), "{error}");
+        // As it is printed, byte by byte.
+        assert!(!format!("{builder:?} {error}").contains("104, 117, 110"), "{builder:?}");
         assert!(refused("rediss://h/?tls-ca=/nowhere/ca.pem").contains("/nowhere/ca.pem"));
+    }
+
+    #[test]
+    fn what_holds_a_password_may_be_printed() {
+        let url = "redis://ada:hunter2@h:7000";
+        let builder = Store::cluster(url).seed(url);
+        let settings = builder.settings().unwrap();
+        for shown in [format!("{builder:?}"), format!("{builder:#?}"), format!("{settings:?}")] {
+            assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
+        }
     }
 }

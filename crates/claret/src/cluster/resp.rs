@@ -1,19 +1,30 @@
 //! RESP3: commands to bytes, and bytes to replies by `redis-protocol`. Payloads of frames are lent from the buffer
 //! they were read into, never copied.
+//!
+//! Before it is read, what a server says is [looked through](Reader): whether it is all there, and within the bounds.
+//! The library sees nothing that is not, for it follows a server wherever that leads.
 
 use std::fmt;
 
 use bytes::BytesMut;
 use claret_types::{Bytes, Reply};
-use redis_protocol::error::RedisProtocolError;
 use redis_protocol::resp3::decode::complete::decode_range;
 use redis_protocol::resp3::types::RangeFrame;
 
-/// An error that a server answered, as it stands: `MOVED 3999 127.0.0.1:6381`.
+use super::bounds::{Bound, Bounds, ERROR_BYTES_MAX};
+use super::error::ConnectError;
+use super::options::Address;
+
+/// An error that a server answered: `MOVED 3999 127.0.0.1:6381`. What a terminal would obey in it stands escaped, and
+/// what is very long is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ServerError(pub String);
+pub struct ServerError(String);
 
 impl ServerError {
+    pub(super) fn new(said: &[u8]) -> Self {
+        ServerError(shown(said, ERROR_BYTES_MAX))
+    }
+
     /// The first word: `MOVED`, `WRONGTYPE`, `ERR`.
     pub fn code(&self) -> &str {
         self.0.split(' ').next().unwrap_or_default()
@@ -23,6 +34,22 @@ impl ServerError {
     pub(super) fn words(&self) -> impl Iterator<Item = &str> {
         self.0.split(' ').skip(1)
     }
+}
+
+/// Bytes of a server as text that may be shown: control characters are escaped, and what is longer than this is cut.
+pub(super) fn shown(said: &[u8], bytes_max: usize) -> String {
+    let cut = &said[..said.len().min(bytes_max)];
+    let mut text = String::with_capacity(cut.len());
+    for character in String::from_utf8_lossy(cut).chars() {
+        match character.is_control() {
+            true => text.extend(character.escape_default()),
+            false => text.push(character),
+        }
+    }
+    if cut.len() < said.len() {
+        text.push_str(&format!("... ({} bytes)", said.len()));
+    }
+    text
 }
 
 impl fmt::Display for ServerError {
@@ -47,16 +74,209 @@ pub(super) struct Value<'a> {
     frame: RangeFrame,
 }
 
-/// The first thing in a buffer, and its length; `None` while it is not all there.
-pub(super) fn decode(input: &[u8]) -> Result<Option<(Said<'_>, usize)>, RedisProtocolError> {
-    let Some((frame, length)) = decode_range(input)? else { return Ok(None) };
-    let said = match frame {
-        RangeFrame::Push { data, .. } => {
-            Said::Push(data.into_iter().map(|frame| Value { input, frame }).collect())
+/// Why what a server said cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unreadable {
+    Malformed(String),
+    Over(Bound),
+}
+
+impl Unreadable {
+    /// As the error of the connection to this node.
+    pub(super) fn at(self, node: &Address) -> ConnectError {
+        let node = node.to_string();
+        match self {
+            Unreadable::Malformed(reason) => ConnectError::NotUnderstood { node, reason },
+            Unreadable::Over(Bound { name, limit }) => ConnectError::OverBound { node, bound: name, limit },
         }
-        frame => Said::Reply(Value { input, frame }),
-    };
-    Ok(Some((said, length)))
+    }
+}
+
+impl From<Bound> for Unreadable {
+    fn from(bound: Bound) -> Self {
+        Unreadable::Over(bound)
+    }
+}
+
+fn malformed(what: &str) -> Unreadable {
+    Unreadable::Malformed(what.to_owned())
+}
+
+/// Takes what a server says one by one from the front of a buffer that grows behind. What comes in many pieces is looked
+/// through once: the reader remembers how far it came in the first thing that is not all there.
+#[derive(Debug)]
+pub(super) struct Reader {
+    bounds: Bounds,
+    /// How many values are still to come, in each array that is not all there.
+    open: Vec<usize>,
+    /// Where the next value begins.
+    at: usize,
+    /// Up to here there is no end of its line.
+    sought: usize,
+    /// Values so far.
+    elements: usize,
+    /// Pushes since the last reply that nobody asked for.
+    pushes: usize,
+}
+
+impl Reader {
+    pub(super) fn new(bounds: Bounds) -> Self {
+        Reader { bounds, open: Vec::new(), at: 0, sought: 0, elements: 0, pushes: 0 }
+    }
+
+    /// From now on these bounds hold.
+    pub(super) fn set_bounds(&mut self, bounds: Bounds) {
+        self.bounds = bounds;
+    }
+
+    /// The first thing in a buffer, and its length; `None` while it is not all there. Until it is, the buffer is the
+    /// same, or longer.
+    pub(super) fn next<'a>(&mut self, input: &'a [u8]) -> Result<Option<(Said<'a>, usize)>, Unreadable> {
+        let Some(length) = self.measure(input)? else { return Ok(None) };
+        let decoded = decode_range(&input[..length]);
+        let Some((frame, read)) = decoded.map_err(|error| Unreadable::Malformed(error.to_string()))? else {
+            return Err(malformed("its parts do not add up"));
+        };
+        if read != length {
+            return Err(malformed("its parts do not add up"));
+        }
+        let said = match frame {
+            RangeFrame::Push { data, .. } => {
+                Said::Push(data.into_iter().map(|frame| Value { input, frame }).collect())
+            }
+            frame => {
+                self.pushes = 0;
+                Said::Reply(Value { input, frame })
+            }
+        };
+        Ok(Some((said, length)))
+    }
+
+    /// A push came that nobody asked for.
+    pub(super) fn note_push(&mut self) -> Result<(), Unreadable> {
+        self.pushes += 1;
+        if self.pushes > self.bounds.pushes.limit { Err(self.bounds.pushes.into()) } else { Ok(()) }
+    }
+
+    /// The length of the first thing in the buffer.
+    fn measure(&mut self, input: &[u8]) -> Result<Option<usize>, Unreadable> {
+        if input.is_empty() {
+            return Ok(None);
+        }
+        if self.at == 0 {
+            self.open.clear();
+            self.open.push(1);
+            self.elements = 0;
+        }
+        loop {
+            while self.open.last() == Some(&0) {
+                self.open.pop();
+            }
+            if self.open.is_empty() {
+                (self.sought, self.elements) = (0, 0);
+                return Ok(Some(std::mem::take(&mut self.at)));
+            }
+            if !self.step(input)? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Looks at one value, or at the head of an array: whether it is there.
+    fn step(&mut self, input: &[u8]) -> Result<bool, Unreadable> {
+        let from = self.at.max(self.sought);
+        let found = input[from..].windows(2).position(|two| two == b"\r\n");
+        let line_end = found.map_or(input.len(), |found| from + found);
+        if line_end - self.at > self.bounds.line.limit {
+            return Err(self.bounds.line.into());
+        }
+        if found.is_none() {
+            // The last byte may be the first half of the end.
+            self.sought = line_end.saturating_sub(1);
+            return self.within(line_end).map(|()| false);
+        }
+        let Some((sign, number)) = input[self.at..line_end].split_first() else {
+            return Err(malformed("an empty line"));
+        };
+        let behind = line_end + 2;
+        let end = match sign {
+            b'+' | b'-' | b':' | b'_' | b'#' | b',' | b'(' => behind,
+            b'$' | b'!' | b'=' => {
+                let end = behind.checked_add(length(number)?).and_then(|end| end.checked_add(2));
+                let end = end.ok_or(self.bounds.bytes)?;
+                self.within(end)?;
+                match input.get(end - 2..end) {
+                    None => return Ok(false),
+                    Some(b"\r\n") => end,
+                    Some(_) => return Err(malformed("a text that does not end where it says")),
+                }
+            }
+            b'*' | b'~' | b'%' | b'>' | b'|' => {
+                return self.enter(*sign, length(number)?, behind).map(|()| true);
+            }
+            other => {
+                return Err(Unreadable::Malformed(format!("nothing begins with '{}'", other.escape_ascii())));
+            }
+        };
+        self.within(end)?;
+        self.count(1)?;
+        self.at = end;
+        self.pass();
+        Ok(true)
+    }
+
+    /// An array begins, whose values begin here.
+    fn enter(&mut self, sign: u8, count: usize, values: usize) -> Result<(), Unreadable> {
+        self.within(values)?;
+        if sign == b'>' && self.at > 0 {
+            return Err(malformed("a push within something else"));
+        }
+        let count = match sign {
+            b'%' | b'|' => count.checked_mul(2).ok_or(self.bounds.elements)?,
+            _ => count,
+        };
+        self.count(1)?;
+        self.count(count)?;
+        // The values are counted when they come.
+        self.elements -= count;
+        self.at = values;
+        // Attributes stand before a value, and are none.
+        if sign != b'|' {
+            self.pass();
+        }
+        if self.open.len() > self.bounds.depth.limit {
+            return Err(self.bounds.depth.into());
+        }
+        self.open.push(count);
+        Ok(())
+    }
+
+    /// One value less is to come.
+    fn pass(&mut self) {
+        if let Some(left) = self.open.last_mut() {
+            *left -= 1;
+        }
+    }
+
+    fn count(&mut self, more: usize) -> Result<(), Unreadable> {
+        self.elements = self.elements.saturating_add(more);
+        if self.elements > self.bounds.elements.limit { Err(self.bounds.elements.into()) } else { Ok(()) }
+    }
+
+    fn within(&self, bytes: usize) -> Result<(), Unreadable> {
+        if bytes > self.bounds.bytes.limit { Err(self.bounds.bytes.into()) } else { Ok(()) }
+    }
+}
+
+/// A length or a count. None has more digits than a number of 64 bits.
+fn length(digits: &[u8]) -> Result<usize, Unreadable> {
+    let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
+    let wrong = || Unreadable::Malformed(format!("'{}' is no length", Bytes::copy_from(digits)));
+    match text {
+        // One that is too large is over every bound.
+        Some(text) if !text.is_empty() => Ok(text.parse().unwrap_or(usize::MAX)),
+        _ => Err(wrong()),
+    }
 }
 
 impl<'a> Value<'a> {
@@ -89,7 +309,7 @@ fn reply(input: &[u8], frame: &RangeFrame) -> Result<Reply, ServerError> {
         | RangeFrame::VerbatimString { data, .. }
         | RangeFrame::ChunkedString(data) => Ok(Reply::Bytes(Bytes::copy_from(bytes(data)))),
         RangeFrame::BlobError { data, .. } | RangeFrame::SimpleError { data, .. } => {
-            Err(ServerError(String::from_utf8_lossy(bytes(data)).into_owned()))
+            Err(ServerError::new(bytes(data)))
         }
         RangeFrame::Boolean { data, .. } => Ok(Reply::bool(*data)),
         RangeFrame::Null | RangeFrame::Hello { .. } => Ok(Reply::Nil),
@@ -133,15 +353,29 @@ fn put_header(out: &mut BytesMut, sign: u8, mut number: usize) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::bounds::ReplyLimits;
     use super::*;
 
+    fn reader() -> Reader {
+        Reader::new(ReplyLimits::default().of_work())
+    }
+
     fn told(input: &[u8]) -> Result<Reply, ServerError> {
-        match decode(input) {
+        match reader().next(input) {
             Ok(Some((Said::Reply(value), length))) => {
                 assert_eq!(length, input.len());
                 value.reply()
             }
             _ => panic!("no reply"),
+        }
+    }
+
+    /// The bound that this is over.
+    fn over(limits: ReplyLimits, input: &[u8]) -> &'static str {
+        match Reader::new(limits.of_work()).next(input) {
+            Err(Unreadable::Over(bound)) => bound.name,
+            Err(other) => panic!("{other:?}"),
+            Ok(read) => panic!("taken: {}", read.is_some()),
         }
     }
 
@@ -153,6 +387,11 @@ mod tests {
             told(b"%1\r\n+a\r\n,1.5\r\n"),
             Ok(Reply::Array(vec![Reply::Bytes("a".into()), Reply::Float(1.5)]))
         );
+        assert_eq!(
+            told(b"|1\r\n+ttl\r\n:9\r\n*1\r\n*0\r\n"),
+            Ok(Reply::Array(vec![Reply::Array(Vec::new())]))
+        );
+        assert_eq!(told(b"=5\r\ntxt:x\r\n"), Ok(Reply::Bytes("x".into())));
         let error = told(b"*2\r\n:1\r\n-WRONGTYPE it is a list\r\n").unwrap_err();
         assert_eq!(error.code(), "WRONGTYPE");
     }
@@ -160,11 +399,107 @@ mod tests {
     #[test]
     fn what_is_not_all_there_is_waited_for() {
         let whole = b">3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$2\r\nxy\r\n";
+        let mut reader = reader();
         for end in 0..whole.len() {
-            assert!(matches!(decode(&whole[..end]), Ok(None)), "{end}");
+            assert!(matches!(reader.next(&whole[..end]), Ok(None)), "{end}");
         }
-        let Ok(Some((Said::Push(values), _))) = decode(whole) else { panic!("a push") };
+        let Ok(Some((Said::Push(values), _))) = reader.next(whole) else { panic!("a push") };
         assert_eq!(values[2].bytes(), Some(&b"xy"[..]));
+    }
+
+    #[test]
+    fn a_large_array_that_comes_byte_by_byte_is_looked_through_once() {
+        const COUNT: usize = 20_000;
+        let mut whole = format!("*{COUNT}\r\n").into_bytes();
+        (0..COUNT).for_each(|_| whole.extend_from_slice(b"+x\r\n"));
+        let mut reader = reader();
+        let mut steps = 0;
+        for end in 1..whole.len() {
+            let before = reader.at;
+            assert!(matches!(reader.next(&whole[..end]), Ok(None)));
+            steps += reader.at - before;
+            assert!(end - reader.at <= 8, "it stands where the array goes on");
+        }
+        assert!(steps < whole.len());
+        assert!(matches!(reader.next(&whole), Ok(Some((Said::Reply(_), length))) if length == whole.len()));
+    }
+
+    #[test]
+    fn nested_arrays_are_refused_before_they_cost_stack() {
+        for levels in [33, 2_000, 1_000_000] {
+            assert_eq!(over(ReplyLimits::default(), &b"*1\r\n".repeat(levels)), "reply_depth_max");
+        }
+        let attributes = b"|1\r\n+a\r\n*1\r\n".repeat(100);
+        assert_eq!(over(ReplyLimits::default(), &attributes), "reply_depth_max");
+        let mut deep = b"*1\r\n".repeat(32);
+        deep.extend_from_slice(b":1\r\n");
+        assert!(told(&deep).is_ok());
+        let endless = ReplyLimits { reply_depth_max: usize::MAX, ..ReplyLimits::default() };
+        assert_eq!(over(endless, &b"*1\r\n".repeat(1_000_000)), "reply_depth_max");
+    }
+
+    #[test]
+    fn what_announces_too_much_is_refused_before_it_comes() {
+        let limits = ReplyLimits::default();
+        for (said, bound) in [
+            ("$9000000000\r\n", "reply_bytes_max"),
+            ("$18446744073709551610\r\nabc\r\n", "reply_bytes_max"),
+            ("$99999999999999999999999999\r\n", "reply_bytes_max"),
+            ("*1\r\n!1073741824\r\n", "reply_bytes_max"),
+            ("*2147483647\r\n", "reply_elements_max"),
+            ("*18446744073709551615\r\n", "reply_elements_max"),
+            ("%4611686018427387904\r\n", "reply_elements_max"),
+            ("%9223372036854775808\r\n", "reply_elements_max"),
+            ("~4194304\r\n", "reply_elements_max"),
+        ] {
+            assert_eq!(over(limits, said.as_bytes()), bound, "{said}");
+        }
+        assert_eq!(over(limits, &[&b"+"[..], &[b'x'; 70_000]].concat()), "line_bytes_max");
+        assert_eq!(over(limits, &b"|0\r\n".repeat(5_000_000)), "reply_elements_max");
+        let small = ReplyLimits { reply_bytes_max: 100, ..limits };
+        assert_eq!(over(small, &[&b"*100\r\n"[..], &b"+abc\r\n".repeat(20)].concat()), "reply_bytes_max");
+    }
+
+    #[test]
+    fn what_is_no_resp_is_malformed() {
+        for said in [
+            "HTTP/1.1 400\r\n",
+            "\r\n",
+            "$-1\r\n",
+            "*?\r\n",
+            "$?\r\n",
+            "*\r\n",
+            "$+3\r\nabc\r\n",
+            "*1\r\n>0\r\n",
+            "$3\r\nabcde\r\n",
+            ";1\r\nx\r\n",
+            ".\r\n",
+            ":x\r\n",
+            "#q\r\n",
+            "HELLO 3\r\n",
+            "=1\r\nx\r\n",
+        ] {
+            let read = reader().next(said.as_bytes());
+            assert!(matches!(read, Err(Unreadable::Malformed(_))), "{said:?}");
+        }
+    }
+
+    #[test]
+    fn pushes_that_nobody_asked_for_are_counted_from_reply_to_reply() {
+        let limits = ReplyLimits { pushes_max: 2, ..ReplyLimits::default() };
+        let mut reader = Reader::new(limits.of_work());
+        assert!(reader.note_push().is_ok() && reader.note_push().is_ok());
+        assert!(matches!(reader.next(b"+OK\r\n"), Ok(Some(_))));
+        assert!(reader.note_push().is_ok() && reader.note_push().is_ok());
+        assert_eq!(reader.note_push(), Err(Unreadable::Over(Bound { name: "pushes_max", limit: 2 })));
+    }
+
+    #[test]
+    fn errors_of_servers_neither_command_a_terminal_nor_fill_it() {
+        let error = told(b"-ERR \x1b[31m\x1b]0;owned\x07 \xc2\x9b2J evil\r\n").unwrap_err();
+        assert_eq!(error.to_string(), "ERR \\u{1b}[31m\\u{1b}]0;owned\\u{7} \\u{9b}2J evil");
+        let long = [&b"!1000000\r\n"[..], &[b'x'; 1_000_000], b"\r\n"].concat();
+        assert!(told(&long).unwrap_err().to_string().len() < 1_100);
     }
 
     #[test]

@@ -1,17 +1,40 @@
-//! TLS by `rustls`: which certificates are trusted, and under which name.
+//! TLS by `rustls`: which certificates are trusted, under which name, and the certificate that this process shows.
 
 use std::fmt;
 use std::sync::Arc;
 
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
-use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
+
+use super::secret::Secret;
+
+/// A certificate of this process with those that it rests on, the own one first, and its private key: both as PEM, and both
+/// hidden, as the one is easily given for the other.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    pub(super) certificate: Secret<Vec<u8>>,
+    pub(super) key: Secret<Vec<u8>>,
+}
+
+impl Identity {
+    /// From two files.
+    pub(super) fn read(certificate: &str, key: &str) -> Result<Self, String> {
+        let read =
+            |name: &str, path: &str| std::fs::read(path).map_err(|error| format!("{name}: {path}: {error}"));
+        Ok(Identity {
+            certificate: Secret(read("tls-cert", certificate)?),
+            key: Secret(read("tls-key", key)?),
+        })
+    }
+}
 
 /// See the module's text.
 #[derive(Clone)]
 pub(super) struct Tls {
     pub(super) connector: TlsConnector,
+    roots: Arc<RootCertStore>,
     name: Option<String>,
 }
 
@@ -24,34 +47,17 @@ impl fmt::Debug for Tls {
 impl Tls {
     /// Trusts the certificates in a file, or those that the system trusts.
     pub(super) fn new(ca: Option<&str>, name: Option<String>) -> Result<Self, String> {
-        let mut roots = RootCertStore::empty();
-        match ca {
-            Some(path) => {
-                let wrong = |error: &dyn fmt::Display| format!("tls-ca: {path}: {error}");
-                let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
-                for certificate in certificates {
-                    let certificate = certificate.map_err(|error| wrong(&error))?;
-                    roots.add(certificate).map_err(|error| wrong(&error))?;
-                }
-                if roots.is_empty() {
-                    return Err(wrong(&"no certificate in it"));
-                }
-            }
-            None => {
-                let found = rustls_native_certs::load_native_certs();
-                roots.add_parsable_certificates(found.certs);
-            }
-        }
-        let provider = Arc::new(crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()
-            .map_err(|error| format!("TLS: {error}"))?
-            .with_root_certificates(roots)
-            .with_no_client_auth();
+        let roots = Arc::new(roots(ca)?);
         if let Some(name) = &name {
             ServerName::try_from(name.as_str()).map_err(|error| format!("tls-name: '{name}': {error}"))?;
         }
-        Ok(Tls { connector: TlsConnector::from(Arc::new(config)), name })
+        Ok(Tls { connector: connector(&roots, None)?, roots, name })
+    }
+
+    /// The same, and servers that ask for a certificate see this one.
+    pub(super) fn with_identity(mut self, identity: &Identity) -> Result<Self, String> {
+        self.connector = connector(&self.roots, Some(identity))?;
+        Ok(self)
     }
 
     /// The name that a server's certificate must be for.
@@ -59,4 +65,43 @@ impl Tls {
         let name = self.name.as_deref().unwrap_or(host).to_owned();
         ServerName::try_from(name).map_err(|error| format!("'{host}' is no name for TLS: {error}"))
     }
+}
+
+fn roots(ca: Option<&str>) -> Result<RootCertStore, String> {
+    let mut roots = RootCertStore::empty();
+    let Some(path) = ca else {
+        roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        return Ok(roots);
+    };
+    let wrong = |error: &dyn fmt::Display| format!("tls-ca: {path}: {error}");
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+    for certificate in certificates {
+        let certificate = certificate.map_err(|error| wrong(&error))?;
+        roots.add(certificate).map_err(|error| wrong(&error))?;
+    }
+    if roots.is_empty() { Err(wrong(&"no certificate in it")) } else { Ok(roots) }
+}
+
+fn connector(roots: &Arc<RootCertStore>, identity: Option<&Identity>) -> Result<TlsConnector, String> {
+    let provider = Arc::new(crypto::ring::default_provider());
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| format!("TLS: {error}"))?
+        .with_root_certificates(Arc::clone(roots));
+    let config = match identity {
+        None => builder.with_no_client_auth(),
+        Some(Identity { certificate, key }) => {
+            let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
+            let chain = chain.ok().filter(|chain| !chain.is_empty());
+            let chain = chain.ok_or("the client's certificate (tls-cert) is not one in PEM")?;
+            // What is wrong with a key is not told: the text might have a part of it.
+            let key = PrivateKeyDer::from_pem_slice(key).ok();
+            let key =
+                key.ok_or("the client's private key (tls-key) is not one in PEM, or needs a passphrase")?;
+            builder
+                .with_client_auth_cert(chain, key)
+                .map_err(|error| format!("the client's certificate (tls-cert) and key (tls-key): {error}"))?
+        }
+    };
+    Ok(TlsConnector::from(Arc::new(config)))
 }

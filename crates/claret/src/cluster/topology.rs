@@ -1,9 +1,16 @@
 //! Which node serves which slot, as `CLUSTER SLOTS` says, and which slot a key is in.
 
+use std::collections::HashSet;
+
 use claret_types::Reply;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::bounds::{Bound, HOST_BYTES_MAX, ReplyLimits};
 use super::options::Address;
+use super::resp::{Unreadable, shown};
+
+/// Of a reply that is no topology so much is shown, in bytes.
+const SHOWN_BYTES_MAX: usize = 200;
 
 /// Slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
@@ -63,14 +70,31 @@ impl Topology {
         Topology { ranges: vec![Range { first: 0, last: SLOTS as u16 - 1, node }] }
     }
 
-    /// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose own address may be missing in it.
-    pub(super) fn parse(reply: &Reply, asked: &Address) -> Result<Self, String> {
-        let Reply::Array(entries) = reply else { return Err(format!("CLUSTER SLOTS: {reply}")) };
-        let mut ranges = entries
-            .iter()
-            .map(|entry| range(entry, asked).ok_or_else(|| format!("CLUSTER SLOTS: {entry}")))
-            .collect::<Result<Vec<_>, _>>()?;
+    /// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose own address may be missing in it. It is taken as a
+    /// whole or not at all: every range is one, no slot is served twice, and the nodes are not too many. Slots may be
+    /// [missing](Self::missing): who adopts a topology looks at that.
+    pub(super) fn parse(reply: &Reply, asked: &Address, limits: &ReplyLimits) -> Result<Self, Unreadable> {
+        let wrong = |what: &Reply| {
+            let text = shown(what.to_string().as_bytes(), SHOWN_BYTES_MAX);
+            Unreadable::Malformed(format!("CLUSTER SLOTS: {text}"))
+        };
+        let Reply::Array(entries) = reply else { return Err(wrong(reply)) };
+        if entries.len() > SLOTS {
+            return Err(Unreadable::Malformed(format!("CLUSTER SLOTS: {} ranges of slots", entries.len())));
+        }
+        let ranges = entries.iter().map(|entry| range(entry, asked).ok_or_else(|| wrong(entry)));
+        let mut ranges = ranges.collect::<Result<Vec<_>, _>>()?;
         ranges.sort_by_key(|range| range.first);
+        if let Some(two) = ranges.windows(2).find(|two| two[0].last >= two[1].first) {
+            let (node, other) = (&two[0].node, &two[1].node);
+            let text = format!("CLUSTER SLOTS: slot {} is served by {node} and by {other}", two[1].first);
+            return Err(Unreadable::Malformed(text));
+        }
+        let limit = limits.topology_nodes_max;
+        let nodes: HashSet<&Address> = ranges.iter().map(|range| &range.node).collect();
+        if nodes.len() > limit {
+            return Err(Bound { name: "topology_nodes_max", limit }.into());
+        }
         Ok(Topology { ranges })
     }
 
@@ -112,13 +136,21 @@ fn range(entry: &Reply, asked: &Address) -> Option<Range> {
     let [Reply::Int(first), Reply::Int(last), Reply::Array(node), ..] = &fields[..] else { return None };
     let [host, Reply::Int(port), ..] = &node[..] else { return None };
     let host = match host {
-        Reply::Bytes(host) if !host.is_empty() && &host[..] != b"?" => host.as_str()?,
+        Reply::Bytes(host) if !host.is_empty() && &host[..] != b"?" => name_of_host(host)?,
         Reply::Bytes(_) | Reply::Nil => &asked.host,
         _ => return None,
     };
     let slot = |number: i64| u16::try_from(number).ok().filter(|slot| usize::from(*slot) < SLOTS);
-    let node = Address { host: host.to_owned(), port: u16::try_from(*port).ok()? };
-    Some(Range { first: slot(*first)?, last: slot(*last)?, node })
+    let port = u16::try_from(*port).ok().filter(|port| *port > 0)?;
+    let node = Address { host: host.to_owned(), port };
+    let range = Range { first: slot(*first)?, last: slot(*last)?, node };
+    (range.first <= range.last).then_some(range)
+}
+
+/// What can be the name of a host, or its address.
+fn name_of_host(host: &[u8]) -> Option<&str> {
+    let is_name = host.len() <= HOST_BYTES_MAX && host.iter().all(u8::is_ascii_graphic);
+    std::str::from_utf8(host).ok().filter(|_| is_name)
 }
 
 /// `slot 5 and slots 7 to 9`.
@@ -166,6 +198,10 @@ mod tests {
         Reply::Array(vec![Reply::Bytes(host.into()), Reply::Int(port), id, Reply::Array(Vec::new())])
     }
 
+    fn parse(reply: &Reply, asked: &Address) -> Result<Topology, Unreadable> {
+        Topology::parse(reply, asked, &ReplyLimits::default())
+    }
+
     fn entry(first: i64, last: i64, node: Reply) -> Reply {
         Reply::Array(vec![Reply::Int(first), Reply::Int(last), node.clone(), node])
     }
@@ -187,7 +223,7 @@ mod tests {
     #[test]
     fn cluster_slots_is_read() {
         let reply = Reply::Array(vec![entry(8192, 16383, node("", 7002)), entry(0, 8191, node("h", 7001))]);
-        let topology = Topology::parse(&reply, &address(7002)).unwrap();
+        let topology = parse(&reply, &address(7002)).unwrap();
         assert_eq!(topology.nodes(), [Address { host: "h".into(), port: 7001 }, address(7002)]);
         assert_eq!(topology.missing(), []);
     }
@@ -195,7 +231,7 @@ mod tests {
     #[test]
     fn a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name() {
         let reply = Reply::Array(vec![entry(8192, 16383, node("", 7002)), entry(0, 8191, node("h", 7001))]);
-        let topology = Topology::parse(&reply, &address(7002)).unwrap();
+        let topology = parse(&reply, &address(7002)).unwrap();
         let at = |user: &str| channel_at(&topology, &address(7002), user, 1).unwrap();
         for (user, shown) in [
             ("default", "default"),
@@ -214,18 +250,96 @@ mod tests {
 
     #[test]
     fn what_is_no_topology_is_an_error() {
-        for entries in
-            [entry(0, 16384, node("h", 1)), entry(-1, 5, node("h", 1)), entry(0, 5, node("h", 70000))]
-        {
-            assert!(Topology::parse(&Reply::Array(vec![entries]), &address(1)).is_err());
+        for wrong in [
+            entry(0, 16384, node("h", 1)),
+            entry(-1, 5, node("h", 1)),
+            entry(100, 5, node("h", 1)),
+            entry(i64::MAX, i64::MIN, node("h", 1)),
+            entry(0, 5, node("h", 70000)),
+            entry(0, 5, node("h", 0)),
+            entry(0, 5, node("h", -1)),
+            entry(0, 5, node("\x1b[2J", 1)),
+            entry(0, 5, node("h h", 1)),
+            entry(0, 5, node(&"h".repeat(256), 1)),
+            entry(0, 5, Reply::Array(Vec::new())),
+            Reply::Array(Vec::new()),
+            Reply::Nil,
+        ] {
+            // What is right beside it does not help.
+            let all = Reply::Array(vec![entry(6, 16383, node("h", 1)), wrong.clone()]);
+            assert!(matches!(parse(&all, &address(1)), Err(Unreadable::Malformed(_))), "{wrong}");
         }
-        assert!(Topology::parse(&Reply::Int(1), &address(1)).is_err());
+        assert!(parse(&Reply::Int(1), &address(1)).is_err());
+        let many = Reply::Array(vec![entry(0, 0, node("h", 1)); SLOTS + 1]);
+        assert!(parse(&many, &address(1)).is_err());
+    }
+
+    #[test]
+    fn a_slot_that_two_serve_is_believed_of_neither() {
+        for (one, other) in
+            [((0, 16383), (100, 5)), ((0, 100), (100, 16383)), ((0, 16383), (5, 6)), ((0, 9), (0, 9))]
+        {
+            let entries =
+                [(one, 1), (other, 2)].map(|((first, last), port)| entry(first, last, node("h", port)));
+            assert!(parse(&Reply::Array(entries.into()), &address(1)).is_err(), "{one:?} {other:?}");
+        }
+    }
+
+    #[test]
+    fn nodes_are_bounded() {
+        let of = |nodes: i64| {
+            let entries = (0..2_048).map(|slot| entry(slot, slot, node("h", slot % nodes + 1)));
+            Reply::Array(entries.collect())
+        };
+        assert_eq!(parse(&of(1_024), &address(1)).unwrap().nodes().len(), 1_024);
+        let bound = Bound { name: "topology_nodes_max", limit: 1_024 };
+        assert_eq!(parse(&of(1_025), &address(1)), Err(Unreadable::Over(bound)));
+    }
+
+    /// Any reply at all: what comes out of it can be adopted.
+    #[test]
+    fn whatever_a_server_says_of_slots_a_topology_is_sound() {
+        let mut dice = 0x0123_4567_89ab_cdef_u64;
+        let mut roll = |sides: u64| {
+            dice ^= dice << 13;
+            dice ^= dice >> 7;
+            dice ^= dice << 17;
+            dice % sides
+        };
+        let mut taken = 0;
+        for _ in 0..20_000 {
+            let mut entries = Vec::new();
+            for at in 0..roll(5) as i64 {
+                let numbers = [0, 5, 16383, 16384, -1, i64::MAX, at * 4_000, at * 4_000 + 3_999];
+                let mut number = || numbers[roll(8) as usize];
+                let (first, last) = (number(), number());
+                let host = ["h", "", "?", "\u{1b}", "10.0.0.1"][roll(5) as usize];
+                let port = [7000, 7001, 0, -5, 65536][roll(5) as usize];
+                entries.push(match roll(16) {
+                    0 => Reply::Nil,
+                    1 => Reply::Array(vec![Reply::Int(first), Reply::Int(last)]),
+                    _ => entry(first, last, node(host, port)),
+                });
+            }
+            let Ok(topology) = parse(&Reply::Array(entries), &address(1)) else { continue };
+            taken += usize::from(!topology.ranges.is_empty());
+            let mut owners = vec![0; SLOTS];
+            for range in &topology.ranges {
+                owners[usize::from(range.first)..=usize::from(range.last)].iter_mut().for_each(|it| *it += 1);
+                assert!(range.node.port > 0 && !range.node.host.is_empty());
+            }
+            assert!(owners.iter().all(|owners| *owners <= 1));
+            let missing: usize =
+                topology.missing().iter().map(|(first, last)| usize::from(last - first) + 1).sum();
+            assert_eq!(missing, owners.iter().filter(|owners| **owners == 0).count());
+        }
+        assert!(taken > 100, "{taken}");
     }
 
     #[test]
     fn missing_slots_are_named() {
         let reply = Reply::Array(vec![entry(1, 5, node("h", 1)), entry(7, 16382, node("h", 2))]);
-        let missing = Topology::parse(&reply, &address(1)).unwrap().missing();
+        let missing = parse(&reply, &address(1)).unwrap().missing();
         assert_eq!(missing, [(0, 0), (6, 6), (16383, 16383)]);
         assert_eq!(describe_slots(&missing[..2]), "slot 0 and slot 6");
         assert_eq!(Topology::default().missing(), [(0, 16383)]);

@@ -143,6 +143,98 @@ async fn tls_is_spoken_with_servers_whose_certificate_is_trusted() {
     std::fs::remove_dir_all(&folder).expect("removed");
 }
 
+/// An authority, and certificates that it signed: of the server, of a client; and one that it did not sign.
+struct Certificates {
+    folder: std::path::PathBuf,
+}
+
+impl Certificates {
+    fn make() -> Self {
+        let folder = std::env::temp_dir().join(format!("claret-mtls-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let made = Certificates { folder };
+        let params = |name: &str| {
+            let mut params = rcgen::CertificateParams::new(vec!["db.example".to_owned()]).expect("a host");
+            // One that is named as who signed it is taken for one that signed itself.
+            params.distinguished_name.push(rcgen::DnType::CommonName, name);
+            params
+        };
+        let key = || rcgen::KeyPair::generate().expect("a key");
+        let mut authority = params("authority");
+        authority.is_ca = rcgen::IsCa::Ca(rcgen::BasicConstraints::Unconstrained);
+        let authority = rcgen::CertifiedIssuer::self_signed(authority, key()).expect("an authority");
+        made.write("ca.pem", &authority.as_ref().pem());
+        for name in ["server", "client"] {
+            let key = key();
+            let signed = params(name).signed_by(&key, &authority).expect("signed");
+            made.write(&format!("{name}.pem"), &signed.pem());
+            made.write(&format!("{name}.key"), &key.serialize_pem());
+        }
+        let key = key();
+        made.write("stranger.pem", &params("stranger").self_signed(&key).expect("signed").pem());
+        made.write("stranger.key", &key.serialize_pem());
+        made
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        std::fs::write(self.path(name), text).expect("written");
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_asks_for_certificates_takes_those_that_its_authority_signed() {
+    let made = Certificates::make();
+    let port =
+        std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
+    let mut options = Server::options().module(claret_rig::Module::of_sources().expect("the module"));
+    for line in ["cluster-enabled yes", "tls-cluster yes", "tls-auth-clients yes"] {
+        options = options.config(line);
+    }
+    for (setting, name) in
+        [("tls-ca-cert-file", "ca.pem"), ("tls-cert-file", "server.pem"), ("tls-key-file", "server.key")]
+    {
+        options = options.config(&format!("{setting} \"{}\"", made.path(name)));
+    }
+    let server = options.config(&format!("tls-port {port}")).start().expect("a server");
+    server.query::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]).expect("its slots");
+    let serving = || server.info("claret", "claret_serving").expect("its numbers");
+    let since = std::time::Instant::now();
+    while serving().as_deref() != Some("1") {
+        assert!(since.elapsed() < Duration::from_secs(60), "it serves its slots");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let base = format!(
+        "rediss://127.0.0.1:{port}/?connect-timeout-ms=5000&tls-name=db.example&tls-ca={}",
+        made.path("ca.pem")
+    );
+    let with =
+        |name: &str, key: &str| format!("{base}&tls-cert={}&tls-key={}", made.path(name), made.path(key));
+    let read = |name: &str| std::fs::read(made.path(name)).expect("read");
+    let by_url = Store::connect(with("client.pem", "client.key")).await.expect("it is known");
+    let by_builder = Store::cluster(&base).client_certificate(read("client.pem"), read("client.key"));
+    let by_builder = by_builder.connect().await.expect("it is known");
+    for store in [by_url, by_builder] {
+        let added = store.transaction(|tx| async move { Ok(tx.counter("k").add_returning(1).await?) });
+        assert!(added.await.expect("committed") > 0);
+        store.close().await;
+    }
+    for url in [base.clone(), with("stranger.pem", "stranger.key")] {
+        let error = Store::cluster(url).connect_timeout(Duration::from_secs(2)).connect().await;
+        let error = error.expect_err("it is not known");
+        assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
+    }
+    // What does not fit together is told before anybody is asked.
+    let error = refused(&with("client.pem", "stranger.key")).await;
+    assert!(matches!(error, ConnectError::Url { .. }) && error.to_string().contains("tls-key"), "{error}");
+    let error = refused(&with("client.key", "client.pem")).await;
+    assert!(matches!(error, ConnectError::Url { .. }), "{error}");
+    std::fs::remove_dir_all(&made.folder).expect("removed");
+}
+
 #[tokio::test]
 async fn one_dead_seed_does_not_matter() {
     let url = shared().url().replace("redis://", "redis://127.0.0.1:1,");

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use claret::cluster::{Command, Dedicated, Plain, PlainError, ServerError};
+use claret::cluster::{Command, Dedicated, Plain, PlainError};
 use claret::{Bytes, Reply};
 use rand::RngExt;
 
@@ -57,7 +57,7 @@ fn outcome_of(error: &PlainError) -> Result<Outcome, String> {
     match error {
         PlainError::Lost { .. } => Ok(Outcome::Unknown),
         PlainError::Away(_) => Ok(Outcome::Void(Why::Later)),
-        PlainError::Server(ServerError(text)) => match text.split(' ').next().unwrap_or_default() {
+        PlainError::Server(error) => match error.code() {
             "TRYAGAIN" | "EXECABORT" | "MOVED" | "ASK" | "CLUSTERDOWN" | "NOTREADY" => {
                 Ok(Outcome::Void(Why::Later))
             }

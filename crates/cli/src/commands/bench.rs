@@ -15,6 +15,7 @@ use super::place::Store;
 use crate::bench::model::ModelPlan;
 use crate::bench::table::{grouped, latency, ratio, table};
 use crate::bench::{Bench, Check, Pace, Place, Plan, Slice, Summary, mutex, watch_interrupts};
+use crate::edge::{self, Shown};
 use crate::workload::retwis::{self, RetwisMix};
 use crate::workload::rubis::{self, RubisMix};
 use crate::workload::{Choice, fair, hot, rawmix};
@@ -122,10 +123,10 @@ pub fn run(args: Args) -> ExitCode {
         Ok(Asked::Model(plan)) => model::run_plan(&plan, json, &mut io::stdout()),
         Ok(Asked::Real(plan)) => {
             let progress = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-            run_plan(*plan, json, &progress, &watch_interrupts(), &mut io::stdout(), &mut |_| {})
+            run_plan(*plan, json, &progress, &watch_interrupts(), &mut Shown::new(io::stdout()), &mut |_| {})
         }
         Err(error) => {
-            eprintln!("error: {error}");
+            edge::error(error);
             ExitCode::from(2)
         }
     }
@@ -326,7 +327,7 @@ pub fn run_plan(
         Ok(code) => code,
         Err(error) => {
             progress.finish_and_clear();
-            eprintln!("error: {error}");
+            edge::error(error);
             ExitCode::FAILURE
         }
     }
@@ -389,7 +390,7 @@ pub(super) fn exit_code(checks: &[Check], interrupted: bool) -> ExitCode {
     for check in checks.iter().filter(|check| !check.passed) {
         eprintln!("CHECK FAILED in mode {}: the store does not hold what it acknowledged", check.mode);
         for violation in check.violations.iter().take(10) {
-            eprintln!("  {violation}");
+            eprintln!("  {}", edge::shown(violation));
         }
         if check.violations.len() > 10 {
             eprintln!("  and {} more", check.violations.len() - 10);

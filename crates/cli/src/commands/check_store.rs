@@ -23,6 +23,7 @@ use rand::RngExt;
 use super::place::{SHARDS, SHARDS_MAX, Store};
 use crate::bench::{BenchMode, Contender, delete_everywhere};
 use crate::checking::{self, Clock, History, Journal, Progress, Settings};
+use crate::edge;
 use faults::{Fault, Site};
 use tally::Tally;
 
@@ -107,7 +108,7 @@ pub fn run(args: Args) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("error: {error}");
+            edge::error(error);
             ExitCode::FAILURE
         }
     }

@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::bench::table::{grouped, table};
 use crate::bench::watch_interrupts;
+use crate::edge;
 use crate::local::{Described, Home, NodeStatus, Options, Status};
 
 const HELP_AFTER: &str = "\
@@ -81,7 +82,7 @@ pub fn run(args: Args) -> ExitCode {
         Action::Status(place) => run_status(place),
     };
     done.unwrap_or_else(|error| {
-        eprintln!("error: {error}");
+        edge::error(error);
         ExitCode::FAILURE
     })
 }

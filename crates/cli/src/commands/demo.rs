@@ -11,12 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use claret::cluster::without_passwords;
 use indicatif::ProgressBar;
 
 use super::bench::{exit_code, seconds, verdict};
 use super::place::Store;
 use crate::bench::table::{grouped, latency, ratio, table};
 use crate::bench::{Bench, Check, Pace, Plan, Summary, watch_interrupts};
+use crate::edge::{self, Shown};
 use crate::workload::{Choice, retwis, rubis};
 
 const CLIENTS: usize = 256;
@@ -94,7 +96,7 @@ fn sites(size: Size, store: &Store, modes: &str) -> [Site; 2] {
     let place = match store {
         Store::Embedded | Store::Model => String::new(),
         Store::Cluster => " --store cluster".to_owned(),
-        Store::Url(url) => format!(" --store {url}"),
+        Store::Url(url) => format!(" --store {}", without_passwords(url)),
     };
     let again =
         |rest: &str| format!("claret bench {rest} --think 1000 --clients {CLIENTS} --modes {modes}{place}");
@@ -124,28 +126,28 @@ pub fn run(args: Args) -> ExitCode {
     let time = match args.time() {
         Ok(time) => time,
         Err(error) => {
-            eprintln!("error: {error}");
+            edge::error(error);
             return ExitCode::from(2);
         }
     };
     let store = match Store::parse(&args.store) {
         Ok(Store::Model) => {
-            eprintln!(
-                "error: the demo runs on embedded, cluster or redis://HOST:PORT; --store sim is of claret bench"
+            edge::error(
+                "the demo runs on embedded, cluster or redis://HOST:PORT; --store sim is of claret bench",
             );
             return ExitCode::from(2);
         }
         Ok(store) => store,
         Err(error) => {
-            eprintln!("error: {error}");
+            edge::error(error);
             return ExitCode::from(2);
         }
     };
     let stop = watch_interrupts();
-    match show(args.size(), &store, time, &stop, &mut io::stdout()) {
+    match show(args.size(), &store, time, &stop, &mut Shown::new(io::stdout())) {
         Ok(checks) => exit_code(&checks, stop.load(std::sync::atomic::Ordering::Relaxed)),
         Err(error) => {
-            eprintln!("error: {error}");
+            edge::error(error);
             ExitCode::FAILURE
         }
     }
@@ -180,7 +182,7 @@ fn show(
         }
     }
     let shell = match store {
-        Store::Url(url) => format!("claret shell --store {url}"),
+        Store::Url(url) => format!("claret shell --store {}", without_passwords(url)),
         Store::Embedded | Store::Model | Store::Cluster => "claret shell".to_owned(),
     };
     write!(out, "Next:\n{commands}  {shell}\n").map_err(failed)?;

@@ -1,5 +1,7 @@
 //! `--store`: where a benchmark runs, and which modes there are.
 
+use claret::cluster::without_passwords;
+
 use crate::bench::{BenchMode, Given, Place, Servers};
 use crate::workload::Choice;
 
@@ -28,7 +30,8 @@ impl Store {
                 Ok(Store::Url(url.to_owned()))
             }
             other => Err(format!(
-                "there is no store '{other}'; the stores are embedded, sim, cluster and redis://HOST:PORT"
+                "there is no store '{}'; the stores are embedded, sim, cluster and redis://HOST:PORT",
+                without_passwords(other)
             )),
         }
     }

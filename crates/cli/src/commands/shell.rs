@@ -5,6 +5,9 @@ use std::io::{self, BufRead, BufReader, Cursor, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use claret::cluster::without_passwords;
+
+use crate::edge::{self, Shown};
 use crate::shell::{Shell, script, terminal};
 
 /// Arguments of `claret shell`.
@@ -36,7 +39,7 @@ pub fn run(args: Args) -> ExitCode {
     let shell = match open(&args.store) {
         Ok(shell) => shell,
         Err(error) => {
-            eprintln!("error: {error}");
+            edge::error(error);
             return ExitCode::FAILURE;
         }
     };
@@ -45,14 +48,17 @@ pub fn run(args: Args) -> ExitCode {
         (None, Some(path)) => match File::open(&path) {
             Ok(file) => run_script(shell, BufReader::new(file), options),
             Err(error) => {
-                eprintln!("cannot read {}: {error}; name a file with a statement a line", path.display());
+                edge::error(format!(
+                    "cannot read {}: {error}; name a file with a statement a line",
+                    path.display()
+                ));
                 ExitCode::FAILURE
             }
         },
         (None, None) if io::stdin().is_terminal() => match terminal::run(shell) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("the terminal failed: {error}");
+                edge::error(format!("the terminal failed: {error}"));
                 ExitCode::FAILURE
             }
         },
@@ -64,18 +70,21 @@ fn open(store: &str) -> Result<Shell, String> {
     match store {
         "embedded" => Ok(Shell::new()),
         url if url.starts_with("redis://") || url.starts_with("rediss://") => Shell::connect(url),
-        other => Err(format!("there is no store '{other}'; a shell is on embedded or on redis://HOST:PORT")),
+        other => Err(format!(
+            "there is no store '{}'; a shell is on embedded or on redis://HOST:PORT",
+            without_passwords(other)
+        )),
     }
 }
 
 fn run_script(shell: Shell, lines: impl BufRead, options: script::Options) -> ExitCode {
-    match script::run(shell, lines, io::stdout().lock(), options) {
+    match script::run(shell, lines, Shown::new(io::stdout().lock()), options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // Whoever read the output has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         Err(error) => {
-            eprintln!("the script could not be run to its end: {error}");
+            edge::error(format!("the script could not be run to its end: {error}"));
             ExitCode::FAILURE
         }
     }

@@ -344,7 +344,9 @@ impl Coordinator {
     }
 
     /// A yes. It may have been the last one, and is carried out there already.
-    fn on_vote(&mut self, now: Time, from: ShardId, replies: Vec<(CallNo, Reply)>, applied: bool) {
+    fn on_vote(&mut self, now: Time, from: ShardId, mut replies: Vec<(CallNo, Reply)>, applied: bool) {
+        // Whoever reads them looks for each where its call was.
+        replies.retain(|(no, _)| no.0 < self.next_call);
         let deaf = self.planted.is(Bug::WithdrawingDeafToVotes) && self.state != State::Preparing;
         if !matches!(self.state, State::Preparing | State::Withdrawing(_)) || deaf {
             return;

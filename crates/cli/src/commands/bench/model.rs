@@ -10,6 +10,7 @@ use super::{exit_code, line, seconds, verdict, write_failed};
 use crate::bench::model::{Assumed, ModelPlan, ModelSummary};
 use crate::bench::table::{grouped, latency, ratio, table};
 use crate::bench::{BenchMode, Check, Pace};
+use crate::edge;
 use crate::workload::Workload;
 
 /// Clients of one process, unless it is said otherwise: the papers' 4 machines for 256 clients.
@@ -181,7 +182,7 @@ pub(super) fn run_plan(plan: &ModelPlan, json: bool, out: &mut dyn Write) -> Exi
     match measured(plan, json, out) {
         Ok(code) => code,
         Err(error) => {
-            eprintln!("error: {error}");
+            edge::error(error);
             ExitCode::FAILURE
         }
     }

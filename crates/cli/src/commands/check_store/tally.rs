@@ -171,7 +171,7 @@ impl Tally {
         );
         println!("{} anomalies", self.anomalies.len());
         for anomaly in &self.anomalies {
-            println!("  {anomaly}");
+            println!("  {}", crate::edge::shown(anomaly));
         }
     }
 }

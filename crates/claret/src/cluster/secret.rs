@@ -1,0 +1,123 @@
+//! What is never shown: passwords, keys, numbers that grant something. Whatever holds them may be printed as it is.
+
+use std::fmt;
+use std::ops::Deref;
+
+/// Printed as `***`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Secret<T>(pub(crate) T);
+
+impl<T> fmt::Debug for Secret<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl<T> Deref for Secret<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.0
+    }
+}
+
+/// A text in which URLs have no passwords any more, whatever else is wrong with them: what may be a login, a password
+/// or a parameter is left out rather than shown.
+///
+/// ```
+/// use claret::cluster::without_passwords;
+/// let said = without_passwords("no store at 'redis://ada:secret@10.0.0.1:7000/?tls-name=a', sorry");
+/// assert_eq!(said, "no store at 'redis://ada:***@10.0.0.1:7000/?***', sorry");
+/// ```
+pub fn without_passwords(text: &str) -> String {
+    let Some((before, rest)) = text.split_once("://") else { return without_logins(text) };
+    let before = without_logins(before);
+    // A password may have anything in it: to the last @ all of it is.
+    if let Some((login, hosts)) = rest.rsplit_once('@') {
+        let login = login.split_once(':').map_or("***".to_owned(), |(user, _)| format!("{user}:***"));
+        return format!("{before}://{login}@{}", without_parameters(hosts));
+    }
+    // It may be a login without a host.
+    let end = rest.find(['/', '?', '#']).or_else(|| rest.find(is_end)).unwrap_or(rest.len());
+    let (hosts, tail) = rest.split_at(end);
+    let hosts: Vec<String> = hosts.split(',').map(host_without_password).collect();
+    format!("{before}://{}{}", hosts.join(","), without_parameters(tail))
+}
+
+/// Where a URL in a text ends, if not before.
+fn is_end(character: char) -> bool {
+    character.is_whitespace() || matches!(character, '\'' | '"' | '`')
+}
+
+fn without_logins(text: &str) -> String {
+    let words = text.split_inclusive(is_end);
+    words
+        .map(|word| word.rsplit_once('@').map_or(word.to_owned(), |(_, hosts)| format!("***@{hosts}")))
+        .collect()
+}
+
+fn without_parameters(text: &str) -> String {
+    let Some((before, behind)) = text.split_once('?') else { return text.to_owned() };
+    format!("{before}?***{}", &behind[behind.find(is_end).unwrap_or(behind.len())..])
+}
+
+fn host_without_password(host: &str) -> String {
+    let is_port = |text: &str| text.trim_end_matches([':', ';', '.', ')']).parse::<u16>().is_ok();
+    match host.split_once(':') {
+        Some((name, port)) if !host.starts_with('[') && !is_port(port) => format!("{name}:***"),
+        _ => host.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_part_of_a_password_is_left_in_what_is_shown() {
+        for url in [
+            "redis://ada:hunter2@h:1",
+            "redis://ada:hunter2@h:1,i:2/3?x=1",
+            "redis://:hunter2@h",
+            "redis://hunter2@h",
+            "redis://ada:hunter2",
+            "redis://ada:hunter2/",
+            "redis://:hunter2",
+            "redis://ada:7@hunter2@h",
+            "redis://ada:7/hunter2@h",
+            "redis://ada:7?hunter2=1@h",
+            "redis://ada:7#hunter2@h",
+            "redis://ada:7 'hunter2'\"@h",
+            "redis://ada:7://hunter2@h",
+            "valkey://ada:hunter2@h",
+            "redis:ada:hunter2@h",
+            "ada:hunter2@h://x",
+            "ada:hunter2@h:7000",
+            "redis://h?password=hunter2",
+            "redis://h/?a=b&password=hunter2#x",
+        ] {
+            let shown = without_passwords(url);
+            assert!(!shown.contains("hunter2"), "{url} became {shown}");
+            for text in
+                [format!("error: there is no '{url}' here"), format!("error: at {url}: it is not there")]
+            {
+                let shown = without_passwords(&text);
+                assert!(!shown.contains("hunter2"), "{shown}");
+                assert!(shown.starts_with("error: "), "{shown}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_no_secret_is_shown() {
+        for url in ["redis://h:7000", "redis://[::1]:7000,10.0.0.1:7001/0", "embedded", "rediss://h", ""] {
+            assert_eq!(without_passwords(url), url);
+        }
+        assert_eq!(without_passwords("rediss://ada:x@h:1,i:2"), "rediss://ada:***@h:1,i:2");
+    }
+
+    #[test]
+    fn a_secret_is_not_printed() {
+        assert_eq!(format!("{:?}", Some(Secret("hunter2"))), "Some(***)");
+    }
+}

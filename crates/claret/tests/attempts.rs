@@ -1,0 +1,107 @@
+//! What attempts of one transaction share, and what they do not; and the errors of the blocking mirror.
+
+#[path = "hostile/time.rs"]
+mod time;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use claret::{Limits, Mode, OperationError, Records, Store, TransactionError, TxOptions};
+use tokio::sync::Notify;
+
+use time::in_time;
+
+/// The younger one has something buffered when it gives way to the elder, and buffers it again when it is run again.
+#[tokio::test]
+async fn what_an_attempt_buffered_is_not_applied_by_the_next_one() {
+    for mode in [Mode::BoostPhase, Mode::BoostPhaseCombine, Mode::ReaderWriterPhase] {
+        let store = Store::builder().mode(mode).build();
+        let (elder_holds, younger_waits) = (Arc::<Notify>::default(), Arc::<Notify>::default());
+        let elder = store.transaction(|tx| {
+            let (elder_holds, younger_waits) = (Arc::clone(&elder_holds), Arc::clone(&younger_waits));
+            async move {
+                tx.counter("elder's").get_for_update().await?;
+                elder_holds.notify_one();
+                younger_waits.notified().await;
+                tx.counter("younger's").get_for_update().await?;
+                Ok(())
+            }
+        });
+        let mut attempts = 0;
+        let younger = async {
+            elder_holds.notified().await;
+            let add = store.transaction(|tx| {
+                attempts += 1;
+                let younger_waits = Arc::clone(&younger_waits);
+                async move {
+                    tx.counter("younger's").get_for_update().await?;
+                    let blocked = tx.counter("elder's").get();
+                    // Behind what waits: it is still here when the attempt is over.
+                    tx.counter("sum").add(1)?;
+                    tx.set("members").add("m")?;
+                    younger_waits.notify_one();
+                    blocked.await?;
+                    Ok(())
+                }
+            });
+            add.await
+        };
+        let (elder, younger) = in_time(async { tokio::join!(elder, younger) }).await;
+        elder.expect("it is the elder one");
+        younger.expect("run again");
+        assert_eq!(attempts, 2, "{mode:?}");
+        assert_eq!(store.counter("sum").get().await.expect("read"), 1, "{mode:?}");
+    }
+}
+
+/// Each attempt is short, and none can succeed: only a deadline over all of them ends that.
+#[tokio::test]
+async fn the_deadline_is_of_all_attempts_together() {
+    let limits = Limits { lock_tries_max: 1, backoff_us_max: 1_000, ..Limits::default() };
+    let store = Store::builder().mode(Mode::Boost).limits(limits).build();
+    let (holds, is_over) = (Arc::<Notify>::default(), Arc::<Notify>::default());
+    let holder = store.transaction(|tx| {
+        let (holds, is_over) = (Arc::clone(&holds), Arc::clone(&is_over));
+        async move {
+            tx.counter("k").get_for_update().await?;
+            holds.notify_one();
+            is_over.notified().await;
+            Ok(())
+        }
+    });
+    let waiter = async {
+        holds.notified().await;
+        let options = TxOptions::new().deadline(Duration::from_secs(2)).attempts(u32::MAX);
+        let read = |tx: claret::Tx| async move { Ok(tx.counter("k").get().await?) };
+        let result = store.transaction_with(options, read).await;
+        is_over.notify_one();
+        result
+    };
+    let (held, result) = in_time(async { tokio::join!(holder, waiter) }).await;
+    held.expect("nobody disturbed it");
+    assert!(matches!(result, Err(TransactionError::Deadline(_))), "{result:?}");
+    assert!(store.stats().restarts > 1, "{:?}", store.stats());
+}
+
+#[test]
+fn the_blocking_mirror_tells_the_errors_of_void_operations() {
+    let store = Store::in_memory().blocking();
+    store.list("list").push_back("x").expect("pushed");
+    let error = store.counter("list").add(1).expect_err("it is a list");
+    assert!(error.to_string().contains("WRONGTYPE"), "{error}");
+    assert!(store.counter("").add(1).is_err(), "a key cannot be empty");
+    let mut told = None;
+    let result = store.transaction(|tx| {
+        told = tx.counter("").add(1).err();
+        Ok(())
+    });
+    assert!(matches!(told, Some(OperationError::Invalid { .. })), "{told:?}");
+    assert!(result.is_err(), "it is doomed, though the closure looked away");
+    let result = store.transaction(|tx| {
+        tx.counter("list").add(1)?;
+        Ok(())
+    });
+    assert!(result.is_err_and(|error| error.to_string().contains("WRONGTYPE")));
+    let over = store.transaction(|tx| Ok(tx.clone())).expect("committed");
+    assert_eq!(over.counter("k").add(1), Err(OperationError::Finished));
+}
