@@ -7,6 +7,7 @@
 
 use std::cell::RefCell;
 use std::fmt;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
@@ -40,8 +41,8 @@ impl fmt::Display for Name {
     }
 }
 
-/// Users, whether they are almighty, and when that was looked at. Asking for each operation by itself costs as much as
-/// the operation.
+/// Users, whether they are almighty, and when that was looked at; without a name, whether everybody is let in. Asking
+/// for each operation by itself costs as much as the operation.
 static LOOKED_AT: OnMainThread<HashMap<Bytes, (bool, Instant), foldhash::fast::FixedState>> =
     OnMainThread::new();
 
@@ -53,6 +54,20 @@ const COUNTS_FOR: Duration = Duration::from_secs(1);
 /// An access control list is about to change.
 pub(crate) fn rights_changed() {
     LOOKED_AT.set(Some(HashMap::default()));
+}
+
+/// The lists as they were last seen, by a hash of them.
+static LISTS: OnMainThread<u64> = OnMainThread::new();
+
+/// Whether the access control lists are others than when that was last asked. Within a MULTI the change may be yet to
+/// come, so there they are. O(users).
+pub(crate) fn lists_changed(ctx: Ctx) -> bool {
+    let mut hasher = DefaultHasher::new();
+    ctx.call(c"ACL", c"Ev", &[Text::new(b"LIST")]).list().for_each(|line| line.hash(&mut hasher));
+    let now = hasher.finish();
+    let before = LISTS.with(|lists| std::mem::replace(lists, now));
+    LISTS.set(Some(now));
+    before != Some(now) || ctx.is(Flag::Multi)
 }
 
 /// Whether a user may run every command on every key.
@@ -72,6 +87,45 @@ fn is_almighty(ctx: Ctx, name: &Text) -> bool {
     let is_almighty = is("commands", "+@all") && is("keys", "~*");
     LOOKED_AT.with(|users| users.insert(Bytes::copy_from(name.bytes()), (is_almighty, now)));
     is_almighty
+}
+
+/// The user whom everybody is who has not said otherwise.
+const DEFAULT_USER: &[u8] = b"default";
+
+/// Whether everybody is let in: then nobody has to say who it is. Asked anew each time.
+fn lets_everybody_in(ctx: Ctx) -> bool {
+    let words = [&b"GETUSER"[..], DEFAULT_USER].map(Text::new);
+    let mut about = ctx.call(c"ACL", c"Ev", &words).items().into_iter();
+    let flags = about.by_ref().find(|it| it.is("flags")).and_then(|_| about.next());
+    let flags: Vec<Bytes> = flags.map_or_else(Vec::new, |flags| flags.list().collect());
+    let has = |flag: &[u8]| flags.iter().any(|known| **known == *flag);
+    has(b"on") && has(b"nopass")
+}
+
+/// Whether the client of the command that runs has said who it is, or need not. Of the default user with a password the
+/// server does not tell, so that is a no.
+pub(crate) fn is_known(ctx: Ctx) -> bool {
+    let name = ctx.user();
+    !name.bytes().is_empty() && (name.bytes() != DEFAULT_USER || lets_everybody_in(ctx))
+}
+
+/// The same of a client by its number, where the server tells it. What is seen of the default user counts for a moment:
+/// whoever relies on the answer asks again.
+pub(crate) fn will_be_known(ctx: Ctx, client: Option<u64>) -> bool {
+    let name = client.and_then(|client| ctx.user_of(client));
+    if name.is_some_and(|name| name.bytes() != DEFAULT_USER) {
+        return true;
+    }
+    let now = Instant::now();
+    let seen = LOOKED_AT.with(|users| users.get(&b""[..]).copied()).flatten();
+    if let Some((lets_in, at)) = seen
+        && now.duration_since(at) < COUNTS_FOR
+    {
+        return lets_in;
+    }
+    let lets_in = lets_everybody_in(ctx);
+    LOOKED_AT.with(|users| users.insert(Bytes::copy_from(b""), (lets_in, now)));
+    lets_in
 }
 
 struct CurrentCaller(RefCell<Option<Caller>>);

@@ -234,9 +234,24 @@ fn is_passing(refusal: &Refusal) -> bool {
 }
 
 impl crate::host::Host {
+    /// It comes to its keys.
+    fn come_with_one(&mut self, ctx: Ctx, number: u64) {
+        if !self.guard.minds_who_comes() {
+            return;
+        }
+        let tx = self.oneshots.tx(number);
+        let keys = self
+            .oneshots
+            .open
+            .get(&number)
+            .map_or_else(Vec::new, |one| one.calls.iter().map(|(key, _)| key.clone()).collect());
+        self.come(ctx, keys.iter().map(|key| (key, tx)));
+    }
+
     /// Hands the present attempt of a transaction of one go to the shard.
     pub(crate) fn prepare_one(&mut self, ctx: Ctx, number: u64) {
         let now = self.now();
+        self.come_with_one(ctx, number);
         let Some(shard) = &mut self.shard else { return };
         let link = self.oneshots.link();
         let Some((request, user)) = self.oneshots.prepare(number, shard.id(), shard.incarnation()) else {

@@ -62,6 +62,7 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         host.sessions.prove(&greeting, shard, &proof)?;
         let pushes = matches!(way, Some(Way::Push(_)));
         host.sessions.hello(&greeting, way)?;
+        host.guard.transactions_come();
         Ok(Welcome::In { shard, incarnation, pushes })
     });
     welcome.unwrap_or_else(|| Err(not_ready()))?.reply(ctx);

@@ -229,6 +229,7 @@ impl Host {
         }
         let now = self.now();
         self.drain(now);
+        self.come_with(ctx, &requests);
         let Some(shard) = &mut self.shard else { return Err(not_ready()) };
         self.counts.frames += 1;
         self.counts.requests += requests.len() as u64;
@@ -314,6 +315,9 @@ impl Host {
     /// Carries out what the shard wants, and sets the timer. Answers to `own` go where it says, those to others into
     /// their outboxes, and from there to whoever listens.
     pub(crate) fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
+        if own.is_none() {
+            self.guard.stir();
+        }
         if let Some(shard) = &mut self.shard {
             vanish::tell(Time(self.began.elapsed().as_micros() as u64), shard);
         }

@@ -90,6 +90,11 @@ pub(crate) const FIELDS: &[Field] = &[
     }),
     field("plain_open", "of these, those that wait now", |host, _| host.guard.len() as u64),
     field("plain_try_again", "plain commands answered -TRYAGAIN", |host, _| host.guard.counts().try_again),
+    field(
+        "multis_open",
+        "MULTIs of clients whose keys are noted; on Redis 7.0, whether there are any",
+        |host, _| host.guard.multis() as u64,
+    ),
     field("exec_aborts", "EXECs refused since a key was held", |host, _| host.guard.counts().exec_aborts),
     field("peer_messages_in", "messages of other shards", |host, _| host.counts.peer_messages_in),
     field("peer_messages_out", "messages to other shards", |host, _| host.counts.peer_messages_out),

@@ -86,6 +86,7 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     config::register(ctx)?;
     events::subscribe(ctx)?;
     admission::rights_changed();
+    admission::lists_changed(ctx);
     vanish::subscribe(ctx)?;
     info::register(ctx)?;
     peers::listen(ctx);

@@ -11,6 +11,7 @@ use claret_types::Bytes;
 use hashbrown::HashMap;
 use redis_module::raw;
 
+use crate::admission::lists_changed;
 use crate::ffi::{Arg, Ctx, OnMainThread, Text, api, guarded};
 use crate::host::{HOST, is_barred, mend};
 
@@ -119,6 +120,8 @@ pub(crate) fn tell(now: Time, shard: &mut Shard) {
                     let held: Vec<Bytes> = shard.held_keys().cloned().collect();
                     shard.all_gone(now, &held);
                 }
+                // Whoever may not change them may try to.
+                Change::Rights if !lists_changed(Ctx::current()) => {}
                 Change::Rights => shard.refuse_unvoted(now, &Refusal::LostLocks),
             }
         }

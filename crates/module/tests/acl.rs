@@ -234,6 +234,14 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
             "CLARET.WRITE EVAL return{} 1 b:1",
             "CLARET.WRITE EVAL return(redis.call('get','b:1')) 1 a:1",
         ]),
+        "claret.read-any" => lines(&["CLARET.READ-ANY GET b:1", "CLARET.READ-ANY MGET a:1 b:1"]),
+        "claret.write-any" => lines(&[
+            "CLARET.WRITE-ANY SET b:1 x",
+            "CLARET.WRITE-ANY MSET a:1 x b:1 x",
+            "CLARET.WRITE-ANY BLPOP b:1 1",
+            "CLARET.WRITE-ANY EVAL return{} 1 b:1",
+            "CLARET.WRITE-ANY EVAL return(redis.call('get','b:1')) 1 a:1",
+        ]),
         "claret.exec" => lines(&["CLARET.EXEC 2 GET b:1", "CLARET.EXEC 3 SET a:1 x 3 SET b:1 x"]),
         "claret.locks" => lines(&["CLARET.LOCKS b:1", "CLARET.LOCKS"]),
         "claret.resolve" => {
@@ -263,7 +271,7 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
     let mut none = server.connect_as("nothing", "pw");
     let declared: Vec<String> =
         redis::cmd("COMMAND").arg(&["LIST", "FILTERBY", "MODULE", "claret"]).query(&mut plain).expect("all");
-    assert_eq!(declared.len(), 8);
+    assert_eq!(declared.len(), 10);
     for command in &declared {
         for (shown, tried) in attempts_on_b(command, &mut al, &admin) {
             let answer = tried.query::<Value>(&mut al.connection);

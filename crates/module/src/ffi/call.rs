@@ -81,7 +81,7 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> Answer {
 
 /// # Safety
 /// The reply is a string or an error, and outlives the slice.
-unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
+pub(super) unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
     let mut length = 0;
     // SAFETY: as promised; the server says how long it is.
     unsafe {

@@ -10,7 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use super::{Ctx, Log};
 
 /// Runs; what a panic said is the error.
-fn caught<R>(run: impl FnOnce() -> R) -> Result<R, String> {
+pub(crate) fn caught<R>(run: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(run)).map_err(|panic| said(&*panic))
 }
 

@@ -1,16 +1,31 @@
 //! The command filter: what the server lets a module see, and change, of each command before it is looked up.
 
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{CStr, c_int};
 use std::ptr::null_mut;
 
 use redis_module::raw;
 
+use super::call::text_of;
 use super::{Arg, Ctx, Flag, Text, api};
 
 /// The command that a filter looks at. Its words may be replaced and added to.
 #[derive(Clone, Copy)]
 pub(crate) struct Filtered(*mut raw::RedisModuleCommandFilterCtx);
+
+/// Where a key is among the words of a command, and how it is used.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) at: usize,
+    flags: c_int,
+}
+
+impl Place {
+    /// Whether the key is only read.
+    pub(crate) fn is_read(self) -> bool {
+        self.flags.unsigned_abs() & raw::REDISMODULE_CMD_KEY_RO != 0
+    }
+}
 
 impl Filtered {
     /// # Safety
@@ -111,8 +126,8 @@ impl Ctx {
         unsafe { Ctx::new(api!(RedisModule_GetDetachedThreadSafeContext)(self.raw())) }
     }
 
-    /// Where the keys of a command are, and whether each is only read. Empty for what is no command, or has none.
-    pub(crate) fn keys_of(self, words: &[Text]) -> Vec<(usize, bool)> {
+    /// Where the keys of a command are, and how each is used. Empty for what is no command, or has none.
+    pub(crate) fn keys_of(self, words: &[Text]) -> Vec<Place> {
         let list: Vec<*mut raw::RedisModuleString> = words.iter().map(Text::raw).collect();
         let (mut count, mut flags) = (0, std::ptr::null_mut());
         // SAFETY: the words outlive the call; the two arrays are the caller's to free, and of the length it says.
@@ -129,12 +144,9 @@ impl Ctx {
             }
             let length = usize::try_from(count).unwrap_or(0);
             let places = std::slice::from_raw_parts(found, length);
-            let is_read = |at: usize| {
-                !flags.is_null()
-                    && u64::from((*flags.add(at)).unsigned_abs()) & u64::from(raw::REDISMODULE_CMD_KEY_RO)
-                        != 0
-            };
-            let keys = places.iter().enumerate().map(|(at, place)| (*place as usize, is_read(at))).collect();
+            let use_of = |at: usize| if flags.is_null() { 0 } else { *flags.add(at) };
+            let keys = places.iter().enumerate();
+            let keys = keys.map(|(at, place)| Place { at: *place as usize, flags: use_of(at) }).collect();
             api!(RedisModule_Free)(found.cast());
             if !flags.is_null() {
                 api!(RedisModule_Free)(flags.cast());
@@ -149,10 +161,11 @@ impl Ctx {
         unsafe { api!(RedisModule_IsKeysPositionRequest)(self.raw()) != 0 }
     }
 
-    /// Names the place of a key.
-    pub(crate) fn key_at(self, place: usize) {
+    /// Names the place of a key, so many words further on, and its use: what its user needs a right to.
+    pub(crate) fn key_at(self, place: Place, further: usize) {
+        let at = (place.at + further) as c_int;
         // SAFETY: only in answer to the question.
-        unsafe { api!(RedisModule_KeyAtPos)(self.raw(), place as c_int) };
+        unsafe { api!(RedisModule_KeyAtPosWithFlags)(self.raw(), at, place.flags) };
     }
 
     /// The database that the client has selected.
@@ -164,6 +177,16 @@ impl Ctx {
     /// Runs a plain command for its client and with the client's rights, passes it on, and hands its answer through.
     /// Returns whether it answered something, not nil. With `unless_nil` a nil is not handed on.
     pub(crate) fn run_for_client(self, words: &[Arg<'_>], unless_nil: bool) -> bool {
+        self.run_with(c"!0CEMv", words, unless_nil)
+    }
+
+    /// The same for one that slept: Redis 7.0 does not ask again whether there is memory for it. Nothing if it is a nil.
+    pub(crate) fn run_for_sleeper(self, words: &[Arg<'_>]) -> bool {
+        let format = if Ctx::is_before_7_2() { c"!0CEv" } else { c"!0CEMv" };
+        self.run_with(format, words, true)
+    }
+
+    fn run_with(self, format: &CStr, words: &[Arg<'_>], unless_nil: bool) -> bool {
         let Some((name, rest)) = words.split_first() else { return false };
         let Ok(command) = std::ffi::CString::new(name.bytes()) else {
             self.reply_error("ERR unknown command");
@@ -177,7 +200,7 @@ impl Ctx {
             let reply = api!(RedisModule_Call)(
                 self.raw(),
                 command.as_ptr(),
-                c"!0CEMv".as_ptr(),
+                format.as_ptr(),
                 list.as_ptr(),
                 list.len(),
             );
@@ -186,7 +209,9 @@ impl Ctx {
                 return true;
             }
             let is_nil = api!(RedisModule_CallReplyType)(reply) as isize == raw::REDISMODULE_REPLY_NULL;
-            if !(is_nil && unless_nil) {
+            if let Some(denied) = denial(reply, name.bytes()) {
+                self.reply_error(&denied);
+            } else if !(is_nil && unless_nil) {
                 api!(RedisModule_ReplyWithCallReply)(self.raw(), reply);
             }
             api!(RedisModule_FreeCallReply)(reply);
@@ -200,16 +225,19 @@ impl Ctx {
         match RUNNING.0.get() {
             Runs::Nothing => true,
             Runs::Own => false,
-            Runs::ForClient => {
-                // SAFETY: needs no context.
-                let flags = unsafe { api!(RedisModule_GetContextFlags)(null_mut()) };
-                flags & Flag::Lua as c_int != 0
-            }
+            Runs::ForClient => Ctx::filters_in_script(),
         }
     }
 
-    /// Whether what a filter is shown comes from a script.
-    pub(crate) fn is_in_script(self) -> bool {
+    /// Whether the server is Redis 7.0, which serves who slept without running the command again.
+    pub(crate) fn is_before_7_2() -> bool {
+        // SAFETY: the pointer is written once, at load.
+        let ask = unsafe { raw::RedisModule_CommandFilterGetClientId };
+        ask.is_none()
+    }
+
+    /// Whether the command that a filter is shown is a script's.
+    pub(crate) fn filters_in_script() -> bool {
         // SAFETY: needs no context.
         let flags = unsafe { api!(RedisModule_GetContextFlags)(null_mut()) };
         flags & Flag::Lua as c_int != 0
@@ -252,4 +280,28 @@ impl Ctx {
         // SAFETY: the context is valid.
         unsafe { api!(RedisModule_ReplyWithNullArray)(self.raw()) };
     }
+}
+
+/// What the server says to a client that may not run a command; Redis 7.0 says it otherwise to a module.
+///
+/// # Safety
+/// The reply is alive.
+unsafe fn denial(reply: *mut raw::RedisModuleCallReply, name: &[u8]) -> Option<String> {
+    // SAFETY: as promised; the text of an error lives as long as it.
+    let said = unsafe {
+        let is_error = api!(RedisModule_CallReplyType)(reply) as isize == raw::REDISMODULE_REPLY_ERROR;
+        if !is_error {
+            return None;
+        }
+        text_of(reply)
+    };
+    let why = said.strip_prefix(b"ERR acl verification failed, ")?;
+    let what = if why.starts_with(b"can't run") {
+        format!("run the '{}' command", name.escape_ascii().to_string().to_lowercase())
+    } else if why.starts_with(b"can't access at least one of the channels") {
+        "access one of the channels used as arguments".to_owned()
+    } else {
+        "access one of the keys used as arguments".to_owned()
+    };
+    Some(format!("NOPERM this user has no permissions to {what}"))
 }

@@ -4,6 +4,7 @@
 //! brought it returns; none is ever kept.
 
 mod call;
+mod client;
 mod ctx;
 mod entry;
 mod filter;
@@ -13,8 +14,9 @@ mod string;
 mod user;
 
 pub(crate) use call::Answer;
+pub(crate) use client::Listed;
 pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Timer};
-pub(crate) use entry::guarded;
+pub(crate) use entry::{caught, guarded};
 pub(crate) use filter::Filtered;
 pub(crate) use key::{Key, Kind, Side};
 pub(crate) use main_thread::OnMainThread;

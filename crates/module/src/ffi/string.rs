@@ -42,6 +42,14 @@ impl<'a> Arg<'a> {
         self.text()?.parse().ok()
     }
 
+    /// The number that the server reads in it, whichever way it is written.
+    pub(crate) fn float(self) -> Option<f64> {
+        let mut number = 0.0;
+        // SAFETY: the string lives.
+        let status = unsafe { api!(RedisModule_StringToDouble)(self.raw, &mut number) };
+        (status == redis_module::raw::REDISMODULE_OK as std::ffi::c_int).then_some(number)
+    }
+
     pub(crate) fn is(self, word: &str) -> bool {
         self.bytes().eq_ignore_ascii_case(word.as_bytes())
     }
@@ -70,6 +78,11 @@ impl Text {
 
     pub(super) fn raw(&self) -> *mut raw::RedisModuleString {
         self.0
+    }
+
+    /// As an argument of a command.
+    pub(crate) fn arg(&self) -> Arg<'_> {
+        Arg { raw: self.0, command: PhantomData }
     }
 
     /// The server's from now on.

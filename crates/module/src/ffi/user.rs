@@ -35,6 +35,22 @@ impl User {
         status == raw::REDISMODULE_OK as c_int
     }
 
+    /// Whether the user may read or write this key at all.
+    pub(crate) fn may_see(&self, key: &Text) -> bool {
+        let uses = [
+            raw::REDISMODULE_CMD_KEY_ACCESS,
+            raw::REDISMODULE_CMD_KEY_INSERT
+                | raw::REDISMODULE_CMD_KEY_UPDATE
+                | raw::REDISMODULE_CMD_KEY_DELETE,
+        ];
+        uses.into_iter().any(|flags| {
+            // SAFETY: the key's name lives; the user does.
+            let status =
+                unsafe { api!(RedisModule_ACLCheckKeyPermissions)(self.0, key.raw(), flags as c_int) };
+            status == raw::REDISMODULE_OK as c_int
+        })
+    }
+
     /// Whether the user may subscribe to this channel.
     pub(crate) fn may_subscribe(&self, channel: &Text) -> bool {
         let flags = raw::REDISMODULE_CMD_CHANNEL_SUBSCRIBE as c_int;

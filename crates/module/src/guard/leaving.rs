@@ -9,7 +9,7 @@
 use std::ffi::c_int;
 
 use claret_core::{Shard, Time};
-use claret_types::Bytes;
+use claret_types::{Access, Bytes};
 use redis_module::raw;
 
 use super::{HOST, Host};
@@ -94,7 +94,7 @@ pub(super) fn look(ctx: Ctx, filtered: &Filtered, client: Option<u64>) {
     if slots::view(|view| view.is_mine(slot)) != Some(true) {
         return;
     }
-    let runs_itself = client.filter(|_| may_wait_by_itself(ctx) && !ctx.is_in_script());
+    let runs_itself = client.filter(|_| may_wait_by_itself(ctx) && !Ctx::filters_in_script());
     let is_left_alone = HOST.with(|host| {
         let Some(shard) = &host.shard else { return true };
         let Some(client) = runs_itself else { return false };
@@ -110,7 +110,7 @@ pub(super) fn look(ctx: Ctx, filtered: &Filtered, client: Option<u64>) {
         true
     });
     if is_left_alone == Some(false) {
-        filtered.insert(0, b"CLARET.WRITE");
+        super::put_before(ctx, filtered, client, Access::Write);
     }
 }
 

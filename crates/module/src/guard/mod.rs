@@ -8,6 +8,7 @@
 //! Not seen by the filter: what is read at replicas, FLUSHALL and its kin (an event tells: `vanish`), SCAN and KEYS,
 //! and what a client's own cache keeps.
 
+mod asleep;
 mod leaving;
 mod open;
 mod plain;
@@ -19,15 +20,16 @@ use std::ffi::{c_int, c_void};
 
 use claret_core::message::Response;
 use claret_core::{Shard, Time};
-use claret_types::{Access, Bytes};
+use claret_types::{Access, Bytes, Operation};
 use redis_module::raw;
 
 use crate::admission;
 use crate::commands::Outcome;
 use crate::config;
-use crate::ffi::{Arg, Blocked, Ctx, Filtered, Flag, OnMainThread, Text, Timer, guarded};
+use crate::ffi::{Arg, Blocked, Ctx, Filtered, Flag, OnMainThread, Text, Timer, User, caught, guarded};
 use crate::host::{HOST, Host, is_barred, mend};
 use crate::vanish::{self, Change};
+use asleep::Asleep;
 use leaving::Leaving;
 use open::{OpenMultis, Queued};
 use pops::PassedOver;
@@ -57,6 +59,7 @@ pub(crate) struct Guard {
     queue: Queue,
     open: OpenMultis,
     passed_over: PassedOver,
+    asleep: Asleep,
     leaving: Leaving,
     tick: Option<Timer>,
     ticks: u32,
@@ -95,6 +98,11 @@ impl Guard {
         self.queue.len()
     }
 
+    /// MULTIs whose keys are noted.
+    pub(crate) fn multis(&self) -> usize {
+        self.open.len()
+    }
+
     /// A response of the shard to one of the node's own attempts.
     pub(crate) fn hear(&mut self, now: Time, shard: &mut Shard, response: Response) {
         self.queue.hear(now, shard, response);
@@ -102,12 +110,28 @@ impl Guard {
 
     /// A client's connection closed.
     pub(crate) fn closed(&mut self, client: u64) {
-        self.open.closed(client);
+        self.open.end(Some(client));
+    }
+
+    /// From now on there are transactions at this node.
+    pub(crate) fn transactions_come(&mut self) {
+        self.asleep.come();
+    }
+
+    /// Whether it matters which keys transactions come to.
+    pub(crate) fn minds_who_comes(&self) -> bool {
+        !self.asleep.is_used() || self.asleep.is_any()
+    }
+
+    /// Something is carried out that no client's command asked for.
+    pub(crate) fn stir(&mut self) {
+        self.asleep.stir();
     }
 
     /// There is a shard, and commands are looked at.
     pub(crate) fn shard_begins(&mut self, ctx: Ctx) {
         self.open.begin_to_look(ctx);
+        self.asleep.begin_to_look(ctx);
         self.tick_soon(ctx);
     }
 
@@ -207,16 +231,23 @@ fn conflict_of(host: &Host, key: &[u8], access: Access) -> bool {
     }
     let op = match access {
         Access::Read => plain::whole_read(kind),
+        // What is brought would go to who sleeps, while somebody relies on the key.
+        Access::Write if host.guard.asleep.is_on(key) => return true,
         Access::Write => plain::whole(Access::Write),
     };
     shard.conflicts_with(key, kind_of(&op, kind), &op.footprint())
 }
 
+/// Whether an operation is compared as such with what is held: by its own type's table. Otherwise it uses the whole key.
+fn is_comparable(host: &Host, key: &[u8], op: &Operation) -> bool {
+    let held = host.shard.as_ref().and_then(|shard| shard.held_as(key));
+    held.is_none_or(|held| held.name == op.type_info().name)
+        && !host.guard.queue.is_reserved(key)
+        && (op.method().access == Access::Read || !host.guard.asleep.is_on(key))
+}
+
 /// The modes that an operation's claims are in: where it has none of its own, the holder's.
-fn kind_of(
-    op: &claret_types::Operation,
-    held: &'static claret_types::TypeInfo,
-) -> &'static claret_types::TypeInfo {
+fn kind_of(op: &Operation, held: &'static claret_types::TypeInfo) -> &'static claret_types::TypeInfo {
     if op.type_info().name == "plain" { held } else { op.type_info() }
 }
 
@@ -233,7 +264,8 @@ fn wants(row: Row, ctx: Ctx, words: &[Text]) -> Vec<Want> {
             continue;
         }
         let arguments = || words[2..].iter().map(|word| Bytes::copy_from(word.bytes())).collect::<Vec<_>>();
-        let op = single.then(|| plain::operation(words[0].bytes(), &arguments())).flatten();
+        let held = || HOST.with(|host| host.shard.as_ref()?.held_as(&key)).flatten();
+        let op = single.then(|| plain::operation(words[0].bytes(), &arguments(), held())).flatten();
         wants.push(Want { op: op.unwrap_or_else(|| plain::whole(access)), key, access });
     }
     wants
@@ -242,10 +274,10 @@ fn wants(row: Row, ctx: Ctx, words: &[Text]) -> Vec<Want> {
 /// The first key whose use conflicts with what is held, reservations aside. Looks into records: for commands.
 fn conflict<'a>(host: &Host, wants: &'a [Want]) -> Option<&'a Bytes> {
     let shard = host.shard.as_ref()?;
-    let in_conflict = |want: &&Want| match want.op.type_info().name {
+    let in_conflict = |want: &&Want| match is_comparable(host, &want.key, &want.op) {
+        true => shard.conflicts(&want.key, &want.op),
         // What all of a record is used for does not depend on what is in it, which may be much.
-        "plain" => conflict_of(host, &want.key, want.access),
-        _ => !host.guard.queue.is_reserved(&want.key) && shard.conflicts(&want.key, &want.op),
+        false => conflict_of(host, &want.key, want.access),
     };
     wants.iter().find(in_conflict).map(|want| &want.key)
 }
@@ -263,9 +295,17 @@ unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFilterCtx) {
     }
     // SAFETY: what the server called with, for the time of this call.
     let filtered = unsafe { Filtered::new(filtered) };
-    let Some(row) = glance(&filtered) else { return };
+    // Nothing unwinds out of the module from here either; where nothing panics that costs nothing.
+    let row = match caught(|| glance(&filtered)) {
+        Ok(Some(row)) => Ok(row),
+        Ok(None) => return,
+        Err(said) => Err(said),
+    };
     let Some(ctx) = DETACHED.with(|ctx| *ctx) else { return };
-    guarded(ctx, "the filter", mend, |ctx| look(ctx, &filtered, row));
+    guarded(ctx, "the filter", mend, |ctx| match row {
+        Ok(row) => look(ctx, &filtered, row),
+        Err(said) => panic!("{said}"),
+    });
 }
 
 /// What is known of a command that needs a closer look. Every command of every client passes here, so this only reads, and
@@ -300,26 +340,18 @@ fn is_never_passed(name: &[u8]) -> bool {
 fn look(ctx: Ctx, filtered: &Filtered, row: Row) {
     let client = filtered.client();
     match row.special {
-        Special::Nothing => {}
+        Special::Nothing | Special::Pop | Special::Own => look_at_use(ctx, filtered, row, client),
         Special::Multi => {
             HOST.with(|host| {
                 host.guard.open.begin(client);
                 host.guard.come_back(ctx);
             });
-            return;
         }
-        Special::Exec => return look_at_exec(ctx, filtered, client),
+        Special::Exec => look_at_exec(ctx, filtered, client),
         Special::Discard => {
             HOST.with(|host| host.guard.open.end(client));
-            return;
         }
-        Special::Pop => {
-            // For EXEC; whether it waits it finds out itself.
-            in_conflict(ctx, filtered, row, client);
-            filtered.insert(0, b"CLARET.WRITE");
-            return;
-        }
-        Special::Cluster => return leaving::look(ctx, filtered, client),
+        Special::Cluster => leaving::look(ctx, filtered, client),
         Special::Rights => {
             let changes = filtered.word(1).is_some_and(|word| {
                 [&b"setuser"[..], b"deluser", b"load"].iter().any(|known| word.eq_ignore_ascii_case(known))
@@ -328,29 +360,87 @@ fn look(ctx: Ctx, filtered: &Filtered, row: Row) {
                 rights_change(ctx);
                 HOST.with(|host| host.guard.open.note_rights(client));
             }
-            return;
         }
-    }
-    if in_conflict(ctx, filtered, row, client) {
-        let before: &[u8] = if row.access == Access::Read { b"CLARET.READ" } else { b"CLARET.WRITE" };
-        filtered.insert(0, before);
-        HOST.with(|host| host.guard.counts.guarded += 1);
     }
 }
 
-/// Whether any key is used in a way that may conflict with what is held. Notes the keys for an EXEC.
-fn in_conflict(ctx: Ctx, filtered: &Filtered, row: Row, client: Option<u64>) -> bool {
+/// Whether a command is queued for an EXEC, and not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Queues {
+    Yes,
+    No,
+    /// Somebody has a MULTI open, and the server does not tell who sent this.
+    Perhaps,
+}
+
+fn queues(client: Option<u64>) -> Queues {
+    let is_open = HOST.with(|host| host.guard.open.is_open(client)) == Some(true);
+    match client {
+        // What scripts run is never queued.
+        _ if !is_open || Ctx::filters_in_script() => Queues::No,
+        None => Queues::Perhaps,
+        Some(client) if Ctx::has_open_multi(client) => Queues::Yes,
+        Some(_) => {
+            // The server refused it, or it is over.
+            HOST.with(|host| host.guard.open.end(client));
+            Queues::No
+        }
+    }
+}
+
+/// Looks at a command that has keys.
+fn look_at_use(ctx: Ctx, filtered: &Filtered, row: Row, client: Option<u64>) {
+    let queues = queues(client);
+    let notes = match (queues, client) {
+        (Queues::No, _) => false,
+        // What its user may not run is not queued, and its keys are nobody's concern.
+        (Queues::Yes, Some(client)) => {
+            let user = ctx.user_of(client).and_then(|name| User::named(&name));
+            user.is_some_and(|user| user.may_run(&filtered.words().iter().collect::<Vec<_>>()))
+        }
+        (Queues::Yes | Queues::Perhaps, _) => true,
+    };
+    let is_in_conflict = in_conflict(filtered, ctx, row, notes.then_some(client));
+    // What is queued is looked at again at EXEC, and the server refuses at once what it can never run.
+    if queues == Queues::Yes || row.special == Special::Own || !row.fits(filtered.len()) {
+        return;
+    }
+    let waits = match row.special {
+        Special::Pop => {
+            pops::sleeps_here(ctx, filtered, row) && (is_in_conflict || !Ctx::filters_in_script())
+        }
+        _ => is_in_conflict,
+    };
+    if waits {
+        put_before(ctx, filtered, client, row.access);
+        HOST.with(|host| host.guard.counts.guarded += u64::from(row.special == Special::Nothing));
+    }
+}
+
+/// Has the module look at a command itself. Its user needs no right to that where the server can be asked who it is.
+fn put_before(ctx: Ctx, filtered: &Filtered, client: Option<u64>, access: Access) {
+    let name: &[u8] = match (access, admission::will_be_known(ctx, client)) {
+        (Access::Read, false) => b"CLARET.READ",
+        (Access::Write, false) => b"CLARET.WRITE",
+        (Access::Read, true) => b"CLARET.READ-ANY",
+        (Access::Write, true) => b"CLARET.WRITE-ANY",
+    };
+    filtered.insert(0, name);
+}
+
+/// Whether any key is used in a way that may conflict with what is held. With `notes` the keys are noted for the EXEC of
+/// that client.
+fn in_conflict(filtered: &Filtered, ctx: Ctx, row: Row, notes: Option<Option<u64>>) -> bool {
     let words = filtered.len();
     let found = HOST.with(|host| {
         let Some(shard) = &host.shard else { return None };
-        let notes = host.guard.open.is_open(client);
         let mut held = Vec::new();
         match row.keys {
             Keys::None => {}
             Keys::Fixed { .. } => {
                 for place in row.places(words) {
                     let Some(key) = filtered.word(place) else { continue };
-                    if notes {
+                    if let Some(client) = notes {
                         host.guard.open.note(client, key, row.access);
                     }
                     if shard.is_held(key) {
@@ -359,14 +449,14 @@ fn in_conflict(ctx: Ctx, filtered: &Filtered, row: Row, client: Option<u64>) -> 
                 }
             }
             Keys::Asked => {
-                for (place, is_read) in ctx.keys_of(&filtered.words()) {
-                    let Some(key) = filtered.word(place) else { continue };
-                    let access = if is_read { Access::Read } else { row.access };
-                    if notes {
+                for place in ctx.keys_of(&filtered.words()) {
+                    let Some(key) = filtered.word(place.at) else { continue };
+                    let access = if place.is_read() { Access::Read } else { row.access };
+                    if let Some(client) = notes {
                         host.guard.open.note(client, key, access);
                     }
                     if shard.is_held(key) {
-                        held.push((place, access));
+                        held.push((place.at, access));
                     }
                 }
             }
@@ -374,9 +464,9 @@ fn in_conflict(ctx: Ctx, filtered: &Filtered, row: Row, client: Option<u64>) -> 
         let single = row.places(words).take(2).count() == 1;
         Some(held.into_iter().any(|(place, access)| {
             let key = filtered.word(place).unwrap_or_default();
-            let op = (single && place == 1).then(|| operation_of(filtered)).flatten();
-            match (op, shard.held_as(key)) {
-                (Some(op), Some(_)) if !host.guard.queue.is_reserved(key) => {
+            let op = (single && place == 1).then(|| operation_of(filtered, shard.held_as(key))).flatten();
+            match op {
+                Some(op) if is_comparable(host, key, &op) => {
                     shard.conflicts_with(key, op.type_info(), &op.footprint())
                 }
                 _ => conflict_of(host, key, access),
@@ -386,10 +476,10 @@ fn in_conflict(ctx: Ctx, filtered: &Filtered, row: Row, client: Option<u64>) -> 
     found.flatten().unwrap_or(false)
 }
 
-fn operation_of(filtered: &Filtered) -> Option<claret_types::Operation> {
+fn operation_of(filtered: &Filtered, held: Option<&'static claret_types::TypeInfo>) -> Option<Operation> {
     let arguments: Vec<Bytes> =
         (2..filtered.len()).filter_map(|at| filtered.word(at)).map(Bytes::copy_from).collect();
-    plain::operation(filtered.word(0)?, &arguments)
+    plain::operation(filtered.word(0)?, &arguments, held)
 }
 
 /// Refuses an EXEC of which a key is held now: a word too many, and the server runs nothing of it.
@@ -397,30 +487,53 @@ fn look_at_exec(ctx: Ctx, filtered: &Filtered, client: Option<u64>) {
     if HOST.with(|host| host.guard.open.changes_rights()) == Some(true) {
         rights_change(ctx);
     }
-    let held = HOST.with(|host| {
-        let held = match host.guard.open.queued(client)? {
-            Queued::Anything => host.shard.as_ref().is_some_and(|shard| !shard.is_idle()).then(Vec::new),
-            Queued::Keys(used) => {
-                // In any order: each is looked at.
-                let held: Vec<(Bytes, Access)> = used
-                    .iter()
-                    .filter(|(key, access)| conflict_of(host, key, **access))
-                    .map(|(key, access)| (key.clone(), *access))
-                    .collect();
-                (!held.is_empty()).then_some(held)
-            }
-        };
-        host.guard.open.end(client);
-        if let Some(keys) = &held {
-            host.guard.counts.exec_aborts += 1;
-            host.reserve(keys);
-            host.guard.come_back(ctx);
+    let held = HOST.with(|host| match host.guard.open.queued(client)? {
+        Queued::Anything => host.shard.as_ref().is_some_and(|shard| !shard.is_idle()).then(Vec::new),
+        Queued::Keys(used) => {
+            // In any order: each is looked at.
+            let held = used.iter().filter(|(key, access)| conflict_of(host, key, **access));
+            let held: Vec<(Bytes, Access)> = held.map(|(key, access)| (key.clone(), *access)).collect();
+            (!held.is_empty()).then_some(held)
         }
-        held
     });
-    if let Some(Some(_)) = held {
-        filtered.insert(1, b"a transaction holds a key of this MULTI; nothing was run, try again");
+    HOST.with(|host| host.guard.open.end(client));
+    let Some(Some(held)) = held else { return };
+    // Only what its client may know of is a reason.
+    let Some((keys, is_sure)) = own_keys(ctx, client, held) else { return };
+    HOST.with(|host| {
+        host.guard.counts.exec_aborts += 1;
+        if is_sure {
+            host.reserve(&keys);
+        }
+        host.guard.come_back(ctx);
+    });
+    filtered.insert(1, b"a transaction holds a key of this MULTI; nothing was run, try again");
+}
+
+/// Which of these keys may be those of the MULTI to which an EXEC belongs, and whether it is known whose it is. `None`:
+/// none of them is, or there is no such MULTI, and the server says so.
+fn own_keys(
+    ctx: Ctx,
+    client: Option<u64>,
+    keys: Vec<(Bytes, Access)>,
+) -> Option<(Vec<(Bytes, Access)>, bool)> {
+    if let Some(client) = client {
+        return Ctx::has_open_multi(client).then_some((keys, true));
     }
+    let Some(clients) = ctx.clients() else { return Some((keys, false)) };
+    let open: Vec<_> = clients.into_iter().filter(|client| client.queued.is_some()).collect();
+    let senders = open.iter().filter(|client| client.has_words);
+    let senders: Vec<Text> = senders.map(|client| Text::new(&client.user)).collect();
+    if open.len() == senders.len() && senders.len() < 2 {
+        // Its own is over now, and nobody else has one.
+        HOST.with(|host| host.guard.open.end_all());
+    }
+    let users: Vec<User> = senders.iter().filter_map(User::named).collect();
+    let is_any = keys.is_empty();
+    let may_see = |key: &Bytes| users.iter().any(|user| user.may_see(&Text::new(key)));
+    let own: Vec<(Bytes, Access)> = keys.into_iter().filter(|(key, _)| may_see(key)).collect();
+    // Where it is not known which keys are held, it is only known that somebody has a MULTI open.
+    (!own.is_empty() || is_any && !users.is_empty()).then_some((own, senders.len() == 1))
 }
 
 /// The access control lists are going to change before anything else happens.
@@ -441,27 +554,42 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     };
     if ctx.asks_for_keys() {
         let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
-        match row.keys {
-            Keys::Asked => ctx.keys_of(&texts).into_iter().for_each(|(place, _)| ctx.key_at(place + 1)),
-            Keys::Fixed { .. } | Keys::None => {
-                row.places(words.len()).for_each(|place| ctx.key_at(place + 1))
-            }
-        }
+        // With the uses that the command itself has for them, so its user needs no other rights.
+        ctx.keys_of(&texts).into_iter().for_each(|place| ctx.key_at(place, 1));
         return Ok(());
     }
-    if arguments[0].is("CLARET.READ") && row.access == Access::Write {
+    let own = arguments[0];
+    if (own.is("CLARET.READ-ANY") || own.is("CLARET.WRITE-ANY")) && !admission::is_known(ctx) {
+        return Err("NOAUTH Authentication required.".to_owned());
+    }
+    if (own.is("CLARET.READ") || own.is("CLARET.READ-ANY")) && row.access == Access::Write {
         return Err(format!("ERR {} writes; use CLARET.WRITE", name.bytes().escape_ascii()));
     }
     // The server does not look, and a script within a script ends it.
     if row.no_script && ctx.is(Flag::Lua) {
         return Err(format!("ERR {} is not allowed in scripts", name.bytes().escape_ascii()));
     }
+    // EXEC has looked at all of its keys, and nothing came between.
+    if ctx.is(Flag::Multi) && !ctx.is(Flag::Lua) && row.special != Special::Cluster {
+        ctx.run_for_client(words, false);
+        return Ok(());
+    }
+    // Who may not run it makes nobody wait, and does not learn what is held: the server says so.
+    let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
+    if !admission::Caller::of(ctx).may(&texts) {
+        ctx.run_for_client(words, false);
+        return Ok(());
+    }
     match row.special {
         Special::Pop => return pops::pop(ctx, words),
         Special::Cluster => return leaving::set_slot(ctx, words),
-        Special::Nothing | Special::Multi | Special::Exec | Special::Discard | Special::Rights => {}
+        Special::Nothing
+        | Special::Multi
+        | Special::Exec
+        | Special::Discard
+        | Special::Rights
+        | Special::Own => {}
     }
-    let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
     // These two write keys of other databases.
     let is_here = ctx.database() == 0 || name.is("MOVE") || name.is("COPY");
     let wants = if is_here { wants(row, ctx, &texts) } else { Vec::new() };

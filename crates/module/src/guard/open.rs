@@ -2,7 +2,8 @@
 //! it runs, so they are looked at again at EXEC.
 //!
 //! Where the server names the client to the filter, each has keys of its own. Redis 7.0 does not: there the keys of all
-//! commands count that pass while any client has a MULTI open, so an EXEC may be refused for the key of another.
+//! commands count that pass while any client has a MULTI open, so an EXEC may be refused for the key of another. Who sent
+//! an EXEC is found out there, too, once a key stands in its way: keys that its user may not use are none of its own.
 //!
 //! Nobody looks before there is a shard. A MULTI that is older than it may use any key, so until none is open that was
 //! not seen, an EXEC is refused while anything is held.
@@ -10,23 +11,40 @@
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
 
-use crate::ffi::{Answer, Ctx, Text};
+use crate::ffi::Ctx;
 use crate::host::limits;
 
-/// More keys than these are not told apart: then every EXEC is refused while anything is held.
-const KEYS_MAX: usize = 65_536;
+/// What the keys of one MULTI may take, in bytes; of one with more any key counts.
+const BYTES_MAX: usize = 4 << 20;
+
+/// What those of all may take.
+const ALL_BYTES_MAX: usize = 64 << 20;
+
+/// What a key takes besides itself, about.
+const ENTRY_BYTES: usize = 64;
 
 type Used = HashMap<Bytes, Access, foldhash::fast::FixedState>;
+
+/// What an EXEC is going to use.
+#[derive(Default)]
+struct Multi {
+    used: Used,
+    /// What they take.
+    bytes: usize,
+    /// There are more.
+    is_overfull: bool,
+}
 
 /// See the module's text.
 #[derive(Default)]
 pub(super) struct OpenMultis {
-    by_client: HashMap<u64, Used, foldhash::fast::FixedState>,
-    pooled: Used,
+    by_client: HashMap<u64, Multi, foldhash::fast::FixedState>,
+    pooled: Multi,
+    /// What all of them take.
+    bytes: usize,
     /// Somebody may have one open, and who is not known.
     pool_is_open: bool,
     unseen: Unseen,
-    is_overfull: bool,
     /// A change of the access control lists was queued in one of them.
     changes_rights: bool,
 }
@@ -61,6 +79,11 @@ impl OpenMultis {
         self.pool_is_open || self.unseen.is_any() || !self.by_client.is_empty()
     }
 
+    /// How many there are, as far as that is known.
+    pub(super) fn len(&self) -> usize {
+        self.by_client.len() + usize::from(self.pool_is_open)
+    }
+
     /// Whether those of this client have.
     pub(super) fn is_open(&self, client: Option<u64>) -> bool {
         match client {
@@ -89,24 +112,27 @@ impl OpenMultis {
         if key.len() > limits().key_bytes_max {
             return; // No record has such a key.
         }
-        let used = match client {
+        let multi = match client {
             Some(client) => match self.by_client.get_mut(&client) {
-                Some(used) => used,
+                Some(multi) => multi,
                 None => return,
             },
             None => &mut self.pooled,
         };
-        if used.len() >= KEYS_MAX {
-            self.is_overfull = true;
+        if let Some(known) = multi.used.get_mut(key) {
+            if access == Access::Write {
+                *known = access;
+            }
             return;
         }
-        match used.get_mut(key) {
-            Some(known) if access == Access::Write => *known = Access::Write,
-            Some(_) => {}
-            None => {
-                used.insert(Bytes::copy_from(key), access);
-            }
+        let bytes = key.len() + ENTRY_BYTES;
+        if multi.bytes + bytes > BYTES_MAX || self.bytes + bytes > ALL_BYTES_MAX {
+            multi.is_overfull = true;
+            return;
         }
+        multi.used.insert(Bytes::copy_from(key), access);
+        multi.bytes += bytes;
+        self.bytes += bytes;
     }
 
     /// A change of the access control lists came: it is carried out at once, or with an EXEC.
@@ -121,26 +147,28 @@ impl OpenMultis {
 
     /// What this client's EXEC is going to use.
     pub(super) fn queued(&self, client: Option<u64>) -> Option<Queued<'_>> {
-        let used = match client {
+        let multi = match client {
             Some(client) => self.by_client.get(&client),
             None => Some(&self.pooled).filter(|_| !self.unseen.is_any()),
         };
-        match used {
+        match multi {
             None => self.unseen.is_any().then_some(Queued::Anything),
-            Some(_) if self.is_overfull => Some(Queued::Anything),
-            Some(used) => Some(Queued::Keys(used)),
+            Some(multi) if multi.is_overfull => Some(Queued::Anything),
+            Some(multi) => Some(Queued::Keys(&multi.used)),
         }
     }
 
     /// This client's MULTI is over, one way or the other. A pool stays open for the others.
     pub(super) fn end(&mut self, client: Option<u64>) {
-        if let Some(client) = client {
-            self.by_client.remove(&client);
+        if let Some(over) = client.and_then(|client| self.by_client.remove(&client)) {
+            self.bytes -= over.bytes;
         }
     }
 
-    pub(super) fn closed(&mut self, client: u64) {
-        self.by_client.remove(&client);
+    /// Nobody has one open of whom it is not known.
+    pub(super) fn end_all(&mut self) {
+        self.pool_is_open = false;
+        self.bytes -= std::mem::take(&mut self.pooled).bytes;
     }
 
     /// Looks whether anybody has a MULTI open still, and forgets the pool if not. O(clients), while a pool is open.
@@ -149,9 +177,7 @@ impl OpenMultis {
             (self.pool_is_open || self.unseen.is_any()).then(|| clients_in_multi(ctx)).flatten()
         {
             if open.is_empty() {
-                self.pool_is_open = false;
-                self.pooled = Used::default();
-                self.is_overfull = false;
+                self.end_all();
             }
             let suspects = match std::mem::take(&mut self.unseen) {
                 Unseen::Anybody => open,
@@ -163,7 +189,6 @@ impl OpenMultis {
             }
         }
         if !self.is_any() {
-            self.is_overfull = false;
             self.changes_rights = false;
         }
     }
@@ -171,11 +196,60 @@ impl OpenMultis {
 
 /// `None`: the server does not say.
 fn clients_in_multi(ctx: Ctx) -> Option<Vec<u64>> {
-    let Answer::Bytes(list) = ctx.call(c"CLIENT", c"Ev", &[Text::new(b"LIST")]) else { return None };
-    let list = String::from_utf8_lossy(&list).into_owned();
-    let field = |line: &str, name: &str| {
-        line.split(' ').find_map(|field| field.strip_prefix(name)).and_then(|value| value.parse::<i64>().ok())
-    };
-    let open = list.lines().filter(|line| field(line, "multi=").is_some_and(|commands| commands >= 0));
-    Some(open.filter_map(|line| u64::try_from(field(line, "id=")?).ok()).collect())
+    let clients = ctx.clients()?.into_iter();
+    Some(clients.filter(|client| client.queued.is_some()).map(|client| client.id).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_types::Access;
+
+    use super::{ALL_BYTES_MAX, BYTES_MAX, OpenMultis, Queued};
+
+    fn names(open: &OpenMultis, client: Option<u64>) -> Option<usize> {
+        match open.queued(client)? {
+            Queued::Keys(used) => Some(used.len()),
+            Queued::Anything => None,
+        }
+    }
+
+    #[test]
+    fn what_is_noted_is_bounded_for_each_and_for_all_and_goes_with_its_multi() {
+        let mut open = OpenMultis::default();
+        let key = |number: usize| format!("{number:01000}");
+        let mut client = 0;
+        while open.bytes + BYTES_MAX <= ALL_BYTES_MAX {
+            client += 1;
+            open.begin(Some(client));
+            (0..)
+                .take_while(|number| {
+                    open.note(Some(client), key(*number).as_bytes(), Access::Read);
+                    names(&open, Some(client)).is_some()
+                })
+                .for_each(drop);
+        }
+        assert!(open.bytes > ALL_BYTES_MAX / 2 && open.bytes <= ALL_BYTES_MAX, "{}", open.bytes);
+        assert!(client >= 15, "each has its own bound");
+        // One with little in it is told apart still, until there is room for nothing.
+        open.begin(Some(99));
+        open.note(Some(99), b"k", Access::Read);
+        assert_eq!(names(&open, Some(99)), Some(1));
+        for over in 1..=client {
+            open.end(Some(over));
+            assert!(!open.is_open(Some(over)));
+        }
+        open.end(Some(99));
+        assert_eq!((open.bytes, open.is_any()), (0, false));
+    }
+
+    #[test]
+    fn a_key_that_is_written_once_is_written() {
+        let mut open = OpenMultis::default();
+        open.begin(Some(1));
+        for access in [Access::Read, Access::Write, Access::Read] {
+            open.note(Some(1), b"k", access);
+        }
+        let Some(Queued::Keys(used)) = open.queued(Some(1)) else { panic!("its keys") };
+        assert_eq!(used.iter().map(|(_, access)| *access).collect::<Vec<_>>(), [Access::Write]);
+    }
 }

@@ -68,19 +68,24 @@ impl DataType for Plain {
     fn apply(_: &mut (), (): ()) {}
 }
 
-/// The operation that a plain command is on its only key, its answer seen; `None` when it is none.
-pub(super) fn operation(name: &[u8], arguments: &[Bytes]) -> Option<Operation> {
+/// The operation that a plain command is on its only key, its answer seen; `None` when it is none. Of several types
+/// that have it, the one as which the key is held.
+pub(super) fn operation(
+    name: &[u8],
+    arguments: &[Bytes],
+    held: Option<&'static TypeInfo>,
+) -> Option<Operation> {
     let name = std::str::from_utf8(name).ok()?.to_ascii_uppercase();
     // SET answers OK whatever was there; an operation whose grant is waited for has to answer something.
     let name = if name == "SET" { "GETSET".to_owned() } else { name };
     let seen = format!("{name}.RETURNING");
-    let of = |kind: &TypeInfo| {
+    let of = |kind: &'static TypeInfo| {
         let known = kind.methods.iter().find(|method| method.name == seen);
         let known = known.or_else(|| kind.methods.iter().find(|method| method.name == name))?;
         // What answers nothing as an operation, and something as a command, shows more than its claims cover.
         known.returns.then(|| (kind.parse)(known.name, arguments).ok()).flatten()
     };
-    BUILTIN.iter().find_map(|kind| of(kind))
+    held.and_then(of).or_else(|| BUILTIN.iter().find_map(|kind| of(kind)))
 }
 
 /// Reading all of a record, in terms of the type whose lock it has.
@@ -120,13 +125,13 @@ impl Examples for Plain {
 
 #[cfg(test)]
 mod tests {
-    use claret_types::Bytes;
+    use claret_types::{BUILTIN, Bytes};
 
     use super::operation;
 
     fn named(words: &[&str]) -> Option<&'static str> {
         let rest: Vec<Bytes> = words[1..].iter().map(|word| Bytes::from(*word)).collect();
-        operation(words[0].as_bytes(), &rest).map(|op| op.method().name)
+        operation(words[0].as_bytes(), &rest, None).map(|op| op.method().name)
     }
 
     #[test]
@@ -139,5 +144,13 @@ mod tests {
         assert_eq!(named(&["APPEND", "v"]), None, "it answers the length");
         assert_eq!(named(&["DEL"]), None, "of a list, too");
         assert_eq!(named(&["GETRANGE", "0", "1"]), None);
+    }
+
+    #[test]
+    fn of_several_types_it_is_the_one_as_which_the_key_is_held() {
+        for kind in BUILTIN.iter().copied().filter(|kind| kind.methods.iter().any(|it| it.name == "GET")) {
+            let read = operation(b"get", &[], Some(kind)).expect("it has GET");
+            assert_eq!(read.type_info().name, kind.name);
+        }
     }
 }

@@ -31,6 +31,8 @@ pub(super) enum Special {
     Cluster,
     /// ACL: rights may change.
     Rights,
+    /// `CLARET.READ`, `CLARET.WRITE` and their kin, sent by a client itself: they look for themselves.
+    Own,
 }
 
 /// One command.
@@ -39,6 +41,8 @@ pub(super) struct Row {
     pub(super) keys: Keys,
     pub(super) access: Access,
     pub(super) special: Special,
+    /// The number of its words, its name among them; at least so many when negative.
+    pub(super) arity: i32,
     /// A script may not run it.
     pub(super) no_script: bool,
 }
@@ -86,7 +90,8 @@ impl Table {
 fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
     let mut parts = parts.into_iter();
     let name = parts.next()?.bytes()?;
-    let flags: Vec<Bytes> = parts.nth(1)?.list().collect();
+    let arity = i32::try_from(parts.next()?.int()?).ok()?;
+    let flags: Vec<Bytes> = parts.next()?.list().collect();
     let mut number = || i32::try_from(parts.next()?.int()?).ok();
     let (first, last, step) = (number()?, number()?, number()?);
     let is = |flag: &str| flags.iter().any(|known| **known == *flag.as_bytes());
@@ -102,7 +107,7 @@ fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
     let access = if is("readonly") { Access::Read } else { Access::Write };
     let special = special(&name);
     let keys = if takes_no_part(&name) { Keys::None } else { keys };
-    Some((name, Row { keys, access, special, no_script: is("noscript") }))
+    Some((name, Row { keys, access, special, arity, no_script: is("noscript") }))
 }
 
 fn has_keys(subcommand: Answer) -> bool {
@@ -113,7 +118,13 @@ fn has_keys(subcommand: Answer) -> bool {
 fn takes_no_part(name: &[u8]) -> bool {
     // A shard channel stands where keys do, and is none.
     let is_channel = matches!(name, b"ssubscribe" | b"sunsubscribe" | b"spublish");
-    is_channel || matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug") || name.starts_with(b"claret.")
+    is_channel
+        || matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug")
+        || (name.starts_with(b"claret.") && !is_own(name))
+}
+
+fn is_own(name: &[u8]) -> bool {
+    matches!(name, b"claret.read" | b"claret.write" | b"claret.read-any" | b"claret.write-any")
 }
 
 fn special(name: &[u8]) -> Special {
@@ -125,6 +136,7 @@ fn special(name: &[u8]) -> Special {
         | b"bzmpop" => Special::Pop,
         b"cluster" => Special::Cluster,
         b"acl" => Special::Rights,
+        own if is_own(own) => Special::Own,
         _ => Special::Nothing,
     }
 }
@@ -133,9 +145,16 @@ impl Row {
     /// Whether it may be run behind `CLARET.READ` or `CLARET.WRITE`: it has keys to wait for. Of `CLUSTER`, SETSLOT.
     pub(super) fn waits(self, words: &[Arg<'_>]) -> bool {
         match self.special {
+            Special::Own => false,
             Special::Cluster => words.get(1).is_some_and(|word| word.is("SETSLOT")),
             _ => self.keys != Keys::None,
         }
+    }
+
+    /// Whether the server takes so many words for it.
+    pub(super) fn fits(self, words: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { words >= least } else { words == least }
     }
 
     /// Visits the keys of a command of so many words, while the visitor wants more. Not of those that are asked for.
@@ -159,7 +178,7 @@ impl Row {
             Keys::Asked => {
                 let used = |is_read: bool| if is_read { Access::Read } else { self.access };
                 let found = ctx.keys_of(words).into_iter();
-                found.filter_map(|(place, is_read)| Some((key(place)?, used(is_read)))).collect()
+                found.filter_map(|place| Some((key(place.at)?, used(place.is_read())))).collect()
             }
         }
     }
@@ -187,6 +206,7 @@ mod tests {
             keys: Keys::Fixed { first, last, step },
             access: Access::Write,
             special: Special::Nothing,
+            arity: -2,
             no_script: false,
         };
         let places = |row: Row, words| row.places(words).collect::<Vec<_>>();
@@ -195,5 +215,7 @@ mod tests {
         assert_eq!(places(row(1, -2, 1), 5), [1, 2, 3], "BLPOP of three and its time");
         assert_eq!(places(row(1, 2, 1), 2), [1], "a word is missing");
         assert_eq!(places(row(1, -1, 1), 1), [] as [usize; 0]);
+        assert!(row(1, 1, 1).fits(2) && row(1, 1, 1).fits(3) && !row(1, 1, 1).fits(1));
+        assert!(!Row { arity: 2, ..row(1, 1, 1) }.fits(3));
     }
 }
