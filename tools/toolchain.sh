@@ -3,6 +3,7 @@
 #   need_rust            cargo and a linker
 #   need_rust checking   the same with rustfmt and clippy
 #   need_servers         a Redis or Valkey server, and what the module needs to be built
+#   has_valkey           whether the second server can be run, if one is named
 #
 # What is on the machine is used as it is if it is new enough. Otherwise, on Debian and Ubuntu: the C linker from
 # apt, and the toolchain from rustup, itself from apt where it is packaged and from rustup.rs elsewhere. The least
@@ -78,6 +79,12 @@ need_rust() {
 
 # Whether there is a server: the one in CLARET_SERVER, else redis-server in the PATH.
 has_server() { command -v "${CLARET_SERVER:-redis-server}" >/dev/null; }
+
+# Whether the second server can be run, if one is named in CLARET_VALKEY.
+has_valkey() {
+    [ -z "${CLARET_VALKEY:-}" ] || command -v "$CLARET_VALKEY" >/dev/null \
+        || die "CLARET_VALKEY names $CLARET_VALKEY, which cannot be run"
+}
 
 # Whether the module's build finds libclang, which reads the server's header: as `libclang.so` or `libclang-14.so`, its
 # version behind it or not. libclang-cpp is another library, and llvm-config comes without either.

@@ -49,6 +49,8 @@ pub(crate) struct OneShots {
     ended: HashMap<u64, (Ended, Option<Blocked>), foldhash::fast::FixedState>,
     /// Ended since the shard was last told the floor.
     since_floor: u32,
+    /// Some may be late, and the shard was not told.
+    is_any_late: bool,
     pub(crate) count: u64,
 }
 
@@ -62,7 +64,7 @@ impl OneShots {
     /// Under a session that nobody can guess.
     pub(crate) fn new(session: SessionId) -> Self {
         let (open, ended) = (BTreeMap::new(), HashMap::default());
-        OneShots { session, next: 1, open, ended, since_floor: 0, count: 0 }
+        OneShots { session, next: 1, open, ended, since_floor: 0, is_any_late: false, count: 0 }
     }
 
     pub(crate) fn session(&self) -> SessionId {
@@ -174,6 +176,7 @@ impl OneShots {
     /// A client's time is over, or it is gone. Whether it still waited: it may have been let go already.
     fn give_up(&mut self, blocked: Blocked) -> bool {
         self.ended.retain(|_, (_, client)| *client != Some(blocked));
+        self.is_any_late = true;
         let mut waits = self.open.values_mut().filter(|one| one.blocked == Some(blocked));
         waits.next().is_some_and(|one| {
             (one.blocked, one.late) = (None, true);
@@ -186,13 +189,17 @@ impl OneShots {
         let mut is_any = false;
         for one in self.open.values_mut().filter(|one| one.blocked.is_some()) {
             one.late |= one.until <= now;
+            self.is_any_late |= one.late;
             is_any |= !one.late;
         }
         is_any
     }
 
-    /// Those whose client waits no more.
-    pub(crate) fn late(&self) -> Vec<AttemptId> {
+    /// Those whose client waits no more, and which the shard was not told of.
+    pub(crate) fn take_late(&mut self) -> Vec<AttemptId> {
+        if !std::mem::take(&mut self.is_any_late) {
+            return Vec::new();
+        }
         let late = self.open.iter().filter(|(_, one)| one.late);
         late.map(|(number, one)| AttemptId { tx: self.tx(*number), attempt: one.attempt }).collect()
     }
@@ -277,6 +284,7 @@ pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         if host.shard.is_none() {
             return Some(Err(not_ready()));
         }
+        host.refuse_late(host.now());
         let number = host.oneshots.begin(unix_time(), calls, &user);
         host.prepare_one(ctx, number);
         host.carry_out(ctx, None);
@@ -286,7 +294,7 @@ pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         let now = host.now();
         let one = host.oneshots.open.get_mut(&number)?;
         if !may_wait {
-            one.late = true;
+            (one.late, host.oneshots.is_any_late) = (true, true);
             host.come_back(ctx, 0);
             return Some(Err("TRYAGAIN a key is held by a transaction; nothing was done".to_owned()));
         }
@@ -409,7 +417,8 @@ unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, blocked: *mut raw::Redi
     guarded(ctx, "a closing client", mend, |ctx| give_up(ctx, blocked));
 }
 
-/// It is withdrawn from a timer, since that may let others in, who write.
+/// It is refused from a timer, or before whatever comes into the shard first, since that may let others in, who write: the
+/// server may have answered for it, because the cluster is down, and then it must never be carried out.
 fn give_up(ctx: Ctx, blocked: Blocked) {
     let waited = HOST.with(|host| {
         host.come_back(ctx, 0);

@@ -166,8 +166,10 @@ impl Host {
         ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));
     }
 
-    /// From the first look on that sees the setting nobody has a lock that it could still vote for.
+    /// What comes before anything else in an entry: whoever waits no more is refused, and from the first look on that sees
+    /// the setting nobody has a lock that it could still vote for.
     pub(crate) fn drain(&mut self, now: Time) {
+        self.refuse_late(now);
         let is_draining = config::DRAIN.get() == 1;
         if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.is_drained) {
             shard.refuse_unvoted(now, &Refusal::ReadOnly);
@@ -286,19 +288,18 @@ impl Host {
                 shard.deserted(now, session);
             }
         }
-        self.withdraw_late(now);
         if let Some(shard) = &mut self.shard {
             shard.handle_timeout(now);
         }
         self.carry_out(ctx, None);
     }
 
-    /// Withdraws transactions of one go whose clients wait no more.
-    pub(crate) fn withdraw_late(&mut self, now: Time) {
-        if let Some(shard) = &mut self.shard {
-            for attempt in self.oneshots.late() {
-                shard.handle(now, self.oneshots.link(), Request::Withdraw { attempt });
-            }
+    /// Refuses transactions of one go whose clients wait no more: before anything comes into the shard that could grant
+    /// what they wait for.
+    pub(crate) fn refuse_late(&mut self, now: Time) {
+        let late = self.oneshots.take_late();
+        if let Some(shard) = self.shard.as_mut().filter(|_| !late.is_empty()) {
+            shard.refuse_these(now, &late, &Refusal::LostLocks);
         }
     }
 
@@ -318,8 +319,10 @@ impl Host {
         if own.is_none() {
             self.guard.stir();
         }
+        let now = self.now();
+        self.refuse_late(now);
         if let Some(shard) = &mut self.shard {
-            vanish::tell(Time(self.began.elapsed().as_micros() as u64), shard);
+            vanish::tell(now, shard);
         }
         while let Some(output) = self.shard.as_mut().and_then(Shard::poll_output) {
             match output {

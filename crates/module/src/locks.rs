@@ -63,6 +63,7 @@ pub(crate) fn resolve(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let caller = Caller::of(ctx);
     let resolved = HOST.with(|host| {
         let now = host.now();
+        host.refuse_late(now);
         let link = host.oneshots.link();
         let shard = host.shard.as_mut().ok_or_else(not_ready)?;
         if shard.written(attempt) != Some(Status::Prepared) {

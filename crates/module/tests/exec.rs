@@ -183,3 +183,46 @@ fn keys_of_another_node_are_moved_and_of_several_nodes_refused() {
     assert!(format!("{moved:?}").to_uppercase().contains("MOVED"), "{moved:?}");
     assert!(error(&mut plain, "3 SET foo 1 3 SET bar 2").contains("one node"));
 }
+
+/// Bug: the server itself answers clients that wait when the cluster is down, and the transaction of one go went on
+/// waiting. Consequence: it was answered CLUSTERDOWN and carried out when its locks were free, before the timer that
+/// withdraws it. Mend: whoever waits no more is refused before anything else comes into the shard.
+#[test]
+fn what_was_answered_by_the_server_is_not_carried_out_later() {
+    let servers = cluster(2, &["--claret.lease-ms", "60000", "--claret.plain-wait-ms", "60000"]);
+    // Its slot, 5061, is the first node's.
+    let mut process = Process::hello(&servers[0], 1);
+    let holder = process.begin();
+    let execute = process.execute(holder, 1, "bar", "GETSET 1");
+    process.frame(&[execute]);
+    let waits: Vec<_> = (0..3)
+        .map(|_| {
+            let mut waits = servers[0].connect();
+            waits.set_read_timeout(Some(Duration::from_secs(60))).expect("a socket");
+            std::thread::spawn(move || error(&mut waits, "3 APPEND bar x"))
+        })
+        .collect();
+    let mut plain = servers[0].connect();
+    wait_until("they wait", || number(&mut plain, "open_attempts") == 4);
+    let signal = |name: &str| {
+        let pid = servers[1].pid().to_string();
+        let status = std::process::Command::new("kill").args([name, &pid]).status().expect("kill runs");
+        assert!(status.success());
+    };
+    signal("-STOP");
+    let answers: Vec<String> = waits.into_iter().map(|waits| waits.join().expect("an answer")).collect();
+    signal("-CONT");
+    assert!(answers.iter().all(|answer| answer.to_uppercase().contains("CLUSTERDOWN")), "{answers:?}");
+    let commit = process.prepare_with(holder, 1, &[], &[(process.shard, Some(process.incarnation))]);
+    let until = Instant::now() + Duration::from_secs(30);
+    let told = loop {
+        match process.try_frame(std::slice::from_ref(&commit)) {
+            Ok(told) => break told,
+            Err(error) => assert!(Instant::now() < until, "the cluster is down: {error}"),
+        }
+    };
+    assert!(told.iter().any(|told| matches!(told, Response::Committed { .. })), "{told:?}");
+    wait_until("nobody is left", || number(&mut plain, "open_attempts") == 0);
+    let value: String = redis::cmd("GET").arg("bar").query(&mut plain).expect("a value");
+    assert_eq!(value, "1", "nothing of what was refused is there");
+}

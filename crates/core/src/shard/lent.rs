@@ -130,6 +130,16 @@ impl Shard {
         self.drain(now);
     }
 
+    /// The same for these attempts alone, all of them before any lets others in.
+    pub fn refuse_these(&mut self, now: Time, attempts: &[AttemptId], refusal: &Refusal) {
+        for attempt in attempts {
+            if self.is_unvoted(*attempt) {
+                self.refuse(now, *attempt, refusal.clone());
+            }
+        }
+        self.drain(now);
+    }
+
     fn is_unvoted(&self, attempt: AttemptId) -> bool {
         self.attempts.get(&attempt).is_some_and(|participant| !participant.is_prepared())
     }

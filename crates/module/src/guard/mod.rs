@@ -202,7 +202,6 @@ impl Host {
             return Vec::new();
         }
         self.drain(now);
-        self.withdraw_late(now);
         self.guard.ticks += 1;
         if self.guard.ticks.is_multiple_of(TICKS_BETWEEN_LOOKS) {
             self.guard.open.look(ctx);
@@ -668,7 +667,10 @@ fn end(ctx: Ctx, number: u64) {
         if is_barred(ctx) {
             host.guard.queue.end_later(number);
             host.guard.come_back(ctx);
-        } else if let Some(shard) = &mut host.shard {
+            return;
+        }
+        host.refuse_late(now);
+        if let Some(shard) = &mut host.shard {
             host.guard.queue.end(now, shard, number);
             host.carry_out(ctx, None);
         }
