@@ -3,12 +3,12 @@
 //! It is noted at once and told to the shard before anything else goes into it: the server calls in the midst of its own
 //! work, where nothing may be read or written. Until then nobody has seen more of the shard than before.
 
+use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
 
 use claret_core::message::Refusal;
 use claret_core::{Shard, Time};
 use claret_types::Bytes;
-use hashbrown::HashMap;
 use redis_module::raw;
 
 use crate::admission::lists_changed;
@@ -56,59 +56,57 @@ pub(crate) fn note(ctx: Ctx, change: Change) {
     HOST.with(|host| host.come_back(ctx, 0));
 }
 
-/// Held keys that are going to expire. Within one entry of the module the server's clock stands still, so a key that is
-/// touched first does not vanish in the middle of a decision.
+/// Held keys that are going to expire, by the server's own clock: one that is due is touched before anything else in an
+/// entry, so that it does not vanish behind a decision about it.
 static MORTAL: OnMainThread<Mortal> = OnMainThread::new();
 
 /// See [`MORTAL`].
 #[derive(Default)]
 struct Mortal {
-    keys: HashMap<Bytes, Time, foldhash::fast::FixedState>,
-    /// Nobody dies before.
-    earliest: Option<Time>,
-    now: Time,
+    /// With the milliseconds of the day of their ends.
+    by_end: BTreeSet<(i64, Bytes)>,
+    /// At so many, those are forgotten that nobody holds.
+    prune_at: usize,
 }
 
-/// A key that is about to be decided on expires in so many milliseconds.
-pub(crate) fn note_mortal(key: &Bytes, millis: u64) {
-    MORTAL.with(|mortal| {
-        let due = mortal.now.plus(millis.saturating_mul(1_000));
-        mortal.earliest = Some(mortal.earliest.map_or(due, |earliest| earliest.min(due)));
-        mortal.keys.insert(key.clone(), due);
-    });
+/// Fewer are kept whether they are held or not.
+const MORTAL_MIN: usize = 1_024;
+
+/// A key that is about to be decided on expires at this millisecond.
+pub(crate) fn note_mortal(key: &Bytes, end: i64) {
+    MORTAL.with(|mortal| mortal.by_end.insert((end, key.clone())));
 }
 
 impl Mortal {
-    /// Takes those whose time has come, and forgets those that nobody holds.
-    fn ripe(&mut self, now: Time, shard: &Shard) -> Vec<Bytes> {
-        self.now = now;
-        if self.earliest.is_none_or(|earliest| earliest > now) {
+    /// Takes those whose time has come.
+    fn ripe(&mut self, shard: &Shard) -> Vec<Bytes> {
+        let is_ripe = |(end, _): &&(i64, Bytes)| *end <= Ctx::millis();
+        if self.by_end.first().filter(is_ripe).is_none() && self.by_end.len() <= self.prune_at {
             return Vec::new();
         }
-        // In any order: each is looked at by itself.
-        self.keys.retain(|key, _| shard.is_held(key));
-        let ripe: Vec<Bytes> =
-            self.keys.iter().filter(|(_, due)| **due <= now).map(|(key, _)| key.clone()).collect();
-        for key in &ripe {
-            self.keys.remove(key);
+        let later = self.by_end.split_off(&(Ctx::millis() + 1, Bytes::default()));
+        let ripe = std::mem::replace(&mut self.by_end, later);
+        if self.by_end.len() > self.prune_at {
+            self.by_end.retain(|(_, key)| shard.is_held(key));
+            self.prune_at = MORTAL_MIN.max(2 * self.by_end.len());
         }
-        self.earliest = self.keys.values().min().copied();
-        ripe
+        ripe.into_iter().map(|(_, key)| key).filter(|key| shard.is_held(key)).collect()
     }
 }
 
-/// Touches held keys that may have expired, so that it is known.
-fn touch(now: Time, shard: &Shard) {
-    for key in MORTAL.with(|mortal| mortal.ripe(now, shard)).unwrap_or_default() {
-        if let Some(millis) = Ctx::current().open(&Text::new(&key)).and_then(|key| key.expires_in()) {
-            note_mortal(&key, millis.max(1));
+/// Touches held keys whose time has come. In the very millisecond of its end a key is there still, so it is touched again
+/// next time: nothing is rounded up, or it would be gone for a while and nobody would know.
+fn touch(shard: &Shard) {
+    for key in MORTAL.with(|mortal| mortal.ripe(shard)).unwrap_or_default() {
+        if let Some(end) = Ctx::current().open(&Text::new(&key)).and_then(|key| key.expires_at()) {
+            note_mortal(&key, end);
         }
     }
 }
 
 /// Tells the shard what has changed. Before anything else goes into it, within every entry.
 pub(crate) fn tell(now: Time, shard: &mut Shard) {
-    touch(now, shard);
+    touch(shard);
     // It lets others in, who may write. A timer comes back to it, if they may not.
     let is_any = || NOTED.with(|noted| !noted.is_empty()) == Some(true);
     while is_any() && !is_barred(Ctx::current()) {

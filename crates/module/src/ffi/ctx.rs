@@ -96,6 +96,12 @@ impl Ctx {
         format!("{}.{}.{}", version >> 16 & 0xff, version >> 8 & 0xff, version & 0xff)
     }
 
+    /// The server's time of day in milliseconds, by which keys expire.
+    pub(crate) fn millis() -> i64 {
+        // SAFETY: needs no context.
+        unsafe { api!(RedisModule_Milliseconds)() }
+    }
+
     /// The first number of its version.
     pub(crate) fn server_release(self) -> i32 {
         // SAFETY: needs no context.

@@ -55,10 +55,10 @@ impl Ctx {
 }
 
 impl Key {
-    /// In how many milliseconds it expires, if it does.
-    pub(crate) fn expires_in(&self) -> Option<u64> {
+    /// At which millisecond of the day's time it expires, if it does.
+    pub(crate) fn expires_at(&self) -> Option<i64> {
         // SAFETY: the key is open. Negative is never.
-        u64::try_from(unsafe { api!(RedisModule_GetExpire)(self.0) }).ok()
+        Some(unsafe { api!(RedisModule_GetAbsExpire)(self.0) }).filter(|end| *end >= 0)
     }
 
     pub(crate) fn kind(&self) -> Kind {

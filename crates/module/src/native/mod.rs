@@ -153,8 +153,8 @@ impl<'a> Record<'a> {
     /// Opens it; `None` when it is not there.
     fn open(&self, expected: Kind) -> Result<Option<Key>, OpError> {
         let Some(key) = self.ctx.open(&self.name) else { return Ok(None) };
-        if let Some(millis) = key.expires_in() {
-            vanish::note_mortal(self.key, millis);
+        if let Some(end) = key.expires_at() {
+            vanish::note_mortal(self.key, end);
         }
         if key.kind() == expected {
             Ok(Some(key))
