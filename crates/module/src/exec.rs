@@ -271,6 +271,7 @@ impl crate::host::Host {
 
 /// `CLARET.EXEC words operation key [argument ...] [words operation key [argument ...] ...]`
 pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    ctx.in_first_database()?;
     let calls = parse(&arguments[1..])?;
     let caller = Caller::of(ctx);
     place(&calls)?;

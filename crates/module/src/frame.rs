@@ -149,6 +149,7 @@ fn own_channels(user: &[u8]) -> String {
 /// `CLARET.FRAME requests`
 pub(crate) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let [_, bytes] = arguments else { return Err("ERR CLARET.FRAME takes one argument".to_owned()) };
+    ctx.in_first_database()?;
     let bytes = bytes.bytes();
     let limit = config::FRAME_BYTES_MAX.get();
     if bytes.len() as u64 > limit {

@@ -23,6 +23,7 @@ mod host;
 mod info;
 mod locks;
 mod native;
+mod needs;
 mod peers;
 mod poll;
 mod sessions;
@@ -78,10 +79,12 @@ pub unsafe extern "C" fn RedisModule_OnLoad(
 }
 
 fn load(ctx: Ctx) -> Result<(), ()> {
-    // SAFETY: the context is valid. A broken dump of a module's value then fails to load, and the server lives.
-    unsafe {
-        api!(RedisModule_SetModuleOptions)(ctx.raw(), raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS as c_int)
-    };
+    // A broken dump of a module's value then fails to load, and the server lives. And a replica may go on answering from
+    // the old records while new ones come (`repl-diskless-load swapdb`): a replica has no shard.
+    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
+    // SAFETY: the context is valid.
+    unsafe { api!(RedisModule_SetModuleOptions)(ctx.raw(), options as c_int) };
+    needs::check(ctx)?;
     commands::register(ctx)?;
     config::register(ctx)?;
     events::subscribe(ctx)?;

@@ -1,6 +1,6 @@
 //! Commands that the module runs, and what they answer.
 
-use std::ffi::CStr;
+use std::ffi::{CStr, c_char};
 
 use claret_types::Bytes;
 use redis_module::raw;
@@ -37,14 +37,38 @@ impl Ctx {
         let reply = unsafe {
             api!(RedisModule_Call)(self.raw(), command.as_ptr(), flags.as_ptr(), list.as_ptr(), list.len())
         };
+        CallReply::answer(reply)
+    }
+}
+
+impl Ctx {
+    /// Runs a command of a key and a value, and passes it on. The value is the server's alone, which makes of it what it is
+    /// kept as: of a string that a module holds as well it would make nothing compact.
+    pub(crate) fn call_with_value(self, command: &CStr, key: &Text, value: &[u8]) -> Answer {
+        let _running = Running::own();
+        // SAFETY: the format asks for a string, and for bytes and their number, which follow; they outlive the call.
+        let reply = unsafe {
+            api!(RedisModule_Call)(
+                self.raw(),
+                command.as_ptr(),
+                c"!Esb".as_ptr(),
+                key.raw(),
+                value.as_ptr().cast::<c_char>(),
+                value.len(),
+            )
+        };
+        CallReply::answer(reply)
+    }
+}
+
+impl CallReply {
+    fn answer(reply: *mut raw::RedisModuleCallReply) -> Answer {
         if reply.is_null() {
             return Answer::Error(format!("ERR {}", std::io::Error::last_os_error()));
         }
         CallReply(reply).read()
     }
-}
 
-impl CallReply {
     fn read(&self) -> Answer {
         read(self.0)
     }

@@ -79,7 +79,8 @@ impl Key {
         unsafe { api!(RedisModule_ValueLength)(self.0) }
     }
 
-    /// The bytes of a string.
+    /// The bytes of a string. One that the server keeps in a compact way it makes an ordinary one of, to have bytes to show:
+    /// of those a command is to be asked.
     pub(crate) fn string(&self) -> &[u8] {
         debug_assert_eq!(self.kind(), Kind::String);
         let mut length = 0;

@@ -135,6 +135,9 @@ fn integer_of(bytes: &[u8]) -> Option<i64> {
 /// So many elements are written with one command.
 const ELEMENTS_MAX: usize = 1024;
 
+/// Longer strings are not kept in a compact way, as a number or in one piece with what the server notes of them.
+const COMPACT_MAX: usize = 44;
+
 /// A key, and who asks for it.
 struct Record<'a> {
     ctx: Ctx,
@@ -167,6 +170,15 @@ impl<'a> Record<'a> {
         OpError::WrongType { found, expected, method: self.method }
     }
 
+    /// The bytes of a string, whose key was opened to see that it is one.
+    fn string(&self, key: Key) -> Bytes {
+        if key.len() > COMPACT_MAX {
+            return Bytes::from(key.string());
+        }
+        drop(key);
+        self.read(c"GET", []).bytes().unwrap_or_default()
+    }
+
     /// Runs a command that reads: its name, the key, what follows.
     fn read<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
         self.run(command, c"Ev", arguments)
@@ -174,7 +186,16 @@ impl<'a> Record<'a> {
 
     /// Runs a command that writes, and passes it on to the replicas and the append-only file.
     fn write<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) {
-        if let Answer::Error(error) = self.run(command, c"!Ev", arguments) {
+        self.is_done(command, self.run(command, c"!Ev", arguments));
+    }
+
+    /// The same with a value that is kept as it is.
+    fn put(&self, command: &CStr, value: &[u8]) {
+        self.is_done(command, self.ctx.call_with_value(command, &self.name, value));
+    }
+
+    fn is_done(&self, command: &CStr, answer: Answer) {
+        if let Answer::Error(error) = answer {
             // It was decided, so there is nobody to tell but the operator: the key was changed under its lock.
             let command = command.to_string_lossy();
             let text = format!("{command} of a committed transaction failed on key '{}': {error}", self.key);

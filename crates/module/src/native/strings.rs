@@ -15,9 +15,9 @@ pub(super) fn excerpt(
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
-    let value = key.string();
+    let length = key.len();
     if let Some(RegisterOp::Append(tail)) = op.downcast::<Register>() {
-        refuse_long(record, value.len(), own, tail)?;
+        refuse_long(record, length, own, tail)?;
     }
     let text = match op.downcast::<Register>() {
         Some(op) if own.is_empty() => Text::Bytes(match op {
@@ -27,13 +27,13 @@ pub(super) fn excerpt(
             | RegisterOp::SetIfAbsent(_)
             | RegisterOp::SetIfAbsentReturning(_) => Bytes::default(),
             // Only whether it is the same, which it is not; nor is what stands for it here.
-            RegisterOp::Set(new) if new.len() != value.len() && new.is_empty() => Bytes::from(&value[..1]),
-            RegisterOp::Set(new) if new.len() != value.len() => Bytes::default(),
+            RegisterOp::Set(new) if new.len() != length && new.is_empty() => Bytes::from("x"),
+            RegisterOp::Set(new) if new.len() != length => Bytes::default(),
             RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Len => {
-                Bytes::from(value)
+                record.string(key)
             }
         }),
-        _ => Text::Bytes(Bytes::from(value)),
+        _ => Text::Bytes(record.string(key)),
     };
     Ok(Some(State::new::<Register>(text)))
 }
@@ -92,12 +92,12 @@ fn length_after(held: usize, own: &[&Effect]) -> usize {
 
 pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
-    Ok(Some(State::new::<Register>(Text::Bytes(Bytes::from(key.string())))))
+    Ok(Some(State::new::<Register>(Text::Bytes(record.string(key)))))
 }
 
 pub(super) fn whole_uid(record: &Record<'_>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
-    let text = Bytes::from(key.string());
+    let text = record.string(key);
     let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
     let count =
         count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number from 0 to 2^62"))?;
@@ -141,7 +141,7 @@ fn change(record: &Record<'_>, effect: &Effect) {
     } else if let Some(effect) = effect.downcast::<Register>() {
         match effect {
             RegisterEffect::Replace(text) => put(record, text),
-            RegisterEffect::Append(tail) => record.write(c"APPEND", [&tail[..]]),
+            RegisterEffect::Append(tail) => record.put(c"APPEND", tail),
             RegisterEffect::Truncate(_) => unreachable!("undoes an append in memory; nothing is undone here"),
         }
     } else if let Some(effect) = effect.downcast::<FloatCounter>() {
@@ -156,7 +156,7 @@ fn add(record: &Record<'_>, amount: i64) {
 /// `SET` as anybody's: a time to live goes.
 fn put(record: &Record<'_>, text: &Text) {
     match text.to_bytes() {
-        Some(bytes) => record.write(c"SET", [&bytes[..]]),
+        Some(bytes) => record.put(c"SET", &bytes),
         None => record.write(c"DEL", []),
     }
 }
@@ -164,8 +164,7 @@ fn put(record: &Record<'_>, text: &Text) {
 /// Redis adds floats in extended precision; the sum that was promised is that of 64-bit floats.
 fn add_float(record: &Record<'_>, effect: &FloatCounterEffect) {
     let held = record.open(Kind::String).ok().flatten();
-    let mut text = held.as_ref().map_or(Text::Absent, |key| Text::Bytes(Bytes::from(key.string())));
-    drop(held);
+    let mut text = held.map_or(Text::Absent, |key| Text::Bytes(record.string(key)));
     FloatCounter::apply(&mut text, effect.clone());
     match text.to_bytes() {
         Some(bytes) => record.write(c"SET", [&bytes[..], b"KEEPTTL"]),

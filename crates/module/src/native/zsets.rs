@@ -248,11 +248,11 @@ pub(super) fn whole_topk(record: &Record<'_>) -> Result<Option<State>, OpError> 
 /// drop.
 fn capacity(record: &Record<'_>) -> Result<u32, OpError> {
     let missing = || record.wrong("zset without a capacity beside it", "topk");
-    let beside = record.ctx.open(&Text::new(&side_key(record.key))).ok_or_else(missing)?;
-    if beside.kind() != Kind::String {
-        return Err(missing());
-    }
-    let text = std::str::from_utf8(beside.string()).ok();
+    let name = Bytes::from(side_key(record.key));
+    let beside = Record::new(record.ctx, &name, record.method);
+    let key = beside.open(Kind::String).ok().flatten().ok_or_else(missing)?;
+    let text = beside.string(key);
+    let text = std::str::from_utf8(&text).ok();
     text.and_then(|text| text.parse().ok())
         .filter(|capacity| (1..=65_535).contains(capacity))
         .ok_or_else(missing)
@@ -272,7 +272,7 @@ pub(super) fn apply_topk(record: &Record<'_>, effect: &Effect) {
     if !is_present {
         // The key may have been removed by itself, and the string beside it left.
         let beside = Bytes::from(side_key(record.key));
-        Record::new(record.ctx, &beside, record.method).write(c"SET", [asked.to_string().as_bytes()]);
+        Record::new(record.ctx, &beside, record.method).put(c"SET", asked.to_string().as_bytes());
     }
     let kept = capacity(record).unwrap_or(*asked) as usize;
     let is_below_all = lowest.is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));

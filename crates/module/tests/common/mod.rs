@@ -64,6 +64,12 @@ impl Server {
         Server::start_as(None, &[], &["--enable-module-command", "yes"])
     }
 
+    /// One that the module can be loaded into later, where a command has another name; none takes it away.
+    pub(crate) fn start_renamed(command: &str, name: &str) -> Server {
+        let options = ["--enable-module-command", "yes", "--rename-command", command, name];
+        Server::start_as(None, &[], &options)
+    }
+
     fn start_as(module: Option<&Path>, environment: &[(&str, &str)], options: &[&str]) -> Server {
         let mut tries = 0;
         loop {

@@ -1,0 +1,90 @@
+//! What the server has to have: the commands that the module runs, each under its own name.
+//!
+//! `rename-command` takes a command away or gives it another name, which the filter would not know: then what a client
+//! does to held keys would pass unseen.
+
+use claret_types::Bytes;
+
+use crate::ffi::{Answer, Ctx, Flag, Log, Text};
+
+/// The commands that the module runs for itself (`docs/plain-commands.md`); first the one that finds the others.
+const NEEDED: [&str; 31] = [
+    "COMMAND",
+    "ACL",
+    "APPEND",
+    "CLIENT",
+    "CONFIG",
+    "DEL",
+    "GET",
+    "HDEL",
+    "HGETALL",
+    "HINCRBY",
+    "HSET",
+    "INCRBY",
+    "INFO",
+    "LPOP",
+    "LPUSH",
+    "LRANGE",
+    "RPOP",
+    "RPUSH",
+    "SADD",
+    "SET",
+    "SETRANGE",
+    "SMEMBERS",
+    "SMISMEMBER",
+    "SREM",
+    "ZADD",
+    "ZINCRBY",
+    "ZRANGE",
+    "ZRANGEBYSCORE",
+    "ZRANK",
+    "ZREM",
+    "ZREMRANGEBYRANK",
+];
+
+/// Refuses to load beside `rename-command`, where that matters.
+pub(crate) fn check(ctx: Ctx) -> Result<(), ()> {
+    let cluster = ctx.is(Flag::Cluster).then_some("CLUSTER");
+    let needed: Vec<&str> = NEEDED.into_iter().chain(cluster).collect();
+    let names: Vec<Text> = needed.iter().map(|name| Text::new(name.as_bytes())).collect();
+    if let Some(missing) = missing(ctx, &names) {
+        let name = needed[missing];
+        return refuse(
+            ctx,
+            &format!("claret needs the command {name}, which rename-command has taken away here"),
+        );
+    }
+    // The server lists each by the name that it was made with, and finds it by the one that it has.
+    let listed: Vec<Bytes> = ctx
+        .call(c"COMMAND", c"E", &[])
+        .items()
+        .into_iter()
+        .filter_map(|command| command.items().into_iter().next()?.bytes())
+        .collect();
+    let names: Vec<Text> = listed.iter().map(|name| Text::new(name)).collect();
+    match missing(ctx, &names) {
+        None => Ok(()),
+        Some(renamed) => {
+            let name = &listed[renamed];
+            refuse(
+                ctx,
+                &format!("claret knows commands by their names, and rename-command has changed {name}"),
+            )
+        }
+    }
+}
+
+fn refuse(ctx: Ctx, why: &str) -> Result<(), ()> {
+    ctx.log(
+        Log::Warning,
+        &format!("{why}; say with access control lists (ACL SETUSER) who may run what instead"),
+    );
+    Err(())
+}
+
+/// The place of the first that the server does not find.
+fn missing(ctx: Ctx, names: &[Text]) -> Option<usize> {
+    let about = ctx.call(c"COMMAND", c"Ev", std::iter::once(&Text::new(b"INFO")).chain(names)).items();
+    let is_there = |at: usize| matches!(about.get(at), Some(Answer::Array(parts)) if !parts.is_empty());
+    (0..names.len()).find(|at| !is_there(*at))
+}
