@@ -336,3 +336,26 @@ impl Waiting {
         self.call_all(now, shard.id());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use claret_types::{Access, Bytes};
+
+    use super::{Reserved, Want, reserve_all, unreserve_all, whole};
+
+    #[test]
+    fn a_key_that_is_reserved_twice_is_free_when_both_are_over() {
+        let want =
+            |key: &str| Want { key: Bytes::from(key), op: whole(Access::Write), access: Access::Write };
+        let (first, second) = ([want("a"), want("b")], [want("b"), want("c")]);
+        let mut reserved = Reserved::default();
+        reserve_all(&mut reserved, &first);
+        reserve_all(&mut reserved, &second);
+        unreserve_all(&mut reserved, &first);
+        let mut kept: Vec<String> = reserved.keys().map(ToString::to_string).collect();
+        kept.sort();
+        assert_eq!(kept, ["b", "c"], "the first one's end frees what it alone had");
+        unreserve_all(&mut reserved, &second);
+        assert!(reserved.is_empty());
+    }
+}
