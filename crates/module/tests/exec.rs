@@ -226,3 +226,25 @@ fn what_was_answered_by_the_server_is_not_carried_out_later() {
     let value: String = redis::cmd("GET").arg("bar").query(&mut plain).expect("a value");
     assert_eq!(value, "1", "nothing of what was refused is there");
 }
+
+/// Who leaves while its transaction of one go waits has no transaction any more, however long the holder stays.
+#[test]
+fn a_departed_clients_transaction_is_withdrawn_while_it_waits() {
+    let server = Server::start(&["--claret.lease-ms", "60000", "--claret.plain-wait-ms", "60000"]);
+    let mut process = Process::hello(&server, 1);
+    let holder = process.begin();
+    let execute = process.execute(holder, 1, "k", "GETSET 1");
+    process.frame(&[execute]);
+    let mut plain = server.connect();
+    let mut goes = std::net::TcpStream::connect(("127.0.0.1", server.port)).expect("it listens");
+    let words = ["CLARET.EXEC", "3", "APPEND", "k", "x"];
+    let line: Vec<String> = words.iter().map(|word| format!("${}\r\n{word}\r\n", word.len())).collect();
+    std::io::Write::write_all(&mut goes, format!("*5\r\n{}", line.concat()).as_bytes()).expect("it is sent");
+    wait_until("it waits", || number(&mut plain, "open_attempts") == 2);
+    drop(goes);
+    wait_until("it is withdrawn", || number(&mut plain, "open_attempts") == 1);
+    let commit = process.prepare_with(holder, 1, &[], &[(process.shard, Some(process.incarnation))]);
+    process.frame(&[commit]);
+    let value: String = redis::cmd("GET").arg("k").query(&mut plain).expect("a value");
+    assert_eq!(value, "1");
+}

@@ -6,8 +6,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{Sequence, ShardId};
-use common::beside::ok;
-use common::{Process, Server};
+use common::beside::{number, ok};
+use common::{Process, Server, poll, wait_until};
 use redis::{Connection, Value};
 
 /// The time of day, in microseconds: the server's clock is this machine's.
@@ -84,4 +84,85 @@ fn nobody_counts_on_a_key_in_the_millisecond_after_its_end() {
         assert_eq!(list(&mut plain), [], "round {round}");
     }
     assert!(refused > 0, "the machine is too slow to see anything");
+}
+
+/// A change of an idle node's records is told by a timer: nobody else has to come.
+#[test]
+fn an_idle_node_tells_that_a_held_key_is_gone() {
+    let server = Server::start(&["--claret.lease-ms", "60000", "--claret.topology-ms", "60000"]);
+    let mut process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    ok(&mut plain, "SET k 1 PX 300");
+    let attempt = process.begin();
+    let execute = process.execute(attempt, 1, "k", "INCRBY.RETURNING 1");
+    let told = process.frame(&[execute]);
+    assert!(matches!(&told[..], [Response::Granted { .. }]), "{told:?}");
+    // A poll would have the node look about by itself.
+    wait_until("it is let go", || number(&mut plain, "held_keys") == 0);
+    let told = poll(&mut server.connect(), 1, 10_000);
+    assert!(matches!(&told[..], [Response::Refused { attempt: whose, .. }] if *whose == attempt), "{told:?}");
+}
+
+/// Of several held keys that end, each is looked at in its time.
+#[test]
+fn the_earliest_end_of_held_keys_is_not_missed() {
+    let server = Server::start(&["--enable-debug-command", "local", "--claret.lease-ms", "60000"]);
+    let mut process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    ok(&mut plain, "DEBUG SET-ACTIVE-EXPIRE 0");
+    let ends = [100_000, 200, 200_000];
+    let began = micros();
+    let attempts = ends.map(|end| {
+        let key = format!("k{end}");
+        ok(&mut plain, &format!("SET {key} 1 PX {end}"));
+        let attempt = process.begin();
+        let execute = process.execute(attempt, 1, &key, "INCRBY.RETURNING 1");
+        let told = process.frame(&[execute]);
+        assert!(matches!(&told[..], [Response::Granted { .. }]), "{told:?}");
+        attempt
+    });
+    spin_until(began + 1_000_000);
+    let commits = attempts.map(|attempt| {
+        let alone = [(process.shard, Some(process.incarnation))];
+        let commit = process.prepare_with(attempt, 1, &[], &alone);
+        process.frame(&[commit])
+    });
+    let is_done = commits.map(|told| told.iter().any(|told| matches!(told, Response::Committed { .. })));
+    assert_eq!(is_done, [true, false, true]);
+}
+
+/// A record that is changed keeps its end, and one that is replaced does not, as with the plain commands.
+#[test]
+fn ends_of_records_are_kept_as_by_the_plain_commands() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    for (set_up, words, keeps) in [
+        ("SET k 1", "INCRBY 2", true),
+        ("SET k 1", "INCRBY.RETURNING 2", true),
+        ("SET k 1.5", "INCRBYFLOAT 2", true),
+        ("SET k 1.5", "INCRBYFLOAT.RETURNING 2", true),
+        ("SET k a", "APPEND b", true),
+        ("SET k a", "SET b", false),
+        ("SET k a", "GETSET b", false),
+        ("SET k 1", "UID.NEXT", true),
+        ("HSET k f 1", "HSET g 2", true),
+        ("HSET k f 1", "HINCRBY f 2", true),
+        ("HSET k value 1 min 0 max 9", "BINCRBY 2", true),
+        ("HSET k count 1 sum 2 min 2 max 2", "BAG.ADD 3", true),
+        ("SADD k a", "SADD b", true),
+        ("SADD k a b", "SREM b", true),
+        ("ZADD k 1 a", "ZADD 2 b", true),
+        ("ZADD k 1 a", "ZINCRBY 2 a", true),
+        ("RPUSH k a", "RPUSH b", true),
+        ("RPUSH k a b", "LPOP", true),
+    ] {
+        ok(&mut plain, "DEL k");
+        ok(&mut plain, set_up);
+        ok(&mut plain, "PEXPIRE k 1000000");
+        let told = process.commit("k", words);
+        assert!(matches!(&told[..], [Response::Committed { .. }]), "{words}: {told:?}");
+        let Value::Int(left) = ok(&mut plain, "PTTL k") else { panic!("a number") };
+        assert_eq!(left > 0, keeps, "{words} after {set_up}: {left}");
+    }
 }

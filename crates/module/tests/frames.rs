@@ -169,3 +169,47 @@ fn an_operation_on_the_wrong_type_is_refused_and_nothing_is_done() {
     let hits: Option<i64> = redis::cmd("GET").arg("hits").query(&mut plain).expect("a string");
     assert_eq!(hits, None);
 }
+
+/// The connection of a poll closes while it waits: the server frees what it kept for it, which is a client's worth of memory,
+/// and the next poll is served.
+#[test]
+fn a_poll_whose_connection_closed_is_let_go() {
+    const POLLS: usize = 100;
+    let server = Server::start(&["--claret.lease-ms", "60000"]);
+    let (mut one, mut two) = (Process::hello(&server, 1), Process::hello(&server, 2));
+    let (mut plain, mut other) = (server.connect(), server.connect());
+    let mut number = |section: &str, field: &str| -> usize {
+        let info: String = redis::cmd("INFO").arg(section).query(&mut plain).expect("how it stands");
+        let line = info.lines().find_map(|line| line.strip_prefix(field));
+        line.expect("a number").trim().parse().expect("a number")
+    };
+    let mut used = 0;
+    for polls in 0..=POLLS {
+        let mut goes = server.connect();
+        common::hello(&mut goes, 2, 1, &["LISTEN"]).expect("it may listen");
+        let id: i64 = redis::cmd("CLIENT").arg("ID").query(&mut goes).expect("its number");
+        let waits = std::thread::spawn(move || {
+            let session = common::session(2).0;
+            redis::cmd("CLARET.POLL").arg(session).arg(60_000).query::<Vec<u8>>(&mut goes)
+        });
+        common::wait_until("it waits", || number("clients", "blocked_clients:") == 1);
+        let () =
+            redis::cmd("CLIENT").arg(&["KILL", "ID", &id.to_string()]).query(&mut other).expect("killed");
+        assert!(waits.join().expect("no panic").is_err());
+        common::wait_until("it is gone", || number("clients", "blocked_clients:") == 0);
+        if polls == 0 {
+            used = number("memory", "used_memory:");
+        }
+    }
+    let grown = number("memory", "used_memory:").saturating_sub(used);
+    assert!(grown < POLLS * 1_000, "{grown} bytes are kept of {POLLS} polls");
+    let first = one.begin();
+    let execute = one.execute(first, 1, "k", "GETSET a");
+    one.frame(&[execute]);
+    let second = two.begin();
+    let execute = two.execute(second, 1, "k", "register:GET");
+    assert!(matches!(&two.frame(&[execute])[..], [Response::Queued { .. }]));
+    drop(one);
+    let told = poll(&mut server.connect(), 2, 5_000);
+    assert!(matches!(&told[..], [Response::Granted { .. }]), "{told:?}");
+}

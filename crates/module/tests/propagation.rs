@@ -7,7 +7,7 @@ use claret_core::message::{Request, Response};
 use common::{Process, Server, wait_until};
 use redis::Connection;
 
-/// One transaction with an operation of every kind.
+/// One transaction with an operation of every kind that adds.
 const CALLS: &[(&str, &str)] = &[
     ("hits", "INCRBY 3"),
     ("price", "INCRBYFLOAT 0.1"),
@@ -27,6 +27,25 @@ const CALLS: &[(&str, &str)] = &[
     ("queue", "RPUSH a b c"),
     ("queue", "LPOP"),
     ("ids", "UID.NEXT"),
+    ("gone", "SET x"),
+    ("absent", "SETNX y"),
+    ("less", "DECRBY 3"),
+    ("front", "LPUSH a b"),
+];
+
+/// And one, after it, with every operation that takes away.
+const REMOVALS: &[(&str, &str)] = &[
+    ("hits", "DECR"),
+    ("hits", "INCR"),
+    ("hits", "INCR"),
+    ("tags", "SREM red"),
+    ("user", "HDEL name"),
+    ("seats", "BINCRBY 1"),
+    ("board", "ZREM b"),
+    ("queue", "RPOP"),
+    ("front", "LPOP"),
+    ("name", "GETSET grace"),
+    ("gone", "DEL"),
 ];
 
 /// Everything there is, as bytes that do not depend on order.
@@ -60,10 +79,43 @@ fn content(connection: &mut Connection) -> Vec<String> {
 }
 
 fn commit_all(process: &mut Process) {
-    let attempt = process.begin();
-    let prepare = process.prepare(attempt, CALLS);
-    let answers = process.frame(&[prepare]);
-    assert!(matches!(&answers[..], [Response::Committed { .. }]), "{answers:?}");
+    for calls in [CALLS, REMOVALS] {
+        let attempt = process.begin();
+        let prepare = process.prepare(attempt, calls);
+        let answers = process.frame(&[prepare]);
+        assert!(matches!(&answers[..], [Response::Committed { .. }]), "{answers:?}");
+    }
+}
+
+/// What the two transactions leave.
+const LEFT: [&str; 15] = [
+    "absent string [\"y\"]",
+    "bids zset [\"bob\", \"2.5\", \"cy\", \"3.5\"]",
+    "board zset [\"a\", \"6\"]",
+    "front list [\"a\"]",
+    "hits string [\"4\"]",
+    "ids string [\"1\"]",
+    "less string [\"-3\"]",
+    "name string [\"grace\"]",
+    "price string [\"0.1\"]",
+    "queue list [\"b\"]",
+    "rating hash [\"count=1\", \"max=4\", \"min=4\", \"sum=4\"]",
+    "seats hash [\"max=10\", \"min=0\", \"value=4\"]",
+    "tags set [\"blue\"]",
+    "user hash [\"visits=3\"]",
+    "{bids}:k string [\"2\"]",
+];
+
+#[test]
+fn every_operation_that_writes_is_among_them() {
+    let tried: Vec<&str> =
+        CALLS.iter().chain(REMOVALS).filter_map(|(_, words)| words.split(' ').next()).collect();
+    for method in claret_types::BUILTIN.iter().flat_map(|kind| kind.methods) {
+        let name = method.name.trim_end_matches(".RETURNING");
+        if method.access == claret_types::Access::Write {
+            assert!(tried.contains(&name), "{name} is not tried");
+        }
+    }
 }
 
 #[test]
@@ -83,7 +135,7 @@ fn a_replica_gets_the_same_in_one_multi() {
     let mut below = replica.connect();
     let content = (content(&mut above), content(&mut below));
     assert_eq!(content.0, content.1);
-    assert_eq!(content.0.len(), 12, "{:?}", content.0);
+    assert_eq!(content.0, LEFT);
     // The replica itself serves no shard.
     let refused = common::hello(&mut below, 2, 1, &[]).expect_err("a replica");
     assert!(format!("{refused:?}").to_uppercase().contains("READONLY"), "{refused:?}");
@@ -112,7 +164,7 @@ fn the_append_only_file_has_one_multi_and_brings_everything_back() {
         files.into_iter().find(|path| path.to_string_lossy().contains(".incr.")).expect("the tail");
     let written = String::from_utf8_lossy(&std::fs::read(&incremental).expect("its bytes")).into_owned();
     let (multi, exec) = (written.matches("MULTI").count(), written.matches("EXEC").count());
-    assert_eq!((multi, exec), (1, 1), "{written}");
+    assert_eq!((multi, exec), (2, 2), "{written}");
     assert!(!written.to_uppercase().contains("CLARET"), "plain commands only");
     let () = redis::cmd("DEBUG").arg("LOADAOF").query(&mut connection).expect("it reads it again");
     assert_eq!(content(&mut connection), before);
@@ -184,4 +236,29 @@ fn what_was_voted_is_applied_whole_by_a_later_frame() {
     assert!(matches!(&applied[..], [Response::Applied { .. }]), "{applied:?}");
     let values: (i64, i64) = redis::cmd("MGET").arg(&["a", "b"]).query(&mut plain).expect("numbers");
     assert_eq!(values, (1, 1));
+}
+
+/// What the server refuses a plain command for lack of memory is refused to the operation that does the same, and nothing else.
+#[test]
+fn what_may_add_is_refused_when_memory_has_run_out() {
+    let server = Server::start(&[]);
+    let mut process = Process::hello(&server, 1);
+    commit_all(&mut process);
+    let mut plain = server.connect();
+    let () = redis::cmd("CONFIG").arg("SET").arg("maxmemory").arg(1).query(&mut plain).expect("set");
+    for (key, words) in CALLS.iter().chain(REMOVALS) {
+        let method = words.split(' ').next().expect("a name");
+        let command = match method {
+            "BCREATE" | "BAG.ADD" => "HSET",
+            "BINCRBY" | "BDECRBY" => "HINCRBY",
+            "TOPK.ADD" => "ZADD",
+            "UID.NEXT" => "INCR",
+            plain => plain,
+        };
+        let about: redis::Value =
+            redis::cmd("COMMAND").arg("INFO").arg(command).query(&mut plain).expect("its flags");
+        let may_add = format!("{about:?}").contains("denyoom");
+        let told = format!("{:?}", process.commit(key, words));
+        assert_eq!(told.contains("NoMemory"), may_add, "{words}: {told}");
+    }
 }

@@ -53,7 +53,7 @@ pub(super) fn excerpt_for_all(
         return Ok((whole(record)?, ops.len()));
     }
     // How long it may become is looked up for each by itself, if it may become long at all.
-    let held = record.open(Kind::String)?.map_or(0, |key| key.string().len());
+    let held = record.open(Kind::String)?.map_or(0, |key| key.len());
     match length_after(held, own) + appended <= LENGTH_OF_ALL {
         true => Ok((whole(record)?, ops.len())),
         false => Ok((excerpt(record, ops[0], own)?, 1)),
