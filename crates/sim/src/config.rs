@@ -5,6 +5,9 @@ use claret_core::{Delivery, Limits, Locks, Survives, Switches};
 
 use crate::random::{Random, Stream};
 
+/// Pauses of users one after the other, at most, that keep a run from its end: most are side by side.
+const PAUSES_MAX: u64 = 60;
+
 /// Everything about a run that is not decided step by step.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -96,6 +99,8 @@ pub struct FaultConfig {
     pub clocks: bool,
     /// The longest outage or pause, in microseconds.
     pub span_us_max: u64,
+    /// How many times a shard refuses all that has not voted, as when rights change.
+    pub refusals: u32,
 }
 
 /// What transactions do.
@@ -115,6 +120,11 @@ pub struct ProgramConfig {
     pub mistaken_permille: u64,
     /// The longest pause between two steps, in microseconds.
     pub think_us_max: u64,
+    /// The longest that a user does something else in the first run of a program, between any two steps or before the
+    /// commit, in microseconds; now and then.
+    pub pause_us_max: u64,
+    /// How many of a thousand users go on with a run that is over, and know it or not.
+    pub stale_permille: u64,
 }
 
 impl Config {
@@ -148,6 +158,10 @@ impl Config {
         };
         // After all others: what a seed draws besides stays as it was.
         config.limits.hot_waits_min = *random.pick(&[0, 1, 2, u32::MAX]);
+        config.programs.pause_us_max = *random.pick(&[0, 0, 20_000, 1_000_000]);
+        config.programs.stale_permille = *random.pick(&[0, 300, 1000]);
+        config.faults.refusals = if faulty { *random.pick(&[0, 0, 2, 5]) } else { 0 };
+        config.finish_us_max += PAUSES_MAX * config.programs.pause_us_max;
         config
     }
 
@@ -255,6 +269,7 @@ fn random_faults(random: &mut Random, faulty: bool, lease_us: u64) -> FaultConfi
         deaths: if faulty { deaths } else { Vec::new() },
         asks_permille: *random.pick(&[0, 300]),
         span_us_max: lease_us * 3,
+        refusals: 0,
     }
 }
 
@@ -267,5 +282,7 @@ fn random_programs(random: &mut Random) -> ProgramConfig {
         reserve_permille: *random.pick(&[0, 200]),
         mistaken_permille: *random.pick(&[0, 20, 100]),
         think_us_max: *random.pick(&[0, 100, 5_000]),
+        pause_us_max: 0,
+        stale_permille: 0,
     }
 }

@@ -28,6 +28,10 @@ pub(crate) struct Own {
     plant: Plant,
     met: BTreeMap<ShardId, Incarnation>,
     heat: Heat,
+    /// Coordinators of transactions that are over, and whose they were.
+    spare: Vec<(TxHandle, Coordinator)>,
+    /// Whose coordinator serves whom now.
+    heirs: BTreeMap<TxHandle, TxHandle>,
     coordinators: BTreeMap<TxHandle, Coordinator>,
     /// Transactions whose users know the end.
     ended: BTreeSet<TxHandle>,
@@ -48,6 +52,8 @@ impl Desk {
             plant,
             met: BTreeMap::new(),
             heat: Heat::new(switches, limits),
+            spare: Vec::new(),
+            heirs: BTreeMap::new(),
             coordinators: BTreeMap::new(),
             ended: BTreeSet::new(),
             stirred: BTreeSet::new(),
@@ -124,10 +130,24 @@ impl Desk {
         match self {
             Desk::Own(own) => {
                 let birth = own.session.begin(now);
-                let coordinator = Coordinator::new(birth, own.switches, own.limits, seed);
-                let mut coordinator = own.plant.in_coordinator(coordinator);
-                own.met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
                 let tx = TxHandle(birth.tx.sequence.0);
+                let coordinator = match own.spare.pop() {
+                    Some((before, mut coordinator)) => {
+                        own.heirs.insert(before, tx);
+                        let met: Vec<(ShardId, Incarnation)> =
+                            own.met.iter().map(|(shard, incarnation)| (*shard, *incarnation)).collect();
+                        coordinator.renew(birth, seed, &met);
+                        coordinator
+                    }
+                    None => {
+                        let coordinator = Coordinator::new(birth, own.switches, own.limits, seed);
+                        let mut coordinator = own.plant.in_coordinator(coordinator);
+                        own.met
+                            .iter()
+                            .for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
+                        coordinator
+                    }
+                };
                 own.coordinators.insert(tx, coordinator);
                 tx
             }
@@ -180,7 +200,8 @@ impl Desk {
     pub(crate) fn abort(&mut self, now: Time, tx: TxHandle) {
         match self {
             Desk::Own(own) => {
-                if let Ok(coordinator) = own.stir(tx) {
+                own.stirred.insert(tx);
+                if let Some(coordinator) = own.coordinators.get_mut(&tx) {
                     coordinator.abort(now);
                 }
             }
@@ -301,14 +322,24 @@ impl Own {
         AttemptId { tx: id, attempt: run }
     }
 
+    /// Who has the coordinator that this transaction had: the worst that a host could take for it.
+    fn heir(&self, mut tx: TxHandle) -> TxHandle {
+        while let Some(heir) = self.heirs.get(&tx) {
+            tx = *heir;
+        }
+        tx
+    }
+
     fn stir(&mut self, tx: TxHandle) -> Result<&mut Coordinator, Closed> {
+        let tx = self.heir(tx);
         self.stirred.insert(tx);
         self.coordinators.get_mut(&tx).ok_or(Closed)
     }
 
     fn commit(&mut self, now: Time, tx: TxHandle, run: u32) -> Result<(), Closed> {
         let attempt = self.named(tx, run);
-        let coordinator = self.coordinators.get_mut(&tx).ok_or(Closed)?;
+        let heir = self.heir(tx);
+        let coordinator = self.coordinators.get_mut(&heir).ok_or(Closed)?;
         coordinator.check_commit(attempt)?;
         let hot = self.heat.arrange(coordinator);
         self.stir(tx)?.commit(now, attempt, &hot)
@@ -334,9 +365,12 @@ impl Own {
     /// Forgets a transaction whose user and participants all know the end.
     fn bury(&mut self, tx: TxHandle) {
         let over = self.coordinators.get(&tx).is_some_and(Coordinator::is_over) && self.ended.contains(&tx);
-        if over && let Some(coordinator) = self.coordinators.remove(&tx) {
+        if over && let Some(mut coordinator) = self.coordinators.remove(&tx) {
             self.session.end(coordinator.birth().tx);
             self.ended.remove(&tx);
+            if coordinator.vacate() {
+                self.spare.push((tx, coordinator));
+            }
         }
     }
 }

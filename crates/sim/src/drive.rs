@@ -61,6 +61,7 @@ impl World {
                 self.pump(run.session)
             }
             Happening::Rerun(run) => self.rerun(run),
+            Happening::Stale(run, left) => self.go_on_though_over(run, left),
             Happening::Heartbeat(session) => {
                 self.heartbeat(session);
                 Ok(())
@@ -81,6 +82,7 @@ impl World {
             | Happening::Cut(..)
             | Happening::Pause(..)
             | Happening::Restart(..)
+            | Happening::Refuse(_)
             | Happening::Audit(_) => unreachable!("not a client's step"),
         }
     }
@@ -150,6 +152,11 @@ impl World {
                     }
                 }
                 Some(Step::Think(micros)) => {
+                    self.schedule(self.now.plus(micros), Happening::Continue(run));
+                    return Ok(());
+                }
+                Some(Step::Pause(micros)) => {
+                    let micros = if run.run == 1 { micros } else { 0 };
                     self.schedule(self.now.plus(micros), Happening::Continue(run));
                     return Ok(());
                 }
@@ -272,6 +279,11 @@ impl World {
             return Err(format!("c{}.t{}: its user heard the end and now {event:?}", session.0, tx.0));
         };
         let run = RunId { session, tx, run: transaction.run };
+        if !matches!(event, Event::Answer { .. }) {
+            self.keep_handle(run);
+        }
+        let Some(client) = self.clients.get_mut(&session) else { return Ok(()) };
+        let Some(transaction) = client.transactions.get_mut(&tx) else { return Ok(()) };
         match event {
             Event::Answer { no, reply } => {
                 self.ledger.note_heard(run, transaction.places[&no], &reply)?;

@@ -30,6 +30,8 @@ pub(crate) enum Happening {
     TakeBack(RunId),
     /// The run is over, and the next one begins.
     Rerun(RunId),
+    /// The run is over, and its user goes on with it: so many more times.
+    Stale(RunId, u32),
     /// A client says that it lives.
     Heartbeat(SessionId),
     /// A client connects anew to a shard.
@@ -40,6 +42,8 @@ pub(crate) enum Happening {
     Pause(End, Time),
     /// A shard restarts, and stands still until then.
     Restart(ShardId, Time),
+    /// A shard refuses all that has not voted.
+    Refuse(ShardId),
     /// A client asks a shard what became of a dead client's attempt.
     Ask(SessionId, ShardId, AttemptId),
     /// A session is dead for so long that no shard may have anything of it.
@@ -58,9 +62,11 @@ impl Happening {
             | Happening::Heartbeat(session)
             | Happening::Reconnect(session, _) => Some(End::Session(*session)),
             Happening::DeskTimer(session, _) | Happening::Ask(session, ..) => Some(End::Session(*session)),
-            Happening::Continue(run) | Happening::TakeBack(run) | Happening::Rerun(run) => {
-                Some(End::Session(run.session))
-            }
+            Happening::Continue(run)
+            | Happening::TakeBack(run)
+            | Happening::Rerun(run)
+            | Happening::Stale(run, _) => Some(End::Session(run.session)),
+            Happening::Refuse(shard) => Some(End::Shard(*shard)),
             Happening::Cut(..) | Happening::Pause(..) | Happening::Restart(..) | Happening::Audit(_) => None,
         }
     }
@@ -110,6 +116,8 @@ impl Happening {
             Happening::Restart(shard, until) => [51, u64::from(shard.0), until.0, 0, 0],
             Happening::Ask(_, shard, attempt) => of(52, u64::from(shard.0), *attempt),
             Happening::Audit(session) => [53, session.0, 0, 0, 0],
+            Happening::Stale(id, _) => run(54, id),
+            Happening::Refuse(shard) => [55, u64::from(shard.0), 0, 0, 0],
         }
     }
 }
@@ -137,6 +145,8 @@ impl fmt::Display for Happening {
             Happening::Continue(run) => write!(f, "{run}: goes on"),
             Happening::TakeBack(run) => write!(f, "{run}: its user takes the commit back"),
             Happening::Rerun(run) => write!(f, "{run}: is run again"),
+            Happening::Stale(run, _) => write!(f, "{run}: is over, and its user goes on"),
+            Happening::Refuse(shard) => write!(f, "{shard}: refuses all that has not voted"),
             Happening::Heartbeat(session) => write!(f, "c{}: heartbeat", session.0),
             Happening::Reconnect(session, shard) => write!(f, "c{}: reconnects to {shard}", session.0),
             Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),

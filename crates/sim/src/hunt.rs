@@ -18,7 +18,7 @@ pub struct Catch {
 }
 
 /// What a check says, and which it is. The first that fits counts.
-const CHECKS: [(&str, &str); 30] = [
+const CHECKS: [(&str, &str); 31] = [
     ("an assertion does not hold", "invariant"),
     ("no order explains the results", "results alone"),
     ("no order has both", "results alone"),
@@ -48,6 +48,7 @@ const CHECKS: [(&str, &str); 30] = [
     ("which is dead, beyond the bound", "locks of the dead"),
     ("not done after", "not finished"),
     ("nothing will happen any more", "not finished"),
+    ("in its name was taken", "taken though over"),
     ("", "other"),
 ];
 

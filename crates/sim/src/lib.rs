@@ -35,6 +35,7 @@ mod run;
 pub mod script;
 mod settings;
 mod shrink;
+mod stale;
 mod trace;
 mod workload;
 mod world;

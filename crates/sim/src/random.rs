@@ -23,6 +23,8 @@ pub(crate) enum Stream {
         session: u64,
         sequence: u64,
     },
+    /// What users do with runs that are over.
+    Stale,
     /// A client process of the performance model.
     Model(u64),
 }
@@ -39,6 +41,7 @@ impl Random {
             Stream::Setup => 1,
             Stream::Network => 2,
             Stream::Client => 3,
+            Stream::Stale => 4,
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,

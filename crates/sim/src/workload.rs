@@ -71,6 +71,9 @@ enum What {
     Whole(Kind),
 }
 
+/// How many of a thousand programs have a pause, where there are any.
+const PAUSE_PERMILLE: u64 = 100;
+
 /// One step of a program.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
@@ -80,6 +83,8 @@ pub(crate) enum Step {
     Execute(Vec<Action>),
     /// Nothing for so many microseconds.
     Think(u64),
+    /// The same, in the first run alone.
+    Pause(u64),
 }
 
 /// How a program ends.
@@ -179,6 +184,11 @@ impl Workload {
         } else {
             Ending::Commit
         };
+        // After all else: what a seed draws besides stays as it was.
+        if config.pause_us_max > 0 && random.chance(PAUSE_PERMILLE) {
+            let at = random.below(steps.len() as u64 + 1) as usize;
+            steps.insert(at, Step::Pause(random.below(config.pause_us_max)));
+        }
         Program { steps, ending }
     }
 

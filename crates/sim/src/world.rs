@@ -92,6 +92,8 @@ pub(crate) struct World {
     pub(crate) workload: Workload,
     pub(crate) ledger: Ledger,
     pub(crate) random: Random,
+    /// What users do with runs that are over.
+    pub(crate) stale: Random,
     pub(crate) plant: Plant,
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
@@ -128,6 +130,7 @@ impl World {
             workload,
             ledger: Ledger::new(config.direct),
             random: Random::new(seed, Stream::Client),
+            stale: Random::new(seed, Stream::Stale),
             plant,
             deaths: deaths.into(),
             paused: BTreeMap::new(),
@@ -192,6 +195,10 @@ impl World {
             let at = random.below(faults.until_us);
             let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
             self.schedule(Time(at), Happening::Restart(shard(random), until));
+        }
+        for _ in 0..faults.refusals {
+            let at = Time(random.below(faults.until_us));
+            self.schedule(at, Happening::Refuse(shard(random)));
         }
     }
 
@@ -283,6 +290,12 @@ impl World {
                 Ok(())
             }
             Happening::Restart(id, until) => self.restart_shard(id, until),
+            Happening::Refuse(id) => {
+                let now = self.shard_time(id);
+                self.outcome.faults += 1;
+                self.host(id).shard.refuse_unvoted(now, &Refusal::ReadOnly);
+                self.drain_shard(id)
+            }
             Happening::Audit(session) => self.audit(session),
             // An answer to one who asked about another's transaction is for nobody's coordinator.
             Happening::Response { from, session, response: Response::Asked { attempt, status, since } }

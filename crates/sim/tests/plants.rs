@@ -42,6 +42,7 @@ fn a_wrong_model_is_noticed() {
 
 #[test]
 fn a_shard_that_never_answers_is_noticed() {
-    let reasons = reasons(Plant::SilenceShard, 4);
-    assert!(reasons.len() >= 3, "{reasons:?}");
+    // Two of them have hardly anything there.
+    let reasons = reasons(Plant::SilenceShard, 6);
+    assert!(reasons.len() >= 4, "{reasons:?}");
 }

@@ -3,11 +3,12 @@
 
 use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response};
 use claret_core::{
-    Coordinator, Event, Incarnation, Limits, Locks, Session, SessionId, ShardId, Survives, Switches, Time,
+    AttemptId, Closed, Coordinator, Event, Incarnation, Limits, Locks, Session, SessionId, ShardId, Survives,
+    Switches, Time,
 };
 use claret_types::{
-    BoundedCounter, Bytes, Counter, Dict, Examples, FloatCounter, List, Operation, Register, ScoredSet, Set,
-    SummaryBag, TopK, UidGenerator,
+    BoundedCounter, Bytes, Counter, CounterOp, Dict, Examples, FloatCounter, List, Operation, Register,
+    ScoredSet, Set, SummaryBag, TopK, UidGenerator,
 };
 
 use crate::twins::Twins;
@@ -65,6 +66,16 @@ fn places() -> Vec<Place> {
         ("uid", 0, ops::<UidGenerator>()),
     ];
     list.map(place).into()
+}
+
+/// Nothing in the name of an attempt that is over is taken (P30a).
+fn assert_closed(now: Time, coordinator: &mut Coordinator, ended: AttemptId) {
+    let before = coordinator.digest();
+    let op = || Operation::new::<Counter>(CounterOp::AddReturning(1));
+    assert_eq!(coordinator.execute(now, ended, ShardId(0), "k".into(), op(), None), Err(Closed));
+    assert_eq!(coordinator.buffer(ended, ShardId(0), "k".into(), op()), Err(Closed));
+    assert_eq!(coordinator.commit(now, ended, &[]), Err(Closed));
+    assert_eq!(coordinator.digest(), before, "it changed something");
 }
 
 struct Client {
@@ -179,7 +190,9 @@ impl World {
                     Event::Answer { .. } => {}
                     Event::Restart { .. } => {
                         let ended = client.coordinator.attempt();
+                        assert_closed(self.now, &mut client.coordinator, ended);
                         client.coordinator.restart(ended).expect("it was told to");
+                        assert_closed(self.now, &mut client.coordinator, ended);
                         (client.at, client.ending) = (0, false);
                     }
                     Event::Committed { .. } => {

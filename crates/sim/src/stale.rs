@@ -1,0 +1,54 @@
+//! Users who go on with a run that is over: their code did something else when its end came, or looks at no error, or has
+//! kept a handle. Whatever they call, now or much later, is not taken (P30a).
+
+use claret_core::Closed;
+use claret_types::{Counter, CounterOp, Operation};
+
+use crate::check::Violation;
+use crate::happening::Happening;
+use crate::run::RunId;
+use crate::world::World;
+
+/// So many times one user goes on, at most.
+const TIMES_MAX: u64 = 4;
+
+impl World {
+    /// A run is over; its user may go on with it all the same.
+    pub(crate) fn keep_handle(&mut self, run: RunId) {
+        if self.stale.chance(self.config.programs.stale_permille) {
+            let times = self.stale.between(1, TIMES_MAX) as u32;
+            self.go_on_later(run, times);
+        }
+    }
+
+    /// At once, in a moment, or when its next run is under way, or another transaction in its place.
+    fn go_on_later(&mut self, run: RunId, times: u32) {
+        let most = *self.stale.pick(&[1, 300, 20_000]);
+        let at = self.now.plus(self.stale.below(most));
+        self.schedule(at, Happening::Stale(run, times));
+    }
+
+    /// The user calls something in the name of the run, or commits it.
+    pub(crate) fn go_on_though_over(&mut self, run: RunId, left: u32) -> Result<(), Violation> {
+        let now = self.local(run.session);
+        let key = self.stale.pick(&self.workload.keys).name.clone();
+        let (place, name) = ((self.shard_of(&key), key), (run.tx, run.run));
+        let what = self.stale.below(3);
+        let Some(desk) = self.clients.get_mut(&run.session).and_then(|client| client.desk.as_mut()) else {
+            return Ok(());
+        };
+        let op = |op| Operation::new::<Counter>(op);
+        let (called, taken) = match what {
+            0 => ("a call", desk.execute(now, name, place, op(CounterOp::AddReturning(1)), None).is_ok()),
+            1 => ("a void call", desk.buffer(now, name, place, op(CounterOp::Add(1))).is_ok()),
+            _ => ("a commit", desk.commit(now, name) != Err(Closed)),
+        };
+        if taken {
+            return Err(format!("{run}: it is over, and {called} in its name was taken"));
+        }
+        if left > 1 {
+            self.go_on_later(run, left - 1);
+        }
+        Ok(())
+    }
+}
