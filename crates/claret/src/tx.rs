@@ -319,7 +319,9 @@ fn as_error(refusal: &Refusal) -> OperationError {
             OperationError::Invalid { key: key.clone(), error: error.clone() }
         }
         Refusal::Crowded(key) => OperationError::Crowded(key.clone()),
-        Refusal::Denied { .. } | Refusal::NoMemory { .. } => OperationError::Refused(refusal.to_string()),
+        Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved => {
+            OperationError::Refused(refusal.to_string())
+        }
         Refusal::Elsewhere { .. }
         | Refusal::ReadOnly
         | Refusal::Vanished { .. }
@@ -328,6 +330,7 @@ fn as_error(refusal: &Refusal) -> OperationError {
         | Refusal::LeaseExpired
         | Refusal::LostLocks
         | Refusal::Unknown
+        | Refusal::Unlisted
         | Refusal::Stale => OperationError::Restart,
     }
 }

@@ -22,8 +22,11 @@ pub struct Limits {
     pub settle_misses_max: u32,
     /// How long a participant keeps an unprepared attempt without a sign of life, in microseconds (R6).
     pub lease_us: u64,
-    /// How long a participant in doubt waits between two rounds of asking, in microseconds (R14).
+    /// How long a participant in doubt waits after its first round of asking, in microseconds; twice as long after each
+    /// further one (R14).
     pub inquire_us: u64,
+    /// How long it waits between two rounds at most, in microseconds.
+    pub inquire_us_max: u64,
     /// How long a coordinator that is blocked waits before it gives way to an elder, in microseconds: about a
     /// round trip (R11).
     pub give_way_us: u64,
@@ -59,6 +62,7 @@ impl Default for Limits {
             settle_misses_max: 8,
             lease_us: 10_000_000,
             inquire_us: 100_000,
+            inquire_us_max: 5_000_000,
             give_way_us: 200,
             hot_waits_min: 16,
             resend_us: 50_000,

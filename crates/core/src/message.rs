@@ -193,6 +193,12 @@ pub enum Refusal {
         /// The record.
         key: Bytes,
     },
+    /// Its list of participants is not one that this shard could ask: it is not on it, or knows of no such shard.
+    #[error("a participant is no shard of this cluster")]
+    Unlisted,
+    /// An operator ended it before it had voted.
+    #[error("an operator ended it")]
+    Resolved,
 }
 
 impl Refusal {
@@ -203,6 +209,7 @@ impl Refusal {
             | Refusal::Crowded(_)
             | Refusal::Denied { .. }
             | Refusal::NoMemory { .. }
+            | Refusal::Resolved
             | Refusal::Unknown => false,
             Refusal::Withdrawn
             | Refusal::Recovered
@@ -211,6 +218,7 @@ impl Refusal {
             | Refusal::Elsewhere { .. }
             | Refusal::ReadOnly
             | Refusal::Vanished { .. }
+            | Refusal::Unlisted
             | Refusal::Stale => true,
         }
     }
@@ -358,6 +366,15 @@ pub enum PeerMessage {
         /// What is written there.
         status: Status,
     },
+}
+
+impl PeerMessage {
+    /// Who says that it sends it.
+    pub fn from(&self) -> ShardId {
+        match self {
+            PeerMessage::Inquire { from, .. } | PeerMessage::Answer { from, .. } => *from,
+        }
+    }
 }
 
 /// What a shard wants delivered.

@@ -10,12 +10,12 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
-use claret_core::message::Refusal;
+use claret_core::message::{KeyedCall, Refusal, Request};
 use claret_types::{Access, Bytes, Operation};
 use hashbrown::HashMap;
 
 use crate::config;
-use crate::ffi::{Ctx, Flag, OnMainThread, Text, User};
+use crate::ffi::{Ctx, Denial, Flag, OnMainThread, Text, User};
 use crate::native::side_key;
 use crate::slots;
 
@@ -33,6 +33,12 @@ pub(crate) struct Caller {
 /// What a user is called: any bytes. Two names that look alike are two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Name(Bytes);
+
+impl Name {
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Name(Bytes::copy_from(bytes))
+    }
+}
 
 /// For people: what is no printable ASCII is escaped.
 impl fmt::Display for Name {
@@ -150,7 +156,7 @@ impl Caller {
     }
 
     fn with(ctx: Ctx, name: Text) -> Caller {
-        let shown = Name(Bytes::copy_from(name.bytes()));
+        let shown = Name::new(name.bytes());
         let user = User::named(&name);
         let is_almighty = user.is_some() && is_almighty(ctx, &name);
         Caller { user, name: shown, flags: ctx.flags(), is_almighty, is_server: false }
@@ -188,6 +194,30 @@ impl Caller {
         self.user.as_ref().is_some_and(|user| user.may_run(&words.iter().collect::<Vec<_>>()))
     }
 
+    /// What is answered where the caller may not run a command on a key. The denial is put into the server's log, as the server
+    /// does with its own.
+    pub(crate) fn denied(&self, command: &str, key: &[u8], access: Access) -> String {
+        if let Some(user) = &self.user {
+            let (name, text) = (Text::new(command.as_bytes()), Text::new(key));
+            let has_key = match access {
+                Access::Read => user.may_look_at(&text),
+                Access::Write => user.may_look_at(&text) && user.may_change(&text),
+            };
+            match has_key {
+                false => user.log_denial(Ctx::current(), &text, Denial::Key),
+                true => user.log_denial(Ctx::current(), &name, Denial::Command),
+            }
+        }
+        format!("NOPERM user '{}' may not run {command} on '{}'", self.name, key.escape_ascii())
+    }
+
+    /// Puts another denial into the server's log.
+    pub(crate) fn log_denial(&self, ctx: Ctx, object: &[u8], denial: Denial) {
+        if let Some(user) = &self.user {
+            user.log_denial(ctx, &Text::new(object), denial);
+        }
+    }
+
     /// Whether the caller may run a command on a key.
     pub(crate) fn may_run(&self, command: &'static str, key: &[u8]) -> bool {
         if self.is_almighty {
@@ -202,6 +232,34 @@ impl Drop for Calling {
     fn drop(&mut self) {
         CALLER.0.replace(self.0.take());
     }
+}
+
+/// Claims that a request takes besides those of its operations are for who is going to write: of those that only read a key
+/// they keep out nobody. They are taken in advance of what would be waited for anyway, so nothing depends on them.
+pub(crate) fn without_reserves(mut request: Request) -> Request {
+    let may_change = |key: &Bytes| {
+        let caller = CALLER.0.borrow();
+        caller.as_ref().is_some_and(|caller| {
+            let may = |user: &User| user.may_change(&Text::new(key));
+            caller.is_server || caller.is_almighty || caller.user.as_ref().is_some_and(may)
+        })
+    };
+    match &mut request {
+        Request::Execute { key, calls, .. }
+            if calls.iter().any(|call| call.reserve.is_some()) && !may_change(key) =>
+        {
+            calls.iter_mut().for_each(|call| call.reserve = None);
+        }
+        Request::Prepare { calls, .. } => {
+            for KeyedCall { key, call } in calls.iter_mut().filter(|keyed| keyed.call.reserve.is_some()) {
+                if !may_change(key) {
+                    call.reserve = None;
+                }
+            }
+        }
+        _ => {}
+    }
+    request
 }
 
 /// Whether an operation may be done on a key, here, now and by the caller.
@@ -226,9 +284,8 @@ pub(crate) fn admit(key: &Bytes, op: &Operation) -> Result<(), Refusal> {
     if adds(command) && caller.is(Flag::OutOfMemory) {
         return Err(Refusal::NoMemory { key: key.clone() });
     }
-    let denied = |command: &str, shown: &[u8]| {
-        let shown = shown.escape_ascii();
-        let reason = format!("NOPERM user '{}' may not run {command} on '{shown}'", caller.name);
+    let denied = |command: &str, denied: &[u8]| {
+        let reason = caller.denied(command, denied, op.method().access);
         Err(Refusal::Denied { key: key.clone(), reason })
     };
     if !caller.may_run(command, key) {

@@ -6,7 +6,7 @@ use std::ptr::{null, null_mut};
 use redis_module::raw;
 
 use crate::admission::Caller;
-use crate::ffi::{Arg, Ctx, api, guarded};
+use crate::ffi::{Arg, Ctx, Denial, api, guarded};
 use crate::host::mend;
 use crate::{exec, frame, guard, locks, poll};
 
@@ -228,7 +228,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         arguments: &[optional("key", Shape::Key)],
         summary: "Shows who holds keys and who waits for them.",
         complexity: "O(N) with N the keys that are held",
-        answers: "for each key: the key, its holders, its waiters, each as `session.sequence/attempt open|voted`",
+        answers: "for each key: the key, its holders, its waiters, each as `session.sequence/attempt open|voted user=NAME \
+                  client=ID addr=HOST:PORT`, with `-` for what is not known: a plain command that waits, a client that is gone",
         since: "0.1.0",
         entry: entry!(locks::locks, true),
     },
@@ -236,17 +237,24 @@ pub(crate) const COMMANDS: &[Command] = &[
         name: c"claret.resolve",
         flags: c"write admin deny-script",
         categories: c"write admin dangerous",
-        arity: 3,
+        arity: -3,
         arguments: &[
-            one("attempt", Shape::Text),
+            one(
+                "what",
+                Shape::OneOf(&[
+                    one("attempt", Shape::Text),
+                    one("user", Shape::Block(&[one("user", Shape::Word("USER")), one("name", Shape::Text)])),
+                ]),
+            ),
             one(
                 "decision",
                 Shape::OneOf(&[one("commit", Shape::Word("COMMIT")), one("abort", Shape::Word("ABORT"))]),
             ),
         ],
-        summary: "Decides an attempt in doubt, against whatever the other shards have. The last resort; it is logged.",
-        complexity: "O(N) with N the keys that it holds",
-        answers: "`OK`",
+        summary: "Ends an attempt that has not voted, or all of a user (`ABORT`); or decides one in doubt, against whatever the \
+                  other shards have, the last resort. It is logged.",
+        complexity: "O(N) with N the keys that are held",
+        answers: "`OK`; of a user, how many attempts it ended",
         since: "0.1.0",
         entry: entry!(locks::resolve, true),
     },
@@ -266,9 +274,13 @@ unsafe fn run(
 ) -> c_int {
     // SAFETY: as promised.
     let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
-    let allowed = |ctx: Ctx| match operators && !Caller::of(ctx).is_operator() {
-        true => Err("NOPERM this is for operators: users who may run CONFIG".to_owned()),
-        false => Ok(()),
+    let allowed = |ctx: Ctx| {
+        let caller = operators.then(|| Caller::of(ctx));
+        if let Some(caller) = caller.filter(|caller| !caller.is_operator()) {
+            caller.log_denial(ctx, b"config", Denial::Command);
+            return Err("NOPERM this is for operators: users who may run CONFIG".to_owned());
+        }
+        Ok(())
     };
     match guarded(ctx, name, mend, |ctx| allowed(ctx).and_then(|()| handler(ctx, &arguments))) {
         Some(Ok(())) => {}

@@ -61,7 +61,8 @@ pub(crate) static INQUIRE_MS: Setting = Setting::new(
     100,
     (1, MINUTE_MS),
     true,
-    "how long an attempt in doubt waits between two rounds of asking the other shards, in milliseconds",
+    "how long an attempt in doubt waits after it asked the other shards for the first time, in milliseconds; twice as long \
+     after each further time, up to five seconds",
 );
 pub(crate) static FRAME_BYTES_MAX: Setting = Setting::new(
     "frame-bytes-max",

@@ -18,6 +18,7 @@ use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Flag, guarded};
 use crate::host::{HOST, limits, mend, not_ready, unix_time};
+use crate::locks::Owner;
 use crate::slots::{self, slot_of};
 
 /// The operations with their keys.
@@ -33,6 +34,8 @@ struct OneShot {
     calls: Calls,
     /// Who asked: asked again for each attempt, because rights may change meanwhile.
     user: Name,
+    /// The server's number of the connection.
+    client: u64,
     blocked: Option<Blocked>,
     /// How long its client waits.
     until: Time,
@@ -81,7 +84,7 @@ impl OneShots {
         self.open.len()
     }
 
-    fn begin(&mut self, now: Time, calls: Calls, user: &Name) -> u64 {
+    fn begin(&mut self, now: Time, calls: Calls, user: &Name, client: u64) -> u64 {
         let number = self.next;
         self.next += 1;
         self.count += 1;
@@ -89,9 +92,15 @@ impl OneShots {
         let user = user.clone();
         self.open.insert(
             number,
-            OneShot { birth, attempt: 1, calls, user, blocked: None, until: now, late: false },
+            OneShot { birth, attempt: 1, calls, user, client, blocked: None, until: now, late: false },
         );
         number
+    }
+
+    /// Whose an attempt is.
+    pub(crate) fn owner_of(&self, attempt: AttemptId) -> Option<Owner> {
+        let one = self.open.get(&attempt.tx.sequence.0)?;
+        Some(Owner { user: one.user.clone(), client: Some(one.client) })
     }
 
     fn tx(&self, number: u64) -> TxId {
@@ -286,7 +295,7 @@ pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             return Some(Err(not_ready()));
         }
         host.refuse_late(host.now());
-        let number = host.oneshots.begin(unix_time(), calls, &user);
+        let number = host.oneshots.begin(unix_time(), calls, &user, ctx.client());
         host.prepare_one(ctx, number);
         host.carry_out(ctx, None);
         if let Some(ended) = host.oneshots.take(number) {

@@ -6,7 +6,7 @@ use claret_identity::{Challenge, PublicKey, Signature};
 use crate::admission::Caller;
 use crate::commands::Outcome;
 use crate::config;
-use crate::ffi::{Arg, Ctx, Flag};
+use crate::ffi::{Arg, Ctx, Denial, Flag};
 use crate::guard::OWN;
 use crate::host::{HOST, not_ready};
 use crate::sessions::{Greeting, Way};
@@ -59,7 +59,9 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             host.sessions.ask(greeting.client, challenge)?;
             return Ok(Welcome::Prove { shard, challenge });
         };
-        host.sessions.prove(&greeting, shard, &proof)?;
+        host.sessions.prove(&greeting, shard, &proof).inspect_err(|_| {
+            caller.log_denial(ctx, b"claret.hello", Denial::Login);
+        })?;
         let pushes = matches!(way, Some(Way::Push(_)));
         host.sessions.hello(&greeting, way)?;
         host.guard.transactions_come();
@@ -120,6 +122,7 @@ fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, String> {
         ));
     }
     if !caller.may_subscribe(&name) {
+        caller.log_denial(ctx, &name, Denial::Channel);
         return Err(format!("NOPERM user '{user}' may not hear channel '{name}'; it needs '&{own}*'"));
     }
     if !slots::serves(&name) {

@@ -12,9 +12,12 @@ use std::sync::atomic::Ordering;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response, Status};
-use claret_core::{Incarnation, Limits, SessionId, Shard, ShardId, Survives, Switches, Time, wire};
+use claret_core::{
+    AttemptId, Incarnation, Limits, SessionId, Shard, ShardId, Survives, Switches, Time, wire,
+};
 use redis_module::raw;
 
+use crate::admission;
 use crate::config;
 use crate::exec::{Next, OneShots};
 use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
@@ -30,6 +33,9 @@ pub(crate) static HOST: OnMainThread<Host> = OnMainThread::new();
 
 /// How long a timer waits that found that nothing can be written, in milliseconds.
 const BARRED_MS: u64 = 10;
+
+/// How long an attempt in doubt waits at most before it asks the other shards again, in microseconds.
+const INQUIRE_US_MAX: u64 = 5_000_000;
 
 /// How old a transaction may say that it is (P22c), in microseconds.
 const BIRTH_AGE_US_MAX: u64 = 60_000_000;
@@ -246,7 +252,10 @@ impl Host {
                 Request::Prepare { calls, .. } => calls.len() as u64,
                 _ => 0,
             };
-            shard.handle(now, link, request);
+            match unlisted(shard.id(), &request) {
+                Some(attempt) => shard.turn_away(now, link, attempt, Refusal::Unlisted),
+                None => shard.handle(now, link, admission::without_reserves(request)),
+            }
             vanish::tell(now, shard);
         }
         let mut reply = self.sessions.take(link.session);
@@ -422,6 +431,16 @@ impl Host {
     }
 }
 
+/// The attempt of a prepare, if it lists somebody who is no shard of this cluster, or not this one: to ask such a one what
+/// became of it would be in vain, and it would stay in doubt for ever.
+fn unlisted(own: ShardId, request: &Request) -> Option<AttemptId> {
+    let Request::Prepare { attempt, participants, .. } = request else { return None };
+    let is_own = participants.iter().any(|listed| listed.shard == own);
+    let knows_all =
+        || slots::view(|view| participants.iter().all(|it| it.shard == own || view.knows(it.shard)));
+    (!is_own || knows_all() != Some(true)).then_some(*attempt)
+}
+
 fn next_incarnation(before: Incarnation) -> Incarnation {
     Incarnation(unix_time().0.max(before.0 + 1))
 }
@@ -436,6 +455,7 @@ pub(crate) fn limits() -> Limits {
     Limits {
         lease_us: config::LEASE_MS.get() * 1_000,
         inquire_us: config::INQUIRE_MS.get() * 1_000,
+        inquire_us_max: INQUIRE_US_MAX,
         phase_us_max: PHASE_US_MAX,
         ..Limits::default()
     }

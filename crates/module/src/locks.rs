@@ -1,12 +1,16 @@
 //! `CLARET.LOCKS` and `CLARET.RESOLVE`: for people who look at a stuck shard.
 
-use claret_core::message::{Request, Status};
-use claret_core::{AttemptId, Sequence, SessionId, Shard, TxId, Wait};
+use std::collections::BTreeSet;
 
-use crate::admission::Caller;
+use claret_core::message::{Refusal, Request, Status};
+use claret_core::{AttemptId, Sequence, SessionId, Shard, TxId, Wait};
+use claret_types::Access;
+
+use crate::admission::{Caller, Name};
 use crate::commands::Outcome;
 use crate::ffi::{Arg, Ctx, Log};
-use crate::host::{HOST, not_ready};
+use crate::guard::OWN;
+use crate::host::{HOST, Host, not_ready};
 use crate::slots;
 
 /// `CLARET.LOCKS [key]`
@@ -18,7 +22,7 @@ pub(crate) fn locks(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     };
     let caller = Caller::of(ctx);
     if let Some(key) = key.as_ref().filter(|key| !caller.may_run("TYPE", key)) {
-        return Err(format!("NOPERM user '{}' may not run TYPE on '{key}'", caller.name()));
+        return Err(caller.denied("TYPE", key, Access::Read));
     }
     let shown = HOST.with(|host| {
         let shard = host.shard.as_ref().ok_or_else(not_ready)?;
@@ -27,68 +31,142 @@ pub(crate) fn locks(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             shard.waits().filter(|wait| wanted(wait) && caller.may_run("TYPE", &wait.key)).collect();
         waits.sort_by(|a, b| a.key.cmp(&b.key));
         ctx.reply_array(waits.len());
-        waits.iter_mut().for_each(|wait| show(ctx, shard, wait));
+        waits.iter_mut().for_each(|wait| show(ctx, host, shard, wait));
         Ok(())
     });
     shown.unwrap_or_else(|| Err(not_ready()))
 }
 
 /// The key; who holds it; who waits for it.
-fn show(ctx: Ctx, shard: &Shard, wait: &mut Wait) {
+fn show(ctx: Ctx, host: &Host, shard: &Shard, wait: &mut Wait) {
     ctx.reply_array(3);
     ctx.reply_bytes(&wait.key);
     for attempts in [&mut wait.holders, &mut wait.waiters] {
         attempts.sort_unstable();
         ctx.reply_array(attempts.len());
         for attempt in attempts {
-            let voted = shard.written(*attempt) == Some(Status::Prepared);
-            ctx.reply_bytes(format!("{attempt} {}", if voted { "voted" } else { "open" }).as_bytes());
+            let stage = if shard.written(*attempt) == Some(Status::Prepared) { "voted" } else { "open" };
+            let owner = host.owner_of(*attempt);
+            let user = owner.as_ref().map_or("-".to_owned(), |owner| owner.user.to_string());
+            let client = owner.and_then(|owner| owner.client);
+            let (number, address) = match client.map(|client| (client, ctx.address_of(client))) {
+                Some((client, Some(address))) => (client.to_string(), address),
+                Some((_, None)) | None => ("-".to_owned(), "-".to_owned()),
+            };
+            let shown = format!("{attempt} {stage} user={user} client={number} addr={address}");
+            ctx.reply_bytes(shown.as_bytes());
         }
     }
 }
 
-/// `CLARET.RESOLVE attempt COMMIT|ABORT`
+/// Whose an attempt is.
+pub(crate) struct Owner {
+    pub(crate) user: Name,
+    /// The server's number of its newest connection, which may be closed.
+    pub(crate) client: Option<u64>,
+}
+
+impl Host {
+    /// `None`: of a plain command that waits, or of a session that is forgotten.
+    fn owner_of(&self, attempt: AttemptId) -> Option<Owner> {
+        match attempt.tx.session {
+            session if session == self.oneshots.session() => self.oneshots.owner_of(attempt),
+            session => self.sessions.owner_of(session),
+        }
+    }
+}
+
+/// `CLARET.RESOLVE attempt COMMIT|ABORT` and `CLARET.RESOLVE USER name ABORT`
 pub(crate) fn resolve(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let usage = || {
-        "ERR usage: CLARET.RESOLVE session.sequence/attempt COMMIT|ABORT, as CLARET.LOCKS shows it".to_owned()
+        "ERR usage: CLARET.RESOLVE session.sequence/attempt COMMIT|ABORT, as CLARET.LOCKS shows it, or USER name ABORT"
+            .to_owned()
     };
-    let [_, attempt, decision] = arguments else { return Err(usage()) };
-    let attempt = attempt.text().and_then(parse).ok_or_else(usage)?;
-    let commits = match () {
-        () if decision.is("COMMIT") => true,
-        () if decision.is("ABORT") => false,
-        () => return Err(usage()),
+    let commits = |word: &Arg<'_>| match () {
+        () if word.is("COMMIT") => Some(true),
+        () if word.is("ABORT") => Some(false),
+        () => None,
     };
     slots::may_write(ctx)?;
+    match arguments {
+        [_, attempt, decision] => {
+            let attempt = attempt.text().and_then(parse).ok_or_else(usage)?;
+            resolve_one(ctx, attempt, commits(decision).ok_or_else(usage)?)?;
+            ctx.reply_ok();
+        }
+        [_, word, name, decision] if word.is("USER") && commits(decision) == Some(false) => {
+            let ended = end_all_of(ctx, &Name::new(name.bytes()))?;
+            ctx.reply_int(ended as i64);
+        }
+        _ => return Err(usage()),
+    }
+    Ok(())
+}
+
+/// One by its name: what has voted either way, what is open by abort.
+fn resolve_one(ctx: Ctx, attempt: AttemptId, commits: bool) -> Outcome {
     let caller = Caller::of(ctx);
     let resolved = HOST.with(|host| {
         let now = host.now();
         host.refuse_late(now);
         let link = host.oneshots.link();
         let shard = host.shard.as_mut().ok_or_else(not_ready)?;
-        if shard.written(attempt) != Some(Status::Prepared) {
-            return Err(format!("ERR {attempt} is not in doubt here: it has not voted, or is decided"));
+        let has_voted = shard.written(attempt) == Some(Status::Prepared);
+        if !has_voted && (commits || attempt.tx.session == OWN || !shard.is_open(attempt)) {
+            return Err(format!(
+                "ERR {attempt} is not in doubt here: it has not voted, or is decided; what has not voted is ended by ABORT"
+            ));
         }
-        let foreign = |wait: &Wait| wait.holders.contains(&attempt) && !caller.may_run("DEL", &wait.key);
-        let foreign = shard.waits().find(foreign);
-        if let Some(Wait { key, .. }) = foreign {
-            let user = caller.name();
-            return Err(format!("NOPERM user '{user}' may not write key '{key}', which it holds"));
-        }
+        may_end(shard, &caller, |it| it == attempt)?;
         let word = if commits { "committed" } else { "aborted" };
-        let text = format!("{attempt} is {word} by user '{}', whatever the others have", caller.name());
-        ctx.log(Log::Warning, &text);
+        let others = if has_voted { ", whatever the others have" } else { "" };
+        ctx.log(Log::Warning, &format!("{attempt} is {word} by user '{}'{others}", caller.name()));
         let refused_by = Some(shard.id());
-        let request =
-            if commits { Request::Apply { attempt } } else { Request::Abort { attempt, refused_by } };
-        shard.handle(now, link, request);
+        match has_voted {
+            true if commits => shard.handle(now, link, Request::Apply { attempt }),
+            true => shard.handle(now, link, Request::Abort { attempt, refused_by }),
+            false => shard.refuse_these(now, &[attempt], &Refusal::Resolved),
+        }
         host.counts.resolved += 1;
         host.carry_out(ctx, None);
         Ok(())
     });
-    resolved.unwrap_or_else(|| Err(not_ready()))?;
-    ctx.reply_ok();
-    Ok(())
+    resolved.unwrap_or_else(|| Err(not_ready()))
+}
+
+/// All of a user that have not voted: how many.
+fn end_all_of(ctx: Ctx, user: &Name) -> Result<u64, String> {
+    let caller = Caller::of(ctx);
+    let ended = HOST.with(|host| {
+        let now = host.now();
+        let shard = host.shard.as_ref().ok_or_else(not_ready)?;
+        let is_of = |attempt: &AttemptId| host.owner_of(*attempt).is_some_and(|owner| owner.user == *user);
+        let in_locks = shard.waits().flat_map(|wait| wait.holders.into_iter().chain(wait.waiters));
+        let unvoted = in_locks.filter(|attempt| shard.written(*attempt) != Some(Status::Prepared));
+        let all: BTreeSet<AttemptId> = unvoted.filter(is_of).collect();
+        may_end(shard, &caller, |attempt| all.contains(&attempt))?;
+        let (by, count) = (caller.name(), all.len() as u64);
+        ctx.log(Log::Warning, &format!("{count} attempts of user '{user}' are aborted by user '{by}'"));
+        let all: Vec<AttemptId> = all.into_iter().collect();
+        if let Some(shard) = &mut host.shard {
+            shard.refuse_these(now, &all, &Refusal::Resolved);
+        }
+        host.counts.resolved += count;
+        host.carry_out(ctx, None);
+        Ok(count)
+    });
+    ended.unwrap_or_else(|| Err(not_ready()))
+}
+
+/// Whoever decides what becomes of keys may change them.
+fn may_end(shard: &Shard, caller: &Caller, is_meant: impl Fn(AttemptId) -> bool) -> Outcome {
+    let foreign = |wait: &Wait| {
+        wait.holders.iter().any(|attempt| is_meant(*attempt)) && !caller.may_run("DEL", &wait.key)
+    };
+    match shard.waits().find(foreign) {
+        None => Ok(()),
+        Some(Wait { key, .. }) => Err(caller.denied("DEL", &key, Access::Write)),
+    }
 }
 
 /// As attempts are shown: `session.sequence/attempt`.

@@ -1,6 +1,7 @@
 //! Other shards, over the cluster bus: recovery of attempts in doubt (R14).
 //!
-//! A client cannot forge a message: the bus is between nodes. A send that the server took can still be lost, and the
+//! A client cannot forge a message: the bus is between nodes. What comes is dropped unless it is of a primary that
+//! `CLUSTER NODES` lists, and says that it is of that one's shard. A send that the server took can still be lost, and the
 //! protocol asks again.
 
 use std::ffi::{CString, c_char};
@@ -58,19 +59,24 @@ pub(crate) fn listen(ctx: Ctx) {
 
 unsafe extern "C" fn received(
     ctx: *mut raw::RedisModuleCtx,
-    _: *const c_char,
+    sender: *const c_char,
     _: u8,
     payload: *const u8,
     length: u32,
 ) {
-    // SAFETY: the server's context and a payload of so many bytes, for the time of this call.
-    let (ctx, payload) = unsafe { (Ctx::new(ctx), std::slice::from_raw_parts(payload, length as usize)) };
+    // SAFETY: the server's context, a payload of so many bytes and an id of as many as ids have, with no zero behind it; for
+    // the time of this call.
+    let (ctx, payload, sender) = unsafe {
+        let sender = std::slice::from_raw_parts(sender.cast::<u8>(), raw::REDISMODULE_NODE_ID_LEN as usize);
+        (Ctx::new(ctx), std::slice::from_raw_parts(payload, length as usize), sender)
+    };
     guarded(ctx, "the bus", mend, |ctx| {
+        let sender = slots::view(|view| view.shard_of(sender)).flatten();
         HOST.with(|host| match wire::decode_peer(payload) {
             // An answer may apply, and nothing may be written now: it is as lost on the way, and asked for again.
             _ if is_barred(ctx) => host.counts.peer_messages_refused += 1,
-            Ok(message) => host.peer(ctx, message),
-            Err(_) => host.counts.peer_messages_refused += 1,
+            Ok(message) if Some(message.from()) == sender => host.peer(ctx, message),
+            Ok(_) | Err(_) => host.counts.peer_messages_refused += 1,
         })
     });
 }

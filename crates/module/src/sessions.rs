@@ -16,6 +16,7 @@ use hashbrown::HashMap;
 use crate::admission::Name;
 use crate::config;
 use crate::ffi::Blocked;
+use crate::locks::Owner;
 
 /// How a session hears what arises later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +37,8 @@ pub(crate) struct Session {
     user: Name,
     /// Its newest connection.
     connection: u32,
+    /// The server's number of that.
+    client: u64,
     way: Way,
     outbox: VecDeque<Response>,
     /// It is among those with something new.
@@ -173,6 +176,7 @@ impl Sessions {
                 key: greeting.key,
                 user: user.clone(),
                 connection: link.connection,
+                client: greeting.client,
                 way: Way::Waits,
                 outbox: VecDeque::new(),
                 is_fresh: false,
@@ -192,6 +196,7 @@ impl Sessions {
             ));
         }
         session.connection = link.connection;
+        session.client = greeting.client;
         session.way = way;
         session.bound += 1;
         self.bind(greeting.client, Bound { link, listens: false });
@@ -216,6 +221,12 @@ impl Sessions {
         let bound = self.clients.get(&client).filter(|bound| !bound.listens).ok_or_else(unknown)?;
         self.known.get(&bound.link.session).ok_or_else(unknown)?.belongs_to(user)?;
         Ok(bound.link)
+    }
+
+    /// Whose a session is.
+    pub(crate) fn owner_of(&self, session: SessionId) -> Option<Owner> {
+        let session = self.known.get(&session)?;
+        Some(Owner { user: session.user.clone(), client: (session.bound > 0).then_some(session.client) })
     }
 
     /// A client's connection is closed: the session that has none left.

@@ -288,6 +288,23 @@ impl Slots {
         }
     }
 
+    /// Whether a shard is one of this cluster's, or was.
+    pub(crate) fn knows(&self, shard: ShardId) -> bool {
+        match self.clustered {
+            true => self.heard_of.binary_search(&shard).is_ok(),
+            // Tests of one node vote as if there were others: in builds for tests the environment allows it.
+            false => {
+                let planted = || std::env::var("CLARET_PLANTED_SHARDS").is_ok_and(|planted| planted == "1");
+                shard == ShardId(0) || cfg!(debug_assertions) && planted()
+            }
+        }
+    }
+
+    /// The shard of the other primary with this id on the cluster bus.
+    pub(crate) fn shard_of(&self, id: &[u8]) -> Option<ShardId> {
+        self.nodes.iter().find(|node| !node.myself && node.id.as_bytes() == id).and_then(Node::shard)
+    }
+
     fn remember(&mut self, before: Option<&Slots>) {
         self.heard_of = before.map(|before| before.heard_of.clone()).unwrap_or_default();
         self.closed = before.map(|before| before.closed.clone()).unwrap_or_default();

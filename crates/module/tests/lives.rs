@@ -39,7 +39,8 @@ fn a_primary_that_becomes_a_replica_and_back_begins_another_incarnation() {
 fn lose(servers: &[Server], slots: &[(u16, u16)]) -> (Process, AttemptId) {
     let mut here = Process::hello(&servers[0], 1);
     let voted = here.begin();
-    let both = [(here.shard, Some(here.incarnation)), (ShardId(9_000), None)];
+    let other = Process::hello(&servers[1], 2).shard;
+    let both = [(here.shard, Some(here.incarnation)), (other, None)];
     let prepare = here.prepare_with(voted, 0, &[("bar", "INCR")], &both);
     here.frame(&[prepare]);
     let held = here.begin();
@@ -90,7 +91,8 @@ fn a_node_that_gave_all_slots_away_still_says_what_it_voted() {
     let servers = cluster(2, &["--cluster-allow-replica-migration", "no"]);
     let mut here = Process::hello(&servers[0], 1);
     let (voted, late) = (here.begin(), here.begin());
-    let both = [(here.shard, Some(here.incarnation)), (ShardId(9_000), None)];
+    let other = Process::hello(&servers[1], 2).shard;
+    let both = [(here.shard, Some(here.incarnation)), (other, None)];
     let prepare = here.prepare_with(voted, 0, &[("bar", "INCR")], &both);
     here.frame(&[prepare]);
     assert_eq!(apply(&mut here, voted), Some(1));

@@ -98,8 +98,9 @@ fn a_lease_ends_what_a_silent_client_holds() {
 fn nothing_is_decided_while_the_cluster_is_down() {
     let mut servers = cluster(3, &[]);
     let mut here = Process::hello(&servers[0], 41);
+    let other = Process::hello(&servers[2], 42).shard;
     let attempt = here.begin();
-    let participants = [(here.shard, Some(here.incarnation)), (claret_core::ShardId(10_922), None)];
+    let participants = [(here.shard, Some(here.incarnation)), (other, None)];
     let prepare = here.prepare_with(attempt, 0, &[(HERE, "INCR")], &participants);
     assert!(matches!(&here.frame(&[prepare])[..], [Response::Voted { .. }]));
     servers[2].kill();

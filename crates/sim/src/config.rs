@@ -215,7 +215,7 @@ impl Config {
     /// that died, in microseconds: its lease, and asking each other twice, with clocks as slow as they get.
     pub(crate) fn release_us_max(&self) -> u64 {
         let slowest = if self.faults.clocks { crate::clock::RATE_MAX } else { 1 };
-        slowest * (self.limits.lease_us + 2 * self.limits.inquire_us) + 6 * self.network.delay_us_max
+        slowest * (self.limits.lease_us + 2 * self.limits.inquire_us_max) + 6 * self.network.delay_us_max
     }
 }
 
@@ -228,6 +228,7 @@ fn random_limits(random: &mut Random) -> Limits {
         settle_misses_max: random.between(0, 8) as u32,
         lease_us: *random.pick(&[20_000, 100_000, 400_000]),
         inquire_us: *random.pick(&[5_000, 20_000]),
+        inquire_us_max: 40_000,
         give_way_us: *random.pick(&[0, 200, 2_000]),
         resend_us: *random.pick(&[3_000, 10_000, 50_000]),
         lock_tries_max: random.between(2, 12) as u32,

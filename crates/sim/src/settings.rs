@@ -66,6 +66,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("settle_misses_max", Small(&mut limits.settle_misses_max)),
         ("lease_us", Number(&mut limits.lease_us)),
         ("inquire_us", Number(&mut limits.inquire_us)),
+        ("inquire_us_max", Number(&mut limits.inquire_us_max)),
         ("give_way_us", Number(&mut limits.give_way_us)),
         ("hot_waits_min", Small(&mut limits.hot_waits_min)),
         ("resend_us", Number(&mut limits.resend_us)),
@@ -136,6 +137,7 @@ impl Config {
             ("steps_max", programs.steps_max),
             ("lease_us", limits.lease_us),
             ("inquire_us", limits.inquire_us),
+            ("inquire_us_max", limits.inquire_us_max),
             ("resend_us", limits.resend_us),
         ];
         if let Some((name, _)) = never_0.iter().find(|(_, value)| *value == 0) {

@@ -140,6 +140,11 @@ impl Shard {
         self.drain(now);
     }
 
+    /// Whether an attempt is here and not decided.
+    pub fn is_open(&self, attempt: AttemptId) -> bool {
+        self.attempts.contains_key(&attempt)
+    }
+
     fn is_unvoted(&self, attempt: AttemptId) -> bool {
         self.attempts.get(&attempt).is_some_and(|participant| !participant.is_prepared())
     }

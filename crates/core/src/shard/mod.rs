@@ -414,6 +414,8 @@ impl Shard {
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
         let incarnation = incarnation.filter(|_| !self.planted.is(Bug::PrepareOfAnyIncarnation));
+        // A single participant is always the last (P9): there is nobody whom it could ask.
+        let is_last = is_last || participants.iter().all(|listed| listed.shard == self.id);
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else {
             return self.tell_applied(attempt, is_last);
         };
@@ -497,7 +499,7 @@ impl Shard {
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
         let release = self.planted.is(Bug::ReleaseAtVote).then(|| round.members.clone());
-        participant.stage = Stage::Prepared { round, answers: SmallVec::new() };
+        participant.stage = Stage::Prepared { round, answers: SmallVec::new(), asked_us: 0 };
         if let Some(members) = release {
             let held = std::mem::take(&mut participant.held);
             self.release_held(now, attempt, &held, Fate::Apply(&members));

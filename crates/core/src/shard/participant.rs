@@ -60,7 +60,12 @@ pub(crate) struct Round {
 pub(crate) enum Stage {
     Open,
     Preparing(Round),
-    Prepared { round: Round, answers: SmallVec<[(ShardId, Status); 4]> },
+    Prepared {
+        round: Round,
+        answers: SmallVec<[(ShardId, Status); 4]>,
+        /// How long it waited after it asked the others last; 0 before that.
+        asked_us: u64,
+    },
 }
 
 /// See the module's text.

@@ -61,10 +61,12 @@ impl Shard {
     /// Asks all others of a prepared attempt, again and again until it is decided.
     pub(super) fn inquire(&mut self, now: Time, attempt: AttemptId) {
         let id = self.id;
-        let again = now.plus(self.limits.inquire_us);
+        let (first, longest) = (self.limits.inquire_us, self.limits.inquire_us_max);
         let Some(participant) = self.attempts.get_mut(&attempt) else { return };
-        let Stage::Prepared { round, answers } = &mut participant.stage else { return };
+        let Stage::Prepared { round, answers, asked_us } = &mut participant.stage else { return };
         answers.clear();
+        *asked_us = asked_us.saturating_mul(2).clamp(first, longest.max(first));
+        let again = now.plus(*asked_us);
         if !self.planted.is(Bug::AsksOnce) {
             participant.deadline = Some(again);
             self.deadlines.insert((again, attempt));
@@ -78,7 +80,7 @@ impl Shard {
     pub(super) fn handle_answer(&mut self, now: Time, attempt: AttemptId, from: ShardId, status: Status) {
         let id = self.id;
         let Some(participant) = self.attempts.get_mut(&attempt) else { return }; // Decided meanwhile.
-        let Stage::Prepared { round, answers } = &mut participant.stage else { return };
+        let Stage::Prepared { round, answers, .. } = &mut participant.stage else { return };
         if from == id || round.participants.iter().all(|listed| listed.shard != from) {
             return; // Not one that was asked.
         }

@@ -111,7 +111,13 @@ struct World {
 
 impl World {
     fn new(seed: u64, switches: Switches) -> Self {
-        let limits = Limits { lease_us: 30_000, inquire_us: 5_000, resend_us: 3_000, ..Limits::default() };
+        let limits = Limits {
+            lease_us: 30_000,
+            inquire_us: 5_000,
+            inquire_us_max: 5_000,
+            resend_us: 3_000,
+            ..Limits::default()
+        };
         let places = places();
         let mut shards = [0, 1].map(|id| Twins::new(id, switches, limits));
         for place in &places {

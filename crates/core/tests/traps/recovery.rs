@@ -202,3 +202,48 @@ fn trap_07_only_listed_shards_are_heard() {
     w.shards[0].handle_peer(w.now, stranger);
     assert_eq!(w.shards[0].open_attempts(), 1, "one of two has answered");
 }
+
+/// Who hears nothing asks ever more seldom, and never less often than the bound: a shard that is away costs no more the longer
+/// it is.
+#[test]
+fn who_is_in_doubt_asks_ever_more_seldom() {
+    let mut w = World::new(3);
+    voted(&mut w);
+    let (limits, shard) = (Limits::default(), &mut w.shards[0]);
+    while shard.poll_output().is_some() {}
+    let mut asked_at = shard.poll_timeout().expect("its lease");
+    shard.handle_timeout(asked_at);
+    let mut pauses = Vec::new();
+    for _ in 0..12 {
+        let questions = std::iter::from_fn(|| shard.poll_output()).count();
+        assert_eq!(questions, 2, "each of the others is asked once");
+        let due = shard.poll_timeout().expect("it asks again");
+        pauses.push(due.since(asked_at));
+        shard.handle_timeout(due);
+        asked_at = due;
+    }
+    assert_eq!(pauses[..3], [1, 2, 4].map(|times| times * limits.inquire_us));
+    assert!(pauses.is_sorted() && pauses.last() == Some(&limits.inquire_us_max), "{pauses:?}");
+}
+
+/// A participant that is alone on its list decides, whatever the coordinator says: nobody could tell it the end.
+#[test]
+fn who_is_alone_on_its_list_is_the_last() {
+    use claret_core::message::{Call, KeyedCall, Link, Listed, Members, Request};
+    let mut w = World::new(1);
+    let birth = w.session.begin(w.now);
+    let attempt = claret_core::AttemptId { tx: birth.tx, attempt: 1 };
+    let (no, member) = (claret_core::CallNo(1), claret_core::Member::default());
+    let prepare = Request::Prepare {
+        attempt,
+        birth,
+        participants: [Listed { shard: ShardId(0), incarnation: None }].into(),
+        relies_on: 0,
+        calls: vec![KeyedCall { key: "k".into(), call: Call { no, op: incr(1), member, reserve: None } }],
+        members: Members::All,
+        is_last: false,
+    };
+    w.shards[0].handle(w.now, Link { session: birth.tx.session, connection: 0 }, prepare);
+    assert_eq!(w.shards[0].written(attempt), Some(Status::Applied));
+    assert_eq!(w.counter(0, "k"), 1);
+}

@@ -183,6 +183,8 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Unknown,
         Refusal::Stale,
         Refusal::Crowded("\0\u{ff}".into()),
+        Refusal::Unlisted,
+        Refusal::Resolved,
     ]
 }
 

@@ -161,6 +161,21 @@ impl Ctx {
         unsafe { api!(RedisModule_GetClientId)(self.0) }
     }
 
+    /// Where a client is connected from; `None` when it is gone.
+    pub(crate) fn address_of(self, client: u64) -> Option<String> {
+        // SAFETY: all zero is a value of it; the first field says what of it the server may fill in.
+        let mut info: raw::RedisModuleClientInfo = unsafe { std::mem::zeroed() };
+        info.version = u64::from(raw::REDISMODULE_CLIENTINFO_VERSION);
+        // SAFETY: it is filled in as far as it says.
+        let status = unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast::<c_void>(), client) };
+        if status != raw::REDISMODULE_OK as c_int {
+            return None;
+        }
+        let address = info.addr.map(|byte| byte as u8);
+        let end = address.iter().position(|byte| *byte == 0).unwrap_or(address.len());
+        Some(format!("{}:{}", address[..end].escape_ascii(), info.port))
+    }
+
     /// The name of the ACL user whose command runs; empty, which nobody's is, where there is none.
     pub(crate) fn user(self) -> Text {
         // SAFETY: the name is the caller's to free.

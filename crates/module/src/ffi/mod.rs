@@ -21,7 +21,7 @@ pub(crate) use filter::Filtered;
 pub(crate) use key::{Key, Kind, Side};
 pub(crate) use main_thread::OnMainThread;
 pub(crate) use string::{Arg, Text};
-pub(crate) use user::User;
+pub(crate) use user::{Denial, User};
 
 /// A function of the server's, within `unsafe`. The pointer is written once, before anything else runs. Those that this
 /// module needs are there in every server that it loads into: loading checks it.

@@ -37,18 +37,41 @@ impl User {
 
     /// Whether the user may read or write this key at all.
     pub(crate) fn may_see(&self, key: &Text) -> bool {
-        let uses = [
-            raw::REDISMODULE_CMD_KEY_ACCESS,
-            raw::REDISMODULE_CMD_KEY_INSERT
-                | raw::REDISMODULE_CMD_KEY_UPDATE
-                | raw::REDISMODULE_CMD_KEY_DELETE,
-        ];
-        uses.into_iter().any(|flags| {
-            // SAFETY: the key's name lives; the user does.
-            let status =
-                unsafe { api!(RedisModule_ACLCheckKeyPermissions)(self.0, key.raw(), flags as c_int) };
-            status == raw::REDISMODULE_OK as c_int
-        })
+        self.may_look_at(key) || self.may_change(key)
+    }
+
+    /// Whether the user may change a key, by whatever command.
+    pub(crate) fn may_change(&self, key: &Text) -> bool {
+        self.has(key, raw::REDISMODULE_CMD_KEY_UPDATE)
+    }
+
+    /// Whether the user may look at a key, by whatever command.
+    pub(crate) fn may_look_at(&self, key: &Text) -> bool {
+        self.has(key, raw::REDISMODULE_CMD_KEY_ACCESS)
+    }
+
+    fn has(&self, key: &Text, flag: u32) -> bool {
+        // SAFETY: the key lives; the user does.
+        let status = unsafe { api!(RedisModule_ACLCheckKeyPermissions)(self.0, key.raw(), flag as c_int) };
+        status == raw::REDISMODULE_OK as c_int
+    }
+
+    /// Puts into the server's log that the user was denied something: a command, key or channel by its name.
+    pub(crate) fn log_denial(&self, ctx: Ctx, object: &Text, denial: Denial) {
+        use raw::{
+            RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_AUTH as AUTH,
+            RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_CHANNEL as CHANNEL,
+            RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_CMD as CMD,
+            RedisModuleACLLogEntryReason_REDISMODULE_ACL_LOG_KEY as KEY,
+        };
+        let reason = match denial {
+            Denial::Login => AUTH,
+            Denial::Command => CMD,
+            Denial::Key => KEY,
+            Denial::Channel => CHANNEL,
+        };
+        // SAFETY: the context is valid and has a client, as that of every entry; the user lives, and the text is copied.
+        unsafe { api!(RedisModule_ACLAddLogEntry)(ctx.raw(), self.0, object.raw(), reason) };
     }
 
     /// Whether the user may subscribe to this channel.
@@ -58,6 +81,15 @@ impl User {
         let status = unsafe { api!(RedisModule_ACLCheckChannelPermissions)(self.0, channel.raw(), flags) };
         status == raw::REDISMODULE_OK as c_int
     }
+}
+
+/// What a user is denied.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Denial {
+    Login,
+    Command,
+    Key,
+    Channel,
 }
 
 impl Drop for User {

@@ -90,7 +90,8 @@ impl Server {
         let binary = std::env::var("CLARET_SERVER").unwrap_or_else(|_| "redis-server".to_owned());
         let mut command = Command::new(binary);
         command.current_dir(&dir).args(["--port", &port.to_string(), "--save", "", "--logfile", "log"]);
-        command.envs(environment.iter().copied());
+        // One node alone votes in tests as if there were others.
+        command.env("CLARET_PLANTED_SHARDS", "1").envs(environment.iter().copied());
         if let Some(module) = module {
             command.args(["--loadmodule", module.to_str().expect("a path")]);
         }

@@ -25,6 +25,7 @@ fn set_limit(limits: &mut Limits, name: &str, value: u64) -> Result<(), String> 
         settle_misses_max,
         lease_us,
         inquire_us,
+        inquire_us_max,
         give_way_us,
         hot_waits_min,
         resend_us,

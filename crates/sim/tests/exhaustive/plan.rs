@@ -117,6 +117,7 @@ impl Plan {
             phase_us_max: u64::MAX,
             lease_us: 1,
             inquire_us: 1,
+            inquire_us_max: 1,
             give_way_us: 1,
             resend_us: u64::MAX,
             ..Limits::default()
