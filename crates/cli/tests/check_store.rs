@@ -5,14 +5,17 @@ use std::process::Command;
 use claret_rig::Module;
 use serde_json::Value;
 
+/// Anomalies that are planted where no record ends.
+const PLANTED: u64 = 11;
+
 /// Runs it; what it finds must be in order.
-fn check(command: &mut Command) -> Value {
+fn check(command: &mut Command, planted: u64) -> Value {
     let output = command.output().expect("the program runs");
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_str(&text).expect("one JSON object");
     assert_eq!(summary["anomalies"].as_array().map(Vec::len), Some(0), "{text}");
-    assert_eq!((&summary["planted"], &summary["found"]), (&11.into(), &11.into()), "{text}");
+    assert_eq!((&summary["planted"], &summary["found"]), (&planted.into(), &planted.into()), "{text}");
     assert_eq!(summary["found_by_adya"], 2, "{text}");
     assert!(summary["committed"].as_u64() > Some(100), "{text}");
     assert!(summary["totals"].as_u64() > Some(10), "{text}");
@@ -27,7 +30,7 @@ fn claret() -> Command {
 
 #[test]
 fn the_embedded_store_is_judged_well_and_every_planted_anomaly_is_found() {
-    check(claret().args(["--seconds", "0.5", "--clients", "16"]));
+    check(claret().args(["--seconds", "0.5", "--clients", "16"]), PLANTED);
 }
 
 #[test]
@@ -38,8 +41,22 @@ fn a_cluster_with_plain_clients_and_two_processes_is_judged_well() {
             .env("CLARET_MODULE", module.path)
             .args(["--store", "cluster", "--shards", "3", "--seconds", "5"])
             .args(["--clients", "32", "--plain", "16", "--processes", "2"]),
+        PLANTED,
     );
     assert!(summary["plain"].as_u64() > Some(50), "{summary}");
+}
+
+/// About a minute, on the server that `CLARET_SERVER` names. Each fault strikes, and the run lasts until it has; locks that
+/// are not free within the bound are anomalies.
+#[test]
+fn faults_strike_a_cluster_with_replicas_and_nothing_is_torn_lost_or_left_locked() {
+    let module = Module::of_sources().expect("the module");
+    let faults = ["--store", "cluster", "--replicas", "1", "--faults", "--seconds", "50"];
+    let summary = check(claret().env("CLARET_MODULE", module.path).args(faults), PLANTED + 1);
+    let struck = summary["struck"].as_object().expect("counts");
+    assert_eq!(struck.len(), 10, "{summary}");
+    assert!(struck.values().all(|count| count.as_u64() > Some(0)), "{summary}");
+    assert!(summary["ends"].as_u64() > Some(0), "{summary}");
 }
 
 #[test]

@@ -20,6 +20,9 @@ const NODE_TIMEOUT_MS: u32 = 15_000;
 /// How long all nodes may take to hear of the proxies.
 const JOIN_TIME: Duration = Duration::from_secs(60);
 
+/// How long a script may run that does not end.
+const SCRIPT_TIME: Duration = Duration::from_secs(30);
+
 pub(super) const USER: &str = "checker";
 
 /// See the module's text.
@@ -91,7 +94,20 @@ impl Site {
 
     /// A command that answers OK, or something that does not matter.
     pub(super) fn say(&self, node: usize, words: &[&str]) -> Result<(), String> {
-        self.cluster.query::<redis::Value>(node, words).map(drop).map_err(text)
+        self.ask::<redis::Value>(node, words).map(drop)
+    }
+
+    /// A command of an operator, which a script that another fault runs there keeps waiting.
+    pub(super) fn ask<T: redis::FromRedisValue>(&self, node: usize, words: &[&str]) -> Result<T, String> {
+        let since = Instant::now();
+        loop {
+            match self.cluster.query(node, words).map_err(text) {
+                Err(error) if error.contains("is busy running") && since.elapsed() < SCRIPT_TIME => {
+                    sleep(Duration::from_millis(5));
+                }
+                done => return done,
+            }
+        }
     }
 
     pub(super) fn masters(&self) -> usize {

@@ -68,6 +68,11 @@ fn text(error: RigError) -> String {
     error.to_string()
 }
 
+/// Whether keys were in use, and nothing was done.
+fn is_later(error: &str) -> bool {
+    error.contains("TRYAGAIN") || error.contains("TryAgain")
+}
+
 impl Striker {
     /// Strikes, and returns when it is over.
     ///
@@ -227,7 +232,7 @@ impl Striker {
 
     fn move_slot(&self, slot: u16, from: usize, to: usize) -> Result<bool, String> {
         let cluster = &self.site.cluster;
-        let id = |node: usize| cluster.query::<String>(node, &["CLUSTER", "MYID"]).map_err(text);
+        let id = |node: usize| self.site.ask::<String>(node, &["CLUSTER", "MYID"]);
         let (from_id, to_id, name) = (id(from)?, id(to)?, slot.to_string());
         let since = Instant::now();
         // Refused while a key of the slot is in use.
@@ -235,7 +240,7 @@ impl Striker {
             loop {
                 match self.site.say(node, words) {
                     Ok(()) => return Ok(true),
-                    Err(error) if !error.contains("TRYAGAIN") => return Err(error),
+                    Err(error) if !is_later(&error) => return Err(error),
                     Err(_) if since.elapsed() > MOVE_TIME => return Ok(false),
                     Err(_) => sleep(Duration::from_millis(1)),
                 }
@@ -248,8 +253,7 @@ impl Striker {
         }
         let port = cluster.servers()[to].port().to_string();
         loop {
-            let keys: Vec<String> =
-                cluster.query(from, &["CLUSTER", "GETKEYSINSLOT", &name, "50"]).map_err(text)?;
+            let keys: Vec<String> = self.site.ask(from, &["CLUSTER", "GETKEYSINSLOT", &name, "50"])?;
             if keys.is_empty() {
                 break;
             }
@@ -258,7 +262,7 @@ impl Striker {
             match self.site.say(from, &words) {
                 Ok(()) => {}
                 // Keys of the slot that were in use, or a node that is stopped meanwhile: what has not come is still here.
-                Err(error) if error.contains("TRYAGAIN") || error.contains("IOERR") => {}
+                Err(error) if is_later(&error) || error.contains("IOERR") => {}
                 Err(error) => return Err(error),
             }
             if since.elapsed() > 2 * MOVE_TIME {
@@ -290,7 +294,7 @@ impl Striker {
         let since = Instant::now();
         // It may not have begun.
         while !script.is_finished() {
-            let killed = self.site.say(node, &["SCRIPT", "KILL"]);
+            let killed = self.site.cluster.query::<redis::Value>(node, &["SCRIPT", "KILL"]);
             if since.elapsed() > Duration::from_secs(10) {
                 return Err(format!("the script does not end: {killed:?}"));
             }
