@@ -33,7 +33,7 @@
 //! - a process that is killed has written down what it was about to do (`journal.rs`): that happened or not;
 //! - a record that expires or is flushed **ends**: a transaction of the history that leaves nothing. An expiry lies between
 //!   the call of `PEXPIRE` and its reply, so many milliseconds later; a flush between its call and its reply, and is an end of
-//!   all records of its node at once. An end is *certain* if the command was acknowledged and nothing else that ends or
+//!   each record of its node by itself (P36), not one of all at once. An end is *certain* if the command was acknowledged and nothing else that ends or
 //!   moves the record was under way; otherwise it *may* have happened. Who has voted comes before it, and what it wrote is gone
 //!   with the record;
 //! - a transaction may be refused while there is a reason for it, a right that is withdrawn, or no memory, and at no

@@ -30,14 +30,16 @@ pub(in super::super) fn fold(history: &mut History, bank: &Bank, struck: Vec<Str
         }
         *certain &= count[key] == 1 && !flushes.iter().any(|flush| flush.slots.contains(&slot));
     }
-    all.extend(flushes.into_iter().map(|flush| entry_of(flush, &keys, &moves, bank)));
-    history.entries.extend(all.into_iter().filter(|entry| !entry.steps.is_empty()));
+    all.extend(flushes.into_iter().flat_map(|flush| entries_of(flush, &keys, &moves, bank)));
+    history.entries.extend(all);
     history.reasons.extend(struck.into_iter().flat_map(|it| it.reasons));
 }
 
-/// A flush ends all records of its node at once.
-fn entry_of(flush: &Flush, keys: &BTreeSet<String>, moves: &[(u16, u64, u64)], bank: &Bank) -> Entry {
+/// A flush ends all records of its node, each by itself, as if it had expired (P36): no transaction is promised to see
+/// all of it or nothing.
+fn entries_of(flush: &Flush, keys: &BTreeSet<String>, moves: &[(u16, u64, u64)], bank: &Bank) -> Vec<Entry> {
     let over = flush.ended.unwrap_or(u64::MAX);
+    let outcome = if flush.ended.is_some() { Outcome::Committed } else { Outcome::Unknown };
     let step = |key: &String| {
         let slot = slot_of(key);
         let is_moving = moves
@@ -49,9 +51,11 @@ fn entry_of(flush: &Flush, keys: &BTreeSet<String>, moves: &[(u16, u64, u64)], b
         (is_here || is_moving || is_bank)
             .then(|| Step::End(key.clone(), is_here && !is_moving && flush.ended.is_some()))
     };
-    let outcome = if flush.ended.is_some() { Outcome::Committed } else { Outcome::Unknown };
-    let steps = keys.iter().filter_map(step).collect();
-    Entry { client: u64::MAX, began: flush.began, ended: over, outcome, plain: true, steps }
+    let entry = |step| {
+        let steps = vec![step];
+        Entry { client: u64::MAX, began: flush.began, ended: over, outcome, plain: true, steps }
+    };
+    keys.iter().filter_map(step).map(entry).collect()
 }
 
 #[cfg(test)]
