@@ -12,6 +12,8 @@ pub struct Limits {
     /// Calls that one input executes, or locks that it lets go, before others get their turn: a fraction of a millisecond
     /// (P38).
     pub at_once_max: usize,
+    /// Answers that a shard keeps of one session's transactions that are applied, in bytes; of more, the oldest go (P10).
+    pub answers_bytes_max: usize,
     /// How many may join a phase once somebody waits for its end (R10).
     pub phase_joins_max: u32,
     /// How long a phase takes in joiners once somebody waits for its end, in microseconds (R10).
@@ -56,6 +58,7 @@ impl Default for Limits {
             value_bytes_max: 64 * 1024 * 1024,
             calls_max: 1 << 20,
             at_once_max: 1 << 10,
+            answers_bytes_max: 1 << 20,
             phase_joins_max: 64,
             phase_us_max: 5_000,
             waiters_max: 1 << 20,

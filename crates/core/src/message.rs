@@ -345,6 +345,25 @@ impl Response {
     }
 }
 
+impl Response {
+    /// About how much memory it takes, in bytes. O(parts of its answers).
+    pub fn size(&self) -> usize {
+        let of = |replies: &[(CallNo, Reply)]| replies.iter().map(|(_, reply)| reply.size()).sum::<usize>();
+        let beside = match self {
+            Response::Granted { reply, .. } => reply.size(),
+            Response::Voted { replies, .. } | Response::Committed { replies, .. } => of(replies),
+            Response::Queued { .. }
+            | Response::Busy { .. }
+            | Response::Refused { .. }
+            | Response::Applied { .. }
+            | Response::Aborted { .. }
+            | Response::Elder { .. }
+            | Response::Asked { .. } => 0,
+        };
+        size_of::<Response>() + beside
+    }
+}
+
 /// Between shards: recovery of attempts in doubt (R14).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerMessage {

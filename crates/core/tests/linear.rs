@@ -5,8 +5,8 @@ use claret_core::message::{
     Call, KeyedCall, Link, Listed, Members, Output, Participants, Request, Response, Status,
 };
 use claret_core::{
-    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
-    Time, TxId,
+    AttemptId, Birth, CallNo, Coordinator, Event, Incarnation, Limits, Member, Sequence, SessionId, Shard,
+    ShardId, Switches, Time, TxId,
 };
 use claret_types::{
     Bytes, Counter, CounterOp, Dict, DictOp, End, List, ListOp, Operation, Register, RegisterOp, ScoredSet,
@@ -220,4 +220,39 @@ fn a_deserted_session_lets_go_bit_by_bit() {
     assert!(left > 0 && (left as u64) < count, "{left}");
     finish(&mut shard);
     assert_eq!((shard.locked_records(), shard.open_attempts()), (0, 0));
+}
+
+/// A coordinator whose shard grants each execute as soon as it comes, or later all together.
+#[test]
+fn n_executes_of_one_coordinator_carry_few_calls_more_than_n() {
+    for keys in [1, 4, u32::MAX] {
+        assert_linear("calls sent", |count| {
+            let count = count / 4;
+            let mut coordinator = Coordinator::new(birth(1), Switches::CLARET, Limits::default(), 1);
+            for no in 0..count {
+                let op = Operation::new::<Set>(SetOp::AddReturning(few([name(no)])));
+                let attempt = coordinator.attempt();
+                coordinator.execute(NOW, attempt, SHARD, name(no % keys), op, None).expect("it runs");
+            }
+            let (mut sent, mut answered) = (0, 0);
+            let mut granted = 0;
+            while let Some((_, request)) = coordinator.poll_send() {
+                let Request::Execute { attempt, calls, .. } = request else { panic!("{request:?}") };
+                sent += calls.len() as u64;
+                for call in calls {
+                    granted += 1;
+                    let (reply, incarnation) = (claret_types::Reply::Int(1), Incarnation(1));
+                    let no = call.no;
+                    let response = Response::Granted { attempt, no, reply, granted, incarnation };
+                    coordinator.handle_response(NOW, SHARD, response);
+                }
+                while let Some(event) = coordinator.poll_event() {
+                    answered += u32::from(matches!(event, Event::Answer { .. }));
+                }
+            }
+            assert_eq!(answered, count);
+            assert!(!coordinator.awaits_answers());
+            sent
+        });
+    }
 }

@@ -78,6 +78,21 @@ pub(crate) static OUTBOX_MAX: Setting = Setting::new(
     false,
     "responses that wait for one session; of more, the oldest are dropped and asked for again by the client",
 );
+pub(crate) static OUTBOX_BYTES_MAX: Setting = Setting::new(
+    "outbox-bytes-max",
+    16 << 20,
+    (1 << 10, 1 << 30),
+    false,
+    "bytes of responses that wait for one session; of more, the oldest are dropped and asked for again by the client",
+);
+pub(crate) static ANSWERS_BYTES_MAX: Setting = Setting::new(
+    "answers-bytes-max",
+    1 << 20,
+    (0, 1 << 30),
+    true,
+    "bytes of answers that are kept of one session's committed transactions, for a commit that is sent again; of more, the \
+     oldest go, and such a commit hears that its end is unknown",
+);
 pub(crate) static SESSIONS_MAX: Setting = Setting::new(
     "sessions-max",
     10_000,
@@ -123,11 +138,13 @@ pub(crate) static DRAIN: Setting = Setting::new(
 );
 
 /// All of them.
-pub(crate) static SETTINGS: [&Setting; 10] = [
+pub(crate) static SETTINGS: [&Setting; 12] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
     &OUTBOX_MAX,
+    &OUTBOX_BYTES_MAX,
+    &ANSWERS_BYTES_MAX,
     &SESSIONS_MAX,
     &POLL_MS_MAX,
     &PLAIN_WAIT_MS,

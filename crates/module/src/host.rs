@@ -457,6 +457,7 @@ pub(crate) fn limits() -> Limits {
         inquire_us: config::INQUIRE_MS.get() * 1_000,
         inquire_us_max: INQUIRE_US_MAX,
         phase_us_max: PHASE_US_MAX,
+        answers_bytes_max: config::ANSWERS_BYTES_MAX.get() as usize,
         ..Limits::default()
     }
 }
@@ -514,7 +515,10 @@ pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_
     guarded(ctx, "the patrol", mend, |ctx| {
         HOST.with(|host| {
             host.look_around(ctx);
-            host.sessions.forget(host.now(), config::LEASE_MS.get() * 1_000);
+            let forgotten = host.sessions.forget(host.now(), config::LEASE_MS.get() * 1_000);
+            if let Some(shard) = &mut host.shard {
+                forgotten.into_iter().for_each(|session| shard.forget(session));
+            }
             if !is_barred(ctx) {
                 host.drain(host.now());
                 host.beat();

@@ -51,10 +51,19 @@ pub(crate) const FIELDS: &[Field] = &[
     field("remembered", "decisions kept until the sessions' floors pass them", |host, _| {
         of_shard(host, Shard::remembered)
     }),
+    field("sessions_remembered", "sessions of which the shard remembers anything", |host, _| {
+        of_shard(host, Shard::sessions)
+    }),
     field("looks", "executions to see whether a lock is free", |_, stats| stats.looks),
     field("grants", "operations that got their lock", |_, stats| stats.grants),
     field("waits", "operations that had to wait for it", |_, stats| stats.waits),
     field("phases", "phases that began with waiters", |_, stats| stats.phases),
+    field(
+        "replays",
+        "effects of a transaction's earlier calls that were looked at again for a later one",
+        |_, stats| stats.replays,
+    ),
+    field("put_off", "turns that a long transaction left to others", |_, stats| stats.put_off),
     field("commits", "attempts applied here", |_, stats| stats.commits),
     field("aborts", "attempts refused or aborted here", |_, stats| stats.aborts),
     field("recoveries", "attempts in doubt that were resolved by asking the others", |_, stats| {
@@ -79,6 +88,7 @@ pub(crate) const FIELDS: &[Field] = &[
     }),
     field("polls", "polls", |host, _| host.counts.polls),
     field("outbox", "responses that wait to be pushed or polled", |host, _| host.sessions.waiting() as u64),
+    field("outbox_bytes", "bytes of these", |host, _| host.sessions.waiting_bytes() as u64),
     field("outbox_dropped", "responses dropped from full outboxes", |host, _| host.sessions.dropped),
     field("execs", "transactions by CLARET.EXEC", |host, _| host.oneshots.count),
     field("execs_open", "of these, those that wait", |host, _| host.oneshots.len() as u64),

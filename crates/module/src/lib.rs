@@ -24,6 +24,7 @@ mod info;
 mod locks;
 mod native;
 mod needs;
+mod outbox;
 mod peers;
 mod poll;
 mod sessions;

@@ -6,8 +6,6 @@
 //! Responses that arise while it is not asking wait in its **outbox** until they are pushed, polled, or taken along by
 //! its next frame. An outbox is bounded: of more the oldest go, and the protocol asks for them again.
 
-use std::collections::VecDeque;
-
 use claret_core::message::{Link, Response};
 use claret_core::{SessionId, ShardId, Time, wire};
 use claret_identity::{Challenge, PublicKey, Signature, Statement};
@@ -17,6 +15,7 @@ use crate::admission::Name;
 use crate::config;
 use crate::ffi::Blocked;
 use crate::locks::Owner;
+use crate::outbox::Outbox;
 
 /// How a session hears what arises later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,7 +39,7 @@ pub(crate) struct Session {
     /// The server's number of that.
     client: u64,
     way: Way,
-    outbox: VecDeque<Response>,
+    outbox: Outbox,
     /// It is among those with something new.
     is_fresh: bool,
     /// A client that waits for the outbox.
@@ -162,6 +161,11 @@ impl Sessions {
         Err(failed())
     }
 
+    /// Bytes of them.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.known.values().map(|session| session.outbox.bytes()).sum()
+    }
+
     /// Binds a connection that proved its session, and that listens if no way is given for the session.
     pub(crate) fn hello(&mut self, greeting: &Greeting<'_>, way: Option<Way>) -> Result<(), String> {
         let (link, user) = (greeting.link(), greeting.user);
@@ -178,7 +182,7 @@ impl Sessions {
                 connection: link.connection,
                 client: greeting.client,
                 way: Way::Waits,
-                outbox: VecDeque::new(),
+                outbox: Outbox::default(),
                 is_fresh: false,
                 poller: None,
                 polls_until: Time(0),
@@ -249,11 +253,12 @@ impl Sessions {
         session.bound == 0
     }
 
-    /// Forgets sessions that have had no connection for so long.
-    pub(crate) fn forget(&mut self, now: Time, after_us: u64) {
-        self.known.retain(|_, session| {
-            session.bound > 0 || session.poller.is_some() || now.since(session.alone_since) < after_us
-        });
+    /// Forgets sessions that have had no connection for so long, and returns them.
+    pub(crate) fn forget(&mut self, now: Time, after_us: u64) -> Vec<SessionId> {
+        let is_gone = |session: &Session| {
+            session.bound == 0 && session.poller.is_none() && now.since(session.alone_since) >= after_us
+        };
+        self.known.extract_if(|_, session| is_gone(session)).map(|(id, _)| id).collect()
     }
 
     /// Forgets all, so that everybody says hello again: the shard is another one now. Who waited is returned.
@@ -272,24 +277,19 @@ impl Sessions {
         if !std::mem::replace(&mut known.is_fresh, true) {
             self.fresh.push(session);
         }
-        known.outbox.push_back(response);
-        if known.outbox.len() as u64 > config::OUTBOX_MAX.get() {
-            known.outbox.pop_front();
-            self.dropped += 1;
-        }
+        known.outbox.push(response);
+        self.dropped += known.outbox.keep_within(config::OUTBOX_MAX.get(), config::OUTBOX_BYTES_MAX.get());
     }
 
     /// Puts back, in front, what nobody took.
     pub(crate) fn put_back(&mut self, session: SessionId, responses: Vec<Response>) {
         let Some(known) = self.known.get_mut(&session) else { return };
-        for response in responses.into_iter().rev() {
-            known.outbox.push_front(response);
-        }
+        known.outbox.put_back(responses);
     }
 
     /// All that waits for a session.
     pub(crate) fn take(&mut self, session: SessionId) -> Vec<Response> {
-        self.known.get_mut(&session).map_or_else(Vec::new, |known| known.outbox.drain(..).collect())
+        self.known.get_mut(&session).map_or_else(Vec::new, |known| known.outbox.take())
     }
 
     /// The next session that has something new and can be reached now.
@@ -306,7 +306,7 @@ impl Sessions {
                     return Some((id, Delivery::Wake(poller)));
                 }
                 (Way::Push(channel), None) if session.bound > 0 => {
-                    return Some((id, Delivery::Push(channel.clone(), session.outbox.drain(..).collect())));
+                    return Some((id, Delivery::Push(channel.clone(), session.outbox.take())));
                 }
                 (Way::Push(_) | Way::Waits | Way::Poll, None) => {}
             }

@@ -37,6 +37,16 @@ impl Reply {
     pub fn count(value: usize) -> Self {
         Reply::Int(value as i64)
     }
+
+    /// About how much memory it takes, in bytes. O(parts).
+    pub fn size(&self) -> usize {
+        let beside = match self {
+            Reply::Nil | Reply::Ok | Reply::Int(_) | Reply::Float(_) => 0,
+            Reply::Bytes(bytes) => bytes.len(),
+            Reply::Array(items) => items.iter().map(Reply::size).sum(),
+        };
+        size_of::<Reply>() + beside
+    }
 }
 
 /// As `redis-cli` prints it, on one line.

@@ -6,12 +6,12 @@
 use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;
 
+use super::outstanding::{Outstanding, REPEATS_MAX};
 use super::reserves::{add_modes, bounded};
-use super::{Cause, Closed, Coordinator, Event, Goal, Outstanding, Party, State};
+use super::{Cause, Closed, Coordinator, Event, Goal, Party, State};
 use crate::ids::{AttemptId, CallNo, Member, ShardId, Time};
 use crate::message::{Call, KeyedCall, Listed, Members, Refusal};
 use crate::planted::Bug;
-use crate::switches::Delivery;
 
 impl Coordinator {
     /// Lets in what names the attempt that runs, and nothing else (P30a).
@@ -79,30 +79,25 @@ impl Coordinator {
             add_modes(calls[0].reserve.get_or_insert_default(), &known);
         }
         self.party(shard);
-        let unanswered = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
-        self.repeat_unanswered(&key, &mut calls);
-        self.outstanding.push(Outstanding { unanswered, shard, key, calls, queued: false, stale: false });
-        self.send_execute(now, self.outstanding.len() - 1);
+        let (under_way, kept_back) = self.under_way(&key, member);
+        if let Some(at) = kept_back {
+            self.outstanding.add(at, calls);
+            return Ok(no);
+        }
+        let is_kept_back = under_way.len() >= REPEATS_MAX && !self.planted.is(Bug::CallsOvertake);
+        let returning = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
+        if !is_kept_back {
+            self.repeat_unanswered(&under_way, &mut calls);
+        }
+        let (began_with, answered, is_busy, stale) = (no, 0, false, false);
+        let it =
+            Outstanding { began_with, returning, answered, shard, key, calls, is_busy, stale, is_kept_back };
+        self.outstanding.push(it);
+        self.party(shard).outstanding += 1;
+        if !is_kept_back {
+            self.send_execute(now, self.outstanding.len() - 1);
+        }
         Ok(no)
-    }
-
-    /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
-    /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
-    fn repeat_unanswered(&self, key: &Bytes, calls: &mut SmallVec<[Call; 1]>) {
-        let overtake = self.planted.is(Bug::CallsOvertake);
-        if self.switches.delivery == Delivery::Direct && self.switches.phasing || overtake {
-            return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
-        }
-        let earlier = || self.outstanding.iter().filter(|it| it.key == *key && !it.stale);
-        if earlier().next().is_none() {
-            return;
-        }
-        let earlier = earlier().flat_map(|it| &it.calls).cloned();
-        let mut earlier: SmallVec<[Call; 1]> = earlier.collect();
-        earlier.sort_by_key(|call| call.no);
-        earlier.dedup_by_key(|call| call.no);
-        earlier.append(calls);
-        *calls = earlier;
     }
 
     /// Keeps an operation until the commit, or until its record is executed on. O(1).
@@ -191,7 +186,7 @@ impl Coordinator {
 
     /// [`Self::commit`] of the attempt that runs.
     pub(super) fn commit_open(&mut self, now: Time, hot: &[ShardId]) -> Result<(), Closed> {
-        self.outstanding.retain(|it| !it.stale);
+        self.forget_stale();
         self.unblock();
         if !self.outstanding.is_empty() {
             // Its user committed what it has not heard of: no vote may cover that.

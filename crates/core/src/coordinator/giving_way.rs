@@ -9,7 +9,7 @@ impl Coordinator {
     /// Whether it waits for somebody else at a shard, and a vote is missing.
     pub(super) fn may_give_way(&self) -> bool {
         match self.state {
-            State::Running => self.outstanding.iter().any(|it| it.queued),
+            State::Running => self.parties.iter().any(|party| party.waiting > 0),
             State::Preparing => {
                 let stays =
                     self.planted.is(Bug::OneVoteStays) && self.parties.iter().any(|it| it.vote.is_some());

@@ -53,6 +53,9 @@ pub struct Heat {
     resting: SmallVec<[ShardId; 2]>,
 }
 
+/// So many of the calls that are under way are looked at, the latest.
+const LOOKED_AT_MAX: usize = 64;
+
 impl Heat {
     /// Nothing is hot.
     pub fn new(switches: Switches, limits: Limits) -> Self {
@@ -116,7 +119,11 @@ impl Heat {
             return;
         }
         if !coordinator.outstanding.is_empty() {
-            let executed = coordinator.outstanding.iter().filter(|it| it.shard == from && !it.queued);
+            let waits = coordinator.parties.iter().find(|it| it.shard == from);
+            let is_new = |it: &&Outstanding| {
+                it.shard == from && waits.is_none_or(|party| it.began_with >= party.waiting_below)
+            };
+            let executed = coordinator.outstanding.iter().rev().take(LOOKED_AT_MAX).filter(is_new);
             for Outstanding { key, .. } in executed.take(CALLS_TOLD_MAX) {
                 let cell = self.cell(key);
                 (cell.uses, cell.waits) = (cell.uses + 1, cell.waits + 1);

@@ -15,8 +15,22 @@ impl Coordinator {
             return; // Its prepare has left, or it is over: who is a member is settled.
         }
         self.buffered.retain(|(_, buffered)| buffered.call.member != member);
-        for it in &mut self.outstanding {
-            it.stale |= it.calls.last().is_some_and(|call| call.member == member);
+        for it in self.outstanding.iter_mut() {
+            it.stale |= it.is_of(member);
+        }
+    }
+
+    /// What nobody waits for any more is not under way.
+    pub(super) fn forget_stale(&mut self) {
+        if self.outstanding.iter().all(|it| !it.stale) {
+            return;
+        }
+        self.outstanding.retain(|it| !it.stale);
+        for party in &mut self.parties {
+            let here = || self.outstanding.iter().filter(|it| it.shard == party.shard);
+            party.outstanding = here().count();
+            let waits = here().filter(|it| it.began_with < party.waiting_below);
+            party.waiting = waits.count();
         }
     }
 
@@ -47,15 +61,13 @@ impl Coordinator {
 
     /// Whether calls of a member are sent and not answered.
     pub(super) fn awaits_answers_of(&self, member: Member) -> bool {
-        let of_member = |call: &crate::message::Call| call.member == member;
-        self.outstanding.iter().any(|it| it.calls.last().is_some_and(of_member))
+        self.outstanding.iter().any(|it| it.is_of(member))
     }
 
     /// Whether a call of another member on this record is sent and not answered. An attempt waits at most once
     /// on one record, so the next call must not follow yet.
     pub(super) fn is_awaited_by_other(&self, member: Member, key: &Bytes) -> bool {
-        let of_other = |call: &crate::message::Call| call.member != member;
-        self.outstanding.iter().any(|it| it.key == *key && it.calls.last().is_some_and(of_other))
+        self.outstanding.of_key(key).into_iter().any(|at| !self.outstanding.at(at).is_of(member))
     }
 
     /// Whether nothing was ever sent in this attempt.

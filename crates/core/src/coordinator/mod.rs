@@ -29,6 +29,7 @@ mod held_reads;
 mod incarnations;
 mod members;
 mod outcome;
+mod outstanding;
 mod reserves;
 mod reuse;
 mod session;
@@ -41,7 +42,7 @@ use smallvec::SmallVec;
 
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time};
 use crate::limits::Limits;
-use crate::message::{Call, KeyedCall, Members, Participants, Refusal, Request, Response, Status};
+use crate::message::{KeyedCall, Members, Participants, Refusal, Request, Response, Status};
 use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
@@ -50,6 +51,7 @@ pub use combining::{Frontend, TxHandle};
 pub use event::{Cause, Closed, Event};
 pub use group::FrontendStats;
 pub use heat::Heat;
+use outstanding::{Outstanding, Outstandings};
 use reserves::Reserves;
 pub use session::Session;
 
@@ -61,6 +63,11 @@ struct Party {
     granted: u32,
     /// Something was executed there, or waits to be.
     executed: bool,
+    /// Messages to it with calls that are not answered.
+    outstanding: usize,
+    /// Of these, those that wait, as far as it said so: those that began below.
+    waiting: usize,
+    waiting_below: CallNo,
     vote: Option<bool>,
     /// It lost its memory since the prepare left: what it voted is not known.
     lost: bool,
@@ -71,19 +78,6 @@ struct Party {
     asked: bool,
     /// Its prepare leaves when all of an earlier turn have voted.
     turn: u32,
-}
-
-/// A call that was sent for execution and is not answered.
-#[derive(Clone, Debug)]
-struct Outstanding {
-    /// Calls that return something and are not answered.
-    unanswered: SmallVec<[CallNo; 1]>,
-    shard: ShardId,
-    key: Bytes,
-    calls: SmallVec<[Call; 1]>,
-    queued: bool,
-    /// Its member left the group: nobody waits for the answer (R16).
-    stale: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,7 +112,7 @@ pub struct Coordinator {
     parties: SmallVec<[Party; 4]>,
     /// Incarnations that the host learned with its connections.
     met: SmallVec<[(ShardId, Incarnation); 4]>,
-    outstanding: SmallVec<[Outstanding; 1]>,
+    outstanding: Outstandings,
     /// Calls that wait for the commit.
     buffered: Vec<(ShardId, KeyedCall)>,
     /// What was used on records that were executed on, for the next attempt's first touch (trap 12).
@@ -157,7 +151,7 @@ impl Coordinator {
             state: State::Running,
             parties: SmallVec::new(),
             met: SmallVec::new(),
-            outstanding: SmallVec::new(),
+            outstanding: Outstandings::default(),
             buffered: Vec::new(),
             touched: Vec::new(),
             reserves: Reserves::default(),
@@ -295,11 +289,11 @@ impl Coordinator {
         granted: u32,
         incarnation: Incarnation,
     ) {
-        let Some(at) = self.outstanding.iter().position(|it| it.unanswered.contains(&no)) else { return };
-        let unanswered = &mut self.outstanding[at].unanswered;
-        unanswered.retain(|waiting| *waiting != no);
-        if unanswered.is_empty() {
-            self.outstanding.swap_remove(at);
+        let Some(answered) = self.outstanding.answer(no) else { return };
+        if answered.gone.is_some() {
+            let party = self.party(answered.shard);
+            party.outstanding -= 1;
+            party.waiting -= usize::from(answered.began_with < party.waiting_below);
         }
         let party = self.party(from);
         if *party.incarnation.get_or_insert(incarnation) != incarnation {
@@ -311,12 +305,15 @@ impl Coordinator {
         party.granted = party.granted.max(granted);
         self.unblock();
         self.events.push_back(Event::Answer { no, reply });
+        if let Some(key) = &answered.gone {
+            self.send_kept_back(now, key);
+        }
     }
 
     fn on_queued(&mut self, now: Time, from: ShardId) {
-        for waiting in self.outstanding.iter_mut().filter(|it| it.shard == from) {
-            waiting.queued = true;
-        }
+        let waiting_below = CallNo(self.next_call);
+        let party = self.party(from);
+        (party.waiting, party.waiting_below) = (party.outstanding, waiting_below);
         if self.state == State::Preparing {
             let party = self.party(from);
             party.queued = party.asked;
@@ -329,7 +326,7 @@ impl Coordinator {
         let voted = self.party(from).vote.is_some();
         match self.state {
             State::Running if self.outstanding.iter().any(|it| it.shard == from) => {
-                self.outstanding.iter_mut().filter(|it| it.shard == from).for_each(|it| it.queued = true);
+                self.outstanding.iter_mut().filter(|it| it.shard == from).for_each(|it| it.is_busy = true);
             }
             State::Preparing if !voted => self.party(from).queued = true,
             State::Running | State::Preparing | State::Withdrawing(_) => return, // A late double.
@@ -446,7 +443,7 @@ impl Coordinator {
 
     fn send_execute(&mut self, now: Time, at: usize) {
         let attempt = self.attempt();
-        let Outstanding { shard, key, calls, .. } = &self.outstanding[at];
+        let Outstanding { shard, key, calls, .. } = self.outstanding.at(at);
         let (shard, key, calls) = (*shard, key.clone(), calls.clone());
         let party = self.party(shard);
         party.executed = true;
@@ -460,11 +457,11 @@ impl Coordinator {
     fn try_again(&mut self, now: Time) {
         match self.state {
             State::Running => {
-                for at in 0..self.outstanding.len() {
-                    if std::mem::take(&mut self.outstanding[at].queued) {
-                        self.send_execute(now, at);
-                    }
-                }
+                let busy: Vec<usize> = (0..self.outstanding.len())
+                    .filter(|at| self.outstanding.at(*at).is_busy && !self.outstanding.at(*at).is_kept_back)
+                    .collect();
+                self.outstanding.iter_mut().for_each(|it| it.is_busy = false);
+                busy.into_iter().for_each(|at| self.send_execute(now, at));
             }
             State::Preparing => {
                 for at in 0..self.parties.len() {
@@ -482,7 +479,11 @@ impl Coordinator {
         self.resend_at = None;
         let attempt = self.attempt();
         match self.state {
-            State::Running => (0..self.outstanding.len()).for_each(|at| self.send_execute(now, at)),
+            State::Running => {
+                let is_sent = |at: &usize| !self.outstanding.at(*at).is_kept_back;
+                let sent: Vec<usize> = (0..self.outstanding.len()).filter(is_sent).collect();
+                sent.into_iter().for_each(|at| self.send_execute(now, at));
+            }
             State::Preparing if self.planted.is(Bug::PrepareNotResent) => {}
             State::Preparing => {
                 for at in 0..self.parties.len() {
@@ -580,6 +581,9 @@ impl Coordinator {
                 incarnation: met.map(|(_, incarnation)| *incarnation),
                 granted: 0,
                 executed: false,
+                outstanding: 0,
+                waiting: 0,
+                waiting_below: CallNo(0),
                 vote: None,
                 lost: false,
                 applied: false,
@@ -594,7 +598,7 @@ impl Coordinator {
 
     /// Something came; whether anything is still blocked shows from what is queued.
     fn unblock(&mut self) {
-        let blocked = self.outstanding.iter().any(|it| it.queued)
+        let blocked = self.parties.iter().any(|party| party.waiting > 0)
             || self.parties.iter().any(|party| party.queued && party.vote.is_none());
         if !blocked {
             self.blocked_since = None;

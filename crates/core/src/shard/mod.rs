@@ -163,6 +163,22 @@ impl Shard {
         self.sessions.values().map(|history| history.decided.len()).sum()
     }
 
+    /// Sessions of which anything is known.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The host knows that no connection of a session is open and none was for a lease. Nothing of it is under way then, so
+    /// its answers go; and all of it, where nothing is open and the floor has passed every decision. Other decisions
+    /// stay: whoever is in doubt may ask for them (P28).
+    pub fn forget(&mut self, session: SessionId) {
+        let Some(history) = self.sessions.get_mut(&session) else { return };
+        history.drop_answers();
+        if history.is_settled() {
+            self.sessions.remove(&session);
+        }
+    }
+
     /// Counts.
     pub fn stats(&self) -> Stats {
         let LockTable { looks, grants, waits, phases, replays, .. } = self.table;
@@ -457,7 +473,8 @@ impl Shard {
     /// A prepare came again after the decision: if that is yes, it is told again.
     fn tell_applied(&mut self, attempt: AttemptId, is_last: bool) {
         let Some(Decided::Applied { replies }) = self.decided(attempt) else { return };
-        let replies = replies.clone();
+        // It is applied, and what was answered nobody knows any more.
+        let Some(replies) = replies.clone() else { return self.respond_refused(attempt, Refusal::Unknown) };
         let response = match is_last {
             true => Response::Committed { attempt, replies },
             false => Response::Voted { attempt, shard: self.id, replies },
@@ -495,7 +512,7 @@ impl Shard {
         if round.is_last {
             let members = round.members;
             let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
-            self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: known });
+            self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: Some(known) });
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
         let release = self.planted.is(Bug::ReleaseAtVote).then(|| round.members.clone());
@@ -531,7 +548,8 @@ impl Shard {
             Some(Stage::Prepared { round, .. }) => {
                 let members = round.members.clone();
                 let replies = self.attempts[&attempt].voted_replies();
-                self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies });
+                let decided = Decided::Applied { replies: Some(replies) };
+                self.finish(now, attempt, Fate::Apply(&members), decided);
                 self.respond(attempt, Response::Applied { attempt, shard: self.id });
             }
             Some(Stage::Open | Stage::Preparing(_)) => {
@@ -553,10 +571,7 @@ impl Shard {
             }
             Some(_) => self.refuse(now, attempt, refusal),
             None => match self.decided(attempt) {
-                Some(Decided::Applied { replies }) => {
-                    let response = Response::Voted { attempt, shard: self.id, replies: replies.clone() };
-                    self.respond(attempt, response);
-                }
+                Some(Decided::Applied { .. }) => self.tell_applied(attempt, false),
                 Some(Decided::Refused(refusal)) => {
                     let refusal = refusal.clone();
                     self.respond_refused(attempt, refusal);
@@ -656,7 +671,7 @@ impl Shard {
             Decided::Refused(_) => self.planted.is(Bug::ForgetsRefused),
         };
         if !forgotten && attempt.tx.sequence >= history.floor {
-            history.decided.insert(place, decided);
+            history.decide(place, decided, self.limits.answers_bytes_max);
         }
     }
 

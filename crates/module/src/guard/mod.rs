@@ -21,6 +21,7 @@ use std::ffi::{c_int, c_void};
 use claret_core::message::Response;
 use claret_core::{Shard, Time};
 use claret_types::{Access, Bytes, Operation};
+use hashbrown::HashMap;
 use redis_module::raw;
 
 use crate::admission;
@@ -255,13 +256,16 @@ fn wants(row: Row, ctx: Ctx, words: &[Text]) -> Vec<Want> {
     let keys = row.keys(ctx, words);
     let mut wants: Vec<Want> = Vec::with_capacity(keys.len());
     let single = keys.len() == 1 && words.get(1).is_some_and(|word| *word.bytes() == *keys[0].0);
+    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
     for (key, access) in keys {
-        if let Some(known) = wants.iter_mut().find(|want| want.key == key) {
+        if let Some(known) = places.get(&key) {
             if access == Access::Write {
+                let known = &mut wants[*known];
                 (known.access, known.op) = (access, plain::whole(access));
             }
             continue;
         }
+        places.insert(key.clone(), wants.len());
         let arguments = || words[2..].iter().map(|word| Bytes::copy_from(word.bytes())).collect::<Vec<_>>();
         let held = || HOST.with(|host| host.shard.as_ref()?.held_as(&key)).flatten();
         let op = single.then(|| plain::operation(words[0].bytes(), &arguments(), held())).flatten();

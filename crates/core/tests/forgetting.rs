@@ -1,0 +1,106 @@
+//! What a shard remembers of a session is bounded, and goes with it, as far as nobody can ask for it any more (P28a).
+
+use claret_core::message::{
+    Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,
+};
+use claret_core::{
+    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
+    Time, TxId,
+};
+use claret_types::{Bytes, Operation, Register, RegisterOp};
+
+const NOW: Time = Time(1);
+
+fn link(session: u64) -> Link {
+    Link { session: SessionId(session), connection: 1 }
+}
+
+fn attempt(session: u64, sequence: u64) -> AttemptId {
+    let tx = TxId { session: SessionId(session), sequence: Sequence(sequence) };
+    AttemptId { tx, attempt: 1 }
+}
+
+fn shard(answers_bytes_max: usize) -> Shard {
+    let limits = Limits { answers_bytes_max, ..Limits::default() };
+    Shard::new(ShardId(1), Incarnation(1), Switches::CLARET, limits)
+}
+
+fn get_set(value: &[u8]) -> Operation {
+    Operation::new::<Register>(RegisterOp::GetSet(Bytes::copy_from(value)))
+}
+
+fn prepare(attempt: AttemptId, op: Operation, others: bool) -> Request {
+    let call = Call { no: CallNo(0), op, member: Member(0), reserve: None };
+    let listed = [ShardId(1), ShardId(2)].map(|shard| Listed { shard, incarnation: None });
+    Request::Prepare {
+        attempt,
+        birth: Birth { time: NOW, tx: attempt.tx },
+        participants: listed[..if others { 2 } else { 1 }].into(),
+        relies_on: 0,
+        calls: vec![KeyedCall { key: "k".into(), call }],
+        members: Members::All,
+        is_last: true,
+    }
+}
+
+fn answers(shard: &mut Shard) -> Vec<Response> {
+    shard.check_invariants();
+    let outputs = std::iter::from_fn(|| shard.poll_output());
+    outputs
+        .filter_map(|it| if let Output::Respond { response, .. } = it { Some(response) } else { None })
+        .collect()
+}
+
+#[test]
+fn answers_beyond_the_bound_go_and_their_commit_is_not_done_twice() {
+    let mut shard = shard(1_000);
+    let large = [b'x'; 600];
+    for sequence in 1..=3 {
+        let request = prepare(attempt(1, sequence), get_set(&large), false);
+        shard.handle(NOW, link(1), request);
+        assert!(matches!(answers(&mut shard)[..], [Response::Committed { .. }]));
+    }
+    // The latest is told again; of the one before nobody knows the answer, and it is not run again.
+    shard.handle(NOW, link(1), prepare(attempt(1, 3), get_set(&large), false));
+    assert!(matches!(answers(&mut shard)[..], [Response::Committed { .. }]));
+    shard.handle(NOW, link(1), prepare(attempt(1, 2), get_set(b"twice"), false));
+    let unknown = answers(&mut shard);
+    assert!(matches!(unknown[..], [Response::Refused { refusal: Refusal::Unknown, .. }]), "{unknown:?}");
+    shard.handle(NOW, link(1), Request::Withdraw { attempt: attempt(1, 2) });
+    let unknown = answers(&mut shard);
+    assert!(matches!(unknown[..], [Response::Refused { refusal: Refusal::Unknown, .. }]), "{unknown:?}");
+    assert_eq!(shard.written(attempt(1, 2)), Some(Status::Applied));
+    assert_eq!(shard.stats().commits, 3);
+}
+
+#[test]
+fn sessions_that_come_and_go_leave_nothing() {
+    let mut shard = shard(1_000);
+    for session in 1..=1_000 {
+        shard.handle(NOW, link(session), prepare(attempt(session, 1), get_set(b"x"), false));
+        shard.handle(NOW, link(session), Request::Ask { attempt: attempt(session, 1) });
+        shard.handle(NOW, link(session), Request::Heartbeat { live: Vec::new(), floor: Sequence(2) });
+        shard.forget(SessionId(session));
+        answers(&mut shard);
+    }
+    assert_eq!((shard.sessions(), shard.remembered()), (0, 0));
+}
+
+#[test]
+fn what_others_may_ask_for_stays_when_its_session_is_gone() {
+    let mut shard = shard(1_000);
+    shard.handle(NOW, link(1), prepare(attempt(1, 1), get_set(b"x"), true));
+    shard.handle(NOW, link(1), Request::Withdraw { attempt: attempt(1, 2) });
+    shard.deserted(NOW, SessionId(1));
+    shard.forget(SessionId(1));
+    answers(&mut shard);
+    for (sequence, written) in [(1, Status::Applied), (2, Status::Refused)] {
+        let attempt = attempt(1, sequence);
+        shard.handle_peer(NOW, PeerMessage::Inquire { attempt, from: ShardId(2), listed: None });
+        let Some(Output::Tell { message: PeerMessage::Answer { status, .. }, .. }) = shard.poll_output()
+        else {
+            panic!("no answer")
+        };
+        assert_eq!(status, written);
+    }
+}
