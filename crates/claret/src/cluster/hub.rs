@@ -249,10 +249,14 @@ pub(super) struct Lane {
 mod tests {
     use std::task::Waker;
 
+    use bytes::BytesMut;
     use claret_core::message::Request;
     use claret_core::{Delivery, Incarnation};
 
+    use super::super::bounds::ReplyLimits;
+    use super::super::connection::Duty as _;
     use super::super::options::settings;
+    use super::super::resp::Reader;
     use super::*;
     use crate::host::Mode;
 
@@ -287,6 +291,23 @@ mod tests {
             count += heartbeats(hub);
         }
         count
+    }
+
+    /// What the time for responses is held against.
+    #[test]
+    fn a_frame_without_an_answer_is_owed_one_until_it_comes() {
+        let hub = hub();
+        let (node, lane) = (hub.settings.seeds[0].clone(), Lane { shard: SHARD, connection: CONNECTION });
+        let mut frames = Frames::new(hub, node, lane, Incarnation(5), None);
+        assert_eq!(frames.waits(), None);
+        let mut out = BytesMut::new();
+        assert!(!frames.fill(Waker::noop(), &mut out) && !out.is_empty(), "the first heartbeat");
+        let first = frames.waits().expect("an answer is owed");
+        std::thread::yield_now();
+        assert!(frames.waits().is_some_and(|since| since >= first));
+        let mut reader = Reader::new(ReplyLimits::default().of_work());
+        assert_eq!(frames.take(b"$0\r\n\r\n", &mut reader), Ok(6));
+        assert_eq!(frames.waits(), None);
     }
 
     #[tokio::test(start_paused = true)]
