@@ -12,6 +12,8 @@ mod conformance;
 mod faults;
 #[path = "handles/mod.rs"]
 mod handles;
+#[path = "cluster/limit.rs"]
+mod limit;
 #[path = "cluster/moves.rs"]
 mod moves;
 #[path = "cluster/opening.rs"]

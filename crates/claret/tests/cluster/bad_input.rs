@@ -45,6 +45,7 @@ fn answering(answer: impl Fn(&str, u16) -> Option<String> + Send + Sync + 'stati
 
 #[tokio::test]
 async fn a_half_open_connection_is_given_up_in_time() {
+    let _limit = crate::limit::of_test();
     let port = answering(|_, _| None);
     let node = format!("127.0.0.1:{port}");
     let error = refused(&format!("redis://{node}"), &node).await;
@@ -57,6 +58,7 @@ async fn a_half_open_connection_is_given_up_in_time() {
 
 #[tokio::test]
 async fn a_server_that_greets_and_then_says_nothing_is_given_up_in_time() {
+    let _limit = crate::limit::of_test();
     let port = answering(|asked, _| asked.contains("HELLO").then(|| "%1\r\n+proto\r\n:3\r\n".to_owned()));
     let node = format!("127.0.0.1:{port}");
     let error = refused(&format!("redis://{node}"), &node).await;
@@ -65,6 +67,7 @@ async fn a_server_that_greets_and_then_says_nothing_is_given_up_in_time() {
 
 #[tokio::test]
 async fn a_module_of_another_version_is_named() {
+    let _limit = crate::limit::of_test();
     let port = answering(|asked, port| {
         Some(match () {
             () if asked.contains("CLARET.HELLO") => {
@@ -87,6 +90,7 @@ async fn a_module_of_another_version_is_named() {
 
 #[tokio::test]
 async fn what_is_no_redis_is_told() {
+    let _limit = crate::limit::of_test();
     for answer in ["HTTP/1.1 400 Bad Request\r\n\r\n", "+OK\r\n", "$-7\r\n", "*1000000000\r\n"] {
         let port = answering(move |_, _| Some(answer.to_owned()));
         let node = format!("127.0.0.1:{port}");
@@ -96,6 +100,7 @@ async fn what_is_no_redis_is_told() {
 
 #[tokio::test]
 async fn a_stopped_and_a_dead_node_are_named_by_who_connects() {
+    let _limit = crate::limit::of_test();
     let mut cluster = fresh(3);
     let node = cluster.servers()[1].address();
     cluster.servers()[1].pause();
@@ -109,6 +114,7 @@ async fn a_stopped_and_a_dead_node_are_named_by_who_connects() {
 
 #[tokio::test]
 async fn a_cluster_that_is_covered_in_part_says_which_slots_are_missing() {
+    let _limit = crate::limit::of_test();
     let module = claret_rig::Module::of_sources().expect("the module");
     let server = Server::options().module(module).config("cluster-enabled yes").start().expect("a server");
     server.query::<()>(&["CLUSTER", "ADDSLOTSRANGE", "0", "99", "200", "16383"]).expect("its slots");
@@ -119,6 +125,7 @@ async fn a_cluster_that_is_covered_in_part_says_which_slots_are_missing() {
 
 #[tokio::test]
 async fn another_database_and_what_is_no_url_are_refused_without_asking() {
+    let _limit = crate::limit::of_test();
     for (url, said) in [
         ("redis://127.0.0.1:1/3", "database 0 only"),
         ("redis://:secret@127.0.0.1:1/3", "database 0 only"),
@@ -140,6 +147,7 @@ async fn another_database_and_what_is_no_url_are_refused_without_asking() {
 /// or that nobody knows; no money comes or goes.
 #[tokio::test]
 async fn a_node_that_stops_for_five_seconds_leaves_nothing_half_applied() {
+    let _limit = crate::limit::of_test();
     let cluster = fresh(3);
     let store = Store::connect(cluster.url()).await.expect("a store");
     let keys = keys(&cluster);

@@ -52,6 +52,7 @@ impl Trigger {
 /// until its deadline.
 #[tokio::test]
 async fn an_attempt_that_is_refused_while_its_closure_waits_is_never_half_committed() {
+    let _limit = crate::limit::of_test();
     let cluster = fresh(3);
     for mode in MODES {
         let options = TxOptions::new().deadline(Duration::from_secs(60));
@@ -107,6 +108,7 @@ async fn ends_while_it_waits(cluster: &Cluster, store: &Store, trigger: Trigger,
 
 #[tokio::test]
 async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_on_a_cluster() {
+    let _limit = crate::limit::of_test();
     for mode in MODES {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
         handles::all(&store, &prefix()).await;
@@ -117,6 +119,7 @@ async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_on_a_cluster() {
 /// Bug: the timer of the deadline panicked, for its runtime had ended.
 #[test]
 fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
+    let _limit = crate::limit::of_test();
     let opened_on = tokio::runtime::Runtime::new().expect("a runtime");
     let key = keys(shared()).swap_remove(0);
     let store = opened_on.block_on(async {

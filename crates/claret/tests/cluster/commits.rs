@@ -15,6 +15,7 @@ async fn store(mode: Mode) -> Store {
 
 #[tokio::test]
 async fn a_transfer_over_shards_is_whole_and_is_in_redis() {
+    let _limit = crate::limit::of_test();
     let store = Store::connect(shared().url()).await.expect("a store");
     let keys = keys(shared());
     let (from, to) = (keys[0].clone(), keys[1].clone());
@@ -39,6 +40,7 @@ async fn a_transfer_over_shards_is_whole_and_is_in_redis() {
 
 #[tokio::test]
 async fn an_abort_leaves_nothing() {
+    let _limit = crate::limit::of_test();
     let store = store(Mode::BoostPhase).await;
     let keys = keys(shared());
     let error = store
@@ -64,6 +66,7 @@ async fn an_abort_leaves_nothing() {
 
 #[tokio::test]
 async fn an_operation_that_cannot_be_done_fails_all_of_it() {
+    let _limit = crate::limit::of_test();
     let store = store(Mode::BoostPhase).await;
     let keys = keys(shared());
     store.list(&keys[1]).push_back("x").await.expect("a list");
@@ -77,6 +80,7 @@ async fn an_operation_that_cannot_be_done_fails_all_of_it() {
 
 #[tokio::test]
 async fn many_tasks_count_on_one_key_in_every_mode() {
+    let _limit = crate::limit::of_test();
     const TASKS: i64 = 64;
     const ROUNDS: i64 = 20;
     for mode in MODES {
@@ -107,6 +111,7 @@ async fn many_tasks_count_on_one_key_in_every_mode() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn money_is_neither_made_nor_lost_among_those_who_read_it_all() {
+    let _limit = crate::limit::of_test();
     const ACCOUNTS: usize = 8;
     for mode in [Mode::BoostPhase, Mode::BoostPhaseCombine, Mode::ReaderWriterPhase] {
         let options = TxOptions::new().deadline(Duration::from_secs(30)).attempts(1_000);
@@ -170,6 +175,7 @@ async fn transfer(store: &Store, from: String, to: String) {
 
 #[tokio::test]
 async fn every_type_works_from_here() {
+    let _limit = crate::limit::of_test();
     let store = store(Mode::BoostPhase).await;
     let key = prefix();
     let key = |name: &str| format!("{key}{name}");
@@ -197,6 +203,7 @@ async fn every_type_works_from_here() {
 
 #[tokio::test]
 async fn a_request_that_a_server_does_not_take_fails_alone() {
+    let _limit = crate::limit::of_test();
     let cluster = crate::rig::fresh(3);
     let store = Store::connect(cluster.url()).await.expect("a store");
     let keys = keys(&cluster);

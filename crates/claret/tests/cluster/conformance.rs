@@ -310,6 +310,7 @@ fn number(name: &str, default: u64) -> u64 {
 
 #[tokio::test]
 async fn both_hosts_answer_the_same_and_plain_reads_find_the_same() {
+    let _limit = crate::limit::of_test();
     let embedded = Store::in_memory();
     let cluster = Store::connect(shared().url()).await.expect("a store");
     let plain = Store::cluster(shared().url()).connect_plain().await.expect("plain commands");

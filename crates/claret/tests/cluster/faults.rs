@@ -8,6 +8,7 @@ use crate::rig::{fresh, keys, shared};
 
 #[tokio::test]
 async fn connections_that_are_killed_are_made_anew() {
+    let _limit = crate::limit::of_test();
     let cluster = fresh(3);
     let store = Store::connect(cluster.url()).await.expect("a store");
     let keys = keys(&cluster);
@@ -40,6 +41,7 @@ async fn connections_that_are_killed_are_made_anew() {
 
 #[tokio::test]
 async fn a_server_that_stops_for_a_while_is_waited_for() {
+    let _limit = crate::limit::of_test();
     let cluster = fresh(3);
     let store = Store::connect(cluster.url()).await.expect("a store");
     let keys = keys(&cluster);
@@ -64,6 +66,7 @@ async fn a_server_that_stops_for_a_while_is_waited_for() {
 
 #[tokio::test]
 async fn a_dead_node_is_named_at_the_deadline() {
+    let _limit = crate::limit::of_test();
     let mut cluster = fresh(3);
     let options = TxOptions::new().deadline(Duration::from_millis(700));
     let builder = Store::cluster(cluster.url()).transactions(options);
@@ -90,6 +93,7 @@ async fn a_dead_node_is_named_at_the_deadline() {
 
 #[tokio::test]
 async fn a_replica_that_takes_over_is_found() {
+    let _limit = crate::limit::of_test();
     let module = claret_rig::Module::of_sources().expect("the module");
     let options = claret_rig::Cluster::options(3, 1).module(module).node_timeout_ms(1_000);
     let mut cluster = options.start().expect("a cluster");
@@ -113,6 +117,7 @@ async fn a_replica_that_takes_over_is_found() {
 
 #[tokio::test]
 async fn a_dropped_transaction_lets_its_locks_go() {
+    let _limit = crate::limit::of_test();
     let store = Store::connect(shared().url()).await.expect("a store");
     let keys = keys(shared());
     let held = keys.clone();
@@ -147,6 +152,7 @@ async fn a_dropped_transaction_lets_its_locks_go() {
 
 #[tokio::test]
 async fn a_closed_store_leaves_nothing_at_the_shards() {
+    let _limit = crate::limit::of_test();
     let cluster = fresh(3);
     let store = Store::connect(cluster.url()).await.expect("a store");
     let keys = keys(&cluster);

@@ -98,6 +98,7 @@ async fn while_slots_move<F: Future<Output = ()>>(
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_lowest_slots_of_a_node_leave_and_no_transfer_is_torn() {
+    let _limit = crate::limit::of_test();
     let cluster = fresh(3);
     // Upper slots: none of them is one of the lowest twenty.
     let key = |node: usize| {
@@ -121,6 +122,7 @@ async fn the_lowest_slots_of_a_node_leave_and_no_transfer_is_torn() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_gives_all_slots_away_and_leaves_and_nobody_waits_for_it() {
+    let _limit = crate::limit::of_test();
     const KEPT: u16 = 30;
     let mut cluster = fresh(3);
     let (first, last) = cluster.slots(2);
@@ -156,6 +158,7 @@ async fn a_node_gives_all_slots_away_and_leaves_and_nobody_waits_for_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_planned_failover_of_a_drained_node_tears_no_transfer() {
+    let _limit = crate::limit::of_test();
     let module = Module::of_sources().expect("the module");
     let cluster = Cluster::options(3, 1).module(module).start().expect("a cluster");
     let keys = ([cluster.key_at(0, "a"), cluster.key_at(1, "a")], cluster.key_at(2, "a"));

@@ -14,6 +14,7 @@ async fn refused(url: &str) -> ConnectError {
 
 #[tokio::test]
 async fn a_node_without_the_module_is_named() {
+    let _limit = crate::limit::of_test();
     let cluster = Cluster::options(3, 0).start().expect("a cluster");
     let error = refused(&cluster.url()).await;
     assert!(matches!(error, ConnectError::NoModule { .. }), "{error}");
@@ -22,6 +23,7 @@ async fn a_node_without_the_module_is_named() {
 
 #[tokio::test]
 async fn a_password_is_needed_and_must_be_right() {
+    let _limit = crate::limit::of_test();
     let module = claret_rig::Module::of_sources().expect("the module");
     let cluster = Cluster::options(3, 0).module(module).password("right").start().expect("a cluster");
     let store = Store::connect(cluster.url()).await.expect("with the right one");
@@ -36,6 +38,7 @@ async fn a_password_is_needed_and_must_be_right() {
 
 #[tokio::test]
 async fn a_user_who_may_not_subscribe_polls() {
+    let _limit = crate::limit::of_test();
     let cluster = shared();
     for shard in 0..cluster.masters() {
         let rights = ["ACL", "SETUSER", "poller", "on", ">pw", "~*", "resetchannels", "+@all"];
@@ -53,6 +56,7 @@ async fn a_user_who_may_not_subscribe_polls() {
 /// Names with what channels, patterns and hash tags are made of; each may hear on its own channels alone.
 #[tokio::test]
 async fn a_user_is_pushed_to_on_channels_of_its_own_whatever_its_name() {
+    let _limit = crate::limit::of_test();
     let cluster = fresh(2);
     for (name, in_url, own) in
         [("a", "a", "a"), ("{a}", "%7Ba%7D", "%7Ba%7D"), ("a:b*", "a%3Ab*", "a%3Ab%2A")]
@@ -103,6 +107,7 @@ async fn contend(store: &Store) {
 
 #[tokio::test]
 async fn nobody_there_and_no_cluster_are_told() {
+    let _limit = crate::limit::of_test();
     let error = refused("redis://127.0.0.1:1").await;
     assert!(matches!(error, ConnectError::Unreachable { .. }), "{error}");
     assert!(error.to_string().contains("127.0.0.1:1"), "{error}");
@@ -115,6 +120,7 @@ async fn nobody_there_and_no_cluster_are_told() {
 
 #[tokio::test]
 async fn tls_is_spoken_with_servers_whose_certificate_is_trusted() {
+    let _limit = crate::limit::of_test();
     let folder = std::env::temp_dir().join(format!("claret-tls-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder");
     let file = |name: &str| folder.join(name).display().to_string();
@@ -187,6 +193,7 @@ impl Certificates {
 
 #[tokio::test]
 async fn a_server_that_asks_for_certificates_takes_those_that_its_authority_signed() {
+    let _limit = crate::limit::of_test();
     let made = Certificates::make();
     let port =
         std::net::TcpListener::bind("127.0.0.1:0").and_then(|it| it.local_addr()).expect("a port").port();
@@ -237,6 +244,7 @@ async fn a_server_that_asks_for_certificates_takes_those_that_its_authority_sign
 
 #[tokio::test]
 async fn one_dead_seed_does_not_matter() {
+    let _limit = crate::limit::of_test();
     let url = shared().url().replace("redis://", "redis://127.0.0.1:1,");
     let store = Store::connect(url).await.expect("a store");
     store.counter(prefix()).add(1).await.expect("counted");
@@ -244,6 +252,7 @@ async fn one_dead_seed_does_not_matter() {
 
 #[test]
 fn threads_without_a_runtime_have_a_store_too() {
+    let _limit = crate::limit::of_test();
     let store = blocking::Store::connect(shared().url()).expect("a store");
     let keys = keys(shared());
     let threads: Vec<_> = (0..4)

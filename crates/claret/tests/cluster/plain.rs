@@ -7,6 +7,7 @@ use crate::rig::{fresh, keys, prefix, shared};
 
 #[tokio::test]
 async fn commands_go_to_their_keys_and_replies_come_in_order() {
+    let _limit = crate::limit::of_test();
     let plain = Store::cluster(shared().url()).connect_plain().await.expect("connected");
     assert_eq!(plain.nodes().len(), 4);
     let keys = keys(shared());
@@ -28,6 +29,7 @@ async fn commands_go_to_their_keys_and_replies_come_in_order() {
 
 #[tokio::test]
 async fn watch_has_a_connection_of_its_own() {
+    let _limit = crate::limit::of_test();
     let plain = Store::cluster(shared().url()).connect_plain().await.expect("connected");
     let key = prefix();
     let mut own = plain.dedicated(&key).await.expect("connected");
@@ -40,6 +42,7 @@ async fn watch_has_a_connection_of_its_own() {
 
 #[tokio::test]
 async fn a_slot_that_moved_is_followed() {
+    let _limit = crate::limit::of_test();
     let cluster = fresh(3);
     let plain = Store::cluster(cluster.url()).connect_plain().await.expect("connected");
     let key = cluster.key_at(0, "k");
@@ -54,6 +57,7 @@ async fn a_slot_that_moved_is_followed() {
 
 #[tokio::test]
 async fn mode_none_is_plain_redis() {
+    let _limit = crate::limit::of_test();
     let store = Store::cluster(shared().url()).mode(Mode::None).connect().await.expect("a store");
     let keys = keys(shared());
     let seen = store
