@@ -256,3 +256,86 @@ fn n_executes_of_one_coordinator_carry_few_calls_more_than_n() {
         });
     }
 }
+
+/// Executes calls of another transaction.
+fn execute(sequence: u64, key: &str, calls: impl IntoIterator<Item = Call>) -> Request {
+    Request::Execute {
+        attempt: attempt(sequence),
+        birth: birth(sequence),
+        incarnation: None,
+        key: key.into(),
+        calls: calls.into_iter().collect(),
+    }
+}
+
+fn push(no: u32) -> Operation {
+    Operation::new::<List>(ListOp::Push(End::Back, few([name(no)])))
+}
+
+fn increment() -> Operation {
+    Operation::new::<Counter>(CounterOp::AddReturning(1))
+}
+
+#[test]
+fn who_is_put_off_keeps_no_lease_from_ending_and_no_session_from_being_cleared() {
+    let mut shard = shard();
+    let (others, gone) = (SessionId(8), SessionId(9));
+    for (session, key) in [(others, "a"), (gone, "b")] {
+        let tx = TxId { session, sequence: Sequence(1) };
+        let (attempt, birth) = (AttemptId { tx, attempt: 1 }, Birth { time: NOW, tx });
+        let (link, calls) = (Link { session, connection: 1 }, [call(0, increment())].into_iter().collect());
+        let request = Request::Execute { attempt, birth, incarnation: None, key: key.into(), calls };
+        shard.handle(NOW, link, request);
+    }
+    let late = NOW.plus(Limits::default().lease_us);
+    let most = Limits::default().at_once_max as u32;
+    let calls = (0..10 * most).map(|no| KeyedCall { key: "k".into(), call: call(no, push(no)) }).collect();
+    shard.handle(Time(late.0 - 1), LINK, prepare(calls, true));
+    shard.deserted(late, gone);
+    shard.handle_timeout(late);
+    assert!(!shard.is_held(b"a"), "its lease is over");
+    assert!(!shard.is_held(b"b"), "nobody is there any more");
+    assert_eq!(shard.written(attempt(1)), None, "there is more to do");
+}
+
+#[test]
+fn those_who_were_put_off_and_are_gone_take_no_turn() {
+    let mut shard = shard();
+    let most = Limits::default().at_once_max as u32;
+    for sequence in 2..1_000 {
+        shard.handle(NOW, LINK, execute(sequence, "k", (0..=most).map(|no| call(no, push(no)))));
+        shard.handle(NOW, LINK, Request::Abort { attempt: attempt(sequence), refused_by: None });
+    }
+    assert_eq!(shard.poll_timeout().filter(|due| *due == NOW), None);
+    let calls = (0..2 * most).map(|no| KeyedCall { key: "k".into(), call: call(no, push(no)) }).collect();
+    shard.handle(NOW, LINK, prepare(calls, true));
+    shard.handle_timeout(NOW);
+    assert_eq!(shard.written(attempt(1)), Some(Status::Prepared));
+}
+
+#[test]
+fn those_who_have_little_left_go_on_together() {
+    let mut shard = shard();
+    let most = Limits::default().at_once_max as u32;
+    for sequence in 1..=100 {
+        let key = format!("k{sequence}");
+        shard.handle(NOW, LINK, execute(sequence, &key, (0..=most).map(|no| call(no, push(no)))));
+    }
+    let looks = shard.stats().looks;
+    shard.handle_timeout(NOW);
+    shard.check_invariants();
+    assert!(shard.stats().looks > looks + 2, "{} more", shard.stats().looks - looks);
+    finish(&mut shard);
+    assert_eq!(shard.stats().looks, u64::from(100 * (most + 1)));
+}
+
+#[test]
+fn an_answer_is_said_again_once_for_an_input_however_often_it_is_asked_for() {
+    let mut shard = shard();
+    let get = || Operation::new::<Register>(RegisterOp::Get);
+    shard.handle(NOW, LINK, execute(1, "k", [call(1, get())]));
+    finish(&mut shard);
+    shard.handle(NOW, LINK, execute(1, "k", (0..10_000).map(|_| call(1, get()))));
+    let responses = finish(&mut shard);
+    assert!(matches!(responses[..], [Response::Granted { no: CallNo(1), .. }]), "{}", responses.len());
+}

@@ -33,16 +33,17 @@ impl Shard {
         open.sort_unstable_by_key(|(attempt, _)| **attempt);
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
-        let due = (deadlines, put_off, deserted);
+        let turns: Vec<&AttemptId> = put_off.values().collect();
+        let due = (deadlines, turns, deserted);
         digest(&(id, incarnation, remembers_since, open, table.content(), sessions, due, outputs))
     }
 
     fn content_of<'a>(&'a self, participant: &'a Participant) -> impl std::fmt::Debug + 'a {
-        let Participant { owner, stage, held, blocked, behind, granted, replies, seen, deadline } =
+        let Participant { owner, stage, held, blocked, behind, turn: _, granted, replies, seen, deadline } =
             participant;
         let key = |record: &RecordIx| self.table.key(*record);
         let held: Vec<_> = held.iter().map(key).collect();
-        let blocked: Vec<_> = blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off)).collect();
+        let blocked: Vec<_> = blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off())).collect();
         (owner, stage, held, blocked, behind, granted, replies, seen, deadline)
     }
 }

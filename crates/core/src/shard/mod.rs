@@ -65,8 +65,8 @@ pub struct Shard {
     deadlines: BTreeSet<(Time, AttemptId)>,
     /// Those who have what they waited for, and records behind that. None between inputs.
     going_on: VecDeque<AttemptId>,
-    /// Those who have more calls than are executed at once. Each goes on with the next timeouts, in turn.
-    put_off: VecDeque<AttemptId>,
+    /// Those who have more calls than are executed at once, by turn. Each goes on with the next timeouts, and is here once.
+    put_off: BTreeMap<u64, AttemptId>,
     /// Deserted sessions whose leases are being ended; after which attempt.
     deserted: VecDeque<(SessionId, Bound<(Sequence, u32)>)>,
     /// So many calls are still executed, or locks let go, before others get their turn.
@@ -94,7 +94,7 @@ impl Shard {
             sessions: BTreeMap::new(),
             deadlines: BTreeSet::new(),
             going_on: VecDeque::new(),
-            put_off: VecDeque::new(),
+            put_off: BTreeMap::new(),
             deserted: VecDeque::new(),
             at_once: 0,
             latest: Time(0),
@@ -228,14 +228,11 @@ impl Shard {
         self.drain(now);
     }
 
-    /// Goes on with one that was put off, ends leases and asks about attempts in doubt. What is more than
-    /// [`Limits::at_once_max`] is left to the next call, which is due at once.
+    /// Ends leases, asks about attempts in doubt, ends what deserted sessions left, and goes on with those who were put
+    /// off. Of each what is more than [`Limits::at_once_max`] is left to the next call, which is due at once; none of
+    /// them takes from another.
     pub fn handle_timeout(&mut self, now: Time) {
         self.begin(now);
-        if let Some(attempt) = self.put_off.pop_front() {
-            self.take_up(now, attempt);
-        }
-        self.end_deserted(now);
         while let Some((due, attempt)) = self.deadlines.first().copied() {
             if due > now || self.at_once == 0 {
                 break;
@@ -244,7 +241,11 @@ impl Shard {
             self.charge_for(attempt);
             self.end_wait(now, attempt);
         }
+        self.begin(now);
+        self.end_deserted(now);
         self.drain(now);
+        self.begin(now);
+        self.take_turns(now);
     }
 
     /// When the time of one attempt is over.
@@ -363,12 +364,14 @@ impl Shard {
         if !matches!(participant.stage, Stage::Open) {
             return; // A double of something that was answered before the prepare.
         }
-        let asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
+        let mut asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
         let fresh = match self.planted.is(Bug::ExecuteTwice) {
             true => calls,
             false => unseen(participant, &self.switches, calls),
         };
         if fresh.is_empty() {
+            asked.sort_unstable();
+            asked.dedup(); // Each is said once, however often it was asked for.
             return self.answer_again(attempt, &asked);
         }
         if let Err(refusal) = self.table.admit(fresh.iter().map(|call| (key, &call.op))) {
@@ -456,10 +459,14 @@ impl Shard {
             participant.blocked.extend(gone);
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
-        let replies_before = participant.replies.len();
+        let (replies_before, turn) = (participant.replies.len(), participant.turn.take());
         participant.stage = Stage::Preparing(Round { participants, members, is_last, replies_before });
+        if let Some(turn) = turn {
+            self.put_off.remove(&turn);
+        }
         if self.switches.phasing && !self.planted.is(Bug::PartedWaits) {
-            gone.values().for_each(|blocked| self.table.leave_queue(now, blocked.record, owner));
+            let waited = gone.values().filter_map(|blocked| blocked.record);
+            waited.for_each(|record| self.table.leave_queue(now, record, owner));
         }
         match self.run_in_order(now, owner, by_key(calls).into_iter()) {
             Ran::All => self.vote(now, attempt),
@@ -506,6 +513,10 @@ impl Shard {
     /// Writes yes. The last one's yes is the decision, and it is carried out (P9).
     fn vote(&mut self, now: Time, attempt: AttemptId) {
         let participant = self.attempts.get_mut(&attempt).expect("preparing");
+        if !participant.lacks_nothing() && !self.planted.is(Bug::VoteBeforeLastGrant) {
+            debug_assert!(false, "{attempt} votes and has calls left");
+            return self.refuse(now, attempt, Refusal::LostLocks); // No is always safe.
+        }
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
         let replies = participant.replies[round.replies_before..].to_vec();
@@ -618,18 +629,21 @@ impl Shard {
         if let Some(deadline) = participant.deadline {
             self.deadlines.remove(&(deadline, attempt));
         }
+        if let Some(turn) = participant.turn {
+            self.put_off.remove(&turn);
+        }
         if self.switches.phasing && !self.planted.is(Bug::QueuePlacesStay) && !participant.blocked.is_empty()
         {
             let held: BTreeSet<RecordIx> = participant.held.iter().copied().collect();
-            for blocked in participant.blocked.values() {
+            for record in participant.blocked.values().filter_map(|blocked| blocked.record) {
                 if self.planted.is(Bug::StepGrantStays) {
-                    self.table.leave_queue(now, blocked.record, participant.owner);
+                    self.table.leave_queue(now, record, participant.owner);
                     continue;
                 }
-                self.table.cancel(blocked.record, participant.owner);
+                self.table.cancel(record, participant.owner);
                 // It may have been granted already, in this very step: what it got there goes too.
-                if !held.contains(&blocked.record) {
-                    self.table.release(now, blocked.record, attempt, Fate::Drop);
+                if !held.contains(&record) {
+                    self.table.release(now, record, attempt, Fate::Drop);
                 }
             }
         }
@@ -695,17 +709,23 @@ impl Shard {
             assert!(
                 participant.behind.len() == 0
                     || !participant.blocked.is_empty()
-                    || self.put_off.contains(attempt),
+                    || participant.turn.is_some(),
                 "{attempt} waits for nothing and goes on no further"
             );
             assert!(
-                participant.blocked.values().all(|it| !it.is_put_off) || self.put_off.contains(attempt),
+                participant.blocked.values().all(|it| !it.is_put_off()) || participant.turn.is_some(),
                 "{attempt} is put off for ever"
             );
+            let its_turn = participant.turn.map(|turn| self.put_off.get(&turn));
+            assert!(its_turn.is_none_or(|it| it == Some(attempt)), "{attempt} has a turn that never comes");
             assert!(self.decided(*attempt).is_none(), "{attempt} is decided and still here");
             if let Some(deadline) = participant.deadline {
                 assert!(self.deadlines.contains(&(deadline, *attempt)));
             }
+        }
+        for (turn, attempt) in &self.put_off {
+            let has = self.attempts.get(attempt).is_some_and(|participant| participant.turn == Some(*turn));
+            assert!(has, "{attempt} is gone, or has another turn");
         }
         for history in self.sessions.values() {
             assert!(history.decided.keys().all(|(sequence, _)| *sequence >= history.floor));

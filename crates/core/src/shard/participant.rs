@@ -26,10 +26,16 @@ pub(crate) type Calls = SmallVec<[Call; 1]>;
 /// busy), the others stand behind it. Or there are too many to be executed at once, and all of them are put off.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocked {
-    /// Where it waits. Without phases nobody waits in the record, and it may move.
-    pub(crate) record: RecordIx,
+    /// Where it waits. Without phases nobody waits in the record, and it may move. `None` when it is put off: that is no
+    /// record's concern.
+    pub(crate) record: Option<RecordIx>,
     pub(crate) calls: VecDeque<Call>,
-    pub(crate) is_put_off: bool,
+}
+
+impl Blocked {
+    pub(crate) fn is_put_off(&self) -> bool {
+        self.record.is_none()
+    }
 }
 
 /// By key: at most one wait a record.
@@ -78,6 +84,8 @@ pub(crate) struct Participant {
     pub(crate) blocked: AllBlocked,
     /// Records that the prepare locks after the one for which it waits.
     pub(crate) behind: std::vec::IntoIter<(Bytes, Calls)>,
+    /// Its turn, when it is put off.
+    pub(crate) turn: Option<u64>,
     /// Calls that were granted.
     pub(crate) granted: u32,
     /// Answers of calls that return something, in the order granted.
@@ -96,6 +104,7 @@ impl Participant {
             held: SmallVec::new(),
             blocked: AllBlocked::default(),
             behind: Vec::new().into_iter(),
+            turn: None,
             granted: 0,
             replies: Vec::new(),
             seen: BTreeMap::new(),
@@ -110,6 +119,11 @@ impl Participant {
         let (blocked, gone) = blocked.into_iter().partition(|(_, blocked)| stays(blocked));
         self.blocked = blocked;
         gone
+    }
+
+    /// Whether it has all that it waited for.
+    pub(crate) fn lacks_nothing(&self) -> bool {
+        self.blocked.is_empty() && self.behind.len() == 0
     }
 
     pub(crate) fn is_prepared(&self) -> bool {

@@ -53,14 +53,14 @@ impl Shard {
         voted.sort_unstable();
         for attempt in &open {
             let participant = &self.attempts[attempt];
-            for blocked in participant.blocked.values() {
-                self.table.cancel(blocked.record, participant.owner);
+            for record in participant.blocked.values().filter_map(|blocked| blocked.record) {
+                self.table.cancel(record, participant.owner);
             }
         }
         for attempt in open {
             let participant = self.attempts.remove(&attempt).expect("just seen");
             // Nobody waits any more, so nobody is let in.
-            let waited = participant.blocked.values().map(|blocked| blocked.record);
+            let waited = participant.blocked.values().filter_map(|blocked| blocked.record);
             for record in participant.held.iter().copied().chain(waited) {
                 self.table.release(now, record, attempt, Fate::Drop);
             }

@@ -94,16 +94,23 @@ impl Shard {
             Stop::Failed(error) => return Ran::Failed(Refusal::Operation { key: key.clone(), error }),
         };
         let is_put_off = matches!(ran, Ran::PutOff);
+        let record = (!is_put_off).then_some(record);
         if is_put_off {
             self.put_off(owner.attempt);
         }
-        self.participant(owner.attempt).blocked.insert(key.clone(), Blocked { record, calls, is_put_off });
+        self.participant(owner.attempt).blocked.insert(key.clone(), Blocked { record, calls });
         ran
     }
 
+    /// Gives it a turn after all others.
     fn put_off(&mut self, attempt: AttemptId) {
-        self.stats.put_off += 1;
-        self.put_off.push_back(attempt);
+        let turn = self.put_off.last_key_value().map_or(0, |(last, _)| last + 1);
+        let participant = self.participant(attempt);
+        if participant.turn.is_none() {
+            participant.turn = Some(turn);
+            self.put_off.insert(turn, attempt);
+            self.stats.put_off += 1;
+        }
     }
 
     /// Notes a granted call, and answers it if somebody waits for the answer.
@@ -210,7 +217,9 @@ impl Shard {
         let Some((key, blocked)) = participant.blocked.swap_remove_entry(&woken.key) else {
             unreachable!("{} was woken and did not wait", woken.attempt)
         };
-        let Blocked { record, mut calls, .. } = blocked;
+        let Blocked { record: Some(record), mut calls } = blocked else {
+            unreachable!("{} was woken where it did not wait", woken.attempt)
+        };
         let call = calls.pop_front().expect("it waited for a call");
         debug_assert_eq!(call.no, woken.no);
         let ran = match woken.result {
@@ -234,28 +243,46 @@ impl Shard {
         }
     }
 
-    /// Goes on with one that was put off, if it is still there.
-    pub(super) fn take_up(&mut self, now: Time, attempt: AttemptId) {
-        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+    /// Goes on with those who were put off, in turn.
+    pub(super) fn take_turns(&mut self, now: Time) {
+        while self.at_once > 0
+            && let Some((_, attempt)) = self.put_off.pop_first()
+        {
+            self.take_up(now, attempt);
+            self.drain(now);
+        }
+    }
+
+    /// Goes on with one that was put off: with the calls on one record, and then with the records behind it unless it
+    /// waits for another one.
+    fn take_up(&mut self, now: Time, attempt: AttemptId) {
+        let participant = self.participant(attempt);
+        participant.turn = None;
         let owner = participant.owner;
-        let put_off = participant.blocked.iter().position(|(_, blocked)| blocked.is_put_off);
+        let put_off = participant.blocked.iter().position(|(_, blocked)| blocked.is_put_off());
         let put_off = put_off.and_then(|at| participant.blocked.swap_remove_index(at));
         let mut ran = match put_off {
-            Some((key, blocked)) => self.run_rest(now, owner, &key, blocked.record, blocked.calls),
+            Some((key, Blocked { calls, .. })) => {
+                let record = self.table.ensure(key_hash(&key), &key);
+                self.run_rest(now, owner, &key, record, calls)
+            }
             None => Ran::All,
         };
         let participant = self.participant(attempt);
-        let prepares = matches!(participant.stage, Stage::Preparing(_));
+        let prepares = matches!(participant.stage, Stage::Preparing(_)) && participant.blocked.is_empty();
         if matches!(ran, Ran::All) && prepares {
             let behind = std::mem::take(&mut participant.behind);
             ran = self.run_in_order(now, owner, behind);
         }
         match ran {
-            Ran::All if prepares => self.vote(now, attempt),
+            Ran::All if prepares => return self.vote(now, attempt),
             Ran::All | Ran::PutOff => {}
             Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
             Ran::Busy => self.busy(attempt),
-            Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
+            Ran::Failed(refusal) => return self.refuse(now, attempt, refusal),
+        }
+        if self.participant(attempt).blocked.values().any(Blocked::is_put_off) {
+            self.put_off(attempt);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The traps of the protocol, each sprung by hand, message by message.
 //!
 //! A test opens with the bug, its consequence and the mend; it fails when the mend is taken out. One file a
-//! topic: `commit` (writing yes and no), `closed` (users who go on with an attempt that is over), `last` (who is asked last), `restart` (incarnations, connections), `recovery`, `deadlock`
+//! topic: `commit` (writing yes and no), `closed` (users who go on with an attempt that is over), `last` (who is asked last), `put_off` (who has more calls than are executed at once), `restart` (incarnations, connections), `recovery`, `deadlock`
 //! (giving way, phases, upgrades), `effects` (escrow, deferred update), `release` (what must go when an
 //! attempt ends), `simulated` (what the simulator found).
 
@@ -13,6 +13,7 @@ mod commit;
 mod deadlock;
 mod effects;
 mod last;
+mod put_off;
 mod recovery;
 mod release;
 mod restart;
