@@ -14,6 +14,8 @@ pub struct Limits {
     pub at_once_max: usize,
     /// Answers that a shard keeps of one session's transactions that are applied, in bytes; of more, the oldest go (P10).
     pub answers_bytes_max: usize,
+    /// Bytes of answers that one input has said again (P38).
+    pub again_bytes_max: usize,
     /// How many may join a phase once somebody waits for its end (R10).
     pub phase_joins_max: u32,
     /// How long a phase takes in joiners once somebody waits for its end, in microseconds (R10).
@@ -58,6 +60,7 @@ impl Default for Limits {
             value_bytes_max: 64 * 1024 * 1024,
             calls_max: 1 << 20,
             at_once_max: 1 << 10,
+            again_bytes_max: 1 << 20,
             answers_bytes_max: 1 << 20,
             phase_joins_max: 64,
             phase_us_max: 5_000,

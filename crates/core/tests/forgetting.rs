@@ -92,6 +92,7 @@ fn what_others_may_ask_for_stays_when_its_session_is_gone() {
     shard.handle(NOW, link(1), prepare(attempt(1, 1), get_set(b"x"), true));
     shard.handle(NOW, link(1), Request::Withdraw { attempt: attempt(1, 2) });
     shard.deserted(NOW, SessionId(1));
+    shard.handle_timeout(NOW);
     shard.forget(SessionId(1));
     answers(&mut shard);
     for (sequence, written) in [(1, Status::Applied), (2, Status::Refused)] {

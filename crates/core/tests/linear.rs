@@ -77,6 +77,14 @@ fn finish(shard: &mut Shard) -> Vec<Response> {
     }
 }
 
+fn prepare_after(granted: u32, calls: Vec<KeyedCall>) -> Request {
+    let mut request = prepare(calls, true);
+    if let Request::Prepare { relies_on, .. } = &mut request {
+        *relies_on = granted;
+    }
+    request
+}
+
 fn prepare(calls: Vec<KeyedCall>, others: bool) -> Request {
     let listed = |shard| Listed { shard, incarnation: None };
     let participants: Participants =
@@ -216,6 +224,7 @@ fn a_deserted_session_lets_go_bit_by_bit() {
         );
     }
     shard.deserted(NOW, LINK.session);
+    shard.handle_timeout(NOW);
     let left = shard.open_attempts();
     assert!(left > 0 && (left as u64) < count, "{left}");
     finish(&mut shard);
@@ -316,10 +325,11 @@ fn those_who_were_put_off_and_are_gone_take_no_turn() {
 #[test]
 fn those_who_have_little_left_go_on_together() {
     let mut shard = shard();
+    let add = |no: u32| Operation::new::<Set>(SetOp::AddReturning(few([name(no)])));
     let most = Limits::default().at_once_max as u32;
     for sequence in 1..=100 {
         let key = format!("k{sequence}");
-        shard.handle(NOW, LINK, execute(sequence, &key, (0..=most).map(|no| call(no, push(no)))));
+        shard.handle(NOW, LINK, execute(sequence, &key, (0..=most).map(|no| call(no, add(no)))));
     }
     let looks = shard.stats().looks;
     shard.handle_timeout(NOW);
@@ -338,4 +348,88 @@ fn an_answer_is_said_again_once_for_an_input_however_often_it_is_asked_for() {
     shard.handle(NOW, LINK, execute(1, "k", (0..10_000).map(|_| call(1, get()))));
     let responses = finish(&mut shard);
     assert!(matches!(responses[..], [Response::Granted { no: CallNo(1), .. }]), "{}", responses.len());
+}
+
+#[test]
+fn what_comes_in_one_frame_does_no_more_than_one_input_may() {
+    let mut shard = shard();
+    let most = Limits::default().at_once_max as u64;
+    shard.begin(NOW);
+    for no in 0..5_000 {
+        shard.handle_further(NOW, LINK, execute(1, "k", [call(no, push(no))]));
+    }
+    assert!(work(&shard) <= 4 * most, "{}", work(&shard));
+    finish(&mut shard);
+    shard.handle(NOW, LINK, prepare_after(5_000, Vec::new()));
+    assert_eq!(shard.written(attempt(1)), Some(Status::Prepared));
+    assert_eq!(shard.stats().grants, 5_000);
+    assert!(work(&shard) <= 200 * most, "{}", work(&shard));
+    // Whoever comes when all is spent is put off before the first call, and leaves nothing if it goes.
+    shard.begin(NOW);
+    let many: Vec<Call> = (0..most as u32).map(|no| call(no, increment())).collect();
+    shard.handle_further(NOW, LINK, execute(2, "spent", many));
+    let grants = shard.stats().grants;
+    for (sequence, key) in [(3, "gone"), (4, "stays")] {
+        shard.handle_further(NOW, LINK, execute(sequence, key, [call(0, increment())]));
+        assert_eq!((shard.stats().grants, shard.is_held(key.as_bytes())), (grants, false));
+    }
+    shard.handle_further(NOW, LINK, Request::Withdraw { attempt: attempt(3) });
+    finish(&mut shard);
+    assert_eq!((shard.is_held(b"gone"), shard.is_held(b"stays")), (false, true));
+}
+
+#[test]
+fn many_sessions_that_are_deserted_together_let_go_bit_by_bit() {
+    let mut shard = shard();
+    let most = Limits::default().at_once_max;
+    for session in 0..3 * most as u64 {
+        let tx = TxId { session: SessionId(session), sequence: Sequence(1) };
+        let (attempt, birth) = (AttemptId { tx, attempt: 1 }, Birth { time: NOW, tx });
+        let calls = [call(0, increment())].into_iter().collect();
+        let request =
+            Request::Execute { attempt, birth, incarnation: None, key: name(session as u32), calls };
+        shard.handle(NOW, Link { session: tx.session, connection: 1 }, request);
+    }
+    for session in 0..3 * most as u64 {
+        shard.deserted(NOW, SessionId(session));
+    }
+    shard.handle_timeout(NOW);
+    assert!(shard.open_attempts() >= 2 * most && shard.open_attempts() < 3 * most);
+    finish(&mut shard);
+    assert_eq!((shard.locked_records(), shard.open_attempts()), (0, 0));
+}
+
+#[test]
+fn bytes_that_one_input_has_said_again_are_bounded_and_all_are_said_in_the_end() {
+    let mut shard = shard();
+    let long = Bytes::from("x".repeat(1 << 18).as_str());
+    let set = Operation::new::<Register>(RegisterOp::Set(long));
+    shard.handle(NOW, LINK, execute(1, "k", [call(0, set)]));
+    let get = |no| call(no, Operation::new::<Register>(RegisterOp::Get));
+    shard.handle(NOW, LINK, execute(1, "k", (1..=10).map(get)));
+    assert_eq!(finish(&mut shard).len(), 10);
+    let mut heard = std::collections::BTreeSet::new();
+    for _ in 0..3 {
+        shard.begin(NOW);
+        for _ in 0..100 {
+            let missing: Vec<Call> = (1..=10).filter(|no| !heard.contains(no)).map(get).collect();
+            shard.handle_further(NOW, LINK, execute(1, "k", missing));
+        }
+        let responses = finish(&mut shard);
+        assert!(responses.len() <= 5, "{}", responses.len());
+        heard.extend(responses.iter().map(|response| match response {
+            Response::Granted { no, .. } => no.0,
+            other => panic!("{other:?}"),
+        }));
+    }
+    assert_eq!(heard.len(), 10);
+    // Votes that are asked for again, too.
+    let get = |no| KeyedCall { key: "k".into(), call: get(no) };
+    shard.handle(NOW, LINK, prepare_after(11, (20..24).map(get).collect()));
+    assert_eq!(finish(&mut shard).len(), 1);
+    shard.begin(NOW);
+    for _ in 0..100 {
+        shard.handle_further(NOW, LINK, Request::Withdraw { attempt: attempt(1) });
+    }
+    assert_eq!(finish(&mut shard).len(), 1);
 }

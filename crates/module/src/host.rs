@@ -243,6 +243,7 @@ impl Host {
         self.counts.requests += requests.len() as u64;
         vanish::tell(now, shard);
         let eldest = Time(unix_time().0.saturating_sub(BIRTH_AGE_US_MAX));
+        shard.begin(now);
         for mut request in requests {
             if let Request::Execute { birth, .. } | Request::Prepare { birth, .. } = &mut request {
                 birth.time = birth.time.max(eldest);
@@ -254,7 +255,7 @@ impl Host {
             };
             match unlisted(shard.id(), &request) {
                 Some(attempt) => shard.turn_away(now, link, attempt, Refusal::Unlisted),
-                None => shard.handle(now, link, admission::without_reserves(request)),
+                None => shard.handle_further(now, link, admission::without_reserves(request)),
             }
             vanish::tell(now, shard);
         }

@@ -383,6 +383,25 @@ fn values_of_half_a_gigabyte_are_read_and_not_made_longer() {
 }
 
 #[test]
+fn what_is_put_and_then_made_too_long_is_refused_before_it_is_promised() {
+    let (_server, _process, mut plain) = rig();
+    ok(&mut plain, "CONFIG SET proto-max-bulk-len 1mb");
+    let put = |method: &str, length: usize| {
+        let mut exec = redis::cmd("CLARET.EXEC");
+        exec.arg("3").arg(method).arg("k").arg(vec![b'x'; length]).arg("3").arg("APPEND").arg("k").arg("yy");
+        exec
+    };
+    for method in ["SET", "SETNX", "GETSET"] {
+        let refused = put(method, (1 << 20) - 1).query::<Value>(&mut plain).expect_err(method).to_string();
+        assert!(refused.contains("over the limit of 1048576"), "{method}: {refused}");
+        assert_eq!(ok(&mut plain, "EXISTS k"), Value::Int(0), "{method} is half applied");
+        put(method, (1 << 20) - 2).query::<Value>(&mut plain).expect(method);
+        assert_eq!(ok(&mut plain, "STRLEN k"), Value::Int(1 << 20), "{method}");
+        ok(&mut plain, "DEL k");
+    }
+}
+
+#[test]
 fn without_memory_a_transaction_is_refused_as_a_whole_and_a_vote_still_counts() {
     let (_server, mut process, mut plain) = rig();
     ok(&mut plain, "SET k old");
@@ -481,7 +500,7 @@ fn settings_keep_within_their_bounds() {
         .filter(|line| line.starts_with("| `claret.") && line.matches('|').count() == 6)
         .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
         .collect();
-    assert_eq!(rows.len(), 10);
+    assert_eq!(rows.len(), 12);
     for row in rows {
         let (name, default, from, to) = (row[1], row[2], row[3], row[4]);
         let (from, to): (i64, i64) = (from.parse().expect("a number"), to.parse().expect("a number"));

@@ -20,6 +20,7 @@ impl Shard {
             put_off,
             deserted,
             at_once: _,
+            again_bytes: _,
             latest: _,
             outputs,
             stats: _,

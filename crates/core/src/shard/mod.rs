@@ -71,6 +71,8 @@ pub struct Shard {
     deserted: VecDeque<(SessionId, Bound<(Sequence, u32)>)>,
     /// So many calls are still executed, or locks let go, before others get their turn.
     at_once: usize,
+    /// So many bytes of answers are still said again.
+    again_bytes: usize,
     /// The time of the latest input.
     latest: Time,
     outputs: VecDeque<Output>,
@@ -97,6 +99,7 @@ impl Shard {
             put_off: BTreeMap::new(),
             deserted: VecDeque::new(),
             at_once: 0,
+            again_bytes: 0,
             latest: Time(0),
             outputs: VecDeque::new(),
             stats: Stats::default(),
@@ -190,6 +193,12 @@ impl Shard {
     /// Takes one request.
     pub fn handle(&mut self, now: Time, link: Link, request: Request) {
         self.begin(now);
+        self.handle_further(now, link, request);
+    }
+
+    /// Takes one request more of what came together, as a frame: from [`Self::begin`] on all of it shares what one input may
+    /// do (P38).
+    pub fn handle_further(&mut self, now: Time, link: Link, request: Request) {
         match request {
             Request::Execute { attempt, birth, incarnation, key, calls } => {
                 let incarnation = incarnation.filter(|_| !self.planted.is(Bug::ExecuteOfAnyIncarnation));
@@ -383,6 +392,9 @@ impl Shard {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
             return self.respond(attempt, Response::Queued { attempt });
         }
+        if self.at_once == 0 {
+            return self.put_off_all(attempt, key, fresh.into_iter().collect());
+        }
         let record = self.table.ensure(key_hash(key), key);
         match self.run(now, owner, key, record, fresh) {
             Ran::All | Ran::PutOff => {}
@@ -395,14 +407,18 @@ impl Shard {
     /// Calls came again: those that return something and are done are answered once more.
     fn answer_again(&mut self, attempt: AttemptId, asked: &[CallNo]) {
         let participant = &self.attempts[&attempt];
+        let mut again_bytes = self.again_bytes;
         let mut responses: SmallVec<[Response; 2]> = SmallVec::new();
         let mut waits = false;
         for no in asked {
             match participant.seen.get(no) {
+                // The rest is as if it was lost: it is asked for again.
+                Some(Heard::Answered(_)) if again_bytes == 0 => {}
                 Some(Heard::Answered(at)) => {
                     let (no, reply) = &participant.replies[*at as usize];
                     let (granted, incarnation) = (participant.granted, self.incarnation);
                     let (no, reply) = (*no, reply.clone());
+                    again_bytes = again_bytes.saturating_sub(reply.size());
                     responses.push(Response::Granted { attempt, no, reply, granted, incarnation });
                 }
                 Some(Heard::Waits) => waits = true,
@@ -412,7 +428,18 @@ impl Shard {
         if waits {
             responses.push(Response::Queued { attempt });
         }
+        self.again_bytes = again_bytes;
         responses.into_iter().for_each(|response| self.respond(attempt, response));
+    }
+
+    /// Whether answers are said again; if not, it is as if that word was lost.
+    fn says_again(&mut self, replies: &[(CallNo, Reply)]) -> bool {
+        let is_said = self.again_bytes > 0;
+        if is_said {
+            let bytes = replies.iter().map(|(_, reply)| reply.size()).sum();
+            self.again_bytes = self.again_bytes.saturating_sub(bytes);
+        }
+        is_said
     }
 
     // --- round one ---
@@ -482,6 +509,9 @@ impl Shard {
         let Some(Decided::Applied { replies }) = self.decided(attempt) else { return };
         // It is applied, and what was answered nobody knows any more.
         let Some(replies) = replies.clone() else { return self.respond_refused(attempt, Refusal::Unknown) };
+        if !self.says_again(&replies) {
+            return;
+        }
         let response = match is_last {
             true => Response::Committed { attempt, replies },
             false => Response::Voted { attempt, shard: self.id, replies },
@@ -537,7 +567,9 @@ impl Shard {
 
     fn vote_again(&mut self, attempt: AttemptId) {
         let replies = self.participant(attempt).voted_replies();
-        self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
+        if self.says_again(&replies) {
+            self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
+        }
     }
 
     /// Writes no: everything it held or waited for here is free.

@@ -149,12 +149,10 @@ impl Shard {
     }
 
     /// The host learned that a session is gone, from its last connection: its leases are over at once (P23a). What has
-    /// not voted is refused, what has asks the others; where that is much, with the next timeouts.
+    /// not voted is refused, what has asks the others, with the next timeouts (P38).
     pub fn deserted(&mut self, now: Time, session: SessionId) {
-        self.begin(now);
+        self.latest = now;
         self.deserted.push_back((session, Bound::Unbounded));
-        self.end_deserted(now);
-        self.drain(now);
     }
 
     /// Ends leases of sessions that are deserted, as many as may be ended at once.

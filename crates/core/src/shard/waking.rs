@@ -18,12 +18,13 @@ use crate::ids::AttemptId;
 const BEGIN_AGAIN: usize = 8;
 
 impl Shard {
-    /// An input begins.
-    pub(super) fn begin(&mut self, now: Time) {
+    /// An input begins: a request, or what came together, and is taken with [`Self::handle_further`].
+    pub fn begin(&mut self, now: Time) {
         self.latest = now;
         // Who calls a shard directly waits for it, and nobody calls it when its time is over.
         let divides = self.switches.phasing && self.switches.delivery == Delivery::Network;
         self.at_once = if divides { self.limits.at_once_max } else { usize::MAX };
+        self.again_bytes = if divides { self.limits.again_bytes_max } else { usize::MAX };
     }
 
     /// Counts what ending an attempt costs.
@@ -63,15 +64,25 @@ impl Shard {
         if calls.is_empty() { Ran::All } else { self.keep_rest(owner, key, record, calls, stop) }
     }
 
+    /// Puts calls on one record off before the first of them.
+    pub(super) fn put_off_all(&mut self, attempt: AttemptId, key: &Bytes, calls: VecDeque<Call>) {
+        self.put_off(attempt);
+        self.participant(attempt).blocked.insert(key.clone(), Blocked { record: None, calls });
+    }
+
     /// Executes as many as may be executed at once; how many were granted, and why no more.
     fn run_some(&mut self, now: Time, owner: Owner, record: RecordIx, calls: &[Call]) -> (usize, Stop) {
         // To begin again costs as much as the attempt did on the record before, so with that there are more at once.
-        let least = self.table.calls_of(record, owner.attempt) / BEGIN_AGAIN + 1;
-        let some = &calls[..calls.len().min(self.at_once.max(least))];
+        let before = self.table.calls_of(record, owner.attempt);
+        let some = &calls[..calls.len().min(self.at_once.max(before / BEGIN_AGAIN + 1))];
         let mut answers = Answers::new();
-        let stop = self.table.request(now, record, owner, some, &mut answers);
+        let (replays, enough) =
+            (self.table.replays, before.saturating_add(some.len()).saturating_add(self.at_once));
+        let stop = self.table.request(now, record, owner, some, enough as u64, &mut answers);
         let granted = answers.len();
-        self.at_once = self.at_once.saturating_sub(some.len());
+        // One effect of each call is what it costs to go on to the next one.
+        let begun_again = (self.table.replays - replays).saturating_sub(granted as u64);
+        self.at_once = self.at_once.saturating_sub(some.len()).saturating_sub(begun_again as usize);
         for ((reply, first), call) in answers.into_iter().zip(some) {
             self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
         }
@@ -93,12 +104,13 @@ impl Shard {
             Stop::Crowded => return Ran::Failed(Refusal::Crowded(key.clone())),
             Stop::Failed(error) => return Ran::Failed(Refusal::Operation { key: key.clone(), error }),
         };
-        let is_put_off = matches!(ran, Ran::PutOff);
-        let record = (!is_put_off).then_some(record);
-        if is_put_off {
-            self.put_off(owner.attempt);
+        match ran {
+            Ran::PutOff => self.put_off_all(owner.attempt, key, calls),
+            _ => {
+                let blocked = Blocked { record: Some(record), calls };
+                self.participant(owner.attempt).blocked.insert(key.clone(), blocked);
+            }
         }
-        self.participant(owner.attempt).blocked.insert(key.clone(), Blocked { record, calls });
         ran
     }
 

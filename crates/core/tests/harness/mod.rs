@@ -403,7 +403,9 @@ impl World {
 
     /// The host of a shard sees the session's last connection close (P23a).
     pub(crate) fn desert(&mut self, at: u32) {
-        self.shards[at as usize].deserted(self.now, self.session.id());
+        let shard = &mut self.shards[at as usize];
+        shard.deserted(self.now, self.session.id());
+        shard.handle_timeout(self.now);
         self.collect();
     }
 

@@ -80,6 +80,7 @@ impl Records for Keyspace {
             "set" => sets::excerpt_for_all(&record, ops, own),
             "dict" => hashes::excerpt_for_all(&record, ops, own),
             "scored-set" => zsets::excerpt_for_all(&record, ops, own),
+            "topk" => zsets::excerpt_topk_for_all(&record, ops, own),
             "list" => lists::excerpt_for_all(&record, ops, own),
             "bounded-counter" | "summary-bag" | "uid-generator" => Ok((whole(&record, kind)?, ops.len())),
             _ => Ok((self.excerpt(key, ops[0], own)?, 1)),

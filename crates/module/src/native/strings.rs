@@ -6,7 +6,7 @@ use claret_types::{
 };
 
 use super::Record;
-use crate::ffi::Kind;
+use crate::ffi::{Key, Kind};
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
 pub(super) fn excerpt(
@@ -14,24 +14,28 @@ pub(super) fn excerpt(
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
-    let Some(key) = record.open(Kind::String)? else { return Ok(None) };
-    let length = key.len();
+    let key = record.open(Kind::String)?;
+    let length = key.as_ref().map_or(0, Key::len);
     if let Some(RegisterOp::Append(tail)) = op.downcast::<Register>() {
         refuse_long(record, length, own, tail)?;
     }
+    let Some(key) = key else { return Ok(None) };
     let text = match op.downcast::<Register>() {
+        // Not what is there: only that something is, and how long it is, which was looked at.
+        Some(RegisterOp::Append(_)) => Text::Bytes(Bytes::default()),
         Some(op) if own.is_empty() => Text::Bytes(match op {
-            // Only whether it is there, or where it ends.
-            RegisterOp::Append(_)
-            | RegisterOp::Delete
-            | RegisterOp::SetIfAbsent(_)
-            | RegisterOp::SetIfAbsentReturning(_) => Bytes::default(),
+            // Only whether it is there.
+            RegisterOp::Delete | RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
+                Bytes::default()
+            }
             // Only whether it is the same, which it is not; nor is what stands for it here.
             RegisterOp::Set(new) if new.len() != length && new.is_empty() => Bytes::from("x"),
             RegisterOp::Set(new) if new.len() != length => Bytes::default(),
-            RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Len => {
-                record.string(key)
-            }
+            RegisterOp::Set(_)
+            | RegisterOp::GetSet(_)
+            | RegisterOp::Get
+            | RegisterOp::Len
+            | RegisterOp::Append(_) => record.string(key),
         }),
         _ => Text::Bytes(record.string(key)),
     };
@@ -44,19 +48,35 @@ pub(super) fn excerpt_for_all(
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<(Option<State>, usize), OpError> {
-    let tails = ops.iter().filter_map(|op| match op.downcast::<Register>() {
-        Some(RegisterOp::Append(tail)) => Some(tail.len()),
+    let registers = || ops.iter().filter_map(|op| op.downcast::<Register>());
+    let tail = |op: &RegisterOp| match op {
+        RegisterOp::Append(tail) => Some(tail.len()),
         _ => None,
-    });
-    let appended: usize = tails.sum();
+    };
+    let appended: usize = registers().filter_map(tail).sum();
     if appended == 0 {
         return Ok((whole(record)?, ops.len()));
     }
-    // How long it may become is looked up for each by itself, if it may become long at all.
-    let held = record.open(Kind::String)?.map_or(0, |key| key.len());
-    match length_after(held, own) + appended <= LENGTH_OF_ALL {
-        true => Ok((whole(record)?, ops.len())),
-        false => Ok((excerpt(record, ops[0], own)?, 1)),
+    let held = record.open(Kind::String)?.map(|key| key.len());
+    let long = length_after(held.unwrap_or(0), own);
+    // Nothing is longer in between than the longest that is put there, with all tails behind it.
+    let put = registers().map(|op| match op {
+        RegisterOp::Set(text)
+        | RegisterOp::SetIfAbsent(text)
+        | RegisterOp::SetIfAbsentReturning(text)
+        | RegisterOp::GetSet(text) => text.len(),
+        RegisterOp::Append(_) | RegisterOp::Delete | RegisterOp::Get | RegisterOp::Len => 0,
+    });
+    let most = put.max().unwrap_or(0).max(long) + appended;
+    if most > LENGTH_OF_ALL && most > limit(record).unwrap_or(usize::MAX) {
+        return Ok((excerpt(record, ops[0], own)?, 1));
+    }
+    let only_appends = registers().filter_map(tail).count() == ops.len();
+    match held {
+        Some(_) if only_appends => {
+            Ok((Some(State::new::<Register>(Text::Bytes(Bytes::default()))), ops.len()))
+        }
+        _ => Ok((whole(record)?, ops.len())),
     }
 }
 
@@ -72,12 +92,16 @@ fn refuse_long(record: &Record<'_>, held: usize, own: &[&Effect], tail: &Bytes) 
     if size <= LENGTH_OF_ALL {
         return Ok(());
     }
-    let asked = [&b"GET"[..], b"proto-max-bulk-len"].map(crate::ffi::Text::new);
-    let limit = record.ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1);
-    match limit.and_then(|limit| limit.as_str()?.parse().ok()) {
+    match limit(record) {
         Some(limit) if size > limit => Err(OpError::TooLarge { what: "string", size, limit }),
         _ => Ok(()),
     }
+}
+
+/// The longest string that the server appends to.
+fn limit(record: &Record<'_>) -> Option<usize> {
+    let asked = [&b"GET"[..], b"proto-max-bulk-len"].map(crate::ffi::Text::new);
+    record.ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1)?.as_str()?.parse().ok()
 }
 
 /// How long a string is once its owner's effects are added.

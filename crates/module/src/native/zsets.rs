@@ -71,13 +71,26 @@ pub(super) fn excerpt_for_all(
     let all = ops.iter().map(|op| op.downcast::<ScoredSet>().expect("a scored set's"));
     let naming: Vec<&ScoredSetOp> = all.take_while(names).collect();
     if naming.len() < 2 {
-        return Ok((excerpt(record, ops[0], own)?, 1));
+        let moved = matches!(
+            ops[0].downcast::<ScoredSet>(),
+            Some(ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) if !own.is_empty()
+        );
+        return match moved || is_whole_cheaper(record, ops, own)? {
+            true => Ok((whole(record)?, ops.len())),
+            false => Ok((excerpt(record, ops[0], own)?, 1)),
+        };
     }
     let Some(key) = record.open(Kind::Zset)? else { return Ok((None, naming.len())) };
     let named = naming.iter().flat_map(|op| named(op));
     let members = Members::of(&key, named.chain(own.iter().flat_map(|effect| touched(effect))));
     let elsewhere = key.len() - members.0.len();
     Ok((Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, 0, elsewhere))), naming.len()))
+}
+
+/// Whether to look at the record as a whole takes no longer than at a part of it for each call, with what was done before it.
+fn is_whole_cheaper(record: &Record<'_>, ops: &[&Operation], own: &[&Effect]) -> Result<bool, OpError> {
+    let length = record.open(Kind::Zset)?.map_or(0, |key| key.len());
+    Ok(ops.len() * (own.len() + ops.len()) >= length)
 }
 
 /// Members that an operation names.
@@ -234,6 +247,18 @@ pub(super) fn excerpt_topk(
     let elsewhere = length - members.0.len();
     let ranking = Ranking::excerpt(members.0, 0, elsewhere);
     Ok(Some(State::new::<TopK>(Best::excerpt(capacity, ranking))))
+}
+
+/// For calls one after the other: the whole record, if that is no dearer.
+pub(super) fn excerpt_topk_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    match is_whole_cheaper(record, ops, own)? {
+        true => Ok((whole_topk(record)?, ops.len())),
+        false => Ok((excerpt_topk(record, ops[0], own)?, 1)),
+    }
 }
 
 pub(super) fn whole_topk(record: &Record<'_>) -> Result<Option<State>, OpError> {

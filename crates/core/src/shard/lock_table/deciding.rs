@@ -40,18 +40,24 @@ enum View {
 
 impl LockTable {
     /// Asks for the locks of calls on one record, one after the other, and executes those that are granted, until one is
-    /// not. O(calls + own effects on the record).
+    /// not, or until more own effects than `enough` were added: where views are good for few calls, the rest has to begin
+    /// again too often to be done at once. O(calls + own effects on the record).
     pub(crate) fn request(
         &mut self,
         now: Time,
         record: RecordIx,
         owner: Owner,
         calls: &[Call],
+        enough: u64,
         answers: &mut Answers,
     ) -> Stop {
         let mut at = 0;
-        while at < calls.len() {
-            let Some((view, covered)) = self.open(record, owner, &calls[at..]) else {
+        let enough = self.replays.saturating_add(enough);
+        // A view is asked for no more calls than twice as many as the last one was good for.
+        let mut asked = calls.len();
+        while at < calls.len() && (at == 0 || self.replays <= enough) {
+            let some = &calls[at..calls.len().min(at.saturating_add(asked))];
+            let Some((view, covered)) = self.open(record, owner, some) else {
                 let decided = self.decide(record, owner, &calls[at]);
                 if let Some(stop) = self.conclude(now, record, owner, &calls[at], decided, answers) {
                     return stop;
@@ -65,6 +71,7 @@ impl LockTable {
                 return stop;
             }
             at += granted;
+            asked = 2 * covered.max(1);
         }
         Stop::All
     }
