@@ -3,6 +3,8 @@
 
 #[path = "hostile/fake.rs"]
 mod fake;
+#[path = "hostile/posing.rs"]
+mod posing;
 #[path = "hostile/redirects.rs"]
 mod redirects;
 #[path = "hostile/time.rs"]

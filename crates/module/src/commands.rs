@@ -120,7 +120,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         summary: "Binds this connection to a session of a client process, and to its user, once it has proved that it speaks for \
                   the session; without a proof it asks for what is to be signed. A channel for pushes must begin with \
                   `claret:USER:`.",
-        complexity: "O(1); to look at a proof takes longer than a plain command, and a connection has one wrong one",
+        complexity: "O(1); to look at a proof takes longer than a plain command, and a connection has one",
         answers: "an array of names and values: `wire`, `shard`, `challenge`; with a proof `server`, `module`, `wire`, `shard`, \
                   `incarnation`, `lease_us`, `push`",
         since: "0.1.0",

@@ -57,9 +57,7 @@ pub(crate) struct Session {
 pub(crate) struct Sessions {
     known: HashMap<SessionId, Session, foldhash::fast::FixedState>,
     /// By the server's number of the client.
-    clients: HashMap<u64, Bound, foldhash::fast::FixedState>,
-    /// What clients have to sign, by the server's number of them: at most one each.
-    asked: HashMap<u64, Asked, foldhash::fast::FixedState>,
+    clients: HashMap<u64, Standing, foldhash::fast::FixedState>,
     /// Sessions with something new in their outbox.
     fresh: Vec<SessionId>,
     /// No poller's time is over before this; `None` when nobody polls.
@@ -76,13 +74,15 @@ struct Bound {
     listens: bool,
 }
 
-/// What a connection was asked to sign.
+/// How far a connection is with its hello. To look at a proof costs the server more than to send one costs the client,
+/// and a session costs memory: each connection has one proof, and never another challenge.
 #[derive(Clone, Copy, Debug)]
-enum Asked {
-    For(Challenge),
-    /// Its proof was wrong. To look at a proof costs the server more than to send one costs the client, so that each
-    /// connection has one wrong one.
-    Failed,
+enum Standing {
+    /// It is to sign this.
+    Asked(Challenge),
+    /// Its proof was wrong, or its session was not let in.
+    Refused,
+    Bound(Bound),
 }
 
 /// Who says hello.
@@ -124,41 +124,39 @@ impl Sessions {
 
     /// Asks a connection to sign something that was never signed before.
     pub(crate) fn ask(&mut self, client: u64, challenge: Challenge) -> Result<(), String> {
-        if let Some(Asked::Failed) = self.asked.get(&client) {
-            return Err(failed());
-        }
-        self.asked.insert(client, Asked::For(challenge));
+        self.challenge(client)?;
+        self.clients.insert(client, Standing::Asked(challenge));
         Ok(())
     }
 
-    /// Holds a proof against what was asked. It counts once.
+    /// What a connection is to sign. It may have been asked for nothing yet.
+    fn challenge(&self, client: u64) -> Result<Option<Challenge>, String> {
+        match self.clients.get(&client) {
+            None => Ok(None),
+            Some(Standing::Asked(challenge)) => Ok(Some(*challenge)),
+            Some(Standing::Refused) => Err(failed()),
+            Some(Standing::Bound(_)) => Err("NOPERM a connection says CLARET.HELLO once, and this one has; \
+                                             say it on another connection"
+                .to_owned()),
+        }
+    }
+
+    /// Holds a proof against what was asked.
     pub(crate) fn prove(
         &mut self,
         greeting: &Greeting<'_>,
         shard: ShardId,
         proof: &Signature,
     ) -> Result<(), String> {
-        let challenge = match self.asked.remove(&greeting.client) {
-            Some(Asked::For(challenge)) => challenge,
-            Some(Asked::Failed) => {
-                self.asked.insert(greeting.client, Asked::Failed);
-                return Err(failed());
-            }
-            None => {
-                return Err(
-                    "NOPERM nothing was asked of this connection; say CLARET.HELLO without PROOF first"
-                        .to_owned(),
-                );
-            }
-        };
+        let challenge = self.challenge(greeting.client)?.ok_or_else(|| {
+            "NOPERM nothing was asked of this connection; say CLARET.HELLO without PROOF first".to_owned()
+        })?;
+        // Until it is let in, whatever is wrong.
+        self.clients.insert(greeting.client, Standing::Refused);
         let Link { session, connection } = greeting.link();
-        let (version, way) = (wire::VERSION, greeting.words);
-        let statement = Statement { version, shard, challenge, session, connection, way };
-        if greeting.key.verify(&statement, proof) {
-            return Ok(());
-        }
-        self.asked.insert(greeting.client, Asked::Failed);
-        Err(failed())
+        let version = wire::VERSION;
+        let statement = Statement { version, shard, challenge, session, connection, way: greeting.words };
+        if greeting.key.verify(&statement, proof) { Ok(()) } else { Err(failed()) }
     }
 
     /// Bytes of them.
@@ -166,10 +164,18 @@ impl Sessions {
         self.known.values().map(|session| session.outbox.bytes()).sum()
     }
 
-    /// Binds a connection that proved its session, and that listens if no way is given for the session.
+    /// Binds a connection that just proved its session, and that listens if no way is given for the session.
     pub(crate) fn hello(&mut self, greeting: &Greeting<'_>, way: Option<Way>) -> Result<(), String> {
+        let bound = match way {
+            Some(way) => self.speak(greeting, way)?,
+            None => self.listen(greeting)?,
+        };
+        self.clients.insert(greeting.client, Standing::Bound(bound));
+        Ok(())
+    }
+
+    fn speak(&mut self, greeting: &Greeting<'_>, way: Way) -> Result<Bound, String> {
         let (link, user) = (greeting.link(), greeting.user);
-        let Some(way) = way else { return self.listen(greeting) };
         if !self.known.contains_key(&link.session) {
             if self.known.len() as u64 >= config::SESSIONS_MAX.get() {
                 return Err(
@@ -203,26 +209,25 @@ impl Sessions {
         session.client = greeting.client;
         session.way = way;
         session.bound += 1;
-        self.bind(greeting.client, Bound { link, listens: false });
-        Ok(())
+        Ok(Bound { link, listens: false })
     }
 
-    fn listen(&mut self, greeting: &Greeting<'_>) -> Result<(), String> {
+    fn listen(&self, greeting: &Greeting<'_>) -> Result<Bound, String> {
         let link = greeting.link();
         self.known.get(&link.session).ok_or_else(unknown)?.is_of(greeting)?;
-        self.bind(greeting.client, Bound { link, listens: true });
-        Ok(())
+        Ok(Bound { link, listens: true })
     }
 
-    fn bind(&mut self, client: u64, bound: Bound) {
-        if let Some(before) = self.clients.insert(client, bound).filter(|before| !before.listens) {
-            self.unbind(before.link.session, Time(0));
+    fn bound(&self, client: u64) -> Option<Bound> {
+        match self.clients.get(&client)? {
+            Standing::Bound(bound) => Some(*bound),
+            Standing::Asked(_) | Standing::Refused => None,
         }
     }
 
     /// The link that a client's frames come over.
     pub(crate) fn link(&self, client: u64, user: &Name) -> Result<Link, String> {
-        let bound = self.clients.get(&client).filter(|bound| !bound.listens).ok_or_else(unknown)?;
+        let bound = self.bound(client).filter(|bound| !bound.listens).ok_or_else(unknown)?;
         self.known.get(&bound.link.session).ok_or_else(unknown)?.belongs_to(user)?;
         Ok(bound.link)
     }
@@ -235,8 +240,9 @@ impl Sessions {
 
     /// A client's connection is closed: the session that has none left.
     pub(crate) fn closed(&mut self, now: Time, client: u64) -> Option<SessionId> {
-        self.asked.remove(&client);
-        let Bound { link, listens } = self.clients.remove(&client)?;
+        let bound = self.bound(client);
+        self.clients.remove(&client);
+        let Bound { link, listens } = bound?;
         (!listens && self.unbind(link.session, now)).then_some(link.session)
     }
 
@@ -264,7 +270,6 @@ impl Sessions {
     /// Forgets all, so that everybody says hello again: the shard is another one now. Who waited is returned.
     pub(crate) fn clear(&mut self) -> Vec<Blocked> {
         self.clients.clear();
-        self.asked.clear();
         self.fresh.clear();
         self.known.drain().filter_map(|(_, mut session)| session.poller.take()).collect()
     }
@@ -318,7 +323,7 @@ impl Sessions {
 
     /// Whether a session may be polled on this connection: only where it was proved.
     pub(crate) fn may_poll(&self, client: u64, id: SessionId, user: &Name) -> Result<(), String> {
-        self.clients.get(&client).filter(|bound| bound.link.session == id).ok_or_else(unknown)?;
+        self.bound(client).filter(|bound| bound.link.session == id).ok_or_else(unknown)?;
         self.known.get(&id).ok_or_else(unknown)?.belongs_to(user)
     }
 
@@ -378,5 +383,6 @@ fn unknown() -> String {
 }
 
 fn failed() -> String {
-    "NOPERM the proof of this connection is wrong; say CLARET.HELLO on another one".to_owned()
+    "NOPERM the proof of this connection is wrong, or its session was not let in; say CLARET.HELLO on another connection"
+        .to_owned()
 }

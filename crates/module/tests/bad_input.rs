@@ -356,7 +356,9 @@ fn restore(plain: &mut Connection, key: &str, dump: &[u8]) -> usize {
 fn values_of_half_a_gigabyte_are_read_and_not_made_longer() {
     let (mut server, mut process, mut plain) = rig();
     // So much takes long on a busy machine.
-    plain.set_read_timeout(Some(Duration::from_secs(120))).expect("a socket");
+    for connection in [&plain, &process.connection] {
+        connection.set_read_timeout(Some(Duration::from_secs(300))).expect("a socket");
+    }
     ok(&mut plain, "SETRANGE big 536870910 x");
     let mut long = redis::cmd("CLARET.EXEC");
     long.arg("3").arg("SET").arg("k").arg(vec![b'x'; 100 << 20]);

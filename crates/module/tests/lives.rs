@@ -194,7 +194,7 @@ fn frames_outboxes_and_sessions_have_bounds() {
     holder.frame(&[Request::Abort { attempt: held, refused_by: None }]);
     let info: String = redis::cmd("INFO").arg("claret").query(&mut plain).expect("its numbers");
     assert!(info.contains("claret_outbox:16\r\n") && info.contains("claret_outbox_dropped:4\r\n"), "{info}");
-    assert_eq!(poll(&mut plain, 1, 0).len(), 16);
+    assert_eq!(poll(&mut server.connect(), 1, 0).len(), 16);
     let () =
         redis::cmd("CONFIG").arg("SET").arg("claret.sessions-max").arg(2).query(&mut plain).expect("set");
     let more = hello(&mut plain, 3, 1, &[]).expect_err("too many");

@@ -55,9 +55,11 @@ fn whoever_knows_the_number_and_the_key_of_a_session_cannot_speak_for_it() {
     let proof = identity(7).sign(&statement(&identity(7), &asked, 2, &[]).as_statement());
     assert!(refused(prove(&mut other, 7, 2, &[], &proof)).contains("proof"));
     prove(&mut own, 7, 2, &[], &proof).expect("it is the owner's");
-    assert!(refused(prove(&mut own, 7, 2, &[], &proof)).contains("nothing was asked"));
-    ask(&mut own, 7, 2, &[]);
-    assert!(refused(prove(&mut own, 7, 2, &[], &proof)).contains("proof"), "another challenge");
+    assert!(refused(prove(&mut own, 7, 2, &[], &proof)).contains("on another connection"));
+    let mut unasked = server.connect();
+    assert!(refused(prove(&mut unasked, 7, 2, &[], &proof)).contains("nothing was asked"));
+    ask(&mut unasked, 7, 2, &[]);
+    assert!(refused(prove(&mut unasked, 7, 2, &[], &proof)).contains("proof"), "another challenge");
     // What was signed is not bent.
     for (number, way) in [(3, &[][..]), (2, &["POLL"]), (2, &["LISTEN"])] {
         let mut other = server.connect();
@@ -78,7 +80,9 @@ fn whoever_knows_the_number_and_the_key_of_a_session_cannot_speak_for_it() {
 fn a_proof_for_one_node_is_worth_nothing_at_another() {
     let servers = common::cluster(2, &[]);
     let (mut here, mut there) = (servers[0].connect(), servers[1].connect());
-    wait_until("both serve", || [&mut here, &mut there].into_iter().all(|it| hello(it, 5, 1, &[]).is_ok()));
+    for server in &servers {
+        drop(Process::hello(server, 5));
+    }
     let (asked, asked_there) = (ask(&mut here, 7, 1, &[]), ask(&mut there, 7, 1, &[]));
     let proof = identity(7).sign(&statement(&identity(7), &asked, 1, &[]).as_statement());
     assert!(refused(prove(&mut there, 7, 1, &[], &proof)).contains("proof"));
@@ -99,13 +103,39 @@ fn a_connection_has_one_wrong_proof() {
     drop(Process::hello(&server, 1));
     let mut connection = server.connect();
     ask(&mut connection, 7, 1, &[]);
-    assert!(refused(prove(&mut connection, 7, 1, &[], &Signature([0; 64]))).contains("another one"));
+    assert!(
+        refused(prove(&mut connection, 7, 1, &[], &Signature([0; 64]))).contains("on another connection")
+    );
     for person in [7, 8] {
-        assert!(refused(hello(&mut connection, person, 1, &[])).contains("another one"));
+        assert!(refused(hello(&mut connection, person, 1, &[])).contains("on another connection"));
         let proved = prove(&mut connection, person, 1, &[], &Signature([0; 64]));
-        assert!(refused(proved).contains("another one"));
+        assert!(refused(proved).contains("on another connection"));
     }
     hello(&mut server.connect(), 7, 1, &[]).expect("on another one");
+}
+
+/// Bug: a connection said hello as often as it liked, for a new session each time. Consequence: a signature to verify and
+/// a session to keep for each, and a session that lost its last connection so was not deserted. Mend: once.
+#[test]
+fn a_connection_says_hello_once() {
+    let server = Server::start(&[]);
+    let mut plain = server.connect();
+    let mut connection = server.connect();
+    hello(&mut connection, 7, 2, &[]).expect("the first");
+    for person in [7, 8, 9] {
+        assert!(refused(hello(&mut connection, person, 3, &["LISTEN"])).contains("on another connection"));
+        let proved = prove(&mut connection, person, 3, &[], &Signature([0; 64]));
+        assert!(refused(proved).contains("on another connection"), "without a look at the proof");
+    }
+    assert_eq!(number(&mut plain, "sessions"), 1);
+    let empty: RedisResult<Vec<u8>> =
+        redis::cmd("CLARET.FRAME").arg(wire::encode_requests(&[])).query(&mut connection);
+    empty.expect("it speaks for its session still");
+    // So it is with one that proved its session, and is not let in: connection 1 is older.
+    let mut older = server.connect();
+    for wanted in ["is newer", "on another connection"] {
+        assert!(refused(hello(&mut older, 7, 1, &[])).contains(wanted), "{wanted}");
+    }
 }
 
 /// The number of the session under which `CLARET.EXEC` runs.

@@ -209,6 +209,15 @@ impl Desk {
         &self.topology
     }
 
+    /// The shard that the topology has at a node, or, of one that serves nothing any more, that which it said it was.
+    pub(super) fn expected_at(&self, node: &Address) -> Option<ShardId> {
+        let said = || self.shards.iter().find(|(known, _)| known == node).map(|(_, shard)| *shard);
+        match self.topology.slot_at(node) {
+            Some(_) => self.topology.shard_at(node),
+            None => said(),
+        }
+    }
+
     /// Slots of nodes that did not say yet which shard they are stay where they were.
     fn assign(&mut self, now: Time) {
         for range in &self.topology.ranges {

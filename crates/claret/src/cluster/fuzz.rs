@@ -52,7 +52,7 @@ fn samples() -> Vec<Vec<u8>> {
     vec![
         of("%2\r\n+server\r\n+redis\r\n+modules\r\n*1\r\n%1\r\n+name\r\n$6\r\nclaret\r\n"),
         of(
-            "*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n$1\r\nh\r\n:7000\r\n$2\r\nid\r\n*3\r\n:8192\r\n:16383\r\n*2\r\n$1\r\ni\r\n:7001\r\n",
+            "*2\r\n*3\r\n:0\r\n:8191\r\n*3\r\n$1\r\nh\r\n:7000\r\n$40\r\n0000000000000000000000000000000000000000\r\n*3\r\n:8192\r\n:16383\r\n*3\r\n$1\r\ni\r\n:7001\r\n$40\r\n0000000000000000000000000000000000000000\r\n",
         ),
         of(
             "*14\r\n+server\r\n+7.0\r\n+wire\r\n:3\r\n+shard\r\n:1\r\n+lease_us\r\n:10000000\r\n+a\r\n:1\r\n+b\r\n:2\r\n+c\r\n:3\r\n",

@@ -28,6 +28,9 @@ pub(super) struct Greeting<'a> {
     /// What else is in their names.
     pub(super) secret: Secret<u64>,
     pub(super) connection: u32,
+    /// The shard that is to be at the other end, as far as it is known. A proof for another one is not signed: its node
+    /// could be the one that asked for it.
+    pub(super) expected: Option<ShardId>,
 }
 
 /// What a node answered to the greeting.
@@ -79,6 +82,12 @@ async fn prove(
     words.extend(way.iter().map(|word| (*word).to_owned()));
     let reply = connection.ask(&words).await?.map_err(|error| not_greeted(error, &connection.node))?;
     let (shard, challenge) = read_challenge(&reply, &connection.node)?;
+    if let Some(expected) = greeting.expected.filter(|expected| *expected != shard) {
+        // The node may have another id since the topology was asked for: it is asked for again then.
+        let reason =
+            format!("it speaks for shard {}, and the cluster has shard {} there", shard.0, expected.0);
+        return Err(unreachable_at(&connection.node, reason));
+    }
     let way: Vec<&[u8]> = way.iter().map(|word| word.as_bytes()).collect();
     let (version, session) = (wire::VERSION, identity.session());
     let statement = Statement { version, shard, challenge, session, connection: number, way: &way };

@@ -164,8 +164,9 @@ impl Hub {
     }
 
     /// What is said on a connection.
-    fn greeting(&self, connection: u32) -> Greeting<'_> {
-        Greeting { identity: &self.identity, user: self.settings.user(), secret: self.secret, connection }
+    fn greeting(&self, connection: u32, expected: Option<ShardId>) -> Greeting<'_> {
+        let (identity, user) = (&self.identity, self.settings.user());
+        Greeting { identity, user, secret: self.secret, connection, expected }
     }
 
     /// Collects grants on a connection of its own.
@@ -185,7 +186,7 @@ impl Hub {
         backoff: &mut Backoff,
     ) -> Result<(), ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
-        greeting::listen(&mut connection, self.greeting(lane.connection)).await?;
+        greeting::listen(&mut connection, self.greeting(lane.connection, Some(lane.shard))).await?;
         connection.set_bounds(self.settings.limits.of_work());
         let session = self.identity.session().0.to_string();
         let words = ["CLARET.POLL".to_owned(), session, POLL.as_millis().to_string()];
@@ -211,8 +212,8 @@ impl Office for Hub {
     async fn greet(self: Arc<Self>, connection: &mut Connection) -> Result<Frames, ConnectError> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let node = connection.node.clone();
-        let topology = self.look(|desk| desk.topology().clone());
-        let greeting = self.greeting(number);
+        let (topology, expected) = self.look(|desk| (desk.topology().clone(), desk.expected_at(&node)));
+        let greeting = self.greeting(number, expected);
         let hello = greeting::exchange(connection, &topology, self.settings.grants, greeting).await?;
         let lane = Lane { shard: hello.shard, connection: number };
         self.note_lease(hello.lease_us);

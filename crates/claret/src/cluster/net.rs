@@ -110,7 +110,6 @@ impl<O: Office> Net<O> {
             net.close();
             return Err(error);
         }
-        net.runtime.spawn(Arc::clone(&net).watch_topology());
         Ok(net)
     }
 
@@ -121,6 +120,8 @@ impl<O: Office> Net<O> {
                 Ok(topology) => match topology.missing() {
                     missing if missing.is_empty() => {
                         self.adopt(topology);
+                        // A node that is not the one that was told may be so by now.
+                        self.runtime.spawn(Arc::clone(self).watch_topology());
                         return self.await_all(until).await;
                     }
                     slots => ConnectError::Uncovered { slots },
@@ -337,6 +338,8 @@ impl<O: Office> Net<O> {
     fn adopt(self: &Arc<Self>, topology: Topology) {
         let nodes = topology.nodes();
         *self.topology.lock() = topology.clone();
+        // Before anybody is greeted by it.
+        self.office.adopt(&topology);
         let mut known = self.known.lock();
         for left in known.extract_if(.., |known| !nodes.contains(&known.node)) {
             left.terms.has_left.store(true, Ordering::Release);
@@ -349,7 +352,5 @@ impl<O: Office> Net<O> {
                 known.push(Known { node, standing: Standing::Connecting, keeper, terms });
             }
         }
-        drop(known);
-        self.office.adopt(&topology);
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use claret_core::ShardId;
 use claret_types::Reply;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
@@ -11,6 +12,9 @@ use super::resp::{Unreadable, shown};
 
 /// Of a reply that is no topology so much is shown, in bytes.
 const SHOWN_BYTES_MAX: usize = 200;
+
+/// The id of a node has so many hexadecimal digits.
+const ID_DIGITS: usize = 40;
 
 /// Slots of a cluster.
 pub(super) const SLOTS: usize = 16_384;
@@ -55,6 +59,8 @@ pub(super) struct Range {
     pub(super) first: u16,
     pub(super) last: u16,
     pub(super) node: Address,
+    /// The shard of that node, which its id names. A server that is no part of a cluster has no id.
+    pub(super) shard: Option<ShardId>,
 }
 
 /// Who serves what.
@@ -67,7 +73,7 @@ pub(super) struct Topology {
 impl Topology {
     /// A server that is no part of a cluster serves everything.
     pub(super) fn alone(node: Address) -> Self {
-        Topology { ranges: vec![Range { first: 0, last: SLOTS as u16 - 1, node }] }
+        Topology { ranges: vec![Range { first: 0, last: SLOTS as u16 - 1, node, shard: None }] }
     }
 
     /// Reads the reply to `CLUSTER SLOTS` of the node `asked`, whose own address may be missing in it. It is taken as a
@@ -114,6 +120,11 @@ impl Topology {
         self.ranges.iter().find(|range| range.node == *node).map(|range| range.first)
     }
 
+    /// The shard of a node, if it is named here.
+    pub(super) fn shard_at(&self, node: &Address) -> Option<ShardId> {
+        self.ranges.iter().find(|range| range.node == *node)?.shard
+    }
+
     /// Slots that nobody serves, as first and last.
     pub(super) fn missing(&self) -> Vec<(u16, u16)> {
         let mut missing = Vec::new();
@@ -134,7 +145,7 @@ impl Topology {
 fn range(entry: &Reply, asked: &Address) -> Option<Range> {
     let Reply::Array(fields) = entry else { return None };
     let [Reply::Int(first), Reply::Int(last), Reply::Array(node), ..] = &fields[..] else { return None };
-    let [host, Reply::Int(port), ..] = &node[..] else { return None };
+    let [host, Reply::Int(port), Reply::Bytes(id), ..] = &node[..] else { return None };
     let host = match host {
         Reply::Bytes(host) if !host.is_empty() && &host[..] != b"?" => name_of_host(host)?,
         Reply::Bytes(_) | Reply::Nil => &asked.host,
@@ -143,8 +154,15 @@ fn range(entry: &Reply, asked: &Address) -> Option<Range> {
     let slot = |number: i64| u16::try_from(number).ok().filter(|slot| usize::from(*slot) < SLOTS);
     let port = u16::try_from(*port).ok().filter(|port| *port > 0)?;
     let node = Address { host: host.to_owned(), port };
-    let range = Range { first: slot(*first)?, last: slot(*last)?, node };
+    let range = Range { first: slot(*first)?, last: slot(*last)?, node, shard: Some(shard_of(id)?) };
     (range.first <= range.last).then_some(range)
+}
+
+/// The shard of a node: as much of the node's id as fits.
+fn shard_of(id: &[u8]) -> Option<ShardId> {
+    let is_id = id.len() == ID_DIGITS && id.iter().all(u8::is_ascii_hexdigit);
+    let digits = std::str::from_utf8(id.get(..8)?).ok().filter(|_| is_id)?;
+    u32::from_str_radix(digits, 16).ok().map(ShardId)
 }
 
 /// What can be the name of a host, or its address.
@@ -194,7 +212,11 @@ mod tests {
     }
 
     fn node(host: &str, port: i64) -> Reply {
-        let id = Reply::Bytes("id".into());
+        named(host, port, &format!("{:08x}{:032x}", port as u32, 1))
+    }
+
+    fn named(host: &str, port: i64, id: &str) -> Reply {
+        let id = Reply::Bytes(id.into());
         Reply::Array(vec![Reply::Bytes(host.into()), Reply::Int(port), id, Reply::Array(Vec::new())])
     }
 
@@ -226,6 +248,9 @@ mod tests {
         let topology = parse(&reply, &address(7002)).unwrap();
         assert_eq!(topology.nodes(), [Address { host: "h".into(), port: 7001 }, address(7002)]);
         assert_eq!(topology.missing(), []);
+        assert_eq!(topology.shard_at(&address(7002)), Some(ShardId(7002)));
+        assert_eq!(topology.shard_at(&address(7001)), None, "it is of another host");
+        assert_eq!(Topology::alone(address(1)).shard_at(&address(1)), None);
     }
 
     #[test]
@@ -261,6 +286,11 @@ mod tests {
             entry(0, 5, node("\x1b[2J", 1)),
             entry(0, 5, node("h h", 1)),
             entry(0, 5, node(&"h".repeat(256), 1)),
+            entry(0, 5, named("h", 1, "")),
+            entry(0, 5, named("h", 1, &"a".repeat(39))),
+            entry(0, 5, named("h", 1, &"a".repeat(41))),
+            entry(0, 5, named("h", 1, &format!("+{}", "a".repeat(39)))),
+            entry(0, 5, Reply::Array(vec![Reply::Bytes("h".into()), Reply::Int(1)])),
             entry(0, 5, Reply::Array(Vec::new())),
             Reply::Array(Vec::new()),
             Reply::Nil,

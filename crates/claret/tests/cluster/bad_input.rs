@@ -75,7 +75,9 @@ async fn a_module_of_another_version_is_named() {
             }
             () if asked.contains("HELLO") => "%1\r\n+proto\r\n:3\r\n".to_owned(),
             () if asked.contains("SLOTS") => {
-                format!("*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$2\r\nid\r\n")
+                format!(
+                    "*1\r\n*3\r\n:0\r\n:16383\r\n*3\r\n$9\r\n127.0.0.1\r\n:{port}\r\n$40\r\n{port:040x}\r\n"
+                )
             }
             () if asked.contains("SSUBSCRIBE") => ">3\r\n$10\r\nssubscribe\r\n$1\r\nc\r\n:1\r\n".to_owned(),
             () => "+OK\r\n".to_owned(),

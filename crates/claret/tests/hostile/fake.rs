@@ -73,13 +73,31 @@ impl Fake {
     }
 }
 
-/// The reply to `CLUSTER SLOTS`.
+/// The reply to `CLUSTER SLOTS`. The shard of a node has the number of its port.
 pub(crate) fn slots(ranges: &[(i64, i64, &str, i64)]) -> Say {
+    slots_of(ranges, |port| port as u32)
+}
+
+/// The same; the shard of a node is that of its port.
+pub(crate) fn slots_of(ranges: &[(i64, i64, &str, i64)], shard: impl Fn(i64) -> u32) -> Say {
     let mut text = format!("*{}\r\n", ranges.len());
     for (first, last, host, port) in ranges {
-        text += &format!("*3\r\n:{first}\r\n:{last}\r\n*2\r\n${}\r\n{host}\r\n:{port}\r\n", host.len());
+        text += &format!("*3\r\n:{first}\r\n:{last}\r\n*3\r\n${}\r\n{host}\r\n:{port}\r\n", host.len());
+        text += &format!("$40\r\n{:08x}{:032x}\r\n", shard(*port), 1);
     }
     Say::Text(text)
+}
+
+/// What a node with the module, whose shard this is, says to the halves of a hello.
+pub(crate) fn hello(asked: &Asked, shard: u32) -> Say {
+    let version = claret_core::wire::VERSION;
+    let begin = format!("$4\r\nwire\r\n:{version}\r\n$5\r\nshard\r\n:{shard}\r\n");
+    Say::Text(match asked.arguments.iter().any(|word| word == "PROOF") {
+        false => format!("*6\r\n{begin}$9\r\nchallenge\r\n$64\r\n{}\r\n", "0".repeat(64)),
+        true => format!(
+            "*10\r\n{begin}$11\r\nincarnation\r\n:1\r\n$8\r\nlease_us\r\n:10000000\r\n$4\r\npush\r\n:1\r\n"
+        ),
+    })
 }
 
 fn usual(asked: &Asked) -> Say {

@@ -67,8 +67,8 @@ pub struct Shard {
     going_on: VecDeque<AttemptId>,
     /// Those who have more calls than are executed at once, by turn. Each goes on with the next timeouts, and is here once.
     put_off: BTreeMap<u64, AttemptId>,
-    /// Deserted sessions whose leases are being ended; after which attempt.
-    deserted: VecDeque<(SessionId, Bound<(Sequence, u32)>)>,
+    /// Deserted sessions whose leases are being ended: after which attempt, and up to which.
+    deserted: VecDeque<(SessionId, Bound<(Sequence, u32)>, (Sequence, u32))>,
     /// So many calls are still executed, or locks let go, before others get their turn.
     at_once: usize,
     /// So many bytes of answers are still said again.

@@ -152,19 +152,21 @@ impl Shard {
     /// not voted is refused, what has asks the others, with the next timeouts (P38).
     pub fn deserted(&mut self, now: Time, session: SessionId) {
         self.latest = now;
-        self.deserted.push_back((session, Bound::Unbounded));
+        let last = self.sessions.get(&session).and_then(|history| history.open.last().copied());
+        // It may connect again before all is ended: what it begins then is none of it.
+        self.deserted.extend(last.map(|last| (session, Bound::Unbounded, last)));
     }
 
     /// Ends leases of sessions that are deserted, as many as may be ended at once.
     pub(super) fn end_deserted(&mut self, now: Time) {
-        while let Some((session, mut after)) = self.deserted.pop_front() {
+        while let Some((session, mut after, last)) = self.deserted.pop_front() {
             let next = |shard: &Shard, after| {
                 let history = shard.sessions.get(&session)?;
-                history.open.range((after, Bound::Unbounded)).next().copied()
+                history.open.range((after, Bound::Unbounded)).next().copied().filter(|open| *open <= last)
             };
             while let Some((sequence, number)) = next(self, after) {
                 if self.at_once == 0 {
-                    return self.deserted.push_front((session, after));
+                    return self.deserted.push_front((session, after, last));
                 }
                 let attempt = AttemptId { tx: TxId { session, sequence }, attempt: number };
                 self.charge_for(attempt);

@@ -1,7 +1,10 @@
 //! Trap 7: recovery's answers, one test a row of the table in `shard/recovery.rs`; and who may ask.
 
-use claret_core::message::{PeerMessage, Status};
-use claret_core::{Incarnation, Limits, ShardId};
+use claret_core::message::{Call, Link, PeerMessage, Request, Status};
+use claret_core::{
+    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
+    Time, TxId,
+};
 
 use crate::harness::{Kind, Tx, World, get, incr, incr_returning};
 
@@ -188,6 +191,39 @@ fn trap_07_who_is_deserted_asks_at_once() {
     w.client_dies();
     w.desert(0);
     assert_eq!((w.shards[0].open_attempts(), w.shards[0].locked_records()), (0, 0));
+}
+
+/// Bug: where much was to be ended it went on later, with whatever the session had begun meanwhile. Consequence: a session
+/// that connected again lost what it had just begun. Mend: what is open when it is deserted ends, and no more.
+#[test]
+fn trap_07_who_connects_again_keeps_what_it_began_since() {
+    const LINK: Link = Link { session: SessionId(7), connection: 1 };
+    let limits = Limits { at_once_max: 4, ..Limits::default() };
+    let mut shard = Shard::new(ShardId(0), Incarnation(1), Switches::CLARET, limits);
+    let now = Time(1);
+    let execute = |shard: &mut Shard, sequence: u64| {
+        let tx = TxId { session: LINK.session, sequence: Sequence(sequence) };
+        let op = incr_returning(1);
+        let call = Call { no: CallNo(0), op, member: Member(0), reserve: None };
+        let request = Request::Execute {
+            attempt: AttemptId { tx, attempt: 1 },
+            birth: Birth { time: now, tx },
+            incarnation: None,
+            key: format!("k{sequence}").as_str().into(),
+            calls: [call].into_iter().collect(),
+        };
+        shard.handle(now, LINK, request);
+    };
+    (1..=20).for_each(|sequence| execute(&mut shard, sequence));
+    shard.deserted(now, LINK.session);
+    let left = shard.open_attempts();
+    assert!(left > 0, "it is put off");
+    execute(&mut shard, 21);
+    assert!(shard.open_attempts() > 1);
+    while shard.poll_timeout() == Some(now) {
+        shard.handle_timeout(now);
+    }
+    assert_eq!((shard.open_attempts(), shard.locked_records()), (1, 1));
 }
 
 /// What a shard says that was not asked does not count as one of the others' answers.

@@ -32,16 +32,32 @@ pub(super) struct Leaving {
 
 struct Leave {
     number: u64,
-    slot: u16,
+    slot: Closed,
     until: Time,
     stage: Stage,
+}
+
+/// A slot is closed for as long as this lives, however it ends.
+struct Closed(u16);
+
+impl Closed {
+    fn close(slot: u16) -> Self {
+        slots::close(slot);
+        Closed(slot)
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        slots::reopen(self.0);
+    }
 }
 
 enum Stage {
     /// The command's client waits; this key was in use when that was last looked at.
     Waits(Blocked, Bytes),
-    /// It is let go, and its answer runs soon.
-    Released,
+    /// It is let go, and its answer runs soon, unless it is gone before.
+    Released(Blocked),
     /// The server runs the command of this client, at once or when replicas have acknowledged it.
     Server(u64),
     /// The command may be sent again.
@@ -54,9 +70,8 @@ impl Leaving {
     }
 
     fn begin(&mut self, slot: u16, until: Time, stage: Stage) {
-        slots::close(slot);
         self.last += 1;
-        self.list.push(Leave { number: self.last, slot, until, stage });
+        self.list.push(Leave { number: self.last, slot: Closed::close(slot), until, stage });
     }
 
     fn take(&mut self, number: u64) -> Option<Leave> {
@@ -64,11 +79,14 @@ impl Leaving {
         Some(self.list.swap_remove(at))
     }
 
-    /// Its client is gone. Whether it still waited: it may have been let go already.
-    fn leave(&mut self, client: Blocked) -> Option<Leave> {
-        let is_its = |leave: &Leave| matches!(&leave.stage, Stage::Waits(waits, _) if *waits == client);
-        let at = self.list.iter().position(is_its)?;
-        Some(self.list.swap_remove(at))
+    /// Its client is gone. Whether it still waited: one that was let go already is not answered any more.
+    fn leave(&mut self, client: Blocked) -> bool {
+        let is_its = |leave: &mut Leave| match &leave.stage {
+            Stage::Waits(blocked, _) | Stage::Released(blocked) => *blocked == client,
+            Stage::Server(_) | Stage::Again => false,
+        };
+        let left: Vec<Leave> = self.list.extract_if(.., is_its).collect();
+        left.iter().any(|leave| matches!(leave.stage, Stage::Waits(..)))
     }
 }
 
@@ -195,14 +213,16 @@ fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) -> Outcome {
     let Some(Some(leave)) = HOST.with(|host| host.guard.leaving.take(number)) else {
         return Err(crate::host::not_ready());
     };
-    let key = HOST.with(|host| key_in_use(host.shard.as_ref()?, leave.slot)).flatten();
-    let done = match key {
+    let slot = leave.slot.0;
+    let key = HOST.with(|host| key_in_use(host.shard.as_ref()?, slot)).flatten();
+    // The slot is closed until this returns.
+    match key {
         Some(key) => Err(in_use(&key)),
         None if would_wait(ctx) => {
             let millis = config::PLAIN_WAIT_MS.get();
             HOST.with(|host| {
                 let until = host.now().plus(millis * 1_000);
-                host.guard.leaving.begin(leave.slot, until, Stage::Again);
+                host.guard.leaving.begin(slot, until, Stage::Again);
                 host.guard.come_back(ctx);
             });
             Err(format!(
@@ -211,9 +231,7 @@ fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) -> Outcome {
             ))
         }
         None => run(ctx, words),
-    };
-    slots::reopen(leave.slot);
-    done
+    }
 }
 
 /// The connection closed.
@@ -221,10 +239,9 @@ unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::Redis
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
     let client = Blocked::from_raw(client);
-    let waited = guarded(ctx, "a slot that leaves", mend, |_| {
-        HOST.with(|host| host.guard.leaving.leave(client).map(|leave| slots::reopen(leave.slot)))
-    });
-    if let Some(Some(Some(()))) = waited {
+    let waited =
+        guarded(ctx, "a slot that leaves", mend, |_| HOST.with(|host| host.guard.leaving.leave(client)));
+    if waited.flatten() == Some(true) {
         client.release(0);
     }
 }
@@ -241,19 +258,19 @@ impl Host {
                     let shard = self.shard.as_ref();
                     let still = shard.filter(|_| !is_late).and_then(|shard| {
                         // To find one among many takes long; mostly it is the same.
-                        if shard.is_held(key) { Some(key.clone()) } else { key_in_use(shard, leave.slot) }
+                        if shard.is_held(key) { Some(key.clone()) } else { key_in_use(shard, leave.slot.0) }
                     });
                     match still {
                         Some(still) => *key = still,
                         None => {
                             client.release(leave.number);
-                            leave.stage = Stage::Released;
+                            leave.stage = Stage::Released(*client);
                         }
                     }
                 }
                 Stage::Server(client) if !ctx.is_blocked(*client) => over.push(leave.number),
                 Stage::Again if is_late => over.push(leave.number),
-                Stage::Released | Stage::Server(_) | Stage::Again => {}
+                Stage::Released(_) | Stage::Server(_) | Stage::Again => {}
             }
         }
         if over.is_empty() {
@@ -261,15 +278,31 @@ impl Host {
         }
         // First it is known where the slots are, then they are open again.
         self.look_around(ctx);
-        for leave in over.into_iter().filter_map(|number| self.guard.leaving.take(number)) {
-            slots::reopen(leave.slot);
-        }
+        self.guard.leaving.list.retain(|leave| !over.contains(&leave.number));
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::slot_that_leaves;
+    use claret_core::Time;
+    use claret_types::Bytes;
+
+    use super::{Blocked, Leaving, Stage, slot_that_leaves};
+
+    /// Bug: a client that was let go, and freed before its answer ran, left its slot closed. Consequence: transactions on
+    /// the slot are sent elsewhere until the process ends. Mend: whoever was let go and is gone opens it, too.
+    #[test]
+    fn who_is_gone_leaves_no_slot_closed_whether_it_was_let_go_or_not() {
+        let client = |number: usize| Blocked::from_raw(std::ptr::without_provenance_mut(number));
+        let mut leaving = Leaving::default();
+        leaving.begin(1, Time(0), Stage::Waits(client(8), Bytes::from("k")));
+        leaving.begin(2, Time(0), Stage::Released(client(16)));
+        assert!(!leaving.leave(client(24)), "another one");
+        assert!(!leaving.leave(client(16)), "it is not to be let go twice");
+        assert_eq!(leaving.list.len(), 1);
+        assert!(leaving.leave(client(8)));
+        assert!(!leaving.is_any());
+    }
 
     #[test]
     fn slots_leave_by_migrating_and_by_node_alone() {

@@ -16,7 +16,7 @@ fn shared_by(ports: &[u16]) -> Topology {
     let each = SLOTS / ports.len();
     let ranges = ports.iter().enumerate().map(|(at, port)| {
         let last = if at + 1 == ports.len() { SLOTS } else { (at + 1) * each };
-        Range { first: (at * each) as u16, last: last as u16 - 1, node: node(*port) }
+        Range { first: (at * each) as u16, last: last as u16 - 1, node: node(*port), shard: None }
     });
     Topology { ranges: ranges.collect() }
 }
