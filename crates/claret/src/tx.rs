@@ -352,6 +352,8 @@ impl Shared {
     /// Ends the attempt without committing it, unless it turns out to be over already. Alone it never waits, since
     /// shards are a call away; in a group that is committing the end may come later.
     fn end_by(&self, state: &mut State, end: End) {
+        // Where it is to be run again, that is its end: what its user found and gives up for may have been no more.
+        self.pump(state);
         if state.end.is_some() {
             return;
         }
@@ -398,10 +400,10 @@ impl Shared {
         conductor.pump(&self.host, &self.mailbox, |event| {
             news = true;
             *over |= event.is_last();
-            if end.is_some() {
-                return; // The first word of an end is the last one of the attempt.
-            }
             match event {
+                // It was given up between two attempts, before word of the restart was noted.
+                Event::Aborted if matches!(end, Some(End::Restart(_))) => *end = Some(End::Aborted),
+                _ if end.is_some() => {} // The first word of an end is the last one of the attempt.
                 Event::Answer { no, reply } => {
                     *unanswered = unanswered.saturating_sub(1);
                     answers.push((no, reply));

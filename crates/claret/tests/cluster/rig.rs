@@ -28,3 +28,10 @@ pub(crate) fn keys(cluster: &Cluster) -> Vec<String> {
     let prefix = prefix();
     (0..cluster.masters()).map(|shard| cluster.key_at(shard, &prefix)).collect()
 }
+
+/// Changes an access control list: that of a user who is nobody, to what it never was before.
+pub(crate) fn change_rights(cluster: &Cluster, master: usize) {
+    static NEXT: AtomicU32 = AtomicU32::new(0);
+    let password = format!(">{}", NEXT.fetch_add(1, Ordering::Relaxed));
+    cluster.query::<()>(master, &["ACL", "SETUSER", "nobody", "resetpass", &password]).expect("changed");
+}
