@@ -22,3 +22,5 @@ mod opening;
 mod plain;
 #[path = "cluster/rig.rs"]
 mod rig;
+#[path = "cluster/strikes.rs"]
+mod strikes;

@@ -1,10 +1,12 @@
 //! One suite for both hosts: the same random transactions, interactive and all at once, on a store in the process and on
 //! a cluster. They answer the same, operation by operation, and in the end plain Redis commands read the same content.
+//! Closures pause between their calls; `strikes.rs` says what must hold where their attempts are ended meanwhile.
 //!
 //! `CLARET_CASES` says how many seeds (default 6), `CLARET_SEED` which is the first (default 1). A failure prints the
 //! seed and all that was done on the records of its last transaction.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use claret::cluster::{Command, Plain};
 use claret::types::{
@@ -16,12 +18,18 @@ use claret::{Abort, Batch, Bytes, Operation, Reply, Store, TransactionError};
 use crate::rig::shared;
 
 /// A small generator: the same cases in every run.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, bound: usize) -> usize {
+    pub(crate) fn below(&mut self, bound: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 33) as usize) % bound
+    }
+
+    /// Between two calls of a closure: mostly none.
+    pub(crate) fn pause(&mut self) -> Duration {
+        let pauses = self.below(8) == 0;
+        Duration::from_millis(if pauses { 1 + self.below(4) as u64 } else { 0 })
     }
 }
 
@@ -190,7 +198,13 @@ enum Manner {
 
 type Calls = Vec<(String, Operation)>;
 
-async fn run(store: &Store, manner: Manner, calls: &Calls) -> Result<Vec<Reply>, String> {
+/// `pauses`: of the closure, after each call.
+async fn run(
+    store: &Store,
+    manner: Manner,
+    calls: &Calls,
+    pauses: &[Duration],
+) -> Result<Vec<Reply>, String> {
     let ended = match manner {
         Manner::Batch => {
             let batch: Batch = store.batch();
@@ -203,11 +217,14 @@ async fn run(store: &Store, manner: Manner, calls: &Calls) -> Result<Vec<Reply>,
         Manner::Interactive | Manner::Abandoned => {
             let all = store.transaction(|tx| async move {
                 let mut replies = Vec::new();
-                for (key, op) in calls {
+                for ((key, op), pause) in calls.iter().zip(pauses) {
                     if op.returns() {
                         replies.push(tx.execute(key.as_str(), op.clone()).await?);
                     } else {
                         tx.issue(key.as_str(), op.clone())?;
+                    }
+                    if !pause.is_zero() {
+                        tokio::time::sleep(*pause).await;
                     }
                 }
                 match manner {
@@ -274,11 +291,12 @@ async fn compare(seed: u64, embedded: &Store, cluster: &Store, plain: &Plain, co
             (format!("{seed}:{name}{}", random.below(RECORDS)), op)
         };
         let calls: Calls = (0..=random.below(5)).map(|_| draw(&mut random)).collect();
+        let pauses: Vec<Duration> = calls.iter().map(|_| random.pause()).collect();
         for (key, op) in &calls {
             told.entry(key.clone()).or_default().push(format!("{manner:?} {op:?}"));
         }
-        let here = blind(&calls, run(embedded, manner, &calls).await);
-        let there = blind(&calls, run(cluster, manner, &calls).await);
+        let here = blind(&calls, run(embedded, manner, &calls, &pauses).await);
+        let there = blind(&calls, run(cluster, manner, &calls, &pauses).await);
         let history =
             || calls.iter().map(|(key, _)| format!("{key}: {:#?}", told[key])).collect::<Vec<_>>().join("\n");
         if !differ_in_key(&here, &there) {
@@ -304,7 +322,7 @@ async fn compare(seed: u64, embedded: &Store, cluster: &Store, plain: &Plain, co
     }
 }
 
-fn number(name: &str, default: u64) -> u64 {
+pub(crate) fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().map_or(default, |text| text.parse().expect(name))
 }
 
