@@ -194,7 +194,9 @@ impl Striker {
         while since.elapsed() < BLOWS {
             let node = self.master();
             if self.random.random_range(0..3) > 0 {
-                self.site.say(node, &["ACL", "SETUSER", "nobody", "on"])?;
+                // What stays as it was is no change.
+                let password = format!(">{}", self.random.random::<u64>());
+                self.site.say(node, &["ACL", "SETUSER", "nobody", "resetpass", &password])?;
                 self.rest(5, 60);
                 continue;
             }
