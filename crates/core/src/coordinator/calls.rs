@@ -166,7 +166,7 @@ impl Coordinator {
     }
 
     /// Starts the commit: one message with one participant (R13), otherwise round one (R12), in which `hot` shards are
-    /// asked last, in this order (P22): see [`Heat`].
+    /// asked last, in this order (P22): see [`Heat`](super::Heat).
     ///
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.

@@ -25,13 +25,12 @@ mod waking;
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
-use std::ops::Bound;
 
 use claret_types::{Bytes, Reply, State};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, SessionId, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{
     Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response, Status,
@@ -43,6 +42,7 @@ use history::{Decided, History};
 use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
 use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
+use recovery::Deserted;
 pub use restart::Survives;
 
 /// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
@@ -67,8 +67,7 @@ pub struct Shard {
     going_on: VecDeque<AttemptId>,
     /// Those who have more calls than are executed at once, by turn. Each goes on with the next timeouts, and is here once.
     put_off: BTreeMap<u64, AttemptId>,
-    /// Deserted sessions whose leases are being ended: after which attempt, and up to which.
-    deserted: VecDeque<(SessionId, Bound<(Sequence, u32)>, (Sequence, u32))>,
+    deserted: VecDeque<Deserted>,
     /// So many calls are still executed, or locks let go, before others get their turn.
     at_once: usize,
     /// So many bytes of answers are still said again.

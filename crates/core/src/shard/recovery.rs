@@ -24,6 +24,14 @@ use super::{
 use crate::ids::{Birth, Sequence, SessionId, TxId};
 use crate::planted::Bug;
 
+/// A deserted session whose leases are being ended: after which attempt, and up to which.
+#[derive(Clone, Debug)]
+pub(super) struct Deserted {
+    session: SessionId,
+    after: Bound<(Sequence, u32)>,
+    last: (Sequence, u32),
+}
+
 impl Shard {
     /// What is written for an attempt; writes no where nothing is.
     pub(super) fn status_or_refuse(
@@ -154,19 +162,19 @@ impl Shard {
         self.latest = now;
         let last = self.sessions.get(&session).and_then(|history| history.open.last().copied());
         // It may connect again before all is ended: what it begins then is none of it.
-        self.deserted.extend(last.map(|last| (session, Bound::Unbounded, last)));
+        self.deserted.extend(last.map(|last| Deserted { session, after: Bound::Unbounded, last }));
     }
 
     /// Ends leases of sessions that are deserted, as many as may be ended at once.
     pub(super) fn end_deserted(&mut self, now: Time) {
-        while let Some((session, mut after, last)) = self.deserted.pop_front() {
+        while let Some(Deserted { session, mut after, last }) = self.deserted.pop_front() {
             let next = |shard: &Shard, after| {
                 let history = shard.sessions.get(&session)?;
                 history.open.range((after, Bound::Unbounded)).next().copied().filter(|open| *open <= last)
             };
             while let Some((sequence, number)) = next(self, after) {
                 if self.at_once == 0 {
-                    return self.deserted.push_front((session, after, last));
+                    return self.deserted.push_front(Deserted { session, after, last });
                 }
                 let attempt = AttemptId { tx: TxId { session, sequence }, attempt: number };
                 self.charge_for(attempt);
