@@ -104,7 +104,7 @@ fn statements_from_the_command_line_and_from_a_file() {
     let output = shell(&["--file", "no/such/file"], b"");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    assert!(said.starts_with("cannot read no/such/file: "), "{said}");
+    assert!(said.starts_with("error: cannot read no/such/file: "), "{said}");
 }
 
 #[test]

@@ -99,7 +99,7 @@ impl fmt::Display for Failure {
         }
         writeln!(f, "\nseed {} fails: {}", self.seed, self.reason)?;
         writeln!(f, "configuration: {}", self.config.all())?;
-        write!(f, "replay: claret sim --seed {}", self.seed)?;
+        write!(f, "replay: claret sim --seed {} --no-shrink", self.seed)?;
         let differences = self.config.differences(&Config::random(self.seed));
         if !differences.is_empty() {
             write!(f, " --set {differences}")?;

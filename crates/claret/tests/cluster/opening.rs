@@ -192,7 +192,7 @@ impl Certificates {
 }
 
 #[tokio::test]
-async fn a_server_that_asks_for_certificates_takes_those_that_its_authority_signed() {
+async fn tls_with_a_server_that_asks_for_certificates_takes_those_that_its_authority_signed() {
     let _limit = crate::limit::of_test();
     let made = Certificates::make();
     let port =

@@ -1,11 +1,12 @@
-//! Loads that once stopped a node, beside the same in plain commands. Ignored by default, since what they print depends on the
-//! machine; with a release build:
+//! Loads that once stopped a node, beside the same in plain commands: how long each takes, and how long a PING on another
+//! connection waits meanwhile. What it prints depends on the machine; with a release build:
 //!
 //! ```text
 //! cargo build --release -p claret-module
-//! CLARET_MODULE=target/release/libclaret_module.so cargo test -p claret-module --test loads -- --ignored --nocapture --test-threads 1
+//! CLARET_MODULE=target/release/libclaret_module.so cargo run --release -p claret-module --example loads
 //! ```
 
+#[path = "../tests/common/mod.rs"]
 mod common;
 
 use std::sync::Arc;
@@ -78,22 +79,16 @@ fn compare(what: &str, calls: &[(String, String)]) {
     report(what, claret, plain);
 }
 
-#[test]
-#[ignore = "prints times"]
 fn ten_thousand_adds_on_one_key() {
     let calls: Vec<_> = (0..10_000).map(|no| ("tags".to_owned(), format!("SADD m{no}"))).collect();
     compare("10,000 SADD on one key", &calls);
 }
 
-#[test]
-#[ignore = "prints times"]
 fn a_hundred_thousand_pushes_on_seven_lists() {
     let calls: Vec<_> = (0..100_000).map(|no| (format!("list{}", no % 7), "RPUSH v".to_owned())).collect();
     compare("100,000 void pushes on 7 lists", &calls);
 }
 
-#[test]
-#[ignore = "prints times"]
 fn forty_thousand_keys_read_with_one_held() {
     let server = Server::start(&[]);
     let keys: Vec<String> = (0..40_000).map(|no| format!("key{no}")).collect();
@@ -121,4 +116,10 @@ fn forty_thousand_keys_read_with_one_held() {
         reader.join().expect("it is let in");
     });
     report("MGET of 40,000 keys, one of them held for a while", claret, plain);
+}
+
+fn main() {
+    ten_thousand_adds_on_one_key();
+    a_hundred_thousand_pushes_on_seven_lists();
+    forty_thousand_keys_read_with_one_held();
 }
