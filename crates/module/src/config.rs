@@ -1,11 +1,11 @@
 //! What can be set: `CONFIG SET claret.*`, or `loadmodule` in the configuration file followed by `claret.* value`.
 
 use std::ffi::{CString, c_char, c_int, c_longlong, c_uint, c_void};
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 
 use redis_module::raw;
 
-use crate::ffi::{Ctx, api};
+use crate::ffi::{Ctx, Text, api};
 
 /// One setting, declared once: the registration and `docs/commands.md` come from here.
 pub(crate) struct Setting {
@@ -15,7 +15,7 @@ pub(crate) struct Setting {
     pub(crate) default: i64,
     pub(crate) min: i64,
     pub(crate) max: i64,
-    /// Only at load.
+    /// Only at load; after it, the value that it has is all it takes.
     pub(crate) fixed: bool,
     #[cfg_attr(not(test), expect(dead_code, reason = "the page shows it"))]
     pub(crate) summary: &'static str,
@@ -153,12 +153,14 @@ pub(crate) static SETTINGS: [&Setting; 12] = [
     &DRAIN,
 ];
 
+/// The configuration file has been read: from here on, what is fixed is fixed. The server's own flag for that
+/// (`REDISMODULE_CONFIG_IMMUTABLE`) refuses the present value too, and so whoever sets each setting to what it is.
+static LOADED: AtomicBool = AtomicBool::new(false);
+
 /// Registers all settings and takes over what the configuration file says.
 pub(crate) fn register(ctx: Ctx) -> Result<(), ()> {
     for setting in SETTINGS {
         let name = CString::new(setting.name).map_err(|_| ())?;
-        let flags =
-            if setting.fixed { raw::REDISMODULE_CONFIG_IMMUTABLE } else { raw::REDISMODULE_CONFIG_DEFAULT };
         let place: *const Setting = setting;
         // SAFETY: the name is copied; the setting is static, and the two functions take it for what it is.
         let status = unsafe {
@@ -166,7 +168,7 @@ pub(crate) fn register(ctx: Ctx) -> Result<(), ()> {
                 ctx.raw(),
                 name.as_ptr(),
                 setting.default,
-                flags as c_uint,
+                raw::REDISMODULE_CONFIG_DEFAULT as c_uint,
                 setting.min,
                 setting.max,
                 Some(get),
@@ -178,7 +180,9 @@ pub(crate) fn register(ctx: Ctx) -> Result<(), ()> {
         Ctx::accepted(status)?;
     }
     // SAFETY: the context is valid, and all settings are registered.
-    Ctx::accepted(unsafe { api!(RedisModule_LoadConfigs)(ctx.raw()) })
+    Ctx::accepted(unsafe { api!(RedisModule_LoadConfigs)(ctx.raw()) })?;
+    LOADED.store(true, Ordering::Relaxed);
+    Ok(())
 }
 
 unsafe extern "C" fn get(_: *const c_char, setting: *mut c_void) -> c_longlong {
@@ -190,9 +194,15 @@ unsafe extern "C" fn set(
     _: *const c_char,
     value: c_longlong,
     setting: *mut c_void,
-    _: *mut *mut raw::RedisModuleString,
+    refusal: *mut *mut raw::RedisModuleString,
 ) -> c_int {
     // SAFETY: registered with a setting, which is static.
-    unsafe { &*setting.cast::<Setting>() }.value.store(value, Ordering::Relaxed);
+    let setting = unsafe { &*setting.cast::<Setting>() };
+    if setting.fixed && LOADED.load(Ordering::Relaxed) && setting.value.load(Ordering::Relaxed) != value {
+        // SAFETY: the place is the server's, for the time of this call; it frees the string.
+        unsafe { *refusal = Text::new(b"can't set immutable config").into_raw() };
+        return raw::REDISMODULE_ERR as c_int;
+    }
+    setting.value.store(value, Ordering::Relaxed);
     raw::REDISMODULE_OK as c_int
 }

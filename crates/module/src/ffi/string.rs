@@ -86,7 +86,7 @@ impl Text {
     }
 
     /// The server's from now on.
-    pub(super) fn into_raw(self) -> *mut raw::RedisModuleString {
+    pub(crate) fn into_raw(self) -> *mut raw::RedisModuleString {
         std::mem::ManuallyDrop::new(self).0
     }
 
