@@ -7,7 +7,7 @@ use std::sync::Arc;
 use claret_types::{Bytes, FromReply, Operation, Reply};
 use parking_lot::Mutex;
 
-use crate::error::TransactionError;
+use crate::error::{OtherTicket, TransactionError};
 use crate::host::{Instantly, Placed};
 use crate::store::Store;
 use crate::tx::{Tx, check};
@@ -22,8 +22,8 @@ use crate::tx::{Tx, check};
 /// batch.set("tags").add("red");
 /// let size = batch.set("tags").len();
 /// let done = batch.commit().await?;
-/// assert_eq!(done.get(size), 1);
-/// # Ok::<_, claret::TransactionError>(()) }).unwrap();
+/// assert_eq!(done.get(size)?, 1);
+/// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -57,10 +57,10 @@ pub struct Replies(Vec<Reply>);
 impl Replies {
     /// The answer of one operation.
     ///
-    /// # Panics
-    /// When the ticket is of another batch.
-    pub fn get<R: FromReply>(&self, ticket: Ticket<R>) -> R {
-        R::from_reply(self.0[ticket.at].clone()).expect("the type's author answers as documented")
+    /// # Errors
+    /// [`OtherTicket`]: it is no answer to what the ticket is of.
+    pub fn get<R: FromReply>(&self, ticket: Ticket<R>) -> Result<R, OtherTicket> {
+        self.0.get(ticket.at).and_then(|reply| R::from_reply(reply.clone())).ok_or(OtherTicket)
     }
 
     /// All answers, in the order of the operations.

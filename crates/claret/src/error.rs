@@ -169,3 +169,8 @@ impl From<OperationError> for TransactionError {
         }
     }
 }
+
+/// What [`Replies::get`](crate::Replies::get) says instead of an answer. The batch has committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+#[error("the ticket is of another batch, or a custom type answers otherwise than it says")]
+pub struct OtherTicket;

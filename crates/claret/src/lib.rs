@@ -36,7 +36,7 @@ pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary};
-pub use error::{Abort, OperationError, TransactionError};
+pub use error::{Abort, OperationError, OtherTicket, TransactionError};
 pub use host::Mode;
 pub use records::{
     BoundedRecord, CounterRecord, DictRecord, FloatRecord, ListRecord, QueueRecord, Record, Records,

@@ -284,7 +284,7 @@ async fn a_batch_that_waits_gets_its_answers() {
     go.notify_one();
     holder.await.unwrap();
     let replies = waiting.await.unwrap().unwrap();
-    assert_eq!((replies.get(sum), replies.get(size)), (2, 1));
+    assert_eq!((replies.get(sum).unwrap(), replies.get(size).unwrap()), (2, 1));
     assert_sound(&store).await;
 }
 

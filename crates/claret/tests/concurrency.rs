@@ -299,7 +299,7 @@ async fn random_transaction(store: &Store, random: &mut Numbers, number: u64) ->
             batch.counter(account(seed / ACCOUNTS % ACCOUNTS)).add(-5);
             batch.set("marks").add(format!("{number}"));
             let seen = batch.set("marks").contains(format!("{number}"));
-            assert!(batch.commit().await.unwrap().get(seen), "a batch reads its own writes");
+            assert!(batch.commit().await.unwrap().get(seen).unwrap(), "a batch reads its own writes");
             Tally { marks: 1, ..Tally::default() }
         }
         4 => {

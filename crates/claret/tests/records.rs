@@ -2,7 +2,7 @@
 //! blocking mirrors).
 
 use claret::types::{Counter, CounterOp};
-use claret::{Bytes, Pairs, Records, ScoreBound, Store, Summary};
+use claret::{Bytes, OtherTicket, Pairs, Records, ScoreBound, Store, Summary};
 
 fn pairs(list: &[(&str, f64)]) -> Pairs<Bytes, f64> {
     Pairs(list.iter().map(|(member, score)| ((*member).into(), *score)).collect())
@@ -41,10 +41,10 @@ async fn a_scored_set_keeps_the_order_of_scores() {
     let none = batch.scored_set("bids:42").highest(0);
     let size = batch.scored_set("bids:42").len();
     let replies = batch.commit().await.unwrap();
-    assert!(!replies.get(gone));
-    assert_eq!(replies.get(best), pairs(&[("ada", 120.0), ("cleo", 110.0)]));
-    assert_eq!(replies.get(none), pairs(&[]));
-    assert_eq!(replies.get(size), 3);
+    assert!(!replies.get(gone).unwrap());
+    assert_eq!(replies.get(best).unwrap(), pairs(&[("ada", 120.0), ("cleo", 110.0)]));
+    assert_eq!(replies.get(none).unwrap(), pairs(&[]));
+    assert_eq!(replies.get(size).unwrap(), 3);
 }
 
 #[test]
@@ -82,7 +82,7 @@ async fn a_top_k_keeps_the_best() {
     let max = batch.top_k("top", 2).max();
     let count = batch.top_k("top", 2).count();
     let replies = batch.commit().await.unwrap();
-    assert_eq!((replies.get(max), replies.get(count)), (Some(("ada".into(), 3.0)), 2));
+    assert_eq!((replies.get(max).unwrap(), replies.get(count).unwrap()), (Some(("ada".into(), 3.0)), 2));
 
     let blocking = store.blocking();
     assert_eq!(blocking.top_k("top", 2).best(1).unwrap(), pairs(&[("ada", 3.0)]));
@@ -109,7 +109,7 @@ async fn a_summary_bag_sums_up() {
     batch.summary_bag("bag").add(6.0);
     let (min, max) = (batch.summary_bag("bag").min(), batch.summary_bag("bag").max());
     let replies = batch.commit().await.unwrap();
-    assert_eq!((replies.get(min), replies.get(max)), (Some(-1.0), Some(6.0)));
+    assert_eq!((replies.get(min).unwrap(), replies.get(max).unwrap()), (Some(-1.0), Some(6.0)));
 
     let blocking = store.blocking();
     let summary = blocking.summary_bag("bag").summary().unwrap();
@@ -141,7 +141,7 @@ async fn a_list_has_two_ends() {
     let length = batch.list("l").push_front_returning("z");
     let middle = batch.list("l").range(1, 2);
     let replies = batch.commit().await.unwrap();
-    assert_eq!((replies.get(length), replies.get(middle)), (4, values(&["b", "c"])));
+    assert_eq!((replies.get(length).unwrap(), replies.get(middle).unwrap()), (4, values(&["b", "c"])));
 
     let blocking = store.blocking();
     assert_eq!(blocking.list("l").len().unwrap(), 4);
@@ -167,7 +167,7 @@ async fn a_queue_and_a_stack_are_faces_of_one_list() {
     batch.stack("q").push("top");
     let (peek, length) = (batch.stack("q").peek(), batch.queue("q").len());
     let replies = batch.commit().await.unwrap();
-    assert_eq!((replies.get(peek), replies.get(length)), (Some("top".into()), 3));
+    assert_eq!((replies.get(peek).unwrap(), replies.get(length).unwrap()), (Some("top".into()), 3));
 
     let blocking = store.blocking();
     assert_eq!(blocking.stack("q").pop().unwrap(), Some("top".into()));
@@ -195,7 +195,7 @@ async fn a_uid_generator_never_repeats_itself() {
     let batch = store.batch();
     let tickets = [batch.uid_generator("ids").next(), batch.uid_generator("ids").next()];
     let replies = batch.commit().await.unwrap();
-    ids.extend(tickets.map(|ticket| replies.get(ticket)));
+    ids.extend(tickets.map(|ticket| replies.get(ticket).unwrap()));
     let blocking = store.blocking();
     ids.push(blocking.uid_generator("ids").next().unwrap());
     ids.push(blocking.transaction(|tx| Ok(tx.uid_generator("ids").next()?)).unwrap());
@@ -218,8 +218,8 @@ async fn the_older_handles_work_in_batches_and_in_the_blocking_mirror() {
     let (taken, refused) = (batch.bounded_counter("b").try_take(2), batch.bounded_counter("b").try_take(1));
     let all = batch.dict("d").all();
     let replies = batch.commit_blocking().unwrap();
-    assert_eq!((replies.get(taken), replies.get(refused)), (true, false));
-    assert_eq!(replies.get(all), Pairs(vec![("a".into(), "1".into()), ("b".into(), "2".into())]));
+    assert_eq!((replies.get(taken).unwrap(), replies.get(refused).unwrap()), (true, false));
+    assert_eq!(replies.get(all).unwrap(), Pairs(vec![("a".into(), "1".into()), ("b".into(), "2".into())]));
 
     let blocking = store.blocking();
     assert_eq!(blocking.register("r").replace("w").unwrap(), Some("v".into()));
@@ -248,4 +248,18 @@ async fn a_batch_and_its_commit_move_between_tasks() {
     assert_eq!(batch.len(), 2);
     tokio::spawn(batch.commit()).await.unwrap().unwrap();
     assert_eq!(store.counter("n").get().await.unwrap(), 3);
+}
+
+/// Bug: a ticket of another batch ended the program.
+#[tokio::test]
+async fn a_ticket_of_another_batch_is_an_error() {
+    let store = Store::in_memory();
+    let (one, other) = (store.batch(), store.batch());
+    let count = one.set("s").len();
+    let first = other.register("r").get();
+    let second = other.register("r").get();
+    let counted = one.commit().await.unwrap();
+    assert_eq!(counted.get(count), Ok(0));
+    assert_eq!(counted.get(first), Err(OtherTicket), "of another kind");
+    assert_eq!(counted.get(second), Err(OtherTicket), "there is no such one");
 }

@@ -47,43 +47,98 @@ impl fmt::Display for Name {
     }
 }
 
-/// Users, whether they are almighty, and when that was looked at; without a name, whether everybody is let in. Asking
-/// for each operation by itself costs as much as the operation.
-static LOOKED_AT: OnMainThread<HashMap<Bytes, (bool, Instant), foldhash::fast::FixedState>> =
-    OnMainThread::new();
+/// What was seen of a user.
+#[derive(Clone, Copy)]
+struct Seen {
+    is_almighty: bool,
+    /// When that was looked at; `None` once the lists may be others.
+    at: Option<Instant>,
+    /// What was on the lists of the user before the last change, as a hash.
+    rights: u64,
+}
+
+/// Users that came lately. Asking for each operation by itself what a user may do costs as much as the operation.
+#[derive(Default)]
+struct Users {
+    seen: HashMap<Bytes, Seen, foldhash::fast::FixedState>,
+    /// Whether everybody is let in, and when that was looked at.
+    lets_in: Option<(bool, Instant)>,
+    /// There were more than [`USERS_MAX`] since the lists changed last: what some of them might do then is forgotten.
+    are_more: bool,
+}
+
+static USERS: OnMainThread<Users> = OnMainThread::new();
+
+/// Of so many users it is known what they might do. Of more a change of the lists counts as one for all.
+const USERS_MAX: usize = 1_024;
 
 /// How long what was seen of a user counts. The filter sees most changes of the lists and forgets it at once
 /// ([`rights_changed`]); not one that a paused client sent, which later servers show to the filter when it comes and not
 /// when it runs.
 const COUNTS_FOR: Duration = Duration::from_secs(1);
 
-/// An access control list is about to change.
-pub(crate) fn rights_changed() {
-    LOOKED_AT.set(Some(HashMap::default()));
+/// Whether what was seen then counts still.
+fn counts(at: Option<Instant>, now: Instant) -> bool {
+    at.is_some_and(|at| now.duration_since(at) < COUNTS_FOR)
 }
 
-/// The lists as they were last seen, by a hash of them.
-static LISTS: OnMainThread<u64> = OnMainThread::new();
+/// Nobody was seen yet.
+pub(crate) fn begin() {
+    USERS.set(Some(Users::default()));
+}
 
-/// Whether the access control lists are others than when that was last asked. Within a MULTI the change may be yet to
-/// come, so there they are. O(users).
+/// An access control list is about to change.
+pub(crate) fn rights_changed() {
+    USERS.with(|users| {
+        users.lets_in = None;
+        // In any order: each by itself.
+        users.seen.values_mut().for_each(|seen| seen.at = None);
+    });
+}
+
+/// Whether any user that came lately may do other things than when that was last asked: of the others nothing is
+/// under way. Within a MULTI the change may be yet to come, so there it is one. O(those users, and their rules); at most
+/// [`USERS_MAX`] are looked at.
 pub(crate) fn lists_changed(ctx: Ctx) -> bool {
+    let changed = USERS.with(|users| {
+        let mut is_any = std::mem::take(&mut users.are_more);
+        // In any order: each by itself.
+        users.seen.retain(|name, seen| match User::named(&Text::new(name)) {
+            Some(user) => {
+                let now = rights_of(ctx, &user, name);
+                is_any |= std::mem::replace(&mut seen.rights, now) != now;
+                true
+            }
+            None => {
+                is_any = true;
+                false
+            }
+        });
+        is_any
+    });
+    changed != Some(false) || ctx.is(Flag::Multi)
+}
+
+/// All that a user may do, as a hash.
+fn rights_of(ctx: Ctx, user: &User, name: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
-    ctx.call(c"ACL", c"Ev", &[Text::new(b"LIST")]).list().for_each(|line| line.hash(&mut hasher));
-    let now = hasher.finish();
-    let before = LISTS.with(|lists| std::mem::replace(lists, now));
-    LISTS.set(Some(now));
-    before != Some(now) || ctx.is(Flag::Multi)
+    match user.rules() {
+        Some(rules) => rules.bytes().hash(&mut hasher),
+        // The first servers of version 7.0 tell it with a command only.
+        None => {
+            let about = ctx.call(c"ACL", c"Ev", &[Text::new(b"GETUSER"), Text::new(name)]);
+            format!("{about:?}").hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 /// Whether a user may run every command on every key.
-fn is_almighty(ctx: Ctx, name: &Text) -> bool {
+fn is_almighty(ctx: Ctx, user: &User, name: &Text) -> bool {
     let now = Instant::now();
-    let seen = LOOKED_AT.with(|users| users.get(name.bytes()).copied()).flatten();
-    if let Some((is_almighty, at)) = seen
-        && now.duration_since(at) < COUNTS_FOR
-    {
-        return is_almighty;
+    let seen = USERS.with(|users| users.seen.get(name.bytes()).copied()).flatten();
+    if let Some(seen) = seen.filter(|seen| counts(seen.at, now)) {
+        return seen.is_almighty;
     }
     let about = ctx.call(c"ACL", c"Ev", [&Text::new(b"GETUSER"), name]).items();
     let is = |field: &str, wanted: &str| {
@@ -91,7 +146,14 @@ fn is_almighty(ctx: Ctx, name: &Text) -> bool {
         pair.is_some_and(|pair| pair[1].is(wanted))
     };
     let is_almighty = is("commands", "+@all") && is("keys", "~*");
-    LOOKED_AT.with(|users| users.insert(Bytes::copy_from(name.bytes()), (is_almighty, now)));
+    let rights = seen.map_or_else(|| rights_of(ctx, user, name.bytes()), |seen| seen.rights);
+    USERS.with(|users| {
+        if users.seen.len() >= USERS_MAX && !users.seen.contains_key(name.bytes()) {
+            users.seen.clear();
+            users.are_more = true;
+        }
+        users.seen.insert(Bytes::copy_from(name.bytes()), Seen { is_almighty, at: Some(now), rights });
+    });
     is_almighty
 }
 
@@ -123,14 +185,12 @@ pub(crate) fn will_be_known(ctx: Ctx, client: Option<u64>) -> bool {
         return true;
     }
     let now = Instant::now();
-    let seen = LOOKED_AT.with(|users| users.get(&b""[..]).copied()).flatten();
-    if let Some((lets_in, at)) = seen
-        && now.duration_since(at) < COUNTS_FOR
-    {
+    let seen = USERS.with(|users| users.lets_in).flatten();
+    if let Some((lets_in, _)) = seen.filter(|(_, at)| counts(Some(*at), now)) {
         return lets_in;
     }
     let lets_in = lets_everybody_in(ctx);
-    LOOKED_AT.with(|users| users.insert(Bytes::copy_from(b""), (lets_in, now)));
+    USERS.with(|users| users.lets_in = Some((lets_in, now)));
     lets_in
 }
 
@@ -158,7 +218,7 @@ impl Caller {
     fn with(ctx: Ctx, name: Text) -> Caller {
         let shown = Name::new(name.bytes());
         let user = User::named(&name);
-        let is_almighty = user.is_some() && is_almighty(ctx, &name);
+        let is_almighty = user.as_ref().is_some_and(|user| is_almighty(ctx, user, &name));
         Caller { user, name: shown, flags: ctx.flags(), is_almighty, is_server: false }
     }
 

@@ -126,8 +126,13 @@ fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, String> {
         return Err(format!("NOPERM user '{user}' may not hear channel '{name}'; it needs '&{own}*'"));
     }
     if !slots::serves(&name) {
+        // Its slot may have come since the node looked last.
+        HOST.with(|host| host.look_around(ctx));
+    }
+    if !slots::serves(&name) {
         return Err(format!(
-            "ERR channel '{name}' is of a slot that this node does not serve; choose another name"
+            "TRYAGAIN channel '{name}' is of a slot that this node does not serve now; look at CLUSTER SLOTS, and try again or \
+             choose another name"
         ));
     }
     Ok(Way::Push(name.to_vec()))

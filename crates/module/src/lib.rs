@@ -89,8 +89,7 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     commands::register(ctx)?;
     config::register(ctx)?;
     events::subscribe(ctx)?;
-    admission::rights_changed();
-    admission::lists_changed(ctx);
+    admission::begin();
     vanish::subscribe(ctx)?;
     info::register(ctx)?;
     peers::listen(ctx);

@@ -159,6 +159,34 @@ fn who_loses_rights_loses_them_at_once() {
     takes_part(false);
 }
 
+/// Bug: at each change of the lists all of them were written out, and whoever had not voted began again. Consequence: with many
+/// users the server stood still for the sake of one, its slow log was full of it, and each new user put everybody off.
+/// Mend: those are looked at who came lately, and who may do what it might is left alone.
+#[test]
+fn a_change_of_the_lists_concerns_those_who_are_at_work() {
+    let (server, mut admin) = limited();
+    for number in 0..2_000 {
+        acl(&mut admin, &[&format!("idle{number}"), "on", ">pw", "~i:*", "+@read"]);
+    }
+    ok(&mut admin, "CONFIG SET slowlog-log-slower-than 0");
+    let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
+    let held = hold(&mut al, "a:1", "GETSET x");
+    for line in ["ACL SETUSER idle7 -@all", "ACL DELUSER idle8", "ACL SETUSER new on >pw ~* +@all"] {
+        ok(&mut admin, line);
+        al.frame(&[]);
+    }
+    common::beside::commit(&mut al, held, 1);
+    let slow = format!("{:?}", ok(&mut admin, "SLOWLOG GET -1"));
+    assert!(slow.contains("\"CLARET.FRAME\""), "what is slow is listed: {slow}");
+    assert!(!slow.contains("\"LIST\""), "{slow}");
+    // Its own it feels, in the midst of an attempt.
+    let held = hold(&mut al, "a:1", "GETSET y");
+    ok(&mut admin, "ACL SETUSER al -getset");
+    let prepare = al.prepare(held, &[]);
+    let answers = al.frame(&[prepare]);
+    assert!(answers.iter().any(|it| matches!(it, Response::Refused { .. })), "{answers:?}");
+}
+
 /// Names that are no text look alike when they are shown, and are not taken for each other.
 #[test]
 fn users_with_names_that_are_no_text_are_told_apart() {

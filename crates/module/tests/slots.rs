@@ -6,7 +6,7 @@ use std::net::Shutdown;
 
 use claret_core::message::{Refusal, Request, Response};
 use common::beside::{Waits, bulk, commit, error, hold, ok, run};
-use common::{Process, Server, cluster, wait_until};
+use common::{Process, Server, cluster, hello, wait_until};
 use redis::{Connection, Value};
 
 /// The slot of "bar", one of the first node's of two.
@@ -168,4 +168,30 @@ fn a_slot_is_open_again_when_who_wanted_it_is_gone_or_may_not() {
         "{refused}"
     );
     wait_until("the slot is open", || !is_elsewhere(&asks(&mut process, "{bar}5")));
+}
+
+/// Bug: a channel was held against the slots that the node had when it looked last. Consequence: who greeted a node to which
+/// slots had just come was told that it does not serve them, and gave it up. Mend: it looks again, and what it does not serve
+/// now is asked for again.
+#[test]
+fn a_channel_of_a_slot_that_just_came_is_taken() {
+    let server = Server::start(&["--cluster-enabled", "yes", "--claret.topology-ms", "60000"]);
+    let mut plain = server.connect();
+    ok(&mut plain, "CLUSTER ADDSLOTSRANGE 0 8191");
+    drop(Process::hello(&server, 1));
+    let mut channel_in = |half: i64| {
+        let names = (0..).map(|number| format!("claret:default:{number}"));
+        let mut in_half = names.filter(|name| {
+            let slot: i64 =
+                redis::cmd("CLUSTER").arg("KEYSLOT").arg(name).query(&mut plain).expect("its slot");
+            slot / 8192 == half
+        });
+        in_half.next().expect("some are")
+    };
+    let (here, there) = (channel_in(0), channel_in(1));
+    hello(&mut server.connect(), 2, 1, &["PUSH", &here]).expect("it serves that");
+    let refused = hello(&mut server.connect(), 3, 1, &["PUSH", &there]).expect_err("nobody serves that");
+    assert!(format!("{refused:?}").to_uppercase().contains("TRYAGAIN"), "{refused:?}");
+    ok(&mut plain, "CLUSTER ADDSLOTSRANGE 8192 16383");
+    hello(&mut server.connect(), 4, 1, &["PUSH", &there]).expect("its slot has come");
 }

@@ -27,7 +27,7 @@ pub use module::Module;
 pub use ports::is_free;
 pub use process::{end, pause_process, resume_process, runs_in};
 pub use program::server_program;
-pub use server::{Server, ServerOptions, connect, field, query};
+pub use server::{Server, ServerOptions, connect, connect_within, field, query};
 pub use topology::{Node, nodes, slot_of};
 
 /// The highest port that leaves room for the port of the cluster bus.

@@ -384,10 +384,19 @@ impl Drop for Server {
 /// # Errors
 /// It does not answer.
 pub fn connect(url: &str) -> Result<Connection, RigError> {
+    connect_within(url, ANSWER_TIME)
+}
+
+/// The same. Nothing is waited for longer than this, neither now nor later.
+///
+/// # Errors
+/// It does not answer.
+pub fn connect_within(url: &str, time: Duration) -> Result<Connection, RigError> {
     let failed = |error| RigError::Redis { what: format!("connecting to {url}"), error };
     let client = redis::Client::open(url).map_err(failed)?;
-    let connection = client.get_connection_with_timeout(ANSWER_TIME).map_err(failed)?;
-    connection.set_read_timeout(Some(ANSWER_TIME)).map_err(failed)?;
+    let connection = client.get_connection_with_timeout(time).map_err(failed)?;
+    connection.set_read_timeout(Some(time)).map_err(failed)?;
+    connection.set_write_timeout(Some(time)).map_err(failed)?;
     Ok(connection)
 }
 

@@ -55,6 +55,19 @@ fn a_paused_server_says_nothing_until_it_goes_on() {
     assert_eq!(server.query::<String>(&["PING"]).expect("an answer"), "PONG");
 }
 
+/// Bug: a connection of the rig had no limit to what it waits for. Consequence: a test of a server that had stopped never
+/// ended. Mend: each has one, from the first word on.
+#[test]
+fn no_connection_waits_for_ever() {
+    let server = Server::start().expect("a server");
+    let time = Duration::from_millis(50);
+    let mut open = claret_rig::connect_within(&server.url(), time).expect("a connection");
+    server.pause();
+    redis::cmd("PING").query::<String>(&mut open).expect_err("no answer");
+    assert!(claret_rig::connect_within(&server.url(), time).is_err(), "it says nothing");
+    server.resume();
+}
+
 #[test]
 fn what_is_wrong_is_said() {
     let one = Server::start().expect("a server");

@@ -314,8 +314,8 @@ pub(super) fn refusal(node: &Address, error: ServerError) -> ConnectError {
     let node = node.to_string();
     match error.code() {
         "WRONGPASS" | "NOAUTH" | "NOPERM" => ConnectError::Denied { node, reason },
-        "LOADING" | "NOSESSION" | "MASTERDOWN" | "CLUSTERDOWN" | "BUSY" | "TRYAGAIN" | "MOVED"
-        | "READONLY" => ConnectError::Unreachable { node, reason },
+        "LOADING" | "NOTREADY" | "NOSESSION" | "MASTERDOWN" | "CLUSTERDOWN" | "BUSY" | "TRYAGAIN"
+        | "MOVED" | "READONLY" => ConnectError::Unreachable { node, reason },
         // To a password where none is set.
         _ if reason.contains("AUTH") && reason.contains("password") => ConnectError::Denied { node, reason },
         _ => ConnectError::NotUnderstood { node, reason },

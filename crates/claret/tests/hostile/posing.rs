@@ -73,3 +73,20 @@ async fn a_server_alone_is_whatever_shard_it_says() {
     assert_eq!(proofs(&fake), 1);
     drop(store);
 }
+
+/// Bug: a node that is not ready, or does not serve the channel's slot yet, was given up for good: the store did not open.
+/// Mend: both pass, and it is asked again.
+#[tokio::test]
+async fn a_node_that_is_not_ready_yet_is_greeted_again() {
+    let greetings = AtomicU64::new(0);
+    let fake = Fake::start(move |asked| match asked.name.as_str() {
+        "CLARET.HELLO" => match greetings.fetch_add(1, Ordering::Relaxed) {
+            0 => Say::Text("-NOTREADY this node serves no slots as a primary\r\n".into()),
+            1 => Say::Text("-TRYAGAIN channel 'c' is of a slot that this node does not serve now\r\n".into()),
+            _ => hello(asked, u32::from(asked.port)),
+        },
+        _ => Say::Usual,
+    });
+    let builder = Store::cluster(fake.url()).connect_timeout(Duration::from_secs(20));
+    drop(in_time(builder.connect()).await.expect("it is ready in time"));
+}

@@ -217,6 +217,9 @@ impl Coordinator {
         if stale || self.is_idle() {
             return self.handle_closing(from, &response);
         }
+        if !self.parties.iter().any(|party| party.shard == from) {
+            return; // Nobody asked it: whatever it says is of nothing that it has.
+        }
         match response {
             Response::Granted { no, reply, granted, incarnation, .. } => {
                 self.on_granted(now, from, no, reply, granted, incarnation);
@@ -289,7 +292,7 @@ impl Coordinator {
         granted: u32,
         incarnation: Incarnation,
     ) {
-        let Some(answered) = self.outstanding.answer(no) else { return };
+        let Some(answered) = self.outstanding.answer(from, no) else { return };
         if answered.gone.is_some() {
             let party = self.party(answered.shard);
             party.outstanding -= 1;
@@ -342,8 +345,7 @@ impl Coordinator {
 
     /// A yes. It may have been the last one, and is carried out there already.
     fn on_vote(&mut self, now: Time, from: ShardId, mut replies: Vec<(CallNo, Reply)>, applied: bool) {
-        // Whoever reads them looks for each where its call was.
-        replies.retain(|(no, _)| no.0 < self.next_call);
+        self.keep_own(from, &mut replies);
         let deaf = self.planted.is(Bug::WithdrawingDeafToVotes) && self.state != State::Preparing;
         if !matches!(self.state, State::Preparing | State::Withdrawing(_)) || deaf {
             return;
@@ -383,6 +385,18 @@ impl Coordinator {
                 self.send_prepares();
             }
         }
+    }
+
+    /// Keeps the answers to calls that a shard's prepare had. Whoever reads them looks for each where its call was.
+    fn keep_own(&self, from: ShardId, replies: &mut Vec<(CallNo, Reply)>) {
+        replies.retain(|(no, _)| no.0 < self.next_call);
+        if self.parties.len() < 2 || replies.is_empty() {
+            return;
+        }
+        let asked = self.buffered.iter().filter(|(shard, it)| *shard == from && it.call.op.returns());
+        let mut asked: SmallVec<[CallNo; 16]> = asked.map(|(_, it)| it.call.no).collect();
+        asked.sort_unstable();
+        replies.retain(|(no, _)| asked.binary_search(no).is_ok());
     }
 
     fn on_refused(&mut self, now: Time, from: ShardId, refusal: Refusal, since: Incarnation) {

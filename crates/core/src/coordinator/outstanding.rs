@@ -117,12 +117,18 @@ impl Outstandings {
         }
     }
 
-    /// Takes note of an answer: what is answered completely goes.
-    pub(super) fn answer(&mut self, no: CallNo) -> Option<Answered> {
-        let at = match &mut self.index {
-            Some(index) => index.by_call.remove(&no)?,
+    /// Takes note of an answer: what is answered completely goes. An answer of another shard than was asked is none.
+    pub(super) fn answer(&mut self, from: ShardId, no: CallNo) -> Option<Answered> {
+        let at = match &self.index {
+            Some(index) => *index.by_call.get(&no)?,
             None => self.list.iter().position(|it| it.unanswered().binary_search(&no).is_ok())?,
         };
+        if self.list[at].shard != from {
+            return None;
+        }
+        if let Some(index) = &mut self.index {
+            index.by_call.remove(&no);
+        }
         let it = &mut self.list[at];
         it.answer(no);
         let (shard, began_with) = (it.shard, it.began_with);

@@ -3,7 +3,7 @@
 //! A test opens with the bug, its consequence and the mend; it fails when the mend is taken out. One file a
 //! topic: `commit` (writing yes and no), `closed` (users who go on with an attempt that is over), `last` (who is asked last), `put_off` (who has more calls than are executed at once), `restart` (incarnations, connections), `recovery`, `deadlock`
 //! (giving way, phases, upgrades), `effects` (escrow, deferred update), `release` (what must go when an
-//! attempt ends), `simulated` (what the simulator found).
+//! attempt ends), `simulated` (what the simulator found), `strangers` (shards that were not asked).
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -18,3 +18,4 @@ mod recovery;
 mod release;
 mod restart;
 mod simulated;
+mod strangers;

@@ -25,6 +25,14 @@ impl User {
         (!raw.is_null()).then(|| User(raw))
     }
 
+    /// The user's rules, as `ACL LIST` shows them; `None` where the server cannot tell.
+    pub(crate) fn rules(&self) -> Option<Text> {
+        // SAFETY: the function, where there is one, is never changed after loading.
+        let get = unsafe { raw::RedisModule_GetModuleUserACLString }?;
+        // SAFETY: the user lives; what comes back is the caller's to free.
+        unsafe { Text::take(get(self.0)) }
+    }
+
     /// Whether the user may run this command with these arguments, its keys among them.
     pub(crate) fn may_run(&self, command: &[&Text]) -> bool {
         let mut list: Vec<*mut raw::RedisModuleString> = command.iter().map(|text| text.raw()).collect();
