@@ -2,8 +2,8 @@
 
 use claret_core::Event;
 use claret_types::{
-    Bounded, BoundedCounter, BoundedCounterOp, Bytes, Counter, CounterOp, End, List, ListOp, Operation,
-    Register, RegisterOp, Reply,
+    Bounded, BoundedCounter, BoundedCounterOp, Bytes, Counter, CounterOp, Dict, DictOp, End, Few, List,
+    ListOp, Operation, Register, RegisterOp, Reply,
 };
 
 use crate::harness::{Kind, Tx, World, get, incr};
@@ -49,7 +49,32 @@ fn trap_15_apply_cannot_fail() {
     w.assert_quiet();
 }
 
-/// The same with a bound of the user's: three withdrawals that are fine pair by pair.
+/// Bug: a transaction puts a number over a text and adds to it; after nine calls there, a call on another field is executed
+/// on top of the sum, which drew on the room, without what made a number of it. Consequence: what was granted cannot be
+/// done, and the shard panics. Mend: a draw on an element is of no concern to a call on another one, as its effect is.
+#[test]
+fn a_sum_on_one_field_is_no_concern_of_another() {
+    let dict = Operation::new::<Dict>;
+    let mut w = World::new(1);
+    let fields = [("x", "text"), ("y", "here")].map(|(field, value)| (field.into(), value.into()));
+    w.set_up(0, "k", dict(DictOp::Set(fields.into_iter().collect())));
+    let tx = w.begin();
+    w.buffer(tx, 0, "k", dict(DictOp::Set(Few::from_iter([("x".into(), "1".into())]))));
+    for amount in 1..=8 {
+        w.buffer(tx, 0, "k", dict(DictOp::Add("x".into(), amount)));
+    }
+    for field in ["x", "y", "x"] {
+        w.execute(tx, 0, "k", dict(DictOp::Get(field.into())));
+        w.run();
+    }
+    assert_eq!(w.answers(tx), ["37", "here", "37"].map(|value| Reply::Bytes(value.into())));
+    w.commit(tx);
+    w.run();
+    assert!(w.committed(tx));
+    w.assert_quiet();
+}
+
+/// Trap 15 with a bound of the user's: three withdrawals that are fine pair by pair.
 #[test]
 fn trap_15_three_withdrawals_that_fit_pair_by_pair() {
     let mut w = World::new(2);

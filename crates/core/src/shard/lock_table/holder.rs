@@ -170,8 +170,8 @@ impl Sums {
                 Scope::Element(hash) => Some(hash),
                 Scope::Record => None,
             });
-            let draws = claims.draw.down > 0 || claims.draw.up > 0;
-            if elements.clone().count() < claims.list.len() || claims.list.is_empty() || draws {
+            // What is drawn concerns those who draw, and they look at all.
+            if elements.clone().count() < claims.list.len() || claims.list.is_empty() {
                 self.on_all.push(at);
             } else {
                 for hash in elements {
