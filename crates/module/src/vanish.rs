@@ -26,6 +26,15 @@ pub(crate) enum Change {
     Rights,
 }
 
+impl Change {
+    fn record(self) -> Option<Bytes> {
+        match self {
+            Change::Record(key) => Some(key),
+            Change::Everything | Change::Rights => None,
+        }
+    }
+}
+
 /// What the shard was not told yet. `None` where nothing ever happened.
 static NOTED: OnMainThread<Vec<Change>> = OnMainThread::new();
 
@@ -111,17 +120,16 @@ pub(crate) fn tell(now: Time, shard: &mut Shard) {
     let is_any = || NOTED.with(|noted| !noted.is_empty()) == Some(true);
     while is_any() && !is_barred(Ctx::current()) {
         let noted = NOTED.with(std::mem::take).unwrap_or_default();
-        for change in noted {
-            match change {
-                Change::Record(key) => shard.gone(now, &key),
-                Change::Everything => {
-                    let held: Vec<Bytes> = shard.held_keys().cloned().collect();
-                    shard.all_gone(now, &held);
-                }
-                // Whoever may not change them may try to.
-                Change::Rights if !lists_changed(Ctx::current()) => {}
-                Change::Rights => shard.refuse_unvoted(now, &Refusal::LostLocks),
-            }
+        let have_rights_changed = noted.contains(&Change::Rights);
+        // All that is gone, before anybody is let in for any of these reasons.
+        let gone: Vec<Bytes> = match noted.contains(&Change::Everything) {
+            true => shard.held_keys().cloned().collect(),
+            false => noted.into_iter().filter_map(Change::record).collect(),
+        };
+        shard.gone(now, &gone);
+        // Whoever may not change them may try to.
+        if have_rights_changed && lists_changed(Ctx::current()) {
+            shard.refuse_unvoted(now, &Refusal::LostLocks);
         }
     }
 }

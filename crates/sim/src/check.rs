@@ -5,13 +5,16 @@
 //! that conflict, the one decided first was applied before the other got its lock, and the order of decisions
 //! is a serial order. It agrees with real time, because a decision lies between a transaction's begin and the
 //! moment its user hears of it. Replaying all committed transactions in that order on the sequential model
-//! must give every answer that was heard, and the final records (R1).
+//! must give every answer that was heard, and the final records (R1). Records that vanish by themselves have their places
+//! in that order (`check/vanished.rs`).
 //!
 //! Also checked, as it happens: registers are written once (R12); no user is told what did not happen (R4);
 //! of a transaction's runs at most one commits (trap 2); an answer never changes.
 //!
 //! A restart that loses votes may tear a transaction that has not been applied everywhere (docs/protocol.md, "What
 //! is promised"): its answers are not checked and it counts only where it was applied. Everything else must hold.
+
+mod vanished;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +25,8 @@ use claret_types::{Bytes, Effect, Operation, Reply, State, Unique};
 use crate::probe::Probe;
 use crate::reference::Reference;
 use crate::run::{Issued, RunId, RunLog, Told};
+
+use vanished::Vanished;
 
 /// What is wrong, in a sentence.
 pub(crate) type Violation = String;
@@ -43,10 +48,22 @@ struct Entry {
     /// Where a yes was written, and forgotten before everybody had carried it out.
     lost: BTreeSet<ShardId>,
     applied: BTreeSet<ShardId>,
-    decided: bool,
+    decided: Option<Decision>,
+}
+
+/// That an attempt is committed.
+#[derive(Clone, Copy, Debug)]
+struct Decision {
+    /// How many decisions were there before.
+    place: usize,
+    at: Time,
 }
 
 impl Entry {
+    fn is_decided(&self) -> bool {
+        self.decided.is_some()
+    }
+
     /// Some of its votes were lost before they were carried out: it may be committed in part, or not at all.
     fn is_torn(&self) -> bool {
         !self.lost.is_empty()
@@ -73,6 +90,7 @@ pub(crate) struct Ledger {
     /// The attempt that a run committed under, once it was asked to.
     under: BTreeMap<RunId, AttemptId>,
     order: Vec<Moment>,
+    vanished: Vec<Vanished>,
     /// Runs of which a refusal for good was seen.
     failed: BTreeSet<RunId>,
     /// Runs whose users were told so: members of a group are run again, each alone.
@@ -140,7 +158,7 @@ impl Ledger {
         log.told = Told::Committed(now);
         // A transaction without operations has no attempt at any shard, and commits.
         let decided = match self.under.get(&run) {
-            Some(attempt) => self.attempts[attempt].decided,
+            Some(attempt) => self.attempts[attempt].is_decided(),
             None => log.issued.is_empty(),
         };
         let unanswered = log.issued.iter().find(|it| it.op.returns() && it.reply.is_none());
@@ -160,7 +178,7 @@ impl Ledger {
         self.runs.entry(run).or_default().told = Told::Void;
         // A vote that was lost unheard may be followed by a recorded no.
         let decided =
-            |attempt: &AttemptId| self.attempts[attempt].decided && !self.attempts[attempt].is_torn();
+            |attempt: &AttemptId| self.attempts[attempt].is_decided() && !self.attempts[attempt].is_torn();
         match self.under.get(&run).is_some_and(decided) {
             true => Err(format!("{run}: its user hears that it is void, and it is committed")),
             false => Ok(()),
@@ -194,13 +212,14 @@ impl Ledger {
     ) -> Result<(), Violation> {
         let Some(entry) = self.attempts.get(&attempt) else { return Ok(()) };
         let wrong = match status {
-            Status::Applied => !entry.decided,
-            Status::Refused => entry.decided && !entry.is_torn() && !self.forgot(attempt, from, since),
+            Status::Applied => !entry.is_decided(),
+            Status::Refused => entry.is_decided() && !entry.is_torn() && !self.forgot(attempt, from, since),
             Status::Prepared | Status::Forgotten | Status::Lost => false,
         };
         match wrong {
             true => {
-                Err(format!("{attempt}: {from} says {status:?} to one who asks; decided: {}", entry.decided))
+                let decided = entry.is_decided();
+                Err(format!("{attempt}: {from} says {status:?} to one who asks; decided: {decided}"))
             }
             false => Ok(()),
         }
@@ -254,6 +273,7 @@ impl Ledger {
         from: ShardId,
         response: &Response,
         written: Option<Status>,
+        now: Time,
     ) -> Result<(), Violation> {
         match response {
             Response::Granted { attempt, no, reply, .. } => {
@@ -265,7 +285,7 @@ impl Ledger {
                 for (no, reply) in replies {
                     self.note_reply(*attempt, *no, reply)?;
                 }
-                self.note_yes(*attempt, from)?;
+                self.note_yes(*attempt, from, now)?;
                 if matches!(response, Response::Committed { .. }) {
                     self.attempts.entry(*attempt).or_default().applied.insert(from);
                 }
@@ -277,10 +297,15 @@ impl Ledger {
                 if matches!(written, None | Some(Status::Applied)) && entry.yes.contains(&from) {
                     entry.applied.insert(from);
                 }
-                match entry.decided {
+                match entry.is_decided() {
                     true => Ok(()),
                     false => Err(format!("{attempt}: {from} applies, and not all have written yes")),
                 }
+            }
+            Response::Refused { attempt, refusal: Refusal::Vanished { key }, .. }
+                if !self.has_vanished(from, key) =>
+            {
+                Err(format!("{attempt}: {from} refuses it because '{key}' vanished, and it never did"))
             }
             Response::Refused { attempt, refusal, since, .. } => {
                 self.note_no(*attempt, from, refusal, *since)
@@ -310,7 +335,7 @@ impl Ledger {
         // Written when a live session did not list the attempt; below the floor nothing is written, and nobody
         // listens.
         if *refusal == Refusal::Stale {
-            if !entry.decided && !entry.yes.contains(&from) {
+            if !entry.is_decided() && !entry.yes.contains(&from) {
                 entry.no.insert(from);
                 entry.void = true;
             }
@@ -320,7 +345,7 @@ impl Ledger {
         // One that was prepared and then aborted may say no, because another wrote no before.
         let before = std::mem::replace(&mut entry.void, true);
         let alone = !before && entry.yes.contains(&from) && !entry.is_torn();
-        match alone || entry.decided && !entry.is_torn() {
+        match alone || entry.is_decided() && !entry.is_torn() {
             true => Err(format!("{attempt}: {from} says no and has written yes")),
             false => Ok(()),
         }
@@ -336,7 +361,7 @@ impl Ledger {
         }
     }
 
-    fn note_yes(&mut self, attempt: AttemptId, from: ShardId) -> Result<(), Violation> {
+    fn note_yes(&mut self, attempt: AttemptId, from: ShardId, now: Time) -> Result<(), Violation> {
         let entry = self.attempts.entry(attempt).or_default();
         if entry.no.contains(&from) {
             if self.direct {
@@ -352,10 +377,10 @@ impl Ledger {
         let all = |listed: &BTreeMap<ShardId, _>| {
             listed.keys().all(|shard| entry.yes.contains(shard) || entry.lost.contains(shard))
         };
-        if entry.decided || !entry.participants.as_ref().is_some_and(all) {
+        if entry.is_decided() || !entry.participants.as_ref().is_some_and(all) {
             return Ok(());
         }
-        entry.decided = true;
+        entry.decided = Some(Decision { place: self.order.len(), at: now });
         self.order.push(Moment::Decided(attempt));
         let entry = &self.attempts[&attempt];
         for run in &entry.members {
@@ -371,9 +396,15 @@ impl Ledger {
     }
 
     /// A transaction that was carried out at once, without messages.
-    pub(crate) fn note_instant(&mut self, run: RunId, attempt: AttemptId, shards: BTreeSet<ShardId>) {
+    pub(crate) fn note_instant(
+        &mut self,
+        run: RunId,
+        attempt: AttemptId,
+        shards: BTreeSet<ShardId>,
+        now: Time,
+    ) {
         let entry = self.attempts.entry(attempt).or_default();
-        entry.decided = true;
+        entry.decided = Some(Decision { place: self.order.len(), at: now });
         entry.members = vec![run];
         entry.applied = shards;
         self.under.insert(run, attempt);
@@ -421,7 +452,7 @@ impl Ledger {
 
     /// How many transactions were torn by restarts that lost votes.
     pub(crate) fn torn(&self) -> usize {
-        let torn = |entry: &&Entry| entry.decided && entry.is_torn();
+        let torn = |entry: &&Entry| entry.is_decided() && entry.is_torn();
         self.attempts.values().filter(torn).map(|entry| entry.members.len()).sum()
     }
 
@@ -442,7 +473,10 @@ impl Ledger {
         }
         let mut ids = BTreeSet::new();
         let torn = self.torn();
-        for moment in &self.order {
+        let mut vanished = self.vanished_by_place();
+        for (place, moment) in self.order.iter().enumerate() {
+            let gone = vanished.remove(&place).unwrap_or_default();
+            reference.forget(|key| gone.contains(key));
             let attempt = match moment {
                 Moment::Decided(attempt) => attempt,
                 Moment::Wiped(shard) => {
@@ -476,6 +510,8 @@ impl Ledger {
                 reference.apply(key, inverse);
             }
         }
+        let gone = vanished.remove(&self.order.len()).unwrap_or_default();
+        reference.forget(|key| gone.contains(key));
         compare(&end.records, reference.records())
     }
 }

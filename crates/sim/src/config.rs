@@ -35,6 +35,9 @@ pub struct Config {
     pub combining: bool,
     /// Calls instead of a network.
     pub direct: bool,
+    /// The records are a host's, which lends them to the shards, and may vanish; where shards are called they have their
+    /// own.
+    pub lent: bool,
     /// The protocol's bounds, small enough that runs meet them.
     pub limits: Limits,
     /// How messages travel.
@@ -101,6 +104,10 @@ pub struct FaultConfig {
     pub span_us_max: u64,
     /// How many times a shard refuses all that has not voted, as when rights change.
     pub refusals: u32,
+    /// How many times records expire, where they are lent.
+    pub expiries: u32,
+    /// How many times all records of a shard are flushed, where they are lent.
+    pub flushes: u32,
 }
 
 /// What transactions do.
@@ -148,6 +155,7 @@ impl Config {
             phasing: random.chance(800),
             combining,
             direct,
+            lent: false,
             network: random_network(random, faulty, direct),
             faults: random_faults(random, faulty, limits.lease_us),
             programs: random_programs(random),
@@ -161,6 +169,9 @@ impl Config {
         config.programs.pause_us_max = *random.pick(&[0, 0, 20_000, 1_000_000]);
         config.programs.stale_permille = *random.pick(&[0, 300, 1000]);
         config.faults.refusals = if faulty { *random.pick(&[0, 0, 2, 5]) } else { 0 };
+        config.lent = random.chance(500);
+        config.faults.expiries = *random.pick(&[0, 3, 10, 40]);
+        config.faults.flushes = *random.pick(&[0, 0, 1, 5]);
         config.finish_us_max += PAUSES_MAX * config.programs.pause_us_max;
         config
     }
@@ -188,6 +199,11 @@ impl Config {
             combining: self.combining && self.desk && (self.phasing || !self.direct),
             delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
         }
+    }
+
+    /// Whether the records are a host's.
+    pub fn is_lent(&self) -> bool {
+        self.lent && !self.direct
     }
 
     /// What a restart leaves.
@@ -271,6 +287,8 @@ fn random_faults(random: &mut Random, faulty: bool, lease_us: u64) -> FaultConfi
         asks_permille: *random.pick(&[0, 300]),
         span_us_max: lease_us * 3,
         refusals: 0,
+        expiries: 0,
+        flushes: 0,
     }
 }
 

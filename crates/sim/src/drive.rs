@@ -83,6 +83,8 @@ impl World {
             | Happening::Pause(..)
             | Happening::Restart(..)
             | Happening::Refuse(_)
+            | Happening::Expire(..)
+            | Happening::Flush(_)
             | Happening::Audit(_) => unreachable!("not a client's step"),
         }
     }
@@ -228,7 +230,7 @@ impl World {
             return Ok(false);
         };
         desk.close_instantly((run.tx, run.run)).map_err(|_| format!("{run:?}: is over"))?;
-        self.ledger.note_instant(run, attempt, shards);
+        self.ledger.note_instant(run, attempt, shards, self.now);
         self.hear(run.session, run.tx, Event::Committed { replies: done })?;
         Ok(true)
     }

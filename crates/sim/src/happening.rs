@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use claret_core::message::{Call, Link, Listed, Members, PeerMessage, Request, Response};
-use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time};
+use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, key_hash};
 use claret_types::{Bytes, Operation, Reply};
 
 use crate::network::End;
@@ -44,6 +44,10 @@ pub(crate) enum Happening {
     Restart(ShardId, Time),
     /// A shard refuses all that has not voted.
     Refuse(ShardId),
+    /// Records of a shard expire, or are evicted.
+    Expire(ShardId, Vec<Bytes>),
+    /// All records of a shard are flushed.
+    Flush(ShardId),
     /// A client asks a shard what became of a dead client's attempt.
     Ask(SessionId, ShardId, AttemptId),
     /// A session is dead for so long that no shard may have anything of it.
@@ -66,7 +70,9 @@ impl Happening {
             | Happening::TakeBack(run)
             | Happening::Rerun(run)
             | Happening::Stale(run, _) => Some(End::Session(run.session)),
-            Happening::Refuse(shard) => Some(End::Shard(*shard)),
+            Happening::Refuse(shard) | Happening::Expire(shard, _) | Happening::Flush(shard) => {
+                Some(End::Shard(*shard))
+            }
             Happening::Cut(..) | Happening::Pause(..) | Happening::Restart(..) | Happening::Audit(_) => None,
         }
     }
@@ -118,6 +124,10 @@ impl Happening {
             Happening::Audit(session) => [53, session.0, 0, 0, 0],
             Happening::Stale(id, _) => run(54, id),
             Happening::Refuse(shard) => [55, u64::from(shard.0), 0, 0, 0],
+            Happening::Expire(shard, keys) => {
+                [56, u64::from(shard.0), keys.len() as u64, keys.first().map_or(0, |key| key_hash(key)), 0]
+            }
+            Happening::Flush(shard) => [57, u64::from(shard.0), 0, 0, 0],
         }
     }
 }
@@ -147,6 +157,11 @@ impl fmt::Display for Happening {
             Happening::Rerun(run) => write!(f, "{run}: is run again"),
             Happening::Stale(run, _) => write!(f, "{run}: is over, and its user goes on"),
             Happening::Refuse(shard) => write!(f, "{shard}: refuses all that has not voted"),
+            Happening::Expire(shard, keys) => {
+                let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
+                write!(f, "{shard}: these expire, if they are there: {}", keys.join(" "))
+            }
+            Happening::Flush(shard) => write!(f, "{shard}: all its records are flushed"),
             Happening::Heartbeat(session) => write!(f, "c{}: heartbeat", session.0),
             Happening::Reconnect(session, shard) => write!(f, "c{}: reconnects to {shard}", session.0),
             Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),

@@ -3,7 +3,8 @@
 //! A seed gives a configuration (`config.rs`: shards, clients, switches, delays, faults) and a workload
 //! (`workload.rs`: programs over keys of every type). The real state machines of `claret-core` run in virtual
 //! time (`world.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while
-//! clients die, stand still and reconnect, and shards restart with and without what they had. Each machine checks
+//! clients die, stand still and reconnect, shards restart with and without what they had, and records that a host lent them
+//! vanish (`vanish.rs`). Each machine checks
 //! its invariants after every step; at the end all that committed is replayed on a sequential model (`check.rs`,
 //! `reference.rs`) and judged from what users saw alone ([`observed`]), nothing may be left behind, and all must be
 //! done in bounded time. The same seed gives the same run: [`Outcome::trace_hash`]. [`script`] plays one interleaving
@@ -18,6 +19,9 @@ mod check;
 mod client;
 mod clock;
 mod config;
+/// Excerpts as small as each type allows.
+#[path = "../../types/tests/excerpts/cut.rs"]
+mod cut;
 mod desk;
 mod drive;
 mod happening;
@@ -36,7 +40,9 @@ pub mod script;
 mod settings;
 mod shrink;
 mod stale;
+mod store;
 mod trace;
+mod vanish;
 mod workload;
 mod world;
 
@@ -170,6 +176,8 @@ pub struct Totals {
     pub recoveries: u64,
     /// Restarts of shards.
     pub shard_restarts: u64,
+    /// Records that vanished by themselves.
+    pub vanished: u64,
     /// Transactions torn by restarts that lost votes.
     pub torn: u64,
     /// Transactions whose users heard that their end is unknown.
@@ -194,6 +202,7 @@ impl Totals {
         self.faults += outcome.faults;
         self.recoveries += outcome.recoveries;
         self.shard_restarts += outcome.shard_restarts;
+        self.vanished += outcome.vanished;
         self.torn += outcome.torn;
         self.unknown += outcome.unknown;
         self.judged += outcome.judged;

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use claret_core::Time;
 use claret_types::{Bytes, Counter, CounterOp, End, Few, List, ListOp, Operation, Reply, Set, SetOp, State};
 
 use crate::observed::{Act, Known, Observed};
@@ -111,11 +112,13 @@ fn numbers(reply: &Reply) -> Vec<u64> {
     }
 }
 
-/// The history that users observed of these records; `contents` are the records at the end, if everything has come to
+/// The history that users observed of these records; `ends` are those that vanished, each when that began and by when it was
+/// over, and `contents` are the records at the end, if everything has come to
 /// rest.
 pub(crate) fn history<'a>(
     runs: &BTreeMap<RunId, RunLog>,
     kinds: &BTreeMap<Bytes, Kind>,
+    ends: impl Iterator<Item = (&'a Bytes, Time, Time)>,
     contents: Option<impl Iterator<Item = (&'a Bytes, &'a State)>>,
 ) -> Vec<Observed> {
     let mut history = Vec::new();
@@ -139,6 +142,10 @@ pub(crate) fn history<'a>(
             Told::Nothing => Known::Unknown,
         };
         history.push(Observed { name: run.to_string(), began: log.began.0, known, acts });
+    }
+    for (key, began, over) in ends.filter(|(key, ..)| kinds.contains_key(*key)) {
+        let (name, acts) = (format!("the end of '{key}'"), vec![(key.clone(), Act::End)]);
+        history.push(Observed { name, began: began.0, known: Known::Committed(over.0), acts });
     }
     history.extend(contents.map(|contents| the_end(kinds, contents)));
     history

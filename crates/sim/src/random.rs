@@ -25,6 +25,10 @@ pub(crate) enum Stream {
     },
     /// What users do with runs that are over.
     Stale,
+    /// Which records expire, and when.
+    Expiries,
+    /// Which shards are flushed, and when.
+    Flushes,
     /// A client process of the performance model.
     Model(u64),
 }
@@ -42,6 +46,8 @@ impl Random {
             Stream::Network => 2,
             Stream::Client => 3,
             Stream::Stale => 4,
+            Stream::Expiries => 5,
+            Stream::Flushes => 6,
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,

@@ -10,7 +10,7 @@ use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response
 use claret_core::{
     AttemptId, Delivery, Incarnation, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash,
 };
-use claret_types::{Bytes, State};
+use claret_types::{Bytes, Operation, State};
 
 use crate::check::{End as LedgerEnd, Ledger, Violation};
 use crate::client::Client;
@@ -24,11 +24,15 @@ use crate::probe;
 use crate::queue::Queue;
 use crate::random::{Random, Stream};
 use crate::reference::Reference;
+use crate::store::{Lease, Store};
 use crate::trace::Trace;
 use crate::workload::Workload;
 
 /// Within so many microseconds all sessions have connected to a shard that restarted.
 const RECONNECT_US_MAX: u64 = 5_000;
+
+/// No incarnation executes as many calls.
+const LENT_INCARNATIONS_APART: u64 = 1 << 20;
 
 /// More steps than any run needs: a storm of messages.
 const STEPS_MAX: u64 = 400_000;
@@ -54,6 +58,8 @@ pub struct Outcome {
     pub unknown: u64,
     /// Restarts of shards.
     pub shard_restarts: u64,
+    /// Records that vanished by themselves.
+    pub vanished: u64,
     /// Transactions torn by restarts that lost votes, as `docs/protocol.md` says they may be.
     pub torn: u64,
     /// Transactions that were judged from observed results alone.
@@ -74,9 +80,55 @@ pub struct Outcome {
 #[derive(Debug)]
 pub(crate) struct Host {
     pub(crate) shard: Shard,
+    /// The records, if they are not the shard's own.
+    store: Option<Lease>,
     timer: Option<Time>,
     clock: Clock,
     recoveries: u64,
+}
+
+impl Host {
+    fn new(id: ShardId, config: &Config, plant: Plant) -> Host {
+        let store = config.is_lent().then(|| Lease::new(id.0 as u16));
+        let (first, switches, limits) = (Incarnation(1), config.switches(), config.limits);
+        let shard = match &store {
+            Some(store) => Shard::over(store.lend(), id, first, switches, limits),
+            None => Shard::new(id, first, switches, limits),
+        };
+        Host { shard: plant.in_shard(shard), store, timer: None, clock: Clock::TRUE, recoveries: 0 }
+    }
+
+    /// Does an operation before the run. Returns whether it could be done.
+    fn prepare(&mut self, key: &Bytes, op: &Operation) -> bool {
+        if let Some(store) = &self.store {
+            return store.prepare(key, op);
+        }
+        let done = self.shard.instant(key_hash(key), key, op).is_ok();
+        if done {
+            self.shard.finish_instant();
+        }
+        done
+    }
+
+    /// The process ends and begins again.
+    fn restart(&mut self, now: Time, survives: Survives) {
+        // Of records that are lent, unique numbers are counted from the incarnation.
+        let apart = if self.store.is_some() { LENT_INCARNATIONS_APART } else { 1 };
+        if survives != Survives::Votes {
+            self.recoveries += self.shard.stats().recoveries;
+        }
+        if let Some(store) = self.store.as_ref().filter(|_| survives == Survives::Nothing) {
+            store.lose_all();
+        }
+        self.shard.restart(now, Incarnation(self.shard.incarnation().0 + apart), survives);
+    }
+
+    fn contents(&self) -> BTreeMap<Bytes, State> {
+        match &self.store {
+            Some(store) => store.records(),
+            None => self.shard.contents().map(|(key, state)| (key.clone(), state.clone())).collect(),
+        }
+    }
 }
 
 /// See the module's text.
@@ -106,17 +158,7 @@ impl World {
     pub(crate) fn new(seed: u64, config: Config, plant: Plant, in_words: bool) -> Self {
         let mut setup = Random::new(seed, Stream::Setup);
         let workload = Workload::random(&config, &mut setup);
-        let hosts = (0..config.shards).map(|number| Host {
-            shard: plant.in_shard(Shard::new(
-                ShardId(number),
-                Incarnation(1),
-                config.switches(),
-                config.limits,
-            )),
-            timer: None,
-            clock: Clock::TRUE,
-            recoveries: 0,
-        });
+        let hosts = (0..config.shards).map(|number| Host::new(ShardId(number), &config, plant));
         let until = Time(config.faults.until_us);
         let mut deaths = config.faults.deaths.clone();
         deaths.sort_unstable();
@@ -146,6 +188,7 @@ impl World {
             world.add_client(SessionId(number), world.config.workers * world.config.transactions);
         }
         world.schedule_faults(&mut setup);
+        world.schedule_vanishing();
         world
     }
 
@@ -154,9 +197,7 @@ impl World {
         for key in self.workload.keys.clone() {
             let shard = self.shard_of(&key.name);
             for op in self.workload.preparation(&key, random) {
-                let shard = &mut self.hosts[shard.0 as usize].shard;
-                if shard.instant(key_hash(&key.name), &key.name, &op).is_ok() {
-                    shard.finish_instant();
+                if self.hosts[shard.0 as usize].prepare(&key.name, &op) {
                     self.ledger.note_preparation(&key.name, &op);
                 }
             }
@@ -296,6 +337,8 @@ impl World {
                 self.host(id).shard.refuse_unvoted(now, &Refusal::ReadOnly);
                 self.drain_shard(id)
             }
+            Happening::Expire(id, keys) => self.expire(id, keys),
+            Happening::Flush(id) => self.flush(id),
             Happening::Audit(session) => self.audit(session),
             // An answer to one who asked about another's transaction is for nobody's coordinator.
             Happening::Response { from, session, response: Response::Asked { attempt, status, since } }
@@ -320,19 +363,14 @@ impl World {
         ShardId((key_hash(key) % u64::from(self.config.shards)) as u32)
     }
 
-    fn shard_time(&self, id: ShardId) -> Time {
+    pub(crate) fn shard_time(&self, id: ShardId) -> Time {
         self.hosts[id.0 as usize].clock.shows(self.now)
     }
 
     /// A shard's process ends and begins again; all connect to it anew, each in its time.
     fn restart_shard(&mut self, id: ShardId, until: Time) -> Result<(), Violation> {
         let (now, survives) = (self.shard_time(id), self.config.survives());
-        let host = self.host(id);
-        let next = Incarnation(host.shard.incarnation().0 + 1);
-        if survives != Survives::Votes {
-            host.recoveries += host.shard.stats().recoveries;
-        }
-        host.shard.restart(now, next, survives);
+        self.host(id).restart(now, survives);
         self.outcome.faults += 1;
         self.outcome.shard_restarts += 1;
         self.ledger.note_restart(id, survives);
@@ -351,6 +389,11 @@ impl World {
 
     pub(crate) fn shard(&mut self, id: ShardId) -> &mut Shard {
         &mut self.hosts[id.0 as usize].shard
+    }
+
+    /// A shard's records, where they are lent.
+    pub(crate) fn store(&self, id: ShardId) -> Option<&Store> {
+        self.hosts[id.0 as usize].store.as_deref()
     }
 
     /// Sends what a shard has to say, and checks it.
@@ -382,7 +425,7 @@ impl World {
     ) -> Result<(), Violation> {
         let Some(response) = self.plant.on_response(from, response) else { return Ok(()) };
         let written = self.hosts[from.0 as usize].shard.written(response.attempt());
-        self.ledger.note_response(from, &response, written)?;
+        self.ledger.note_response(from, &response, written, self.now)?;
         if let Response::Refused { attempt, refusal: Refusal::Operation { key, .. }, .. } = &response
             && let Some(client) = self.clients.get(&session)
             && let [run] = client.members(*attempt)[..]
@@ -491,8 +534,8 @@ impl World {
         self.host(to).shard.handle(now, Link { session, connection }, request);
     }
 
-    fn contents(&self) -> impl Iterator<Item = (&Bytes, &State)> {
-        self.hosts.iter().flat_map(|host| host.shard.contents())
+    fn contents(&self) -> BTreeMap<Bytes, State> {
+        self.hosts.iter().flat_map(Host::contents).collect()
     }
 
     fn check_serial(&self) -> Result<(), Violation> {
@@ -500,9 +543,10 @@ impl World {
             Plant::ForgetEffects => Reference::forgetful(7),
             _ => Reference::default(),
         };
+        let contents = self.contents();
         self.ledger.check_serial(LedgerEnd {
             reference,
-            records: self.contents().collect(),
+            records: contents.iter().collect(),
             place: &|key| self.shard_of(key),
             settled: !self.config.faults.endless,
         })
@@ -514,7 +558,9 @@ impl World {
             return Ok(());
         }
         let contents = (!self.config.faults.endless).then(|| self.contents());
-        let history = probe::history(self.ledger.runs(), &self.workload.probes(), contents);
+        let contents = contents.as_ref().map(BTreeMap::iter);
+        let history =
+            probe::history(self.ledger.runs(), &self.workload.probes(), self.ledger.ends(), contents);
         let judged = judge(&history)?;
         (self.outcome.judged, self.outcome.edges) = (judged.transactions, judged.edges);
         Ok(())

@@ -10,7 +10,7 @@ fn hundreds_of_seeds_keep_every_promise() {
     assert!(totals.restarts > 1_000 && totals.aborted > 100 && totals.failed > 100, "{totals:?}");
     assert!(totals.faults > 1_000 && totals.recoveries > 20, "{totals:?}");
     assert!(totals.shard_restarts > 100 && totals.unknown > 20 && totals.torn > 2, "{totals:?}");
-    assert!(totals.combined > 50, "{totals:?}");
+    assert!(totals.combined > 50 && totals.vanished > 500, "{totals:?}");
     assert!(totals.judged > 5_000 && totals.edges > 50_000, "{totals:?}");
 }
 
@@ -56,6 +56,9 @@ fn configurations_cover_the_switches() {
     both(|config| config.network.held > 0);
     both(|config| config.faults.clocks);
     both(|config| config.faults.endless);
+    both(Config::is_lent);
+    both(|config| config.is_lent() && config.faults.expiries > 0);
+    both(|config| config.is_lent() && config.faults.flushes > 0);
     both(|config| config.faults.restarts > 0 && config.faults.survives == 0);
     both(|config| config.faults.restarts > 0 && config.faults.survives == 1);
     both(|config| config.faults.restarts > 0 && config.faults.survives == 2);

@@ -248,7 +248,7 @@ fn progress(seeds: u64) -> ProgressBar {
 fn describe(seed: u64, outcome: &Outcome) -> String {
     format!(
         "seed {seed} is well: {} committed, {} aborted, {} failed for good, {} unknown, {} restarts, {} answers \
-         shared, {} messages, {} faults, {} shard restarts, {} torn, {} recoveries, {} judged by results alone over \
+         shared, {} messages, {} faults, {} shard restarts, {} records vanished, {} torn, {} recoveries, {} judged by results alone over \
          {} edges, {} steps in {:.3} s of virtual time, trace {:016x}",
         outcome.committed,
         outcome.aborted,
@@ -259,6 +259,7 @@ fn describe(seed: u64, outcome: &Outcome) -> String {
         outcome.messages,
         outcome.faults,
         outcome.shard_restarts,
+        outcome.vanished,
         outcome.torn,
         outcome.recoveries,
         outcome.judged,
@@ -273,7 +274,7 @@ fn summarise(totals: &Totals, failures: u64, seconds: f64) -> String {
     let plural = if failures == 1 { "" } else { "s" };
     format!(
         "{} seeds are well: {} committed, {} aborted, {} failed for good, {} unknown, {} restarts, {} answers shared, \
-         {} messages, {} faults, {} shard restarts, {} torn, {} recoveries, {} judged by results alone over {} edges; \
+         {} messages, {} faults, {} shard restarts, {} records vanished, {} torn, {} recoveries, {} judged by results alone over {} edges; \
          {failures} failure{plural}; {seconds:.1} s",
         totals.seeds,
         totals.committed,
@@ -285,6 +286,7 @@ fn summarise(totals: &Totals, failures: u64, seconds: f64) -> String {
         totals.messages,
         totals.faults,
         totals.shard_restarts,
+        totals.vanished,
         totals.torn,
         totals.recoveries,
         totals.judged,

@@ -89,18 +89,13 @@ impl Shard {
         self.drain(now);
     }
 
-    /// The record vanished by itself: it expired, or was evicted or flushed (trap 18). That comes after those who have
-    /// voted, and their effects on it are not carried out; all others who hold it or wait for it are refused. Whoever
-    /// comes now waits until those who have voted are done, whatever their modes, and finds no record.
+    /// These records vanished by themselves: they expired, or were evicted or flushed (trap 18). Each vanishes after those who
+    /// have voted on it, and their effects on it are not carried out; all others who hold it or wait for it are refused.
+    /// Whoever comes now waits until those who have voted are done, whatever their modes, and finds no record.
     ///
-    /// Not to be called for what [`Records::apply`] did.
-    pub fn gone(&mut self, now: Time, key: &Bytes) {
-        self.all_gone(now, std::slice::from_ref(key));
-    }
-
-    /// The same for records that vanished together, as in a flush: whoever is let in for the sake of one finds the others
-    /// gone already, and comes after that.
-    pub fn all_gone(&mut self, now: Time, keys: &[Bytes]) {
+    /// All that vanished since the last input is told at once: whoever is let in for the sake of one record finds the
+    /// others gone already, and comes after that. Not to be called for what [`Records::apply`] did.
+    pub fn gone(&mut self, now: Time, keys: &[Bytes]) {
         let mut refused: Vec<(AttemptId, &Bytes)> = Vec::new();
         for key in keys {
             let Some(record) = self.table.find(key_hash(key), key) else { continue };

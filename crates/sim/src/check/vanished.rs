@@ -1,0 +1,71 @@
+//! Records that vanished by themselves, and where that stands in the order of decisions (P36).
+//!
+//! A record vanishes by a transaction of its own, which comes after those that had voted on the record then, and before
+//! everybody who got it later: these wait for the former. So its place is behind the last decision of those who had
+//! voted, and whoever uses the record after that is decided later.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use claret_core::{AttemptId, ShardId, Time};
+use claret_types::Bytes;
+
+use super::{Entry, Ledger};
+
+/// One record vanished.
+#[derive(Debug)]
+pub(super) struct Vanished {
+    shard: ShardId,
+    key: Bytes,
+    at: Time,
+    /// So many decisions were there by then.
+    place: usize,
+    /// Who had voted on it, decided or not.
+    voted: Vec<AttemptId>,
+}
+
+impl Ledger {
+    /// Records of a shard vanished, each by itself.
+    pub(crate) fn note_vanished(&mut self, shard: ShardId, keys: &[Bytes], now: Time) {
+        for key in keys {
+            let voted = self.attempts.iter().filter(|(_, entry)| self.has_voted_on(entry, shard, key));
+            let voted = voted.map(|(attempt, _)| *attempt).collect();
+            let place = self.order.len();
+            self.vanished.push(Vanished { shard, key: key.clone(), at: now, place, voted });
+        }
+    }
+
+    fn has_voted_on(&self, entry: &Entry, shard: ShardId, key: &Bytes) -> bool {
+        let uses = |run| self.runs[run].issued.iter().any(|issued| issued.key == *key);
+        entry.yes.contains(&shard) && entry.members.iter().any(uses)
+    }
+
+    /// Whether a record of the shard ever vanished.
+    pub(super) fn has_vanished(&self, shard: ShardId, key: &Bytes) -> bool {
+        self.vanished.iter().any(|it| it.shard == shard && it.key == *key)
+    }
+
+    /// Behind how many decisions, and by when, everybody was decided who comes before it. Where a shard forgot a vote
+    /// before it carried it out, nobody waited for it.
+    fn settled(&self, vanished: &Vanished) -> (usize, Time) {
+        let Vanished { shard, at, place, voted, .. } = vanished;
+        let entries = voted.iter().map(|attempt| &self.attempts[attempt]);
+        let remembered = entries.filter(|entry| !entry.lost.contains(shard) || entry.applied.contains(shard));
+        let decided = remembered.filter_map(|entry| entry.decided);
+        decided
+            .fold((*place, *at), |(place, at), decision| (place.max(decision.place + 1), at.max(decision.at)))
+    }
+
+    /// The records that vanished, by the number of decisions that come before.
+    pub(super) fn vanished_by_place(&self) -> BTreeMap<usize, BTreeSet<&Bytes>> {
+        let mut by_place: BTreeMap<usize, BTreeSet<&Bytes>> = BTreeMap::new();
+        for vanished in &self.vanished {
+            by_place.entry(self.settled(vanished).0).or_default().insert(&vanished.key);
+        }
+        by_place
+    }
+
+    /// The records that vanished: when that began, and by when it was over.
+    pub(crate) fn ends(&self) -> impl Iterator<Item = (&Bytes, Time, Time)> {
+        self.vanished.iter().map(|it| (&it.key, it.at, self.settled(it).1))
+    }
+}

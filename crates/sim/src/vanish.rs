@@ -1,0 +1,80 @@
+//! Records that vanish by themselves, as in a server: they expire or are evicted, or all of a shard are flushed (P36).
+//! The host loses them, and tells the shard before anything else goes into it, as the module does.
+
+use claret_core::{ShardId, Time};
+use claret_types::Bytes;
+
+use crate::check::Violation;
+use crate::happening::Happening;
+use crate::random::{Random, Stream};
+use crate::world::World;
+
+/// Most happens in the beginning of a run, and half of what vanishes within this time, in microseconds.
+const EARLY_US: u64 = 10_000;
+
+/// How many of a thousand records that expire are followed by another one of the shard at the same time.
+const TOGETHER_PERMILLE: u64 = 200;
+
+impl World {
+    /// When records vanish, and which. Each sort has draws of its own, so that those that are left of one stay as they
+    /// were.
+    pub(crate) fn schedule_vanishing(&mut self) {
+        let (expiries, flushes) = (self.config.faults.expiries, self.config.faults.flushes);
+        if !self.config.is_lent() {
+            return;
+        }
+        let random = &mut Random::new(self.seed, Stream::Expiries);
+        for _ in 0..expiries {
+            let at = self.moment(random);
+            let mut keys = vec![self.any_key(random)];
+            let shard = self.shard_of(&keys[0]);
+            while random.chance(TOGETHER_PERMILLE) {
+                let key = self.any_key(random);
+                if self.shard_of(&key) == shard && !keys.contains(&key) {
+                    keys.push(key);
+                }
+            }
+            self.schedule(at, Happening::Expire(shard, keys));
+        }
+        let random = &mut Random::new(self.seed, Stream::Flushes);
+        for _ in 0..flushes {
+            let at = self.moment(random);
+            let shard = ShardId(random.below(u64::from(self.config.shards)) as u32);
+            self.schedule(at, Happening::Flush(shard));
+        }
+    }
+
+    fn moment(&self, random: &mut Random) -> Time {
+        let until = self.config.faults.until_us;
+        let within = if random.chance(500) { until.min(EARLY_US) } else { until };
+        Time(random.below(within))
+    }
+
+    fn any_key(&self, random: &mut Random) -> Bytes {
+        random.pick(&self.workload.keys).name.clone()
+    }
+
+    /// These records expire; those that are not there do not.
+    pub(crate) fn expire(&mut self, id: ShardId, mut keys: Vec<Bytes>) -> Result<(), Violation> {
+        let Some(store) = self.store(id) else { return Ok(()) };
+        keys.retain(|key| store.lose(key));
+        self.ledger.note_vanished(id, &keys, self.now);
+        self.outcome.vanished += keys.len() as u64;
+        let now = self.shard_time(id);
+        self.shard(id).gone(now, &keys);
+        self.drain_shard(id)
+    }
+
+    /// All records of the shard are flushed. The host tells of those that somebody holds, as if they were there.
+    pub(crate) fn flush(&mut self, id: ShardId) -> Result<(), Violation> {
+        let Some(store) = self.store(id) else { return Ok(()) };
+        let mut lost = store.lose_all();
+        self.outcome.vanished += lost.len() as u64;
+        let held: Vec<Bytes> = self.shard(id).held_keys().cloned().collect();
+        lost.extend(held.iter().filter(|key| !lost.contains(key)).cloned().collect::<Vec<_>>());
+        self.ledger.note_vanished(id, &lost, self.now);
+        let now = self.shard_time(id);
+        self.shard(id).gone(now, &held);
+        self.drain_shard(id)
+    }
+}
