@@ -1,5 +1,6 @@
-//! Loads that once stopped a node, beside the same in plain commands: how long each takes, and how long a PING on another
-//! connection waits meanwhile. What it prints depends on the machine; with a release build:
+//! Loads that once stopped a node, beside the same in plain commands: the processor time that each takes of the server's
+//! thread, and how long a PING on another connection waits meanwhile. A transaction's effects are one step, so what it is
+//! measured by is the same commands in a MULTI. What this prints depends on the machine; with a release build:
 //!
 //! ```text
 //! cargo build --release -p claret-module
@@ -17,31 +18,51 @@ use std::time::{Duration, Instant};
 use claret_core::message::{Request, Response};
 use common::{Process, Server, wait_until};
 
-/// How long something took, and how long another connection waited for a PING meanwhile at most.
-fn beside_pings(server: &Server, work: impl FnOnce()) -> (Duration, Duration) {
+/// What something cost.
+struct Cost {
+    /// Processor time of the server's main thread.
+    server: Duration,
+    /// How long another connection waited for a PING at most.
+    ping: Duration,
+}
+
+/// Processor time that the server's main thread has taken.
+fn server_time(server: &Server) -> Duration {
+    let info: String = redis::cmd("INFO").arg("cpu").query(&mut server.connect()).expect("numbers");
+    let of = |name: &str| {
+        let line = info.lines().find_map(|line| line.strip_prefix(name)).expect("the server tells");
+        Duration::from_secs_f64(line.trim().parse().expect("seconds"))
+    };
+    of("used_cpu_user_main_thread:") + of("used_cpu_sys_main_thread:")
+}
+
+/// Does some work while another connection sends one PING after the other.
+fn beside_pings(server: &Server, work: impl FnOnce()) -> Cost {
     let stop = Arc::new(AtomicBool::new(false));
     let (mut connection, told) = (server.connect(), Arc::clone(&stop));
+    let before = server_time(server);
     let pings = thread::spawn(move || {
         let mut longest = Duration::ZERO;
         while !told.load(Ordering::Relaxed) {
             let began = Instant::now();
             redis::cmd("PING").query::<String>(&mut connection).expect("a PONG");
             longest = longest.max(began.elapsed());
+            // Not to be what the server is busy with.
+            thread::sleep(Duration::from_micros(200));
         }
         longest
     });
-    let began = Instant::now();
     work();
-    let took = began.elapsed();
+    let server = server_time(server) - before;
     stop.store(true, Ordering::Relaxed);
-    (took, pings.join().expect("the pings"))
+    Cost { server, ping: pings.join().expect("the pings") }
 }
 
-fn report(what: &str, claret: (Duration, Duration), plain: (Duration, Duration)) {
-    let ratio = claret.0.as_secs_f64() / plain.0.as_secs_f64();
+fn report(what: &str, claret: &Cost, plain: &Cost) {
+    let ratio = claret.server.as_secs_f64() / plain.server.as_secs_f64();
     println!(
-        "{what}: {:?}, plain {:?}, ratio {ratio:.2}; PING waits {:?}, beside plain {:?}",
-        claret.0, plain.0, claret.1, plain.1
+        "{what}: {:.1?} of the server's time, plain {:.1?}, ratio {ratio:.2}; PING waits {:.1?}, beside plain {:.1?}",
+        claret.server, plain.server, claret.ping, plain.ping
     );
 }
 
@@ -54,7 +75,7 @@ fn commit(process: &mut Process, request: Request) {
     assert!(matches!(answers[..], [Response::Committed { .. }]), "{answers:?}");
 }
 
-/// The same calls as a transaction of one shard and as plain commands in one pipeline.
+/// The same calls as a transaction of one shard, and as plain commands in one MULTI.
 fn compare(what: &str, calls: &[(String, String)]) {
     let server = Server::start(&[]);
     let mut process = Process::hello(&server, 1);
@@ -67,6 +88,7 @@ fn compare(what: &str, calls: &[(String, String)]) {
     let mut connection = server.connect();
     let plain = beside_pings(&server, || {
         let mut pipe = redis::pipe();
+        pipe.atomic();
         for (key, words) in calls {
             let mut words = words.split(' ');
             pipe.cmd(words.next().expect("a name"))
@@ -76,7 +98,7 @@ fn compare(what: &str, calls: &[(String, String)]) {
         }
         pipe.query::<()>(&mut connection).expect("plain commands");
     });
-    report(what, claret, plain);
+    report(what, &claret, &plain);
 }
 
 fn ten_thousand_adds_on_one_key() {
@@ -115,7 +137,7 @@ fn forty_thousand_keys_read_with_one_held() {
         process.frame(&[Request::Withdraw { attempt }]);
         reader.join().expect("it is let in");
     });
-    report("MGET of 40,000 keys, one of them held for a while", claret, plain);
+    report("MGET of 40,000 keys, one of them held for a while", &claret, &plain);
 }
 
 fn main() {

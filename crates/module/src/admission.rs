@@ -296,7 +296,7 @@ impl Drop for Calling {
 
 /// Claims that a request takes besides those of its operations are for who is going to write: of those that only read a key
 /// they keep out nobody. They are taken in advance of what would be waited for anyway, so nothing depends on them.
-pub(crate) fn without_reserves(mut request: Request) -> Request {
+pub(crate) fn drop_reserves(request: &mut Request) {
     let may_change = |key: &Bytes| {
         let caller = CALLER.0.borrow();
         caller.as_ref().is_some_and(|caller| {
@@ -304,7 +304,7 @@ pub(crate) fn without_reserves(mut request: Request) -> Request {
             caller.is_server || caller.is_almighty || caller.user.as_ref().is_some_and(may)
         })
     };
-    match &mut request {
+    match request {
         Request::Execute { key, calls, .. }
             if calls.iter().any(|call| call.reserve.is_some()) && !may_change(key) =>
         {
@@ -319,7 +319,6 @@ pub(crate) fn without_reserves(mut request: Request) -> Request {
         }
         _ => {}
     }
-    request
 }
 
 /// Whether an operation may be done on a key, here, now and by the caller.

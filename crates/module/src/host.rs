@@ -255,7 +255,10 @@ impl Host {
             };
             match unlisted(shard.id(), &request) {
                 Some(attempt) => shard.turn_away(now, link, attempt, Refusal::Unlisted),
-                None => shard.handle_further(now, link, admission::without_reserves(request)),
+                None => {
+                    admission::drop_reserves(&mut request);
+                    shard.handle_further(now, link, request);
+                }
             }
             vanish::tell(now, shard);
         }

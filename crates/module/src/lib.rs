@@ -92,6 +92,7 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     admission::begin();
     vanish::subscribe(ctx)?;
     info::register(ctx)?;
+    native::begin();
     peers::listen(ctx);
     HOST.set(Some(Host::new(SessionId(ctx.random()))));
     ctx.timer(1, host::patrol);

@@ -21,7 +21,14 @@ pub(crate) fn hash_tag(key: &[u8]) -> Option<&[u8]> {
 
 /// The slot of a key, as every Redis client computes it.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
-    crc16(hash_tag(key).unwrap_or(key)) % SLOTS as u16
+    let mut crc = 0;
+    for byte in key {
+        if *byte == b'{' {
+            return crc16(hash_tag(key).unwrap_or(key)) % SLOTS as u16;
+        }
+        crc = longer(crc, *byte);
+    }
+    crc % SLOTS as u16
 }
 
 /// This node's view, of the moment: asked from within the shard, too.
@@ -59,13 +66,19 @@ pub(crate) fn view<R>(look: impl FnOnce(&Slots) -> R) -> Option<R> {
 /// Whether an operation on a key may be done here. Keys of a slot on its way from one node to another are nobody's
 /// until it has arrived: whether an absent one is here or there is decided key by key (trap 17).
 pub(crate) fn serves(key: &Bytes) -> bool {
-    view(|slots| slots.has(key) && (slots.closed.is_empty() || !slots.closed.contains(&slot_of(key))))
-        .unwrap_or(false)
+    let is_served = |slots: &Slots| {
+        if !slots.clustered && slots.closed.is_empty() {
+            return true;
+        }
+        let slot = slot_of(key);
+        slots.has(slot) && !slots.closed.contains(&slot)
+    };
+    view(is_served).unwrap_or(false)
 }
 
 /// Whether a plain command may be run here: in a slot that is closed, too.
 pub(crate) fn has(key: &Bytes) -> bool {
-    view(|slots| slots.has(key)).unwrap_or(false)
+    view(|slots| !slots.clustered || slots.has(slot_of(key))).unwrap_or(false)
 }
 
 /// Keeps newcomers away from a slot that is about to leave, until it is opened as often again.
@@ -99,7 +112,12 @@ pub(crate) fn may_write(ctx: Ctx) -> Result<(), String> {
 
 /// CRC-16/XMODEM, as Redis Cluster has it.
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| crc << 8 ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
+    bytes.iter().fold(0, |crc, byte| longer(crc, *byte))
+}
+
+/// The sum with one byte more.
+fn longer(crc: u16, byte: u8) -> u16 {
+    crc << 8 ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)]
 }
 
 const TABLE: [u16; 256] = {
@@ -225,7 +243,10 @@ impl Slots {
             slots.nodes.push(Node { id: (*id).to_owned(), address, myself, has_failed, ranges });
         }
         for slot in 0..SLOTS as u16 {
-            slots.served[usize::from(slot)] = slots.is_mine(slot) && !slots.moving.contains(&slot);
+            slots.served[usize::from(slot)] = slots.is_mine(slot);
+        }
+        for slot in slots.moving.iter().filter(|slot| usize::from(**slot) < SLOTS) {
+            slots.served[usize::from(*slot)] = false;
         }
         slots
     }
@@ -241,8 +262,8 @@ impl Slots {
         !self.clustered || self.owner(slot).is_some_and(|node| node.myself)
     }
 
-    fn has(&self, key: &Bytes) -> bool {
-        !self.clustered || self.served[usize::from(slot_of(key))]
+    fn has(&self, slot: u16) -> bool {
+        !self.clustered || self.served[usize::from(slot)]
     }
 
     fn myself(&self) -> Option<&Node> {

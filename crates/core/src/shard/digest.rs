@@ -20,6 +20,7 @@ impl Shard {
             put_off,
             deserted,
             at_once: _,
+            held_off,
             again_bytes: _,
             latest: _,
             outputs,
@@ -35,7 +36,7 @@ impl Shard {
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
         let turns: Vec<&AttemptId> = put_off.values().collect();
-        let due = (deadlines, turns, deserted);
+        let due = (deadlines, turns, deserted, held_off);
         digest(&(id, incarnation, remembers_since, open, table.content(), sessions, due, outputs))
     }
 

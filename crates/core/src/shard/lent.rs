@@ -77,6 +77,18 @@ impl Shard {
         self.table.conflicts_with(key_hash(key), key, kind, claims)
     }
 
+    /// From now on, and until it is said as often that [`Self::let_on`], nobody gets a record that nobody holds (P37a): a
+    /// command of the host is about to run, in the same turn of the host's loop or the next.
+    pub fn hold_off(&mut self) {
+        self.held_off += 1;
+        self.at_once = 0;
+    }
+
+    /// See [`Self::hold_off`]. Those who were put off go on with [`Shard::handle_timeout`].
+    pub fn let_on(&mut self) {
+        self.held_off = self.held_off.saturating_sub(1);
+    }
+
     /// The host refuses an attempt instead of handing its request in: writes no, unless something is written, and
     /// answers with what is.
     pub fn turn_away(&mut self, now: Time, link: Link, attempt: AttemptId, refusal: Refusal) {

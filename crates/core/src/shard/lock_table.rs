@@ -258,22 +258,24 @@ impl LockTable {
         let (planted, lent) = (self.planted, self.lent);
         let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
-            let mut effects: SmallVec<[Effect; 4]> = SmallVec::new();
-            for item in holder.items {
-                lock.held.remove(&item.claims);
-                if let (Fate::Apply(members), Some(effect)) = (fate, item.effect)
-                    && (members.includes(item.member) || planted.is(Bug::PartedCount))
-                    && !lock.vanished
-                {
-                    effects.push(effect);
-                }
-            }
+            holder.claims().for_each(|claims| lock.held.remove(claims));
+            let is_applied = |item: &Item| match fate {
+                Fate::Apply(members) => members.includes(item.member) || planted.is(Bug::PartedCount),
+                Fate::Drop => false,
+            };
             match lent {
-                None => effects.into_iter().for_each(|effect| drop(effect.apply(state))),
-                Some(_) if effects.is_empty() => {}
+                _ if lock.vanished => {}
+                None => {
+                    let applied = holder.items.into_iter().filter(is_applied);
+                    applied.filter_map(|item| item.effect).for_each(|effect| drop(effect.apply(state)));
+                }
                 Some(Lent(records)) => {
-                    let effects: SmallVec<[&Effect; 4]> = effects.iter().collect();
-                    records.apply(key, &effects);
+                    let applied = holder.items.iter().filter(|item| is_applied(item));
+                    let effects: SmallVec<[&Effect; 4]> =
+                        applied.filter_map(|item| item.effect.as_ref()).collect();
+                    if !effects.is_empty() {
+                        records.apply(key, &effects);
+                    }
                 }
             }
         }

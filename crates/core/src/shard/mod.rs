@@ -70,6 +70,8 @@ pub struct Shard {
     deserted: VecDeque<Deserted>,
     /// So many calls are still executed, or locks let go, before others get their turn.
     at_once: usize,
+    /// So many commands of the host are about to run for which everybody who comes is put off (P37a).
+    held_off: usize,
     /// So many bytes of answers are still said again.
     again_bytes: usize,
     /// The time of the latest input.
@@ -98,6 +100,7 @@ impl Shard {
             put_off: BTreeMap::new(),
             deserted: VecDeque::new(),
             at_once: 0,
+            held_off: 0,
             again_bytes: 0,
             latest: Time(0),
             outputs: VecDeque::new(),
@@ -292,7 +295,8 @@ impl Shard {
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         let due = self.deadlines.first().map(|(due, _)| *due);
-        let at_once = (!self.put_off.is_empty() || !self.deserted.is_empty()).then_some(self.latest);
+        let goes_on = self.held_off == 0 && (!self.put_off.is_empty() || !self.deserted.is_empty());
+        let at_once = goes_on.then_some(self.latest);
         at_once.or(due)
     }
 
@@ -548,13 +552,18 @@ impl Shard {
         }
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
-        let replies = participant.replies[round.replies_before..].to_vec();
         if round.is_last {
+            // It is over here, and needs them no more.
+            let replies = match round.replies_before {
+                0 => std::mem::take(&mut participant.replies),
+                before => participant.replies.split_off(before),
+            };
             let members = round.members;
             let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
             self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: Some(known) });
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
+        let replies = participant.replies[round.replies_before..].to_vec();
         let release = self.planted.is(Bug::ReleaseAtVote).then(|| round.members.clone());
         participant.stage = Stage::Prepared { round, answers: SmallVec::new(), asked_us: 0 };
         if let Some(members) = release {

@@ -68,6 +68,7 @@ impl Shard {
         self.deadlines.clear();
         self.put_off.clear();
         self.deserted.clear();
+        self.held_off = 0;
         for history in self.sessions.values_mut() {
             history.connection = 0;
             history.open.clear();

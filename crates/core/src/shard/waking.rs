@@ -23,7 +23,11 @@ impl Shard {
         self.latest = now;
         // Who calls a shard directly waits for it, and nobody calls it when its time is over.
         let divides = self.switches.phasing && self.switches.delivery == Delivery::Network;
-        self.at_once = if divides { self.limits.at_once_max } else { usize::MAX };
+        self.at_once = match (self.held_off, divides) {
+            (0, true) => self.limits.at_once_max,
+            (0, false) => usize::MAX,
+            _ => 0,
+        };
         self.again_bytes = if divides { self.limits.again_bytes_max } else { usize::MAX };
     }
 
@@ -42,6 +46,13 @@ impl Shard {
         record: RecordIx,
         calls: Calls,
     ) -> Ran {
+        // Mostly.
+        if let [call] = &calls[..] {
+            return match self.run_one(now, owner, record, call) {
+                Ok(()) => Ran::All,
+                Err(stop) => self.keep_rest(owner, key, record, calls.into_iter().collect(), stop),
+            };
+        }
         let (granted, stop) = self.run_some(now, owner, record, &calls);
         if granted == calls.len() {
             return Ran::All;
@@ -68,6 +79,17 @@ impl Shard {
     pub(super) fn put_off_all(&mut self, attempt: AttemptId, key: &Bytes, calls: VecDeque<Call>) {
         self.put_off(attempt);
         self.participant(attempt).blocked.insert(key.clone(), Blocked { record: None, calls });
+    }
+
+    /// [`Self::run_some`] for a single call.
+    fn run_one(&mut self, now: Time, owner: Owner, record: RecordIx, call: &Call) -> Result<(), Stop> {
+        let replays = self.table.replays;
+        let answer = self.table.request_one(now, record, owner, call);
+        let begun_again = (self.table.replays - replays).saturating_sub(u64::from(answer.is_ok()));
+        self.at_once = self.at_once.saturating_sub(1).saturating_sub(begun_again as usize);
+        let (reply, first) = answer?;
+        self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
+        Ok(())
     }
 
     /// Executes as many as may be executed at once; how many were granted, and why no more.

@@ -12,6 +12,7 @@ mod closed;
 mod commit;
 mod deadlock;
 mod effects;
+mod held_off;
 mod last;
 mod put_off;
 mod recovery;

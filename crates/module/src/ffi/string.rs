@@ -70,6 +70,13 @@ impl Text {
         })
     }
 
+    /// The same string, kept for longer than the command that it came with.
+    pub(crate) fn of(arg: Arg<'_>) -> Self {
+        // SAFETY: it lives, and without a context the caller lets go of it.
+        unsafe { api!(RedisModule_RetainString)(null_mut(), arg.raw) };
+        Text(arg.raw)
+    }
+
     /// # Safety
     /// The string is the caller's to free, or null.
     pub(super) unsafe fn take(raw: *mut raw::RedisModuleString) -> Option<Self> {

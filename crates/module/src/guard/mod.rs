@@ -21,7 +21,6 @@ use std::ffi::{c_int, c_void};
 use claret_core::message::Response;
 use claret_core::{Shard, Time};
 use claret_types::{Access, Bytes, Operation};
-use hashbrown::HashMap;
 use redis_module::raw;
 
 use crate::admission;
@@ -36,7 +35,7 @@ use open::{OpenMultis, Queued};
 use pops::PassedOver;
 use table::{Keys, Row, Special, Table};
 pub(crate) use waiting::OWN;
-use waiting::{Left, Queue, Stage, Want};
+use waiting::{Left, Queue, Stage, Want, wants_of};
 
 /// What is known of commands.
 static GUARD_TABLE: OnMainThread<Table> = OnMainThread::new();
@@ -251,25 +250,22 @@ fn kind_of(op: &Operation, held: &'static claret_types::TypeInfo) -> &'static cl
     if op.type_info().name == "plain" { held } else { op.type_info() }
 }
 
-/// What a command wants of each of its keys: as an operation, where it is one.
-fn wants(row: Row, ctx: Ctx, words: &[Text]) -> Vec<Want> {
-    let keys = row.keys(ctx, words);
-    let mut wants: Vec<Want> = Vec::with_capacity(keys.len());
-    let single = keys.len() == 1 && words.get(1).is_some_and(|word| *word.bytes() == *keys[0].0);
-    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
-    for (key, access) in keys {
-        if let Some(known) = places.get(&key) {
-            if access == Access::Write {
-                let known = &mut wants[*known];
-                (known.access, known.op) = (access, plain::whole(access));
-            }
-            continue;
-        }
-        places.insert(key.clone(), wants.len());
-        let arguments = || words[2..].iter().map(|word| Bytes::copy_from(word.bytes())).collect::<Vec<_>>();
-        let held = || HOST.with(|host| host.shard.as_ref()?.held_as(&key)).flatten();
-        let op = single.then(|| plain::operation(words[0].bytes(), &arguments(), held())).flatten();
-        wants.push(Want { op: op.unwrap_or_else(|| plain::whole(access)), key, access });
+/// A command over more keys asks for those alone that are held: most are not, and each costs.
+const ASKED_AT_ONCE: usize = 64;
+
+/// What a command wants of its keys, or, of many, of those that are held: as an operation, where it is one.
+fn wants(host: &Host, keys: &[(&[u8], Access)], words: &[Text]) -> Vec<Want> {
+    let Some(shard) = &host.shard else { return Vec::new() };
+    if keys.len() > ASKED_AT_ONCE {
+        return wants_of(keys.iter().copied().filter(|(key, _)| shard.is_held(key)));
+    }
+    let mut wants = wants_of(keys.iter().copied());
+    if let ([want], [_]) = (&mut wants[..], keys)
+        && words.get(1).is_some_and(|word| *word.bytes() == *want.key)
+    {
+        let arguments: Vec<Bytes> = words[2..].iter().map(|word| Bytes::copy_from(word.bytes())).collect();
+        let op = plain::operation(words[0].bytes(), &arguments, shard.held_as(&want.key));
+        want.op = op.unwrap_or_else(|| plain::whole(want.access));
     }
     wants
 }
@@ -556,7 +552,7 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         return Err(format!("ERR '{}' is no command that waits for keys", name.bytes().escape_ascii()));
     };
     if ctx.asks_for_keys() {
-        let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
+        let texts: Vec<Text> = words.iter().map(|word| Text::of(*word)).collect();
         // With the uses that the command itself has for them, so its user needs no other rights.
         ctx.keys_of(&texts).into_iter().for_each(|place| ctx.key_at(place, 1));
         return Ok(());
@@ -578,7 +574,7 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         return Ok(());
     }
     // Who may not run it makes nobody wait, and does not learn what is held: the server says so.
-    let texts: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
+    let texts: Vec<Text> = words.iter().map(|word| Text::of(*word)).collect();
     if !admission::Caller::of(ctx).may(&texts) {
         ctx.run_for_client(words, false);
         return Ok(());
@@ -595,9 +591,12 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     }
     // These two write keys of other databases.
     let is_here = ctx.database() == 0 || name.is("MOVE") || name.is("COPY");
-    let wants = if is_here { wants(row, ctx, &texts) } else { Vec::new() };
-    let held = HOST.with(|host| conflict(host, &wants).cloned()).flatten();
-    let Some(key) = held else {
+    let keys = if is_here { row.keys(ctx, &texts) } else { Vec::new() };
+    let held = HOST.with(|host| {
+        let wants = wants(host, &keys, &texts);
+        conflict(host, &wants).cloned().map(|key| (key, wants))
+    });
+    let Some((key, wants)) = held.flatten() else {
         ctx.run_for_client(words, false);
         return Ok(());
     };
@@ -610,14 +609,15 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         });
         return Err(try_again(&[(key, Access::Write)]));
     }
-    wait(ctx, words, wants)
+    let rest = if keys.len() > ASKED_AT_ONCE { &keys[..] } else { &[] };
+    wait(ctx, words, wants, rest.iter().map(|(key, access)| (Bytes::copy_from(key), *access)).collect())
 }
 
-/// Waits until all keys are granted.
-fn wait(ctx: Ctx, words: &[Arg<'_>], wants: Vec<Want>) -> Outcome {
+/// Waits until all keys are granted: those that it asks for at once, and what is held of the rest then.
+fn wait(ctx: Ctx, words: &[Arg<'_>], wants: Vec<Want>, rest: Vec<(Bytes, Access)>) -> Outcome {
     let begun = HOST.with(|host| {
         let now = host.now();
-        let number = host.guard.queue.begin(now, host.shard.as_mut()?, wants);
+        let number = host.guard.queue.begin(now, host.shard.as_mut()?, wants, rest);
         host.carry_out(ctx, None);
         host.guard.come_back(ctx);
         Some((number, host.guard.queue.stage(number)))
@@ -669,7 +669,7 @@ fn end(ctx: Ctx, number: u64) {
     HOST.with(|host| {
         let now = host.now();
         if is_barred(ctx) {
-            host.guard.queue.end_later(number);
+            host.guard.queue.end_later(host.shard.as_mut(), number);
             host.guard.come_back(ctx);
             return;
         }
@@ -730,7 +730,7 @@ impl Host {
         if wants.is_empty() || wants.iter().any(|want| self.guard.queue.is_reserved(&want.key)) {
             return;
         }
-        let number = self.guard.queue.begin(now, shard, wants);
+        let number = self.guard.queue.begin(now, shard, wants, Vec::new());
         let ends = now.plus(config::PLAIN_WAIT_MS.get() * 1_000);
         self.guard.queue.reserve(number, config::RESERVATION_MS.get() * 1_000, ends);
     }

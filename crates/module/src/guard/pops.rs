@@ -42,7 +42,8 @@ pub(super) fn sleeps_here(ctx: Ctx, filtered: &Filtered, row: Row) -> bool {
         return true;
     }
     let moves = filtered.word(0).is_some_and(is_move);
-    let keys = row.keys(ctx, &filtered.words());
+    let words = filtered.words();
+    let keys = row.keys(ctx, &words);
     HOST.with(|host| {
         for (at, (key, _)) in keys.iter().enumerate() {
             host.guard.asleep.note(key, moves && at > 0);
@@ -121,9 +122,10 @@ fn time_of(words: &[Arg<'_>]) -> Option<u64> {
 }
 
 fn keys_of(ctx: Ctx, words: &[Arg<'_>]) -> Vec<(Bytes, Access)> {
-    let words: Vec<Text> = words.iter().map(|word| Text::new(word.bytes())).collect();
+    let words: Vec<Text> = words.iter().map(|word| Text::of(*word)).collect();
     let row = GUARD_TABLE.with(|table| table.find(words.first()?.bytes())).flatten();
-    row.map_or_else(Vec::new, |row| row.keys(ctx, &words))
+    let keys = row.map_or_else(Vec::new, |row| row.keys(ctx, &words));
+    keys.into_iter().map(|(key, access)| (Bytes::copy_from(key), access)).collect()
 }
 
 /// Whether no key is held in conflict; those that are will be signalled.

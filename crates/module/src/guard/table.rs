@@ -168,8 +168,8 @@ impl Row {
     }
 
     /// The keys of a command, and how each is used.
-    pub(super) fn keys(self, ctx: Ctx, words: &[Text]) -> Vec<(Bytes, Access)> {
-        let key = |place: usize| words.get(place).map(|word| Bytes::copy_from(word.bytes()));
+    pub(super) fn keys(self, ctx: Ctx, words: &[Text]) -> Vec<(&[u8], Access)> {
+        let key = |place: usize| words.get(place).map(Text::bytes);
         match self.keys {
             Keys::None => Vec::new(),
             Keys::Fixed { .. } => {

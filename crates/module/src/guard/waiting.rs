@@ -1,6 +1,10 @@
 //! Plain commands that wait their turn: each is a transaction of one over all its keys, with a coordinator of its own that
 //! never prepares. Once all its keys are granted the command runs, and then everything is let go.
 //!
+//! A command over many keys asks only for those that somebody holds. When it has these it looks at the **rest** again, asks
+//! for what is held of it by now, and so on; when nothing of it is held, the shard holds off everybody until the command has
+//! run (P37a), which is within the next turn of the server's loop.
+//!
 //! A **reservation** is the same without a command: where a plain command could not wait, its keys are queued for it all
 //! the same and, once granted, kept for a moment, so that the client's next try finds them free.
 
@@ -9,7 +13,7 @@ use std::collections::BTreeMap;
 use claret_core::message::{Link, Refusal, Request, Response};
 use claret_core::{Coordinator, Event, Session, SessionId, Shard, ShardId, Switches, Time};
 use claret_types::{Access, Bytes, Operation};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::plain::whole;
 use crate::admission::Caller;
@@ -52,7 +56,12 @@ pub(super) enum Left {
 
 struct Waiting {
     coordinator: Coordinator,
+    /// What it asked for.
     wants: Vec<Want>,
+    /// Of a command over many keys all of them: it asks for those that are held.
+    rest: Vec<(Bytes, Access)>,
+    /// The shard holds off everybody else for it.
+    holds_off: bool,
     stage: Stage,
     client: Option<(Blocked, Left)>,
     /// How long its client waits.
@@ -108,15 +117,30 @@ impl Queue {
         !self.reserved.is_empty() && self.reserved.contains_key(key)
     }
 
-    /// Asks for all that a command wants; the number it goes by.
-    pub(super) fn begin(&mut self, now: Time, shard: &mut Shard, wants: Vec<Want>) -> u64 {
+    /// Asks for all that a command wants, and for what is held of the rest when it has that; the number it goes by.
+    pub(super) fn begin(
+        &mut self,
+        now: Time,
+        shard: &mut Shard,
+        wants: Vec<Want>,
+        rest: Vec<(Bytes, Access)>,
+    ) -> u64 {
         let birth = self.session.begin(unix_time());
         let number = birth.tx.sequence.0;
         let mut coordinator = Coordinator::new(birth, Switches::CLARET, limits(), number);
         coordinator.meet(shard.id(), shard.incarnation());
         let stage = Stage::Waits(wants.len());
-        let mut waiting =
-            Waiting { coordinator, wants, stage, client: None, until: now, reservation: None, ends: false };
+        let mut waiting = Waiting {
+            coordinator,
+            wants,
+            rest,
+            holds_off: false,
+            stage,
+            client: None,
+            until: now,
+            reservation: None,
+            ends: false,
+        };
         waiting.ask(now, shard);
         self.waiting.insert(number, waiting);
         self.is_tidy = false;
@@ -164,9 +188,12 @@ impl Queue {
     }
 
     /// Lets everything go, at the next tick at which somebody may write.
-    pub(super) fn end_later(&mut self, number: u64) {
+    pub(super) fn end_later(&mut self, shard: Option<&mut Shard>, number: u64) {
         if let Some(waiting) = self.waiting.get_mut(&number) {
             (waiting.client, waiting.ends) = (None, true);
+            if let Some(shard) = shard {
+                waiting.let_on(shard);
+            }
         }
     }
 
@@ -178,6 +205,7 @@ impl Queue {
         }
         waiting.client = None;
         waiting.stage = Stage::Over;
+        waiting.let_on(shard);
         waiting.coordinator.abort(now);
         waiting.pump(now, shard);
         self.forget(number);
@@ -285,31 +313,66 @@ impl Waiting {
     }
 
     fn ask(&mut self, now: Time, shard: &mut Shard) {
-        self.call_all(now, shard.id());
+        self.call_all(now, shard.id(), 0);
         self.pump(now, shard);
     }
 
-    fn call_all(&mut self, now: Time, shard: ShardId) {
+    /// Calls for what it wants, from this place on.
+    fn call_all(&mut self, now: Time, shard: ShardId, from: usize) {
         let attempt = self.coordinator.attempt();
-        for Want { key, op, .. } in &self.wants {
+        for Want { key, op, .. } in &self.wants[from..] {
             if self.coordinator.execute(now, attempt, shard, key.clone(), op.clone(), None).is_err() {
                 self.stage = Stage::Refused;
             }
         }
     }
 
+    /// It has all that it asked for: asks for what is held of the rest by now. If that is nothing, nobody else comes in
+    /// before the command runs. O(keys of the command).
+    fn ask_further(&mut self, now: Time, shard: &mut Shard) {
+        if self.rest.is_empty() || self.holds_off {
+            return;
+        }
+        let asked = self.wants.len();
+        let mut more = held_of(&self.rest, shard);
+        if !more.is_empty() {
+            let known: HashSet<&Bytes, foldhash::fast::FixedState> =
+                self.wants.iter().map(|want| &want.key).collect();
+            more.retain(|want| !known.contains(&want.key));
+        }
+        if more.is_empty() {
+            shard.hold_off();
+            self.holds_off = true;
+            return;
+        }
+        self.stage = Stage::Waits(more.len());
+        self.wants.append(&mut more);
+        self.call_all(now, shard.id(), asked);
+    }
+
+    fn let_on(&mut self, shard: &mut Shard) {
+        if std::mem::take(&mut self.holds_off) {
+            shard.let_on();
+        }
+    }
+
     /// Hands on what the coordinator wants sent, and takes note of what it says.
     fn pump(&mut self, now: Time, shard: &mut Shard) {
+        // All of it is one input, which may do so much and no more (P38).
+        shard.begin(now);
         loop {
             let _calling = Caller::server().enter();
             while let Some((_, request)) = self.coordinator.poll_send() {
-                shard.handle(now, LINK, request);
+                shard.handle_further(now, LINK, request);
             }
             let Some(event) = self.coordinator.poll_event() else { return };
             match event {
                 Event::Answer { .. } => {
                     if let Stage::Waits(left) = self.stage {
                         self.stage = if left > 1 { Stage::Waits(left - 1) } else { Stage::Granted };
+                    }
+                    if self.stage == Stage::Granted {
+                        self.ask_further(now, shard);
                     }
                 }
                 // It gave way to an elder, or the record vanished: from the beginning, with the same birth.
@@ -332,9 +395,35 @@ impl Waiting {
             self.stage = Stage::Refused;
             return;
         }
+        self.let_on(shard);
         self.stage = Stage::Waits(self.wants.len());
-        self.call_all(now, shard.id());
+        self.call_all(now, shard.id(), 0);
     }
+}
+
+/// What a command wants of those of its keys that somebody holds, each once. O(keys).
+pub(super) fn held_of(keys: &[(Bytes, Access)], shard: &Shard) -> Vec<Want> {
+    let held = keys.iter().filter(|(key, _)| shard.is_held(key));
+    wants_of(held.map(|(key, access)| (&key[..], *access)))
+}
+
+/// What a command wants of these keys, each once: as one that is written where it is that as well.
+pub(super) fn wants_of<'a>(keys: impl Iterator<Item = (&'a [u8], Access)>) -> Vec<Want> {
+    let mut wants: Vec<Want> = Vec::new();
+    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
+    for (key, access) in keys {
+        if let Some(known) = places.get(key) {
+            if access == Access::Write {
+                let known = &mut wants[*known];
+                (known.access, known.op) = (access, whole(access));
+            }
+            continue;
+        }
+        let key = Bytes::copy_from(key);
+        places.insert(key.clone(), wants.len());
+        wants.push(Want { key, op: whole(access), access });
+    }
+    wants
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 
 mod hashes;
 mod lists;
+mod names;
 mod sets;
 mod side;
 mod strings;
@@ -27,6 +28,11 @@ use crate::slots;
 use crate::vanish;
 
 pub(crate) use side::side_key;
+
+/// Before the first record is looked at.
+pub(crate) fn begin() {
+    names::begin();
+}
 
 /// The server's keys, as the shard sees them.
 pub(crate) struct Keyspace;
@@ -139,6 +145,15 @@ const ELEMENTS_MAX: usize = 1024;
 /// Longer strings are not kept in a compact way, as a number or in one piece with what the server notes of them.
 const COMPACT_MAX: usize = 44;
 
+/// What becomes of a string that is read, unless the transaction ends without effect.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Upcoming {
+    /// Another value is written.
+    Write,
+    /// It may stay as it is.
+    Nothing,
+}
+
 /// A key, and who asks for it.
 struct Record<'a> {
     ctx: Ctx,
@@ -151,7 +166,7 @@ struct Record<'a> {
 
 impl<'a> Record<'a> {
     fn new(ctx: Ctx, key: &'a Bytes, method: &'static str) -> Self {
-        Record { ctx, key, name: Text::new(key), method }
+        Record { ctx, key, name: names::of(key), method }
     }
 
     /// Opens it; `None` when it is not there.
@@ -171,9 +186,10 @@ impl<'a> Record<'a> {
         OpError::WrongType { found, expected, method: self.method }
     }
 
-    /// The bytes of a string, whose key was opened to see that it is one.
-    fn string(&self, key: Key) -> Bytes {
-        if key.len() > COMPACT_MAX {
+    /// The bytes of a string, whose key was opened to see that it is one. Of one that is going to be written they are taken
+    /// where they lie: that makes an ordinary string of it, and the write makes it compact again.
+    fn string(&self, key: Key, fate: Upcoming) -> Bytes {
+        if key.len() > COMPACT_MAX || fate == Upcoming::Write {
             return Bytes::from(key.string());
         }
         drop(key);
@@ -201,6 +217,13 @@ impl<'a> Record<'a> {
             let command = command.to_string_lossy();
             let text = format!("{command} of a committed transaction failed on key '{}': {error}", self.key);
             self.ctx.log(Log::Warning, &text);
+        }
+    }
+
+    /// Runs a command that writes as often as so many members need.
+    fn write_members(&self, command: &CStr, members: &[Bytes]) {
+        for some in members.chunks(ELEMENTS_MAX) {
+            self.write(command, some.iter().map(|member| &member[..]));
         }
     }
 

@@ -79,6 +79,12 @@ pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
 
 /// Effects that only add, or only remove, go together.
 pub(super) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+    if let [effect] = effects {
+        let effect = effect.downcast::<Set>().expect("a set's");
+        record.write_members(c"SREM", effect.removed());
+        record.write_members(c"SADD", effect.added());
+        return;
+    }
     let effects: Vec<_> = effects.iter().map(|it| it.downcast::<Set>().expect("a set's")).collect();
     let alike = |one: &&SetEffect, next: &&SetEffect| {
         let (adds, removes) =

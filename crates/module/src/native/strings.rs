@@ -1,11 +1,12 @@
 //! Registers, counters, float counters and generators of unique numbers: Redis strings.
 
 use claret_types::{
-    Bytes, Counter, CounterEffect, DataType, Effect, FloatCounter, FloatCounterEffect, Issued, OpError,
-    Operation, Register, RegisterEffect, RegisterOp, State, Text, UidEffect, UidGenerator,
+    Bytes, Counter, CounterEffect, CounterOp, DataType, Effect, FloatCounter, FloatCounterEffect,
+    FloatCounterOp, Issued, OpError, Operation, Register, RegisterEffect, RegisterOp, State, Text, UidEffect,
+    UidGenerator,
 };
 
-use super::Record;
+use super::{Record, Upcoming};
 use crate::ffi::{Key, Kind};
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
@@ -20,6 +21,7 @@ pub(super) fn excerpt(
         refuse_long(record, length, own, tail)?;
     }
     let Some(key) = key else { return Ok(None) };
+    let fate = upcoming(length, [op].into_iter(), own);
     let text = match op.downcast::<Register>() {
         // Not what is there: only that something is, and how long it is, which was looked at.
         Some(RegisterOp::Append(_)) => Text::Bytes(Bytes::default()),
@@ -35,11 +37,26 @@ pub(super) fn excerpt(
             | RegisterOp::GetSet(_)
             | RegisterOp::Get
             | RegisterOp::Len
-            | RegisterOp::Append(_) => record.string(key),
+            | RegisterOp::Append(_) => record.string(key, fate),
         }),
-        _ => Text::Bytes(record.string(key)),
+        _ => Text::Bytes(record.string(key, fate)),
     };
     Ok(Some(State::new::<Register>(text)))
+}
+
+/// Whether a string of this length is written for certain by whoever calls these operations and has these effects.
+fn upcoming<'a>(length: usize, mut ops: impl Iterator<Item = &'a Operation>, own: &[&Effect]) -> Upcoming {
+    let writes = |op: &Operation| {
+        if let Some(op) = op.downcast::<Counter>() {
+            matches!(op, CounterOp::Add(by) | CounterOp::AddReturning(by) if *by != 0)
+        } else if let Some(op) = op.downcast::<FloatCounter>() {
+            matches!(op, FloatCounterOp::Add(by) | FloatCounterOp::AddReturning(by) if *by != 0.0)
+        } else {
+            // What is as long may be the same, and is not written then.
+            matches!(op.downcast::<Register>(), Some(RegisterOp::GetSet(new)) if new.len() != length)
+        }
+    };
+    if !own.is_empty() || ops.any(writes) { Upcoming::Write } else { Upcoming::Nothing }
 }
 
 /// For calls one after the other: the value.
@@ -54,10 +71,11 @@ pub(super) fn excerpt_for_all(
         _ => None,
     };
     let appended: usize = registers().filter_map(tail).sum();
-    if appended == 0 {
-        return Ok((whole(record)?, ops.len()));
-    }
     let held = record.open(Kind::String)?.map(|key| key.len());
+    let fate = upcoming(held.unwrap_or(0), ops.iter().copied(), own);
+    if appended == 0 {
+        return Ok((value(record, fate)?, ops.len()));
+    }
     let long = length_after(held.unwrap_or(0), own);
     // Nothing is longer in between than the longest that is put there, with all tails behind it.
     let put = registers().map(|op| match op {
@@ -76,7 +94,7 @@ pub(super) fn excerpt_for_all(
         Some(_) if only_appends => {
             Ok((Some(State::new::<Register>(Text::Bytes(Bytes::default()))), ops.len()))
         }
-        _ => Ok((whole(record)?, ops.len())),
+        _ => Ok((value(record, fate)?, ops.len())),
     }
 }
 
@@ -115,13 +133,17 @@ fn length_after(held: usize, own: &[&Effect]) -> usize {
 }
 
 pub(super) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+    value(record, Upcoming::Nothing)
+}
+
+fn value(record: &Record<'_>, fate: Upcoming) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
-    Ok(Some(State::new::<Register>(Text::Bytes(record.string(key)))))
+    Ok(Some(State::new::<Register>(Text::Bytes(record.string(key, fate)))))
 }
 
 pub(super) fn whole_uid(record: &Record<'_>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
-    let text = record.string(key);
+    let text = record.string(key, Upcoming::Nothing);
     let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
     let count =
         count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number from 0 to 2^62"))?;
@@ -188,7 +210,7 @@ fn put(record: &Record<'_>, text: &Text) {
 /// Redis adds floats in extended precision; the sum that was promised is that of 64-bit floats.
 fn add_float(record: &Record<'_>, effect: &FloatCounterEffect) {
     let held = record.open(Kind::String).ok().flatten();
-    let mut text = held.map_or(Text::Absent, |key| Text::Bytes(record.string(key)));
+    let mut text = held.map_or(Text::Absent, |key| Text::Bytes(record.string(key, Upcoming::Write)));
     FloatCounter::apply(&mut text, effect.clone());
     match text.to_bytes() {
         Some(bytes) => record.write(c"SET", [&bytes[..], b"KEEPTTL"]),

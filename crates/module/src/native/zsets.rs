@@ -8,7 +8,7 @@ use claret_types::{
     State, TopK, TopKEffect, TopKOp,
 };
 
-use super::{Record, side_key};
+use super::{Record, Upcoming, side_key};
 use crate::ffi::{Answer, Key, Kind, Side, Text};
 
 // --- scored set ---
@@ -276,7 +276,7 @@ fn capacity(record: &Record<'_>) -> Result<u32, OpError> {
     let name = Bytes::from(side_key(record.key));
     let beside = Record::new(record.ctx, &name, record.method);
     let key = beside.open(Kind::String).ok().flatten().ok_or_else(missing)?;
-    let text = beside.string(key);
+    let text = beside.string(key, Upcoming::Nothing);
     let text = std::str::from_utf8(&text).ok();
     text.and_then(|text| text.parse().ok())
         .filter(|capacity| (1..=65_535).contains(capacity))

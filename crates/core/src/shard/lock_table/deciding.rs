@@ -58,9 +58,9 @@ impl LockTable {
         while at < calls.len() && (at == 0 || self.replays <= enough) {
             let some = &calls[at..calls.len().min(at.saturating_add(asked))];
             let Some((view, covered)) = self.open(record, owner, some) else {
-                let decided = self.decide(record, owner, &calls[at]);
-                if let Some(stop) = self.conclude(now, record, owner, &calls[at], decided, answers) {
-                    return stop;
+                match self.request_one(now, record, owner, &calls[at]) {
+                    Ok(answer) => answers.push(answer),
+                    Err(stop) => return stop,
                 }
                 at += 1;
                 continue;
@@ -74,6 +74,18 @@ impl LockTable {
             asked = 2 * covered.max(1);
         }
         Stop::All
+    }
+
+    /// The same for one call; not granted: why.
+    pub(crate) fn request_one(
+        &mut self,
+        now: Time,
+        record: RecordIx,
+        owner: Owner,
+        call: &Call,
+    ) -> Result<(Reply, bool), Stop> {
+        let decided = self.decide(record, owner, call);
+        self.conclude(now, record, owner, call, decided)
     }
 
     /// Goes through calls that share a view. Why it stopped, and how many were granted.
@@ -91,7 +103,8 @@ impl LockTable {
             let decided = self.judge(record, owner, call, executed);
             let Ok(Some((reply, item))) = decided else {
                 self.close(record, view);
-                return (self.conclude(now, record, owner, call, decided, answers), at);
+                let concluded = self.conclude(now, record, owner, call, decided);
+                return (Some(concluded.expect_err("not granted")), at);
             };
             if !self.may_join(now, record, owner, call) {
                 self.close(record, view);
@@ -109,7 +122,7 @@ impl LockTable {
         (None, calls.len())
     }
 
-    /// What follows from a decision: the call is granted, or it is the last one.
+    /// What follows from a decision.
     fn conclude(
         &mut self,
         now: Time,
@@ -117,17 +130,15 @@ impl LockTable {
         owner: Owner,
         call: &Call,
         decided: Result<Option<(Reply, Item)>, OpError>,
-        answers: &mut Answers,
-    ) -> Option<Stop> {
+    ) -> Result<(Reply, bool), Stop> {
         match decided {
             Ok(Some((reply, item))) if self.may_join(now, record, owner, call) => {
-                answers.push((reply, self.grant(record, owner, call, item)));
-                None
+                Ok((reply, self.grant(record, owner, call, item)))
             }
-            Ok(_) => Some(self.enqueue(now, record, owner, call)),
+            Ok(_) => Err(self.enqueue(now, record, owner, call)),
             Err(error) => {
                 self.tidy(record);
-                Some(Stop::Failed(error))
+                Err(Stop::Failed(error))
             }
         }
     }
