@@ -554,10 +554,7 @@ impl Shard {
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
         if round.is_last {
             // It is over here, and needs them no more.
-            let replies = match round.replies_before {
-                0 => std::mem::take(&mut participant.replies),
-                before => participant.replies.split_off(before),
-            };
+            let replies = participant.take_replies(round.replies_before);
             let members = round.members;
             let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
             self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: Some(known) });

@@ -130,6 +130,14 @@ impl Participant {
         matches!(self.stage, Stage::Prepared { .. })
     }
 
+    /// Takes the answers from this one on.
+    pub(crate) fn take_replies(&mut self, from: usize) -> Vec<(CallNo, Reply)> {
+        match from {
+            0 => std::mem::take(&mut self.replies), // Mostly; to split there would allocate.
+            from => self.replies.split_off(from),
+        }
+    }
+
     /// The answers that travel with the vote.
     pub(crate) fn voted_replies(&self) -> Vec<(CallNo, Reply)> {
         match &self.stage {
