@@ -1,4 +1,4 @@
-//! What the server tells of itself: clients that go, roles that change.
+//! What the server tells of itself: clients that go, roles that change, its own rounds.
 
 use std::ffi::c_void;
 
@@ -12,10 +12,12 @@ pub(crate) fn subscribe(ctx: Ctx) -> Result<(), ()> {
     let first_version = |id| raw::RedisModuleEvent { id, dataver: 1 };
     let clients = first_version(raw::REDISMODULE_EVENT_CLIENT_CHANGE);
     let role = first_version(raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED);
+    let rounds = first_version(raw::REDISMODULE_EVENT_CRON_LOOP);
     // SAFETY: the functions stay as long as the module.
     unsafe {
         Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), clients, Some(client_changed)))?;
-        Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), role, Some(role_changed)))
+        Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), role, Some(role_changed)))?;
+        Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), rounds, Some(looked_around)))
     }
 }
 
@@ -43,4 +45,16 @@ unsafe extern "C" fn role_changed(
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
     guarded(ctx, "a change of roles", mend, |ctx| HOST.with(|host| host.role_changed(ctx)));
+}
+
+/// Here, too, nothing may be written.
+unsafe extern "C" fn looked_around(
+    ctx: *mut raw::RedisModuleCtx,
+    _: raw::RedisModuleEvent,
+    _: u64,
+    _: *mut c_void,
+) {
+    // SAFETY: the server's context, for the time of this call.
+    let ctx = unsafe { Ctx::new(ctx) };
+    guarded(ctx, "the server's round", mend, |ctx| HOST.with(|host| host.server_looked_around(ctx)));
 }

@@ -61,6 +61,8 @@ pub(crate) struct Host {
     is_drained: bool,
     /// Another node has the same name, and that was logged.
     is_namesake: bool,
+    /// The timer of the patrol is set; otherwise the server's cron sees when there is something to look after.
+    is_patrolled: bool,
     pub(crate) counts: Counts,
 }
 
@@ -83,6 +85,7 @@ pub(crate) struct Counts {
     pub(crate) peer_messages_refused: u64,
     pub(crate) incarnations: u64,
     pub(crate) panics: u64,
+    pub(crate) patrols: u64,
     pub(crate) resolved: u64,
 }
 
@@ -101,6 +104,7 @@ impl Host {
             soon: None,
             is_drained: false,
             is_namesake: false,
+            is_patrolled: true,
             counts: Counts::default(),
         }
     }
@@ -417,6 +421,7 @@ impl Host {
 
     /// A timer that is early only looks again, so it is moved when something is due earlier, and not otherwise.
     fn set_timer(&mut self, ctx: Ctx) {
+        self.patrol_again(ctx, config::TOPOLOGY_MS.get());
         let Some(due) = self.shard.as_ref().and_then(Shard::poll_timeout) else { return };
         if let Some((timer, at)) = self.timer {
             if at <= due {
@@ -511,22 +516,59 @@ impl Host {
     }
 }
 
-/// Looks around, again and again.
+/// The patrol: looks around every `claret.topology-ms`, as long as there is something that changes without an entry. A
+/// server alone with its clients, none of which is a session, is not woken for it.
+impl Host {
+    fn patrol(&mut self, ctx: Ctx) {
+        self.counts.patrols += 1;
+        self.look_around(ctx);
+        let forgotten = self.sessions.forget(self.now(), config::LEASE_MS.get() * 1_000);
+        if let Some(shard) = &mut self.shard {
+            forgotten.into_iter().for_each(|session| shard.forget(session));
+        }
+        if !is_barred(ctx) {
+            self.drain(self.now());
+            self.beat();
+            self.carry_out(ctx, None);
+        }
+    }
+
+    /// Whether nothing has to be looked after: no slots, no client process, no transaction, and the shard is there where
+    /// one should be.
+    fn is_quiet(&self, ctx: Ctx) -> bool {
+        let is_primary = !ctx.is(Flag::Replica) && !ctx.is(Flag::Loading);
+        !ctx.is(Flag::Cluster)
+            && self.shard.is_some() == is_primary
+            && self.is_drained == (config::DRAIN.get() == 1)
+            && self.sessions.len() == 0
+            && self.oneshots.len() == 0
+            && self.guard.len() == 0
+            && self.shard.as_ref().is_none_or(|shard| shard.open_attempts() == 0)
+    }
+
+    fn patrol_again(&mut self, ctx: Ctx, millis: u64) {
+        if !std::mem::replace(&mut self.is_patrolled, true) {
+            ctx.timer(millis, patrol);
+        }
+    }
+
+    /// The server's own round, for which it wakes anyway.
+    pub(crate) fn server_looked_around(&mut self, ctx: Ctx) {
+        if !self.is_patrolled && !self.is_quiet(ctx) {
+            self.patrol_again(ctx, 0);
+        }
+    }
+}
+
 pub(crate) unsafe extern "C" fn patrol(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     // SAFETY: the server's context, for the time of this call.
     let ctx = unsafe { Ctx::new(ctx) };
-    ctx.timer(config::TOPOLOGY_MS.get(), patrol);
+    guarded(ctx, "the patrol", mend, |ctx| HOST.with(|host| host.patrol(ctx)));
     guarded(ctx, "the patrol", mend, |ctx| {
         HOST.with(|host| {
-            host.look_around(ctx);
-            let forgotten = host.sessions.forget(host.now(), config::LEASE_MS.get() * 1_000);
-            if let Some(shard) = &mut host.shard {
-                forgotten.into_iter().for_each(|session| shard.forget(session));
-            }
-            if !is_barred(ctx) {
-                host.drain(host.now());
-                host.beat();
-                host.carry_out(ctx, None);
+            host.is_patrolled = false;
+            if !host.is_quiet(ctx) {
+                host.patrol_again(ctx, config::TOPOLOGY_MS.get());
             }
         });
     });

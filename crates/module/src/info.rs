@@ -35,6 +35,11 @@ pub(crate) const FIELDS: &[Field] = &[
     field("incarnation", "its incarnation", |host, _| host.shard.as_ref().map_or(0, |it| it.incarnation().0)),
     field("incarnations", "incarnations since the module was loaded", |host, _| host.counts.incarnations),
     field("panics", "panics that were caught; each begins an incarnation", |host, _| host.counts.panics),
+    field(
+        "patrols",
+        "times that the module looked around by itself; a server without a cluster and without sessions stays as it is",
+        |host, _| host.counts.patrols,
+    ),
     field("memory_bytes", "bytes that the module holds; maxmemory does not count them", |_, _| {
         alloc::in_use() as u64
     }),

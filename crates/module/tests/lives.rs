@@ -4,6 +4,7 @@ mod common;
 
 use claret_core::message::{Refusal, Request, Response, Status};
 use claret_core::{AttemptId, ShardId};
+use common::beside::{number, ok};
 use common::{Process, Server, cluster, hello, poll, wait_until};
 use redis::{Connection, Value};
 
@@ -215,6 +216,43 @@ fn a_session_without_a_connection_is_forgotten_after_a_lease_on_an_idle_node_too
     assert!(sessions());
     drop(process);
     wait_until("it is forgotten", || !sessions());
+}
+
+/// Bug: the module looked around ten times a second, whoever was there. Consequence: an idle server was woken twice as often as
+/// without the module, and its count of turns, `instantaneous_eventloop_cycles_per_sec`, showed it. Mend: where nothing can
+/// change without an entry, the patrol ends, and the server's own round sees when it has to begin again.
+#[test]
+fn an_idle_server_without_sessions_is_not_woken_for_a_patrol() {
+    let server = Server::start(&["--claret.lease-ms", "100"]);
+    let (mut plain, mut clock) = (server.connect(), server.connect());
+    let mut seconds = || {
+        let info: String = redis::cmd("INFO").arg("server").query(&mut clock).expect("its numbers");
+        let line = info.lines().find_map(|line| line.strip_prefix("uptime_in_seconds:"));
+        line.expect("how long it runs").parse::<u64>().expect("a number")
+    };
+    let mut rests = |plain: &mut Connection| {
+        wait_until("it looks around no more", || {
+            let (patrols, before) = (number(plain, "patrols"), seconds());
+            wait_until("more than a second passes", || seconds() > before + 1);
+            number(plain, "patrols") == patrols
+        });
+        number(plain, "patrols")
+    };
+    let before = rests(&mut plain);
+    let process = Process::hello(&server, 1);
+    wait_until("somebody has come", || number(&mut plain, "patrols") > before);
+    drop(process);
+    wait_until("who went is forgotten", || number(&mut plain, "sessions") == 0);
+    let before = rests(&mut plain);
+    ok(&mut plain, "CONFIG SET claret.drain 1");
+    wait_until("transactions are refused", || number(&mut plain, "patrols") > before);
+    let before = rests(&mut plain);
+    ok(&mut plain, "REPLICAOF 127.0.0.1 1");
+    assert_eq!(number(&mut plain, "serving"), 0);
+    rests(&mut plain);
+    ok(&mut plain, "REPLICAOF NO ONE");
+    wait_until("a shard begins", || number(&mut plain, "serving") == 1);
+    assert!(number(&mut plain, "patrols") > before);
 }
 
 #[test]
