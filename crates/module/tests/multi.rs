@@ -413,13 +413,13 @@ fn a_change_of_rights_that_was_refused_ends_nothing() {
     ok(&mut plain, "ACL SETUSER nobody on >pw ~own* -@all +get +multi +exec");
     let mut nobody = server.connect_as("nobody", "pw");
     let attempt = hold(&mut process, "k", "GETSET 1");
-    error(&mut nobody, "ACL SETUSER nobody +@all");
-    let _ = exec(&mut nobody, "ACL SETUSER nobody +@all");
+    error(&mut nobody, "ACL SETUSER default -getset");
+    let _ = exec(&mut nobody, "ACL SETUSER default -getset");
     commit(&mut process, attempt, 1);
     let attempt = hold(&mut process, "k", "GETSET 2");
-    ok(&mut plain, "ACL SETUSER nobody +set");
+    ok(&mut plain, "ACL SETUSER default -getset");
     let participants = [(process.shard, Some(process.incarnation))];
     let prepare = process.prepare_with(attempt, 1, &[], &participants);
     let answers = format!("{:?}", process.frame(&[prepare]));
-    assert!(answers.contains("LostLocks"), "a change does: {answers}");
+    assert!(answers.contains("LostLocks"), "a change of its own rights does: {answers}");
 }
