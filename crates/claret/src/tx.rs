@@ -319,7 +319,7 @@ fn as_error(refusal: &Refusal) -> OperationError {
             OperationError::Invalid { key: key.clone(), error: error.clone() }
         }
         Refusal::Crowded(key) => OperationError::Crowded(key.clone()),
-        Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved => {
+        Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved | Refusal::TooMuch { .. } => {
             OperationError::Refused(refusal.to_string())
         }
         Refusal::Elsewhere { .. }

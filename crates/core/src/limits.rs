@@ -7,8 +7,15 @@ pub struct Limits {
     pub key_bytes_max: usize,
     /// The largest value, member or field in one operation, in bytes.
     pub value_bytes_max: usize,
-    /// Operations in one transaction.
+    /// Operations in one transaction: at a coordinator, and of one attempt at a shard.
     pub calls_max: u32,
+    /// Bytes that a shard keeps for one user over a network: calls and answers of open attempts, and what it remembers of those
+    /// that are over (P28d).
+    pub user_bytes_max: usize,
+    /// The same for all users.
+    pub shard_bytes_max: usize,
+    /// Sessions that nobody greeted and others asked about; of more a shard says nothing (P28d).
+    pub strangers_max: usize,
     /// Calls that one input executes, or locks that it lets go, before others get their turn: a fraction of a millisecond
     /// (P38).
     pub at_once_max: usize,
@@ -59,6 +66,9 @@ impl Default for Limits {
             key_bytes_max: 64 * 1024,
             value_bytes_max: 64 * 1024 * 1024,
             calls_max: 1 << 20,
+            user_bytes_max: 1 << 30,
+            shard_bytes_max: 4 << 30,
+            strangers_max: 1 << 16,
             at_once_max: 1 << 10,
             again_bytes_max: 1 << 20,
             answers_bytes_max: 1 << 20,

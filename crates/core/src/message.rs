@@ -1,6 +1,7 @@
 //! Every message of the protocol, in the order of a transaction's life. `docs/protocol.md` has them in a
 //! table, with who sends what when.
 
+use std::fmt;
 use std::sync::Arc;
 
 use claret_types::carried::short_list;
@@ -131,6 +132,27 @@ impl Members {
     }
 }
 
+/// A bound of a shard, by the name that it is set with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Bound {
+    /// [`Limits::calls_max`](crate::Limits).
+    Calls,
+    /// [`Limits::user_bytes_max`](crate::Limits).
+    UserBytes,
+    /// [`Limits::shard_bytes_max`](crate::Limits).
+    ShardBytes,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Bound::Calls => "claret.calls-max operations of one transaction",
+            Bound::UserBytes => "claret.user-bytes-max bytes that are kept for one user",
+            Bound::ShardBytes => "claret.shard-bytes-max bytes that are kept for all users",
+        })
+    }
+}
+
 /// Why an attempt was refused.
 #[derive(Clone, Debug, PartialEq, Error, Serialize, Deserialize)]
 pub enum Refusal {
@@ -199,6 +221,14 @@ pub enum Refusal {
     /// An operator ended it before it had voted.
     #[error("an operator ended it")]
     Resolved,
+    /// A bound of the shard is reached.
+    #[error("over {bound}, which is {limit}; divide the transaction, end others, or raise it")]
+    TooMuch {
+        /// Which.
+        bound: Bound,
+        /// How much may be.
+        limit: u64,
+    },
 }
 
 impl Refusal {
@@ -210,6 +240,7 @@ impl Refusal {
             | Refusal::Denied { .. }
             | Refusal::NoMemory { .. }
             | Refusal::Resolved
+            | Refusal::TooMuch { .. }
             | Refusal::Unknown => false,
             Refusal::Withdrawn
             | Refusal::Recovered
@@ -220,6 +251,32 @@ impl Refusal {
             | Refusal::Vanished { .. }
             | Refusal::Unlisted
             | Refusal::Stale => true,
+        }
+    }
+}
+
+impl Refusal {
+    /// About how much memory its words take, in bytes.
+    pub fn size(&self) -> usize {
+        match self {
+            Refusal::Operation { key, error } => {
+                key.len() + if let OpError::Told(told) = error { told.len() } else { 0 }
+            }
+            Refusal::Denied { key, reason } => key.len() + reason.len(),
+            Refusal::Crowded(key)
+            | Refusal::Elsewhere { key }
+            | Refusal::NoMemory { key }
+            | Refusal::Vanished { key } => key.len(),
+            Refusal::Withdrawn
+            | Refusal::Recovered
+            | Refusal::LeaseExpired
+            | Refusal::LostLocks
+            | Refusal::Unknown
+            | Refusal::Stale
+            | Refusal::ReadOnly
+            | Refusal::Unlisted
+            | Refusal::Resolved
+            | Refusal::TooMuch { .. } => 0,
         }
     }
 }

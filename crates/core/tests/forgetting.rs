@@ -80,7 +80,8 @@ fn sessions_that_come_and_go_leave_nothing() {
         shard.handle(NOW, link(session), prepare(attempt(session, 1), get_set(b"x"), false));
         shard.handle(NOW, link(session), Request::Ask { attempt: attempt(session, 1) });
         shard.handle(NOW, link(session), Request::Heartbeat { live: Vec::new(), floor: Sequence(2) });
-        shard.forget(SessionId(session));
+        shard.forget(NOW, SessionId(session));
+        shard.handle_timeout(NOW);
         answers(&mut shard);
     }
     assert_eq!((shard.sessions(), shard.remembered()), (0, 0));
@@ -93,7 +94,7 @@ fn what_others_may_ask_for_stays_when_its_session_is_gone() {
     shard.handle(NOW, link(1), Request::Withdraw { attempt: attempt(1, 2) });
     shard.deserted(NOW, SessionId(1));
     shard.handle_timeout(NOW);
-    shard.forget(SessionId(1));
+    shard.forget(NOW, SessionId(1));
     answers(&mut shard);
     for (sequence, written) in [(1, Status::Applied), (2, Status::Refused)] {
         let attempt = attempt(1, sequence);

@@ -10,6 +10,7 @@ use std::fmt;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::{Duration, Instant};
 
+use claret_core::key_hash;
 use claret_core::message::{KeyedCall, Refusal, Request};
 use claret_types::{Access, Bytes, Operation};
 use hashbrown::HashMap;
@@ -31,12 +32,17 @@ pub(crate) struct Caller {
 }
 
 /// What a user is called: any bytes. Two names that look alike are two.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name(Bytes);
 
 impl Name {
     pub(crate) fn new(bytes: &[u8]) -> Self {
         Name(Bytes::copy_from(bytes))
+    }
+
+    /// Under which number it is counted what is kept for the user. Two users that have one share what they may have.
+    pub(crate) fn account(&self) -> u64 {
+        key_hash(&self.0).max(1)
     }
 }
 

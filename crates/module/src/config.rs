@@ -93,6 +93,60 @@ pub(crate) static ANSWERS_BYTES_MAX: Setting = Setting::new(
     "bytes of answers that are kept of one session's committed transactions, for a commit that is sent again; of more, the \
      oldest go, and such a commit hears that its end is unknown",
 );
+pub(crate) static OUTBOXES_BYTES_MAX: Setting = Setting::new(
+    "outboxes-bytes-max",
+    1 << 30,
+    (1 << 20, 1 << 40),
+    false,
+    "bytes of responses that wait for all sessions; over it each session has the same share, and of more the oldest are dropped \
+     and asked for again by the client",
+);
+pub(crate) static CALLS_MAX: Setting = Setting::new(
+    "calls-max",
+    1 << 20,
+    (1, 1 << 30),
+    false,
+    "operations of one transaction at this node; one with more is refused",
+);
+pub(crate) static USER_BYTES_MAX: Setting = Setting::new(
+    "user-bytes-max",
+    1 << 30,
+    (1 << 16, 1 << 40),
+    false,
+    "bytes that are kept for all sessions of one user: operations and answers of open transactions, and what is remembered of \
+     those that are over; what would be more is refused",
+);
+pub(crate) static SHARD_BYTES_MAX: Setting =
+    Setting::new("shard-bytes-max", 4 << 30, (1 << 16, 1 << 44), false, "the same for all users");
+pub(crate) static STRANGERS_MAX: Setting = Setting::new(
+    "strangers-max",
+    1 << 16,
+    (16, 1 << 24),
+    false,
+    "sessions about which other nodes asked and that did not come; of more nothing is answered until some are forgotten",
+);
+pub(crate) static FORGET_MS: Setting = Setting::new(
+    "forget-ms",
+    10_000,
+    (10, 60 * MINUTE_MS),
+    false,
+    "how long a session is known that has no connection, in milliseconds; what a transaction of it may have committed meanwhile \
+     without its hearing of it, it will not learn",
+);
+pub(crate) static RESERVATIONS_MAX: Setting = Setting::new(
+    "reservations-max",
+    1_024,
+    (0, 1 << 20),
+    false,
+    "keys that are kept at a time for the next try of plain commands; of more none are kept",
+);
+pub(crate) static USER_SESSIONS_MAX: Setting = Setting::new(
+    "user-sessions-max",
+    8_000,
+    (1, 1 << 20),
+    false,
+    "client processes of one user that are known at a time; more are refused",
+);
 pub(crate) static SESSIONS_MAX: Setting = Setting::new(
     "sessions-max",
     10_000,
@@ -138,12 +192,20 @@ pub(crate) static DRAIN: Setting = Setting::new(
 );
 
 /// All of them.
-pub(crate) static SETTINGS: [&Setting; 12] = [
+pub(crate) static SETTINGS: [&Setting; 20] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
     &OUTBOX_MAX,
     &OUTBOX_BYTES_MAX,
+    &OUTBOXES_BYTES_MAX,
+    &CALLS_MAX,
+    &USER_BYTES_MAX,
+    &SHARD_BYTES_MAX,
+    &STRANGERS_MAX,
+    &FORGET_MS,
+    &RESERVATIONS_MAX,
+    &USER_SESSIONS_MAX,
     &ANSWERS_BYTES_MAX,
     &SESSIONS_MAX,
     &POLL_MS_MAX,

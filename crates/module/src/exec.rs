@@ -351,7 +351,10 @@ fn parse(mut words: &[Arg<'_>]) -> Result<Calls, String> {
         }
         calls.push((key, op));
         if calls.len() as u64 > u64::from(limits.calls_max) {
-            return Err(format!("ERR more than {} operations; divide the transaction", limits.calls_max));
+            let limit = limits.calls_max;
+            return Err(format!(
+                "ERR over claret.calls-max, which is {limit} operations; divide the transaction"
+            ));
         }
     }
     if calls.is_empty() { Err("ERR no operation is given".to_owned()) } else { Ok(calls) }

@@ -53,7 +53,7 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             return Err("NOPERM this session is the node's own; draw another key".to_owned());
         }
         let shard = host.shard.as_ref().ok_or_else(not_ready)?;
-        let (shard, incarnation) = (shard.id(), shard.incarnation());
+        let shard = shard.id();
         let Some(proof) = proof else {
             let challenge = Challenge(ctx.random_bytes());
             host.sessions.ask(greeting.client, challenge)?;
@@ -63,9 +63,15 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             caller.log_denial(ctx, b"claret.hello", Denial::Login);
         })?;
         let pushes = matches!(way, Some(Way::Push(_)));
+        let session = greeting.key.session();
+        let is_known = host.sessions.is_known(session);
         host.sessions.hello(&greeting, way)?;
+        let incarnation = match is_known {
+            true => host.shard.as_ref().map(|shard| shard.incarnation_to(session)),
+            false => host.greet(session, greeting.user),
+        };
         host.guard.transactions_come();
-        Ok(Welcome::In { shard, incarnation, pushes })
+        Ok(Welcome::In { shard, incarnation: incarnation.ok_or_else(not_ready)?, pushes })
     });
     welcome.unwrap_or_else(|| Err(not_ready()))?.reply(ctx);
     Ok(())

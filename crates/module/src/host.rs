@@ -17,7 +17,7 @@ use claret_core::{
 };
 use redis_module::raw;
 
-use crate::admission;
+use crate::admission::{self, Name};
 use crate::config;
 use crate::exec::{Next, OneShots};
 use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
@@ -272,6 +272,14 @@ impl Host {
         Ok(reply)
     }
 
+    /// A session comes that was not known, and the shard is another incarnation to it than to any that came before.
+    pub(crate) fn greet(&mut self, session: SessionId, user: &Name) -> Option<Incarnation> {
+        let shard = self.shard.as_mut()?;
+        self.incarnation = next_incarnation(self.incarnation);
+        shard.greet(session, user.account(), self.incarnation);
+        Some(self.incarnation)
+    }
+
     /// Takes a message of another shard.
     pub(crate) fn peer(&mut self, ctx: Ctx, message: PeerMessage) {
         let now = self.now();
@@ -440,11 +448,12 @@ impl Host {
     }
 }
 
-/// The attempt of a prepare, if it lists somebody who is no shard of this cluster, or not this one: to ask such a one what
-/// became of it would be in vain, and it would stay in doubt for ever.
+/// The attempt of a prepare, if it lists somebody who is no shard of this cluster, or not this one as it was greeted: to ask
+/// such a one what became of it would be in vain, and it would stay in doubt for ever; and to whoever does not say as what it
+/// knows this shard, nothing could be said that was forgotten.
 fn unlisted(own: ShardId, request: &Request) -> Option<AttemptId> {
     let Request::Prepare { attempt, participants, .. } = request else { return None };
-    let is_own = participants.iter().any(|listed| listed.shard == own);
+    let is_own = participants.iter().any(|listed| listed.shard == own && listed.incarnation.is_some());
     let knows_all =
         || slots::view(|view| participants.iter().all(|it| it.shard == own || view.knows(it.shard)));
     (!is_own || knows_all() != Some(true)).then_some(*attempt)
@@ -467,6 +476,10 @@ pub(crate) fn limits() -> Limits {
         inquire_us_max: INQUIRE_US_MAX,
         phase_us_max: PHASE_US_MAX,
         answers_bytes_max: config::ANSWERS_BYTES_MAX.get() as usize,
+        calls_max: config::CALLS_MAX.get() as u32,
+        user_bytes_max: config::USER_BYTES_MAX.get() as usize,
+        shard_bytes_max: config::SHARD_BYTES_MAX.get() as usize,
+        strangers_max: config::STRANGERS_MAX.get() as usize,
         ..Limits::default()
     }
 }
@@ -522,9 +535,12 @@ impl Host {
     fn patrol(&mut self, ctx: Ctx) {
         self.counts.patrols += 1;
         self.look_around(ctx);
-        let forgotten = self.sessions.forget(self.now(), config::LEASE_MS.get() * 1_000);
+        let (now, after_us) = (self.now(), config::FORGET_MS.get() * 1_000);
+        let forgotten = self.sessions.forget(now, after_us);
         if let Some(shard) = &mut self.shard {
-            forgotten.into_iter().for_each(|session| shard.forget(session));
+            shard.set_bounds(limits());
+            shard.forget_strangers(now, after_us);
+            forgotten.into_iter().for_each(|session| shard.forget(now, session));
         }
         if !is_barred(ctx) {
             self.drain(self.now());

@@ -59,6 +59,17 @@ pub(crate) const FIELDS: &[Field] = &[
     field("sessions_remembered", "sessions of which the shard remembers anything", |host, _| {
         of_shard(host, Shard::sessions)
     }),
+    field(
+        "sessions_departed",
+        "of these, those that are gone, and of which other nodes may still ask",
+        |host, _| of_shard(host, Shard::departed),
+    ),
+    field("kept_bytes", "bytes of open transactions and of what is remembered of others", |host, _| {
+        of_shard(host, Shard::kept_bytes)
+    }),
+    field("unanswered", "questions of other nodes for whose answers there was no room", |_, stats| {
+        stats.unanswered
+    }),
     field("looks", "executions to see whether a lock is free", |_, stats| stats.looks),
     field("grants", "operations that got their lock", |_, stats| stats.grants),
     field("waits", "operations that had to wait for it", |_, stats| stats.waits),

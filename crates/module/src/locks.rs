@@ -60,16 +60,25 @@ fn show(ctx: Ctx, host: &Host, shard: &Shard, wait: &mut Wait) {
 }
 
 /// Whose an attempt is.
+#[derive(Clone)]
 pub(crate) struct Owner {
     pub(crate) user: Name,
     /// The server's number of its newest connection, which may be closed.
     pub(crate) client: Option<u64>,
 }
 
+impl Owner {
+    /// Whoever sent the command that runs.
+    pub(crate) fn of(ctx: Ctx) -> Owner {
+        Owner { user: Name::new(ctx.user().bytes()), client: Some(ctx.client()) }
+    }
+}
+
 impl Host {
-    /// `None`: of a plain command that waits, or of a session that is forgotten.
+    /// `None`: of a session that is forgotten, or of keys that are kept for a client whom the server did not name.
     fn owner_of(&self, attempt: AttemptId) -> Option<Owner> {
         match attempt.tx.session {
+            OWN => self.guard.owner_of(attempt.tx.sequence.0),
             session if session == self.oneshots.session() => self.oneshots.owner_of(attempt),
             session => self.sessions.owner_of(session),
         }
@@ -112,7 +121,7 @@ fn resolve_one(ctx: Ctx, attempt: AttemptId, commits: bool) -> Outcome {
         let link = host.oneshots.link();
         let shard = host.shard.as_mut().ok_or_else(not_ready)?;
         let has_voted = shard.written(attempt) == Some(Status::Prepared);
-        if !has_voted && (commits || attempt.tx.session == OWN || !shard.is_open(attempt)) {
+        if !has_voted && (commits || !shard.is_open(attempt)) {
             return Err(format!(
                 "ERR {attempt} is not in doubt here: it has not voted, or is decided; what has not voted is ended by ABORT"
             ));

@@ -56,6 +56,10 @@ pub(crate) struct Session {
 #[derive(Default)]
 pub(crate) struct Sessions {
     known: HashMap<SessionId, Session, foldhash::fast::FixedState>,
+    /// How many of them each user has.
+    users: HashMap<Name, u64, foldhash::fast::FixedState>,
+    /// Bytes in all outboxes.
+    outbox_bytes: usize,
     /// By the server's number of the client.
     clients: HashMap<u64, Standing, foldhash::fast::FixedState>,
     /// Sessions with something new in their outbox.
@@ -161,7 +165,7 @@ impl Sessions {
 
     /// Bytes of them.
     pub(crate) fn waiting_bytes(&self) -> usize {
-        self.known.values().map(|session| session.outbox.bytes()).sum()
+        self.outbox_bytes
     }
 
     /// Binds a connection that just proved its session, and that listens if no way is given for the session.
@@ -177,11 +181,22 @@ impl Sessions {
     fn speak(&mut self, greeting: &Greeting<'_>, way: Way) -> Result<Bound, String> {
         let (link, user) = (greeting.link(), greeting.user);
         if !self.known.contains_key(&link.session) {
-            if self.known.len() as u64 >= config::SESSIONS_MAX.get() {
-                return Err(
-                    "ERR too many sessions; raise claret.sessions-max, or end client processes".to_owned()
-                );
+            let too_many = |whose: &str, limit: u64, setting: &str| {
+                format!(
+                    "ERR {whose} {limit} sessions known here; raise claret.{setting}, or end client processes, which are \
+                     forgotten after claret.forget-ms"
+                )
+            };
+            let limit = config::SESSIONS_MAX.get();
+            if self.known.len() as u64 >= limit {
+                return Err(too_many("there are", limit, "sessions-max"));
             }
+            let limit = config::USER_SESSIONS_MAX.get();
+            let of_user = self.users.entry(user.clone()).or_default();
+            if *of_user >= limit {
+                return Err(too_many("the user has", limit, "user-sessions-max"));
+            }
+            *of_user += 1;
             let fresh = Session {
                 key: greeting.key,
                 user: user.clone(),
@@ -246,6 +261,11 @@ impl Sessions {
         (!listens && self.unbind(link.session, now)).then_some(link.session)
     }
 
+    /// Whether it said hello, and is not forgotten.
+    pub(crate) fn is_known(&self, session: SessionId) -> bool {
+        self.known.contains_key(&session)
+    }
+
     /// Whether a session has a connection.
     pub(crate) fn is_bound(&self, session: SessionId) -> bool {
         self.known.get(&session).is_some_and(|session| session.bound > 0)
@@ -264,13 +284,25 @@ impl Sessions {
         let is_gone = |session: &Session| {
             session.bound == 0 && session.poller.is_none() && now.since(session.alone_since) >= after_us
         };
-        self.known.extract_if(|_, session| is_gone(session)).map(|(id, _)| id).collect()
+        let gone: Vec<(SessionId, Session)> = self.known.extract_if(|_, session| is_gone(session)).collect();
+        for (_, session) in &gone {
+            self.outbox_bytes -= session.outbox.bytes();
+            if let Some(count) = self.users.get_mut(&session.user) {
+                *count -= 1;
+                if *count == 0 {
+                    self.users.remove(&session.user);
+                }
+            }
+        }
+        gone.into_iter().map(|(id, _)| id).collect()
     }
 
     /// Forgets all, so that everybody says hello again: the shard is another one now. Who waited is returned.
     pub(crate) fn clear(&mut self) -> Vec<Blocked> {
         self.clients.clear();
         self.fresh.clear();
+        self.users.clear();
+        self.outbox_bytes = 0;
         self.known.drain().filter_map(|(_, mut session)| session.poller.take()).collect()
     }
 
@@ -278,23 +310,35 @@ impl Sessions {
 
     /// Keeps a response for a session.
     pub(crate) fn put(&mut self, session: SessionId, response: Response) {
+        let sessions = self.known.len() as u64;
         let Some(known) = self.known.get_mut(&session) else { return };
         if !std::mem::replace(&mut known.is_fresh, true) {
             self.fresh.push(session);
         }
+        let before = known.outbox.bytes();
         known.outbox.push(response);
-        self.dropped += known.outbox.keep_within(config::OUTBOX_MAX.get(), config::OUTBOX_BYTES_MAX.get());
+        let share = config::OUTBOXES_BYTES_MAX.get();
+        let bytes_max = match self.outbox_bytes as u64 > share {
+            true => config::OUTBOX_BYTES_MAX.get().min(share / sessions.max(1)),
+            false => config::OUTBOX_BYTES_MAX.get(),
+        };
+        self.dropped += known.outbox.keep_within(config::OUTBOX_MAX.get(), bytes_max);
+        self.outbox_bytes = self.outbox_bytes + known.outbox.bytes() - before;
     }
 
     /// Puts back, in front, what nobody took.
     pub(crate) fn put_back(&mut self, session: SessionId, responses: Vec<Response>) {
         let Some(known) = self.known.get_mut(&session) else { return };
+        let before = known.outbox.bytes();
         known.outbox.put_back(responses);
+        self.outbox_bytes = self.outbox_bytes + known.outbox.bytes() - before;
     }
 
     /// All that waits for a session.
     pub(crate) fn take(&mut self, session: SessionId) -> Vec<Response> {
-        self.known.get_mut(&session).map_or_else(Vec::new, |known| known.outbox.take())
+        let Some(known) = self.known.get_mut(&session) else { return Vec::new() };
+        self.outbox_bytes -= known.outbox.bytes();
+        known.outbox.take()
     }
 
     /// The next session that has something new and can be reached now.
@@ -311,6 +355,7 @@ impl Sessions {
                     return Some((id, Delivery::Wake(poller)));
                 }
                 (Way::Push(channel), None) if session.bound > 0 => {
+                    self.outbox_bytes -= session.outbox.bytes();
                     return Some((id, Delivery::Push(channel.clone(), session.outbox.take())));
                 }
                 (Way::Push(_) | Way::Waits | Way::Poll, None) => {}

@@ -112,7 +112,7 @@ fn a_node_that_gave_all_slots_away_still_says_what_it_voted() {
     assert_eq!(again.shard, here.shard);
     let asked = again.frame(&[Request::Ask { attempt: voted }]);
     assert!(matches!(&asked[..], [Response::Asked { status: Status::Applied, .. }]), "{asked:?}");
-    let prepare = again.prepare_with(late, 0, &[("bar", "INCR")], &[(again.shard, None)]);
+    let prepare = again.prepare_with(late, 0, &[("bar", "INCR")], &[(again.shard, Some(again.incarnation))]);
     let refused = again.frame(&[prepare]);
     let is_elsewhere =
         |it: &Response| matches!(it, Response::Refused { refusal: Refusal::Elsewhere { .. }, .. });

@@ -25,7 +25,7 @@ fn is_unlisted(answers: &[Response]) -> bool {
 fn a_vote_is_given_with_shards_of_the_cluster_alone() {
     let servers = cluster(2, &[]);
     let (mut here, there) = (Process::hello(&servers[0], 1), Process::hello(&servers[1], 1));
-    let (own, other) = ((here.shard, None), (there.shard, None));
+    let (own, other) = ((here.shard, Some(here.incarnation)), (there.shard, None));
     for listed in [
         &[own, (ShardId(0xdead_beef), None)][..],
         &[own, other, (ShardId(0), None)],
@@ -71,8 +71,12 @@ fn who_only_reads_keeps_out_no_other_reader() {
     };
     let read = exclusive(&mut reader);
     assert!(matches!(writer.commit("k", "GET")[..], [Response::Committed { .. }]), "both read");
-    let mut prepare =
-        reader.prepare_with(read, 1, &[("k", "GET")], &[(reader.shard, None), (ShardId(1), None)]);
+    let mut prepare = reader.prepare_with(
+        read,
+        1,
+        &[("k", "GET")],
+        &[(reader.shard, Some(reader.incarnation)), (ShardId(1), None)],
+    );
     let Request::Prepare { calls, .. } = &mut prepare else { unreachable!("it is one") };
     calls[0].call.reserve = Some(Claims::record(Mode::EXCLUSIVE));
     let answers = reader.frame(&[prepare]);
@@ -208,6 +212,49 @@ fn an_operator_ends_what_is_open() {
     assert!(said.contains("an operator ended it"), "{said}");
     common::beside::commit(&mut al, held, 1);
     assert!(server.log().contains("2 attempts of user 'al' are aborted by user 'default'"));
+}
+
+/// A plain command that waits behind a lock is shown with who sent it, and is ended as an attempt is.
+#[test]
+fn an_operator_sees_and_ends_plain_commands_that_wait() {
+    let server = Server::start(&["--claret.lease-ms", "60000", "--claret.plain-wait-ms", "60000"]);
+    let mut admin = server.connect();
+    ok(&mut admin, "ACL SETUSER plain on >pw ~* &* +@all");
+    let mut process = Process::hello(&server, 7);
+    let held = common::beside::hold(&mut process, "k", "GETSET x");
+    let waits = |line: &str| {
+        let mut connection = server.connect_as("plain", "pw");
+        let client: i64 = redis::cmd("CLIENT").arg("ID").query(&mut connection).expect("its number");
+        let line = line.to_owned();
+        (client, std::thread::spawn(move || format!("{:?}", run(&mut connection, &line))))
+    };
+    let waiters = |admin: &mut Connection| -> Vec<String> {
+        let locks: Vec<Vec<Value>> = redis::cmd("CLARET.LOCKS").arg("k").query(admin).expect("the locks");
+        redis::from_redis_value(locks[0][2].clone()).expect("names")
+    };
+    let (client, first) = waits("SET k first");
+    wait_until("it waits", || waiters(&mut admin).len() == 1);
+    let shown = waiters(&mut admin).remove(0);
+    assert!(shown.contains(&format!(" open user=plain client={client} addr=127.0.0.1:")), "{shown}");
+    let name = shown.split(' ').next().expect("its name");
+    let refused =
+        format!("{:?}", run(&mut admin, &format!("CLARET.RESOLVE {name} COMMIT")).expect_err("it is open"));
+    assert!(refused.contains("not in doubt"), "{refused}");
+    ok(&mut admin, &format!("CLARET.RESOLVE {name} ABORT"));
+    let said = first.join().expect("an answer");
+    assert!(said.contains("an operator ended it"), "{said}");
+    // All of a user at once; what others do stays.
+    let (_, second) = waits("SET k second");
+    let (_, third) = waits("INCR k");
+    wait_until("they wait", || waiters(&mut admin).len() == 2);
+    assert_eq!(ok(&mut admin, "CLARET.RESOLVE USER plain ABORT"), Value::Int(2));
+    for waiter in [second, third] {
+        let said = waiter.join().expect("an answer");
+        assert!(said.contains("an operator ended it"), "{said}");
+    }
+    common::beside::commit(&mut process, held, 1);
+    assert_eq!(ok(&mut admin, "GET k"), bulk("x"));
+    assert_eq!((number(&mut admin, "held_keys"), number(&mut admin, "plain_open")), (0, 0));
 }
 
 /// What is denied within a frame, a hello or a transaction of one go is in the server's log as if it had been a command.

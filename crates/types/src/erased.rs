@@ -100,6 +100,11 @@ impl Operation {
         self.method().returns
     }
 
+    /// [`DataType::size`].
+    pub fn size(&self) -> usize {
+        self.0.size()
+    }
+
     /// [`DataType::check`], and the limit on the size of a value.
     pub fn check(&self, value_bytes_max: usize) -> Result<(), OpError> {
         self.0.check()?;

@@ -19,6 +19,9 @@ impl Shard {
             going_on: _,
             put_off,
             deserted,
+            departed: _,
+            accounts: _,
+            kept: _,
             at_once: _,
             held_off,
             again_bytes: _,
@@ -41,11 +44,25 @@ impl Shard {
     }
 
     fn content_of<'a>(&'a self, participant: &'a Participant) -> impl std::fmt::Debug + 'a {
-        let Participant { owner, stage, held, blocked, behind, turn: _, granted, replies, seen, deadline } =
-            participant;
+        let Participant {
+            owner,
+            stage,
+            held,
+            blocked,
+            behind,
+            turn: _,
+            granted,
+            replies,
+            seen,
+            deadline,
+            account: _,
+            met_as,
+            calls: _,
+            bytes: _,
+        } = participant;
         let key = |record: &RecordIx| self.table.key(*record);
         let held: Vec<_> = held.iter().map(key).collect();
         let blocked: Vec<_> = blocked.iter().map(|(key, it)| (key, &it.calls, it.is_put_off())).collect();
-        (owner, stage, held, blocked, behind, granted, replies, seen, deadline)
+        (owner, stage, held, blocked, behind, granted, replies, seen, (deadline, met_as))
     }
 }

@@ -2,10 +2,13 @@
 //!
 //! A decision is kept until the session's floor passes it; the coordinator raises the floor only over
 //! transactions that every participant has acknowledged. Below the floor everything is refused, never taken
-//! for new.
+//! for new. Of a session that is gone what nobody can ask for is forgotten sooner (`departed.rs`).
 //!
 //! Answers are kept for doubles of a prepare, up to so many bytes a session: of more, the oldest go, and a double hears
 //! that nobody knows what was answered.
+//!
+//! Where there is no room for a no, it is written for a range: all of the session from the first to the last such place is
+//! refused that is neither open nor decided (P28d).
 //!
 //! Invariant: nothing at or above the floor is forgotten; nothing below it is kept.
 
@@ -13,8 +16,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use claret_types::Reply;
 
-use crate::ids::{CallNo, Sequence};
-use crate::message::Refusal;
+use crate::ids::{CallNo, Incarnation, Sequence};
+use crate::message::{Listed, Participants, Refusal};
+
+/// A transaction of the session, and the number of an attempt.
+pub(crate) type Place = (Sequence, u32);
 
 /// The end of an attempt at this shard.
 #[derive(Clone, Debug)]
@@ -26,17 +32,55 @@ pub(crate) enum Decided {
     Refused(Refusal),
 }
 
+/// A decision, and who may ask for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) decided: Decided,
+    /// The participants, where another one may be in doubt that would decide otherwise if this was forgotten.
+    pub(crate) listed: Option<Participants>,
+}
+
+/// About what an entry takes, with its share of the table.
+const ENTRY_BYTES: usize = 2 * size_of::<(Place, Entry)>();
+
+impl Entry {
+    /// About how much memory it takes besides its answers, in bytes.
+    fn bytes(&self) -> usize {
+        let words = match &self.decided {
+            Decided::Refused(refusal) => refusal.size(),
+            Decided::Applied { .. } => 0,
+        };
+        let listed = self.listed.as_ref().map_or(0, |listed| size_of_val::<[Listed]>(listed));
+        ENTRY_BYTES + words + listed
+    }
+}
+
+/// The noes that are written for all places of a range.
+#[derive(Clone, Debug)]
+struct Barred {
+    first: Place,
+    last: Place,
+    decided: Decided,
+}
+
 /// One session's past and present.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
     pub(crate) floor: Sequence,
     pub(crate) connection: u32,
-    pub(crate) decided: BTreeMap<(Sequence, u32), Decided>,
+    pub(crate) decided: BTreeMap<Place, Entry>,
     /// Attempts that are here and not decided.
-    pub(crate) open: BTreeSet<(Sequence, u32)>,
+    pub(crate) open: BTreeSet<Place>,
+    /// Under whose name it is counted.
+    pub(crate) account: u64,
+    /// As which incarnation the shard met it, if that was told: what is older it may have forgotten.
+    pub(crate) met_as: Option<Incarnation>,
+    barred: Option<Barred>,
     /// Decisions with answers, the oldest first, and bytes in these. Some may be forgotten.
-    answered: VecDeque<((Sequence, u32), usize)>,
+    answered: VecDeque<(Place, usize)>,
     answers_bytes: usize,
+    /// What decisions take besides answers.
+    decided_bytes: usize,
 }
 
 impl Default for History {
@@ -46,8 +90,12 @@ impl Default for History {
             connection: 0,
             decided: BTreeMap::new(),
             open: BTreeSet::new(),
+            account: 0,
+            met_as: None,
+            barred: None,
             answered: VecDeque::new(),
             answers_bytes: 0,
+            decided_bytes: 0,
         }
     }
 }
@@ -55,42 +103,94 @@ impl Default for History {
 impl History {
     /// Whether nothing of the session is known.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.floor == Sequence(0) && self.connection == 0 && self.decided.is_empty() && self.open.is_empty()
+        self.floor == Sequence(0) && self.connection == 0 && self.met_as.is_none() && self.is_settled()
     }
 
     /// Whether nothing is open and no decision remembered.
     pub(crate) fn is_settled(&self) -> bool {
-        self.decided.is_empty() && self.open.is_empty()
+        self.decided.is_empty() && self.open.is_empty() && self.barred.is_none()
+    }
+
+    /// About how much memory decisions and answers take, in bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.decided_bytes + self.answers_bytes
+    }
+
+    /// The end of an attempt, if it is one that is over.
+    pub(crate) fn end_of(&self, place: Place) -> Option<&Decided> {
+        if let Some(entry) = self.decided.get(&place) {
+            return Some(&entry.decided);
+        }
+        let barred = self.barred.as_ref()?;
+        let is_barred = (barred.first..=barred.last).contains(&place) && !self.open.contains(&place);
+        is_barred.then_some(&barred.decided)
     }
 
     /// Remembers a decision. Amortized O(log of what is remembered, and parts of its answers).
-    pub(crate) fn decide(&mut self, place: (Sequence, u32), decided: Decided, answers_bytes_max: usize) {
-        if let Decided::Applied { replies: Some(replies) } = &decided
+    pub(crate) fn decide(&mut self, place: Place, entry: Entry, answers_bytes_max: usize) {
+        if let Decided::Applied { replies: Some(replies) } = &entry.decided
             && !replies.is_empty()
         {
             let bytes = replies.iter().map(|(_, reply)| size_of::<CallNo>() + reply.size()).sum();
             self.answered.push_back((place, bytes));
             self.answers_bytes += bytes;
         }
-        self.decided.insert(place, decided);
+        self.decided_bytes += entry.bytes();
+        if let Some(before) = self.decided.insert(place, entry) {
+            self.decided_bytes -= before.bytes();
+        }
         while self.answers_bytes > answers_bytes_max {
             self.drop_oldest_answers();
         }
     }
 
-    /// Nobody asks for answers any more.
+    /// Writes a no for which there is no room: for all that is unknown between this place and others like it.
+    pub(crate) fn bar(&mut self, place: Place, refusal: Refusal) {
+        match &mut self.barred {
+            Some(barred) => {
+                (barred.first, barred.last) = (barred.first.min(place), barred.last.max(place));
+            }
+            None => {
+                let decided = Decided::Refused(refusal);
+                self.barred = Some(Barred { first: place, last: place, decided });
+            }
+        }
+    }
+
+    /// Nobody asks for answers any more, or for what was refused in passing.
     pub(crate) fn drop_answers(&mut self) {
         while !self.answered.is_empty() {
             self.drop_oldest_answers();
         }
         self.answered = VecDeque::new();
+        self.barred = None;
     }
 
     fn drop_oldest_answers(&mut self) {
         let Some((place, bytes)) = self.answered.pop_front() else { return };
         self.answers_bytes -= bytes;
-        if let Some(Decided::Applied { replies }) = self.decided.get_mut(&place) {
+        if let Some(Entry { decided: Decided::Applied { replies }, .. }) = self.decided.get_mut(&place) {
             *replies = None;
+        }
+    }
+
+    /// Forgets one decision, whose answers are gone.
+    pub(crate) fn forget(&mut self, place: Place) {
+        if let Some(entry) = self.decided.remove(&place) {
+            self.decided_bytes -= entry.bytes();
+        }
+    }
+
+    /// A participant will not ask for a decision any more.
+    pub(crate) fn forget_for(&mut self, place: Place, is_told: impl Fn(&Listed) -> bool) {
+        let Some(entry) = self.decided.get_mut(&place) else { return };
+        let Some(listed) = &entry.listed else { return };
+        let others: Participants = listed.iter().filter(|it| !is_told(it)).copied().collect();
+        let before = entry.bytes();
+        entry.listed = Some(others).filter(|others| others.len() > 1);
+        self.decided_bytes = self.decided_bytes - before + entry.bytes();
+        if entry.listed.is_none() {
+            self.forget(place);
         }
     }
 
@@ -98,9 +198,12 @@ impl History {
     pub(crate) fn raise(&mut self, floor: Sequence) {
         if floor > self.floor {
             self.floor = floor;
-            self.decided = self.decided.split_off(&(floor, 0));
+            let kept = self.decided.split_off(&(floor, 0));
+            let gone = std::mem::replace(&mut self.decided, kept);
+            self.decided_bytes -= gone.values().map(Entry::bytes).sum::<usize>();
             self.answered.retain(|((sequence, _), _)| *sequence >= floor);
             self.answers_bytes = self.answered.iter().map(|(_, bytes)| bytes).sum();
+            self.barred = self.barred.take().filter(|barred| barred.last.0 >= floor);
         }
     }
 }

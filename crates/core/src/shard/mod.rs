@@ -10,7 +10,10 @@
 //!
 //! What this file does not do: locks (`lock_table`), queues (`phaser`), recovery (`recovery`).
 
+mod account;
+mod departed;
 mod digest;
+mod ends;
 mod history;
 mod instant;
 mod lent;
@@ -22,7 +25,7 @@ mod recovery;
 mod restart;
 mod waking;
 
-use std::collections::btree_map::Entry;
+use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 
@@ -38,7 +41,8 @@ use crate::message::{
 use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
-use history::{Decided, History};
+use departed::AllDeparted;
+use history::{Decided, Entry, History};
 use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
 use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
@@ -68,6 +72,10 @@ pub struct Shard {
     /// Those who have more calls than are executed at once, by turn. Each goes on with the next timeouts, and is here once.
     put_off: BTreeMap<u64, AttemptId>,
     deserted: VecDeque<Deserted>,
+    departed: AllDeparted,
+    /// Bytes that are kept for each account, and for all (P28d).
+    accounts: HashMap<u64, usize, foldhash::fast::FixedState>,
+    kept: usize,
     /// So many calls are still executed, or locks let go, before others get their turn.
     at_once: usize,
     /// So many commands of the host are about to run for which everybody who comes is put off (P37a).
@@ -99,6 +107,9 @@ impl Shard {
             going_on: VecDeque::new(),
             put_off: BTreeMap::new(),
             deserted: VecDeque::new(),
+            departed: AllDeparted::default(),
+            accounts: HashMap::default(),
+            kept: 0,
             at_once: 0,
             held_off: 0,
             again_bytes: 0,
@@ -173,17 +184,6 @@ impl Shard {
         self.sessions.len()
     }
 
-    /// The host knows that no connection of a session is open and none was for a lease. Nothing of it is under way then, so
-    /// its answers go; and all of it, where nothing is open and the floor has passed every decision. Other decisions
-    /// stay: whoever is in doubt may ask for them (P28).
-    pub fn forget(&mut self, session: SessionId) {
-        let Some(history) = self.sessions.get_mut(&session) else { return };
-        history.drop_answers();
-        if history.is_settled() {
-            self.sessions.remove(&session);
-        }
-    }
-
     /// Counts.
     pub fn stats(&self) -> Stats {
         let LockTable { looks, grants, waits, phases, replays, .. } = self.table;
@@ -218,7 +218,8 @@ impl Shard {
             Request::Ask { attempt } => {
                 let status = self.status_or_refuse(now, attempt, None);
                 // To whoever asks, not to the session that began it.
-                let response = Response::Asked { attempt, status, since: self.remembers_since };
+                let since = self.remembers_for(attempt.tx.session);
+                let response = Response::Asked { attempt, status, since };
                 self.outputs.push_back(Output::Respond { session: link.session, response });
             }
         }
@@ -229,6 +230,10 @@ impl Shard {
     pub fn handle_peer(&mut self, now: Time, message: PeerMessage) {
         self.begin(now);
         match message {
+            // To write a no takes room; it asks again, and there may be some.
+            PeerMessage::Inquire { attempt, .. } if !self.may_note(now, attempt) => {
+                self.stats.unanswered += 1
+            }
             PeerMessage::Inquire { attempt, from, listed } => {
                 let status = self.status_or_refuse(now, attempt, listed);
                 let message = PeerMessage::Answer { attempt, from: self.id, status };
@@ -257,6 +262,8 @@ impl Shard {
         self.drain(now);
         self.begin(now);
         self.take_turns(now);
+        self.begin(now);
+        self.see_off(now);
     }
 
     /// When the time of one attempt is over.
@@ -295,6 +302,7 @@ impl Shard {
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         let due = self.deadlines.first().map(|(due, _)| *due);
+        let due = due.into_iter().chain(self.departed.poll_timeout()).min();
         let goes_on = self.held_off == 0 && (!self.put_off.is_empty() || !self.deserted.is_empty());
         let at_once = goes_on.then_some(self.latest);
         at_once.or(due)
@@ -311,23 +319,22 @@ impl Shard {
         birth: Birth,
         incarnation: Option<Incarnation>,
     ) -> Option<Owner> {
-        if self.switches.delivery == Delivery::Network && !self.admit_from_network(now, link, attempt) {
-            return None;
-        }
+        let (account, own) = match self.switches.delivery {
+            Delivery::Network => self.admit_from_network(now, link, attempt)?,
+            Delivery::Direct => (0, self.incarnation),
+        };
         let owner = match self.attempts.get(&attempt) {
             // Its first birth counts: under another one it would wait where nobody looks for it.
             Some(participant) => participant.owner,
             None => {
                 let owner = Owner { attempt, birth };
-                self.attempts.insert(attempt, Box::new(Participant::new(owner)));
+                self.attempts.insert(attempt, Box::new(Participant::new(owner, account, own)));
                 self.renew(now, attempt);
                 owner
             }
         };
         // One that has voted did so as the incarnation that was relied on, and its vote outlived that.
-        if incarnation.is_some_and(|relied| relied != self.incarnation)
-            && !self.participant(attempt).is_prepared()
-        {
+        if incarnation.is_some_and(|relied| relied != own) && !self.participant(attempt).is_prepared() {
             self.refuse(now, attempt, Refusal::LostLocks);
             return None;
         }
@@ -335,20 +342,28 @@ impl Shard {
     }
 
     /// Keeps out what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
-    fn admit_from_network(&mut self, now: Time, link: Link, attempt: AttemptId) -> bool {
+    /// The account, and the incarnation that the shard is to the session.
+    fn admit_from_network(
+        &mut self,
+        now: Time,
+        link: Link,
+        attempt: AttemptId,
+    ) -> Option<(u64, Incarnation)> {
         let place = (attempt.tx.sequence, attempt.attempt);
         let history = self.sessions.entry(attempt.tx.session).or_default();
         if link.connection < history.connection {
             // Dropped without a word: a refusal that is not written would be taken for a recorded no.
-            return false;
+            return None;
         }
+        let own = history.met_as.map_or(self.incarnation, |met_as| met_as.max(self.incarnation));
+        let let_in = Some((history.account, own));
         let refusal = if attempt.tx.sequence < history.floor && !self.planted.is(Bug::BelowFloorIsNew) {
             Refusal::Stale
-        } else if let Some(decided) = history.decided.get(&place) {
+        } else if let Some(decided) = history.end_of(place) {
             match decided {
-                Decided::Refused(_) if self.planted.is(Bug::RefusedLetIn) => return true,
+                Decided::Refused(_) if self.planted.is(Bug::RefusedLetIn) => return let_in,
                 Decided::Refused(refusal) => refusal.clone(),
-                Decided::Applied { .. } => return self.planted.is(Bug::PrepareTwice),
+                Decided::Applied { .. } => return let_in.filter(|_| self.planted.is(Bug::PrepareTwice)),
             }
         } else {
             history.connection = link.connection;
@@ -362,10 +377,10 @@ impl Shard {
                     self.refuse(now, stale, Refusal::Stale);
                 }
             }
-            return true;
+            return let_in;
         };
         self.respond_refused(attempt, refusal);
-        false
+        None
     }
 
     // --- execute ---
@@ -386,9 +401,12 @@ impl Shard {
             asked.dedup(); // Each is said once, however often it was asked for.
             return self.answer_again(attempt, &asked);
         }
-        if let Err(refusal) = self.table.admit(fresh.iter().map(|call| (key, &call.op))) {
+        let admitted = self.table.admit(fresh.iter().map(|call| (key, &call.op)));
+        let taken = admitted.and_then(|()| self.take_in(attempt, fresh.iter().map(|call| (&key[..], call))));
+        if let Err(refusal) = taken {
             return self.refuse(now, attempt, refusal);
         }
+        let participant = self.attempts.get_mut(&attempt).expect("admitted");
         if let Some(blocked) = participant.blocked.get_mut(key)
             && !self.planted.is(Bug::WaitsTwice)
         {
@@ -419,7 +437,7 @@ impl Shard {
                 Some(Heard::Answered(_)) if again_bytes == 0 => {}
                 Some(Heard::Answered(at)) => {
                     let (no, reply) = &participant.replies[*at as usize];
-                    let (granted, incarnation) = (participant.granted, self.incarnation);
+                    let (granted, incarnation) = (participant.granted, participant.met_as);
                     let (no, reply) = (*no, reply.clone());
                     again_bytes = again_bytes.saturating_sub(reply.size());
                     responses.push(Response::Granted { attempt, no, reply, granted, incarnation });
@@ -475,7 +493,10 @@ impl Shard {
             Stage::Preparing(_) => return self.prepare_again(now, owner),
             Stage::Prepared { .. } => return self.vote_again(attempt),
         }
-        if let Err(refusal) = self.table.admit(calls.iter().map(|it| (&it.key, &it.call.op))) {
+        let admitted = self.table.admit(calls.iter().map(|it| (&it.key, &it.call.op)));
+        let taken =
+            admitted.and_then(|()| self.take_in(attempt, calls.iter().map(|it| (&it.key[..], &it.call))));
+        if let Err(refusal) = taken {
             return self.refuse(now, attempt, refusal);
         }
         let participant = self.participant(attempt);
@@ -557,7 +578,8 @@ impl Shard {
             let replies = participant.take_replies(round.replies_before);
             let members = round.members;
             let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
-            self.finish(now, attempt, Fate::Apply(&members), Decided::Applied { replies: Some(known) });
+            let (decided, listed) = (Decided::Applied { replies: Some(known) }, Some(round.participants));
+            self.finish(now, attempt, Fate::Apply(&members), decided, listed);
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
         let replies = participant.replies[round.replies_before..].to_vec();
@@ -577,123 +599,6 @@ impl Shard {
         }
     }
 
-    /// Writes no: everything it held or waited for here is free.
-    fn refuse(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
-        debug_assert!(!self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()), "yes is written");
-        self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal.clone()));
-        self.respond_refused(attempt, refusal);
-    }
-
-    fn respond_refused(&mut self, attempt: AttemptId, refusal: Refusal) {
-        let (shard, since) = (self.id, self.remembers_since);
-        self.respond(attempt, Response::Refused { attempt, shard, refusal, since });
-    }
-
-    // --- round two ---
-
-    fn apply(&mut self, now: Time, attempt: AttemptId) {
-        match self.attempts.get(&attempt).map(|participant| &participant.stage) {
-            Some(Stage::Prepared { round, .. }) => {
-                let members = round.members.clone();
-                let replies = self.attempts[&attempt].voted_replies();
-                let decided = Decided::Applied { replies: Some(replies) };
-                self.finish(now, attempt, Fate::Apply(&members), decided);
-                self.respond(attempt, Response::Applied { attempt, shard: self.id });
-            }
-            Some(Stage::Open | Stage::Preparing(_)) => {
-                // It is decided, so the vote was given: by an incarnation that is gone. What is here came late
-                // and must not keep locks.
-                self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Unknown));
-                self.respond(attempt, Response::Applied { attempt, shard: self.id });
-            }
-            // A double; it was applied here, or the floor has passed it.
-            None => self.respond(attempt, Response::Applied { attempt, shard: self.id }),
-        }
-    }
-
-    /// Writes no, unless something is written, and answers with what is.
-    fn write_no(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
-        match self.attempts.get(&attempt) {
-            Some(participant) if participant.is_prepared() && !self.planted.is(Bug::WithdrawUnvotes) => {
-                self.vote_again(attempt);
-            }
-            Some(_) => self.refuse(now, attempt, refusal),
-            None => match self.decided(attempt) {
-                Some(Decided::Applied { .. }) => self.tell_applied(attempt, false),
-                Some(Decided::Refused(refusal)) => {
-                    let refusal = refusal.clone();
-                    self.respond_refused(attempt, refusal);
-                }
-                // Nothing is late here: whatever became of it has been said.
-                None if self.switches.delivery == Delivery::Direct => {}
-                // So late that nobody listens; what was written may have been yes.
-                None if self.is_below_floor(attempt) || self.planted.is(Bug::NoTombstone) => {
-                    self.respond_refused(attempt, Refusal::Stale);
-                }
-                // Its prepare is late, or lost: a tombstone awaits it.
-                None => self.refuse(now, attempt, refusal),
-            },
-        }
-    }
-
-    fn abort(&mut self, now: Time, attempt: AttemptId, refused_by: Option<ShardId>) {
-        match self.attempts.get(&attempt) {
-            // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
-            Some(participant)
-                if participant.is_prepared()
-                    && refused_by.is_none()
-                    && !self.planted.is(Bug::AbortByFiat) =>
-            {
-                return self.vote_again(attempt);
-            }
-            Some(_) => self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Withdrawn)),
-            None if self.decided(attempt).is_none() => {
-                self.remember(attempt, Decided::Refused(Refusal::Withdrawn));
-            }
-            None => {}
-        }
-        self.respond(attempt, Response::Aborted { attempt, shard: self.id });
-    }
-
-    /// Ends an attempt here: locks go, the decision is remembered.
-    fn finish(&mut self, now: Time, attempt: AttemptId, fate: Fate<'_>, decided: Decided) {
-        match &decided {
-            Decided::Applied { .. } => self.stats.commits += 1,
-            Decided::Refused(_) => self.stats.aborts += 1,
-        }
-        self.remember(attempt, decided);
-        let Some(participant) = self.attempts.remove(&attempt) else { return };
-        if let Some(deadline) = participant.deadline {
-            self.deadlines.remove(&(deadline, attempt));
-        }
-        if let Some(turn) = participant.turn {
-            self.put_off.remove(&turn);
-        }
-        if self.switches.phasing && !self.planted.is(Bug::QueuePlacesStay) && !participant.blocked.is_empty()
-        {
-            let held: BTreeSet<RecordIx> = participant.held.iter().copied().collect();
-            for record in participant.blocked.values().filter_map(|blocked| blocked.record) {
-                if self.planted.is(Bug::StepGrantStays) {
-                    self.table.leave_queue(now, record, participant.owner);
-                    continue;
-                }
-                self.table.cancel(record, participant.owner);
-                // It may have been granted already, in this very step: what it got there goes too.
-                if !held.contains(&record) {
-                    self.table.release(now, record, attempt, Fate::Drop);
-                }
-            }
-        }
-        self.release_held(now, attempt, &participant.held, fate);
-    }
-
-    fn release_held(&mut self, now: Time, attempt: AttemptId, held: &[RecordIx], fate: Fate<'_>) {
-        for (at, record) in held.iter().enumerate() {
-            let skipped = at > 0 && self.planted.is(Bug::ApplySkipsRecords);
-            self.table.release(now, *record, attempt, if skipped { Fate::Drop } else { fate });
-        }
-    }
-
     // --- small things ---
 
     fn participant(&mut self, attempt: AttemptId) -> &mut Participant {
@@ -702,28 +607,12 @@ impl Shard {
 
     fn decided(&self, attempt: AttemptId) -> Option<&Decided> {
         let history = self.sessions.get(&attempt.tx.session)?;
-        history.decided.get(&(attempt.tx.sequence, attempt.attempt))
+        history.end_of((attempt.tx.sequence, attempt.attempt))
     }
 
     fn is_below_floor(&self, attempt: AttemptId) -> bool {
         let history = self.sessions.get(&attempt.tx.session);
         history.is_some_and(|history| attempt.tx.sequence < history.floor)
-    }
-
-    fn remember(&mut self, attempt: AttemptId, decided: Decided) {
-        if self.switches.delivery == Delivery::Direct {
-            return;
-        }
-        let history = self.sessions.entry(attempt.tx.session).or_default();
-        let place = (attempt.tx.sequence, attempt.attempt);
-        history.open.remove(&place);
-        let forgotten = match decided {
-            Decided::Applied { .. } => self.planted.is(Bug::ForgetsApplied),
-            Decided::Refused(_) => self.planted.is(Bug::ForgetsRefused),
-        };
-        if !forgotten && attempt.tx.sequence >= history.floor {
-            history.decide(place, decided, self.limits.answers_bytes_max);
-        }
     }
 
     fn respond(&mut self, attempt: AttemptId, response: Response) {
@@ -764,6 +653,16 @@ impl Shard {
             let has = self.attempts.get(attempt).is_some_and(|participant| participant.turn == Some(*turn));
             assert!(has, "{attempt} is gone, or has another turn");
         }
+        let (mut kept, mut counted) = (self.sessions.values().map(History::bytes).sum::<usize>(), 0);
+        // In any order: a sum.
+        for participant in &self.attempts {
+            kept += participant.1.bytes;
+        }
+        // In any order: a sum.
+        for account in &self.accounts {
+            counted += account.1;
+        }
+        assert_eq!((self.kept, self.kept), (kept, counted), "what is kept does not add up");
         for history in self.sessions.values() {
             assert!(history.decided.keys().all(|(sequence, _)| *sequence >= history.floor));
         }
@@ -788,11 +687,11 @@ fn unseen(participant: &mut Participant, switches: &Switches, calls: Calls) -> C
     }
     let mut fresh = calls;
     fresh.retain(|call| match participant.seen.entry(call.no) {
-        Entry::Vacant(entry) => {
+        btree_map::Entry::Vacant(entry) => {
             entry.insert(Heard::Waits);
             true
         }
-        Entry::Occupied(_) => false,
+        btree_map::Entry::Occupied(_) => false,
     });
     fresh
 }

@@ -16,7 +16,7 @@ use indexmap::IndexMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::lock_table::{Owner, RecordIx};
-use crate::ids::{CallNo, ShardId, Time};
+use crate::ids::{CallNo, Incarnation, ShardId, Time};
 use crate::message::{Call, KeyedCall, Members, Participants, Status};
 
 /// Calls on one record, in their order. Mostly one.
@@ -94,10 +94,17 @@ pub(crate) struct Participant {
     pub(crate) seen: BTreeMap<CallNo, Heard>,
     /// When its lease ends, or when it asks the others again.
     pub(crate) deadline: Option<Time>,
+    /// Whose it is, as far as bytes are counted.
+    pub(crate) account: u64,
+    /// The incarnation that the shard is to its session.
+    pub(crate) met_as: Incarnation,
+    /// Calls that came, and bytes that they and answers take.
+    pub(crate) calls: usize,
+    pub(crate) bytes: usize,
 }
 
 impl Participant {
-    pub(crate) fn new(owner: Owner) -> Self {
+    pub(crate) fn new(owner: Owner, account: u64, met_as: Incarnation) -> Self {
         Participant {
             owner,
             stage: Stage::Open,
@@ -109,6 +116,10 @@ impl Participant {
             replies: Vec::new(),
             seen: BTreeMap::new(),
             deadline: None,
+            account,
+            met_as,
+            calls: 0,
+            bytes: 0,
         }
     }
 

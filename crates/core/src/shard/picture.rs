@@ -26,6 +26,8 @@ pub struct Stats {
     pub aborts: u64,
     /// Attempts in doubt that were resolved by asking the other participants.
     pub recoveries: u64,
+    /// Questions of other shards that were not answered, since there was no room to write a no.
+    pub unanswered: u64,
 }
 
 /// One record that somebody holds or waits for.

@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use super::{
-    AttemptId, Decided, Delivery, Fate, Incarnation, Link, Output, PeerMessage, Refusal, Response, Shard,
-    ShardId, Stage, Status, Time,
+    AttemptId, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId, Stage, Status,
+    Time,
 };
 use crate::ids::{Birth, Sequence, SessionId, TxId};
 use crate::planted::Bug;
@@ -68,7 +68,6 @@ impl Shard {
 
     /// Asks all others of a prepared attempt, again and again until it is decided.
     pub(super) fn inquire(&mut self, now: Time, attempt: AttemptId) {
-        let id = self.id;
         let (first, longest) = (self.limits.inquire_us, self.limits.inquire_us_max);
         let Some(participant) = self.attempts.get_mut(&attempt) else { return };
         let Stage::Prepared { round, answers, asked_us } = &mut participant.stage else { return };
@@ -79,15 +78,15 @@ impl Shard {
             participant.deadline = Some(again);
             self.deadlines.insert((again, attempt));
         }
-        for listed in round.participants.iter().filter(|listed| listed.shard != id) {
-            let message = PeerMessage::Inquire { attempt, from: id, listed: listed.incarnation };
-            self.outputs.push_back(Output::Tell { shard: listed.shard, message });
-        }
+        let listed = round.participants.clone();
+        self.ask_all(attempt, &listed);
     }
 
     pub(super) fn handle_answer(&mut self, now: Time, attempt: AttemptId, from: ShardId, status: Status) {
         let id = self.id;
-        let Some(participant) = self.attempts.get_mut(&attempt) else { return }; // Decided meanwhile.
+        let Some(participant) = self.attempts.get_mut(&attempt) else {
+            return self.hear_of_decided(attempt, from, &status); // Decided meanwhile.
+        };
         let Stage::Prepared { round, answers, .. } = &mut participant.stage else { return };
         if from == id || round.participants.iter().all(|listed| listed.shard != from) {
             return; // Not one that was asked.
@@ -111,7 +110,11 @@ impl Shard {
         self.stats.recoveries += 1;
         match refusal {
             None => self.apply(now, attempt),
-            Some(refusal) => self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal)),
+            Some(refusal) => {
+                // What is unknown to this one, another may have to know that is in doubt.
+                let listed = (refusal == Refusal::Unknown).then(|| round.participants.clone());
+                self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal), listed);
+            }
         }
     }
 
@@ -123,7 +126,9 @@ impl Shard {
             return;
         }
         history.connection = link.connection;
+        let (account, before) = (history.account, history.bytes());
         history.raise(floor);
+        let after = history.bytes();
         let open: Vec<AttemptId> = history
             .open
             .iter()
@@ -132,6 +137,7 @@ impl Shard {
                 attempt: *attempt,
             })
             .collect();
+        self.recount(account, before, after);
         let live: BTreeSet<AttemptId> = live.iter().copied().collect();
         for attempt in open {
             let prepared = self.attempts.get(&attempt).is_some_and(|participant| participant.is_prepared());

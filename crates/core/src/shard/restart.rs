@@ -5,7 +5,7 @@
 //! Invariant: with [`Survives::Votes`] every yes and every no that was written stays written.
 
 use super::lock_table::{Fate, LockTable};
-use super::{AttemptId, Incarnation, Shard, Time, VecDeque};
+use super::{AllDeparted, AttemptId, Incarnation, Shard, Time, VecDeque};
 use crate::planted::Bug;
 
 /// What a restart leaves.
@@ -59,6 +59,7 @@ impl Shard {
         }
         for attempt in open {
             let participant = self.attempts.remove(&attempt).expect("just seen");
+            self.recount(participant.account, participant.bytes, 0);
             // Nobody waits any more, so nobody is let in.
             let waited = participant.blocked.values().filter_map(|blocked| blocked.record);
             for record in participant.held.iter().copied().chain(waited) {
@@ -69,9 +70,12 @@ impl Shard {
         self.put_off.clear();
         self.deserted.clear();
         self.held_off = 0;
-        for history in self.sessions.values_mut() {
-            history.connection = 0;
+        // Whoever comes again is greeted again; whoever does not is forgotten in time.
+        self.departed = AllDeparted::default();
+        for (session, history) in &mut self.sessions {
+            (history.connection, history.met_as) = (0, None);
             history.open.clear();
+            self.departed.note_stranger(now, *session);
         }
         for attempt in voted {
             let place = (attempt.tx.sequence, attempt.attempt);

@@ -157,24 +157,29 @@ impl Shard {
         returns: bool,
         reply: Reply,
     ) {
-        let incarnation = self.incarnation;
         let keep = self.switches.delivery == Delivery::Network;
         let participant = self.participant(attempt);
+        let (account, incarnation) = (participant.account, participant.met_as);
         participant.granted += 1;
         if first {
             participant.held.push(record);
         }
         let open = matches!(participant.stage, Stage::Open);
-        let mut heard = Heard::Granted;
+        let (mut heard, mut kept) = (Heard::Granted, 0);
         if returns && (keep || !open) {
             heard = Heard::Answered(participant.replies.len() as u32);
+            kept = if keep { size_of::<CallNo>() + reply.size() } else { 0 };
+            participant.bytes += kept;
             participant.replies.push((no, reply.clone()));
         }
         if let Some(known) = participant.seen.get_mut(&no) {
             *known = heard;
         }
-        if returns && open {
-            let granted = participant.granted;
+        let is_asked = returns && open;
+        let granted = participant.granted;
+        // It is executed already; only the next call may be too much.
+        self.recount(account, 0, kept);
+        if is_asked {
             self.respond(attempt, Response::Granted { attempt, no, reply, granted, incarnation });
         }
     }
@@ -186,6 +191,7 @@ impl Shard {
             let again = std::mem::take(&mut participant.blocked).into_values().flat_map(|it| it.calls);
             for call in again {
                 participant.seen.remove(&call.no);
+                participant.calls = participant.calls.saturating_sub(1);
             }
         }
         self.respond(attempt, Response::Busy { attempt });

@@ -2,7 +2,7 @@
 //! their ranges: what the tests of the wire, its measurement and its fuzzers begin with.
 
 use claret_core::message::{
-    Call, KeyedCall, Listed, Members, PeerMessage, Refusal, Request, Response, Status,
+    Bound, Call, KeyedCall, Listed, Members, PeerMessage, Refusal, Request, Response, Status,
 };
 use claret_core::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 use claret_types::{
@@ -185,6 +185,7 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Crowded("\0\u{ff}".into()),
         Refusal::Unlisted,
         Refusal::Resolved,
+        Refusal::TooMuch { bound: Bound::UserBytes, limit: 1 << 30 },
     ]
 }
 

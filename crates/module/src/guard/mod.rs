@@ -23,11 +23,12 @@ use claret_core::{Shard, Time};
 use claret_types::{Access, Bytes, Operation};
 use redis_module::raw;
 
-use crate::admission;
+use crate::admission::{self, Name};
 use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Filtered, Flag, OnMainThread, Text, Timer, User, caught, guarded};
 use crate::host::{HOST, Host, is_barred, mend};
+use crate::locks::Owner;
 use crate::vanish::{self, Change};
 use asleep::Asleep;
 use leaving::Leaving;
@@ -91,6 +92,11 @@ pub(crate) fn begin(ctx: Ctx) -> Result<(), ()> {
 impl Guard {
     pub(crate) fn counts(&self) -> Counts {
         Counts { waited: self.queue.waited, ..self.counts }
+    }
+
+    /// Whose a plain command is that goes by this number among those that wait.
+    pub(crate) fn owner_of(&self, number: u64) -> Option<Owner> {
+        self.queue.owner_of(number)
     }
 
     /// Plain commands and reservations that wait or are about to run.
@@ -502,7 +508,9 @@ fn look_at_exec(ctx: Ctx, filtered: &Filtered, client: Option<u64>) {
     HOST.with(|host| {
         host.guard.counts.exec_aborts += 1;
         if is_sure {
-            host.reserve(&keys);
+            let user = client.and_then(|client| ctx.user_of(client));
+            let owner = user.map(|user| Owner { user: Name::new(user.bytes()), client });
+            host.reserve(&keys, owner);
         }
         host.guard.come_back(ctx);
     });
@@ -604,7 +612,7 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         let keys: Vec<(Bytes, Access)> = wants.into_iter().map(|want| (want.key, want.access)).collect();
         HOST.with(|host| {
             host.guard.counts.try_again += 1;
-            host.reserve(&keys);
+            host.reserve(&keys, Some(Owner::of(ctx)));
             host.carry_out(ctx, None);
         });
         return Err(try_again(&[(key, Access::Write)]));
@@ -617,7 +625,8 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
 fn wait(ctx: Ctx, words: &[Arg<'_>], wants: Vec<Want>, rest: Vec<(Bytes, Access)>) -> Outcome {
     let begun = HOST.with(|host| {
         let now = host.now();
-        let number = host.guard.queue.begin(now, host.shard.as_mut()?, wants, rest);
+        let owner = Some(Owner::of(ctx));
+        let number = host.guard.queue.begin(now, host.shard.as_mut()?, wants, rest, owner);
         host.carry_out(ctx, None);
         host.guard.come_back(ctx);
         Some((number, host.guard.queue.stage(number)))
@@ -635,17 +644,17 @@ fn wait(ctx: Ctx, words: &[Arg<'_>], wants: Vec<Want>, rest: Vec<(Bytes, Access)
                 host.guard.queue.wait(number, client, until);
             });
         }
-        Stage::Granted | Stage::Refused | Stage::Over => finish(ctx, words, number),
+        Stage::Granted | Stage::Refused | Stage::Resolved | Stage::Over => finish(ctx, words, number),
     }
     Ok(())
 }
 
 /// Runs what was waited for, if it was granted, and lets everything go.
 fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
-    let granted = HOST.with(|host| host.guard.queue.stage(number) == Stage::Granted);
+    let stage = HOST.with(|host| host.guard.queue.stage(number));
     // Clients may have been paused since it was let go, and a write would end the server.
     let is_paused = Ctx::must_not_write() && ctx.blocked_answers();
-    if granted == Some(true) && !is_paused {
+    if stage == Some(Stage::Granted) && !is_paused {
         // What it uses is its own meanwhile, also where a script uses it.
         HOST.with(|host| host.guard.queue.lend(number));
         ctx.run_for_client(words, false);
@@ -653,9 +662,10 @@ fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
     } else {
         HOST.with(|host| host.guard.counts.try_again += 1);
         let waited = config::PLAIN_WAIT_MS.get();
-        ctx.reply_error(&match is_paused {
-            true => "TRYAGAIN clients are paused; nothing was done".to_owned(),
-            false => format!(
+        ctx.reply_error(&match stage {
+            Some(Stage::Resolved) => "ERR an operator ended it; nothing was done".to_owned(),
+            _ if is_paused => "TRYAGAIN clients are paused; nothing was done".to_owned(),
+            _ => format!(
                 "TRYAGAIN transactions hold what the command uses; nothing was done within {waited} ms \
                  (claret.plain-wait-ms), try again"
             ),
@@ -720,17 +730,20 @@ fn leave(ctx: Ctx, client: Blocked) -> Left {
 
 impl Host {
     /// Queues for keys on behalf of a command that could not wait. Its next try finds them free.
-    fn reserve(&mut self, keys: &[(Bytes, Access)]) {
+    fn reserve(&mut self, keys: &[(Bytes, Access)], owner: Option<Owner>) {
         let now = self.now();
         let Some(shard) = &mut self.shard else { return };
         let wants: Vec<Want> = keys
             .iter()
             .map(|(key, _)| Want { key: key.clone(), op: plain::whole(Access::Write), access: Access::Write })
             .collect();
-        if wants.is_empty() || wants.iter().any(|want| self.guard.queue.is_reserved(&want.key)) {
+        if wants.is_empty()
+            || !self.guard.queue.may_reserve()
+            || wants.iter().any(|want| self.guard.queue.is_reserved(&want.key))
+        {
             return;
         }
-        let number = self.guard.queue.begin(now, shard, wants, Vec::new());
+        let number = self.guard.queue.begin(now, shard, wants, Vec::new(), owner);
         let ends = now.plus(config::PLAIN_WAIT_MS.get() * 1_000);
         self.guard.queue.reserve(number, config::RESERVATION_MS.get() * 1_000, ends);
     }

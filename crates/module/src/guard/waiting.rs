@@ -17,8 +17,10 @@ use hashbrown::{HashMap, HashSet};
 
 use super::plain::whole;
 use crate::admission::Caller;
+use crate::config;
 use crate::ffi::Blocked;
 use crate::host::{limits, unix_time};
+use crate::locks::Owner;
 
 /// The session of the node's own transactions. No client can say hello with it.
 pub(crate) const OWN: SessionId = SessionId(0);
@@ -41,6 +43,8 @@ pub(super) enum Stage {
     Granted,
     /// Too many wait for one of its keys, or the shard is another one now.
     Refused,
+    /// An operator has ended it.
+    Resolved,
     /// Everything is let go.
     Over,
 }
@@ -55,6 +59,8 @@ pub(super) enum Left {
 }
 
 struct Waiting {
+    /// Who sent it, as far as that is known.
+    owner: Option<Owner>,
     coordinator: Coordinator,
     /// What it asked for.
     wants: Vec<Want>,
@@ -86,6 +92,8 @@ pub(super) struct Queue {
     waiting: BTreeMap<u64, Waiting>,
     /// Keys of granted reservations, and how many have each.
     reserved: Reserved,
+    /// How many do not wait, and have keys kept for them, or queued for.
+    reservations: u64,
     /// Whether the shard was told that the last of them is over.
     is_tidy: bool,
     pub(super) waited: u64,
@@ -97,6 +105,7 @@ impl Default for Queue {
             session: Session::new(OWN),
             waiting: BTreeMap::new(),
             reserved: HashMap::default(),
+            reservations: 0,
             is_tidy: true,
             waited: 0,
         }
@@ -124,6 +133,7 @@ impl Queue {
         shard: &mut Shard,
         wants: Vec<Want>,
         rest: Vec<(Bytes, Access)>,
+        owner: Option<Owner>,
     ) -> u64 {
         let birth = self.session.begin(unix_time());
         let number = birth.tx.sequence.0;
@@ -131,6 +141,7 @@ impl Queue {
         coordinator.meet(shard.id(), shard.incarnation());
         let stage = Stage::Waits(wants.len());
         let mut waiting = Waiting {
+            owner,
             coordinator,
             wants,
             rest,
@@ -146,6 +157,11 @@ impl Queue {
         self.is_tidy = false;
         self.waited += 1;
         number
+    }
+
+    /// Who sent the command that waits under this number.
+    pub(super) fn owner_of(&self, number: u64) -> Option<Owner> {
+        self.waiting.get(&number)?.owner.clone()
     }
 
     pub(super) fn stage(&self, number: u64) -> Stage {
@@ -200,8 +216,11 @@ impl Queue {
     /// Lets everything go.
     pub(super) fn end(&mut self, now: Time, shard: &mut Shard, number: u64) {
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
-        if waiting.reservation.take().is_some_and(|reservation| reservation.counts) {
-            unreserve_all(&mut self.reserved, &waiting.wants);
+        if let Some(reservation) = waiting.reservation.take() {
+            self.reservations -= 1;
+            if reservation.counts {
+                unreserve_all(&mut self.reserved, &waiting.wants);
+            }
         }
         waiting.client = None;
         waiting.stage = Stage::Over;
@@ -218,7 +237,7 @@ impl Queue {
         let from = shard.id();
         waiting.coordinator.handle_response(now, from, response);
         waiting.pump(now, shard);
-        if matches!(waiting.stage, Stage::Granted | Stage::Refused) {
+        if matches!(waiting.stage, Stage::Granted | Stage::Refused | Stage::Resolved) {
             waiting.let_go(number);
         }
         if let Some(reservation) = &mut waiting.reservation {
@@ -234,10 +253,16 @@ impl Queue {
         self.forget(number);
     }
 
+    /// Whether keys may be kept for one more that does not wait.
+    pub(super) fn may_reserve(&self) -> bool {
+        self.reservations < config::RESERVATIONS_MAX.get()
+    }
+
     /// Makes a reservation of it, which is given up if it is not granted by `ends`.
     pub(super) fn reserve(&mut self, number: u64, hold_us: u64, ends: Time) {
         if let Some(waiting) = self.waiting.get_mut(&number) {
             waiting.reservation = Some(Reservation { hold_us, ends, counts: false });
+            self.reservations += 1;
         }
     }
 
@@ -272,6 +297,7 @@ impl Queue {
             waiting.let_go(number);
         }
         self.reserved.clear();
+        self.reservations = 0;
     }
 
     fn forget(&mut self, number: u64) {
@@ -384,6 +410,7 @@ impl Waiting {
                     }
                     self.begin_again(now, shard);
                 }
+                Event::Failed { refusal: Refusal::Resolved } => self.stage = Stage::Resolved,
                 Event::Failed { .. } | Event::Unknown => self.stage = Stage::Refused,
                 Event::Restart { .. } | Event::Aborted | Event::Committed { .. } => {}
             }

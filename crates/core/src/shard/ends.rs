@@ -1,0 +1,189 @@
+//! How an attempt ends here: no is written, what was voted is carried out or dropped, and the decision is remembered.
+
+use std::collections::BTreeSet;
+
+use super::{
+    AttemptId, Bug, Decided, Delivery, Entry, Fate, Incarnation, Participants, RecordIx, Refusal, Response,
+    SessionId, Shard, ShardId, Stage, Time,
+};
+
+impl Shard {
+    /// Writes no: everything it held or waited for here is free.
+    pub(super) fn refuse(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
+        debug_assert!(!self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()), "yes is written");
+        self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal.clone()), None);
+        self.respond_refused(attempt, refusal);
+    }
+
+    pub(super) fn respond_refused(&mut self, attempt: AttemptId, refusal: Refusal) {
+        let (shard, since) = (self.id, self.remembers_for(attempt.tx.session));
+        self.respond(attempt, Response::Refused { attempt, shard, refusal, since });
+    }
+
+    pub(super) fn apply(&mut self, now: Time, attempt: AttemptId) {
+        match self.attempts.get(&attempt).map(|participant| &participant.stage) {
+            Some(Stage::Prepared { round, .. }) => {
+                let (members, listed) = (round.members.clone(), round.participants.clone());
+                let replies = self.attempts[&attempt].voted_replies();
+                let decided = Decided::Applied { replies: Some(replies) };
+                self.finish(now, attempt, Fate::Apply(&members), decided, Some(listed));
+                self.respond(attempt, Response::Applied { attempt, shard: self.id });
+            }
+            Some(Stage::Open | Stage::Preparing(_)) => {
+                // It is decided, so the vote was given: by an incarnation that is gone. What is here came late
+                // and must not keep locks.
+                self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Unknown), None);
+                self.respond(attempt, Response::Applied { attempt, shard: self.id });
+            }
+            // A double; it was applied here, or the floor has passed it.
+            None => self.respond(attempt, Response::Applied { attempt, shard: self.id }),
+        }
+    }
+
+    /// Writes no, unless something is written, and answers with what is.
+    pub(super) fn write_no(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
+        match self.attempts.get(&attempt) {
+            Some(participant) if participant.is_prepared() && !self.planted.is(Bug::WithdrawUnvotes) => {
+                self.vote_again(attempt);
+            }
+            Some(_) => self.refuse(now, attempt, refusal),
+            None => match self.decided(attempt) {
+                Some(Decided::Applied { .. }) => self.tell_applied(attempt, false),
+                Some(Decided::Refused(refusal)) => {
+                    let refusal = refusal.clone();
+                    self.respond_refused(attempt, refusal);
+                }
+                // Nothing is late here: whatever became of it has been said.
+                None if self.switches.delivery == Delivery::Direct => {}
+                // So late that nobody listens; what was written may have been yes.
+                None if self.is_below_floor(attempt) || self.planted.is(Bug::NoTombstone) => {
+                    self.respond_refused(attempt, Refusal::Stale);
+                }
+                // Its prepare is late, or lost: a tombstone awaits it.
+                None => self.refuse(now, attempt, refusal),
+            },
+        }
+    }
+
+    pub(super) fn abort(&mut self, now: Time, attempt: AttemptId, refused_by: Option<ShardId>) {
+        match self.attempts.get(&attempt) {
+            // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
+            Some(participant)
+                if participant.is_prepared()
+                    && refused_by.is_none()
+                    && !self.planted.is(Bug::AbortByFiat) =>
+            {
+                return self.vote_again(attempt);
+            }
+            Some(_) => self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Withdrawn), None),
+            None if self.decided(attempt).is_none() => {
+                self.remember(attempt, Decided::Refused(Refusal::Withdrawn), None);
+            }
+            None => {}
+        }
+        self.respond(attempt, Response::Aborted { attempt, shard: self.id });
+    }
+
+    /// Ends an attempt here: locks go, the decision is remembered, with those who may be in doubt.
+    pub(super) fn finish(
+        &mut self,
+        now: Time,
+        attempt: AttemptId,
+        fate: Fate<'_>,
+        decided: Decided,
+        listed: Option<Participants>,
+    ) {
+        match &decided {
+            Decided::Applied { .. } => self.stats.commits += 1,
+            Decided::Refused(_) => self.stats.aborts += 1,
+        }
+        let participant = self.attempts.remove(&attempt);
+        if let Some(participant) = &participant {
+            self.recount(participant.account, participant.bytes, 0);
+        }
+        self.remember(attempt, decided, listed);
+        let Some(participant) = participant else { return };
+        if let Some(deadline) = participant.deadline {
+            self.deadlines.remove(&(deadline, attempt));
+        }
+        if let Some(turn) = participant.turn {
+            self.put_off.remove(&turn);
+        }
+        if self.switches.phasing && !self.planted.is(Bug::QueuePlacesStay) && !participant.blocked.is_empty()
+        {
+            let held: BTreeSet<RecordIx> = participant.held.iter().copied().collect();
+            for record in participant.blocked.values().filter_map(|blocked| blocked.record) {
+                if self.planted.is(Bug::StepGrantStays) {
+                    self.table.leave_queue(now, record, participant.owner);
+                    continue;
+                }
+                self.table.cancel(record, participant.owner);
+                // It may have been granted already, in this very step: what it got there goes too.
+                if !held.contains(&record) {
+                    self.table.release(now, record, attempt, Fate::Drop);
+                }
+            }
+        }
+        self.release_held(now, attempt, &participant.held, fate);
+    }
+
+    pub(super) fn release_held(&mut self, now: Time, attempt: AttemptId, held: &[RecordIx], fate: Fate<'_>) {
+        for (at, record) in held.iter().enumerate() {
+            let skipped = at > 0 && self.planted.is(Bug::ApplySkipsRecords);
+            self.table.release(now, *record, attempt, if skipped { Fate::Drop } else { fate });
+        }
+    }
+
+    /// The first incarnation whose votes and decisions are remembered for a session.
+    pub(super) fn remembers_for(&self, session: SessionId) -> Incarnation {
+        let met_as = self.sessions.get(&session).and_then(|history| history.met_as);
+        met_as.map_or(self.remembers_since, |met_as| met_as.max(self.remembers_since))
+    }
+
+    /// Whether what another shard asks about is known, or may be noted.
+    pub(super) fn may_note(&mut self, now: Time, attempt: AttemptId) -> bool {
+        let Some(history) = self.sessions.get(&attempt.tx.session) else {
+            let is_room = self.departed.strangers() < self.limits.strangers_max;
+            if is_room {
+                self.departed.note_stranger(now, attempt.tx.session);
+            }
+            return is_room;
+        };
+        let is_known = attempt.tx.sequence < history.floor
+            || self.attempts.contains_key(&attempt)
+            || history.end_of((attempt.tx.sequence, attempt.attempt)).is_some();
+        is_known || self.full(history.account).is_none()
+    }
+
+    pub(super) fn remember(&mut self, attempt: AttemptId, decided: Decided, listed: Option<Participants>) {
+        if self.switches.delivery == Delivery::Direct {
+            return;
+        }
+        let barred = match &decided {
+            Decided::Refused(_) if listed.is_none() => {
+                let account = self.sessions.get(&attempt.tx.session).map_or(0, |history| history.account);
+                self.full(account)
+            }
+            Decided::Refused(_) | Decided::Applied { .. } => None,
+        };
+        let history = self.sessions.entry(attempt.tx.session).or_default();
+        let place = (attempt.tx.sequence, attempt.attempt);
+        history.open.remove(&place);
+        let forgotten = match decided {
+            Decided::Applied { .. } => self.planted.is(Bug::ForgetsApplied),
+            Decided::Refused(_) => self.planted.is(Bug::ForgetsRefused),
+        };
+        if !forgotten && attempt.tx.sequence >= history.floor {
+            let before = history.bytes();
+            match barred {
+                Some(refusal) => history.bar(place, refusal),
+                None => {
+                    let entry = Entry { decided, listed: listed.filter(|listed| listed.len() > 1) };
+                    history.decide(place, entry, self.limits.answers_bytes_max);
+                }
+            }
+            let (account, after) = (history.account, history.bytes());
+            self.recount(account, before, after);
+        }
+    }
+}
