@@ -23,6 +23,7 @@ mod lent;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
+use std::any::TypeId;
 use std::collections::VecDeque;
 
 use claret_types::{Bytes, Claims, Effect, Held, Mode, OpError, Reply, State, TypeInfo, Unique};
@@ -395,7 +396,7 @@ impl LockTable {
         for place in upgrades {
             moved |= self.settle_one(record, place, true) != Settled::Stays;
         }
-        let mut tried: SmallVec<[(&'static str, Wanted); 4]> = SmallVec::new();
+        let mut tried: SmallVec<[(TypeId, Wanted); 4]> = SmallVec::new();
         while let Some(next) = self.next_queue(record, &tried) {
             tried.push(next);
             let (head, some) = self.settle_queue(record, next, *leading);
@@ -415,26 +416,17 @@ impl LockTable {
     }
 
     /// Of the queues not tried yet, the one with the eldest head.
-    fn next_queue(
-        &self,
-        record: RecordIx,
-        tried: &[(&'static str, Wanted)],
-    ) -> Option<(&'static str, Wanted)> {
+    fn next_queue(&self, record: RecordIx, tried: &[(TypeId, Wanted)]) -> Option<(TypeId, Wanted)> {
         let lock = self.records[record].lock.as_ref()?;
-        let open = lock.phaser.queues.iter().filter(|queue| !tried.contains(&(queue.kind.name, queue.modes)));
-        open.filter_map(|queue| Some((queue.waiters.keys().next()?, (queue.kind.name, queue.modes))))
+        let open = lock.phaser.queues.iter().filter(|queue| !tried.contains(&(queue.kind.id, queue.modes)));
+        open.filter_map(|queue| Some((queue.waiters.keys().next()?, (queue.kind.id, queue.modes))))
             .min_by_key(|(place, _)| **place)
             .map(|(_, queue)| queue)
     }
 
     /// Grants from one queue, eldest first; a leading queue is granted as a whole. Returns what became of its
     /// eldest (of those that are possible: the others leave), and whether anybody left the queue.
-    fn settle_queue(
-        &mut self,
-        record: RecordIx,
-        name: (&'static str, Wanted),
-        leading: bool,
-    ) -> (Settled, bool) {
+    fn settle_queue(&mut self, record: RecordIx, which: (TypeId, Wanted), leading: bool) -> (Settled, bool) {
         use std::ops::Bound::{Excluded, Unbounded};
         let mut head = Settled::Failed;
         let mut moved = false;
@@ -443,7 +435,7 @@ impl LockTable {
         loop {
             let Some(lock) = &self.records[record].lock else { return (head, moved) };
             let mut queues = lock.phaser.queues.iter();
-            let Some(queue) = queues.find(|queue| (queue.kind.name, queue.modes) == name) else {
+            let Some(queue) = queues.find(|queue| (queue.kind.id, queue.modes) == which) else {
                 return (head, moved);
             };
             let range = (after.map_or(Unbounded, Excluded), Unbounded);

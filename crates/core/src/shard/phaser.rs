@@ -197,5 +197,24 @@ impl Queue {
 
 /// Whether two types are one.
 pub(crate) fn same(a: &TypeInfo, b: &TypeInfo) -> bool {
-    std::ptr::eq(a, b) || a.name == b.name
+    std::ptr::eq(a, b) || a.id == b.id
+}
+
+#[cfg(test)]
+mod tests {
+    use std::any::TypeId;
+
+    use claret_types::{Set, TypeInfo};
+
+    use super::same;
+
+    /// Bug: types were told apart by their names. Consequence: a custom type with the name of another had its locks held
+    /// against that one's table. Mend: by what they are.
+    #[test]
+    fn types_that_are_called_alike_are_not_the_same() {
+        let set = TypeInfo::of::<Set>();
+        let namesake = TypeInfo { id: TypeId::of::<()>(), ..*set };
+        assert!(same(set, set) && same(set, &TypeInfo { ..*set }));
+        assert!(!same(set, &namesake) && !same(&namesake, set));
+    }
 }
