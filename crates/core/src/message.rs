@@ -22,8 +22,8 @@ pub struct Call {
     /// Which member of a combined group asks (R16).
     pub member: Member,
     /// Claims to take besides the operation's own: what an earlier attempt needed on this record, or what
-    /// `get_for_update` announces (R11).
-    pub reserve: Option<Claims>,
+    /// `get_for_update` announces (R11). Few calls have any, and many calls may come at once.
+    pub reserve: Option<Box<Claims>>,
 }
 
 /// A call and its key.

@@ -283,7 +283,7 @@ fn limits_hold() {
 fn reserves_are_bounded_and_of_their_type() {
     let reserving = |claims: Claims| {
         let mut call = call(0, op("uid-generator", "UID.NEXT", &[]));
-        call.reserve = Some(claims);
+        call.reserve = Some(Box::new(claims));
         decode(&execute("k", call)).map_err(|error| error.to_string())
     };
     assert!(reserving(Claims::record(Mode(1)).and(Scope::Record, Mode::SHARED)).is_ok());

@@ -64,7 +64,7 @@ fn who_only_reads_keeps_out_no_other_reader() {
         let attempt = process.begin();
         let mut execute = process.execute(attempt, 1, "k", "GET");
         let Request::Execute { calls, .. } = &mut execute else { unreachable!("it is one") };
-        calls[0].reserve = Some(Claims::record(Mode::EXCLUSIVE));
+        calls[0].reserve = Some(Box::new(Claims::record(Mode::EXCLUSIVE)));
         let answers = process.frame(&[execute]);
         assert!(matches!(answers[..], [Response::Granted { .. }]), "{answers:?}");
         attempt
@@ -78,7 +78,7 @@ fn who_only_reads_keeps_out_no_other_reader() {
         &[(reader.shard, Some(reader.incarnation)), (ShardId(1), None)],
     );
     let Request::Prepare { calls, .. } = &mut prepare else { unreachable!("it is one") };
-    calls[0].call.reserve = Some(Claims::record(Mode::EXCLUSIVE));
+    calls[0].call.reserve = Some(Box::new(Claims::record(Mode::EXCLUSIVE)));
     let answers = reader.frame(&[prepare]);
     assert!(matches!(answers[..], [Response::Voted { .. }]), "{answers:?}");
     assert!(matches!(writer.commit("k", "GET")[..], [Response::Committed { .. }]), "they read still");

@@ -52,7 +52,8 @@ fn request(eve: &Process, dice: &mut Dice) -> Request {
             let mut execute = eve.execute(attempt, 1, key, words);
             if let Request::Execute { birth: said, calls, .. } = &mut execute {
                 *said = birth;
-                calls[0].reserve = dice.pick(&[false, true]).then(|| Claims::record(Mode::EXCLUSIVE));
+                calls[0].reserve =
+                    dice.pick(&[false, true]).then(|| Box::new(Claims::record(Mode::EXCLUSIVE)));
             }
             execute
         }

@@ -74,7 +74,7 @@ impl Coordinator {
         }
         self.touched.push((key.clone(), op.clone()));
         let no = self.number_call();
-        calls.push(Call { no, op, member, reserve: reserve.map(bounded) });
+        calls.push(Call { no, op, member, reserve: reserve.map(bounded).map(Box::new) });
         if let Some(known) = self.reserves.take(&key, &calls[0].op) {
             add_modes(calls[0].reserve.get_or_insert_default(), &known);
         }
@@ -198,7 +198,7 @@ impl Coordinator {
             self.party(self.buffered[at].0);
             if !self.reserves.is_empty() {
                 let KeyedCall { key, call } = self.buffered[at].1.clone();
-                self.buffered[at].1.call.reserve = self.reserves.take(&key, &call.op);
+                self.buffered[at].1.call.reserve = self.reserves.take(&key, &call.op).map(Box::new);
             }
         }
         if self.parties.is_empty() {

@@ -232,7 +232,7 @@ impl LockTable {
         }
         let kind = calls[0].op.type_info();
         if calls.iter().any(|call| !same(kind, call.op.type_info())) {
-            calls[0].reserve = Some(Claims::record(Mode::EXCLUSIVE));
+            calls[0].reserve = Some(Box::new(Claims::record(Mode::EXCLUSIVE)));
             return;
         }
         let mut footprints: SmallVec<[Claims; 4]> = SmallVec::new();

@@ -112,7 +112,7 @@ pub(crate) fn requests() -> Vec<Request> {
     let execute = |(sequence, op): (u64, Operation)| {
         let attempt = attempt(7, sequence, 1);
         let mut last = call(1, op.clone());
-        last.reserve = Some(Claims::record(Mode::EXCLUSIVE));
+        last.reserve = Some(Box::new(Claims::record(Mode::EXCLUSIVE)));
         Request::Execute {
             attempt,
             birth: birth(sequence, attempt),
@@ -137,7 +137,7 @@ pub(crate) fn requests() -> Vec<Request> {
     });
     all.push(typical_prepare());
     let mut reserving = call(u32::MAX, op("set", "SADD.RETURNING", &["red"]));
-    reserving.reserve = Some(reserve());
+    reserving.reserve = Some(Box::new(reserve()));
     all.push(Request::Execute {
         attempt: highest,
         birth: birth(u64::MAX, highest),
