@@ -502,7 +502,7 @@ fn settings_keep_within_their_bounds() {
         .filter(|line| line.starts_with("| `claret.") && line.matches('|').count() == 6)
         .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
         .collect();
-    assert_eq!(rows.len(), 12);
+    assert_eq!(rows.len(), 20);
     for row in rows {
         let (name, default, from, to) = (row[1], row[2], row[3], row[4]);
         let (from, to): (i64, i64) = (from.parse().expect("a number"), to.parse().expect("a number"));
@@ -527,7 +527,7 @@ fn a_setting_that_is_fixed_takes_the_value_that_it_has() {
     let (_server, _process, mut plain) = rig();
     let shown: Vec<String> =
         redis::cmd("CONFIG").arg(&["GET", "claret.*"]).query(&mut plain).expect("all of them");
-    assert_eq!(shown.len(), 24);
+    assert_eq!(shown.len(), 40);
     let mut fixed = 0;
     for pair in shown.chunks(2) {
         let (name, value) = (&pair[0], pair[1].parse::<i64>().expect("a number"));
