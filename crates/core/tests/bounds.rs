@@ -5,8 +5,8 @@ use claret_core::message::{
     Bound, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,
 };
 use claret_core::{
-    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
-    Time, TxId,
+    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Survives,
+    Switches, Time, TxId,
 };
 use claret_types::{Bytes, Operation, Register, RegisterOp};
 
@@ -280,4 +280,17 @@ fn who_comes_back_in_time_is_not_forgotten() {
     shard.handle_peer(NOW, answer);
     assert_eq!((shard.departed(), shard.remembered(), shard.poll_timeout()), (0, 1, None));
     assert_eq!(shard.written(attempt(1, 1)), Some(Status::Applied));
+}
+
+/// Bug: whoever was greeted again by a shard that goes on with its votes was told that all was forgotten. Consequence: the
+/// ends of transactions were unknown whenever a slot moved. Mend: only what was forgotten is.
+#[test]
+fn who_is_greeted_by_a_later_incarnation_with_all_votes_has_lost_nothing() {
+    let mut shard = shard(Limits::default());
+    send(&mut shard, execute(attempt(1, 1), 0));
+    shard.restart(NOW, Incarnation(15), Survives::Votes);
+    shard.greet(SessionId(1), 7, Incarnation(20));
+    let late = send(&mut shard, prepare(attempt(1, 1), 1, 0, &[(HERE, FIRST), (OTHER, FIRST)]));
+    let is_no = |it: &Response| matches!(it, Response::Refused { since, .. } if *since <= FIRST);
+    assert!(late.iter().all(is_no) && late.len() == 1, "a no that is certain: {late:?}");
 }

@@ -72,9 +72,12 @@ impl Shard {
     /// incarnation that it is told, which is later than any that was told before: what it knows of an earlier one
     /// may be forgotten (P28c).
     pub fn greet(&mut self, session: SessionId, account: u64, incarnation: Incarnation) {
-        self.departed.take(session);
+        let is_forgotten = self.departed.take(session).is_some() || !self.sessions.contains_key(&session);
         let history = self.sessions.entry(session).or_default();
         history.met_as = Some(incarnation);
+        if is_forgotten {
+            history.since = Some(incarnation);
+        }
         let (before, bytes) = (std::mem::replace(&mut history.account, account), history.bytes());
         self.recount(before, bytes, 0);
         self.recount(account, 0, bytes);

@@ -136,8 +136,8 @@ impl Shard {
 
     /// The first incarnation whose votes and decisions are remembered for a session.
     pub(super) fn remembers_for(&self, session: SessionId) -> Incarnation {
-        let met_as = self.sessions.get(&session).and_then(|history| history.met_as);
-        met_as.map_or(self.remembers_since, |met_as| met_as.max(self.remembers_since))
+        let since = self.sessions.get(&session).and_then(|history| history.since);
+        since.map_or(self.remembers_since, |since| since.max(self.remembers_since))
     }
 
     /// Whether what another shard asks about is known, or may be noted.

@@ -73,8 +73,10 @@ pub(crate) struct History {
     pub(crate) open: BTreeSet<Place>,
     /// Under whose name it is counted.
     pub(crate) account: u64,
-    /// As which incarnation the shard met it, if that was told: what is older it may have forgotten.
+    /// As which incarnation the shard met it, if that was told.
     pub(crate) met_as: Option<Incarnation>,
+    /// Since which one nothing of it was forgotten too soon.
+    pub(crate) since: Option<Incarnation>,
     barred: Option<Barred>,
     /// Decisions with answers, the oldest first, and bytes in these. Some may be forgotten.
     answered: VecDeque<(Place, usize)>,
@@ -92,6 +94,7 @@ impl Default for History {
             open: BTreeSet::new(),
             account: 0,
             met_as: None,
+            since: None,
             barred: None,
             answered: VecDeque::new(),
             answers_bytes: 0,

@@ -187,7 +187,7 @@ impl Striker {
         Struck { did: done.is_ok(), flushes: vec![flush], ..Struck::default() }
     }
 
-    /// Every change of a list makes a node refuse what has not voted. A right that is withdrawn refuses for good.
+    /// Every change of what a user at work may do makes a node refuse what has not voted. A right that is withdrawn refuses for good.
     fn rights(&mut self) -> Done {
         let mut struck = Struck { did: true, ..Struck::default() };
         let since = Instant::now();
@@ -195,8 +195,8 @@ impl Striker {
             let node = self.master();
             if self.random.random_range(0..3) > 0 {
                 // What stays as it was is no change.
-                let password = format!(">{}", self.random.random::<u64>());
-                self.site.say(node, &["ACL", "SETUSER", "nobody", "resetpass", &password])?;
+                let more = format!("(~{} +get)", self.random.random::<u64>());
+                self.site.say(node, &["ACL", "SETUSER", USER, "clearselectors", &more])?;
                 self.rest(5, 60);
                 continue;
             }
