@@ -8,7 +8,8 @@
 //! by [`Records::apply`], or by commands that do not conflict with what is held ([`Shard::conflicts`]); whatever makes
 //! a record vanish otherwise is told with [`Shard::gone`] before anybody sees it. While the shard handles an input it
 //! cannot be told anything: a host whose records expire looks at the clock once for each input, and tells first which
-//! of the held ones have expired by then.
+//! of the held ones have expired by then. A record that nobody held, and that the host finds expired as the shard asks for
+//! it, was gone before: that is not told, or whoever asked would be taken for one from before.
 //!
 //! [`Shard::is_held`]: crate::Shard::is_held
 //! [`Shard::conflicts`]: crate::Shard::conflicts

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::{c_char, c_int, c_void};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
 use claret_core::{Shard, Time};
@@ -37,6 +38,23 @@ impl Change {
 
 /// What the shard was not told yet. `None` where nothing ever happened.
 static NOTED: OnMainThread<Vec<Change>> = OnMainThread::new();
+
+/// Whether a key is looked at for a transaction at this moment. The server deletes it then if its time is over.
+static LOOKING: AtomicBool = AtomicBool::new(false);
+
+/// Looks at a key for a transaction.
+pub(crate) fn look<R>(open: impl FnOnce() -> R) -> R {
+    LOOKING.store(true, Ordering::Relaxed);
+    let opened = open();
+    LOOKING.store(false, Ordering::Relaxed);
+    opened
+}
+
+/// Whether the key ended before anybody of those came who hold it when the shard is told: who looks at it just now found it
+/// gone, and whoever had held it would have had its end noted.
+fn is_found_gone(key: &Bytes) -> bool {
+    LOOKING.load(Ordering::Relaxed) && MORTAL.with(|mortal| !mortal.is_ripe(key)) == Some(true)
+}
 
 /// Asks to be told.
 pub(crate) fn subscribe(ctx: Ctx) -> Result<(), ()> {
@@ -87,6 +105,12 @@ pub(crate) fn note_mortal(key: &Bytes, end: i64) {
 }
 
 impl Mortal {
+    /// Whether the key is among those whose time has come.
+    fn is_ripe(&self, key: &Bytes) -> bool {
+        let later = (Ctx::millis() + 1, Bytes::default());
+        self.by_end.range(..later).any(|(_, ripe)| ripe == key)
+    }
+
     /// Takes those whose time has come.
     fn ripe(&mut self, shard: &Shard) -> Vec<Bytes> {
         let is_ripe = |(end, _): &&(i64, Bytes)| *end <= Ctx::millis();
@@ -143,8 +167,9 @@ unsafe extern "C" fn key_vanished(
     // SAFETY: the server's context and the key, for the time of this call.
     let (ctx, key) = unsafe { (Ctx::new(ctx), Arg::new(key)) };
     guarded(ctx, "a vanishing key", mend, |ctx| {
-        if ctx.database() == 0 {
-            note(ctx, Change::Record(key.to_bytes()));
+        let key = key.to_bytes();
+        if ctx.database() == 0 && !is_found_gone(&key) {
+            note(ctx, Change::Record(key));
         }
     });
     raw::REDISMODULE_OK as c_int

@@ -175,6 +175,27 @@ fn keys_that_expire_together_are_told_together() {
     assert!(told.iter().any(is_refused), "it waited for a key that is gone: {told:?}");
 }
 
+/// Bug: a key whose time is over is deleted when a transaction looks at it, and the shard hears of that afterwards, when the
+/// transaction has voted. Consequence: its vote is taken for one from before the end, and what it added is lost. Mend: what
+/// nobody held when it ended is no end of anything that is held.
+#[test]
+fn who_finds_a_key_gone_comes_after_its_end() {
+    let server = Server::start(&["--enable-debug-command", "local", "--claret.lease-ms", "60000"]);
+    let mut process = Process::hello(&server, 1);
+    let mut plain = server.connect();
+    ok(&mut plain, "DEBUG SET-ACTIVE-EXPIRE 0");
+    let end = micros() / 1_000 + 20;
+    ok(&mut plain, &format!("SET k 5 PXAT {end}"));
+    spin_until(end * 1_000 + 2_000);
+    let attempt = process.begin();
+    let prepare = prepare_of_two(&process, attempt, "k", "INCRBY.RETURNING 1");
+    let told = process.frame(&[prepare]);
+    let [Response::Voted { replies, .. }] = &told[..] else { panic!("a vote, not {told:?}") };
+    assert_eq!(replies[0].1, claret_types::Reply::Int(1), "there was nothing");
+    process.frame(&[Request::Apply { attempt }]);
+    assert_eq!(ok(&mut plain, "GET k"), Value::BulkString(b"1".to_vec()));
+}
+
 /// A record that is changed keeps its end, and one that is replaced does not, as with the plain commands.
 #[test]
 fn ends_of_records_are_kept_as_by_the_plain_commands() {

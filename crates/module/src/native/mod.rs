@@ -171,7 +171,7 @@ impl<'a> Record<'a> {
 
     /// Opens it; `None` when it is not there.
     fn open(&self, expected: Kind) -> Result<Option<Key>, OpError> {
-        let Some(key) = self.ctx.open(&self.name) else { return Ok(None) };
+        let Some(key) = vanish::look(|| self.ctx.open(&self.name)) else { return Ok(None) };
         if let Some(end) = key.expires_at() {
             vanish::note_mortal(self.key, end);
         }
