@@ -138,6 +138,24 @@ bugs! {
     /// A prepare is sent once.
     PrepareNotResent "prepare-not-resent" "P1";
 
+    // --- records that vanish, sessions that are gone ---
+    /// Who has not voted on a record that vanished goes on.
+    GoneRefusesNobody "gone-refuses-nobody" "P36";
+    /// Who has voted on a record that vanished is refused with the others.
+    GoneRefusesVoted "gone-refuses-voted" "P36";
+    /// What was voted on a record before it vanished is carried out on what comes after it.
+    GoneTakesEffects "gone-takes-effects" "P36";
+    /// Whoever comes after a record vanished is let in beside those who had voted.
+    GoneLetsIn "gone-lets-in" "P36";
+    /// Of records that vanish together each lets others in before the next one is gone.
+    GoneOneByOne "gone-one-by-one" "P36";
+    /// Those who had voted on a record that vanished leave, and nobody who waits is let in.
+    GoneWakesNobody "gone-wakes-nobody" "P36";
+    /// A prepare of what is applied, whose answers are gone, is answered without them.
+    AnswersGoneAreNone "answers-gone-are-none" "P28a";
+    /// A session that is gone is forgotten with decisions that its floor has not passed.
+    ForgetsWithSession "forgets-with-session" "P28b";
+
     // --- locks and phases ---
     /// A transaction does not read its own writes.
     NoOverlay "no-overlay" "P12";

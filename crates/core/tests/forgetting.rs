@@ -1,4 +1,5 @@
-//! What a shard remembers of a session is bounded, and goes with it, as far as nobody can ask for it any more (P28a).
+//! What a shard remembers of a session is bounded, and goes with it, as far as nobody can ask for it any more (P28a). What it
+//! says again at once is bounded, too (P38).
 
 use claret_core::message::{
     Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,
@@ -71,6 +72,29 @@ fn answers_beyond_the_bound_go_and_their_commit_is_not_done_twice() {
     assert!(matches!(unknown[..], [Response::Refused { refusal: Refusal::Unknown, .. }]), "{unknown:?}");
     assert_eq!(shard.written(attempt(1, 2)), Some(Status::Applied));
     assert_eq!(shard.stats().commits, 3);
+}
+
+/// Bug: of calls that come again together the first answers are said again, as many as may be said at once. Consequence:
+/// where those are known and the last one was lost, it is lost each time, and the transaction never goes on. Mend: the
+/// last one, which is asked for, is said first.
+#[test]
+fn what_is_asked_for_is_said_again_before_what_came_along() {
+    let limits = Limits { again_bytes_max: 1, ..Limits::default() };
+    let mut shard = Shard::new(ShardId(1), Incarnation(1), Switches::CLARET, limits);
+    let birth = Birth { time: NOW, tx: attempt(1, 1).tx };
+    let call = |no| Call { no: CallNo(no), op: get_set(b"x"), member: Member(0), reserve: None };
+    let execute = || Request::Execute {
+        attempt: attempt(1, 1),
+        birth,
+        incarnation: None,
+        key: "k".into(),
+        calls: [0, 1, 2].map(call).into_iter().collect(),
+    };
+    shard.handle(NOW, link(1), execute());
+    assert_eq!(answers(&mut shard).len(), 3);
+    shard.handle(NOW, link(1), execute());
+    let again = answers(&mut shard);
+    assert!(matches!(again[..], [Response::Granted { no: CallNo(2), .. }]), "{again:?}");
 }
 
 #[test]

@@ -48,6 +48,8 @@ struct Entry {
     /// Where a yes was written, and forgotten before everybody had carried it out.
     lost: BTreeSet<ShardId>,
     applied: BTreeSet<ShardId>,
+    /// A shard that applied it does not know its answers any more.
+    unanswered: bool,
     decided: Option<Decision>,
 }
 
@@ -85,6 +87,8 @@ enum Moment {
 pub(crate) struct Ledger {
     /// Shards are called, and keep no record of what is over.
     direct: bool,
+    /// So many bytes of a session's latest answers a shard remembers.
+    answers_bytes_max: usize,
     runs: BTreeMap<RunId, RunLog>,
     attempts: BTreeMap<AttemptId, Entry>,
     /// The attempt that a run committed under, once it was asked to.
@@ -113,8 +117,8 @@ pub(crate) struct End<'a> {
 }
 
 impl Ledger {
-    pub(crate) fn new(direct: bool) -> Self {
-        Ledger { direct, ..Ledger::default() }
+    pub(crate) fn new(direct: bool, answers_bytes_max: usize) -> Self {
+        Ledger { direct, answers_bytes_max, ..Ledger::default() }
     }
 
     // --- what users do and hear ---
@@ -191,8 +195,11 @@ impl Ledger {
         self.told_over(run)
     }
 
-    /// A user hears that nobody knows what became of a transaction: only where votes were lost.
+    /// A user hears that nobody knows what became of a transaction: only where votes were lost, or its answers.
     pub(crate) fn told_unknown(&mut self, run: RunId) -> Result<(), Violation> {
+        if self.under.get(&run).is_some_and(|attempt| self.attempts[attempt].unanswered) {
+            return Ok(());
+        }
         let listed = self.under.get(&run).and_then(|attempt| self.participants(*attempt));
         match listed.is_some_and(|listed| !listed.is_disjoint(&self.forgetful)) {
             true => Ok(()),
@@ -307,6 +314,11 @@ impl Ledger {
             {
                 Err(format!("{attempt}: {from} refuses it because '{key}' vanished, and it never did"))
             }
+            Response::Refused { attempt, refusal: Refusal::Unknown, .. }
+                if written == Some(Status::Applied) =>
+            {
+                self.note_unanswered(*attempt, from)
+            }
             Response::Refused { attempt, refusal, since, .. } => {
                 self.note_no(*attempt, from, refusal, *since)
             }
@@ -316,6 +328,21 @@ impl Ledger {
             | Response::Elder { .. }
             | Response::Asked { .. } => Ok(()),
         }
+    }
+
+    /// A shard that applied an attempt does not know its answers any more: there were too many after it, of its session.
+    fn note_unanswered(&mut self, attempt: AttemptId, from: ShardId) -> Result<(), Violation> {
+        let of_session = self.attempts.iter().filter(|(id, _)| id.tx.session == attempt.tx.session);
+        let replies =
+            of_session.filter(|(_, entry)| entry.applied.contains(&from)).flat_map(|(_, it)| &it.replies);
+        let bytes: usize = replies.map(|(_, reply)| size_of::<CallNo>() + reply.size()).sum();
+        if bytes <= self.answers_bytes_max {
+            return Err(format!(
+                "{attempt}: {from} does not know its answers, and all of them are {bytes} bytes"
+            ));
+        }
+        self.attempts.entry(attempt).or_default().unanswered = true;
+        Ok(())
     }
 
     fn note_no(

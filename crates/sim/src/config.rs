@@ -172,6 +172,8 @@ impl Config {
         config.lent = random.chance(500);
         config.faults.expiries = *random.pick(&[0, 3, 10, 40]);
         config.faults.flushes = *random.pick(&[0, 0, 1, 5]);
+        config.limits.answers_bytes_max = *random.pick(&[0, 64, 1 << 20, 1 << 20]);
+        config.limits.again_bytes_max = *random.pick(&[1, 64, 1 << 20, 1 << 20]);
         config.finish_us_max += PAUSES_MAX * config.programs.pause_us_max;
         config
     }

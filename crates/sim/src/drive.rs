@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use claret_core::message::{KeyedCall, Request};
-use claret_core::{AttemptId, CallNo, Delivery, Event, SessionId, ShardId, TxHandle, key_hash};
+use claret_core::{AttemptId, CallNo, Delivery, Event, SessionId, ShardId, Time, TxHandle, key_hash};
 use claret_types::{Claims, Reply};
 
 use crate::check::Violation;
@@ -85,6 +85,8 @@ impl World {
             | Happening::Refuse(_)
             | Happening::Expire(..)
             | Happening::Flush(_)
+            | Happening::Desert(..)
+            | Happening::Forget(..)
             | Happening::Audit(_) => unreachable!("not a client's step"),
         }
     }
@@ -417,10 +419,26 @@ impl World {
             let transactions = self.random.between(1, SUCCESSOR_TRANSACTIONS_MAX) as u32;
             self.add_client(successor, transactions);
         }
+        self.part_from(session, last_arrival);
         self.ask_about(&desk.live());
         let from = self.now.0.max(last_arrival.0).max(self.config.calm_us());
-        let audit = claret_core::Time(from + self.config.release_us_max());
+        let audit = Time(from + self.config.release_us_max());
         self.schedule(audit, Happening::Audit(session));
+    }
+
+    /// Hosts of shards may see that its connections are closed; and once none was open for long they forget it.
+    fn part_from(&mut self, session: SessionId, last_arrival: Time) {
+        let lease_us = self.config.limits.lease_us;
+        for number in 0..self.config.shards {
+            let shard = ShardId(number);
+            let (soon, late) = (self.partings.below(lease_us), self.partings.below(lease_us));
+            if self.partings.chance(500) {
+                self.schedule(self.now.plus(soon), Happening::Desert(shard, session));
+            }
+            // Others ask about what it left for two leases; of what is forgotten nobody may ask (P28b).
+            let last = self.now.max(last_arrival);
+            self.schedule(last.plus(3 * lease_us + late), Happening::Forget(shard, session));
+        }
     }
 
     fn ask_about(&mut self, left: &[AttemptId]) {

@@ -48,6 +48,10 @@ pub(crate) enum Happening {
     Expire(ShardId, Vec<Bytes>),
     /// All records of a shard are flushed.
     Flush(ShardId),
+    /// A shard hears that the last connection of a session is closed.
+    Desert(ShardId, SessionId),
+    /// No connection of the session was open for long: the shard forgets of it what it may.
+    Forget(ShardId, SessionId),
     /// A client asks a shard what became of a dead client's attempt.
     Ask(SessionId, ShardId, AttemptId),
     /// A session is dead for so long that no shard may have anything of it.
@@ -70,9 +74,11 @@ impl Happening {
             | Happening::TakeBack(run)
             | Happening::Rerun(run)
             | Happening::Stale(run, _) => Some(End::Session(run.session)),
-            Happening::Refuse(shard) | Happening::Expire(shard, _) | Happening::Flush(shard) => {
-                Some(End::Shard(*shard))
-            }
+            Happening::Refuse(shard)
+            | Happening::Expire(shard, _)
+            | Happening::Flush(shard)
+            | Happening::Desert(shard, _)
+            | Happening::Forget(shard, _) => Some(End::Shard(*shard)),
             Happening::Cut(..) | Happening::Pause(..) | Happening::Restart(..) | Happening::Audit(_) => None,
         }
     }
@@ -128,6 +134,8 @@ impl Happening {
                 [56, u64::from(shard.0), keys.len() as u64, keys.first().map_or(0, |key| key_hash(key)), 0]
             }
             Happening::Flush(shard) => [57, u64::from(shard.0), 0, 0, 0],
+            Happening::Desert(shard, session) => [58, u64::from(shard.0), session.0, 0, 0],
+            Happening::Forget(shard, session) => [59, u64::from(shard.0), session.0, 0, 0],
         }
     }
 }
@@ -162,6 +170,8 @@ impl fmt::Display for Happening {
                 write!(f, "{shard}: these expire, if they are there: {}", keys.join(" "))
             }
             Happening::Flush(shard) => write!(f, "{shard}: all its records are flushed"),
+            Happening::Desert(shard, session) => write!(f, "{shard}: hears that c{} is gone", session.0),
+            Happening::Forget(shard, session) => write!(f, "{shard}: forgets c{}", session.0),
             Happening::Heartbeat(session) => write!(f, "c{}: heartbeat", session.0),
             Happening::Reconnect(session, shard) => write!(f, "c{}: reconnects to {shard}", session.0),
             Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),

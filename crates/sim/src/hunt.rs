@@ -18,7 +18,7 @@ pub struct Catch {
 }
 
 /// What a check says, and which it is. The first that fits counts.
-const CHECKS: [(&str, &str); 31] = [
+const CHECKS: [(&str, &str); 33] = [
     ("an assertion does not hold", "invariant"),
     ("no order explains the results", "results alone"),
     ("no order has both", "results alone"),
@@ -39,6 +39,8 @@ const CHECKS: [(&str, &str); 31] = [
     ("and then", "answer changed"),
     ("its user heard", "user hears two ends"),
     ("was given out twice", "unique numbers"),
+    ("vanished, and it never did", "untrue refusal"),
+    ("does not know its answers", "answers forgotten early"),
     ("ends as", "final records"),
     ("was refused for", "untrue error"),
     ("cannot be done", "replay"),

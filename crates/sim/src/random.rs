@@ -29,6 +29,8 @@ pub(crate) enum Stream {
     Expiries,
     /// Which shards are flushed, and when.
     Flushes,
+    /// When shards hear that a session is gone, and forget it.
+    Partings,
     /// A client process of the performance model.
     Model(u64),
 }
@@ -48,6 +50,7 @@ impl Random {
             Stream::Stale => 4,
             Stream::Expiries => 5,
             Stream::Flushes => 6,
+            Stream::Partings => 7,
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,

@@ -7,13 +7,14 @@ use crate::config::Config;
 pub(crate) enum Setting<'a> {
     Small(&'a mut u32),
     Number(&'a mut u64),
+    Size(&'a mut usize),
     Flag(&'a mut bool),
     List(&'a mut Vec<u64>),
 }
 
 /// All of them, in the order in which shrinking tries them.
 pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> {
-    use Setting::{Flag, List, Number, Small};
+    use Setting::{Flag, List, Number, Size, Small};
     let Config { limits, network, faults, programs, .. } = config;
     vec![
         ("sessions", Small(&mut config.sessions)),
@@ -74,6 +75,8 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("hot_waits_min", Small(&mut limits.hot_waits_min)),
         ("resend_us", Number(&mut limits.resend_us)),
         ("lock_tries_max", Small(&mut limits.lock_tries_max)),
+        ("answers_bytes_max", Size(&mut limits.answers_bytes_max)),
+        ("again_bytes_max", Size(&mut limits.again_bytes_max)),
         ("combine_misses_max", Small(&mut limits.combine_misses_max)),
         ("group_wait_us_max", Number(&mut limits.group_wait_us_max)),
     ]
@@ -84,6 +87,7 @@ impl Setting<'_> {
         match self {
             Setting::Small(value) => value.to_string(),
             Setting::Number(value) => value.to_string(),
+            Setting::Size(value) => value.to_string(),
             Setting::Flag(value) => value.to_string(),
             Setting::List(values) => values.iter().map(ToString::to_string).collect::<Vec<_>>().join("+"),
         }
@@ -94,6 +98,7 @@ impl Setting<'_> {
         match self {
             Setting::Small(value) => text.parse().map(|read| **value = read).is_ok(),
             Setting::Number(value) => text.parse().map(|read| **value = read).is_ok(),
+            Setting::Size(value) => text.parse().map(|read| **value = read).is_ok(),
             Setting::Flag(value) => text.parse().map(|read| **value = read).is_ok(),
             Setting::List(values) => {
                 let numbers = text.split('+').filter(|part| !part.is_empty()).map(str::parse);
@@ -142,6 +147,7 @@ impl Config {
             ("inquire_us", limits.inquire_us),
             ("inquire_us_max", limits.inquire_us_max),
             ("resend_us", limits.resend_us),
+            ("again_bytes_max", limits.again_bytes_max as u64),
         ];
         if let Some((name, _)) = never_0.iter().find(|(_, value)| *value == 0) {
             return Err(format!("{name} is at least 1"));

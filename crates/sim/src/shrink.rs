@@ -102,6 +102,7 @@ fn lower_values(setting: &mut Setting<'_>) -> Vec<Value> {
     match setting {
         Setting::Small(now) => numbers(u64::from(**now)),
         Setting::Number(now) => numbers(**now),
+        Setting::Size(now) => numbers(**now as u64),
         Setting::Flag(true) => vec![Value::Flag(false)],
         Setting::Flag(false) => Vec::new(),
         Setting::List(now) => {
@@ -118,6 +119,7 @@ fn set(config: &mut Config, place: usize, value: Value) {
     match (&mut all[place].1, value) {
         (Setting::Small(now), Value::Number(value)) => **now = value as u32,
         (Setting::Number(now), Value::Number(value)) => **now = value,
+        (Setting::Size(now), Value::Number(value)) => **now = value as usize,
         (Setting::Flag(now), Value::Flag(value)) => **now = value,
         (Setting::List(now), Value::List(value)) => **now = value,
         _ => unreachable!("the value was made for the setting"),

@@ -13,7 +13,7 @@ use crate::world::World;
 const EARLY_US: u64 = 10_000;
 
 /// How many of a thousand records that expire are followed by another one of the shard at the same time.
-const TOGETHER_PERMILLE: u64 = 200;
+const TOGETHER_PERMILLE: u64 = 500;
 
 impl World {
     /// When records vanish, and which. Each sort has draws of its own, so that those that are left of one stay as they

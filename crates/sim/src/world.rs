@@ -146,6 +146,8 @@ pub(crate) struct World {
     pub(crate) random: Random,
     /// What users do with runs that are over.
     pub(crate) stale: Random,
+    /// When shards hear that a session is gone, and forget it.
+    pub(crate) partings: Random,
     pub(crate) plant: Plant,
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
@@ -170,9 +172,10 @@ impl World {
             clients: BTreeMap::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
-            ledger: Ledger::new(config.direct),
+            ledger: Ledger::new(config.direct, config.limits.answers_bytes_max),
             random: Random::new(seed, Stream::Client),
             stale: Random::new(seed, Stream::Stale),
+            partings: Random::new(seed, Stream::Partings),
             plant,
             deaths: deaths.into(),
             paused: BTreeMap::new(),
@@ -339,6 +342,16 @@ impl World {
             }
             Happening::Expire(id, keys) => self.expire(id, keys),
             Happening::Flush(id) => self.flush(id),
+            Happening::Desert(id, session) => {
+                let now = self.shard_time(id);
+                self.host(id).shard.deserted(now, session);
+                self.drain_shard(id)
+            }
+            Happening::Forget(id, session) => {
+                let now = self.shard_time(id);
+                self.host(id).shard.forget(now, session);
+                self.drain_shard(id)
+            }
             Happening::Audit(session) => self.audit(session),
             // An answer to one who asked about another's transaction is for nobody's coordinator.
             Happening::Response { from, session, response: Response::Asked { attempt, status, since } }

@@ -494,6 +494,7 @@ impl Coordinator {
         let attempt = self.attempt();
         match self.state {
             State::Running => {
+                self.outstanding.iter_mut().for_each(Outstanding::leave_out_answered);
                 let is_sent = |at: &usize| !self.outstanding.at(*at).is_kept_back;
                 let sent: Vec<usize> = (0..self.outstanding.len()).filter(is_sent).collect();
                 sent.into_iter().for_each(|at| self.send_execute(now, at));

@@ -56,6 +56,16 @@ impl Outstanding {
         }
     }
 
+    /// What is answered does not go again: a shard says only so much again at once, and all of that would be known (P38).
+    pub(super) fn leave_out_answered(&mut self) {
+        let Some(first) = self.returning.first().copied() else { return };
+        let unanswered = &self.returning[self.answered..];
+        // Those before the first are calls of other messages, repeated.
+        self.calls.retain(|call| {
+            !call.op.returns() || call.no < first || unanswered.binary_search(&call.no).is_ok()
+        });
+    }
+
     pub(super) fn is_of(&self, member: Member) -> bool {
         self.calls.last().is_some_and(|call| call.member == member)
     }

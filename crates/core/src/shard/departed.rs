@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use super::history::Place;
-use super::{AttemptId, Output, Participants, PeerMessage, Shard, ShardId, Status, Time};
+use super::{AttemptId, Bug, Output, Participants, PeerMessage, Shard, ShardId, Status, Time};
 use crate::ids::{Incarnation, SessionId, TxId};
 
 /// To ask the others of one decision costs as much as so many calls.
@@ -140,7 +140,8 @@ impl Shard {
             if self.at_once == 0 {
                 break false;
             }
-            match entry.listed.clone() {
+            let in_doubt = entry.listed.clone().filter(|_| !self.planted.is(Bug::ForgetsWithSession));
+            match in_doubt {
                 None => {
                     history.forget(place);
                     self.at_once -= 1;

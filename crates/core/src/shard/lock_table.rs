@@ -265,7 +265,7 @@ impl LockTable {
                 Fate::Drop => false,
             };
             match lent {
-                _ if lock.vanished => {}
+                _ if lock.vanished && !planted.is(Bug::GoneTakesEffects) => {}
                 None => {
                     let applied = holder.items.into_iter().filter(is_applied);
                     applied.filter_map(|item| item.effect).for_each(|effect| drop(effect.apply(state)));
@@ -280,13 +280,16 @@ impl LockTable {
                 }
             }
         }
+        let wakes_nobody = lock.vanished && planted.is(Bug::GoneWakesNobody);
         if lock.holders.is_empty() {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
             lock.youngest = None;
             lock.kind = None;
             lock.vanished = false;
         }
-        self.settle(now, record);
+        if !wakes_nobody {
+            self.settle(now, record);
+        }
         self.tidy(record);
     }
 

@@ -1,9 +1,9 @@
 //! Traps 1, 2 and 6: one yes or no for each attempt, written once, and kept as long as somebody may ask.
 
 use claret_core::message::{Request, Status};
-use claret_core::{Cause, Event, Limits};
+use claret_core::{Cause, Event, Limits, Switches};
 
-use crate::harness::{Kind, Tx, World, incr, incr_returning};
+use crate::harness::{Kind, Tx, World, get, incr, incr_returning};
 
 /// A transaction over the first `shards` shards that adds one to 'k' on each.
 fn spread(w: &mut World, shards: u32) -> Tx {
@@ -136,4 +136,29 @@ fn trap_06_a_doubled_commit_is_executed_once() {
     w.run_until(|letter| letter.kind() == Kind::Committed);
     assert_eq!(w.count(Kind::Committed, 0), 1);
     assert_eq!(w.counter(0, "k"), 1);
+}
+
+/// Bug: of a message with several calls whose answers were lost, a shard says again so much and no more, and the coordinator
+/// sends the same message again each time. Consequence: the same answer comes each time, and the others never do. Mend:
+/// what is answered does not go again.
+#[test]
+fn answers_that_are_too_many_to_be_said_again_at_once_come_one_by_one() {
+    let limits = Limits { again_bytes_max: 1, ..Limits::default() };
+    let mut w = World::with(1, Switches::CLARET, limits);
+    let tx = w.begin();
+    for by in 1..=3 {
+        w.buffer(tx, 0, "k", incr_returning(by));
+    }
+    w.execute(tx, 0, "k", get());
+    w.deliver(Kind::Execute, 0);
+    w.lose_all();
+    for _ in 0..4 {
+        w.pass(limits.resend_us);
+        w.run();
+    }
+    assert_eq!(w.answers(tx).len(), 4);
+    w.commit(tx);
+    w.run();
+    assert!(w.committed(tx) && w.counter(0, "k") == 6);
+    w.assert_quiet();
 }

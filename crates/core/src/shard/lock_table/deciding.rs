@@ -151,7 +151,7 @@ impl LockTable {
         owner: Owner,
         call: &Call,
     ) -> Result<Option<(Reply, Item)>, OpError> {
-        if self.records[record].lock.as_ref().is_some_and(|lock| lock.vanished) {
+        if self.has_vanished(record) {
             return Ok(None);
         }
         let executed = self.execute(record, owner, call);
@@ -264,10 +264,10 @@ impl LockTable {
         let planted = self.planted;
         let alike =
             |call: &&Call| call.member == first.member && same(call.op.type_info(), first.op.type_info());
-        let Record { key, state, lock, .. } = &mut self.records[record];
-        if lock.as_ref().is_some_and(|lock| lock.vanished) {
+        if self.has_vanished(record) {
             return None;
         }
+        let Record { key, state, lock, .. } = &mut self.records[record];
         let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
         let own = own.filter(|_| !planted.is(Bug::NoOverlay));
         let ops: SmallVec<[&Operation; 8]> = calls.iter().take_while(alike).map(|call| &call.op).collect();

@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 
 use super::{AttemptId, Lent, Lock, LockTable, Record, RecordIx, same};
 use crate::message::Refusal;
+use crate::planted::Bug;
 
 impl LockTable {
     /// Asks the host whether these operations may be done here.
@@ -79,6 +80,12 @@ impl LockTable {
             || lock.kind.is_none_or(|held| !same(held, kind))
             || lock.held.draws_beside(claims.draw)
             || !lock.held.admits_modes(&kind.modes, claims, std::iter::empty())
+    }
+
+    /// Whether nobody gets in until those have left who hold the record.
+    pub(super) fn has_vanished(&self, record: RecordIx) -> bool {
+        let lock = &self.records[record].lock;
+        lock.as_ref().is_some_and(|lock| lock.vanished) && !self.planted.is(Bug::GoneLetsIn)
     }
 
     /// The record is gone: from now on nobody gets in until everybody who holds it now has left, and their effects on
