@@ -101,6 +101,8 @@ pub(crate) struct Ledger {
     told_failed: BTreeSet<RunId>,
     /// Shards that restarted without their votes.
     forgetful: BTreeSet<ShardId>,
+    /// Sessions that are gone, as a shard was told.
+    departed: BTreeSet<(ShardId, SessionId)>,
     /// The committed run of each transaction.
     committed: BTreeMap<(SessionId, TxHandle), RunId>,
     /// What was done before the run.
@@ -218,6 +220,9 @@ impl Ledger {
         since: Incarnation,
     ) -> Result<(), Violation> {
         let Some(entry) = self.attempts.get(&attempt) else { return Ok(()) };
+        if self.departed.contains(&(from, attempt.tx.session)) {
+            return Ok(()); // The host lets nobody ask about that (P28b).
+        }
         let wrong = match status {
             Status::Applied => !entry.is_decided(),
             Status::Refused => entry.is_decided() && !entry.is_torn() && !self.forgot(attempt, from, since),
@@ -352,6 +357,11 @@ impl Ledger {
         refusal: &Refusal,
         since: Incarnation,
     ) -> Result<(), Violation> {
+        // It forgot its yes when all had carried it out (P28b); if one had not, it shows there.
+        let departed = self.departed.contains(&(from, attempt.tx.session));
+        if departed && self.attempts.get(&attempt).is_some_and(|entry| entry.yes.contains(&from)) {
+            return Ok(());
+        }
         // Of what a forgotten incarnation wrote it says nothing, and the others may give up; or they have.
         let forgot = *refusal == Refusal::Unknown || self.forgot(attempt, from, since);
         let entry = self.attempts.entry(attempt).or_default();
@@ -440,6 +450,11 @@ impl Ledger {
     }
 
     /// A shard restarts.
+    /// A shard forgets of a session what it may.
+    pub(crate) fn note_forgotten(&mut self, shard: ShardId, session: SessionId) {
+        self.departed.insert((shard, session));
+    }
+
     pub(crate) fn note_restart(&mut self, shard: ShardId, survives: Survives) {
         if survives == Survives::Votes {
             return;

@@ -419,29 +419,34 @@ impl World {
             let transactions = self.random.between(1, SUCCESSOR_TRANSACTIONS_MAX) as u32;
             self.add_client(successor, transactions);
         }
-        self.part_from(session, last_arrival);
-        self.ask_about(&desk.live());
+        let asked = self.ask_about(&desk.live());
+        self.part_from(session, last_arrival, &asked);
         let from = self.now.0.max(last_arrival.0).max(self.config.calm_us());
         let audit = Time(from + self.config.release_us_max());
         self.schedule(audit, Happening::Audit(session));
     }
 
-    /// Hosts of shards may see that its connections are closed; and once none was open for long they forget it.
-    fn part_from(&mut self, session: SessionId, last_arrival: Time) {
+    /// Hosts of shards may see that its connections are closed; and once none was open for a lease they forget it, unless
+    /// somebody asks: of what is forgotten nobody may (P28b).
+    fn part_from(&mut self, session: SessionId, last_arrival: Time, asked: &BTreeSet<ShardId>) {
         let lease_us = self.config.limits.lease_us;
         for number in 0..self.config.shards {
             let shard = ShardId(number);
-            let (soon, late) = (self.partings.below(lease_us), self.partings.below(lease_us));
+            let soon = self.partings.below(lease_us);
+            let late = if self.partings.chance(500) { self.partings.below(lease_us) } else { 0 };
             if self.partings.chance(500) {
                 self.schedule(self.now.plus(soon), Happening::Desert(shard, session));
             }
-            // Others ask about what it left for two leases; of what is forgotten nobody may ask (P28b).
             let last = self.now.max(last_arrival);
-            self.schedule(last.plus(3 * lease_us + late), Happening::Forget(shard, session));
+            if !asked.contains(&shard) {
+                self.schedule(last.plus(lease_us + late), Happening::Forget(shard, session));
+            }
         }
     }
 
-    fn ask_about(&mut self, left: &[AttemptId]) {
+    /// Others may ask about what it left. Returns whom.
+    fn ask_about(&mut self, left: &[AttemptId]) -> BTreeSet<ShardId> {
+        let mut all = BTreeSet::new();
         let living: Vec<SessionId> =
             self.clients.values().filter(|it| it.desk.is_some()).map(|it| it.id).collect();
         for attempt in left {
@@ -455,7 +460,9 @@ impl World {
             let shard = *self.random.pick(&asked);
             let at = self.now.plus(self.random.below(2 * self.config.limits.lease_us));
             self.schedule(at, Happening::Ask(session, shard, *attempt));
+            all.insert(shard);
         }
+        all
     }
 
     /// Faults have stopped, and a dead session's lease has run out: no shard may hold anything for it.

@@ -402,7 +402,10 @@ impl<'a> Judge<'a> {
         }
         for at in self.counted() {
             self.edges[nodes[&self.history[at].began]].push((at, Reason::Time));
-            if let Known::Committed(ended) = self.history[at].known {
+            // An end is over for those who come to its record (`add_lives`): who voted before it may be decided after it.
+            if let Known::Committed(ended) = self.history[at].known
+                && !self.is_end(at)
+            {
                 // Strictly later: what ends and begins at one moment may be concurrent.
                 if let Some((_, node)) = nodes.range(ended.saturating_add(1)..).next() {
                     self.edges[at].push((*node, Reason::Time));

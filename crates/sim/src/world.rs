@@ -349,6 +349,7 @@ impl World {
             }
             Happening::Forget(id, session) => {
                 let now = self.shard_time(id);
+                self.ledger.note_forgotten(id, session);
                 self.host(id).shard.forget(now, session);
                 self.drain_shard(id)
             }

@@ -35,7 +35,7 @@
 //!   the call of `PEXPIRE` and its reply, so many milliseconds later; a flush between its call and its reply, and is an end of
 //!   each record of its node by itself (P36), not one of all at once. An end is *certain* if the command was acknowledged and nothing else that ends or
 //!   moves the record was under way; otherwise it *may* have happened. Who has voted comes before it, and what it wrote is gone
-//!   with the record;
+//!   with the record; by the clock it comes before those alone who come to the record;
 //! - a transaction may be refused while there is a reason for it, a right that is withdrawn, or no memory, and at no
 //!   other time.
 

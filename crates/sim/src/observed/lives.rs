@@ -50,6 +50,7 @@ impl<'a> Judge<'a> {
     /// Lives come one after another, with an end between two; and who comes after an end sees nothing from before it.
     pub(super) fn add_lives(&mut self) -> Result<(), String> {
         for (key, ends) in self.ends.clone() {
+            self.order_after(key, &ends);
             let members = self.members_of(key)?;
             if members.len() > ends.len() + 1 {
                 let (lives, ends) = (members.len(), ends.len());
@@ -65,6 +66,20 @@ impl<'a> Judge<'a> {
             }
         }
         Ok(())
+    }
+
+    /// Whoever comes to a record when it has ended comes after the end. Others may not: a transaction that had voted
+    /// comes before it, and may be decided later (P36).
+    fn order_after(&mut self, key: &Bytes, ends: &[(usize, bool)]) {
+        let users: Vec<usize> = self.counted();
+        let users = users.into_iter().filter(|at| self.history[*at].acts.iter().any(|(on, _)| on == key));
+        for user in users.collect::<Vec<_>>() {
+            for (end, _) in ends {
+                if self.counts(*end) && self.is_before(*end, user) {
+                    self.edge(*end, user, Reason::Ended(key.clone()));
+                }
+            }
+        }
     }
 
     /// Who saw or wrote something in each life.

@@ -157,6 +157,18 @@ fn nothing_is_gone_before_it_ends_or_more_often() {
     refused(&in_turn, "came back");
 }
 
+/// Who had voted when the record ended comes before the end, and may be decided elsewhere after others came there.
+#[test]
+fn an_end_is_over_for_those_alone_who_come_to_its_record() {
+    let w = on_x("w", (1, 2), Act::Add(1));
+    let late = transaction("late", 5, Known::Committed(60), &[("x", read(&[1])), ("y", Act::Add(7))]);
+    let elsewhere = transaction("elsewhere", 30, Known::Committed(31), &[("y", read(&[]))]);
+    assert!(judge(&[w.clone(), late.clone(), end(Act::End), elsewhere]).is_ok());
+    let here = [("y", read(&[])), ("x", Act::Add(2)), ("x", read(&[2]))];
+    let here = transaction("here", 30, Known::Committed(31), &here);
+    refused(&[w, late, end(Act::End), here], "no order explains");
+}
+
 /// One that saw the record before its end writes where one read that saw it after.
 #[test]
 fn an_end_orders_what_touches_other_records() {
