@@ -259,7 +259,9 @@ impl<'a> Judge<'a> {
         for (at, transaction) in self.history.iter().enumerate() {
             for (key, act) in &transaction.acts {
                 let Act::List(items) = act else { continue };
-                if transaction.known != Known::Void {
+                // Of which life it is that nobody else saw is not known.
+                let has_a_life = self.counts(at) || !self.ends.contains_key(key);
+                if transaction.known != Known::Void && has_a_life {
                     let others = self.without_own(at, key, items);
                     self.lengthen(at, key, others)?;
                 }

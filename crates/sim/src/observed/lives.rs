@@ -12,9 +12,13 @@ use claret_types::Bytes;
 use super::{Act, Judge, Reason};
 
 impl<'a> Judge<'a> {
-    /// The life of an element; 0 of all elements of a record that did not end.
+    /// The life of an element; 0 of all elements of a record that did not end. What nobody saw whose transaction counts is of a
+    /// life of its own.
     pub(super) fn life(&self, key: &Bytes, element: u64) -> u64 {
-        self.lives.get(key).and_then(|lives| lives.get(&element)).copied().unwrap_or(0)
+        if !self.ends.contains_key(key) {
+            return 0;
+        }
+        self.lives.get(key).and_then(|lives| lives.get(&element)).copied().unwrap_or(element)
     }
 
     /// Whether an element was there in the life of these others. In a record without an end all were.

@@ -204,6 +204,18 @@ fn lists_begin_anew_and_an_append_says_where() {
     refused(&twice, "twice");
 }
 
+/// Bug: what was seen only by those of whom nobody knows the end was of one life. Consequence: lists from before and after an
+/// end contradict each other. Mend: what nobody else saw is of no known life, and is held against nobody.
+#[test]
+fn lists_of_two_lives_agree_though_nobody_knows_who_saw_them() {
+    let append = |name, span: (u64, u64), item| on_x(name, span, Act::Append(item));
+    let saw = |name, item| transaction(name, 1, Known::Unknown, &[("x", Act::List(vec![item]))]);
+    let all = [append("w", (1, 2), 1), end(Act::End), append("v", (30, 31), 2), saw("r", 1), saw("s", 2)];
+    judge(&all).expect("it ended in between");
+    let twice = [append("w", (1, 2), 1), append("v", (30, 31), 2), saw("r", 1), saw("s", 2)];
+    refused(&twice, "no order has both");
+}
+
 #[test]
 fn registers_hold_one_value_at_a_time() {
     let swap = |old, new| Act::Swap { old, new };
