@@ -449,12 +449,12 @@ impl Ledger {
         self.order.push(Moment::Decided(attempt));
     }
 
-    /// A shard restarts.
     /// A shard forgets of a session what it may.
     pub(crate) fn note_forgotten(&mut self, shard: ShardId, session: SessionId) {
         self.departed.insert((shard, session));
     }
 
+    /// A shard restarts.
     pub(crate) fn note_restart(&mut self, shard: ShardId, survives: Survives) {
         if survives == Survives::Votes {
             return;
