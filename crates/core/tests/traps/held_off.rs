@@ -1,4 +1,4 @@
-//! Trap 24: a command of the host over many keys asks for those that are held, and the others are taken before it runs.
+//! Trap 25: a command of the host over many keys asks for those that are held, and the others are taken before it runs.
 //!
 //! Bug: it has all that it asked for, and what it did not ask for is free, but the command runs with the host's next turn,
 //! and others come in between. Consequence: it sees one half of what a transaction did. Mend: until it has run nobody gets a
@@ -59,7 +59,7 @@ fn shard() -> Shard {
 }
 
 #[test]
-fn trap_24_nobody_comes_between_a_command_and_the_keys_that_it_did_not_ask_for() {
+fn trap_25_nobody_comes_between_a_command_and_the_keys_that_it_did_not_ask_for() {
     let mut shard = shard();
     shard.handle(NOW, link(1), execute(1, "held"));
     // Waits for what is held, and goes on to what is free.
