@@ -84,7 +84,7 @@ fn settings_change_a_run() {
         "--set",
         "restarts=3,survives=0,until_us=1500,direct=false,endless=false",
     ]));
-    assert!(restarted.contains(" 3 shard restarts, 0 torn"), "{restarted}");
+    assert!(restarted.contains(" 3 shard restarts, 0 records vanished, 0 torn"), "{restarted}");
 }
 
 #[test]
