@@ -92,7 +92,6 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     admission::begin();
     vanish::subscribe(ctx)?;
     info::register(ctx)?;
-    native::begin();
     peers::listen(ctx);
     HOST.set(Some(Host::new(SessionId(ctx.random()))));
     ctx.timer(1, host::patrol);

@@ -21,23 +21,22 @@ impl Shard {
     }
 
     pub(super) fn apply(&mut self, now: Time, attempt: AttemptId) {
-        match self.attempts.get(&attempt).map(|participant| &participant.stage) {
-            Some(Stage::Prepared { round, .. }) => {
-                let (members, listed) = (round.members.clone(), round.participants.clone());
-                let replies = self.attempts[&attempt].voted_replies();
-                let decided = Decided::Applied { replies: Some(replies) };
-                self.finish(now, attempt, Fate::Apply(&members), decided, Some(listed));
-                self.respond(attempt, Response::Applied { attempt, shard: self.id });
-            }
-            Some(Stage::Open | Stage::Preparing(_)) => {
+        // A double, if nobody is here; it was applied, or the floor has passed it.
+        if let Some(participant) = self.attempts.get_mut(&attempt) {
+            match std::mem::replace(&mut participant.stage, Stage::Open) {
+                Stage::Prepared { round, .. } => {
+                    let replies = Some(participant.take_replies(round.replies_before));
+                    let (decided, listed) = (Decided::Applied { replies }, Some(round.participants));
+                    self.finish(now, attempt, Fate::Apply(&round.members), decided, listed);
+                }
                 // It is decided, so the vote was given: by an incarnation that is gone. What is here came late
                 // and must not keep locks.
-                self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Unknown), None);
-                self.respond(attempt, Response::Applied { attempt, shard: self.id });
+                Stage::Open | Stage::Preparing(_) => {
+                    self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Unknown), None);
+                }
             }
-            // A double; it was applied here, or the floor has passed it.
-            None => self.respond(attempt, Response::Applied { attempt, shard: self.id }),
         }
+        self.respond(attempt, Response::Applied { attempt, shard: self.id });
     }
 
     /// Writes no, unless something is written, and answers with what is.

@@ -9,7 +9,6 @@
 
 mod hashes;
 mod lists;
-mod names;
 mod sets;
 mod side;
 mod strings;
@@ -28,11 +27,6 @@ use crate::slots;
 use crate::vanish;
 
 pub(crate) use side::side_key;
-
-/// Before the first record is looked at.
-pub(crate) fn begin() {
-    names::begin();
-}
 
 /// The server's keys, as the shard sees them.
 pub(crate) struct Keyspace;
@@ -166,7 +160,7 @@ struct Record<'a> {
 
 impl<'a> Record<'a> {
     fn new(ctx: Ctx, key: &'a Bytes, method: &'static str) -> Self {
-        Record { ctx, key, name: names::of(key), method }
+        Record { ctx, key, name: Text::new(key), method }
     }
 
     /// Opens it; `None` when it is not there.
