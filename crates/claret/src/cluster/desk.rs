@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use claret_core::message::{Request, Response};
-use claret_core::{Closed, Event, Incarnation, Limits, SessionId, ShardId, Switches, Time, TxHandle};
+use claret_core::{
+    Closed, Event, Incarnation, Limits, Sequence, SessionId, ShardId, Switches, Time, TxHandle,
+};
 use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -30,6 +32,10 @@ const FRAME_REQUESTS_WORTH: usize = 12;
 /// Requests in one frame, at most: what a shard does without looking up.
 const FRAME_REQUESTS_MAX: usize = 512;
 
+/// So many transactions that are over everywhere are told before the next beat is due, or for each live one, which a
+/// heartbeat lists, so many. What a shard remembers of them is in its way: its caches hold little.
+const OVER_WORTH: (u64, u64) = (512, 8);
+
 /// Requests that wait in one lane, at most. More are lost, and sent again later.
 const LANE_REQUESTS_MAX: usize = 1 << 16;
 
@@ -48,6 +54,8 @@ pub(super) struct Desk {
     /// Shards whose nodes left. They are gone once other shards have all their slots.
     leaving: Vec<ShardId>,
     resend_us: u64,
+    /// From which floor on all shards are told of it.
+    next_floor: Sequence,
     /// When the timer is going to look.
     promised: Option<Time>,
     /// Requests that had to wait for a lock.
@@ -184,6 +192,7 @@ impl Desk {
             shards: Vec::new(),
             leaving: Vec::new(),
             resend_us: limits.resend_us,
+            next_floor: Sequence(OVER_WORTH.0),
             promised: None,
             waits: 0,
         }
@@ -333,10 +342,12 @@ impl Desk {
         self.promised
     }
 
-    /// Tells all shards that the process lives.
+    /// Tells all shards that the process lives, and what is over (P28).
     pub(super) fn heartbeat(&mut self, now: Time) {
         self.post.now = now;
         let (live, floor) = (self.book.live(), self.book.floor());
+        let (least, of_each) = OVER_WORTH;
+        self.next_floor = Sequence(floor.0 + least.max(of_each * live.len() as u64));
         let shards: SmallVec<[ShardId; 8]> = self.shards.iter().map(|(_, shard)| *shard).collect();
         for shard in shards {
             self.post.send(shard, Request::Heartbeat { live: live.clone(), floor });
@@ -437,6 +448,9 @@ impl Desk {
             self.waits += u64::from(matches!(response, Response::Queued { .. } | Response::Busy { .. }));
             self.book.handle_response(now, shard, response);
         }
+        if self.book.floor() >= self.next_floor {
+            self.heartbeat(now);
+        }
     }
 
     /// Since when the shard owes an answer.
@@ -477,7 +491,7 @@ fn move_front(queue: &mut VecDeque<Request>, requests: &mut Vec<Request>) {
 
 #[cfg(test)]
 mod tests {
-    use claret_core::{AttemptId, Delivery, Sequence, TxId};
+    use claret_core::{AttemptId, Delivery, TxId};
     use claret_types::{Counter, CounterOp};
 
     use super::*;
@@ -586,6 +600,25 @@ mod tests {
         desk.book.commit(Time(1), (tx, 1)).expect("it runs");
         desk.settle(Time(1));
         (mailbox, tx)
+    }
+
+    #[test]
+    fn what_is_over_is_told_before_the_next_beat() {
+        let mut desk = desk();
+        let mut floors = Vec::new();
+        for sequence in 1..=OVER_WORTH.0 + 1 {
+            let (_, tx) = in_commit(&mut desk);
+            assert_eq!(tx, TxHandle(sequence));
+            let requests = frame(&mut desk);
+            floors.extend(requests.iter().filter_map(|request| match request {
+                Request::Heartbeat { floor, .. } => Some(*floor),
+                _ => None,
+            }));
+            let committed = Response::Committed { attempt: attempt(sequence), replies: Vec::new() };
+            desk.deliver(Time(1), SHARD, 1, 1, std::iter::once(committed));
+            desk.settle(Time(1));
+        }
+        assert_eq!(floors, [Sequence(1), Sequence(OVER_WORTH.0)]);
     }
 
     #[test]
