@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use claret_types::carried::short_list;
+use claret_types::carried::{long_list, short_list};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -76,6 +76,7 @@ pub enum Request {
         /// How many calls this shard has granted and the coordinator relies on.
         relies_on: u32,
         /// What is still to be locked and executed here.
+        #[serde(deserialize_with = "long_list")]
         calls: Vec<KeyedCall>,
         /// Members whose effects count; the others left the group.
         members: Members,

@@ -23,8 +23,8 @@ use crate::{Bytes, Claims, Mode, Modes, OpError, Operation, Reply};
 /// How deep an answer may be nested in others; those of the built-in types are nested once.
 const NESTING_MAX: u8 = 16;
 
-/// For how many elements room is made before they are there.
-const AWAITED_MAX: usize = 64;
+/// For how many elements room is made before they are there: of a short list, and of a long one.
+const AWAITED_MAX: (usize, usize) = (64, 1 << 17);
 
 /// A short list, read without faith in the length that it claims. For `#[serde(deserialize_with)]`.
 ///
@@ -45,7 +45,38 @@ where
         }
 
         fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<SmallVec<A>, S::Error> {
-            let mut list = SmallVec::with_capacity(elements.size_hint().unwrap_or(0).min(AWAITED_MAX));
+            let mut list = SmallVec::with_capacity(elements.size_hint().unwrap_or(0).min(AWAITED_MAX.0));
+            while let Some(element) = elements.next_element()? {
+                list.push(element);
+            }
+            Ok(list)
+        }
+    }
+
+    deserializer.deserialize_seq(Elements(PhantomData))
+}
+
+/// A list that may be long. Memory that grows is touched anew each time, which costs more than to read what is in it; so room
+/// is made for all that there may be, as far as the format holds it to the bytes that are left.
+///
+/// # Errors
+/// When an element cannot be read.
+pub fn long_list<'de, D, T>(deserializer: D) -> Result<Vec<T>, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    struct Elements<T>(PhantomData<T>);
+
+    impl<'de, T: Deserialize<'de>> Visitor<'de> for Elements<T> {
+        type Value = Vec<T>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list")
+        }
+
+        fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<Vec<T>, S::Error> {
+            let mut list = Vec::with_capacity(elements.size_hint().unwrap_or(0).min(AWAITED_MAX.1));
             while let Some(element) = elements.next_element()? {
                 list.push(element);
             }
@@ -106,21 +137,6 @@ impl<'de> Deserialize<'de> for OpError {
     }
 }
 
-#[derive(Serialize)]
-struct OperationSent<'a> {
-    kind: u8,
-    method: u8,
-    arguments: &'a [Bytes],
-}
-
-#[derive(Deserialize)]
-struct OperationCame {
-    kind: u8,
-    method: u8,
-    #[serde(deserialize_with = "short_list")]
-    arguments: SmallVec<[Bytes; 4]>,
-}
-
 impl Operation {
     /// Whether it is of a built-in type: only those travel between processes.
     pub fn is_builtin(&self) -> bool {
@@ -145,7 +161,7 @@ impl Serialize for Operation {
             let name = kind.name;
             return Err(S::Error::custom(format_args!("{method} of type {name} is not built in")));
         };
-        OperationSent { kind, method, arguments: &self.arguments() }.serialize(serializer)
+        (kind, method, &self.arguments()[..]).serialize(serializer)
     }
 }
 
@@ -153,14 +169,59 @@ impl Serialize for Operation {
 /// do not keep the text of an error, and whoever reads operations checks them anyway.
 impl<'de> Deserialize<'de> for Operation {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let OperationCame { kind, method, arguments } = OperationCame::deserialize(deserializer)?;
-        let unknown = || OpError::UnknownMethod(format!("number {method} of type number {kind}"));
-        let found = BUILTIN
-            .get(usize::from(kind))
-            .and_then(|kind| Some((kind, kind.methods.get(usize::from(method))?)))
-            .ok_or_else(unknown);
-        let op = found.and_then(|(kind, method)| (kind.parse)(method.name, &arguments));
-        Ok(op.unwrap_or_else(Operation::new::<Unread>))
+        struct Parts;
+
+        impl<'de> Visitor<'de> for Parts {
+            type Value = Operation;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the numbers of a type and of a method, and arguments")
+            }
+
+            fn visit_seq<S: SeqAccess<'de>>(self, mut parts: S) -> Result<Operation, S::Error> {
+                let short = || S::Error::custom("an operation has three parts");
+                let kind: u8 = parts.next_element()?.ok_or_else(short)?;
+                let method: u8 = parts.next_element()?.ok_or_else(short)?;
+                let mut arguments = SmallVec::new();
+                parts.next_element_seed(ArgumentsInto(&mut arguments))?.ok_or_else(short)?;
+                let unknown = || OpError::UnknownMethod(format!("number {method} of type number {kind}"));
+                let found = BUILTIN
+                    .get(usize::from(kind))
+                    .and_then(|kind| Some((kind, kind.methods.get(usize::from(method))?)))
+                    .ok_or_else(unknown);
+                let op = found.and_then(|(kind, method)| (kind.parse)(method.name, &arguments));
+                Ok(op.unwrap_or_else(Operation::new::<Unread>))
+            }
+        }
+
+        deserializer.deserialize_tuple(3, Parts)
+    }
+}
+
+/// Reads arguments to where they are to be: many operations come at once, and to hand so much on costs more than to read it.
+struct ArgumentsInto<'a>(&'a mut SmallVec<[Bytes; 4]>);
+
+impl<'de> DeserializeSeed<'de> for ArgumentsInto<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+impl<'de> Visitor<'de> for ArgumentsInto<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("arguments")
+    }
+
+    fn visit_seq<S: SeqAccess<'de>>(self, mut elements: S) -> Result<(), S::Error> {
+        self.0.reserve(elements.size_hint().unwrap_or(0).min(AWAITED_MAX.0));
+        while let Some(element) = elements.next_element()? {
+            self.0.push(element);
+        }
+        Ok(())
     }
 }
 
@@ -288,7 +349,7 @@ impl<'de> Visitor<'de> for Items {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Vec<Reply>, A::Error> {
-        let mut list = Vec::with_capacity(items.size_hint().unwrap_or(0).min(AWAITED_MAX));
+        let mut list = Vec::with_capacity(items.size_hint().unwrap_or(0).min(AWAITED_MAX.0));
         while let Some(item) = items.next_element_seed(self.0)? {
             list.push(item);
         }

@@ -72,12 +72,13 @@ impl TypeInfo {
 impl Operation {
     /// Forgets the type.
     pub fn new<T: DataType>(op: T::Op) -> Self {
-        Operation(Arc::new(Op::<T>(op)))
+        let method = T::method(&op);
+        Operation(Arc::new(Op::<T> { op, method }))
     }
 
     /// The operation, if it is one of `T`.
     pub fn downcast<T: DataType>(&self) -> Option<&T::Op> {
-        self.0.as_any().downcast_ref::<Op<T>>().map(|op| &op.0)
+        self.0.as_any().downcast_ref::<Op<T>>().map(|it| &it.op)
     }
 
     /// Its type.
@@ -278,14 +279,18 @@ trait AnyOp: Send + Sync {
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
-struct Op<T: DataType>(T::Op);
+struct Op<T: DataType> {
+    op: T::Op,
+    /// Looked up once: it is asked for at every step.
+    method: &'static Method,
+}
 
 impl<T: DataType> Op<T> {
     fn content<'a>(&self, state: &'a State) -> Result<&'a T::State, OpError> {
         state.downcast::<T>().ok_or_else(|| OpError::WrongType {
             found: state.type_info().name,
             expected: T::NAME,
-            method: T::method(&self.0).name,
+            method: self.method.name,
         })
     }
 }
@@ -307,23 +312,23 @@ impl<T: DataType> AnyOp for Op<T> {
     }
 
     fn method(&self) -> &'static Method {
-        T::method(&self.0)
+        self.method
     }
 
     fn arguments(&self) -> Few<Bytes> {
-        T::arguments(&self.0)
+        T::arguments(&self.op)
     }
 
     fn check(&self) -> Result<(), OpError> {
-        T::check(&self.0)
+        T::check(&self.op)
     }
 
     fn size(&self) -> usize {
-        T::size(&self.0)
+        T::size(&self.op)
     }
 
     fn footprint(&self) -> Claims {
-        T::footprint(&self.0)
+        T::footprint(&self.op)
     }
 
     /// A panic becomes an error: a shard executes what others wait for, and neither they nor its own
@@ -331,11 +336,11 @@ impl<T: DataType> AnyOp for Op<T> {
     fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError> {
         let content = state.map(|state| self.content(state)).transpose()?;
         let run = || match content {
-            Some(content) => T::execute(content, &self.0, unique),
-            None => T::execute(&T::State::default(), &self.0, unique),
+            Some(content) => T::execute(content, &self.op, unique),
+            None => T::execute(&T::State::default(), &self.op, unique),
         };
         let execution = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(panicked(T::method(&self.0), &*panic)))?;
+            .unwrap_or_else(|panic| Err(panicked(self.method, &*panic)))?;
         let Execution { reply, effect, claims } = execution;
         Ok(Execution { reply, effect: effect.map(Effect::new::<T>), claims })
     }
@@ -349,15 +354,15 @@ impl<T: DataType> AnyOp for Op<T> {
 
     fn combine(&self, held: &dyn Any, answer: &Reply) -> Option<Reply> {
         let held = held.downcast_ref::<Self>()?;
-        T::combine(&held.0, answer, &self.0)
+        T::combine(&held.op, answer, &self.op)
     }
 
     fn equals(&self, other: &dyn Any) -> bool {
-        other.downcast_ref::<Self>().is_some_and(|other| other.0 == self.0)
+        other.downcast_ref::<Self>().is_some_and(|other| other.op == self.op)
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?}", T::method(&self.0).name, self.0)
+        write!(f, "{} {:?}", self.method.name, self.op)
     }
 }
 

@@ -54,6 +54,9 @@ pub fn key_hash(key: &[u8]) -> u64 {
     foldhash::fast::FixedState::with_seed(0x006b_6579).hash_one(key)
 }
 
+/// To read and sort so many calls costs as much as to execute one.
+const SORTED_WORTH: usize = 16;
+
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub struct Shard {
@@ -401,7 +404,7 @@ impl Shard {
             asked.dedup(); // Each is said once, however often it was asked for.
             return self.answer_again(attempt, &asked);
         }
-        let admitted = self.table.admit(fresh.iter().map(|call| (key, &call.op)));
+        let admitted = self.table.admit(key, &fresh);
         let taken = admitted.and_then(|()| self.take_in(attempt, fresh.iter().map(|call| (&key[..], call))));
         if let Err(refusal) = taken {
             return self.refuse(now, attempt, refusal);
@@ -494,10 +497,11 @@ impl Shard {
             Stage::Preparing(_) => return self.prepare_again(now, owner),
             Stage::Prepared { .. } => return self.vote_again(attempt),
         }
-        let admitted = self.table.admit(calls.iter().map(|it| (&it.key, &it.call.op)));
-        let taken =
-            admitted.and_then(|()| self.take_in(attempt, calls.iter().map(|it| (&it.key[..], &it.call))));
-        if let Err(refusal) = taken {
+        self.at_once = self.at_once.saturating_sub(calls.len() / SORTED_WORTH);
+        let taken = self.take_in(attempt, calls.iter().map(|it| (&it.key[..], &it.call)));
+        let records = by_key(calls);
+        let admit = |(key, calls): &(Bytes, Calls)| self.table.admit(key, calls);
+        if let Err(refusal) = taken.and_then(|()| records.iter().try_for_each(admit)) {
             return self.refuse(now, attempt, refusal);
         }
         let participant = self.participant(attempt);
@@ -520,7 +524,7 @@ impl Shard {
             let waited = gone.values().filter_map(|blocked| blocked.record);
             waited.for_each(|record| self.table.leave_queue(now, record, owner));
         }
-        match self.run_in_order(now, owner, by_key(calls).into_iter()) {
+        match self.run_in_order(now, owner, records.into_iter()) {
             Ran::All => self.vote(now, attempt),
             Ran::PutOff => {}
             Ran::Waits => self.respond(attempt, Response::Queued { attempt }),

@@ -160,26 +160,45 @@ impl Participant {
     }
 }
 
-/// Groups calls by record, keeping the order of each record's calls.
+/// Groups calls by record, keeping the order of each record's calls. O(calls).
 pub(crate) fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, Calls)> {
     // Where they are few, looking at all is cheaper than hashing.
     const FEW: usize = 8;
+    if calls.len() > FEW {
+        return many_by_key(calls);
+    }
     let mut grouped: Vec<(Bytes, Calls)> = Vec::with_capacity(calls.len());
-    let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
-    let many = calls.len() > FEW;
     for KeyedCall { key, call } in calls {
-        let at = match many {
-            true => places.get(&key).copied(),
-            false => grouped.iter().position(|(known, _)| *known == key),
-        };
-        if let Some(at) = at {
-            grouped[at].1.push(call);
-            continue;
+        match grouped.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, calls)) => calls.push(call),
+            None => grouped.push((key, smallvec![call])),
         }
-        if many {
-            places.insert(key.clone(), grouped.len());
+    }
+    grouped
+}
+
+/// First counts, so that no group grows: memory that is touched for the first time costs more than all of this.
+fn many_by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, Calls)> {
+    let mut places: HashMap<&Bytes, u32, foldhash::fast::FixedState> = HashMap::default();
+    let mut counts: Vec<usize> = Vec::new();
+    let mut put_to: Vec<u32> = Vec::with_capacity(calls.len());
+    for KeyedCall { key, .. } in &calls {
+        let at = *places.entry(key).or_insert(counts.len() as u32);
+        match counts.get_mut(at as usize) {
+            Some(count) => *count += 1,
+            None => counts.push(1),
         }
-        grouped.push((key, smallvec![call]));
+        put_to.push(at);
+    }
+    drop(places);
+    let room = |count| (Bytes::default(), Calls::with_capacity(count));
+    let mut grouped: Vec<(Bytes, Calls)> = counts.into_iter().map(room).collect();
+    for (KeyedCall { key, call }, at) in calls.into_iter().zip(put_to) {
+        let (known, calls) = &mut grouped[at as usize];
+        if calls.is_empty() {
+            *known = key;
+        }
+        calls.push(call);
     }
     grouped
 }

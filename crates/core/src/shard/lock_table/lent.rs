@@ -1,34 +1,23 @@
 //! The lock table's part of what a host does that has the records, or takes them away: see `shard/lent.rs`.
 
-use claret_types::{Bytes, Claims, Operation, TypeInfo, Unique};
-use hashbrown::HashSet;
+use claret_types::{Bytes, Claims, Method, Operation, TypeInfo, Unique};
 use smallvec::SmallVec;
 
 use super::{AttemptId, Lent, Lock, LockTable, Record, RecordIx, same};
-use crate::message::Refusal;
+use crate::message::{Call, Refusal};
 use crate::planted::Bug;
 
 impl LockTable {
-    /// Asks the host whether these operations may be done here.
-    pub(crate) fn admit<'a>(
-        &self,
-        calls: impl Iterator<Item = (&'a Bytes, &'a Operation)>,
-    ) -> Result<(), Refusal> {
+    /// Asks the host whether these operations on one record may be done here.
+    pub(crate) fn admit(&self, key: &Bytes, calls: &[Call]) -> Result<(), Refusal> {
         let Some(Lent(records)) = self.lent else { return Ok(()) };
-        // Mostly there are few, and a look at those costs less than to remember them.
-        let mut first: SmallVec<[(&Bytes, &'static str); 4]> = SmallVec::new();
-        let mut asked: HashSet<(&Bytes, &'static str), foldhash::fast::FixedState> = HashSet::default();
-        for (key, op) in calls {
-            let alike = (key, op.method().name);
-            if first.contains(&alike) {
-                continue;
+        let mut asked: SmallVec<[&'static Method; 4]> = SmallVec::new();
+        for Call { op, .. } in calls {
+            let method = op.method();
+            if !asked.iter().any(|known| std::ptr::eq(*known, method)) {
+                asked.push(method);
+                records.admit(key, op)?;
             }
-            match first.len() < first.inline_size() {
-                true => first.push(alike),
-                false if !asked.insert(alike) => continue,
-                false => {}
-            }
-            records.admit(key, op)?;
         }
         Ok(())
     }
