@@ -17,7 +17,7 @@ use crate::ffi::{Arg, Ctx, OnMainThread, Text, api, guarded};
 use crate::host::{HOST, is_barred, mend};
 
 /// Something that the shard has to hear of.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
     /// This record is gone.
     Record(Bytes),
@@ -37,7 +37,7 @@ impl Change {
 }
 
 /// What the shard was not told yet. `None` where nothing ever happened.
-static NOTED: OnMainThread<Vec<Change>> = OnMainThread::new();
+static NOTED: OnMainThread<BTreeSet<Change>> = OnMainThread::new();
 
 /// Whether a key is looked at for a transaction at this moment. The server deletes it then if its time is over.
 static LOOKING: AtomicBool = AtomicBool::new(false);
@@ -58,7 +58,7 @@ fn is_found_gone(key: &Bytes) -> bool {
 
 /// Asks to be told.
 pub(crate) fn subscribe(ctx: Ctx) -> Result<(), ()> {
-    NOTED.set(Some(Vec::new()));
+    NOTED.set(Some(BTreeSet::new()));
     MORTAL.set(Some(Mortal::default()));
     let kinds = raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
     let first_version = |id| raw::RedisModuleEvent { id, dataver: 1 };
@@ -74,11 +74,7 @@ pub(crate) fn subscribe(ctx: Ctx) -> Result<(), ()> {
 
 /// Notes a change, and sees that the shard hears of it soon if nothing else happens.
 pub(crate) fn note(ctx: Ctx, change: Change) {
-    NOTED.with(|noted| {
-        if !noted.contains(&change) {
-            noted.push(change);
-        }
-    });
+    NOTED.with(|noted| noted.insert(change));
     // Where the host is busy it looks for itself before it is done.
     HOST.with(|host| host.come_back(ctx, 0));
 }
