@@ -316,7 +316,8 @@ fn those_who_were_put_off_and_are_gone_take_no_turn() {
         shard.handle(NOW, LINK, Request::Abort { attempt: attempt(sequence), refused_by: None });
     }
     assert_eq!(shard.poll_timeout().filter(|due| *due == NOW), None);
-    let calls = (0..most + most / 2).map(|no| KeyedCall { key: "k".into(), call: call(no, push(no)) }).collect();
+    let calls =
+        (0..most + most / 2).map(|no| KeyedCall { key: "k".into(), call: call(no, push(no)) }).collect();
     shard.handle(NOW, LINK, prepare(calls, true));
     shard.handle_timeout(NOW);
     assert_eq!(shard.written(attempt(1)), Some(Status::Prepared));
