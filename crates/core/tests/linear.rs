@@ -323,6 +323,18 @@ fn those_who_were_put_off_and_are_gone_take_no_turn() {
     assert_eq!(shard.written(attempt(1)), Some(Status::Prepared));
 }
 
+/// A transaction that may not wait has one input for all of it.
+#[test]
+fn as_many_calls_as_one_input_may_execute_are_voted_on_in_it() {
+    let mut shard = shard();
+    let most = Limits::default().at_once_max as u32;
+    let calls = (0..most)
+        .map(|no| KeyedCall { key: format!("k{no}").as_str().into(), call: call(no, increment()) })
+        .collect();
+    shard.handle(NOW, LINK, prepare(calls, true));
+    assert_eq!(shard.written(attempt(1)), Some(Status::Prepared));
+}
+
 #[test]
 fn those_who_have_little_left_go_on_together() {
     let mut shard = shard();

@@ -4,8 +4,8 @@
 //! `METHODS`, and the arguments as one would type them. So it comes back through the type's own `parse`, and
 //! nobody has to say twice how a type's operations look. Errors travel as their text.
 //!
-//! Whatever the bytes are, reading them ends, does not panic, and takes memory in proportion to what was read,
-//! not to what a length in it promises.
+//! Whatever the bytes are, reading them ends, does not panic, and takes memory in proportion to the bytes that there are,
+//! not to what a length in them promises.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -32,9 +32,15 @@ const FRAME_REQUESTS_WORTH: usize = 12;
 /// Requests in one frame, at most: what a shard does without looking up.
 const FRAME_REQUESTS_MAX: usize = 512;
 
-/// So many transactions that are over everywhere are told before the next beat is due, or for each live one, which a
-/// heartbeat lists, so many. What a shard remembers of them is in its way: its caches hold little.
-const OVER_WORTH: (u64, u64) = (512, 8);
+/// So many transactions that are over everywhere are told before the next beat is due. What a shard remembers of them is in
+/// its way: its caches hold little.
+const OVER_WORTH: u64 = 512;
+
+/// For each shard so many: with many shards each has a part of them in few.
+const OVER_WORTH_OF_A_SHARD: u64 = 128;
+
+/// For each live one, which a heartbeat to each shard lists, so many.
+const OVER_WORTH_OF_A_LIVE_ONE: u64 = 2;
 
 /// Requests that wait in one lane, at most. More are lost, and sent again later.
 const LANE_REQUESTS_MAX: usize = 1 << 16;
@@ -192,7 +198,7 @@ impl Desk {
             shards: Vec::new(),
             leaving: Vec::new(),
             resend_us: limits.resend_us,
-            next_floor: Sequence(OVER_WORTH.0),
+            next_floor: Sequence(OVER_WORTH),
             promised: None,
             waits: 0,
         }
@@ -346,9 +352,9 @@ impl Desk {
     pub(super) fn heartbeat(&mut self, now: Time) {
         self.post.now = now;
         let (live, floor) = (self.book.live(), self.book.floor());
-        let (least, of_each) = OVER_WORTH;
-        self.next_floor = Sequence(floor.0 + least.max(of_each * live.len() as u64));
         let shards: SmallVec<[ShardId; 8]> = self.shards.iter().map(|(_, shard)| *shard).collect();
+        let each = OVER_WORTH_OF_A_SHARD.max(OVER_WORTH_OF_A_LIVE_ONE * live.len() as u64);
+        self.next_floor = Sequence(floor.0 + OVER_WORTH.max(each * shards.len() as u64));
         for shard in shards {
             self.post.send(shard, Request::Heartbeat { live: live.clone(), floor });
         }
@@ -606,7 +612,7 @@ mod tests {
     fn what_is_over_is_told_before_the_next_beat() {
         let mut desk = desk();
         let mut floors = Vec::new();
-        for sequence in 1..=OVER_WORTH.0 + 1 {
+        for sequence in 1..=OVER_WORTH + 1 {
             let (_, tx) = in_commit(&mut desk);
             assert_eq!(tx, TxHandle(sequence));
             let requests = frame(&mut desk);
@@ -618,7 +624,7 @@ mod tests {
             desk.deliver(Time(1), SHARD, 1, 1, std::iter::once(committed));
             desk.settle(Time(1));
         }
-        assert_eq!(floors, [Sequence(1), Sequence(OVER_WORTH.0)]);
+        assert_eq!(floors, [Sequence(1), Sequence(OVER_WORTH)]);
     }
 
     #[test]

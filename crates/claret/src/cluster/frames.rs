@@ -122,7 +122,9 @@ impl Frames {
     /// The shard does not take the frame.
     fn on_refused(&mut self, requests: &mut Vec<Request>, error: &ServerError) {
         if requests.len() > 1 {
-            self.suspects.extend(requests.drain(..));
+            // Of heartbeats the next one says more. This one would come behind requests of transactions that it does not list.
+            let is_late = |request: &Request| matches!(request, Request::Heartbeat { .. });
+            self.suspects.extend(requests.drain(..).filter(|request| !is_late(request)));
             return;
         }
         let Some((attempt, key)) = requests.first().and_then(blamed) else { return };
@@ -203,5 +205,31 @@ impl Drop for Frames {
         }
         let Lane { shard, connection } = self.lane;
         self.hub.look(|desk| desk.unbind(shard, connection));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::{Sequence, SessionId, TxId};
+
+    use super::super::bounds::ReplyLimits;
+    use super::super::hub::tests::{CONNECTION, SHARD, hub};
+    use super::*;
+
+    /// It would come behind a transaction that it does not list, which the shard would take for over.
+    #[test]
+    fn a_heartbeat_of_a_frame_that_was_refused_is_not_said_again() {
+        let lane = Lane { shard: SHARD, connection: CONNECTION };
+        let node = Address { host: "h".into(), port: 1 };
+        let mut frames = Frames::new(hub(), node, lane, Incarnation(5), None);
+        let tx = TxId { session: SessionId(7), sequence: Sequence(1) };
+        let withdraw = Request::Withdraw { attempt: AttemptId { tx, attempt: 1 } };
+        let heartbeat = Request::Heartbeat { live: Vec::new(), floor: Sequence(1) };
+        let mut out = BytesMut::new();
+        frames.write_all(vec![heartbeat, withdraw.clone()], &mut out);
+        let mut reader = Reader::new(ReplyLimits::default().of_work());
+        let refused = b"-ERR message 1 of the frame cannot be read\r\n";
+        assert_eq!(frames.take(refused, &mut reader), Ok(refused.len()));
+        assert_eq!(frames.suspects, [withdraw]);
     }
 }

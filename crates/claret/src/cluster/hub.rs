@@ -247,7 +247,7 @@ pub(super) struct Lane {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::task::Waker;
 
     use bytes::BytesMut;
@@ -261,11 +261,11 @@ mod tests {
     use super::*;
     use crate::host::Mode;
 
-    const SHARD: ShardId = ShardId(0);
-    const CONNECTION: u32 = 1;
+    pub(crate) const SHARD: ShardId = ShardId(0);
+    pub(crate) const CONNECTION: u32 = 1;
 
     /// With one shard, that is connected.
-    fn hub() -> Arc<Hub> {
+    pub(crate) fn hub() -> Arc<Hub> {
         let settings = settings("redis://h:1");
         let node = settings.seeds[0].clone();
         let switches = Mode::BoostPhase.switches(Delivery::Network);

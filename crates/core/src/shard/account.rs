@@ -18,6 +18,12 @@ fn bytes_of(key: &[u8], call: &Call) -> usize {
     CALL_BYTES + key.len() + call.op.size() + reserved
 }
 
+/// How many calls, and what they take in bytes.
+pub(super) struct Taken {
+    count: usize,
+    bytes: usize,
+}
+
 impl Shard {
     /// Other bounds from now on: of calls, of bytes, and of strangers.
     pub fn set_bounds(&mut self, limits: Limits) {
@@ -65,23 +71,28 @@ impl Shard {
         (self.kept >= all).then(|| refusal(Bound::ShardBytes, all))
     }
 
+    /// What calls take, as far as that is counted.
+    pub(super) fn size_up<'a>(&self, calls: impl ExactSizeIterator<Item = (&'a [u8], &'a Call)>) -> Taken {
+        let count = calls.len();
+        match self.switches.delivery {
+            Delivery::Direct => Taken { count, bytes: 0 },
+            Delivery::Network => Taken { count, bytes: calls.map(|(key, call)| bytes_of(key, call)).sum() },
+        }
+    }
+
     /// Counts calls that an open attempt makes, unless they are too many.
-    pub(super) fn take_in<'a>(
-        &mut self,
-        attempt: AttemptId,
-        calls: impl ExactSizeIterator<Item = (&'a [u8], &'a Call)>,
-    ) -> Result<(), Refusal> {
+    pub(super) fn take_in(&mut self, attempt: AttemptId, taken: Taken) -> Result<(), Refusal> {
         if self.switches.delivery == Delivery::Direct {
             return Ok(());
         }
         let calls_max = self.limits.calls_max as usize;
         let Some(participant) = self.attempts.get_mut(&attempt) else { return Ok(()) };
-        let count = participant.calls + calls.len();
+        let count = participant.calls + taken.count;
         if count > calls_max {
             return Err(Refusal::TooMuch { bound: Bound::Calls, limit: calls_max as u64 });
         }
         let begun = if participant.bytes == 0 { ATTEMPT_BYTES } else { 0 };
-        let more = begun + calls.map(|(key, call)| bytes_of(key, call)).sum::<usize>();
+        let more = begun + taken.bytes;
         // A commit that brings nothing more ends what it holds.
         let is_bounded = participant.account != 0 && more > 0;
         let of_one = self.accounts.entry(participant.account).or_default();

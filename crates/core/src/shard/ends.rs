@@ -25,8 +25,10 @@ impl Shard {
         if let Some(participant) = self.attempts.get_mut(&attempt) {
             match std::mem::replace(&mut participant.stage, Stage::Open) {
                 Stage::Prepared { round, .. } => {
-                    let replies = Some(participant.take_replies(round.replies_before));
-                    let (decided, listed) = (Decided::Applied { replies }, Some(round.participants));
+                    let mut replies = participant.take_replies(round.replies_before);
+                    replies.shrink_to_fit(); // They are kept, and counted for what they are.
+                    let decided = Decided::Applied { replies: Some(replies) };
+                    let listed = Some(round.participants);
                     self.finish(now, attempt, Fate::Apply(&round.members), decided, listed);
                 }
                 // It is decided, so the vote was given: by an incarnation that is gone. What is here came late

@@ -405,8 +405,8 @@ impl Shard {
             return self.answer_again(attempt, &asked);
         }
         let admitted = self.table.admit(key, &fresh);
-        let taken = admitted.and_then(|()| self.take_in(attempt, fresh.iter().map(|call| (&key[..], call))));
-        if let Err(refusal) = taken {
+        let size = self.size_up(fresh.iter().map(|call| (&key[..], call)));
+        if let Err(refusal) = admitted.and_then(|()| self.take_in(attempt, size)) {
             return self.refuse(now, attempt, refusal);
         }
         let participant = self.attempts.get_mut(&attempt).expect("admitted");
@@ -497,11 +497,15 @@ impl Shard {
             Stage::Preparing(_) => return self.prepare_again(now, owner),
             Stage::Prepared { .. } => return self.vote_again(attempt),
         }
-        self.at_once = self.at_once.saturating_sub(calls.len() / SORTED_WORTH);
-        let taken = self.take_in(attempt, calls.iter().map(|it| (&it.key[..], &it.call)));
+        // As many as one input may execute cost nothing else.
+        let beyond = calls.len().saturating_sub(self.limits.at_once_max);
+        self.at_once = self.at_once.saturating_sub(beyond / SORTED_WORTH);
+        // Before they are sorted: in the order in which they lie in memory.
+        let size = self.size_up(calls.iter().map(|it| (&it.key[..], &it.call)));
         let records = by_key(calls);
         let admit = |(key, calls): &(Bytes, Calls)| self.table.admit(key, calls);
-        if let Err(refusal) = taken.and_then(|()| records.iter().try_for_each(admit)) {
+        let admitted = records.iter().try_for_each(admit);
+        if let Err(refusal) = admitted.and_then(|()| self.take_in(attempt, size)) {
             return self.refuse(now, attempt, refusal);
         }
         let participant = self.participant(attempt);
