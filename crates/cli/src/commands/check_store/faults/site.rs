@@ -23,6 +23,9 @@ const JOIN_TIME: Duration = Duration::from_secs(60);
 /// How long a script may run that does not end.
 const SCRIPT_TIME: Duration = Duration::from_secs(30);
 
+/// So much of a node's log is shown.
+const LOG_LINES: usize = 40;
+
 pub(super) const USER: &str = "checker";
 
 /// See the module's text.
@@ -36,6 +39,16 @@ pub(in super::super) struct Site {
 
 fn text(error: RigError) -> String {
     error.to_string()
+}
+
+/// Another fault runs a script there; nothing was done.
+fn is_busy(error: &str) -> bool {
+    error.contains("is busy running")
+}
+
+/// Another fault cut the connection; it may have been done.
+fn is_cut(error: &str) -> bool {
+    ["end of file", "Broken pipe", "reset by peer"].iter().any(|it| error.contains(it))
 }
 
 impl Site {
@@ -97,13 +110,33 @@ impl Site {
         self.ask::<redis::Value>(node, words).map(drop)
     }
 
-    /// A command of an operator, which a script that another fault runs there keeps waiting.
+    /// The same for one that is not to be done twice: an error may mean that it was done.
+    pub(super) fn say_once(&self, node: usize, words: &[&str]) -> Result<(), String> {
+        self.ask_again_while::<redis::Value>(node, words, is_busy).map(drop)
+    }
+
+    /// A command of an operator, which a script that another fault runs there keeps waiting. Where another fault cuts the
+    /// connection it is given again, and does no more the second time.
     pub(super) fn ask<T: redis::FromRedisValue>(&self, node: usize, words: &[&str]) -> Result<T, String> {
+        self.ask_again_while(node, words, |error| is_busy(error) || is_cut(error))
+    }
+
+    fn ask_again_while<T: redis::FromRedisValue>(
+        &self,
+        node: usize,
+        words: &[&str],
+        passes: impl Fn(&str) -> bool,
+    ) -> Result<T, String> {
         let since = Instant::now();
         loop {
             match self.cluster.query(node, words).map_err(text) {
-                Err(error) if error.contains("is busy running") && since.elapsed() < SCRIPT_TIME => {
+                Err(error) if passes(&error) && since.elapsed() < SCRIPT_TIME => {
                     sleep(Duration::from_millis(5));
+                }
+                // A server that is gone takes no connection.
+                Err(error) if error.contains("refused") => {
+                    let log = self.cluster.servers()[node].log(LOG_LINES);
+                    return Err(format!("{error}; the end of the node's log:\n{log}"));
                 }
                 done => return done,
             }

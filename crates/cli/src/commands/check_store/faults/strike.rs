@@ -182,7 +182,7 @@ impl Striker {
         let node = self.master();
         let slots = (0..SLOTS).filter(|slot| self.site.owner(*slot) == node).collect();
         let began = self.clock.now();
-        let done = self.site.say(node, &["FLUSHALL"]);
+        let done = self.site.say_once(node, &["FLUSHALL"]);
         let flush = Flush { began, ended: done.is_ok().then(|| self.clock.now()), slots };
         Struck { did: done.is_ok(), flushes: vec![flush], ..Struck::default() }
     }
