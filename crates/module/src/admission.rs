@@ -18,6 +18,7 @@ use hashbrown::HashMap;
 use crate::config;
 use crate::ffi::{Ctx, Denial, Flag, OnMainThread, Text, User};
 use crate::native::side_key;
+use crate::parts::error::Error;
 use crate::slots;
 
 /// Who calls, and how the server is, for the time of one command.
@@ -262,7 +263,7 @@ impl Caller {
 
     /// What is answered where the caller may not run a command on a key. The denial is put into the server's log, as the server
     /// does with its own.
-    pub(crate) fn denied(&self, command: &str, key: &[u8], access: Access) -> String {
+    pub(crate) fn denied(&self, command: &str, key: &[u8], access: Access) -> Error {
         if let Some(user) = &self.user {
             let (name, text) = (Text::new(command.as_bytes()), Text::new(key));
             let has_key = match access {
@@ -274,7 +275,7 @@ impl Caller {
                 true => user.log_denial(Ctx::current(), &name, Denial::Command),
             }
         }
-        format!("NOPERM user '{}' may not run {command} on '{}'", self.name, key.escape_ascii())
+        Error::Denied { user: self.name.clone(), command: command.to_owned(), key: Bytes::copy_from(key) }
     }
 
     /// Puts another denial into the server's log.
@@ -350,7 +351,7 @@ pub(crate) fn admit(key: &Bytes, op: &Operation) -> Result<(), Refusal> {
         return Err(Refusal::NoMemory { key: key.clone() });
     }
     let denied = |command: &str, denied: &[u8]| {
-        let reason = caller.denied(command, denied, op.method().access);
+        let reason = caller.denied(command, denied, op.method().access).line();
         Err(Refusal::Denied { key: key.clone(), reason })
     };
     if !caller.may_run(command, key) {

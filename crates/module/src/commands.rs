@@ -8,10 +8,8 @@ use redis_module::raw;
 use crate::admission::Caller;
 use crate::ffi::{Arg, Ctx, Denial, api, guarded};
 use crate::host::mend;
+use crate::parts::error::{Error, Outcome};
 use crate::{exec, frame, guard, locks, poll};
-
-/// What a handler answers instead: an error as clients see it, its code first.
-pub(crate) type Outcome = Result<(), String>;
 
 /// What the server calls.
 type Entry = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
@@ -278,16 +276,14 @@ unsafe fn run(
         let caller = operators.then(|| Caller::of(ctx));
         if let Some(caller) = caller.filter(|caller| !caller.is_operator()) {
             caller.log_denial(ctx, b"config", Denial::Command);
-            return Err("NOPERM this is for operators: users who may run CONFIG".to_owned());
+            return Err(Error::NoOperator);
         }
         Ok(())
     };
     match guarded(ctx, name, mend, |ctx| allowed(ctx).and_then(|()| handler(ctx, &arguments))) {
         Some(Ok(())) => {}
-        Some(Err(text)) => ctx.reply_error(&text),
-        None => {
-            ctx.reply_error("ERR the module panicked; the log of the server has more; its shard begins anew")
-        }
+        Some(Err(error)) => ctx.reply_error(&error.line()),
+        None => ctx.reply_error(&Error::Panicked.line()),
     }
     raw::REDISMODULE_OK as c_int
 }

@@ -14,18 +14,19 @@ use hashbrown::HashMap;
 use redis_module::raw;
 
 use crate::admission::{Caller, Name};
-use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Flag, guarded};
-use crate::host::{HOST, limits, mend, not_ready, unix_time};
+use crate::frame::in_first_database;
+use crate::host::{HOST, limits, mend, unix_time};
 use crate::locks::Owner;
+use crate::parts::error::{Error, Outcome};
 use crate::slots::{self, slot_of};
 
 /// The operations with their keys.
 type Calls = Vec<(Bytes, Operation)>;
 
 /// What became of one.
-type Ended = Result<Vec<Reply>, String>;
+type Ended = Result<Vec<Reply>, Error>;
 
 /// One that has not ended.
 struct OneShot {
@@ -151,10 +152,9 @@ impl OneShots {
                 Some(Next::Prepare(number))
             }
             Response::Refused { refusal, .. } => {
-                let waited = config::PLAIN_WAIT_MS.get();
-                let late = format!("TRYAGAIN its locks were not free within {waited} ms; nothing was done");
-                let text = if one.late { late } else { error_text(&refusal) };
-                self.end(number, Err(text));
+                let late = Error::LocksNotFree(config::PLAIN_WAIT_MS.get());
+                let error = if one.late { late } else { Error::Refused(refusal) };
+                self.end(number, Err(error));
                 None
             }
             Response::Elder { .. } => Some(Next::Withdraw(attempt)),
@@ -233,7 +233,7 @@ impl OneShots {
     /// The shard ends: so does everything here.
     pub(crate) fn clear(&mut self) {
         for number in self.open.keys().copied().collect::<Vec<_>>() {
-            self.end(number, Err(not_ready()));
+            self.end(number, Err(Error::NotReady));
         }
     }
 }
@@ -280,7 +280,7 @@ impl crate::host::Host {
 
 /// `CLARET.EXEC words operation key [argument ...] [words operation key [argument ...] ...]`
 pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
-    ctx.in_first_database()?;
+    in_first_database(ctx)?;
     let calls = parse(&arguments[1..])?;
     let caller = Caller::of(ctx);
     place(&calls)?;
@@ -292,7 +292,7 @@ pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             host.look_around(ctx);
         }
         if host.shard.is_none() {
-            return Some(Err(not_ready()));
+            return Some(Err(Error::NotReady));
         }
         host.refuse_late(host.now());
         let number = host.oneshots.begin(unix_time(), calls, &user, ctx.client());
@@ -306,7 +306,7 @@ pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         if !may_wait {
             (one.late, host.oneshots.is_any_late) = (true, true);
             host.come_back(ctx, 0);
-            return Some(Err("TRYAGAIN a key is held by a transaction; nothing was done".to_owned()));
+            return Some(Err(Error::KeyHeld));
         }
         let blocked = ctx.block(Some(answer));
         blocked.on_disconnect(Some(gone));
@@ -318,7 +318,7 @@ pub(crate) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     match ended {
         Some(Some(ended)) => reply(ctx, ended),
         Some(None) => Ok(()),
-        None => Err(not_ready()),
+        None => Err(Error::NotReady),
     }
 }
 
@@ -329,35 +329,29 @@ fn reply(ctx: Ctx, ended: Ended) -> Outcome {
     Ok(())
 }
 
-fn parse(mut words: &[Arg<'_>]) -> Result<Calls, String> {
+fn parse(mut words: &[Arg<'_>]) -> Result<Calls, Error> {
     let limits = limits();
     let mut calls = Calls::new();
     while let [count, rest @ ..] = words {
         let count: Option<usize> = count.number();
-        let count = count.filter(|count| (2..=rest.len()).contains(count)).ok_or_else(|| {
-            let example = "CLARET.EXEC 3 SADD tags red 2 INCR hits";
-            format!("ERR each operation comes behind the number of its words: {example}")
-        })?;
+        let count = count.filter(|count| (2..=rest.len()).contains(count)).ok_or(Error::ExecWords)?;
         let (one, others) = rest.split_at(count);
         words = others;
         let key = one[1].to_bytes();
-        let op = operation(one, limits.value_bytes_max).map_err(|error| format!("ERR {error}"))?;
+        let op = operation(one, limits.value_bytes_max).map_err(Error::Operation)?;
         if key.is_empty() {
-            return Err(format!("ERR {}", OpError::EmptyKey));
+            return Err(Error::Operation(OpError::EmptyKey));
         }
         if key.len() > limits.key_bytes_max {
             let (size, limit) = (key.len(), limits.key_bytes_max);
-            return Err(format!("ERR {}", OpError::TooLarge { what: "key", size, limit }));
+            return Err(Error::Operation(OpError::TooLarge { what: "key", size, limit }));
         }
         calls.push((key, op));
         if calls.len() as u64 > u64::from(limits.calls_max) {
-            let limit = limits.calls_max;
-            return Err(format!(
-                "ERR over claret.calls-max, which is {limit} operations; divide the transaction"
-            ));
+            return Err(Error::TooManyCalls(limits.calls_max));
         }
     }
-    if calls.is_empty() { Err("ERR no operation is given".to_owned()) } else { Ok(calls) }
+    if calls.is_empty() { Err(Error::ExecEmpty) } else { Ok(calls) }
 }
 
 /// By its name; where several types have it, that of the first.
@@ -377,32 +371,15 @@ fn place(calls: &Calls) -> Outcome {
         let mut elsewhere = calls.iter().map(|(key, _)| slot_of(key)).filter(|slot| !slots.is_mine(*slot));
         let slot = elsewhere.next()?;
         let Some(owner) = slots.owner(slot) else {
-            return Some(format!("CLUSTERDOWN nobody serves slot {slot}"));
+            return Some(Error::NobodyServes(slot));
         };
         let together = calls.iter().all(|(key, _)| slots.owner(slot_of(key)) == Some(owner));
-        Some(if together {
-            format!("MOVED {slot} {}", owner.address)
-        } else {
-            "CROSSSLOT keys of one CLARET.EXEC are all of one node; a Claret client has no such limit"
-                .to_owned()
+        Some(match together {
+            true => Error::Moved { slot, address: owner.address.clone() },
+            false => Error::CrossSlot,
         })
     };
     slots::view(foreign).flatten().map_or(Ok(()), Err)
-}
-
-/// A refusal as clients of Redis expect it.
-fn error_text(refusal: &Refusal) -> String {
-    match refusal {
-        Refusal::Operation { error, .. } => {
-            let text = error.to_string();
-            if text.starts_with("WRONGTYPE") { text } else { format!("ERR {refusal}") }
-        }
-        Refusal::Denied { reason, .. } => reason.clone(),
-        Refusal::NoMemory { .. } => format!("OOM {refusal}"),
-        Refusal::ReadOnly => format!("READONLY {refusal}"),
-        Refusal::Elsewhere { .. } | Refusal::Crowded(_) => format!("TRYAGAIN {refusal}"),
-        _ => format!("ERR {refusal}"),
-    }
 }
 
 /// It ended while its client waited, or its time is over.
@@ -416,8 +393,8 @@ unsafe extern "C" fn answer(
     let number = ctx.released_with();
     let ended =
         guarded(ctx, "an answer", mend, |_| HOST.with(|host| host.oneshots.take(number))).flatten().flatten();
-    if let Err(text) = reply(ctx, ended.unwrap_or_else(|| Err(not_ready()))) {
-        ctx.reply_error(&text);
+    if let Err(error) = reply(ctx, ended.unwrap_or(Err(Error::NotReady))) {
+        ctx.reply_error(&error.line());
     }
     raw::REDISMODULE_OK as c_int
 }

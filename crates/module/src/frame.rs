@@ -4,11 +4,11 @@ use claret_core::{Incarnation, ShardId, wire};
 use claret_identity::{Challenge, PublicKey, Signature};
 
 use crate::admission::Caller;
-use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Ctx, Denial, Flag};
 use crate::guard::OWN;
-use crate::host::{HOST, not_ready};
+use crate::host::HOST;
+use crate::parts::error::{Error, Outcome};
 use crate::sessions::{Greeting, Way};
 use crate::slots;
 
@@ -16,19 +16,16 @@ use crate::slots;
 ///
 /// Without a proof it answers with what is to be signed.
 pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
-    let [_, version, key, connection, rest @ ..] = arguments else { return Err(syntax()) };
-    let version: u16 = version.number().ok_or_else(syntax)?;
+    let [_, version, key, connection, rest @ ..] = arguments else { return Err(SYNTAX) };
+    let version: u16 = version.number().ok_or(SYNTAX)?;
     if version != wire::VERSION {
-        let own = wire::VERSION;
-        return Err(format!(
-            "WIREVERSION this module speaks version {own} and you speak {version}; use matching ones"
-        ));
+        return Err(Error::WireVersion { theirs: version });
     }
-    let key = PublicKey::parse(key.bytes()).ok_or_else(syntax)?;
-    let connection: u32 = connection.number().ok_or_else(syntax)?;
+    let key = PublicKey::parse(key.bytes()).ok_or(SYNTAX)?;
+    let connection: u32 = connection.number().ok_or(SYNTAX)?;
     let (way, proof) = match rest {
         [way @ .., word, signature] if word.is("PROOF") => {
-            (way, Some(Signature::parse(signature.bytes()).ok_or_else(syntax)?))
+            (way, Some(Signature::parse(signature.bytes()).ok_or(SYNTAX)?))
         }
         way => (way, None),
     };
@@ -39,10 +36,10 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         [word] if word.is("POLL") => Some(Way::Poll),
         [word] if word.is("LISTEN") => None,
         [word, channel] if word.is("PUSH") => Some(push_to(ctx, &caller, *channel)?),
-        _ => return Err(syntax()),
+        _ => return Err(SYNTAX),
     };
     if caller.is(Flag::Multi) {
-        return Err("ERR CLARET.HELLO cannot be part of MULTI".to_owned());
+        return Err(Error::InMulti("CLARET.HELLO"));
     }
     let greeting = Greeting { client: ctx.client(), user: caller.name(), key, connection, words: &words };
     let welcome = HOST.with(|host| {
@@ -50,9 +47,9 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             host.look_around(ctx);
         }
         if [OWN, host.oneshots.session()].contains(&key.session()) {
-            return Err("NOPERM this session is the node's own; draw another key".to_owned());
+            return Err(Error::OwnSession);
         }
-        let shard = host.shard.as_ref().ok_or_else(not_ready)?;
+        let shard = host.shard.as_ref().ok_or(Error::NotReady)?;
         let shard = shard.id();
         let Some(proof) = proof else {
             let challenge = Challenge(ctx.random_bytes());
@@ -71,9 +68,9 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             false => host.greet(session, greeting.user),
         };
         host.guard.transactions_come();
-        Ok(Welcome::In { shard, incarnation: incarnation.ok_or_else(not_ready)?, pushes })
+        Ok(Welcome::In { shard, incarnation: incarnation.ok_or(Error::NotReady)?, pushes })
     });
-    welcome.unwrap_or_else(|| Err(not_ready()))?.reply(ctx);
+    welcome.unwrap_or(Err(Error::NotReady))?.reply(ctx);
     Ok(())
 }
 
@@ -119,29 +116,24 @@ impl Welcome {
 
 /// A channel reaches the subscriber only if its slot is served here. It must be one of the user's own, and one that the
 /// user may hear.
-fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, String> {
-    let (name, user) = (channel.to_bytes(), caller.name());
+fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, Error> {
+    let (channel, user) = (channel.to_bytes(), caller.name());
     let own = own_channels(ctx.user().bytes());
-    if !name.starts_with(own.as_bytes()) {
-        return Err(format!(
-            "NOPERM user '{user}' is told of grants on channels whose names begin with '{own}', and '{name}' does not"
-        ));
+    if !channel.starts_with(own.as_bytes()) {
+        return Err(Error::OthersChannel { user: user.clone(), own, channel });
     }
-    if !caller.may_subscribe(&name) {
-        caller.log_denial(ctx, &name, Denial::Channel);
-        return Err(format!("NOPERM user '{user}' may not hear channel '{name}'; it needs '&{own}*'"));
+    if !caller.may_subscribe(&channel) {
+        caller.log_denial(ctx, &channel, Denial::Channel);
+        return Err(Error::DeafToChannel { user: user.clone(), own, channel });
     }
-    if !slots::serves(&name) {
+    if !slots::serves(&channel) {
         // Its slot may have come since the node looked last.
         HOST.with(|host| host.look_around(ctx));
     }
-    if !slots::serves(&name) {
-        return Err(format!(
-            "TRYAGAIN channel '{name}' is of a slot that this node does not serve now; look at CLUSTER SLOTS, and try again or \
-             choose another name"
-        ));
+    if !slots::serves(&channel) {
+        return Err(Error::ChannelElsewhere(channel));
     }
-    Ok(Way::Push(name.to_vec()))
+    Ok(Way::Push(channel.to_vec()))
 }
 
 /// How the names of a user's channels begin. Of the user's name letters, digits and `-._~` stand for themselves, and any
@@ -160,24 +152,28 @@ fn own_channels(user: &[u8]) -> String {
     own
 }
 
+/// Records are those of the first database alone.
+pub(crate) fn in_first_database(ctx: Ctx) -> Outcome {
+    match ctx.database() {
+        0 => Ok(()),
+        other => Err(Error::OtherDatabase(other)),
+    }
+}
+
 /// `CLARET.FRAME requests`
 pub(crate) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
-    let [_, bytes] = arguments else { return Err("ERR CLARET.FRAME takes one argument".to_owned()) };
-    ctx.in_first_database()?;
+    let [_, bytes] = arguments else { return Err(Error::FrameWords) };
+    in_first_database(ctx)?;
     let bytes = bytes.bytes();
     let limit = config::FRAME_BYTES_MAX.get();
     if bytes.len() as u64 > limit {
-        let size = bytes.len();
-        return Err(format!(
-            "ERR a frame of {size} bytes is over claret.frame-bytes-max, {limit}; divide it"
-        ));
+        return Err(Error::FrameTooLong { size: bytes.len(), limit });
     }
     let caller = Caller::of(ctx);
     if caller.is(Flag::Multi) {
-        return Err("ERR CLARET.FRAME cannot be part of MULTI".to_owned());
+        return Err(Error::InMulti("CLARET.FRAME"));
     }
-    let requests =
-        wire::decode_requests(bytes, &crate::host::limits()).map_err(|error| format!("ERR {error}"))?;
+    let requests = wire::decode_requests(bytes, &crate::host::limits()).map_err(Error::Unreadable)?;
     slots::may_write(ctx)?;
     let client = ctx.client();
     let reply = HOST.with(|host| {
@@ -186,12 +182,11 @@ pub(crate) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         host.counts.frame_bytes += bytes.len() as u64;
         host.frame(ctx, link, requests)
     });
-    let reply = reply.unwrap_or_else(|| Err(not_ready()))?;
+    let reply = reply.unwrap_or(Err(Error::NotReady))?;
     ctx.reply_bytes(&wire::encode_responses(&reply));
     Ok(())
 }
 
-fn syntax() -> String {
-    "ERR usage: CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]"
-        .to_owned()
-}
+const SYNTAX: Error = Error::Usage(
+    "CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]",
+);

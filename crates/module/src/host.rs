@@ -23,6 +23,7 @@ use crate::exec::{Next, OneShots};
 use crate::ffi::{Ctx, Flag, Log, OnMainThread, Timer, guarded};
 use crate::guard::{Guard, OWN};
 use crate::native::Keyspace;
+use crate::parts::error::Error;
 use crate::peers::{self, Sent};
 use crate::sessions::{Delivery, Sessions};
 use crate::slots;
@@ -226,7 +227,7 @@ impl Host {
         ctx: Ctx,
         link: Link,
         requests: Vec<Request>,
-    ) -> Result<Vec<Response>, String> {
+    ) -> Result<Vec<Response>, Error> {
         let foreign = |request: &Request| match request {
             Request::Heartbeat { live, .. } => live.iter().any(|attempt| attempt.tx.session != link.session),
             Request::Execute { attempt, .. }
@@ -237,12 +238,12 @@ impl Host {
             | Request::Ask { attempt } => attempt.tx.session != link.session,
         };
         if requests.iter().any(foreign) {
-            return Err("NOPERM the frame speaks for another session".to_owned());
+            return Err(Error::OtherSession);
         }
         let now = self.now();
         self.drain(now);
         self.come_with(ctx, &requests);
-        let Some(shard) = &mut self.shard else { return Err(not_ready()) };
+        let Some(shard) = &mut self.shard else { return Err(Error::NotReady) };
         self.counts.frames += 1;
         self.counts.requests += requests.len() as u64;
         vanish::tell(now, shard);
@@ -482,11 +483,6 @@ pub(crate) fn limits() -> Limits {
         strangers_max: config::STRANGERS_MAX.get() as usize,
         ..Limits::default()
     }
-}
-
-/// What is said while there is no shard.
-pub(crate) fn not_ready() -> String {
-    "NOTREADY this node serves no slots as a primary; look at CLUSTER SLOTS and try again".to_owned()
 }
 
 /// Whether what is decided now could not be carried out: clients are paused, which nobody but a client may ignore, or

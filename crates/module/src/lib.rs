@@ -25,6 +25,7 @@ mod locks;
 mod native;
 mod needs;
 mod outbox;
+mod parts;
 mod peers;
 mod poll;
 mod sessions;

@@ -7,10 +7,10 @@ use claret_core::{AttemptId, Sequence, SessionId, Shard, TxId, Wait};
 use claret_types::Access;
 
 use crate::admission::{Caller, Name};
-use crate::commands::Outcome;
 use crate::ffi::{Arg, Ctx, Log};
 use crate::guard::OWN;
-use crate::host::{HOST, Host, not_ready};
+use crate::host::{HOST, Host};
+use crate::parts::error::{Error, Outcome};
 use crate::slots;
 
 /// `CLARET.LOCKS [key]`
@@ -18,14 +18,14 @@ pub(crate) fn locks(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let key = match arguments {
         [_] => None,
         [_, key] => Some(key.to_bytes()),
-        _ => return Err("ERR usage: CLARET.LOCKS [key]".to_owned()),
+        _ => return Err(Error::Usage("CLARET.LOCKS [key]")),
     };
     let caller = Caller::of(ctx);
     if let Some(key) = key.as_ref().filter(|key| !caller.may_run("TYPE", key)) {
         return Err(caller.denied("TYPE", key, Access::Read));
     }
     let shown = HOST.with(|host| {
-        let shard = host.shard.as_ref().ok_or_else(not_ready)?;
+        let shard = host.shard.as_ref().ok_or(Error::NotReady)?;
         let wanted = |wait: &Wait| key.as_ref().is_none_or(|key| wait.key == *key);
         let mut waits: Vec<Wait> =
             shard.waits().filter(|wait| wanted(wait) && caller.may_run("TYPE", &wait.key)).collect();
@@ -34,7 +34,7 @@ pub(crate) fn locks(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         waits.iter_mut().for_each(|wait| show(ctx, host, shard, wait));
         Ok(())
     });
-    shown.unwrap_or_else(|| Err(not_ready()))
+    shown.unwrap_or(Err(Error::NotReady))
 }
 
 /// The key; who holds it; who waits for it.
@@ -87,10 +87,9 @@ impl Host {
 
 /// `CLARET.RESOLVE attempt COMMIT|ABORT` and `CLARET.RESOLVE USER name ABORT`
 pub(crate) fn resolve(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
-    let usage = || {
-        "ERR usage: CLARET.RESOLVE session.sequence/attempt COMMIT|ABORT, as CLARET.LOCKS shows it, or USER name ABORT"
-            .to_owned()
-    };
+    const USAGE: Error = Error::Usage(
+        "CLARET.RESOLVE session.sequence/attempt COMMIT|ABORT, as CLARET.LOCKS shows it, or USER name ABORT",
+    );
     let commits = |word: &Arg<'_>| match () {
         () if word.is("COMMIT") => Some(true),
         () if word.is("ABORT") => Some(false),
@@ -99,15 +98,15 @@ pub(crate) fn resolve(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     slots::may_write(ctx)?;
     match arguments {
         [_, attempt, decision] => {
-            let attempt = attempt.text().and_then(parse).ok_or_else(usage)?;
-            resolve_one(ctx, attempt, commits(decision).ok_or_else(usage)?)?;
+            let attempt = attempt.text().and_then(parse).ok_or(USAGE)?;
+            resolve_one(ctx, attempt, commits(decision).ok_or(USAGE)?)?;
             ctx.reply_ok();
         }
         [_, word, name, decision] if word.is("USER") && commits(decision) == Some(false) => {
             let ended = end_all_of(ctx, &Name::new(name.bytes()))?;
             ctx.reply_int(ended as i64);
         }
-        _ => return Err(usage()),
+        _ => return Err(USAGE),
     }
     Ok(())
 }
@@ -119,12 +118,10 @@ fn resolve_one(ctx: Ctx, attempt: AttemptId, commits: bool) -> Outcome {
         let now = host.now();
         host.refuse_late(now);
         let link = host.oneshots.link();
-        let shard = host.shard.as_mut().ok_or_else(not_ready)?;
+        let shard = host.shard.as_mut().ok_or(Error::NotReady)?;
         let has_voted = shard.written(attempt) == Some(Status::Prepared);
         if !has_voted && (commits || !shard.is_open(attempt)) {
-            return Err(format!(
-                "ERR {attempt} is not in doubt here: it has not voted, or is decided; what has not voted is ended by ABORT"
-            ));
+            return Err(Error::NotInDoubt(attempt));
         }
         may_end(shard, &caller, |it| it == attempt)?;
         let word = if commits { "committed" } else { "aborted" };
@@ -140,15 +137,15 @@ fn resolve_one(ctx: Ctx, attempt: AttemptId, commits: bool) -> Outcome {
         host.carry_out(ctx, None);
         Ok(())
     });
-    resolved.unwrap_or_else(|| Err(not_ready()))
+    resolved.unwrap_or(Err(Error::NotReady))
 }
 
 /// All of a user that have not voted: how many.
-fn end_all_of(ctx: Ctx, user: &Name) -> Result<u64, String> {
+fn end_all_of(ctx: Ctx, user: &Name) -> Result<u64, Error> {
     let caller = Caller::of(ctx);
     let ended = HOST.with(|host| {
         let now = host.now();
-        let shard = host.shard.as_ref().ok_or_else(not_ready)?;
+        let shard = host.shard.as_ref().ok_or(Error::NotReady)?;
         let is_of = |attempt: &AttemptId| host.owner_of(*attempt).is_some_and(|owner| owner.user == *user);
         let in_locks = shard.waits().flat_map(|wait| wait.holders.into_iter().chain(wait.waiters));
         let unvoted = in_locks.filter(|attempt| shard.written(*attempt) != Some(Status::Prepared));
@@ -164,7 +161,7 @@ fn end_all_of(ctx: Ctx, user: &Name) -> Result<u64, String> {
         host.carry_out(ctx, None);
         Ok(count)
     });
-    ended.unwrap_or_else(|| Err(not_ready()))
+    ended.unwrap_or(Err(Error::NotReady))
 }
 
 /// Whoever decides what becomes of keys may change them.

@@ -9,17 +9,17 @@ use claret_core::{SessionId, wire};
 use redis_module::raw;
 
 use crate::admission::Caller;
-use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Flag, guarded};
-use crate::host::{HOST, mend, not_ready};
+use crate::host::{HOST, mend};
+use crate::parts::error::{Error, Outcome};
 
 /// `CLARET.POLL session milliseconds`
 pub(crate) fn poll(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
-    let usage = || "ERR usage: CLARET.POLL session milliseconds".to_owned();
-    let [_, session, millis] = arguments else { return Err(usage()) };
-    let session = SessionId(session.number().ok_or_else(usage)?);
-    let millis: u64 = millis.number().ok_or_else(usage)?;
+    const USAGE: Error = Error::Usage("CLARET.POLL session milliseconds");
+    let [_, session, millis] = arguments else { return Err(USAGE) };
+    let session = SessionId(session.number().ok_or(USAGE)?);
+    let millis: u64 = millis.number().ok_or(USAGE)?;
     let millis = millis.min(config::POLL_MS_MAX.get());
     let caller = Caller::of(ctx);
     let waits = HOST.with(|host| {
@@ -39,7 +39,7 @@ pub(crate) fn poll(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         host.look_after(ctx);
         Ok(())
     });
-    waits.unwrap_or_else(|| Err(not_ready()))
+    waits.unwrap_or(Err(Error::NotReady))
 }
 
 /// There is something; or the session is over, or the time.

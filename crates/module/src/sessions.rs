@@ -16,6 +16,7 @@ use crate::config;
 use crate::ffi::Blocked;
 use crate::locks::Owner;
 use crate::outbox::Outbox;
+use crate::parts::error::{Error, Outcome};
 
 /// How a session hears what arises later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -127,40 +128,31 @@ impl Sessions {
     }
 
     /// Asks a connection to sign something that was never signed before.
-    pub(crate) fn ask(&mut self, client: u64, challenge: Challenge) -> Result<(), String> {
+    pub(crate) fn ask(&mut self, client: u64, challenge: Challenge) -> Outcome {
         self.challenge(client)?;
         self.clients.insert(client, Standing::Asked(challenge));
         Ok(())
     }
 
     /// What a connection is to sign. It may have been asked for nothing yet.
-    fn challenge(&self, client: u64) -> Result<Option<Challenge>, String> {
+    fn challenge(&self, client: u64) -> Result<Option<Challenge>, Error> {
         match self.clients.get(&client) {
             None => Ok(None),
             Some(Standing::Asked(challenge)) => Ok(Some(*challenge)),
-            Some(Standing::Refused) => Err(failed()),
-            Some(Standing::Bound(_)) => Err("NOPERM a connection says CLARET.HELLO once, and this one has; \
-                                             say it on another connection"
-                .to_owned()),
+            Some(Standing::Refused) => Err(Error::HelloFailed),
+            Some(Standing::Bound(_)) => Err(Error::HelloTwice),
         }
     }
 
     /// Holds a proof against what was asked.
-    pub(crate) fn prove(
-        &mut self,
-        greeting: &Greeting<'_>,
-        shard: ShardId,
-        proof: &Signature,
-    ) -> Result<(), String> {
-        let challenge = self.challenge(greeting.client)?.ok_or_else(|| {
-            "NOPERM nothing was asked of this connection; say CLARET.HELLO without PROOF first".to_owned()
-        })?;
+    pub(crate) fn prove(&mut self, greeting: &Greeting<'_>, shard: ShardId, proof: &Signature) -> Outcome {
+        let challenge = self.challenge(greeting.client)?.ok_or(Error::NothingToProve)?;
         // Until it is let in, whatever is wrong.
         self.clients.insert(greeting.client, Standing::Refused);
         let Link { session, connection } = greeting.link();
         let version = wire::VERSION;
         let statement = Statement { version, shard, challenge, session, connection, way: greeting.words };
-        if greeting.key.verify(&statement, proof) { Ok(()) } else { Err(failed()) }
+        if greeting.key.verify(&statement, proof) { Ok(()) } else { Err(Error::HelloFailed) }
     }
 
     /// Bytes of them.
@@ -169,7 +161,7 @@ impl Sessions {
     }
 
     /// Binds a connection that just proved its session, and that listens if no way is given for the session.
-    pub(crate) fn hello(&mut self, greeting: &Greeting<'_>, way: Option<Way>) -> Result<(), String> {
+    pub(crate) fn hello(&mut self, greeting: &Greeting<'_>, way: Option<Way>) -> Outcome {
         let bound = match way {
             Some(way) => self.speak(greeting, way)?,
             None => self.listen(greeting)?,
@@ -178,23 +170,17 @@ impl Sessions {
         Ok(())
     }
 
-    fn speak(&mut self, greeting: &Greeting<'_>, way: Way) -> Result<Bound, String> {
+    fn speak(&mut self, greeting: &Greeting<'_>, way: Way) -> Result<Bound, Error> {
         let (link, user) = (greeting.link(), greeting.user);
         if !self.known.contains_key(&link.session) {
-            let too_many = |whose: &str, limit: u64, setting: &str| {
-                format!(
-                    "ERR {whose} {limit} sessions known here; raise claret.{setting}, or end client processes, which are \
-                     forgotten after claret.forget-ms"
-                )
-            };
             let limit = config::SESSIONS_MAX.get();
             if self.known.len() as u64 >= limit {
-                return Err(too_many("there are", limit, "sessions-max"));
+                return Err(Error::TooManySessions(limit));
             }
             let limit = config::USER_SESSIONS_MAX.get();
             let of_user = self.users.entry(user.clone()).or_default();
             if *of_user >= limit {
-                return Err(too_many("the user has", limit, "user-sessions-max"));
+                return Err(Error::TooManySessionsOfUser(limit));
             }
             *of_user += 1;
             let fresh = Session {
@@ -215,10 +201,7 @@ impl Sessions {
         let session = self.known.get_mut(&link.session).expect("just put there");
         session.is_of(greeting)?;
         if link.connection < session.connection {
-            let newer = session.connection;
-            return Err(format!(
-                "NOSESSION connection {newer} of the session is newer; say hello with a higher one"
-            ));
+            return Err(Error::OldConnection { newer: session.connection });
         }
         session.connection = link.connection;
         session.client = greeting.client;
@@ -227,9 +210,9 @@ impl Sessions {
         Ok(Bound { link, listens: false })
     }
 
-    fn listen(&self, greeting: &Greeting<'_>) -> Result<Bound, String> {
+    fn listen(&self, greeting: &Greeting<'_>) -> Result<Bound, Error> {
         let link = greeting.link();
-        self.known.get(&link.session).ok_or_else(unknown)?.is_of(greeting)?;
+        self.known.get(&link.session).ok_or(Error::NoSession)?.is_of(greeting)?;
         Ok(Bound { link, listens: true })
     }
 
@@ -241,9 +224,9 @@ impl Sessions {
     }
 
     /// The link that a client's frames come over.
-    pub(crate) fn link(&self, client: u64, user: &Name) -> Result<Link, String> {
-        let bound = self.bound(client).filter(|bound| !bound.listens).ok_or_else(unknown)?;
-        self.known.get(&bound.link.session).ok_or_else(unknown)?.belongs_to(user)?;
+    pub(crate) fn link(&self, client: u64, user: &Name) -> Result<Link, Error> {
+        let bound = self.bound(client).filter(|bound| !bound.listens).ok_or(Error::NoSession)?;
+        self.known.get(&bound.link.session).ok_or(Error::NoSession)?.belongs_to(user)?;
         Ok(bound.link)
     }
 
@@ -367,9 +350,9 @@ impl Sessions {
     // --- polling ---
 
     /// Whether a session may be polled on this connection: only where it was proved.
-    pub(crate) fn may_poll(&self, client: u64, id: SessionId, user: &Name) -> Result<(), String> {
-        self.bound(client).filter(|bound| bound.link.session == id).ok_or_else(unknown)?;
-        self.known.get(&id).ok_or_else(unknown)?.belongs_to(user)
+    pub(crate) fn may_poll(&self, client: u64, id: SessionId, user: &Name) -> Outcome {
+        self.bound(client).filter(|bound| bound.link.session == id).ok_or(Error::NoSession)?;
+        self.known.get(&id).ok_or(Error::NoSession)?.belongs_to(user)
     }
 
     /// Waits for the outbox; whoever waited before is returned, and hears nothing.
@@ -411,23 +394,14 @@ impl Sessions {
 }
 
 impl Session {
-    fn belongs_to(&self, user: &Name) -> Result<(), String> {
-        if self.user == *user { Ok(()) } else { Err("NOPERM the session belongs to another user".to_owned()) }
+    fn belongs_to(&self, user: &Name) -> Outcome {
+        if self.user == *user { Ok(()) } else { Err(Error::OtherUser) }
     }
 
-    fn is_of(&self, greeting: &Greeting<'_>) -> Result<(), String> {
+    fn is_of(&self, greeting: &Greeting<'_>) -> Outcome {
         if self.key != greeting.key {
-            return Err("NOPERM the session belongs to another key".to_owned());
+            return Err(Error::OtherKey);
         }
         self.belongs_to(greeting.user)
     }
-}
-
-fn unknown() -> String {
-    "NOSESSION say CLARET.HELLO on this connection first".to_owned()
-}
-
-fn failed() -> String {
-    "NOPERM the proof of this connection is wrong, or its session was not let in; say CLARET.HELLO on another connection"
-        .to_owned()
 }

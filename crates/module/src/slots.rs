@@ -8,6 +8,7 @@ use claret_core::ShardId;
 use claret_types::Bytes;
 
 use crate::ffi::{Answer, Ctx, Flag, OnMainThread, Text};
+use crate::parts::error::{Error, Outcome};
 
 /// How many slots there are.
 pub(crate) const SLOTS: usize = 16_384;
@@ -97,15 +98,13 @@ pub(crate) fn reopen(slot: u16) {
 
 /// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
 /// an effect that is decided has to be; so nothing is decided then.
-pub(crate) fn may_write(ctx: Ctx) -> Result<(), String> {
+pub(crate) fn may_write(ctx: Ctx) -> Outcome {
     let Some(Some(key)) = view(|slots| slots.probe.as_ref().map(|key| Text::new(key.as_bytes()))) else {
         return Ok(());
     };
     // Writes nothing, and is refused as any write would be.
     match ctx.call(c"SETRANGE", c"Ev", &[key, Text::new(b"0"), Text::new(b"")]) {
-        Answer::Error(error) if !error.starts_with("WRONGTYPE") => {
-            Err(format!("CLUSTERDOWN this node carries out no writes now: {error}"))
-        }
+        Answer::Error(error) if !error.starts_with("WRONGTYPE") => Err(Error::NoWrites(error)),
         _ => Ok(()),
     }
 }

@@ -174,16 +174,6 @@ impl Ctx {
         unsafe { api!(RedisModule_GetSelectedDb)(self.raw()) }
     }
 
-    /// Records are those of the first database: the others are not looked at.
-    pub(crate) fn in_first_database(self) -> Result<(), String> {
-        match self.database() {
-            0 => Ok(()),
-            other => Err(format!(
-                "ERR Claret's records are those of database 0, and {other} is selected; SELECT 0"
-            )),
-        }
-    }
-
     /// Runs a plain command for its client and with the client's rights, passes it on, and hands its answer through.
     /// Returns whether it answered something, not nil. With `unless_nil` a nil is not handed on.
     pub(crate) fn run_for_client(self, words: &[Arg<'_>], unless_nil: bool) -> bool {

@@ -14,10 +14,10 @@ use redis_module::raw;
 
 use super::{HOST, Host};
 use crate::admission::Caller;
-use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Answer, Arg, Blocked, Ctx, Filtered, Flag, Text, User, guarded};
 use crate::host::mend;
+use crate::parts::error::{Error, Outcome};
 use crate::slots::{self, SLOTS, slot_of};
 
 /// From this version on the server may make a client wait in `CLUSTER SETSLOT`.
@@ -162,7 +162,7 @@ pub(super) fn set_slot(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     let key = HOST.with(|host| key_in_use(host.shard.as_ref()?, slot)).flatten();
     let Some(key) = key else { return run(ctx, words) };
     if [Flag::Multi, Flag::Lua, Flag::DenyBlocking].into_iter().any(|flag| ctx.is(flag)) {
-        return Err(in_use(&key));
+        return Err(Error::SlotInUse(key));
     }
     let client = ctx.block(Some(answer));
     client.on_disconnect(Some(gone));
@@ -174,18 +174,10 @@ pub(super) fn set_slot(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     Ok(())
 }
 
-fn in_use(key: &Bytes) -> String {
-    format!(
-        "TRYAGAIN a transaction holds key '{key}' of the slot, or is about to; nothing was changed, try again"
-    )
-}
-
 /// Runs the command and looks what came of it.
 fn run(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     if would_wait(ctx) {
-        return Err("ERR CLUSTER SETSLOT waits for replicas here, which a command of a module cannot; send it by itself, \
-                    outside of MULTI and of scripts"
-            .to_owned());
+        return Err(Error::WaitsForReplicas);
     }
     ctx.run_for_client(words, false);
     HOST.with(|host| host.look_around(ctx));
@@ -204,20 +196,20 @@ unsafe extern "C" fn answer(
     let words = arguments.get(1..).unwrap_or_default();
     let done = guarded(ctx, "a slot that leaves", mend, |ctx| finish(ctx, words, number));
     if let Some(Err(error)) = done {
-        ctx.reply_error(&error);
+        ctx.reply_error(&error.line());
     }
     raw::REDISMODULE_OK as c_int
 }
 
 fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) -> Outcome {
     let Some(Some(leave)) = HOST.with(|host| host.guard.leaving.take(number)) else {
-        return Err(crate::host::not_ready());
+        return Err(Error::NotReady);
     };
     let slot = leave.slot.0;
     let key = HOST.with(|host| key_in_use(host.shard.as_ref()?, slot)).flatten();
     // The slot is closed until this returns.
     match key {
-        Some(key) => Err(in_use(&key)),
+        Some(key) => Err(Error::SlotInUse(key)),
         None if would_wait(ctx) => {
             let millis = config::PLAIN_WAIT_MS.get();
             HOST.with(|host| {
@@ -225,10 +217,7 @@ fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) -> Outcome {
                 host.guard.leaving.begin(slot, until, Stage::Again);
                 host.guard.come_back(ctx);
             });
-            Err(format!(
-                "TRYAGAIN transactions held keys of the slot; none does now, and the slot is closed to them for \
-                 {millis} ms (claret.plain-wait-ms): send the command again"
-            ))
+            Err(Error::SlotClosed(millis))
         }
         None => run(ctx, words),
     }

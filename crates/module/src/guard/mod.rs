@@ -24,11 +24,11 @@ use claret_types::{Access, Bytes, Operation};
 use redis_module::raw;
 
 use crate::admission::{self, Name};
-use crate::commands::Outcome;
 use crate::config;
 use crate::ffi::{Arg, Blocked, Ctx, Filtered, Flag, OnMainThread, Text, Timer, User, caught, guarded};
 use crate::host::{HOST, Host, is_barred, mend};
 use crate::locks::Owner;
+use crate::parts::error::{Error, Outcome};
 use crate::vanish::{self, Change};
 use asleep::Asleep;
 use leaving::Leaving;
@@ -285,11 +285,6 @@ fn conflict<'a>(host: &Host, wants: &'a [Want]) -> Option<&'a Bytes> {
         false => conflict_of(host, &want.key, want.access),
     };
     wants.iter().find(in_conflict).map(|want| &want.key)
-}
-
-fn try_again(keys: &[(Bytes, Access)]) -> String {
-    let key = keys.first().map(|(key, _)| key.to_string()).unwrap_or_default();
-    format!("TRYAGAIN a transaction holds key '{key}'; nothing was done, try again")
 }
 
 // --- the filter ---
@@ -554,10 +549,10 @@ fn rights_change(ctx: Ctx) {
 /// `CLARET.READ command [argument ...]`, `CLARET.WRITE command [argument ...]`
 pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let words = arguments.get(1..).unwrap_or_default();
-    let Some(name) = words.first() else { return Err("ERR name a command".to_owned()) };
+    let Some(name) = words.first() else { return Err(Error::NoCommand) };
     let row = GUARD_TABLE.with(|table| table.find(name.bytes())).flatten();
     let Some(row) = row.filter(|row| row.waits(words)) else {
-        return Err(format!("ERR '{}' is no command that waits for keys", name.bytes().escape_ascii()));
+        return Err(Error::NotWaiting(name.to_bytes()));
     };
     if ctx.asks_for_keys() {
         let texts: Vec<Text> = words.iter().map(|word| Text::of(*word)).collect();
@@ -567,14 +562,14 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     }
     let own = arguments[0];
     if (own.is("CLARET.READ-ANY") || own.is("CLARET.WRITE-ANY")) && !admission::is_known(ctx) {
-        return Err("NOAUTH Authentication required.".to_owned());
+        return Err(Error::NoAuth);
     }
     if (own.is("CLARET.READ") || own.is("CLARET.READ-ANY")) && row.access == Access::Write {
-        return Err(format!("ERR {} writes; use CLARET.WRITE", name.bytes().escape_ascii()));
+        return Err(Error::Writes(name.to_bytes()));
     }
     // The server does not look, and a script within a script ends it.
     if row.no_script && ctx.is(Flag::Lua) {
-        return Err(format!("ERR {} is not allowed in scripts", name.bytes().escape_ascii()));
+        return Err(Error::NoScript(name.to_bytes()));
     }
     // EXEC has looked at all of its keys, and nothing came between.
     if ctx.is(Flag::Multi) && !ctx.is(Flag::Lua) && row.special != Special::Cluster {
@@ -615,7 +610,7 @@ pub(crate) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
             host.reserve(&keys, Some(Owner::of(ctx)));
             host.carry_out(ctx, None);
         });
-        return Err(try_again(&[(key, Access::Write)]));
+        return Err(Error::HeldKey(key));
     }
     let rest = if keys.len() > ASKED_AT_ONCE { &keys[..] } else { &[] };
     wait(ctx, words, wants, rest.iter().map(|(key, access)| (Bytes::copy_from(key), *access)).collect())
@@ -661,15 +656,12 @@ fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
         HOST.with(|host| host.guard.queue.take_back(number));
     } else {
         HOST.with(|host| host.guard.counts.try_again += 1);
-        let waited = config::PLAIN_WAIT_MS.get();
-        ctx.reply_error(&match stage {
-            Some(Stage::Resolved) => "ERR an operator ended it; nothing was done".to_owned(),
-            _ if is_paused => "TRYAGAIN clients are paused; nothing was done".to_owned(),
-            _ => format!(
-                "TRYAGAIN transactions hold what the command uses; nothing was done within {waited} ms \
-                 (claret.plain-wait-ms), try again"
-            ),
-        });
+        let error = match stage {
+            Some(Stage::Resolved) => Error::EndedByOperator,
+            _ if is_paused => Error::Paused,
+            _ => Error::NotFree(config::PLAIN_WAIT_MS.get()),
+        };
+        ctx.reply_error(&error.line());
     }
     end(ctx, number);
 }
@@ -702,7 +694,7 @@ unsafe extern "C" fn answer(
     let number = ctx.released_with();
     let words = arguments.get(1..).unwrap_or_default();
     if guarded(ctx, "a plain command", mend, |ctx| finish(ctx, words, number)).is_none() {
-        ctx.reply_error("ERR the module panicked; the log of the server has more");
+        ctx.reply_error(&Error::PanickedWaiting.line());
     }
     raw::REDISMODULE_OK as c_int
 }

@@ -13,9 +13,9 @@ use redis_module::raw;
 
 use super::table::Row;
 use super::{GUARD_TABLE, conflict_of};
-use crate::commands::Outcome;
 use crate::ffi::{Arg, Ctx, Filtered, Flag, Kind, Text, User, guarded};
 use crate::host::{HOST, mend};
+use crate::parts::error::{Error, Outcome};
 
 /// Keys that were passed over, to be signalled when they are free.
 #[derive(Default)]
@@ -63,7 +63,7 @@ pub(super) fn pop(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     let may_wait = ![Flag::Multi, Flag::Lua, Flag::DenyBlocking].into_iter().any(|flag| ctx.is(flag));
     if !may_wait {
         if !free {
-            return Err(super::try_again(&keys));
+            return Err(Error::HeldKey(keys.into_iter().next().map(|(key, _)| key).unwrap_or_default()));
         }
         ctx.run_for_client(words, false);
         return Ok(());
@@ -80,7 +80,7 @@ pub(super) fn pop(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     }
     if keys.is_empty() {
         // Nothing would ever wake it, and the server ends when its connection closes.
-        return Err("ERR it names no keys".to_owned());
+        return Err(Error::NoKeys);
     }
     let keys: Vec<Text> = keys.iter().map(|(key, _)| Text::new(key)).collect();
     ctx.block_on_keys(&keys, Some(woken), Some(late), if millis < LONG { millis } else { 0 });
