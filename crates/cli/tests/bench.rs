@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use claret_cli::bench::{Bench, BenchMode, Pace, Place, Plan, mutex};
+use claret_bench::workload::{Workload, fair, hot, ops, rawmix, retwis, rubis};
+use claret_bench::{Bench, BenchMode, Pace, Place, Plan, mutex};
 use claret_cli::commands::bench::run_plan;
-use claret_cli::workload::{Workload, fair, hot, ops, rawmix, retwis, rubis};
 use indicatif::ProgressBar;
 use serde_json::Value;
 

@@ -6,9 +6,9 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use claret_cli::bench::{Bench, BenchMode, Given, Pace, Place, Plan, Servers};
+use claret_bench::workload::{Choice, fair, hot, rawmix, retwis, rubis};
+use claret_bench::{Bench, BenchMode, Given, Pace, Place, Plan, Servers};
 use claret_cli::commands::bench::run_plan;
-use claret_cli::workload::{Choice, fair, hot, rawmix, retwis, rubis};
 use claret_rig::{Cluster, Module, Server};
 use indicatif::ProgressBar;
 use serde_json::Value;

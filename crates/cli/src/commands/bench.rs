@@ -8,17 +8,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use claret_bench::model::ModelPlan;
+use claret_bench::workload::retwis::{self, RetwisMix};
+use claret_bench::workload::rubis::{self, RubisMix};
+use claret_bench::workload::{Choice, fair, hot, rawmix};
+use claret_bench::{Bench, Check, MakeByHand, Pace, Place, Plan, Slice, Summary, mutex};
 use indicatif::ProgressBar;
 use serde_json::json;
 
 use super::place::Store;
-use crate::bench::model::ModelPlan;
-use crate::bench::table::{grouped, latency, ratio, table};
-use crate::bench::{Bench, Check, Pace, Place, Plan, Slice, Summary, mutex, watch_interrupts};
 use crate::edge::{self, Shown};
-use crate::workload::retwis::{self, RetwisMix};
-use crate::workload::rubis::{self, RubisMix};
-use crate::workload::{Choice, fair, hot, rawmix};
+use crate::interrupt::watch_interrupts;
+use crate::table::{grouped, latency, ratio, table};
 
 const HELP_AFTER: &str = "\
 Modes:
@@ -213,7 +214,7 @@ impl Args {
         }
     }
 
-    fn choice(&self) -> Result<(Choice, Option<crate::bench::MakeByHand>), String> {
+    fn choice(&self) -> Result<(Choice, Option<MakeByHand>), String> {
         let name = self.workload.as_str();
         let allowed: &[&str] = match name {
             "rawmix" => &["--alpha", "--adds", "--keys"],

@@ -16,12 +16,12 @@ use std::time::Duration;
 
 use claret::Mode;
 use claret::cluster::Plain;
+use claret_bench::{BenchMode, Contender, delete_everywhere};
 use claret_rig::{Cluster, Module, RigError};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::RngExt;
 
 use super::place::{SHARDS, SHARDS_MAX, Store};
-use crate::bench::{BenchMode, Contender, delete_everywhere};
 use crate::checking::{self, Clock, History, Journal, Progress, Settings};
 use crate::edge;
 use faults::{Fault, Site};

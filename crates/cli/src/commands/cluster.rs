@@ -11,10 +11,10 @@ use std::time::Duration;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::bench::table::{grouped, table};
-use crate::bench::watch_interrupts;
 use crate::edge;
+use crate::interrupt::watch_interrupts;
 use crate::local::{Described, Home, NodeStatus, Options, Status};
+use crate::table::{grouped, table};
 
 const HELP_AFTER: &str = "\
 The servers listen on the loopback interface only, without a password. What they hold is in memory: it is gone when

@@ -12,14 +12,15 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use claret::cluster::without_passwords;
+use claret_bench::workload::{Choice, retwis, rubis};
+use claret_bench::{Bench, Check, Pace, Plan, Summary};
 use indicatif::ProgressBar;
 
 use super::bench::{exit_code, seconds, verdict};
 use super::place::Store;
-use crate::bench::table::{grouped, latency, ratio, table};
-use crate::bench::{Bench, Check, Pace, Plan, Summary, watch_interrupts};
 use crate::edge::{self, Shown};
-use crate::workload::{Choice, retwis, rubis};
+use crate::interrupt::watch_interrupts;
+use crate::table::{grouped, latency, ratio, table};
 
 const CLIENTS: usize = 256;
 const THINK: Duration = Duration::from_millis(1);

@@ -1,9 +1,8 @@
 //! `--store`: where a benchmark runs, and which modes there are.
 
 use claret::cluster::without_passwords;
-
-use crate::bench::{BenchMode, Given, Place, Servers};
-use crate::workload::Choice;
+use claret_bench::workload::Choice;
+use claret_bench::{BenchMode, Given, Place, Servers};
 
 /// Shards of a cluster that is started for a run, unless it is said otherwise.
 pub(super) const SHARDS: u32 = 4;

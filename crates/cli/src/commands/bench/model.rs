@@ -3,15 +3,15 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+use claret_bench::model::{Assumed, ModelPlan, ModelSummary};
+use claret_bench::workload::Workload;
+use claret_bench::{BenchMode, Check, Pace};
 use claret_sim::model::{Costs, Mode, Setup};
 use serde_json::json;
 
 use super::{exit_code, line, seconds, verdict, write_failed};
-use crate::bench::model::{Assumed, ModelPlan, ModelSummary};
-use crate::bench::table::{grouped, latency, ratio, table};
-use crate::bench::{BenchMode, Check, Pace};
 use crate::edge;
-use crate::workload::Workload;
+use crate::table::{grouped, latency, ratio, table};
 
 /// Clients of one process, unless it is said otherwise: the papers' 4 machines for 256 clients.
 const CLIENTS_PER_PROCESS: usize = 64;

@@ -19,7 +19,7 @@ use claret::cluster::Command;
 use claret::{Bytes, Reply};
 
 use super::{DEADLINE, Failed, RivalSession, commands, shape};
-use crate::bench::pace::{Pace, think};
+use crate::pace::{Pace, think};
 use crate::workload::{Call, Stage};
 
 /// Gives a lock back, if it is ours still.

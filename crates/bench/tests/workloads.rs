@@ -2,10 +2,10 @@
 
 use claret_types::Bytes;
 
-use claret_cli::workload::retwis::{self, RetwisMix};
-use claret_cli::workload::rubis::{self, RubisMix};
-use claret_cli::workload::sequential::{Fate, Sequential};
-use claret_cli::workload::{
+use claret_bench::workload::retwis::{self, RetwisMix};
+use claret_bench::workload::rubis::{self, RubisMix};
+use claret_bench::workload::sequential::{Fate, Sequential};
+use claret_bench::workload::{
     BATCH_MAX, Call, Client, Promise, Run, Stage, Violation, Workload, fair, hot, rawmix,
 };
 

@@ -15,7 +15,7 @@ use claret::{Bytes, Reply};
 
 use super::at_once::array;
 use super::{DEADLINE, Failed, RivalSession, commands, shape};
-use crate::bench::pace::{Pace, think};
+use crate::pace::{Pace, think};
 use crate::workload::{Call, Stage};
 
 /// What came of an attempt.

@@ -1,8 +1,8 @@
 //! Running workloads and measuring them.
 //!
-//! A [`Plan`] says what to run; [`Bench`] loads a store for each mode, runs the modes in turn in short slices
-//! (R19), and checks at the end what each store holds against what its clients were told (R20). What is printed,
-//! and where, is decided in `commands/`.
+//! [`workload`] is what is run, apart from any store. A [`Plan`] says what to compare; [`Bench`] loads a store for each
+//! mode, runs the modes in turn in short slices (R19), and checks at the end what each store holds against what its
+//! clients were told (R20). Nothing is printed here: that is the program's.
 
 mod contestant;
 mod crew;
@@ -15,10 +15,10 @@ mod pace;
 mod rival;
 mod servers;
 mod session;
-pub mod table;
+pub mod workload;
 
 pub use contestant::{Check, Contestant};
-pub use drive::{Bench, MakeByHand, Place, Plan, watch_interrupts};
+pub use drive::{Bench, MakeByHand, Place, Plan};
 pub use measure::{Figures, Setting, Slice, Summary};
 pub use mode::{BenchMode, Contender};
 pub use pace::Pace;
