@@ -23,4 +23,4 @@ pub use measure::{Figures, Setting, Slice, Summary};
 pub use mode::{BenchMode, Contender};
 pub use pace::Pace;
 pub use rival::RivalKind;
-pub use servers::{Given, Servers, delete_everywhere};
+pub use servers::{Given, Servers};

@@ -3,19 +3,11 @@
 //! Every contestant has keys of its own, which begin with the number of the run and its own. They are deleted at the
 //! end, and nothing else is: the cluster may be somebody's.
 
-use std::time::Duration;
-
-use claret_rig::{Cluster, Module, RigError, Server, connect, nodes};
+use claret_rig::{Cluster, Module, RigError, Server, connect, delete_keys, delete_keys_everywhere, nodes};
 use rand::RngExt;
 
 use super::mode::{BenchMode, Contender};
 use crate::workload::{Choice, Workload};
-
-/// How many keys a step of the deletion looks at.
-const SCAN_COUNT: usize = 1_000;
-
-/// How long a server may take to look at so many keys.
-const ANSWER_TIME: Duration = Duration::from_secs(30);
 
 /// How `--store` was meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,67 +104,12 @@ impl Servers {
         let all = if is_single { &self.single } else { &self.url };
         let Some(url) = all else { return Ok(()) };
         let pattern = format!("*{}*", self.prefix(number));
-        if is_single {
-            return delete(url, &pattern);
-        }
-        if self.cluster.is_some() {
+        let deleted = match (is_single, &self.cluster) {
+            (true, _) => delete_keys(url, &pattern),
             // It goes as a whole.
-            return Ok(());
-        }
-        delete_everywhere(url, &pattern)
-    }
-}
-
-/// Deletes the keys that look like this on every node of a cluster.
-///
-/// # Errors
-/// A server does not answer; what it held is still there.
-pub fn delete_everywhere(url: &str, pattern: &str) -> Result<(), String> {
-    let view = connect(url).and_then(|mut open| nodes(&mut open)).map_err(|error| error.to_string())?;
-    for node in view.iter().filter(|node| !node.slots.is_empty()) {
-        delete(&at(url, &node.host, node.port), pattern)?;
-    }
-    Ok(())
-}
-
-/// The URL of another node: the same user, password and parameters.
-fn at(url: &str, host: &str, port: u16) -> String {
-    let (scheme, rest) = url.split_once("://").unwrap_or(("redis", url));
-    let (authority, tail) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
-    let login = authority.rsplit_once('@').map_or(String::new(), |(login, _)| format!("{login}@"));
-    format!("{scheme}://{login}{host}:{port}{tail}")
-}
-
-fn delete(url: &str, pattern: &str) -> Result<(), String> {
-    let failed = |error: redis::RedisError| format!("deleting the keys of the run at {url}: {error}");
-    let mut open = connect(url).map_err(|error| error.to_string())?;
-    open.set_read_timeout(Some(ANSWER_TIME)).map_err(failed)?;
-    let mut cursor = 0_u64;
-    loop {
-        let mut scan = redis::cmd("SCAN");
-        scan.arg(cursor).arg("MATCH").arg(pattern).arg("COUNT").arg(SCAN_COUNT);
-        let (next, keys): (u64, Vec<Vec<u8>>) = scan.query(&mut open).map_err(failed)?;
-        let mut unlinks = redis::pipe();
-        for key in &keys {
-            unlinks.cmd("UNLINK").arg(key).ignore();
-        }
-        if !keys.is_empty() {
-            unlinks.query::<()>(&mut open).map_err(failed)?;
-        }
-        cursor = next;
-        if cursor == 0 {
-            return Ok(());
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn other_nodes_are_reached_like_the_first() {
-        assert_eq!(at("redis://a:1", "b", 2), "redis://b:2");
-        assert_eq!(at("rediss://me:word@a:1/0?x=y", "b", 2), "rediss://me:word@b:2/0?x=y");
+            (false, Some(_)) => Ok(()),
+            (false, None) => delete_keys_everywhere(url, &pattern),
+        };
+        deleted.map_err(|error| error.to_string())
     }
 }

@@ -14,6 +14,7 @@ mod cluster;
 mod error;
 mod folder;
 mod guard;
+mod keys;
 mod module;
 mod ports;
 mod process;
@@ -23,6 +24,7 @@ mod topology;
 
 pub use cluster::{Cluster, ClusterOptions, Progress};
 pub use error::RigError;
+pub use keys::{delete_keys, delete_keys_everywhere};
 pub use module::Module;
 pub use ports::is_free;
 pub use process::{end, pause_process, resume_process, runs_in};

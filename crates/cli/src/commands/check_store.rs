@@ -16,8 +16,8 @@ use std::time::Duration;
 
 use claret::Mode;
 use claret::cluster::Plain;
-use claret_bench::{BenchMode, Contender, delete_everywhere};
-use claret_rig::{Cluster, Module, RigError};
+use claret_bench::{BenchMode, Contender};
+use claret_rig::{Cluster, Module, RigError, delete_keys_everywhere};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::RngExt;
 
@@ -293,7 +293,8 @@ impl Place {
     /// Deletes the keys of the run, where the cluster does not go as a whole.
     fn clean(&self, settings: &Settings) -> Result<(), String> {
         match (&self.url, self.cluster.is_none() && self.site.is_none()) {
-            (Some(url), true) => delete_everywhere(url, &format!("*{}*", settings.prefix)),
+            (Some(url), true) => delete_keys_everywhere(url, &format!("*{}*", settings.prefix))
+                .map_err(|error| error.to_string()),
             _ => Ok(()),
         }
     }
