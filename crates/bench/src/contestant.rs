@@ -5,11 +5,10 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use claret::{Mode, Stats, Store};
-use indicatif::ProgressBar;
 use serde::Serialize;
 
 use super::crew::{Crew, Reach};
-use super::drive::{Place, Plan};
+use super::drive::{Observer, Place, Plan};
 use super::measure::{Counted, Figures, Setting, Slice, Summary};
 use super::mode::{BenchMode, Contender};
 use super::mutex::ByHand;
@@ -140,7 +139,7 @@ impl Contestant {
     pub(super) fn load(
         &mut self,
         plan: &Plan,
-        progress: &ProgressBar,
+        observer: &mut dyn Observer,
         stop: &AtomicBool,
     ) -> Result<(), String> {
         let own = self.own.take();
@@ -149,7 +148,7 @@ impl Contestant {
             if stop.load(Ordering::Relaxed) || loaded.is_err() {
                 break;
             }
-            progress.inc(batch.len() as u64);
+            observer.loaded(batch.len());
             loaded = self.load_batch(batch);
         }
         self.own = own;

@@ -10,8 +10,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
-
 use super::contestant::{Check, Contestant};
 use super::measure::{Slice, Summary};
 use super::mode::{BenchMode, Contender};
@@ -116,6 +114,27 @@ impl Plan {
     }
 }
 
+/// Who is told how far a comparison has come. Nothing of this is said while a slice runs.
+pub trait Observer {
+    /// The store of a mode is to be loaded.
+    fn loads(&mut self, _workload: &str, _mode: &str) {}
+
+    /// So many more operations are loaded.
+    fn loaded(&mut self, _operations: usize) {}
+
+    /// The slices begin; there are so many, of all modes together.
+    fn runs(&mut self, _workload: &str, _slices: usize) {}
+
+    /// A slice of this mode begins.
+    fn measures(&mut self, _mode: &str) {}
+
+    /// A slice is over.
+    fn measured(&mut self, _slice: &Slice) {}
+}
+
+/// Nobody.
+impl Observer for () {}
+
 /// A comparison under way.
 pub struct Bench {
     plan: Plan,
@@ -154,13 +173,10 @@ impl Bench {
     ///
     /// # Errors
     /// When a store refuses a call.
-    pub fn load(&mut self, progress: &ProgressBar) -> Result<(), String> {
-        let style = "{spinner} loading {prefix}: {human_pos} operations, {elapsed}";
-        progress.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
+    pub fn load(&mut self, observer: &mut dyn Observer) -> Result<(), String> {
         for contestant in &mut self.contestants {
-            progress.set_prefix(format!("{} for {}", self.plan.workload.name(), contestant.name()));
-            progress.set_position(0);
-            contestant.load(&self.plan, progress, &self.stop)?;
+            observer.loads(self.plan.workload.name(), contestant.name());
+            contestant.load(&self.plan, observer, &self.stop)?;
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -168,28 +184,22 @@ impl Bench {
         Ok(())
     }
 
-    /// Runs all slices, handing each to `seen` when it is over.
+    /// Runs all slices.
     ///
     /// # Errors
     /// When a store answers a client what it must not.
-    pub fn run(&mut self, progress: &ProgressBar, seen: &mut dyn FnMut(&Slice)) -> Result<(), String> {
-        let rounds = self.plan.rounds();
-        let style = "{prefix} {wide_bar} {percent} % {msg:20}";
-        progress.set_style(ProgressStyle::with_template(style).expect("the template is well-formed"));
-        progress.set_prefix(self.plan.workload.name());
-        progress.set_position(0);
-        progress.set_length((rounds * self.contestants.len()) as u64);
+    pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), String> {
+        let (rounds, count) = (self.plan.rounds(), self.contestants.len());
+        observer.runs(self.plan.workload.name(), rounds * count);
         for round in 0..rounds {
-            let count = self.contestants.len();
             for turn in 0..count {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }
                 let contestant = &mut self.contestants[(round + turn) % count];
-                progress.set_message(contestant.name());
+                observer.measures(contestant.name());
                 contestant.run_slice(&self.plan, &self.stop)?;
-                progress.inc(1);
-                seen(contestant.slices().last().expect("a slice has just been added"));
+                observer.measured(contestant.slices().last().expect("a slice has just been added"));
             }
         }
         Ok(())

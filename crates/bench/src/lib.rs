@@ -18,7 +18,7 @@ mod session;
 pub mod workload;
 
 pub use contestant::{Check, Contestant};
-pub use drive::{Bench, MakeByHand, Place, Plan};
+pub use drive::{Bench, MakeByHand, Observer, Place, Plan};
 pub use measure::{Figures, Setting, Slice, Summary};
 pub use mode::{BenchMode, Contender};
 pub use pace::Pace;

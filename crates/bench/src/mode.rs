@@ -15,8 +15,7 @@ pub enum Contender {
     Rival(RivalKind),
 }
 
-/// A mode as it is asked for; on the embedded store `claret` is `boost+phase`, in the model, where messages cost
-/// something, `boost+phase+combine`.
+/// A mode as it is asked for. `claret` is `boost+phase`, unless a store means another one by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BenchMode {
     /// Its name, as in `--modes`.
@@ -62,76 +61,26 @@ impl BenchMode {
     /// # Errors
     /// As [`BenchMode::parse`].
     pub fn parse_list(names: &str) -> Result<Vec<Self>, String> {
-        Self::parse_all(names, BenchMode::parse)
+        Self::parse_list_for(names, Ok)
     }
 
-    /// The same for the embedded store.
+    /// The same for a store that has not all modes, or means something else by one: `accept` says so of each.
     ///
     /// # Errors
-    /// As [`BenchMode::parse`]; the rivals are of real servers.
-    pub fn parse_embedded_list(names: &str) -> Result<Vec<Self>, String> {
-        Self::parse_all(names, |name| match BenchMode::parse(name)? {
-            BenchMode { contender: Contender::Rival(_), .. } => Err(format!(
-                "the mode '{name}' is of real servers: say --store cluster or --store redis://HOST:PORT"
-            )),
-            other => Ok(other),
-        })
-    }
-
-    /// The same for a cluster.
-    ///
-    /// # Errors
-    /// As [`BenchMode::parse`]; `mutex` is of one process, and the module has no other locks than Claret's.
-    pub fn parse_cluster_list(names: &str) -> Result<Vec<Self>, String> {
-        Self::parse_all(names, |name| match BenchMode::parse(name)? {
-            BenchMode { contender: Contender::Mutex, .. } => {
-                Err("the mode 'mutex' is of one process: leave it out of --modes".into())
-            }
-            BenchMode { contender: Contender::Store(mode), .. } if !is_of_modules(mode) => Err(format!(
-                "the mode '{name}' is not what the module's shards do; measure it with --store sim or embedded"
-            )),
-            other => Ok(other),
-        })
-    }
-
-    /// The same for the performance model.
-    ///
-    /// # Errors
-    /// As [`BenchMode::parse`]; `mutex` is not of the model.
-    pub fn parse_model_list(names: &str) -> Result<Vec<Self>, String> {
-        Self::parse_all(names, |name| match BenchMode::parse(name)? {
-            BenchMode { contender: Contender::Mutex, .. } => {
-                Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes"
-                    .into())
-            }
-            BenchMode { name, contender: Contender::Rival(_) } => Err(format!(
-                "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
-            )),
-            BenchMode { name: "claret", .. } => {
-                Ok(BenchMode { name: "claret", contender: Contender::Store(Mode::BoostPhaseCombine) })
-            }
-            other => Ok(other),
-        })
-    }
-
-    fn parse_all(names: &str, parse: impl Fn(&str) -> Result<Self, String>) -> Result<Vec<Self>, String> {
+    /// As [`BenchMode::parse`]; or what `accept` answers.
+    pub fn parse_list_for(
+        names: &str,
+        accept: impl Fn(BenchMode) -> Result<BenchMode, String>,
+    ) -> Result<Vec<Self>, String> {
         let mut modes: Vec<BenchMode> = Vec::new();
         for name in names.split(',') {
-            let mode = parse(name.trim())?;
+            let mode = BenchMode::parse(name.trim()).and_then(&accept)?;
             if let Some(same) = modes.iter().find(|known| known.contender == mode.contender) {
                 return Err(format!("'{}' and '{}' are the same mode", same.name, mode.name));
             }
             modes.push(mode);
         }
         Ok(modes)
-    }
-}
-
-/// Whether a cluster can do this: its shards know Claret's own locks only.
-fn is_of_modules(mode: Mode) -> bool {
-    match mode {
-        Mode::None | Mode::BoostPhase | Mode::BoostPhaseCombine => true,
-        Mode::ReaderWriter | Mode::ReaderWriterPhase | Mode::Boost => false,
     }
 }
 

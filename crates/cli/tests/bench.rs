@@ -1,172 +1,14 @@
-//! The benchmark: every workload runs in every mode, verifies itself, and says what was measured in a form that
-//! programs can read; what cannot be run is refused by name; a loss fails the run.
+//! `claret bench`: what cannot be run is refused by name; what was measured is said in tables, and in a form that programs can
+//! read; the model says the same every time. `claret demo` shows both sites.
 
-use std::process::{Command, ExitCode, Output};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::process::{Command, Output};
 
-use claret_bench::workload::{Workload, fair, hot, ops, rawmix, retwis, rubis};
-use claret_bench::{Bench, BenchMode, Pace, Place, Plan, mutex};
-use claret_cli::commands::bench::run_plan;
-use indicatif::ProgressBar;
 use serde_json::Value;
 
 const STORE_MODES: &str = "none,rw,rw+phase,boost,boost+phase,boost+phase+combine";
 
-fn rawmix() -> Box<dyn Workload> {
-    Box::new(rawmix::RawMix::new(rawmix::Options { keys: 100, ..Default::default() }))
-}
-
-fn hot() -> Box<dyn Workload> {
-    Box::new(hot::Hot::new(hot::Options { counters: 100, ..Default::default() }))
-}
-
-fn fair() -> Box<dyn Workload> {
-    Box::new(fair::Fair::new(&fair::Options { counters: 100, ..Default::default() }))
-}
-
-fn rubis() -> Box<dyn Workload> {
-    Box::new(rubis::Rubis::new(rubis::Options { items: 300, users: 200, ..Default::default() }))
-}
-
-fn retwis() -> Box<dyn Workload> {
-    Box::new(retwis::Retwis::new(retwis::Options { scale: 6, ..Default::default() }))
-}
-
-/// 0.2 s for each mode, in two slices, 8 clients on 2 threads.
-fn plan(workload: Box<dyn Workload>, modes: &str, pace: Pace) -> Plan {
-    Plan {
-        place: Place::Embedded,
-        workload,
-        by_hand: None,
-        modes: BenchMode::parse_list(modes).expect("there are such modes"),
-        shards: 8,
-        clients: 8,
-        threads: 2,
-        pace,
-        time: Duration::from_millis(200),
-        slice: Duration::from_millis(100),
-        seed: 1,
-    }
-}
-
-fn run(plan: Plan, stop: bool, before_check: &mut dyn FnMut(&Bench)) -> (ExitCode, Vec<Value>) {
-    let mut out = Vec::new();
-    let stop = Arc::new(AtomicBool::new(stop));
-    let code = run_plan(plan, true, &ProgressBar::hidden(), &stop, &mut out, before_check);
-    let text = String::from_utf8(out).expect("JSON is UTF-8");
-    (code, text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect())
-}
-
 fn of_type<'a>(lines: &'a [Value], kind: &str) -> Vec<&'a Value> {
     lines.iter().filter(|line| line["type"] == kind).collect()
-}
-
-/// Each mode has two slices and a summary, with all fields, and has committed something; all is verified.
-fn assert_measured(plan: Plan) {
-    let (name, modes) = (plan.workload.name(), plan.modes.len());
-    let (code, lines) = run(plan, false, &mut |_| {});
-    assert_eq!(code, ExitCode::SUCCESS, "{name}: {lines:?}");
-    let (slices, summaries) = (of_type(&lines, "slice"), of_type(&lines, "summary"));
-    assert_eq!((slices.len(), summaries.len()), (2 * modes, modes));
-    for line in slices.iter().chain(&summaries) {
-        assert_eq!((&line["workload"], &line["store"]), (&name.into(), &"embedded".into()));
-        assert_eq!((&line["clients"], &line["threads"]), (&8.into(), &2.into()));
-        for field in ["shards", "committed", "aborts", "retries", "lock_waits"] {
-            assert!(line[field].is_u64(), "{name}: {field} of {line}");
-        }
-        for field in ["seconds", "throughput", "p50_us", "p95_us", "p99_us", "max_us"] {
-            assert!(line[field].is_f64(), "{name}: {field} of {line}");
-        }
-        let [p50, p99] = ["p50_us", "p99_us"].map(|field| line[field].as_f64());
-        assert!(p50 <= p99, "{line}");
-    }
-    for summary in summaries {
-        let committed = slices
-            .iter()
-            .filter(|slice| slice["mode"] == summary["mode"])
-            .map(|slice| slice["committed"].as_u64().expect("a count"));
-        assert_eq!(summary["committed"].as_u64(), Some(committed.sum()));
-        assert!(summary["committed"].as_u64() > Some(0), "{summary}");
-        assert_eq!(summary["interrupted"], false);
-    }
-    let check = lines.last().expect("there are lines");
-    assert_eq!((&check["type"], &check["passed"]), (&"check".into(), &true.into()));
-    assert_eq!(check["modes"].as_array().map(Vec::len), Some(modes));
-}
-
-#[test]
-fn every_workload_runs_in_every_mode_and_verifies() {
-    for workload in [rawmix, hot, fair, rubis, retwis] {
-        for pace in [
-            Pace::Together,
-            Pace::Interactive(Duration::ZERO),
-            Pace::Interactive(Duration::from_millis(1)),
-            Pace::Pause(Duration::from_millis(1)),
-        ] {
-            assert_measured(plan(workload(), STORE_MODES, pace));
-        }
-    }
-}
-
-#[test]
-fn the_mode_by_hand_runs_beside_the_store() {
-    let options = rawmix::Options { keys: 100, ..Default::default() };
-    for pace in [Pace::Together, Pace::Interactive(Duration::ZERO)] {
-        let options = options.clone();
-        let by_hand = move || Box::new(mutex::RawMix::new(options.clone())) as Box<dyn mutex::ByHand>;
-        let plan = plan(rawmix(), "mutex,claret", pace);
-        assert_measured(Plan { by_hand: Some(Box::new(by_hand)), ..plan });
-    }
-}
-
-/// Somebody takes one increment away after the run: the mode that lost it is named, and the run fails.
-#[test]
-fn a_loss_fails_the_run() {
-    let mut take_one = |bench: &Bench| {
-        let store = bench.contestants()[1].store().expect("it has a store").clone();
-        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
-        let calls = [("hot:total".into(), ops::incrby(-1))];
-        runtime.block_on(store.run_all(calls)).expect("nothing is in the way");
-    };
-    let (code, lines) = run(plan(hot(), "rw,claret", Pace::Together), false, &mut take_one);
-    assert_eq!(code, ExitCode::FAILURE);
-    let check = lines.last().expect("there are lines");
-    assert_eq!(check["passed"], false);
-    assert_eq!((&check["modes"][0]["passed"], &check["modes"][1]["passed"]), (&true.into(), &false.into()));
-    assert_eq!(check["modes"][1]["violations"].as_array().map(Vec::len), Some(1), "{check}");
-}
-
-/// A transaction that is left open keeps its lock: that fails the run too.
-#[test]
-fn a_lock_left_behind_fails_the_run() {
-    let mut open = Vec::new();
-    let mut leave = |bench: &Bench| {
-        let store = bench.contestants()[0].store().expect("it has a store").clone();
-        let mut transaction = Box::pin(async move {
-            store
-                .transaction(|tx| async move {
-                    tx.execute("hot:total", ops::get()).await?;
-                    std::future::pending::<()>().await;
-                    Ok(())
-                })
-                .await
-        });
-        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
-        assert!(transaction.as_mut().poll(&mut cx).is_pending());
-        open.push(transaction);
-    };
-    let (code, lines) = run(plan(hot(), "claret", Pace::Together), false, &mut leave);
-    assert_eq!(code, ExitCode::FAILURE);
-    let violation = lines.last().expect("there are lines")["modes"][0]["violations"][0].to_string();
-    assert!(violation.contains("still hold something"), "{violation}");
-}
-
-#[test]
-fn ended_before_the_load_is_over_nothing_is_claimed() {
-    let (code, lines) = run(plan(rubis(), "claret", Pace::Together), true, &mut |_| {});
-    assert_eq!((code, lines.len()), (ExitCode::FAILURE, 0));
 }
 
 fn claret(arguments: &[&str]) -> Output {
@@ -273,6 +115,27 @@ fn the_model_has_a_table_too() {
     assert!(text.starts_with("fair, in virtual time, 4 shards, 256 clients in 4 processes"), "{text}");
     assert!(text.contains("op 780 ns (a marginal operation inside one module command"), "{text}");
     assert!(text.contains("checks: every store holds exactly what it acknowledged"), "{text}");
+}
+
+/// Each slice, a summary of each mode, and the check, an object a line.
+#[test]
+fn programs_can_read_what_was_measured() {
+    let modes = ["--modes", "mutex,none,claret", "--seconds", "0.2", "--slice", "0.1"];
+    let output = claret(&[&["bench", "hot", "--json"], &modes[..]].concat());
+    let text = String::from_utf8(output.stdout).expect("JSON is UTF-8");
+    assert!(output.status.success(), "{text}");
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let (slices, summaries) = (of_type(&lines, "slice"), of_type(&lines, "summary"));
+    assert_eq!((slices.len(), summaries.len(), lines.len()), (6, 3, 10), "{text}");
+    for (summary, mode) in summaries.iter().zip(["mutex", "none", "claret"]) {
+        assert_eq!((&summary["mode"], &summary["store"]), (&mode.into(), &"embedded".into()));
+        assert!(summary["committed"].as_u64() > Some(0) && summary["p99_us"].is_f64(), "{summary}");
+        assert_eq!(summary["interrupted"], false);
+    }
+    let check = lines.last().expect("there are lines");
+    assert_eq!((&check["type"], &check["passed"]), (&"check".into(), &true.into()));
+    assert_eq!(check["modes"].as_array().map(Vec::len), Some(3));
 }
 
 #[test]

@@ -12,10 +12,10 @@ use claret_bench::model::ModelPlan;
 use claret_bench::workload::retwis::{self, RetwisMix};
 use claret_bench::workload::rubis::{self, RubisMix};
 use claret_bench::workload::{Choice, fair, hot, rawmix};
-use claret_bench::{Bench, Check, MakeByHand, Pace, Place, Plan, Slice, Summary, mutex};
-use indicatif::ProgressBar;
+use claret_bench::{Bench, Check, MakeByHand, Observer, Pace, Place, Plan, Slice, Summary, mutex};
 use serde_json::json;
 
+use super::bar::Bar;
 use super::place::Store;
 use crate::edge::{self, Shown};
 use crate::interrupt::watch_interrupts;
@@ -122,10 +122,7 @@ pub fn run(args: Args) -> ExitCode {
     let json = args.json;
     match args.asked() {
         Ok(Asked::Model(plan)) => model::run_plan(&plan, json, &mut io::stdout()),
-        Ok(Asked::Real(plan)) => {
-            let progress = if json { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-            run_plan(*plan, json, &progress, &watch_interrupts(), &mut Shown::new(io::stdout()), &mut |_| {})
-        }
+        Ok(Asked::Real(plan)) => run_plan(*plan, json, &watch_interrupts(), &mut Shown::new(io::stdout())),
         Err(error) => {
             edge::error(error);
             ExitCode::from(2)
@@ -314,72 +311,63 @@ pub(super) fn seconds(name: &str, value: f64) -> Result<Duration, String> {
     }
 }
 
-/// Runs a plan and prints what it came to. `before_check` sees the stores after the run and before they are
-/// checked; tests take something away there.
-pub fn run_plan(
-    plan: Plan,
-    json: bool,
-    progress: &ProgressBar,
-    stop: &Arc<AtomicBool>,
-    out: &mut dyn Write,
-    before_check: &mut dyn FnMut(&Bench),
-) -> ExitCode {
-    match measured(plan, json, progress, stop, out, before_check) {
+/// Runs a plan and prints what it came to.
+fn run_plan(plan: Plan, json: bool, stop: &Arc<AtomicBool>, out: &mut dyn Write) -> ExitCode {
+    match measured(plan, json, stop, out) {
         Ok(code) => code,
         Err(error) => {
-            progress.finish_and_clear();
             edge::error(error);
             ExitCode::FAILURE
         }
     }
 }
 
-fn measured(
-    plan: Plan,
-    json: bool,
-    progress: &ProgressBar,
-    stop: &Arc<AtomicBool>,
-    out: &mut dyn Write,
-    before_check: &mut dyn FnMut(&Bench),
-) -> Result<ExitCode, String> {
-    progress.enable_steady_tick(Duration::from_millis(100));
+fn measured(plan: Plan, json: bool, stop: &Arc<AtomicBool>, out: &mut dyn Write) -> Result<ExitCode, String> {
     let mut bench = Bench::new(plan, Arc::clone(stop))?;
-    let code = measured_on(&mut bench, json, progress, out, before_check);
+    let code = measured_on(&mut bench, json, out);
     // Whatever came of it: the servers may be somebody's.
     let cleaned = bench.clean();
     code.and_then(|code| cleaned.map(|()| code))
 }
 
-fn measured_on(
-    bench: &mut Bench,
-    json: bool,
-    progress: &ProgressBar,
-    out: &mut dyn Write,
-    before_check: &mut dyn FnMut(&Bench),
-) -> Result<ExitCode, String> {
-    bench.load(progress)?;
+fn measured_on(bench: &mut Bench, json: bool, out: &mut dyn Write) -> Result<ExitCode, String> {
+    let (summaries, checks) = if json {
+        let mut lines = Lines { out: &mut *out, written: Ok(()) };
+        load_and_run(bench, &mut lines)?;
+        lines.written.map_err(write_failed)?;
+        (bench.summaries(), bench.check())
+    } else {
+        let mut bar = Bar::new();
+        load_and_run(bench, &mut bar)?;
+        bar.checks();
+        (bench.summaries(), bench.check())
+    };
+    let print = if json { print_json } else { print_table };
+    print(out, &summaries, &checks, bench.interrupted()).map_err(write_failed)?;
+    Ok(exit_code(&checks, bench.interrupted()))
+}
+
+fn load_and_run(bench: &mut Bench, observer: &mut dyn Observer) -> Result<(), String> {
+    bench.load(observer)?;
     if bench.interrupted() {
         return Err("interrupted while loading; nothing was measured".into());
     }
-    let mut lost = Ok(());
-    let mut seen = |slice: &Slice| {
-        if json {
-            lost = std::mem::replace(&mut lost, Ok(())).and_then(|()| line(out, slice));
+    bench.run(observer)
+}
+
+/// Prints each slice as soon as it is over, an object a line.
+struct Lines<'a> {
+    out: &'a mut dyn Write,
+    /// The first error of writing; nothing is written after it.
+    written: io::Result<()>,
+}
+
+impl Observer for Lines<'_> {
+    fn measured(&mut self, slice: &Slice) {
+        if self.written.is_ok() {
+            self.written = line(self.out, slice);
         }
-    };
-    bench.run(progress, &mut seen)?;
-    lost.map_err(write_failed)?;
-    progress.set_message("checking");
-    before_check(bench);
-    let (summaries, checks) = (bench.summaries(), bench.check());
-    progress.finish_and_clear();
-    let printed = if json {
-        print_json(out, &summaries, &checks, bench.interrupted())
-    } else {
-        print_table(out, &summaries, &checks, bench.interrupted())
-    };
-    printed.map_err(write_failed)?;
-    Ok(exit_code(&checks, bench.interrupted()))
+    }
 }
 
 fn write_failed(error: io::Error) -> String {
@@ -480,5 +468,56 @@ pub(super) fn verdict(checks: &[Check]) -> String {
         format!("checks: every store holds exactly what it acknowledged{note}")
     } else {
         format!("checks: FAILED for {}", failed.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Words {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn plan(words: &[&str]) -> Plan {
+        match Words::parse_from([&["bench"], words].concat()).args.asked() {
+            Ok(Asked::Real(plan)) => *plan,
+            Ok(Asked::Model(_)) => panic!("no model was asked for"),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
+    fn check(mode: &'static str, passed: bool) -> Check {
+        let violations = if passed { vec![] } else { vec!["one is missing".to_owned()] };
+        Check { mode, promise: "transactions", passed, violations }
+    }
+
+    #[test]
+    fn a_loss_fails_the_run() {
+        let checks = [check("rw", true), check("claret", false)];
+        assert_eq!(exit_code(&checks, false), ExitCode::FAILURE);
+        assert_eq!(exit_code(&checks, true), ExitCode::FAILURE);
+        assert_eq!(exit_code(&checks[..1], false), ExitCode::SUCCESS);
+        assert_eq!(exit_code(&checks[..1], true), ExitCode::from(130));
+        assert_eq!(verdict(&checks), "checks: FAILED for claret");
+        let mut out = Vec::new();
+        print_json(&mut out, &[], &checks, false).expect("memory");
+        let line: serde_json::Value = serde_json::from_slice(&out).expect("an object");
+        assert_eq!((&line["type"], &line["passed"]), (&"check".into(), &false.into()));
+        assert_eq!((&line["modes"][0]["passed"], &line["modes"][1]["passed"]), (&true.into(), &false.into()));
+        assert_eq!(line["modes"][1]["violations"], json!(["one is missing"]));
+    }
+
+    #[test]
+    fn ended_before_the_load_is_over_nothing_is_claimed() {
+        for json in [true, false] {
+            let (stop, mut out) = (Arc::new(AtomicBool::new(true)), Vec::new());
+            let code = run_plan(plan(&["hot", "--modes", "claret"]), json, &stop, &mut out);
+            assert_eq!((code, out.len()), (ExitCode::FAILURE, 0));
+        }
     }
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 use claret::cluster::without_passwords;
 use claret_bench::workload::{Choice, retwis, rubis};
 use claret_bench::{Bench, Check, Pace, Plan, Summary};
-use indicatif::ProgressBar;
 
+use super::bar::Bar;
 use super::bench::{exit_code, seconds, verdict};
 use super::place::Store;
 use crate::edge::{self, Shown};
@@ -211,16 +211,13 @@ fn run_site(
         slice: Duration::from_secs(1).min(time),
         seed: 1,
     };
-    let progress = ProgressBar::new_spinner();
-    progress.enable_steady_tick(Duration::from_millis(100));
+    let mut bar = Bar::new();
     let mut bench = Bench::new(plan, Arc::clone(stop))?;
-    bench.load(&progress)?;
+    bench.load(&mut bar)?;
     if bench.interrupted() {
-        progress.finish_and_clear();
         return Err("interrupted while loading".into());
     }
-    bench.run(&progress, &mut |_| {})?;
-    progress.finish_and_clear();
+    bench.run(&mut bar)?;
     Ok(bench)
 }
 

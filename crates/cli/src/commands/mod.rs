@@ -1,5 +1,6 @@
 //! The subcommands, a file each: arguments and what running them does.
 
+mod bar;
 pub mod bench;
 pub mod check_store;
 pub mod check_type;

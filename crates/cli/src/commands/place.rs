@@ -1,8 +1,9 @@
 //! `--store`: where a benchmark runs, and which modes there are.
 
+use claret::Mode;
 use claret::cluster::without_passwords;
 use claret_bench::workload::Choice;
-use claret_bench::{BenchMode, Given, Place, Servers};
+use claret_bench::{BenchMode, Contender, Given, Place, Servers};
 
 /// Shards of a cluster that is started for a run, unless it is said otherwise.
 pub(super) const SHARDS: u32 = 4;
@@ -42,10 +43,10 @@ impl Store {
     /// The modes that were asked for, else those that tell most.
     pub(super) fn modes(&self, asked: Option<&str>) -> Result<Vec<BenchMode>, String> {
         match self {
-            Store::Embedded => BenchMode::parse_embedded_list(asked.unwrap_or("none,rw,claret")),
-            Store::Model => BenchMode::parse_model_list(asked.unwrap_or("none,rw,claret")),
+            Store::Embedded => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded),
+            Store::Model => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), of_model),
             Store::Cluster | Store::Url(_) => {
-                BenchMode::parse_cluster_list(asked.unwrap_or("none,redis-lock,claret"))
+                BenchMode::parse_list_for(asked.unwrap_or("none,redis-lock,claret"), of_cluster)
             }
         }
     }
@@ -75,5 +76,47 @@ impl Store {
             }
         };
         Servers::new(choice, &given, single, modes, pauses).map(|servers| Place::Servers(Box::new(servers)))
+    }
+}
+
+/// The embedded store has all modes but those made of Redis commands.
+fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
+    match mode.contender {
+        Contender::Rival(_) => Err(format!(
+            "the mode '{}' is of real servers: say --store cluster or --store redis://HOST:PORT",
+            mode.name
+        )),
+        Contender::Mutex | Contender::Store(_) => Ok(mode),
+    }
+}
+
+/// A cluster's shards know Claret's own locks only, and nobody shares a mutex there.
+fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
+    match mode.contender {
+        Contender::Mutex => Err("the mode 'mutex' is of one process: leave it out of --modes".into()),
+        Contender::Store(Mode::ReaderWriter | Mode::ReaderWriterPhase | Mode::Boost) => Err(format!(
+            "the mode '{}' is not what the module's shards do; measure it with --store sim or embedded",
+            mode.name
+        )),
+        Contender::Store(Mode::None | Mode::BoostPhase | Mode::BoostPhaseCombine) | Contender::Rival(_) => {
+            Ok(mode)
+        }
+    }
+}
+
+/// The model has the store's modes alone. There `claret` combines, for messages cost something.
+fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
+    let name = mode.name;
+    match mode.contender {
+        Contender::Mutex => {
+            Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes".into())
+        }
+        Contender::Rival(_) => Err(format!(
+            "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
+        )),
+        Contender::Store(_) if name == "claret" => {
+            Ok(BenchMode { name, contender: Contender::Store(Mode::BoostPhaseCombine) })
+        }
+        Contender::Store(_) => Ok(mode),
     }
 }

@@ -1,0 +1,173 @@
+//! Comparisons on the embedded store: every workload runs in every mode and verifies itself, and what was measured has all
+//! its numbers; a loss is found.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use claret_bench::workload::{Workload, fair, hot, ops, rawmix, retwis, rubis};
+use claret_bench::{Bench, BenchMode, Check, Observer, Pace, Place, Plan, Slice, Summary, mutex};
+use serde_json::Value;
+
+const STORE_MODES: &str = "none,rw,rw+phase,boost,boost+phase,boost+phase+combine";
+
+fn rawmix() -> Box<dyn Workload> {
+    Box::new(rawmix::RawMix::new(rawmix::Options { keys: 100, ..Default::default() }))
+}
+
+fn hot() -> Box<dyn Workload> {
+    Box::new(hot::Hot::new(hot::Options { counters: 100, ..Default::default() }))
+}
+
+fn fair() -> Box<dyn Workload> {
+    Box::new(fair::Fair::new(&fair::Options { counters: 100, ..Default::default() }))
+}
+
+fn rubis() -> Box<dyn Workload> {
+    Box::new(rubis::Rubis::new(rubis::Options { items: 300, users: 200, ..Default::default() }))
+}
+
+fn retwis() -> Box<dyn Workload> {
+    Box::new(retwis::Retwis::new(retwis::Options { scale: 6, ..Default::default() }))
+}
+
+/// 0.2 s for each mode, in two slices, 8 clients on 2 threads.
+fn plan(workload: Box<dyn Workload>, modes: &str, pace: Pace) -> Plan {
+    Plan {
+        place: Place::Embedded,
+        workload,
+        by_hand: None,
+        modes: BenchMode::parse_list(modes).expect("there are such modes"),
+        shards: 8,
+        clients: 8,
+        threads: 2,
+        pace,
+        time: Duration::from_millis(200),
+        slice: Duration::from_millis(100),
+        seed: 1,
+    }
+}
+
+/// Runs it and checks it. `before_check` sees the stores after the run.
+fn run(plan: Plan, before_check: &mut dyn FnMut(&Bench)) -> (Vec<Slice>, Vec<Summary>, Vec<Check>) {
+    let mut slices = Slices::default();
+    let mut bench = Bench::new(plan, Arc::default()).expect("it can be run");
+    bench.load(&mut slices).expect("loaded");
+    bench.run(&mut slices).expect("nothing is answered that must not be");
+    before_check(&bench);
+    (slices.0, bench.summaries(), bench.check())
+}
+
+/// What is told of each slice.
+#[derive(Default)]
+struct Slices(Vec<Slice>);
+
+impl Observer for Slices {
+    fn measured(&mut self, slice: &Slice) {
+        self.0.push(slice.clone());
+    }
+}
+
+fn json(what: &impl serde::Serialize) -> Value {
+    serde_json::to_value(what).expect("numbers and names")
+}
+
+/// Each mode has two slices and a summary, with all fields, and has committed something; all is verified.
+fn assert_measured(plan: Plan) {
+    let (name, modes) = (plan.workload.name(), plan.modes.len());
+    let (slices, summaries, checks) = run(plan, &mut |_| {});
+    assert_eq!((slices.len(), summaries.len(), checks.len()), (2 * modes, modes, modes));
+    for line in slices.iter().map(json).chain(summaries.iter().map(json)) {
+        assert_eq!((&line["workload"], &line["store"]), (&name.into(), &"embedded".into()));
+        assert_eq!((&line["clients"], &line["threads"]), (&8.into(), &2.into()));
+        for field in ["shards", "committed", "aborts", "retries", "lock_waits"] {
+            assert!(line[field].is_u64(), "{name}: {field} of {line}");
+        }
+        for field in ["seconds", "throughput", "p50_us", "p95_us", "p99_us", "max_us"] {
+            assert!(line[field].is_f64(), "{name}: {field} of {line}");
+        }
+        let [p50, p99] = ["p50_us", "p99_us"].map(|field| line[field].as_f64());
+        assert!(p50 <= p99, "{line}");
+    }
+    for summary in summaries {
+        let of_mode = slices.iter().filter(|slice| slice.setting.mode == summary.setting.mode);
+        let committed: u64 = of_mode.map(|slice| slice.figures.committed).sum();
+        assert_eq!(summary.figures.committed, committed);
+        assert!(committed > 0, "{summary:?}");
+        assert!(!summary.interrupted);
+    }
+    assert!(checks.iter().all(|check| check.passed), "{name}: {checks:?}");
+}
+
+#[test]
+fn every_workload_runs_in_every_mode_and_verifies() {
+    for workload in [rawmix, hot, fair, rubis, retwis] {
+        for pace in [
+            Pace::Together,
+            Pace::Interactive(Duration::ZERO),
+            Pace::Interactive(Duration::from_millis(1)),
+            Pace::Pause(Duration::from_millis(1)),
+        ] {
+            assert_measured(plan(workload(), STORE_MODES, pace));
+        }
+    }
+}
+
+#[test]
+fn the_mode_by_hand_runs_beside_the_store() {
+    let options = rawmix::Options { keys: 100, ..Default::default() };
+    for pace in [Pace::Together, Pace::Interactive(Duration::ZERO)] {
+        let options = options.clone();
+        let by_hand = move || Box::new(mutex::RawMix::new(options.clone())) as Box<dyn mutex::ByHand>;
+        let plan = plan(rawmix(), "mutex,claret", pace);
+        assert_measured(Plan { by_hand: Some(Box::new(by_hand)), ..plan });
+    }
+}
+
+/// Somebody takes one increment away after the run: the mode that lost it is named.
+#[test]
+fn a_loss_is_found() {
+    let mut take_one = |bench: &Bench| {
+        let store = bench.contestants()[1].store().expect("it has a store").clone();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        let calls = [("hot:total".into(), ops::incrby(-1))];
+        runtime.block_on(store.run_all(calls)).expect("nothing is in the way");
+    };
+    let (_, _, checks) = run(plan(hot(), "rw,claret", Pace::Together), &mut take_one);
+    assert_eq!(checks.iter().map(|check| check.passed).collect::<Vec<_>>(), [true, false]);
+    assert_eq!((checks[1].mode, checks[1].violations.len()), ("claret", 1), "{checks:?}");
+}
+
+/// A transaction that is left open keeps its lock: that is found, too.
+#[test]
+fn a_lock_left_behind_is_found() {
+    let mut open = Vec::new();
+    let mut leave = |bench: &Bench| {
+        let store = bench.contestants()[0].store().expect("it has a store").clone();
+        let mut transaction = Box::pin(async move {
+            store
+                .transaction(|tx| async move {
+                    tx.execute("hot:total", ops::get()).await?;
+                    std::future::pending::<()>().await;
+                    Ok(())
+                })
+                .await
+        });
+        let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+        assert!(transaction.as_mut().poll(&mut cx).is_pending());
+        open.push(transaction);
+    };
+    let (_, _, checks) = run(plan(hot(), "claret", Pace::Together), &mut leave);
+    assert!(!checks[0].passed && checks[0].violations[0].contains("still hold something"), "{checks:?}");
+}
+
+/// Nobody has loaded anything, and nothing is run.
+#[test]
+fn ended_before_the_load_is_over_nothing_is_measured() {
+    let stop = Arc::new(AtomicBool::new(true));
+    let mut slices = Slices::default();
+    let mut bench = Bench::new(plan(rubis(), "claret", Pace::Together), stop).expect("it can be run");
+    bench.load(&mut slices).expect("loaded");
+    bench.run(&mut slices).expect("run");
+    assert!(bench.interrupted() && slices.0.is_empty());
+}
