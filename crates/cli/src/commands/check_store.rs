@@ -22,8 +22,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use rand::RngExt;
 
 use super::place::{SHARDS, SHARDS_MAX, Store};
-use crate::checking::{self, Clock, History, Journal, Progress, Settings};
 use crate::edge;
+use claret_checker::{Clock, History, Journal, Progress, Settings};
 use faults::{Fault, Site};
 use tally::Tally;
 

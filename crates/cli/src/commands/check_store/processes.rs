@@ -16,7 +16,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 
 use super::Args;
-use crate::checking::{Clock, History, Progress, Settings, read_journal};
+use claret_checker::{Clock, History, Progress, Settings, read_journal};
 
 /// How long a process may take to connect, or to come to rest after a round.
 const PATIENCE: Duration = Duration::from_secs(120);

@@ -13,10 +13,8 @@ use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
 
 use super::faults::{Fault, LEASE, Site, Striker, Struck, fold};
 use super::processes::{Processes, rounds_of_parent, say_ready, say_rested};
-use super::{
-    Args, Clock, Journal, Place, Progress, ProgressBar, Settings, Tally, checking, keep_watch, save, watch,
-};
-use crate::checking::{Bank, History, Keys, Shared};
+use super::{Args, Clock, Journal, Place, Progress, ProgressBar, Settings, Tally, keep_watch, save, watch};
+use claret_checker::{Bank, History, Keys, Shared};
 
 /// How long locks may be held when all clients have come to rest: a lease, and a round of asking, on a machine with other
 /// things to do.
@@ -94,7 +92,7 @@ impl Run<'_> {
         time: Duration,
         bar: &ProgressBar,
     ) -> Result<(), String> {
-        checking::begin(&self.store, settings).await?;
+        claret_checker::begin(&self.store, settings).await?;
         let length = match self.faults.is_empty() {
             true => time,
             false => Duration::from_millis(self.random.random_range(ROUND_MS.0..=ROUND_MS.1)),
@@ -104,7 +102,7 @@ impl Run<'_> {
         let strikes = self.strike(&keys);
         let shared = Shared { keys: &keys, progress: &self.progress, journal: None };
         let mut history =
-            checking::run(&self.store, self.plain.as_ref(), settings, self.clock, shared).await?;
+            claret_checker::run(&self.store, self.plain.as_ref(), settings, self.clock, shared).await?;
         if self.progress.stop.load(Ordering::Relaxed) {
             self.processes().stop();
         }
@@ -118,7 +116,7 @@ impl Run<'_> {
         self.note_locks(&struck);
         bar.set_message("reading everything");
         if history.broken.is_none() {
-            checking::finish(&self.store, settings, self.clock, &mut history).await?;
+            claret_checker::finish(&self.store, settings, self.clock, &mut history).await?;
         }
         bar.set_message("judging");
         let struck = struck.into_iter().map(|(_, struck)| struck).collect();
@@ -197,7 +195,7 @@ pub(super) async fn take_part(args: &Args, place: &Place, mut settings: Settings
         let journal = journal.map_err(|error| format!("writing {}: {error}", told.file.display()))?;
         let keys = Keys::new(&settings);
         let shared = Shared { keys: &keys, progress: &progress, journal: Some(&journal) };
-        let history: History = checking::run(&store, plain.as_ref(), &settings, clock, shared).await?;
+        let history: History = claret_checker::run(&store, plain.as_ref(), &settings, clock, shared).await?;
         journal.end().map_err(|error| format!("writing {}: {error}", told.file.display()))?;
         say_rested(history.broken.as_deref());
     }

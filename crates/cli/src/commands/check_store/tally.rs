@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use crate::checking::verdict::{Verdict, judge_all};
-use crate::checking::{History, Outcome, Planted, Step, Why};
+use claret_checker::verdict::{Verdict, judge_all};
+use claret_checker::{History, Outcome, Planted, Step, Why};
 
 /// Counts over all rounds, and what was found.
 #[derive(Debug, Default, Serialize)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use claret_rig::slot_of;
 
 use super::strike::{Flush, Struck};
-use crate::checking::{Bank, Entry, History, Outcome, Step};
+use claret_checker::{Bank, Entry, History, Outcome, Step};
 
 /// Adds what faults did to what clients saw.
 pub(in super::super) fn fold(history: &mut History, bank: &Bank, struck: Vec<Struck>) {

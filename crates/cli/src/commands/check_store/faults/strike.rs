@@ -15,7 +15,7 @@ use tokio::runtime::Handle;
 use super::super::processes::Processes;
 use super::Fault;
 use super::site::{LEASE, Site, USER};
-use crate::checking::{Clock, Entry, Keys, Outcome, Reason, Step, Why};
+use claret_checker::{Clock, Entry, Keys, Outcome, Reason, Step, Why};
 
 /// How long a fault of many small blows lasts.
 const BLOWS: Duration = Duration::from_millis(1_000);
