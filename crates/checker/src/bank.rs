@@ -10,16 +10,16 @@ use claret::types::{Counter, CounterOp};
 use claret::{Bytes, Operation, Records, Reply, Store, TransactionError};
 use rand::{Rng, RngExt};
 
-use super::history::{Outcome, Step};
-use super::traffic::{Client, outcome_of, pause};
-use super::{History, Progress};
+use crate::Progress;
+use crate::history::{History, Outcome, Step};
+use crate::traffic::{Client, outcome_of, pause};
 
 const ACCOUNTS: usize = 8;
 const DEPOSIT: i64 = 1_000;
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub struct Bank {
+pub(crate) struct Bank {
     /// Spread over the shards.
     accounts: Vec<String>,
     /// On one node.
@@ -31,7 +31,7 @@ type Ended = (Outcome, Vec<Step>);
 
 impl Bank {
     /// The bank of a round.
-    pub fn new(prefix: &str, round: u64) -> Self {
+    pub(crate) fn new(prefix: &str, round: u64) -> Self {
         let names = |start: String| (0..ACCOUNTS).map(|number| format!("{start}{number}")).collect();
         let accounts = names(format!("{prefix}/{round}/bank"));
         Bank { accounts, drawer: names(format!("{{{prefix}/drawer}}{round}/")) }
@@ -48,12 +48,12 @@ impl Bank {
     }
 
     /// The key that stands for all accounts in [`Step::Total`], and that for the drawer.
-    pub fn names(&self) -> [&String; 2] {
+    pub(crate) fn names(&self) -> [&String; 2] {
         [&self.accounts[0], &self.drawer[0]]
     }
 
     /// What all accounts hold together; as much as the drawer.
-    pub const fn total() -> i64 {
+    pub(crate) const fn total() -> i64 {
         DEPOSIT * ACCOUNTS as i64
     }
 
@@ -61,7 +61,7 @@ impl Bank {
     ///
     /// # Errors
     /// The store's.
-    pub async fn open(&self, store: &Store) -> Result<(), String> {
+    pub(crate) async fn open(&self, store: &Store) -> Result<(), String> {
         let calls = self.keys().map(|key| (Bytes::from(key), add(DEPOSIT)));
         store.run_all(calls).await.map_err(|error| format!("opening the bank: {error}"))?;
         Ok(())

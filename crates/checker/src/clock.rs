@@ -10,7 +10,7 @@ const DRIFT_MAX: Duration = Duration::from_millis(5);
 
 /// See the module's text.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock {
+pub(crate) struct Clock {
     /// Microseconds since the Unix epoch at which the run began.
     epoch: u64,
     began: (Instant, u64),
@@ -22,18 +22,18 @@ fn unix_us() -> u64 {
 
 impl Clock {
     /// A run that begins now, or, given its epoch, one that another process began.
-    pub fn new(epoch: Option<u64>) -> Self {
+    pub(crate) fn new(epoch: Option<u64>) -> Self {
         let now = unix_us();
         Clock { epoch: epoch.unwrap_or(now), began: (Instant::now(), now) }
     }
 
     /// For other processes of the run.
-    pub fn epoch(&self) -> u64 {
+    pub(crate) fn epoch(&self) -> u64 {
         self.epoch
     }
 
     /// Microseconds since the run began.
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         unix_us().saturating_sub(self.epoch)
     }
 
@@ -41,7 +41,7 @@ impl Clock {
     ///
     /// # Errors
     /// When somebody did, or it drifted: the history is worthless.
-    pub fn check(&self) -> Result<(), String> {
+    pub(crate) fn check(&self) -> Result<(), String> {
         let (began, at) = self.began;
         let passed = Duration::from_micros(unix_us().saturating_sub(at));
         let drift = began.elapsed().abs_diff(passed);

@@ -1,6 +1,9 @@
 //! What clients saw, in a form that a file can hold: processes of one run hand their parts to the one that judges.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, BufWriter};
+use std::path::Path;
 
 use claret_sim::observed::{Act, Known, Observed};
 use serde::{Deserialize, Serialize};
@@ -8,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// One operation and what it showed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Step {
+pub(crate) enum Step {
     /// An element of a set, or a bit of a counter.
     Add(String, u64),
     /// All elements or bits.
@@ -41,7 +44,7 @@ pub enum Step {
 
 impl Step {
     /// The record that it is about.
-    pub fn key(&self) -> Option<&str> {
+    pub(crate) fn key(&self) -> Option<&str> {
         match self {
             Step::Add(key, _)
             | Step::Read(key, _)
@@ -81,7 +84,7 @@ impl Step {
 /// How a transaction ended, for its client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// Acknowledged.
     Committed,
     /// An error that says that nothing was applied.
@@ -108,61 +111,69 @@ pub enum Why {
 
 /// One transaction as its client saw it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Entry {
+pub(crate) struct Entry {
     /// The client, over all processes.
-    pub client: u64,
+    pub(crate) client: u64,
     /// Microseconds since the run began.
-    pub began: u64,
+    pub(crate) began: u64,
     /// The same, when the answer was there.
-    pub ended: u64,
+    pub(crate) ended: u64,
     /// How.
-    pub outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// By plain commands.
     #[serde(default)]
-    pub plain: bool,
+    pub(crate) plain: bool,
     /// In order. Of one that did not commit, only what it meant to write counts.
-    pub steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
 }
 
 /// Everything that was seen.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct History {
+pub(crate) struct History {
     /// All transactions.
-    pub entries: Vec<Entry>,
+    pub(crate) entries: Vec<Entry>,
     /// When there was a reason to refuse what.
     #[serde(default)]
-    pub reasons: Vec<Reason>,
+    pub(crate) reasons: Vec<Reason>,
     /// What went wrong besides: an answer of the wrong shape, an error that nobody expects, a panic.
-    pub broken: Option<String>,
+    pub(crate) broken: Option<String>,
 }
 
 /// A time in which transactions may have been refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reason {
+pub(crate) struct Reason {
     /// How.
-    pub why: Why,
+    pub(crate) why: Why,
     /// From when.
-    pub began: u64,
+    pub(crate) began: u64,
     /// Until when.
-    pub ended: u64,
+    pub(crate) ended: u64,
 }
 
 impl History {
     /// Adds another part.
-    pub fn take(&mut self, part: History) {
+    pub(crate) fn take(&mut self, part: History) {
         self.entries.extend(part.entries);
         self.reasons.extend(part.reasons);
         self.broken = self.broken.take().or(part.broken);
     }
 
+    /// Writes it to a file, as a JSON document.
+    ///
+    /// # Errors
+    /// The file's.
+    pub(crate) fn save(&self, path: &Path) -> io::Result<()> {
+        serde_json::to_writer(BufWriter::new(File::create(path)?), self).map_err(io::Error::from)
+    }
+
     /// For [`claret_sim::observed::judge`].
-    pub fn observed(&self) -> Vec<Observed> {
+    pub(crate) fn observed(&self) -> Vec<Observed> {
         let all = self.entries.iter().enumerate().map(|(at, entry)| entry.observed(at));
         all.filter(|observed| !observed.acts.is_empty()).collect()
     }
 
     /// When each record ended, if it did.
-    pub fn ends(&self) -> BTreeMap<&str, Vec<&Entry>> {
+    pub(crate) fn ends(&self) -> BTreeMap<&str, Vec<&Entry>> {
         let mut ends: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
         for entry in self.entries.iter().filter(|entry| entry.is_end()) {
             let keys = entry.steps.iter().filter_map(Step::key);
@@ -188,17 +199,17 @@ impl Entry {
     }
 
     /// Whether it is the end of records.
-    pub fn is_end(&self) -> bool {
+    pub(crate) fn is_end(&self) -> bool {
         matches!(self.steps.first(), Some(Step::End(..)))
     }
 
     /// When it was certainly over.
-    pub fn over(&self) -> u64 {
+    pub(crate) fn over(&self) -> u64 {
         if self.outcome == Outcome::Committed { self.ended } else { u64::MAX }
     }
 
     /// Whether it was over before another began.
-    pub fn is_before(&self, other: &Entry) -> bool {
+    pub(crate) fn is_before(&self, other: &Entry) -> bool {
         self.over() < other.began
     }
 }

@@ -8,18 +8,18 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Mutex;
 
-use super::history::{Entry, History};
+use crate::history::{Entry, History};
 
 /// A file of entries, one a line.
 #[derive(Debug)]
-pub struct Journal(Mutex<(File, Option<io::Error>)>);
+pub(crate) struct Journal(Mutex<(File, Option<io::Error>)>);
 
 impl Journal {
     /// Begins an empty one.
     ///
     /// # Errors
     /// The file's.
-    pub fn begin(path: &Path) -> io::Result<Self> {
+    pub(crate) fn begin(path: &Path) -> io::Result<Self> {
         Ok(Journal(Mutex::new((File::create(path)?, None))))
     }
 
@@ -38,7 +38,7 @@ impl Journal {
     ///
     /// # Errors
     /// The file's.
-    pub fn end(&self) -> io::Result<()> {
+    pub(crate) fn end(&self) -> io::Result<()> {
         self.0.lock().expect("nobody panics with it").1.take().map_or(Ok(()), Err)
     }
 }
@@ -48,7 +48,7 @@ impl Journal {
 ///
 /// # Errors
 /// The file's, and lines that are none.
-pub fn read_journal(path: &Path) -> io::Result<History> {
+pub(crate) fn read_journal(path: &Path) -> io::Result<History> {
     let text = fs::read_to_string(path)?;
     let whole = text.rsplit_once('\n').map_or("", |(whole, _)| whole);
     let mut entries: BTreeMap<(u64, u64), Entry> = BTreeMap::new();
@@ -61,8 +61,8 @@ pub fn read_journal(path: &Path) -> io::Result<History> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::history::{Outcome, Step};
     use super::*;
+    use crate::history::{Outcome, Step};
 
     #[test]
     fn what_was_begun_and_has_no_end_may_have_happened() {

@@ -1,5 +1,7 @@
-//! `claret check-store`: many clients work on a few hot keys of a store and write down what they saw; then their
-//! histories are judged from outside, without a word from the store.
+//! Judges a store from outside: many clients work on a few hot keys and write down what they saw; then their histories are
+//! judged, without a word from the store.
+//!
+//! A [`Plan`] says who works on what, a [`Target`] is the store; [`check`] runs it and answers with a [`Report`].
 //!
 //! # Histories
 //!
@@ -25,7 +27,7 @@
 //!
 //! # Faults
 //!
-//! A run with faults is one of rounds ([`Settings::round`]), each with records of its own. While the clients of a round
+//! A run with faults is one of rounds, each with records of its own. While the clients of a round
 //! work, faults strike; then the clients come to rest, all locks must be free within the bound, everything is read, and
 //! the round is judged. So a long run needs no more memory than a short one, and a lock that is left behind is seen.
 //!
@@ -40,151 +42,111 @@
 //!   other time.
 
 mod bank;
+mod clients;
 mod clock;
+mod faults;
 mod history;
 mod journal;
 mod plain;
 mod plan;
 mod planted;
+mod processes;
+mod report;
+mod rounds;
 mod sums;
+mod target;
 mod traffic;
-pub mod verdict;
+mod verdict;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::time::Duration;
 
-use claret::Store;
-use claret::cluster::Plain;
-use claret::types::{Bounded, BoundedCounter, BoundedCounterOp};
-use claret::{Bytes, Operation};
+pub use faults::Fault;
+pub use history::Why;
+pub use processes::{StartWorker, Worker};
+pub use report::Report;
+pub use rounds::{check, take_part};
+pub use target::Target;
 
-pub use bank::Bank;
-pub use clock::Clock;
-pub use history::{Entry, History, Outcome, Reason, Step, Why};
-pub use journal::{Journal, read_journal};
-pub use plan::Keys;
-pub use planted::Planted;
-
-/// What is run.
+/// What is to be run.
 #[derive(Clone, Debug)]
-pub struct Settings {
-    /// Clients of this process, each one transaction at a time.
-    pub clients: usize,
-    /// Clients of this process that use plain commands.
-    pub plain: usize,
-    /// When the round ends, by the run's [`Clock`].
-    pub until: u64,
-    /// The round, from 0.
-    pub round: u64,
+pub struct Plan {
+    /// Clients over all processes, each with one transaction at a time; every eighth works at the bank.
+    pub clients: u64,
+    /// Clients beside them that use plain commands, over all processes.
+    pub plain: u64,
+    /// How many processes share them, this one included.
+    pub processes: u64,
     /// Records in use at one time, a quarter of each kind that gives way to others.
     pub keys: u64,
     /// How long a record is in use.
     pub rotation: Duration,
     /// Whether clients pause between calls, up to a second.
     pub pauses: bool,
-    /// Which of the processes this is, from 0.
-    pub process: u64,
-    /// How many processes take part.
-    pub processes: u64,
-    /// For what the clients do.
+    /// For what the clients do, and what is done to them.
     pub seed: u64,
-    /// Before every key.
+    /// Before every key; nobody else's begin like this.
     pub prefix: String,
+    /// How long clients work. With faults a run may take longer: each strikes at least once.
+    pub time: Duration,
+    /// The faults that strike meanwhile; each needs a [`Target`] that was started for them.
+    pub faults: Vec<Fault>,
+    /// Where what was seen is written, a JSON document; of several rounds, the last one.
+    pub history: Option<PathBuf>,
+}
+
+impl Plan {
+    /// The part of a process, from 0.
+    fn settings(&self, process: u64) -> Settings {
+        Settings {
+            clients: self.clients.div_ceil(self.processes) as usize,
+            plain: self.plain.div_ceil(self.processes) as usize,
+            until: 0,
+            round: 0,
+            keys: self.keys,
+            rotation: self.rotation,
+            pauses: self.pauses,
+            process,
+            processes: self.processes,
+            seed: self.seed,
+            prefix: self.prefix.clone(),
+        }
+    }
+}
+
+/// What the clients of one process do in one round.
+#[derive(Clone, Debug)]
+pub(crate) struct Settings {
+    /// Clients of this process, each one transaction at a time.
+    clients: usize,
+    /// Clients of this process that use plain commands.
+    plain: usize,
+    /// When the round ends, by the run's [`clock::Clock`].
+    until: u64,
+    /// The round, from 0.
+    round: u64,
+    /// As in the [`Plan`].
+    keys: u64,
+    /// As in the [`Plan`].
+    rotation: Duration,
+    /// As in the [`Plan`].
+    pauses: bool,
+    /// Which of the processes this is, from 0.
+    process: u64,
+    /// How many processes take part.
+    processes: u64,
+    /// As in the [`Plan`].
+    seed: u64,
+    /// As in the [`Plan`].
+    prefix: String,
 }
 
 /// How far it has come, for those who watch.
 #[derive(Debug, Default)]
 pub struct Progress {
-    /// Transactions that ended.
+    /// Transactions of this process that ended.
     pub ended: AtomicU64,
-    /// Clients are to stop.
+    /// Clients are to stop; what they saw is judged all the same.
     pub stop: AtomicBool,
-}
-
-/// What the clients of a process share.
-#[derive(Clone, Copy, Debug)]
-pub struct Shared<'a> {
-    /// The records of the round.
-    pub keys: &'a Keys,
-    /// How far they have come.
-    pub progress: &'a Arc<Progress>,
-    /// Where they write down what they do, if the process may be killed.
-    pub journal: Option<&'a Arc<Journal>>,
-}
-
-/// Begins a round, before any process does.
-///
-/// # Errors
-/// The store's.
-pub async fn begin(store: &Store, settings: &Settings) -> Result<(), String> {
-    let (value, min, max) = plan::STOCK;
-    let create = || Operation::new::<BoundedCounter>(BoundedCounterOp::Create(Bounded { value, min, max }));
-    let stocks = Keys::new(settings).stocks().into_iter().map(|key| (Bytes::from(key), create()));
-    store.run_all(stocks).await.map_err(|error| format!("opening the bounded counters: {error}"))?;
-    Bank::new(&settings.prefix, settings.round).open(store).await
-}
-
-/// Runs the clients of one process to the end of the round, or until they are told to stop. What is wrong besides is
-/// noted in the history: an answer of the wrong shape, an error that nobody expects, a client that panics.
-///
-/// # Errors
-/// A clock that was set while it was used.
-pub async fn run(
-    store: &Store,
-    plain: Option<&Plain>,
-    settings: &Settings,
-    clock: Clock,
-    Shared { keys, progress, journal }: Shared<'_>,
-) -> Result<History, String> {
-    let bank = Bank::new(&settings.prefix, settings.round);
-    let mut tasks = tokio::task::JoinSet::new();
-    for number in 0..settings.clients + settings.plain {
-        let (bank, progress) = (bank.clone(), Arc::clone(progress));
-        let shared = (keys.clone(), journal.cloned());
-        let client = traffic::Client::new(store.clone(), settings, clock, shared, number as u64);
-        let plain = plain.filter(|_| number >= settings.clients).cloned();
-        tasks.spawn(async move {
-            match plain {
-                Some(plain) => plain::work(client, &plain, &bank, &progress).await,
-                None if number % 8 == 7 => bank::work(client, &bank, &progress).await,
-                None => traffic::work(client, &progress).await,
-            }
-        });
-    }
-    let mut history = History::default();
-    while let Some(ended) = tasks.join_next().await {
-        let entries = ended.unwrap_or_else(|error| Err(format!("a client ended badly: {error}")));
-        match entries {
-            Ok(entries) => history.take(entries),
-            Err(error) => {
-                progress.stop.store(true, Ordering::Relaxed);
-                history.broken.get_or_insert(error);
-            }
-        }
-    }
-    clock.check()?;
-    Ok(history)
-}
-
-/// Ends a round: reads every record once more, and the bank.
-///
-/// # Errors
-/// Whatever keeps it from reading.
-pub async fn finish(
-    store: &Store,
-    settings: &Settings,
-    clock: Clock,
-    history: &mut History,
-) -> Result<(), String> {
-    let entries = traffic::read_all(store, history, clock).await?;
-    history.entries.extend(entries);
-    let began = clock.now();
-    let (outcome, steps) = Bank::new(&settings.prefix, settings.round).look(store).await?;
-    if outcome != Outcome::Committed {
-        return Err("the bank's total could not be read at the end".into());
-    }
-    let entry = Entry { client: u64::MAX, began, ended: clock.now(), outcome, plain: false, steps };
-    history.entries.push(entry);
-    Ok(())
 }

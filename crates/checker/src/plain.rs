@@ -7,11 +7,11 @@ use claret::cluster::{Command, Dedicated, Plain, PlainError};
 use claret::{Bytes, Reply};
 use rand::RngExt;
 
-use super::bank::{sum, two_of};
-use super::history::{Outcome, Step, Why};
-use super::plan::Planned;
-use super::traffic::Client;
-use super::{Bank, History, Progress};
+use crate::Progress;
+use crate::bank::{Bank, sum, two_of};
+use crate::history::{History, Outcome, Step, Why};
+use crate::plan::Planned;
+use crate::traffic::Client;
 
 /// Works until the time is over.
 pub(super) async fn work(

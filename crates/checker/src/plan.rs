@@ -19,12 +19,12 @@ use claret::types::{
 use claret::{Bytes, Operation, Reply};
 use rand::{Rng, RngExt};
 
-use super::Settings;
-use super::history::Step;
+use crate::Settings;
+use crate::history::Step;
 
 /// A kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Unique elements; adds share a lock.
     Set,
     /// Powers of two; adds share a lock.
@@ -44,7 +44,7 @@ pub(super) const ROTATING: [Kind; 4] = [Kind::Set, Kind::Counter, Kind::List, Ki
 
 /// What is done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// All of it is read.
     Read,
     /// This is written, and nothing answered.
@@ -57,20 +57,20 @@ pub enum Deed {
 
 /// One operation to be done.
 #[derive(Clone, Debug)]
-pub struct Planned {
+pub(crate) struct Planned {
     /// The record.
-    pub key: String,
+    pub(crate) key: String,
     /// What it is.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// What is done.
-    pub deed: Deed,
+    pub(crate) deed: Deed,
     /// How long the client does nothing before.
-    pub pause: Duration,
+    pub(crate) pause: Duration,
 }
 
 /// The records in use.
 #[derive(Clone, Debug)]
-pub struct Keys {
+pub(crate) struct Keys {
     prefix: String,
     round: u64,
     of_each_kind: u64,
@@ -105,7 +105,7 @@ const LASTING: u64 = 3;
 
 impl Keys {
     /// The records of a round.
-    pub fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings) -> Self {
         let of_each_kind = (settings.keys / ROTATING.len() as u64).max(1);
         Keys {
             prefix: settings.prefix.clone(),
@@ -121,12 +121,12 @@ impl Keys {
     }
 
     /// The hash tags of all records: what stands between the braces of their keys.
-    pub fn tags(&self) -> Vec<String> {
+    pub(crate) fn tags(&self) -> Vec<String> {
         (0..self.uses.len()).map(|tag| format!("{}.{tag}", self.prefix)).collect()
     }
 
     /// The bounded counters of the round.
-    pub fn stocks(&self) -> Vec<String> {
+    pub(crate) fn stocks(&self) -> Vec<String> {
         (0..LASTING).map(|number| self.lasting('k', number)).collect()
     }
 
@@ -139,7 +139,7 @@ impl Keys {
     }
 
     /// An operation on one of them.
-    pub fn draw(&self, now: u64, kind: Kind, writes: bool, random: &mut impl Rng) -> Planned {
+    pub(crate) fn draw(&self, now: u64, kind: Kind, writes: bool, random: &mut impl Rng) -> Planned {
         let pause = self.draw_pause(random);
         let number = random.random_range(0..LASTING);
         let lasting = |letter, deed| Planned { key: self.lasting(letter, number), kind, deed, pause };
@@ -182,7 +182,7 @@ impl Keys {
     }
 
     /// A record in use: a set, a counter or a list.
-    pub fn in_use(&self, now: u64, random: &mut impl Rng) -> String {
+    pub(crate) fn in_use(&self, now: u64, random: &mut impl Rng) -> String {
         let number = random.random_range(0..self.of_each_kind);
         let kind = ROTATING[random.random_range(0..3)];
         let record = number * ROTATING.len() as u64 + kind as u64;
@@ -233,12 +233,12 @@ impl Keys {
 
 impl Planned {
     /// To read a record as a whole.
-    pub fn read(key: &str, kind: Kind) -> Self {
+    pub(crate) fn read(key: &str, kind: Kind) -> Self {
         Planned { key: key.to_owned(), kind, deed: Deed::Read, pause: Duration::ZERO }
     }
 
     /// The operation.
-    pub fn operation(&self) -> Operation {
+    pub(crate) fn operation(&self) -> Operation {
         match (self.kind, self.deed) {
             (Kind::Set, Deed::Write(it)) => Operation::new::<Set>(SetOp::Add(few(it))),
             (Kind::Set, Deed::Answer(it)) => Operation::new::<Set>(SetOp::AddReturning(few(it))),
@@ -266,7 +266,7 @@ impl Planned {
     }
 
     /// The same as a plain Redis command, of a kind that gives way to others.
-    pub fn command(&self) -> Vec<Bytes> {
+    pub(crate) fn command(&self) -> Vec<Bytes> {
         let (name, rest) = match (self.kind, self.deed) {
             (Kind::Set, Deed::Write(it) | Deed::Answer(it)) => ("SADD", vec![it.to_string()]),
             (Kind::Set, _) => ("SMEMBERS", vec![]),
@@ -284,7 +284,7 @@ impl Planned {
     }
 
     /// As a plain command answers it: all but SET tell what was there.
-    pub fn answering(self) -> Self {
+    pub(crate) fn answering(self) -> Self {
         let deed = match self.deed {
             Deed::Write(it) if self.kind != Kind::Register => Deed::Answer(it),
             deed => deed,
@@ -296,7 +296,7 @@ impl Planned {
     ///
     /// # Errors
     /// An answer of the wrong shape, or one that cannot be.
-    pub fn steps(&self, reply: &Reply) -> Result<Vec<Step>, String> {
+    pub(crate) fn steps(&self, reply: &Reply) -> Result<Vec<Step>, String> {
         let key = self.key.clone();
         let unfit = || format!("'{key}': an answer of the wrong shape: {reply}");
         let number = || number(reply).ok_or_else(unfit);
@@ -337,7 +337,7 @@ impl Planned {
     }
 
     /// What it was to write.
-    pub fn meant(&self) -> Vec<Step> {
+    pub(crate) fn meant(&self) -> Vec<Step> {
         let key = self.key.clone();
         match (self.kind, self.deed) {
             (_, Deed::Change(by)) => vec![Step::Change(key, by, None)],

@@ -2,12 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::history::{Entry, History, Outcome, Step, Why};
-use super::plan::STOCK;
+use crate::history::{Entry, History, Outcome, Step, Why};
+use crate::plan::STOCK;
 
 /// An anomaly that is planted into a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Planted {
+pub(crate) enum Planted {
     /// A read lacks an element of a set, or a bit of a counter, that was acknowledged before it began.
     StaleRead,
     /// The same of a list: it lacks its last item.
@@ -36,7 +36,7 @@ pub enum Planted {
 
 impl Planted {
     /// All of them.
-    pub const ALL: [Planted; 12] = [
+    pub(crate) const ALL: [Planted; 12] = [
         Planted::StaleRead,
         Planted::StaleList,
         Planted::Torn,
@@ -52,17 +52,17 @@ impl Planted {
     ];
 
     /// Whether it needs a record that ended, as they do where things expire or are flushed.
-    pub fn needs_an_end(self) -> bool {
+    pub(crate) fn needs_an_end(self) -> bool {
         self == Planted::Returned
     }
 
     /// Whether adya can see it, too.
-    pub fn is_of_lists(self) -> bool {
+    pub(crate) fn is_of_lists(self) -> bool {
         matches!(self, Planted::StaleList | Planted::Swapped)
     }
 
     /// The history with the anomaly in it; `None` when it has no place for it.
-    pub fn plant(self, history: &History) -> Option<History> {
+    pub(crate) fn plant(self, history: &History) -> Option<History> {
         let writers = Writers::of(history);
         let mut changed = history.clone();
         let committed = |entry: &&mut Entry| entry.outcome == Outcome::Committed;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use super::Bank;
-use super::history::{Entry, History, Outcome, Step};
-use super::plan::STOCK;
+use crate::bank::Bank;
+use crate::history::{Entry, History, Outcome, Step};
+use crate::plan::STOCK;
 
 /// All violations, in words.
 pub(super) fn judge_sums(history: &History) -> Vec<String> {

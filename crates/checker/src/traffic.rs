@@ -9,10 +9,11 @@ use claret::{Abort, OpError, Store, TransactionError};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-use super::history::{Entry, Outcome, Step, Why};
-use super::journal::Journal;
-use super::plan::{Keys, Kind, PREFIX_END, Planned, ROTATING};
-use super::{Clock, History, Progress, Settings};
+use crate::clock::Clock;
+use crate::history::{Entry, History, Outcome, Step, Why};
+use crate::journal::Journal;
+use crate::plan::{Keys, Kind, PREFIX_END, Planned, ROTATING};
+use crate::{Progress, Settings};
 
 /// One client.
 pub(super) struct Client {

@@ -5,22 +5,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use adya::history::{Interner, Mop, Op, OpType, ReadValue, Scalar};
 use claret_sim::observed::{Judged, judge};
 
-use super::history::{Entry, History, Outcome, Reason, Step, Why};
-use super::sums::judge_sums;
+use crate::history::{Entry, History, Outcome, Reason, Step, Why};
+use crate::sums::judge_sums;
 
 /// What was found.
 #[derive(Clone, Debug, Default)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// Transactions and edges that were looked at.
-    pub judged: Judged,
+    pub(crate) judged: Judged,
     /// Transactions on lists that adya looked at.
-    pub lists: usize,
+    pub(crate) lists: usize,
     /// Violations, in words; none when all is well.
-    pub anomalies: Vec<String>,
+    pub(crate) anomalies: Vec<String>,
 }
 
 /// Judges a history.
-pub fn judge_all(history: &History) -> Verdict {
+pub(crate) fn judge_all(history: &History) -> Verdict {
     let mut verdict = Verdict::default();
     // What a client saw is lost with it: what others saw of that is no anomaly of its own.
     if let Some(broken) = &history.broken {

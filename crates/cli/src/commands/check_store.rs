@@ -1,31 +1,24 @@
 //! `claret check-store`: lets many clients loose on a store, and judges from outside whether what they saw is
 //! strictly serializable.
 
-mod faults;
-mod processes;
-mod rounds;
-mod tally;
+mod report;
 
-use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal};
-use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::env;
+use std::io::{self, IsTerminal};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use claret::Mode;
-use claret::cluster::Plain;
 use claret_bench::{BenchMode, Contender};
-use claret_rig::{Cluster, Module, RigError, delete_keys_everywhere};
+use claret_checker::{Fault, Plan, Progress, Target, Worker, check, take_part};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::RngExt;
 
 use super::place::{SHARDS, SHARDS_MAX, Store};
 use crate::edge;
-use claret_checker::{Clock, History, Journal, Progress, Settings};
-use faults::{Fault, Site};
-use tally::Tally;
 
 /// Arguments of `claret check-store`.
 #[derive(Clone, Debug, clap::Args)]
@@ -104,7 +97,7 @@ pub struct Args {
 
 /// Runs it.
 pub fn run(args: Args) -> ExitCode {
-    match check(&args) {
+    match run_all(args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
@@ -115,33 +108,31 @@ pub fn run(args: Args) -> ExitCode {
 }
 
 /// Whether all is well.
-fn check(args: &Args) -> Result<bool, String> {
+fn run_all(args: Args) -> Result<bool, String> {
     let (time, faults) = (args.time()?, args.faults()?);
-    let args = &Args {
-        seed: args.seed.or_else(|| (!faults.is_empty()).then(|| rand::rng().random())),
-        ..args.clone()
-    };
-    let place = Place::find(args)?;
-    let settings = args.settings();
+    let seed = args.seed.or_else(|| (!faults.is_empty()).then(|| rand::rng().random()));
+    let args = Args { seed, ..args };
+    let (target, plan) = (args.target()?, args.plan(time, faults));
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("starting threads: {error}"))?;
-    if args.process.is_some() {
-        return runtime.block_on(rounds::take_part(args, &place, settings)).map(|()| true);
+    let progress = Arc::new(Progress::default());
+    let bar = if args.process.is_some() { ProgressBar::hidden() } else { bar(time) };
+    runtime.spawn(keep_watch(bar.clone(), Arc::clone(&progress)));
+    if let (Some(number), Some(epoch)) = (args.process, args.epoch) {
+        return runtime.block_on(take_part(&plan, &target, (number, epoch), &progress)).map(|()| true);
     }
-    let checked = runtime.block_on(rounds::work(args, &place, &settings, (time, faults)));
-    place.clean(&settings)?;
-    let tally = checked?;
-    if args.json {
-        println!("{}", serde_json::to_string(&tally).map_err(|error| error.to_string())?);
+    let json = args.json;
+    let start = move |worker: Worker<'_>| args.start(worker);
+    let say = |what: &'static str| bar.set_message(what);
+    let checked = runtime.block_on(check(&plan, &target, Arc::new(start), &progress, &say));
+    bar.finish_and_clear();
+    let report = checked?;
+    if json {
+        println!("{}", serde_json::to_string(&report).map_err(|error| error.to_string())?);
     } else {
-        tally.tell();
+        report::tell(&report);
     }
-    Ok(tally.is_well())
-}
-
-fn save(args: &Args, history: &History) -> Result<(), String> {
-    let Some(path) = &args.history else { return Ok(()) };
-    write(path, history).map_err(|error| format!("writing {}: {error}", path.display()))
+    Ok(report.is_well())
 }
 
 impl Args {
@@ -190,25 +181,48 @@ impl Args {
         Ok(faults)
     }
 
-    fn settings(&self) -> Settings {
+    fn plan(&self, time: Duration, faults: Vec<Fault>) -> Plan {
         let prefix = || match self.store.as_str() {
             "embedded" => "check".to_owned(),
             _ => format!("check:{:08x}", rand::rng().random::<u32>()),
         };
-        let processes = self.processes();
-        Settings {
-            clients: self.clients.div_ceil(processes) as usize,
-            plain: self.plain().div_ceil(processes) as usize,
-            until: 0,
-            round: 0,
+        Plan {
+            clients: self.clients,
+            plain: self.plain(),
+            processes: self.processes(),
             keys: self.keys,
             rotation: Duration::from_millis(self.rotation),
             pauses: self.has_pauses(),
-            process: self.process.unwrap_or(0),
-            processes,
             seed: self.seed(),
             prefix: self.prefix.clone().unwrap_or_else(prefix),
+            time,
+            faults,
+            history: self.history.clone(),
         }
+    }
+
+    /// This program, as another process of the run.
+    fn start(&self, worker: Worker<'_>) -> Result<Command, String> {
+        let program = env::current_exe().map_err(|error| format!("finding this program: {error}"))?;
+        let mut command = Command::new(program);
+        command.args(["check-store", "--store", worker.url, "--mode", &self.mode]);
+        for (name, value) in [
+            ("--clients", self.clients),
+            ("--plain", self.plain()),
+            ("--processes", self.processes()),
+            ("--keys", self.keys),
+            ("--rotation", self.rotation),
+            ("--seed", self.seed()),
+            ("--process", worker.number),
+            ("--epoch", worker.epoch),
+        ] {
+            command.args([name, &value.to_string()]);
+        }
+        if self.has_pauses() {
+            command.arg("--pauses");
+        }
+        command.args(["--prefix", worker.prefix]);
+        Ok(command)
     }
 
     fn mode(&self) -> Result<Mode, String> {
@@ -219,100 +233,53 @@ impl Args {
             Contender::Store(mode) => Ok(mode),
         }
     }
-}
 
-/// Where the store is.
-struct Place {
-    mode: Mode,
-    /// `None`: in this process.
-    url: Option<String>,
-    /// Started for the run.
-    cluster: Option<Cluster>,
-    /// The same, to be struck by faults.
-    site: Option<Arc<Site>>,
-}
-
-impl Place {
-    fn find(args: &Args) -> Result<Self, String> {
-        let mode = args.mode()?;
-        let store = Store::parse(&args.store)?;
-        let place = |url, cluster| Ok(Place { mode, url, cluster, site: None });
+    /// The store, started if it has to be.
+    fn target(&self) -> Result<Target, String> {
+        let mode = self.mode()?;
+        let store = Store::parse(&self.store)?;
         let is_own = store == Store::Cluster;
-        if (args.replicas > 0 || args.server.is_some()) && !is_own && args.process.is_none() {
+        if (self.replicas > 0 || self.server.is_some()) && !is_own && self.process.is_none() {
             return Err("--replicas and --server are of --store cluster".into());
         }
-        if args.shards.is_some() && !is_own {
-            return Err(format!("--shards is of --store cluster, and this is --store {}", args.store));
+        if self.shards.is_some() && !is_own {
+            return Err(format!("--shards is of --store cluster, and this is --store {}", self.store));
         }
         match store {
             Store::Model => Err("--store sim is checked by `claret sim`".into()),
-            Store::Embedded if args.plain() > 0 || args.processes() > 1 => {
+            Store::Embedded if self.plain() > 0 || self.processes() > 1 => {
                 Err("--plain and --processes are of real servers: say --store cluster".into())
             }
-            Store::Embedded => place(None, None),
-            Store::Url(url) => place(Some(url), None),
-            Store::Cluster => {
-                let shards = args.shards.unwrap_or(SHARDS);
-                if !(1..=SHARDS_MAX).contains(&shards) {
-                    return Err(format!("--shards {shards}: from 1 to {SHARDS_MAX}"));
+            Store::Embedded => Ok(Target::embedded(mode)),
+            Store::Url(url) => Ok(Target::at(mode, url)),
+            Store::Cluster => match (self.shards.unwrap_or(SHARDS), self.server.as_deref()) {
+                (shards @ 1..=SHARDS_MAX, server) if self.faults.is_some() => {
+                    Target::start_for_faults(mode, shards as u16, self.replicas, server)
                 }
-                if args.faults.is_some() {
-                    let site = Site::start(shards as u16, args.replicas, args.server.as_deref())?;
-                    return Ok(Place {
-                        mode,
-                        url: Some(site.url()),
-                        cluster: None,
-                        site: Some(Arc::new(site)),
-                    });
+                (shards @ 1..=SHARDS_MAX, server) => {
+                    Target::start(mode, shards as u16, self.replicas, server)
                 }
-                let text = |error: RigError| error.to_string();
-                let module = Module::find().map_err(text)?;
-                let mut options = Cluster::options(shards as u16, args.replicas).module(module);
-                if let Some(server) = &args.server {
-                    options = options.program(server);
-                }
-                let cluster = options.start().map_err(text)?;
-                place(Some(cluster.url()), Some(cluster))
-            }
-        }
-    }
-
-    async fn open(&self, settings: &Settings) -> Result<(claret::Store, Option<Plain>), String> {
-        let Some(url) = &self.url else {
-            return Ok((claret::Store::builder().mode(self.mode).build(), None));
-        };
-        let builder = || claret::Store::cluster(url).mode(self.mode);
-        let store = builder().connect().await.map_err(|error| error.to_string())?;
-        if settings.plain == 0 {
-            return Ok((store, None));
-        }
-        let plain = builder().connect_plain().await.map_err(|error| error.to_string())?;
-        Ok((store, Some(plain)))
-    }
-
-    /// Deletes the keys of the run, where the cluster does not go as a whole.
-    fn clean(&self, settings: &Settings) -> Result<(), String> {
-        match (&self.url, self.cluster.is_none() && self.site.is_none()) {
-            (Some(url), true) => delete_keys_everywhere(url, &format!("*{}*", settings.prefix))
-                .map_err(|error| error.to_string()),
-            _ => Ok(()),
+                (shards, _) => Err(format!("--shards {shards}: from 1 to {SHARDS_MAX}")),
+            },
         }
     }
 }
 
 /// Shows how far it has come. Ctrl-C ends the clients; what they saw is judged all the same.
-async fn keep_watch(bar: ProgressBar, progress: Arc<Progress>, time: Duration, clock: Clock) {
+async fn keep_watch(bar: ProgressBar, progress: Arc<Progress>) {
+    let began = Instant::now();
     loop {
         tokio::select! {
             _ = tokio::signal::ctrl_c() => progress.stop.store(true, Ordering::Relaxed),
             () = tokio::time::sleep(Duration::from_millis(100)) => {}
         }
-        bar.set_position(clock.now().min(time.as_micros() as u64) / 1000);
+        let passed = began.elapsed().as_millis() as u64;
+        bar.set_position(passed.min(bar.length().unwrap_or_default()));
         bar.set_message(format!("{} transactions", progress.ended.load(Ordering::Relaxed)));
     }
 }
 
-fn watch(time: Duration) -> ProgressBar {
+fn bar(time: Duration) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
@@ -320,8 +287,4 @@ fn watch(time: Duration) -> ProgressBar {
     let style = ProgressStyle::with_template("{bar:30} {msg}");
     bar.set_style(style.expect("the template is well-formed"));
     bar
-}
-
-fn write(path: &Path, history: &History) -> io::Result<()> {
-    serde_json::to_writer(BufWriter::new(File::create(path)?), history).map_err(io::Error::from)
 }

@@ -1,6 +1,5 @@
-//! The other processes of a run: this program, started again with the same clock and keys. Each works with its part of
-//! the clients, round by round as it is told on its standard input, and writes down what it sees (`Journal`), so that
-//! this is there when it is killed.
+//! The other processes of a run, with the same clock and keys. Each works with its part of the clients, round by round as it
+//! is told on its standard input, and writes down what it sees (`Journal`), so that this is there when it is killed.
 
 use std::env;
 use std::fs;
@@ -15,8 +14,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use super::Args;
-use claret_checker::{Clock, History, Progress, Settings, read_journal};
+use crate::Progress;
+use crate::clock::Clock;
+use crate::history::History;
+use crate::journal::read_journal;
 
 /// How long a process may take to connect, or to come to rest after a round.
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -26,9 +27,26 @@ const READY: &str = "ready";
 /// And this when a round is over and written down; a line that begins otherwise says what is wrong.
 const RESTED: &str = "rested";
 
+/// What another process of a run must know, besides what it is to do. It gives it to
+/// [`take_part`](crate::take_part).
+#[derive(Clone, Copy, Debug)]
+pub struct Worker<'a> {
+    /// Which of the processes it is, from 1.
+    pub number: u64,
+    /// Microseconds since the Unix epoch at which the run began.
+    pub epoch: u64,
+    /// What it connects to.
+    pub url: &'a str,
+    /// What all keys of the run begin with.
+    pub prefix: &'a str,
+}
+
+/// The command that starts a program which takes part in a run. Its standard input and output are the run's.
+pub type StartWorker = dyn Fn(Worker<'_>) -> Result<Command, String> + Send + Sync;
+
 /// All but this one. They end with it.
 pub(super) struct Processes {
-    args: Args,
+    start: Arc<StartWorker>,
     url: String,
     prefix: String,
     clock: Clock,
@@ -46,17 +64,17 @@ struct Process {
 }
 
 impl Processes {
-    /// Starts them, if there are servers for them.
+    /// Starts those from 1 to below `count`.
     pub(super) fn start(
-        args: &Args,
-        url: Option<&str>,
-        settings: &Settings,
+        count: u64,
+        start: Arc<StartWorker>,
+        url: &str,
+        prefix: &str,
         clock: Clock,
     ) -> Result<Self, String> {
-        let (url, prefix) = (url.unwrap_or_default().to_owned(), settings.prefix.clone());
-        let mut all =
-            Processes { args: args.clone(), url, prefix, clock, all: Vec::new(), orphans: Vec::new() };
-        for number in 1..settings.processes {
+        let (url, prefix) = (url.to_owned(), prefix.to_owned());
+        let mut all = Processes { start, url, prefix, clock, all: Vec::new(), orphans: Vec::new() };
+        for number in 1..count {
             let process = all.spawn(number)?;
             all.all.push(process);
         }
@@ -64,26 +82,8 @@ impl Processes {
     }
 
     fn spawn(&self, number: u64) -> Result<Process, String> {
-        let program = env::current_exe().map_err(|error| format!("finding this program: {error}"))?;
-        let args = &self.args;
-        let mut command = Command::new(program);
-        command.args(["check-store", "--store", &self.url, "--mode", &args.mode]);
-        for (name, value) in [
-            ("--clients", args.clients),
-            ("--plain", args.plain()),
-            ("--processes", args.processes()),
-            ("--keys", args.keys),
-            ("--rotation", args.rotation),
-            ("--seed", args.seed()),
-            ("--process", number),
-            ("--epoch", self.clock.epoch()),
-        ] {
-            command.args([name, &value.to_string()]);
-        }
-        if args.has_pauses() {
-            command.arg("--pauses");
-        }
-        command.args(["--prefix", &self.prefix]);
+        let (epoch, url, prefix) = (self.clock.epoch(), self.url.as_str(), self.prefix.as_str());
+        let mut command = (self.start)(Worker { number, epoch, url, prefix })?;
         // Ctrl-C is for this process, which then tells the others.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().map_err(|error| format!("starting a process: {error}"))?;

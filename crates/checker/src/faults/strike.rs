@@ -12,10 +12,12 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 use tokio::runtime::Handle;
 
-use super::super::processes::Processes;
 use super::Fault;
 use super::site::{LEASE, Site, USER};
-use claret_checker::{Clock, Entry, Keys, Outcome, Reason, Step, Why};
+use crate::clock::Clock;
+use crate::history::{Entry, Outcome, Reason, Step, Why};
+use crate::plan::Keys;
+use crate::processes::Processes;
 
 /// How long a fault of many small blows lasts.
 const BLOWS: Duration = Duration::from_millis(1_000);
@@ -31,9 +33,9 @@ const AFTER_US: u64 = 1_500_000;
 
 /// What a fault did to the history.
 #[derive(Clone, Debug, Default)]
-pub(in super::super) struct Struck {
+pub(crate) struct Struck {
     /// Whether it struck at all.
-    pub(in super::super) did: bool,
+    pub(crate) did: bool,
     pub(super) expiries: Vec<Entry>,
     pub(super) flushes: Vec<Flush>,
     /// Slots, and from when to when they were on their way.
@@ -52,14 +54,14 @@ pub(super) struct Flush {
 }
 
 /// Who strikes, once.
-pub(in super::super) struct Striker {
-    pub(in super::super) site: Arc<Site>,
-    pub(in super::super) processes: Arc<Mutex<Processes>>,
-    pub(in super::super) plain: Plain,
-    pub(in super::super) keys: Keys,
-    pub(in super::super) clock: Clock,
-    pub(in super::super) random: SmallRng,
-    pub(in super::super) runtime: Handle,
+pub(crate) struct Striker {
+    pub(crate) site: Arc<Site>,
+    pub(crate) processes: Arc<Mutex<Processes>>,
+    pub(crate) plain: Plain,
+    pub(crate) keys: Keys,
+    pub(crate) clock: Clock,
+    pub(crate) random: SmallRng,
+    pub(crate) runtime: Handle,
 }
 
 type Done = Result<Struck, String>;
@@ -78,7 +80,7 @@ impl Striker {
     ///
     /// # Errors
     /// A node that does not do what it is told, by an operator.
-    pub(in super::super) fn strike(mut self, fault: Fault) -> Done {
+    pub(crate) fn strike(mut self, fault: Fault) -> Done {
         self.rest(100, 900);
         match fault {
             Fault::Stop => self.stop(),

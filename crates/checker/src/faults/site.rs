@@ -12,7 +12,7 @@ use claret_rig::{Cluster, Module, RigError};
 use super::proxy::Proxy;
 
 /// How long a process may be silent: its locks are free after this and a round of asking.
-pub(in super::super) const LEASE: Duration = Duration::from_millis(2_000);
+pub(crate) const LEASE: Duration = Duration::from_millis(2_000);
 
 /// A node that is stopped for less than this is not taken for dead.
 const NODE_TIMEOUT_MS: u32 = 15_000;
@@ -30,7 +30,7 @@ pub(super) const USER: &str = "checker";
 
 /// See the module's text.
 #[derive(Debug)]
-pub(in super::super) struct Site {
+pub(crate) struct Site {
     pub(super) cluster: Cluster,
     pub(super) proxies: Vec<Proxy>,
     /// Where slots are that are not where they began.
@@ -56,7 +56,7 @@ impl Site {
     ///
     /// # Errors
     /// The servers'.
-    pub(in super::super) fn start(shards: u16, replicas: u16, server: Option<&Path>) -> Result<Self, String> {
+    pub(crate) fn start(shards: u16, replicas: u16, server: Option<&Path>) -> Result<Self, String> {
         let module = Module::find().map_err(text)?;
         let mut options = Cluster::options(shards, replicas)
             .module(module)
@@ -99,7 +99,7 @@ impl Site {
     }
 
     /// What clients connect to.
-    pub(in super::super) fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         let hosts: Vec<String> =
             self.proxies.iter().map(|proxy| format!("127.0.0.1:{}", proxy.port())).collect();
         format!("redis://{USER}:fault@{}/?response-timeout-ms=1500", hosts.join(","))
@@ -158,7 +158,7 @@ impl Site {
     ///
     /// # Errors
     /// It takes longer, or a node is gone, or not what it was.
-    pub(in super::super) fn wait_until_free(&self, bound: Duration) -> Result<Duration, String> {
+    pub(crate) fn wait_until_free(&self, bound: Duration) -> Result<Duration, String> {
         let since = Instant::now();
         for node in 0..self.masters() {
             while let Some(held) = self.held(node)? {
@@ -204,7 +204,7 @@ impl Site {
     ///
     /// # Errors
     /// A node's.
-    pub(in super::super) fn clear(&self) -> Result<(), String> {
+    pub(crate) fn clear(&self) -> Result<(), String> {
         (0..self.masters()).try_for_each(|node| self.say(node, &["FLUSHALL"]))
     }
 }

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use claret_rig::slot_of;
 
 use super::strike::{Flush, Struck};
-use claret_checker::{Bank, Entry, History, Outcome, Step};
+use crate::bank::Bank;
+use crate::history::{Entry, History, Outcome, Step};
 
 /// Adds what faults did to what clients saw.
-pub(in super::super) fn fold(history: &mut History, bank: &Bank, struck: Vec<Struck>) {
+pub(crate) fn fold(history: &mut History, bank: &Bank, struck: Vec<Struck>) {
     let keys: BTreeSet<String> = {
         let steps = history.entries.iter().flat_map(|entry| &entry.steps);
         steps.filter_map(|step| step.key().map(str::to_owned)).collect()

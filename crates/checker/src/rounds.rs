@@ -2,19 +2,26 @@
 //! everything is read, and what they saw is judged. A run without faults has one.
 
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
+use claret::Store;
 use claret::cluster::Plain;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use tokio::runtime::Handle;
 use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
 
-use super::faults::{Fault, LEASE, Site, Striker, Struck, fold};
-use super::processes::{Processes, rounds_of_parent, say_ready, say_rested};
-use super::{Args, Clock, Journal, Place, Progress, ProgressBar, Settings, Tally, keep_watch, save, watch};
-use claret_checker::{Bank, History, Keys, Shared};
+use crate::bank::Bank;
+use crate::clients::{self, Shared};
+use crate::clock::Clock;
+use crate::faults::{Fault, LEASE, Site, Striker, Struck, fold};
+use crate::history::History;
+use crate::journal::Journal;
+use crate::plan::Keys;
+use crate::processes::{Processes, StartWorker, rounds_of_parent, say_ready, say_rested};
+use crate::report::{Report, Tally};
+use crate::{Plan, Progress, Settings, Target};
 
 /// How long locks may be held when all clients have come to rest: a lease, and a round of asking, on a machine with other
 /// things to do.
@@ -28,73 +35,83 @@ const CONNECT_TRIES: u32 = 20;
 
 /// A run.
 struct Run<'a> {
-    args: &'a Args,
-    store: claret::Store,
+    plan: &'a Plan,
+    /// Is told what is waited for.
+    say: &'a dyn Fn(&'static str),
+    store: Store,
     plain: Option<Plain>,
     site: Option<Arc<Site>>,
     clock: Clock,
     processes: Arc<Mutex<Processes>>,
     progress: Arc<Progress>,
     random: SmallRng,
-    faults: Vec<Fault>,
     /// Those that have not struck since all have.
     deck: Vec<Fault>,
     tally: Tally,
 }
 
-/// Runs all rounds. Ctrl-C ends the run with the round.
-pub(super) async fn work(
-    args: &Args,
-    place: &Place,
-    settings: &Settings,
-    (time, faults): (Duration, Vec<Fault>),
-) -> Result<Tally, String> {
-    let (store, plain) = place.open(settings).await?;
+/// Runs a plan on a store, on a runtime of several threads with timers and sockets. `say` is told what is waited for;
+/// `progress.stop` ends the run with the round. The keys of the run are deleted at its end.
+///
+/// # Errors
+/// What keeps it from coming to a result: a server that does not answer, a clock that was set, a file that cannot be written.
+pub async fn check(
+    plan: &Plan,
+    target: &Target,
+    start: Arc<StartWorker>,
+    progress: &Arc<Progress>,
+    say: &dyn Fn(&'static str),
+) -> Result<Report, String> {
+    let checked = all_rounds(plan, target, start, progress, say).await;
+    block_in_place(|| target.clean(&plan.prefix))?;
+    checked
+}
+
+async fn all_rounds(
+    plan: &Plan,
+    target: &Target,
+    start: Arc<StartWorker>,
+    progress: &Arc<Progress>,
+    say: &dyn Fn(&'static str),
+) -> Result<Report, String> {
+    let (store, plain) = target.open(plan.plain > 0).await?;
     let clock = Clock::new(None);
-    let processes = Processes::start(args, place.url.as_deref(), settings, clock)?;
-    let has_ends = faults.iter().any(|fault| fault.ends_records());
+    let url = target.url().unwrap_or_default();
+    let processes = Processes::start(plan.processes, start, url, &plan.prefix, clock)?;
+    let has_ends = plan.faults.iter().any(|fault| fault.ends_records());
     let mut run = Run {
-        args,
+        plan,
+        say,
         store,
         plain,
-        site: place.site.clone(),
+        site: target.site(),
         clock,
         processes: Arc::new(Mutex::new(processes)),
-        progress: Arc::default(),
-        random: SmallRng::seed_from_u64(args.seed()),
-        faults,
+        progress: Arc::clone(progress),
+        random: SmallRng::seed_from_u64(plan.seed),
         deck: Vec::new(),
-        tally: Tally::new(args.seed(), has_ends),
+        tally: Tally::new(plan.seed, has_ends),
     };
-    let bar = watch(time);
-    let watcher = tokio::spawn(keep_watch(bar.clone(), Arc::clone(&run.progress), time, clock));
-    let mut settings = settings.clone();
+    let mut settings = plan.settings(0);
     loop {
-        run.round(&mut settings, time, &bar).await?;
+        run.round(&mut settings).await?;
         settings.round += 1;
-        let is_late = clock.now() >= time.as_micros() as u64;
-        let have_struck = run.faults.iter().all(|fault| run.tally.count_of(fault.name()) > 0);
-        let is_stopped = run.progress.stop.load(Ordering::Relaxed) || run.tally.has_anomalies();
-        if is_late && have_struck || is_stopped || run.faults.is_empty() {
+        let is_late = clock.now() >= plan.time.as_micros() as u64;
+        let have_struck = plan.faults.iter().all(|fault| run.tally.count_of(fault.name()) > 0);
+        let is_stopped = progress.stop.load(Ordering::Relaxed) || run.tally.has_anomalies();
+        if is_late && have_struck || is_stopped || plan.faults.is_empty() {
             break;
         }
     }
-    watcher.abort();
-    bar.finish_and_clear();
     run.store.close().await;
-    Ok(run.tally)
+    Ok(run.tally.report)
 }
 
 impl Run<'_> {
-    async fn round(
-        &mut self,
-        settings: &mut Settings,
-        time: Duration,
-        bar: &ProgressBar,
-    ) -> Result<(), String> {
-        claret_checker::begin(&self.store, settings).await?;
-        let length = match self.faults.is_empty() {
-            true => time,
+    async fn round(&mut self, settings: &mut Settings) -> Result<(), String> {
+        clients::begin(&self.store, settings).await?;
+        let length = match self.plan.faults.is_empty() {
+            true => self.plan.time,
             false => Duration::from_millis(self.random.random_range(ROUND_MS.0..=ROUND_MS.1)),
         };
         let keys = Keys::new(settings);
@@ -102,7 +119,7 @@ impl Run<'_> {
         let strikes = self.strike(&keys);
         let shared = Shared { keys: &keys, progress: &self.progress, journal: None };
         let mut history =
-            claret_checker::run(&self.store, self.plain.as_ref(), settings, self.clock, shared).await?;
+            clients::run(&self.store, self.plain.as_ref(), settings, self.clock, shared).await?;
         if self.progress.stop.load(Ordering::Relaxed) {
             self.processes().stop();
         }
@@ -111,22 +128,24 @@ impl Run<'_> {
             let done = strike.await.map_err(|error| format!("a fault ended badly: {error}"))?;
             struck.push((fault, done?));
         }
-        bar.set_message("waiting for the other processes");
+        (self.say)("waiting for the other processes");
         block_in_place(|| self.processes().rest())?.into_iter().for_each(|part| history.take(part));
         self.note_locks(&struck);
-        bar.set_message("reading everything");
+        (self.say)("reading everything");
         if history.broken.is_none() {
-            claret_checker::finish(&self.store, settings, self.clock, &mut history).await?;
+            clients::finish(&self.store, settings, self.clock, &mut history).await?;
         }
-        bar.set_message("judging");
+        (self.say)("judging");
         let struck = struck.into_iter().map(|(_, struck)| struck).collect();
         fold(&mut history, &Bank::new(&settings.prefix, settings.round), struck);
-        save(self.args, &history)?;
+        if let Some(path) = &self.plan.history {
+            history.save(path).map_err(|error| format!("writing {}: {error}", path.display()))?;
+        }
         block_in_place(|| self.tally.judge(&history));
         self.site.as_ref().map_or(Ok(()), |site| site.clear())
     }
 
-    fn processes(&self) -> std::sync::MutexGuard<'_, Processes> {
+    fn processes(&self) -> MutexGuard<'_, Processes> {
         self.processes.lock().expect("nobody panics with it")
     }
 
@@ -146,11 +165,12 @@ impl Run<'_> {
     fn strike(&mut self, keys: &Keys) -> Vec<(Fault, JoinHandle<Result<Struck, String>>)> {
         let (Some(site), Some(plain)) = (self.site.clone(), self.plain.clone()) else { return Vec::new() };
         if self.deck.is_empty() {
-            self.deck.clone_from(&self.faults);
+            self.deck.clone_from(&self.plan.faults);
         }
         let Some(last) = self.deck.len().checked_sub(1) else { return Vec::new() };
         let first = self.deck.swap_remove(self.random.random_range(0..=last));
-        let second = self.faults[self.random.random_range(0..self.faults.len())];
+        let faults = &self.plan.faults;
+        let second = faults[self.random.random_range(0..faults.len())];
         let fits = second != first && !(second.is_of_clients() && first.is_of_clients());
         let mut faults = vec![first];
         if fits && self.random.random_range(0..3) == 0 {
@@ -172,30 +192,38 @@ impl Run<'_> {
     }
 }
 
-/// Takes part in the rounds of the process that started this one, until that one is gone.
-pub(super) async fn take_part(args: &Args, place: &Place, mut settings: Settings) -> Result<(), String> {
-    let clock = Clock::new(args.epoch);
-    let progress = Arc::new(Progress::default());
-    let mut rounds = rounds_of_parent(Arc::clone(&progress));
+/// Takes part in the rounds of the process that started this one, until that one is gone: the clients of process `number` of
+/// the run that began at `epoch` ([`Worker`](crate::Worker)). Standard input and output are its.
+///
+/// # Errors
+/// No server answers, or what clients see cannot be written down.
+pub async fn take_part(
+    plan: &Plan,
+    target: &Target,
+    (number, epoch): (u64, u64),
+    progress: &Arc<Progress>,
+) -> Result<(), String> {
+    let clock = Clock::new(Some(epoch));
+    let mut settings = plan.settings(number);
+    let mut rounds = rounds_of_parent(Arc::clone(progress));
     // Whoever takes another's place may come while nodes do not answer.
     let mut tries = 0;
     let (store, plain) = loop {
         tries += 1;
-        match place.open(&settings).await {
+        match target.open(plan.plain > 0).await {
             Err(error) if tries == CONNECT_TRIES => return Err(error),
             Err(_) => tokio::time::sleep(Duration::from_millis(100)).await,
             Ok(open) => break open,
         }
     };
-    tokio::spawn(keep_watch(ProgressBar::hidden(), Arc::clone(&progress), Duration::ZERO, clock));
     say_ready();
     while let Some(told) = rounds.recv().await {
         (settings.round, settings.until) = (told.round, told.until);
         let journal = Journal::begin(&told.file).map(Arc::new);
         let journal = journal.map_err(|error| format!("writing {}: {error}", told.file.display()))?;
         let keys = Keys::new(&settings);
-        let shared = Shared { keys: &keys, progress: &progress, journal: Some(&journal) };
-        let history: History = claret_checker::run(&store, plain.as_ref(), &settings, clock, shared).await?;
+        let shared = Shared { keys: &keys, progress, journal: Some(&journal) };
+        let history: History = clients::run(&store, plain.as_ref(), &settings, clock, shared).await?;
         journal.end().map_err(|error| format!("writing {}: {error}", told.file.display()))?;
         say_rested(history.broken.as_deref());
     }

@@ -12,15 +12,13 @@ mod strike;
 
 use std::fmt;
 
-use clap::ValueEnum;
-
-pub(super) use ends::fold;
-pub(super) use site::{LEASE, Site};
-pub(super) use strike::{Striker, Struck};
+pub(crate) use ends::fold;
+pub(crate) use site::{LEASE, Site};
+pub(crate) use strike::{Striker, Struck};
 
 /// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, ValueEnum)]
-pub(super) enum Fault {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
     /// A node stops in its tracks (SIGSTOP), and goes on.
     Stop,
     /// A process with clients is killed (SIGKILL), and another takes its place.
@@ -44,8 +42,22 @@ pub(super) enum Fault {
 }
 
 impl Fault {
+    /// All of them.
+    pub const ALL: [Fault; 10] = [
+        Fault::Stop,
+        Fault::Kill,
+        Fault::Freeze,
+        Fault::Cut,
+        Fault::Expire,
+        Fault::Flush,
+        Fault::Rights,
+        Fault::Slots,
+        Fault::Scripts,
+        Fault::Memory,
+    ];
+
     /// Its name.
-    pub(super) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Fault::Stop => "stop",
             Fault::Kill => "kill",
@@ -64,14 +76,13 @@ impl Fault {
     ///
     /// # Errors
     /// A name that is none.
-    pub(super) fn parse_list(text: &str) -> Result<Vec<Fault>, String> {
-        let all = Fault::value_variants();
+    pub fn parse_list(text: &str) -> Result<Vec<Fault>, String> {
         if text == "all" {
-            return Ok(all.to_vec());
+            return Ok(Fault::ALL.to_vec());
         }
         let parse = |name: &str| {
-            all.iter().copied().find(|fault| fault.name() == name).ok_or_else(|| {
-                let names: Vec<&str> = all.iter().map(|fault| fault.name()).collect();
+            Fault::ALL.into_iter().find(|fault| fault.name() == name).ok_or_else(|| {
+                let names = Fault::ALL.map(Fault::name);
                 format!("there is no fault '{name}'; the faults are all, {}", names.join(", "))
             })
         };
@@ -79,12 +90,12 @@ impl Fault {
     }
 
     /// Whether records end by it.
-    pub(super) fn ends_records(self) -> bool {
+    pub(crate) fn ends_records(self) -> bool {
         matches!(self, Fault::Expire | Fault::Flush)
     }
 
     /// Whether it is of a process with clients: two such do not strike at once.
-    pub(super) fn is_of_clients(self) -> bool {
+    pub fn is_of_clients(self) -> bool {
         matches!(self, Fault::Kill | Fault::Freeze)
     }
 }

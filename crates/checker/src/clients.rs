@@ -1,0 +1,102 @@
+//! The clients of one process in one round: they are started, and run to its end; then everything is read once more.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use claret::cluster::Plain;
+use claret::types::{Bounded, BoundedCounter, BoundedCounterOp};
+use claret::{Bytes, Operation, Store};
+
+use crate::bank::{self, Bank};
+use crate::clock::Clock;
+use crate::history::{Entry, History, Outcome};
+use crate::journal::Journal;
+use crate::plan::Keys;
+use crate::{Progress, Settings, plain, plan, traffic};
+
+/// What the clients of a process share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shared<'a> {
+    /// The records of the round.
+    pub(crate) keys: &'a Keys,
+    /// How far they have come.
+    pub(crate) progress: &'a Arc<Progress>,
+    /// Where they write down what they do, if the process may be killed.
+    pub(crate) journal: Option<&'a Arc<Journal>>,
+}
+
+/// Begins a round, before any process does.
+///
+/// # Errors
+/// The store's.
+pub(crate) async fn begin(store: &Store, settings: &Settings) -> Result<(), String> {
+    let (value, min, max) = plan::STOCK;
+    let create = || Operation::new::<BoundedCounter>(BoundedCounterOp::Create(Bounded { value, min, max }));
+    let stocks = Keys::new(settings).stocks().into_iter().map(|key| (Bytes::from(key), create()));
+    store.run_all(stocks).await.map_err(|error| format!("opening the bounded counters: {error}"))?;
+    Bank::new(&settings.prefix, settings.round).open(store).await
+}
+
+/// Runs the clients of one process to the end of the round, or until they are told to stop. What is wrong besides is
+/// noted in the history: an answer of the wrong shape, an error that nobody expects, a client that panics.
+///
+/// # Errors
+/// A clock that was set while it was used.
+pub(crate) async fn run(
+    store: &Store,
+    plain: Option<&Plain>,
+    settings: &Settings,
+    clock: Clock,
+    Shared { keys, progress, journal }: Shared<'_>,
+) -> Result<History, String> {
+    let bank = Bank::new(&settings.prefix, settings.round);
+    let mut tasks = tokio::task::JoinSet::new();
+    for number in 0..settings.clients + settings.plain {
+        let (bank, progress) = (bank.clone(), Arc::clone(progress));
+        let shared = (keys.clone(), journal.cloned());
+        let client = traffic::Client::new(store.clone(), settings, clock, shared, number as u64);
+        let plain = plain.filter(|_| number >= settings.clients).cloned();
+        tasks.spawn(async move {
+            match plain {
+                Some(plain) => plain::work(client, &plain, &bank, &progress).await,
+                None if number % 8 == 7 => bank::work(client, &bank, &progress).await,
+                None => traffic::work(client, &progress).await,
+            }
+        });
+    }
+    let mut history = History::default();
+    while let Some(ended) = tasks.join_next().await {
+        let entries = ended.unwrap_or_else(|error| Err(format!("a client ended badly: {error}")));
+        match entries {
+            Ok(entries) => history.take(entries),
+            Err(error) => {
+                progress.stop.store(true, Ordering::Relaxed);
+                history.broken.get_or_insert(error);
+            }
+        }
+    }
+    clock.check()?;
+    Ok(history)
+}
+
+/// Ends a round: reads every record once more, and the bank.
+///
+/// # Errors
+/// Whatever keeps it from reading.
+pub(crate) async fn finish(
+    store: &Store,
+    settings: &Settings,
+    clock: Clock,
+    history: &mut History,
+) -> Result<(), String> {
+    let entries = traffic::read_all(store, history, clock).await?;
+    history.entries.extend(entries);
+    let began = clock.now();
+    let (outcome, steps) = Bank::new(&settings.prefix, settings.round).look(store).await?;
+    if outcome != Outcome::Committed {
+        return Err("the bank's total could not be read at the end".into());
+    }
+    let entry = Entry { client: u64::MAX, began, ended: clock.now(), outcome, plain: false, steps };
+    history.entries.push(entry);
+    Ok(())
+}
