@@ -7,12 +7,12 @@ use std::io::{self, Write};
 use claret::cluster::without_passwords;
 
 /// Prints an error, on the standard error.
-pub fn error(what: impl Display) {
+pub(crate) fn error(what: impl Display) {
     eprintln!("error: {}", shown(&without_passwords(&what.to_string())));
 }
 
 /// Text in which control characters, but for ends of lines and tabs, stand escaped.
-pub fn shown(text: &str) -> String {
+pub(crate) fn shown(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -26,14 +26,14 @@ pub fn shown(text: &str) -> String {
 
 /// Writes what is [`shown`] of what is written to it. Bytes that are no text yet wait for those that make them so.
 #[derive(Debug)]
-pub struct Shown<W> {
+pub(crate) struct Shown<W> {
     inner: W,
     waiting: Vec<u8>,
 }
 
 impl<W: Write> Shown<W> {
     /// A writer before another.
-    pub fn new(inner: W) -> Self {
+    pub(crate) fn new(inner: W) -> Self {
         Shown { inner, waiting: Vec::new() }
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A flag that Ctrl-C sets. A second Ctrl-C ends the program at once.
-pub fn watch_interrupts() -> Arc<AtomicBool> {
+pub(crate) fn watch_interrupts() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let flag = Arc::clone(&stop);
     let watch = move || {

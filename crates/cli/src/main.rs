@@ -1,11 +1,18 @@
-//! The `claret` program.
+//! The `claret` program: it reads arguments, calls what the other crates do, and prints what comes of it.
+
+mod commands;
+mod edge;
+mod interrupt;
+mod local;
+mod shell;
+mod table;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use claret::cluster::without_passwords;
-use claret_cli::commands::{bench, check_store, check_type, cluster, demo, shell, sim};
-use claret_cli::edge;
+
+use commands::{bench, check_store, check_type, cluster, demo, sim};
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -24,7 +31,7 @@ enum Command {
     /// Start, show and stop a local cluster of Redis or Valkey servers with the module loaded.
     Cluster(cluster::Args),
     /// An interactive prompt on an embedded store or on a cluster.
-    Shell(shell::Args),
+    Shell(commands::shell::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
     CheckType(check_type::Args),
     /// Let many clients loose on a store and judge from outside what they saw.
@@ -48,7 +55,7 @@ fn main() -> ExitCode {
         Command::Demo(args) => demo::run(args),
         Command::Bench(args) => bench::run(*args),
         Command::Cluster(args) => cluster::run(args),
-        Command::Shell(args) => shell::run(args),
+        Command::Shell(args) => commands::shell::run(args),
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),
         Command::Sim(args) => sim::run(args),

@@ -1,7 +1,7 @@
 //! Tables and numbers for people.
 
 /// Rows under a header: the first column to the left, the others to the right.
-pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
         cells.chain([header[column].chars().count()]).max().unwrap_or(0)
@@ -22,7 +22,7 @@ pub fn table(header: &[&str], rows: &[Vec<String>]) -> String {
 }
 
 /// A whole number with commas.
-pub fn grouped(value: u64) -> String {
+pub(crate) fn grouped(value: u64) -> String {
     let digits = value.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -35,7 +35,7 @@ pub fn grouped(value: u64) -> String {
 }
 
 /// Microseconds in the unit that reads best.
-pub fn latency(us: f64) -> String {
+pub(crate) fn latency(us: f64) -> String {
     match us {
         us if us < 10.0 => format!("{us:.2} us"),
         us if us < 1_000.0 => format!("{us:.0} us"),
@@ -46,7 +46,7 @@ pub fn latency(us: f64) -> String {
 }
 
 /// How many times `of` a number is; a dash where there is nothing to compare with.
-pub fn ratio(value: f64, of: Option<f64>) -> String {
+pub(crate) fn ratio(value: f64, of: Option<f64>) -> String {
     match of {
         Some(of) if of > 0.0 => format!("{:.2}", value / of),
         Some(_) | None => "-".to_owned(),

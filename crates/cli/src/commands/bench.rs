@@ -51,7 +51,7 @@ Examples:
 /// Arguments of `claret bench`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP_AFTER)]
-pub struct Args {
+pub(crate) struct Args {
     /// rawmix, rubis, retwis, hot or fair.
     workload: String,
     /// Where it runs: embedded; sim, the performance model; cluster, started for the run; or redis://HOST:PORT.
@@ -118,7 +118,7 @@ enum Asked {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let json = args.json;
     match args.asked() {
         Ok(Asked::Model(plan)) => model::run_plan(&plan, json, &mut io::stdout()),

@@ -28,7 +28,7 @@ use crate::edge;
                         check-store --store cluster --replicas 1 --faults --minutes 10\n\nThe exit code is 1 if \
                         the results cannot be explained by any serial order, or if a planted anomaly is not found."
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// What is checked: embedded; cluster, started for the run; or redis://HOST:PORT. There the keys of the run have
     /// names of their own, and are deleted at its end.
     #[arg(long, default_value = "embedded")]
@@ -96,7 +96,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     match run_all(args) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,

@@ -8,7 +8,7 @@ use claret_types::oracle::{self, Bounds, Check};
 /// Arguments of `claret check-type`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claret check-type set\n  claret check-type --all --pending 3")]
-pub struct Args {
+pub(crate) struct Args {
     /// The type, as in `claret check-type set`; without it and without --all, the types are listed.
     name: Option<String>,
     /// Check all built-in types.
@@ -26,7 +26,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let bounds = Bounds { pending: args.pending, depth: args.depth, cases: args.cases, ..Bounds::default() };
     let chosen: Vec<&Check> = match &args.name {
         Some(name) => match oracle::builtin().iter().find(|check| check.name == name) {

@@ -29,7 +29,7 @@ Examples:
 /// Arguments of `claret cluster`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP_AFTER)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     action: Action,
 }
@@ -75,7 +75,7 @@ struct Place {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let done = match args.action {
         Action::Start(start) => run_start(start),
         Action::Stop(place) => run_stop(place),

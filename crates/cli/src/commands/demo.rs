@@ -47,7 +47,7 @@ Real: the stores, the locks, the waiting, and the checks at the end. Modes take 
 /// Arguments of `claret demo`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Example:\n  claret demo --quick")]
-pub struct Args {
+pub(crate) struct Args {
     /// Where it runs: embedded; cluster, started for the demo; or redis://HOST:PORT.
     #[arg(long, default_value = "embedded")]
     store: String,
@@ -123,7 +123,7 @@ fn sites(size: Size, store: &Store, modes: &str) -> [Site; 2] {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let time = match args.time() {
         Ok(time) => time,
         Err(error) => {

@@ -1,11 +1,11 @@
 //! The subcommands, a file each: arguments and what running them does.
 
 mod bar;
-pub mod bench;
-pub mod check_store;
-pub mod check_type;
-pub mod cluster;
-pub mod demo;
+pub(crate) mod bench;
+pub(crate) mod check_store;
+pub(crate) mod check_type;
+pub(crate) mod cluster;
+pub(crate) mod demo;
 mod place;
-pub mod shell;
-pub mod sim;
+pub(crate) mod shell;
+pub(crate) mod sim;

@@ -15,7 +15,7 @@ use crate::shell::{Shell, script, terminal};
 #[command(after_help = "Examples:\n  claret shell\n  claret shell -c 'SADD k x; SCARD k'\n  \
                   claret shell --echo < script.txt\n  claret shell --store redis://127.0.0.1:7000\n\nA script runs to its end; the exit code is 1 if anything \
                   in it failed.")]
-pub struct Args {
+pub(crate) struct Args {
     /// embedded: an empty store in this process; or redis://HOST:PORT, a cluster with the module.
     #[arg(long, default_value = "embedded")]
     store: String,
@@ -34,7 +34,7 @@ pub struct Args {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let options = script::Options { echo: args.echo, strict: args.strict };
     let shell = match open(&args.store) {
         Ok(shell) => shell,

@@ -26,7 +26,7 @@ use indicatif::{ProgressBar, ProgressStyle};
         script::help()
     )
 )]
-pub struct Args {
+pub(crate) struct Args {
     /// The seeds to run: from A up to, not including, B.
     #[arg(long, value_name = "A..B", value_parser = range, default_value = "0..1000", conflicts_with = "seed")]
     seeds: Range<u64>,
@@ -82,7 +82,7 @@ fn plants() -> Vec<(&'static str, Plant)> {
 }
 
 /// Runs it.
-pub fn run(args: Args) -> ExitCode {
+pub(crate) fn run(args: Args) -> ExitCode {
     let done = match (&args.script, args.seed) {
         (Some(script), _) => play(script),
         (None, Some(seed)) => show(&args.options(seed), &args),

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use claret_rig::{BUS_OFFSET, ClusterOptions, Module, PORT_MAX, RigError, is_free};
 use serde::{Deserialize, Serialize};
 
-pub use status::{NodeStatus, Status};
+pub(crate) use status::{NodeStatus, Status};
 
 /// What is written about a cluster.
 const FILE: &str = "claret-cluster.json";
@@ -31,39 +31,39 @@ const PORT_STEP: u16 = 100;
 
 /// How to start a cluster.
 #[derive(Clone, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// Masters.
-    pub shards: u16,
+    pub(crate) shards: u16,
     /// Replicas of each.
-    pub replicas: u16,
+    pub(crate) replicas: u16,
     /// The first of its ports; `None` for one that suits.
-    pub port: Option<u16>,
+    pub(crate) port: Option<u16>,
     /// The server program; `None` for the one that is found.
-    pub server: Option<PathBuf>,
+    pub(crate) server: Option<PathBuf>,
     /// The module's file; `None` for the one that is found.
-    pub module: Option<PathBuf>,
+    pub(crate) module: Option<PathBuf>,
 }
 
 /// The directory of a cluster.
 #[derive(Clone, Debug)]
-pub struct Home(PathBuf);
+pub(crate) struct Home(PathBuf);
 
 /// What a cluster is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Described {
+pub(crate) struct Described {
     /// Masters.
-    pub shards: u16,
+    pub(crate) shards: u16,
     /// Replicas of each.
-    pub replicas: u16,
+    pub(crate) replicas: u16,
     /// Its ports, the masters' first.
-    pub ports: Vec<u16>,
+    pub(crate) ports: Vec<u16>,
     /// Whether the directory itself was made for it.
     made_directory: bool,
 }
 
 impl Described {
     /// What clients connect to.
-    pub fn url(&self) -> String {
+    pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.ports.first().copied().unwrap_or_default())
     }
 }
@@ -73,7 +73,7 @@ impl Home {
     ///
     /// # Errors
     /// None was given, and the environment names no home.
-    pub fn new(given: Option<PathBuf>) -> Result<Self, String> {
+    pub(crate) fn new(given: Option<PathBuf>) -> Result<Self, String> {
         let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let own = || named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
         let path = given.or_else(|| own().map(|state| state.join("claret/cluster")));
@@ -81,7 +81,7 @@ impl Home {
     }
 
     /// The directory.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
@@ -97,7 +97,7 @@ impl Home {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub fn described(&self) -> Result<Option<Described>, String> {
+    pub(crate) fn described(&self) -> Result<Option<Described>, String> {
         match fs::read_to_string(self.file()) {
             Ok(text) => self.parse(&text).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -116,7 +116,7 @@ impl Home {
     ///
     /// # Errors
     /// Says what is wrong; nothing is left behind.
-    pub fn start(
+    pub(crate) fn start(
         &self,
         options: &Options,
         say: &mut dyn FnMut(&str) -> ControlFlow<()>,
@@ -187,7 +187,7 @@ impl Home {
     ///
     /// # Errors
     /// There is none, or it cannot be removed.
-    pub fn stop(&self) -> Result<Described, String> {
+    pub(crate) fn stop(&self) -> Result<Described, String> {
         if self.described()?.is_none() {
             return Err(format!("there is no cluster in {}", self.0.display()));
         }
@@ -255,7 +255,7 @@ impl Home {
     }
 
     /// How to stop it, for people.
-    pub fn say_stop(&self) -> String {
+    pub(crate) fn say_stop(&self) -> String {
         let is_default = Home::new(None).is_ok_and(|default| default.0 == self.0);
         match is_default {
             true => "claret cluster stop".to_owned(),

@@ -11,54 +11,54 @@ const ANSWER_TIME: Duration = Duration::from_secs(2);
 
 /// A server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeStatus {
+pub(crate) struct NodeStatus {
     /// Its port.
-    pub port: u16,
+    pub(crate) port: u16,
     /// Its process, if it runs.
-    pub pid: Option<u32>,
+    pub(crate) pid: Option<u32>,
     /// What it says, if it answers.
-    pub told: Option<Told>,
+    pub(crate) told: Option<Told>,
 }
 
 /// What a server says of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Told {
+pub(crate) struct Told {
     /// Whether it is a master.
-    pub is_master: bool,
+    pub(crate) is_master: bool,
     /// How many slots it serves, as it knows.
-    pub slots: u32,
+    pub(crate) slots: u32,
     /// How many keys it has.
-    pub keys: u64,
+    pub(crate) keys: u64,
     /// Memory in use, for people.
-    pub memory: String,
+    pub(crate) memory: String,
     /// Whether it finds the cluster well.
-    pub is_ok: bool,
+    pub(crate) is_ok: bool,
     /// The program and its version.
-    pub server: String,
+    pub(crate) server: String,
     /// The module's version, if it is loaded.
-    pub module: Option<String>,
+    pub(crate) module: Option<String>,
     /// Fields of `INFO claret`.
-    pub claret: Vec<(String, u64)>,
+    pub(crate) claret: Vec<(String, u64)>,
 }
 
 /// All servers of a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Status {
+pub(crate) struct Status {
     /// What it is.
-    pub described: Described,
+    pub(crate) described: Described,
     /// Its servers.
-    pub nodes: Vec<NodeStatus>,
+    pub(crate) nodes: Vec<NodeStatus>,
 }
 
 impl Status {
     /// Whether every server answers, has the module, and finds the cluster well.
-    pub fn is_ok(&self) -> bool {
+    pub(crate) fn is_ok(&self) -> bool {
         let is_well = |told: &Told| told.is_ok && told.module.is_some();
         self.nodes.iter().all(|node| node.told.as_ref().is_some_and(is_well))
     }
 
     /// The sum of a field of `INFO claret` over all servers that have it.
-    pub fn sum(&self, name: &str) -> u64 {
+    pub(crate) fn sum(&self, name: &str) -> u64 {
         let told = self.nodes.iter().filter_map(|node| node.told.as_ref());
         told.flat_map(|told| &told.claret).filter(|(field, _)| field == name).map(|(_, value)| value).sum()
     }
@@ -69,7 +69,7 @@ impl Home {
     ///
     /// # Errors
     /// There is none.
-    pub fn status(&self) -> Result<Status, String> {
+    pub(crate) fn status(&self) -> Result<Status, String> {
         let described =
             self.described()?.ok_or_else(|| format!("there is no cluster in {}", self.path().display()))?;
         let node = |&port: &u16| {

@@ -10,10 +10,10 @@
 //! come from a person (`terminal.rs`) or from a script (`script.rs`).
 
 mod catalog;
-pub mod script;
+pub(crate) mod script;
 mod session;
 mod syntax;
-pub mod terminal;
+pub(crate) mod terminal;
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -33,7 +33,7 @@ const REST_TIME: Duration = Duration::from_millis(100);
 
 /// What a piece of output is, for colours and exit codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// An answer.
     Answer,
     /// Something that could not be done.
@@ -46,17 +46,17 @@ pub enum Kind {
 
 /// A piece of output, of one line or several.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Output {
+pub(crate) struct Output {
     /// What it is.
-    pub kind: Kind,
+    pub(crate) kind: Kind,
     /// What it says, without the last line's end.
-    pub text: String,
+    pub(crate) text: String,
 }
 
 /// Whether to go on after a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub enum Flow {
+pub(crate) enum Flow {
     /// Read the next one.
     Continue,
     /// The user wants to leave.
@@ -64,7 +64,7 @@ pub enum Flow {
 }
 
 /// See the module's text.
-pub struct Shell {
+pub(crate) struct Shell {
     store: Store,
     limits: Limits,
     sessions: BTreeMap<u32, Session>,
@@ -87,7 +87,7 @@ impl Shell {
     /// wait for takes in no joiners but elder ones, and who has to give way does so at once. Combining is left
     /// out: two sessions whose reads share a lock would commit together, and one would wait for the other's
     /// COMMIT.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let limits = Limits { phase_us_max: 0, give_way_us: 0, ..Limits::default() };
         let store =
             Store::builder().mode(Mode::BoostPhase).limits(limits).transactions(session::patient()).build();
@@ -98,7 +98,7 @@ impl Shell {
     ///
     /// # Errors
     /// The cluster cannot be reached, or is no cluster for Claret.
-    pub fn connect(url: &str) -> Result<Self, String> {
+    pub(crate) fn connect(url: &str) -> Result<Self, String> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| format!("no runtime for the connections: {error}"))?;
         let builder = Store::cluster(url).mode(Mode::BoostPhase).transactions(session::patient());
@@ -114,7 +114,7 @@ impl Shell {
     // --- getters ---
 
     /// What a person should know of the store.
-    pub fn welcome(&self) -> &'static str {
+    pub(crate) fn welcome(&self) -> &'static str {
         match self.runtime {
             None => {
                 "An empty store in this process; it is gone when you leave. HELP lists what you can type."
@@ -126,7 +126,7 @@ impl Shell {
     }
 
     /// The prompt: the session, `*` in a transaction, and whether it waits.
-    pub fn prompt(&self) -> String {
+    pub(crate) fn prompt(&self) -> String {
         let session = &self.sessions[&self.current];
         let open = if session.is_open() { "*" } else { "" };
         let waits = if session.waits_with().is_some() { " (waiting)" } else { "" };
@@ -134,14 +134,14 @@ impl Shell {
     }
 
     /// Takes what there is to show.
-    pub fn take_output(&mut self) -> Vec<Output> {
+    pub(crate) fn take_output(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.output)
     }
 
     // --- input ---
 
     /// Carries out a line. When a statement fails, those after it on the line are carried out nevertheless.
-    pub fn feed(&mut self, line: &[u8]) -> Flow {
+    pub(crate) fn feed(&mut self, line: &[u8]) -> Flow {
         self.run_woken();
         match syntax::statements(line) {
             Ok(statements) => {
@@ -157,7 +157,7 @@ impl Shell {
     }
 
     /// Ctrl-C: gives up the current session's wait, if it waits.
-    pub fn interrupt(&mut self) {
+    pub(crate) fn interrupt(&mut self) {
         if self.sessions[&self.current].waits_with().is_some() {
             self.abort(self.current);
         } else if self.sessions[&self.current].is_open() {
@@ -168,7 +168,7 @@ impl Shell {
     }
 
     /// The end: aborts what is open, and says so.
-    pub fn finish(&mut self) {
+    pub(crate) fn finish(&mut self) {
         let numbers: Vec<u32> = self.sessions.keys().copied().collect();
         for number in &numbers {
             let session = &self.sessions[number];

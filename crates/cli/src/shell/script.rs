@@ -9,11 +9,11 @@ use super::{Flow, Kind, Shell};
 
 /// How to run a script.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
+pub(crate) struct Options {
     /// Print each line before what comes of it.
-    pub echo: bool,
+    pub(crate) echo: bool,
     /// Stop after the first line that fails.
-    pub strict: bool,
+    pub(crate) strict: bool,
 }
 
 /// Runs a script and returns whether all of it succeeded. A transaction that is open at the end is aborted, and
@@ -21,7 +21,7 @@ pub struct Options {
 ///
 /// # Errors
 /// When reading or writing fails.
-pub fn run(
+pub(crate) fn run(
     mut shell: Shell,
     mut lines: impl BufRead,
     mut out: impl Write,

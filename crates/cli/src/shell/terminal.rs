@@ -23,7 +23,7 @@ use claret_types::builtin_types;
 ///
 /// # Errors
 /// When the terminal fails.
-pub fn run(mut shell: Shell) -> Result<(), ReadlineError> {
+pub(crate) fn run(mut shell: Shell) -> Result<(), ReadlineError> {
     let config = Config::builder().auto_add_history(true).max_history_size(10_000)?.build();
     let mut editor: Editor<Assistant, DefaultHistory> = Editor::with_config(config)?;
     let colour = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
