@@ -19,7 +19,7 @@ const LATENCY_DIGITS: u8 = 2;
 
 /// The counts of one client, or of several.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct Counts {
     latency: Histogram<u32>,
     committed: u64,
     /// Of each kind, also those that were acknowledged after the slice's end.
@@ -29,10 +29,10 @@ pub(super) struct Counted {
     pub(super) broken: Option<String>,
 }
 
-impl Counted {
+impl Counts {
     pub(super) fn new(kinds: usize) -> Self {
         let latency = Histogram::new_with_bounds(LATENCY_NS_MIN, LATENCY_NS_MAX, LATENCY_DIGITS);
-        Counted {
+        Counts {
             latency: latency.expect("the bounds are in order"),
             committed: 0,
             kinds: vec![0; kinds],
@@ -48,7 +48,7 @@ impl Counted {
     }
 
     /// Takes the other's counts over and leaves it empty.
-    pub(super) fn take(&mut self, other: &mut Counted) {
+    pub(super) fn take(&mut self, other: &mut Counts) {
         self.latency.add(&other.latency).expect("both have the same bounds");
         other.latency.reset();
         self.committed += std::mem::take(&mut other.committed);
@@ -105,18 +105,18 @@ pub struct Figures {
 }
 
 impl Figures {
-    pub(super) fn new(counted: &Counted, time: Duration, retries: u64, lock_waits: u64) -> Self {
+    pub(super) fn new(counts: &Counts, time: Duration, retries: u64, lock_waits: u64) -> Self {
         let us = |ns: u64| ns as f64 / 1_000.0;
-        let latency = &counted.latency;
+        let latency = &counts.latency;
         Figures {
             seconds: time.as_secs_f64(),
-            committed: counted.committed,
-            throughput: counted.committed as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE),
+            committed: counts.committed,
+            throughput: counts.committed as f64 / time.as_secs_f64().max(f64::MIN_POSITIVE),
             p50_us: us(latency.value_at_quantile(0.5)),
             p95_us: us(latency.value_at_quantile(0.95)),
             p99_us: us(latency.value_at_quantile(0.99)),
             max_us: us(latency.max()),
-            aborts: counted.aborts,
+            aborts: counts.aborts,
             retries,
             lock_waits,
         }
@@ -201,11 +201,11 @@ mod tests {
 
     #[test]
     fn latencies_are_kept_to_two_digits() {
-        let mut counted = Counted::new(1);
+        let mut counts = Counts::new(1);
         for us in 1..=1_000 {
-            counted.committed(0, Duration::from_micros(us), us <= 900);
+            counts.committed(0, Duration::from_micros(us), us <= 900);
         }
-        let figures = Figures::new(&counted, Duration::from_secs(2), 0, 0);
+        let figures = Figures::new(&counts, Duration::from_secs(2), 0, 0);
         assert_eq!((figures.committed, figures.throughput), (900, 450.0));
         for (found, expected) in [(figures.p50_us, 500.0), (figures.p99_us, 990.0), (figures.max_us, 1e3)] {
             assert!((found / expected - 1.0_f64).abs() < 0.02, "{found} us for {expected}");

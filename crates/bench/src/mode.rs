@@ -2,17 +2,17 @@
 
 use claret::Mode;
 
-use super::rival::RivalKind;
+use crate::baseline::redis::Scheme;
 
 /// What runs the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Contender {
-    /// Collections behind one mutex, written by hand (`bench/mutex.rs`).
+pub enum Engine {
+    /// Collections behind one mutex, written by hand (`baseline/mutex.rs`).
     Mutex,
     /// The store, in one of its modes.
     Store(Mode),
-    /// What is done with plain Redis commands (`bench/rival`).
-    Rival(RivalKind),
+    /// Plain Redis commands (`baseline/redis`).
+    Redis(Scheme),
 }
 
 /// A mode as it is asked for. `claret` is `boost+phase`, unless a store means another one by it.
@@ -21,28 +21,28 @@ pub struct BenchMode {
     /// Its name, as in `--modes`.
     pub name: &'static str,
     /// What it stands for.
-    pub contender: Contender,
+    pub engine: Engine,
 }
 
 const MODES: [BenchMode; 12] = [
-    BenchMode { name: "mutex", contender: Contender::Mutex },
-    BenchMode { name: "none", contender: Contender::Store(Mode::None) },
-    BenchMode { name: "rw", contender: Contender::Store(Mode::ReaderWriter) },
-    BenchMode { name: "rw+phase", contender: Contender::Store(Mode::ReaderWriterPhase) },
-    BenchMode { name: "boost", contender: Contender::Store(Mode::Boost) },
-    BenchMode { name: "boost+phase", contender: Contender::Store(Mode::BoostPhase) },
-    BenchMode { name: "boost+phase+combine", contender: Contender::Store(Mode::BoostPhaseCombine) },
-    BenchMode { name: "claret", contender: Contender::Store(Mode::BoostPhase) },
-    BenchMode { name: "redis-lock", contender: Contender::Rival(RivalKind::Lock) },
-    BenchMode { name: "redis-watch", contender: Contender::Rival(RivalKind::Watch) },
-    BenchMode { name: "redis-multi", contender: Contender::Rival(RivalKind::Multi) },
-    BenchMode { name: "redis-lua", contender: Contender::Rival(RivalKind::Lua) },
+    BenchMode { name: "mutex", engine: Engine::Mutex },
+    BenchMode { name: "none", engine: Engine::Store(Mode::None) },
+    BenchMode { name: "rw", engine: Engine::Store(Mode::ReaderWriter) },
+    BenchMode { name: "rw+phase", engine: Engine::Store(Mode::ReaderWriterPhase) },
+    BenchMode { name: "boost", engine: Engine::Store(Mode::Boost) },
+    BenchMode { name: "boost+phase", engine: Engine::Store(Mode::BoostPhase) },
+    BenchMode { name: "boost+phase+combine", engine: Engine::Store(Mode::BoostPhaseCombine) },
+    BenchMode { name: "claret", engine: Engine::Store(Mode::BoostPhase) },
+    BenchMode { name: "redis-lock", engine: Engine::Redis(Scheme::Lock) },
+    BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
+    BenchMode { name: "redis-multi", engine: Engine::Redis(Scheme::Multi) },
+    BenchMode { name: "redis-lua", engine: Engine::Redis(Scheme::Lua) },
 ];
 
 impl BenchMode {
     /// Whether it can run only what is known up front.
     pub fn is_one_shot(self) -> bool {
-        matches!(self.contender, Contender::Rival(kind) if !kind.is_interactive())
+        matches!(self.engine, Engine::Redis(scheme) if !scheme.is_interactive())
     }
 
     /// Reads a name.
@@ -75,7 +75,7 @@ impl BenchMode {
         let mut modes: Vec<BenchMode> = Vec::new();
         for name in names.split(',') {
             let mode = BenchMode::parse(name.trim()).and_then(&accept)?;
-            if let Some(same) = modes.iter().find(|known| known.contender == mode.contender) {
+            if let Some(same) = modes.iter().find(|known| known.engine == mode.engine) {
                 return Err(format!("'{}' and '{}' are the same mode", same.name, mode.name));
             }
             modes.push(mode);

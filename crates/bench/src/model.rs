@@ -9,10 +9,10 @@ use claret_sim::model::{self, Costs, Latencies, Measured, Model, Setup};
 use claret_types::Reply;
 use serde::Serialize;
 
-use super::contestant::Check;
-use super::measure::{Figures, Setting};
-use super::mode::{BenchMode, Contender};
-use super::pace::Pace;
+use crate::measure::{Figures, Setting};
+use crate::mode::{BenchMode, Engine};
+use crate::pace::Pace;
+use crate::subject::Check;
 use crate::workload::{Call, Client, Promise, Stage, VIOLATIONS_MAX, Workload};
 
 /// What to run in the model.
@@ -120,14 +120,12 @@ impl model::Client for Driven {
 }
 
 impl ModelPlan {
-    /// Runs one mode and checks it (R20).
+    /// Runs one mode and checks it.
     ///
     /// # Errors
     /// When it does not come to an end.
     pub fn run(&self, mode: BenchMode, seed: u64) -> Result<(ModelSummary, Check), String> {
-        let Contender::Store(store_mode) = mode.contender else {
-            unreachable!("the mode 'mutex' was refused")
-        };
+        let Engine::Store(store_mode) = mode.engine else { unreachable!("the mode 'mutex' was refused") };
         let run = self.workload.run();
         // The same seeds as on the embedded store.
         let seeds = (0..self.clients).map(|number| seed.wrapping_mul(1_000_003).wrapping_add(number as u64));

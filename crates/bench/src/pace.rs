@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use super::mutex::Issue;
+use crate::baseline::mutex::Issue;
 
 /// How a transaction goes.
 ///
@@ -25,7 +25,7 @@ pub enum Pace {
 
 impl Pace {
     /// How the mode `mutex` issues its operations.
-    pub(super) fn by_hand(self) -> Issue {
+    pub(super) fn on_mutex(self) -> Issue {
         match self {
             Pace::Together => Issue::Together,
             Pace::Pause(_) | Pace::Interactive(_) => Issue::Interactive,
@@ -36,7 +36,7 @@ impl Pace {
 /// Application work of this length; none lets other clients run once.
 pub(super) async fn think(time: Duration) {
     if time.is_zero() {
-        give_turn().await;
+        yield_once().await;
     } else {
         tokio::time::sleep(time).await;
     }
@@ -44,15 +44,15 @@ pub(super) async fn think(time: Duration) {
 
 /// Lets the other tasks of this thread run once. Unlike tokio's `yield_now` it does not ask the operating system
 /// for events each time; the runtime does so by itself at intervals.
-pub(super) fn give_turn() -> impl Future<Output = ()> {
-    GiveTurn { given: false }
+pub(super) fn yield_once() -> impl Future<Output = ()> {
+    YieldOnce { given: false }
 }
 
-struct GiveTurn {
+struct YieldOnce {
     given: bool,
 }
 
-impl Future for GiveTurn {
+impl Future for YieldOnce {
     type Output = ();
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {

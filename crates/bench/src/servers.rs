@@ -1,27 +1,27 @@
 //! Real servers to run on: a cluster and a server beside it, the user's or throw-away ones.
 //!
-//! Every contestant has keys of its own, which begin with the number of the run and its own. They are deleted at the
+//! Every mode has keys of its own, which begin with the number of the run and its own. They are deleted at the
 //! end, and nothing else is: the cluster may be somebody's.
 
 use claret_rig::{Cluster, Module, RigError, Server, connect, delete_keys, delete_keys_everywhere, nodes};
 use rand::RngExt;
 
-use super::mode::{BenchMode, Contender};
-use crate::workload::{Choice, Workload};
+use crate::mode::{BenchMode, Engine};
+use crate::workload::{Workload, WorkloadSpec};
 
-/// How `--store` was meant.
+/// Where a cluster is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Given {
+pub enum ClusterSource {
     /// A throw-away cluster of so many shards.
     Own(u16),
     /// Somebody's, by its URL.
     Url(String),
 }
 
-/// See the module's text.
+/// A cluster, or a server beside it, or both: what the modes of a comparison need.
 #[derive(Debug)]
 pub struct Servers {
-    choice: Choice,
+    workload: WorkloadSpec,
     /// The run's number.
     run: String,
     /// What `store` says in the output.
@@ -29,7 +29,7 @@ pub struct Servers {
     pub(super) url: Option<String>,
     pub(super) shards: u32,
     pub(super) single: Option<String>,
-    pub(super) pauses: Option<(u64, u64)>,
+    pub(super) backoff: Option<(u64, u64)>,
     /// Kept for as long as they are needed.
     cluster: Option<Cluster>,
     _server: Option<Server>,
@@ -41,29 +41,28 @@ impl Servers {
     /// # Errors
     /// Something cannot be started, or does not answer.
     pub fn new(
-        choice: Choice,
-        given: &Given,
+        workload: WorkloadSpec,
+        source: &ClusterSource,
         single: Option<String>,
         modes: &[BenchMode],
-        pauses: Option<(u64, u64)>,
+        backoff: Option<(u64, u64)>,
     ) -> Result<Self, String> {
         let text = |error: RigError| error.to_string();
-        let is_single =
-            |mode: &BenchMode| matches!(mode.contender, Contender::Rival(kind) if kind.is_single());
+        let is_single = |mode: &BenchMode| matches!(mode.engine, Engine::Redis(scheme) if scheme.is_single());
         let mut servers = Servers {
-            choice,
+            workload,
             run: format!("{:08x}", rand::rng().random::<u32>()),
             name: "redis",
             url: None,
             shards: 0,
             single,
-            pauses,
+            backoff,
             cluster: None,
             _server: None,
         };
         if !modes.iter().all(is_single) {
-            match given {
-                Given::Own(shards) => {
+            match source {
+                ClusterSource::Own(shards) => {
                     let module = Module::find().map_err(text)?;
                     let cluster = Cluster::options(*shards, 0).module(module).start().map_err(text)?;
                     servers.url = Some(cluster.url());
@@ -71,7 +70,7 @@ impl Servers {
                     servers.name = "cluster";
                     servers.shards = u32::from(*shards);
                 }
-                Given::Url(url) => {
+                ClusterSource::Url(url) => {
                     let view = nodes(&mut connect(url).map_err(text)?).map_err(text)?;
                     servers.shards = view.iter().filter(|node| !node.slots.is_empty()).count() as u32;
                     servers.url = Some(url.clone());
@@ -86,17 +85,17 @@ impl Servers {
         Ok(servers)
     }
 
-    /// The workload with the keys of one contestant.
+    /// The workload with the keys of one mode.
     pub(super) fn workload(&self, number: usize) -> Box<dyn Workload> {
-        self.choice.make(&self.prefix(number))
+        self.workload.make(&self.prefix(number))
     }
 
-    /// What the keys of a contestant begin with.
+    /// What the keys of a mode begin with.
     pub fn prefix(&self, number: usize) -> String {
         format!("{}:{number}:", self.run)
     }
 
-    /// Deletes the keys of a contestant.
+    /// Deletes the keys of a mode.
     ///
     /// # Errors
     /// A server does not answer; what it held is still there.

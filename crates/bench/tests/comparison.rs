@@ -118,7 +118,7 @@ fn the_mode_by_hand_runs_beside_the_store() {
     let options = rawmix::Options { keys: 100, ..Default::default() };
     for pace in [Pace::Together, Pace::Interactive(Duration::ZERO)] {
         let options = options.clone();
-        let by_hand = move || Box::new(mutex::RawMix::new(options.clone())) as Box<dyn mutex::ByHand>;
+        let by_hand = move || Box::new(mutex::RawMix::new(options.clone())) as Box<dyn mutex::MutexBaseline>;
         let plan = plan(rawmix(), "mutex,claret", pace);
         assert_measured(Plan { by_hand: Some(Box::new(by_hand)), ..plan });
     }
@@ -128,7 +128,7 @@ fn the_mode_by_hand_runs_beside_the_store() {
 #[test]
 fn a_loss_is_found() {
     let mut take_one = |bench: &Bench| {
-        let store = bench.contestants()[1].store().expect("it has a store").clone();
+        let store = bench.subjects()[1].store().expect("it has a store").clone();
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         let calls = [("hot:total".into(), ops::incrby(-1))];
         runtime.block_on(store.run_all(calls)).expect("nothing is in the way");
@@ -143,7 +143,7 @@ fn a_loss_is_found() {
 fn a_lock_left_behind_is_found() {
     let mut open = Vec::new();
     let mut leave = |bench: &Bench| {
-        let store = bench.contestants()[0].store().expect("it has a store").clone();
+        let store = bench.subjects()[0].store().expect("it has a store").clone();
         let mut transaction = Box::pin(async move {
             store
                 .transaction(|tx| async move {

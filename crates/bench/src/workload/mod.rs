@@ -4,7 +4,7 @@
 //! loads a store, then starts a [`Run`]: all that the clients of one store share, and the sum of what they
 //! were told. A [`Client`] is a state machine: it draws a transaction, hands out the calls of each stage, is
 //! given the replies and is told how it ended. At the end the run reads the store and compares it with
-//! what was acknowledged (R20).
+//! what was acknowledged.
 //!
 //! Invariants:
 //! - a client has one transaction at a time; `restart` begins the *same* transaction again, with the same
@@ -17,7 +17,6 @@
 
 mod alias;
 mod check;
-mod choice;
 pub mod fair;
 pub mod hot;
 mod id;
@@ -28,11 +27,12 @@ pub mod rawmix;
 pub mod retwis;
 pub mod rubis;
 pub mod sequential;
+mod spec;
 
 pub use alias::Zipf;
 pub use check::{Checker, Promise, VIOLATIONS_MAX, Violation};
-pub use choice::Choice;
 pub use mix::Mix;
+pub use spec::WorkloadSpec;
 
 use claret_types::{Bytes, Operation, Reply};
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 use claret_bench::model::ModelPlan;
 use claret_bench::workload::retwis::{self, RetwisMix};
 use claret_bench::workload::rubis::{self, RubisMix};
-use claret_bench::workload::{Choice, fair, hot, rawmix};
-use claret_bench::{Bench, Check, MakeByHand, Observer, Pace, Place, Plan, Slice, Summary, mutex};
+use claret_bench::workload::{WorkloadSpec, fair, hot, rawmix};
+use claret_bench::{Bench, Check, MakeMutexBaseline, Observer, Pace, Place, Plan, Slice, Summary, mutex};
 use serde_json::json;
 
 use super::bar::Bar;
@@ -211,7 +211,7 @@ impl Args {
         }
     }
 
-    fn choice(&self) -> Result<(Choice, Option<MakeByHand>), String> {
+    fn choice(&self) -> Result<(WorkloadSpec, Option<MakeMutexBaseline>), String> {
         let name = self.workload.as_str();
         let allowed: &[&str] = match name {
             "rawmix" => &["--alpha", "--adds", "--keys"],
@@ -233,25 +233,27 @@ impl Args {
                 let keys = self.keys.unwrap_or(default.keys);
                 let options = rawmix::Options { alpha, adds_percent, keys, ..default };
                 let by_hand = options.clone();
-                let by_hand = move || Box::new(mutex::RawMix::new(by_hand.clone())) as Box<dyn mutex::ByHand>;
-                (Choice::RawMix(options), Some(Box::new(by_hand)))
+                let by_hand =
+                    move || Box::new(mutex::RawMix::new(by_hand.clone())) as Box<dyn mutex::MutexBaseline>;
+                (WorkloadSpec::RawMix(options), Some(Box::new(by_hand)))
             }
             "hot" => {
-                let by_hand = || Box::new(mutex::Hot::new(hot::Options::default())) as Box<dyn mutex::ByHand>;
-                (Choice::Hot(hot::Options::default()), Some(Box::new(by_hand)))
+                let by_hand =
+                    || Box::new(mutex::Hot::new(hot::Options::default())) as Box<dyn mutex::MutexBaseline>;
+                (WorkloadSpec::Hot(hot::Options::default()), Some(Box::new(by_hand)))
             }
-            "fair" => (Choice::Fair(fair::Options::default()), None),
+            "fair" => (WorkloadSpec::Fair(fair::Options::default()), None),
             "rubis" => {
                 let default = rubis::Options::default();
                 let (mix, alpha) = (self.rubis_mix()?, self.alpha.unwrap_or(default.alpha));
                 let options = rubis::Options { mix, alpha, seed: self.seed, ..default };
-                (Choice::Rubis(options), None)
+                (WorkloadSpec::Rubis(options), None)
             }
             _ => {
                 let default = retwis::Options::default();
                 let (mix, scale) = (self.retwis_mix()?, self.scale.unwrap_or(default.scale));
                 let options = retwis::Options { mix, scale, seed: self.seed, ..default };
-                (Choice::Retwis(options), None)
+                (WorkloadSpec::Retwis(options), None)
             }
         })
     }

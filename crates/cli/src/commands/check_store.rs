@@ -12,7 +12,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use claret::Mode;
-use claret_bench::{BenchMode, Contender};
+use claret_bench::{BenchMode, Engine};
 use claret_checker::{Fault, Plan, Progress, Target, Worker, check, take_part};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::RngExt;
@@ -226,11 +226,11 @@ impl Args {
     }
 
     fn mode(&self) -> Result<Mode, String> {
-        match BenchMode::parse(&self.mode)?.contender {
-            Contender::Store(Mode::None) | Contender::Mutex | Contender::Rival(_) => {
+        match BenchMode::parse(&self.mode)?.engine {
+            Engine::Store(Mode::None) | Engine::Mutex | Engine::Redis(_) => {
                 Err(format!("the mode '{}' promises nothing that could be checked", self.mode))
             }
-            Contender::Store(mode) => Ok(mode),
+            Engine::Store(mode) => Ok(mode),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `claret check-type`: proves on small cases that what a type's lock admits really commutes (R8).
+//! `claret check-type`: proves on small cases that what a type's lock admits really commutes.
 
 use std::process::ExitCode;
 use std::time::Instant;

@@ -12,7 +12,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use claret::cluster::without_passwords;
-use claret_bench::workload::{Choice, retwis, rubis};
+use claret_bench::workload::{WorkloadSpec, retwis, rubis};
 use claret_bench::{Bench, Check, Pace, Plan, Summary};
 
 use super::bar::Bar;
@@ -87,7 +87,7 @@ impl Args {
 /// A site to run: its name and numbers for people, its workload, and how to go on with it.
 struct Site {
     title: String,
-    choice: Choice,
+    choice: WorkloadSpec,
     again: String,
 }
 
@@ -108,7 +108,7 @@ fn sites(size: Size, store: &Store, modes: &str) -> [Site; 2] {
                 grouped(size.items as u64),
                 grouped(size.bidders as u64)
             ),
-            choice: Choice::Rubis(auction),
+            choice: WorkloadSpec::Rubis(auction),
             again: again("rubis"),
         },
         Site {
@@ -116,7 +116,7 @@ fn sites(size: Size, store: &Store, modes: &str) -> [Site; 2] {
                 "A Twitter clone (Retwis, 14 % posts and reposts): {} users; a post goes to all followers at once",
                 grouped(1 << size.scale)
             ),
-            choice: Choice::Retwis(clone),
+            choice: WorkloadSpec::Retwis(clone),
             again: again(&format!("retwis --scale {}", size.scale)),
         },
     ]
@@ -191,7 +191,7 @@ fn show(
 }
 
 fn run_site(
-    choice: Choice,
+    choice: WorkloadSpec,
     store: &Store,
     modes: &str,
     time: Duration,

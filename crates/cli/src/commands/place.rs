@@ -2,8 +2,8 @@
 
 use claret::Mode;
 use claret::cluster::without_passwords;
-use claret_bench::workload::Choice;
-use claret_bench::{BenchMode, Contender, Given, Place, Servers};
+use claret_bench::workload::WorkloadSpec;
+use claret_bench::{BenchMode, ClusterSource, Engine, Place, Servers};
 
 /// Shards of a cluster that is started for a run, unless it is said otherwise.
 pub(super) const SHARDS: u32 = 4;
@@ -54,7 +54,7 @@ impl Store {
     /// Starts what has to be started.
     pub(super) fn place(
         &self,
-        choice: Choice,
+        choice: WorkloadSpec,
         single: Option<String>,
         shards: Option<u32>,
         modes: &[BenchMode],
@@ -63,12 +63,12 @@ impl Store {
         let given = match (self, shards) {
             (Store::Embedded | Store::Model, _) => return Ok(Place::Embedded),
             (Store::Cluster, shards) => match shards.unwrap_or(SHARDS) {
-                shards @ 1..=SHARDS_MAX => Given::Own(shards as u16),
+                shards @ 1..=SHARDS_MAX => ClusterSource::Own(shards as u16),
                 shards => {
                     return Err(format!("--shards {shards}: from 1 to {SHARDS_MAX} for --store cluster"));
                 }
             },
-            (Store::Url(url), None) => Given::Url(url.clone()),
+            (Store::Url(url), None) => ClusterSource::Url(url.clone()),
             (Store::Url(_), Some(_)) => {
                 return Err(
                     "--shards is of stores that are made for the run; this cluster has its own".into()
@@ -81,42 +81,40 @@ impl Store {
 
 /// The embedded store has all modes but those made of Redis commands.
 fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
-    match mode.contender {
-        Contender::Rival(_) => Err(format!(
+    match mode.engine {
+        Engine::Redis(_) => Err(format!(
             "the mode '{}' is of real servers: say --store cluster or --store redis://HOST:PORT",
             mode.name
         )),
-        Contender::Mutex | Contender::Store(_) => Ok(mode),
+        Engine::Mutex | Engine::Store(_) => Ok(mode),
     }
 }
 
 /// A cluster's shards know Claret's own locks only, and nobody shares a mutex there.
 fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
-    match mode.contender {
-        Contender::Mutex => Err("the mode 'mutex' is of one process: leave it out of --modes".into()),
-        Contender::Store(Mode::ReaderWriter | Mode::ReaderWriterPhase | Mode::Boost) => Err(format!(
+    match mode.engine {
+        Engine::Mutex => Err("the mode 'mutex' is of one process: leave it out of --modes".into()),
+        Engine::Store(Mode::ReaderWriter | Mode::ReaderWriterPhase | Mode::Boost) => Err(format!(
             "the mode '{}' is not what the module's shards do; measure it with --store sim or embedded",
             mode.name
         )),
-        Contender::Store(Mode::None | Mode::BoostPhase | Mode::BoostPhaseCombine) | Contender::Rival(_) => {
-            Ok(mode)
-        }
+        Engine::Store(Mode::None | Mode::BoostPhase | Mode::BoostPhaseCombine) | Engine::Redis(_) => Ok(mode),
     }
 }
 
 /// The model has the store's modes alone. There `claret` combines, for messages cost something.
 fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
     let name = mode.name;
-    match mode.contender {
-        Contender::Mutex => {
+    match mode.engine {
+        Engine::Mutex => {
             Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes".into())
         }
-        Contender::Rival(_) => Err(format!(
+        Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
         )),
-        Contender::Store(_) if name == "claret" => {
-            Ok(BenchMode { name, contender: Contender::Store(Mode::BoostPhaseCombine) })
+        Engine::Store(_) if name == "claret" => {
+            Ok(BenchMode { name, engine: Engine::Store(Mode::BoostPhaseCombine) })
         }
-        Contender::Store(_) => Ok(mode),
+        Engine::Store(_) => Ok(mode),
     }
 }

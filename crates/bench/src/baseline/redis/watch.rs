@@ -14,7 +14,7 @@ use claret::cluster::{Command, Dedicated, PlainError};
 use claret::{Bytes, Reply};
 
 use super::at_once::array;
-use super::{DEADLINE, Failed, RivalSession, commands, shape};
+use super::{DEADLINE, Failed, RedisRunner, commands, shape};
 use crate::pace::{Pace, think};
 use crate::workload::{Call, Stage};
 
@@ -25,7 +25,7 @@ enum Attempt {
     Overtaken,
 }
 
-impl RivalSession {
+impl RedisRunner {
     pub(super) async fn watched(&mut self, pace: Pace) -> Result<Vec<Reply>, Failed> {
         let until = Instant::now() + DEADLINE;
         let mut own = match self.own.take() {
@@ -39,7 +39,7 @@ impl RivalSession {
                 Ok(Attempt::Overtaken) if Instant::now() > until => break Err(Failed::GaveUp),
                 Ok(Attempt::Overtaken) => {
                     tries += 1;
-                    let pause = self.pauses.after(tries);
+                    let pause = self.backoff.after(tries);
                     tokio::time::sleep(pause).await;
                     self.begin_again();
                 }
@@ -52,7 +52,7 @@ impl RivalSession {
     }
 
     async fn connection(&mut self) -> Result<Dedicated, Failed> {
-        self.rival.plain.dedicated("").await.map_err(|error| Failed::Broken(error.to_string()))
+        self.baseline.plain.dedicated("").await.map_err(|error| Failed::Broken(error.to_string()))
     }
 
     async fn attempt_watched(&mut self, pace: Pace, own: &mut Dedicated) -> Result<Attempt, Failed> {

@@ -18,7 +18,7 @@ use std::time::Instant;
 use claret::cluster::Command;
 use claret::{Bytes, Reply};
 
-use super::{DEADLINE, Failed, RivalSession, commands, shape};
+use super::{DEADLINE, Failed, RedisRunner, commands, shape};
 use crate::pace::{Pace, think};
 use crate::workload::{Call, Stage};
 
@@ -54,9 +54,9 @@ fn lock_of(key: &Bytes) -> Bytes {
     name
 }
 
-impl RivalSession {
+impl RedisRunner {
     pub(super) async fn locked(&mut self, pace: Pace) -> Result<Vec<Reply>, Failed> {
-        let token = Bytes::from(format!("{:x}", self.pauses.token()));
+        let token = Bytes::from(format!("{:x}", self.backoff.token()));
         let mut held = Held { token, keys: Vec::new(), until: Instant::now() + DEADLINE };
         loop {
             match self.attempt_locked(pace, &mut held).await {
@@ -66,7 +66,7 @@ impl RivalSession {
                     if Instant::now() > held.until {
                         return Err(Failed::GaveUp);
                     }
-                    let pause = self.pauses.after(TRIES_OUT_OF_ORDER);
+                    let pause = self.backoff.after(TRIES_OUT_OF_ORDER);
                     tokio::time::sleep(pause).await;
                     self.begin_again();
                 }
@@ -134,7 +134,8 @@ impl RivalSession {
                 later.push(call.clone());
             }
         }
-        let found = self.rival.plain.run(commands(&now)?).await.into_iter().collect::<Result<Vec<_>, _>>()?;
+        let found =
+            self.baseline.plain.run(commands(&now)?).await.into_iter().collect::<Result<Vec<_>, _>>()?;
         let found = now.iter().zip(shape(&now, found)?).filter(|(call, _)| call.op.returns());
         let mut found = found.map(|(_, reply)| reply);
         let reply = |call: &Call| if call.op.returns() { found.next() } else { Some(Reply::Ok) };
@@ -152,7 +153,7 @@ impl RivalSession {
         all.extend(commands(calls)?);
         all.extend(self.releases(&held.token, &held.keys));
         held.keys.clear();
-        let answers = self.rival.plain.run(all).await;
+        let answers = self.baseline.plain.run(all).await;
         let found = answers.into_iter().skip(later.len()).take(calls.len()).collect::<Result<Vec<_>, _>>()?;
         shape(calls, found)
     }
@@ -180,12 +181,12 @@ impl RivalSession {
                 granted.filter(|(_, is_ours)| *is_ours).map(|(key, _)| key.clone()).collect();
             next += in_order;
             tries = if in_order > 0 { 1 } else { tries + 1 };
-            let back = self.rival.plain.run(self.releases(&held.token, &useless));
+            let back = self.baseline.plain.run(self.releases(&held.token, &useless));
             if (!is_in_order && tries > TRIES_OUT_OF_ORDER) || Instant::now() > held.until {
                 back.await;
                 return Ok(Asked::InTheWay);
             }
-            let pause = self.pauses.after(tries);
+            let pause = self.backoff.after(tries);
             tokio::join!(back, tokio::time::sleep(pause));
         }
         Ok(Asked::Granted)
@@ -197,17 +198,17 @@ impl RivalSession {
             let set = Command::new("SET").key(lock_of(key)).arg(token.clone());
             set.arg("NX").arg("PX").arg(LIVES_MS)
         };
-        let replies = self.rival.plain.run(keys.iter().map(ask).collect()).await;
+        let replies = self.baseline.plain.run(keys.iter().map(ask).collect()).await;
         let replies = replies.into_iter().collect::<Result<Vec<_>, _>>()?;
         let granted: Vec<bool> = replies.iter().map(|reply| *reply == Reply::Ok).collect();
         let refused = granted.iter().filter(|is_ours| !**is_ours).count();
-        self.rival.refused.fetch_add(refused as u64, Ordering::Relaxed);
+        self.baseline.refused.fetch_add(refused as u64, Ordering::Relaxed);
         Ok(granted)
     }
 
     fn releases(&self, token: &Bytes, keys: &[Bytes]) -> Vec<Command> {
         let release = |key: &Bytes| {
-            let run = Command::new("EVALSHA").arg(self.rival.scripts.release.as_str()).arg("1");
+            let run = Command::new("EVALSHA").arg(self.baseline.scripts.release.as_str()).arg("1");
             run.key(lock_of(key)).arg(token.clone())
         };
         keys.iter().map(release).collect()
@@ -215,7 +216,7 @@ impl RivalSession {
 
     async fn release(&mut self, held: &mut Held) -> Result<(), Failed> {
         let keys = std::mem::take(&mut held.keys);
-        self.rival.plain.run(self.releases(&held.token, &keys)).await;
+        self.baseline.plain.run(self.releases(&held.token, &keys)).await;
         Ok(())
     }
 }

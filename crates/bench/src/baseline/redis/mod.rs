@@ -1,4 +1,4 @@
-//! What people do with Redis today where they want a transaction: the rivals that Claret is measured against (R19).
+//! What people do with Redis today where they want a transaction: the baselines on real servers.
 //!
 //! They run the workloads' own clients: a stage's calls become plain Redis commands, the same ones that the mode `none`
 //! sends, over connections of the same library.
@@ -15,8 +15,8 @@
 //! operations are promised, and only those are checked.
 
 mod at_once;
+mod backoff;
 mod lock;
-mod pause;
 mod watch;
 
 use std::collections::HashMap;
@@ -28,18 +28,18 @@ use claret::cluster::{Command, Dedicated, Plain, PlainError, reply_of};
 use claret::types::{Access, UidGenerator, UidOp};
 use claret::{Reply, Store};
 
-use super::measure::Counted;
-use super::pace::Pace;
-use super::session::{Ended, Shift};
+use crate::measure::Counts;
+use crate::pace::Pace;
+use crate::runner::{Outcome, Schedule};
 use crate::workload::{Call, Client, Promise, Stage};
-use pause::Pauses;
+use backoff::Backoff;
 
 /// How long a transaction may take, all attempts together, as in a store.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a rival does.
+/// How transactions are made of Redis commands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RivalKind {
+pub enum Scheme {
     /// A lock for each key, taken in the order of their names.
     Lock,
     /// Optimistic: `WATCH`, and again when somebody was faster.
@@ -50,47 +50,47 @@ pub enum RivalKind {
     Lua,
 }
 
-impl RivalKind {
+impl Scheme {
     /// Whether it runs on one server that is no part of a cluster.
     pub fn is_single(self) -> bool {
         match self {
-            RivalKind::Lock => false,
-            RivalKind::Watch | RivalKind::Multi | RivalKind::Lua => true,
+            Scheme::Lock => false,
+            Scheme::Watch | Scheme::Multi | Scheme::Lua => true,
         }
     }
 
     /// Whether a transaction may do one operation after the other.
     pub fn is_interactive(self) -> bool {
         match self {
-            RivalKind::Lock | RivalKind::Watch => true,
-            RivalKind::Multi | RivalKind::Lua => false,
+            Scheme::Lock | Scheme::Watch => true,
+            Scheme::Multi | Scheme::Lua => false,
         }
     }
 
-    /// The pauses between tries that served best, in microseconds (`docs/performance.md`).
-    fn best_pauses(self) -> (u64, u64) {
+    /// The shortest and the longest backoff between tries that served best, in microseconds (`docs/performance.md`).
+    fn best_backoff_us(self) -> (u64, u64) {
         match self {
-            RivalKind::Lock => (1_000, 64_000),
-            RivalKind::Watch | RivalKind::Multi | RivalKind::Lua => (4_000, 64_000),
+            Scheme::Lock => (1_000, 64_000),
+            Scheme::Watch | Scheme::Multi | Scheme::Lua => (4_000, 64_000),
         }
     }
 }
 
 /// One mode's connections, and what its clients count together.
 #[derive(Debug)]
-pub(super) struct Rival {
-    kind: RivalKind,
+pub(crate) struct RedisBaseline {
+    scheme: Scheme,
     plain: Plain,
     /// By their digests.
     scripts: Scripts,
-    pauses: (u64, u64),
+    backoff: (u64, u64),
     retries: AtomicU64,
     refused: AtomicU64,
     /// A stage needed the answers of another one, and they were not of one transaction.
     was_torn: AtomicBool,
 }
 
-/// The digests of the scripts that a rival uses.
+/// The digests of the scripts that a baseline uses.
 #[derive(Debug, Default)]
 struct Scripts {
     release: String,
@@ -118,33 +118,33 @@ impl From<PlainError> for Failed {
     }
 }
 
-impl Rival {
-    pub(super) async fn connect(
-        kind: RivalKind,
+impl RedisBaseline {
+    pub(crate) async fn connect(
+        scheme: Scheme,
         url: String,
-        pauses: Option<(u64, u64)>,
+        backoff: Option<(u64, u64)>,
     ) -> Result<Self, String> {
         let plain = Store::cluster(&url).connect_plain().await.map_err(|error| error.to_string())?;
-        if kind.is_single() && plain.nodes().len() > 1 {
+        if scheme.is_single() && plain.nodes().len() > 1 {
             return Err(format!("{url} is a cluster, and single-server modes need a server that is none"));
         }
-        let mut rival = Rival {
-            kind,
+        let mut baseline = RedisBaseline {
+            scheme,
             plain,
             scripts: Scripts::default(),
-            pauses: pauses.unwrap_or(kind.best_pauses()),
+            backoff: backoff.unwrap_or(scheme.best_backoff_us()),
             retries: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             was_torn: AtomicBool::new(false),
         };
-        rival.scripts = match kind {
-            RivalKind::Lock => {
-                Scripts { release: rival.load_script(lock::RELEASE).await?, ..Scripts::default() }
+        baseline.scripts = match scheme {
+            Scheme::Lock => {
+                Scripts { release: baseline.load_script(lock::RELEASE).await?, ..Scripts::default() }
             }
-            RivalKind::Lua => Scripts { run: rival.load_script(at_once::RUN).await?, ..Scripts::default() },
-            RivalKind::Watch | RivalKind::Multi => Scripts::default(),
+            Scheme::Lua => Scripts { run: baseline.load_script(at_once::RUN).await?, ..Scripts::default() },
+            Scheme::Watch | Scheme::Multi => Scripts::default(),
         };
-        Ok(rival)
+        Ok(baseline)
     }
 
     /// Makes a script known to all nodes; its digest.
@@ -161,7 +161,7 @@ impl Rival {
     }
 
     /// What may be checked of what it did.
-    pub(super) fn promise(&self) -> Promise {
+    pub(crate) fn promise(&self) -> Promise {
         match self.was_torn.load(Ordering::Relaxed) {
             false => Promise::Transactions,
             true => Promise::Operations,
@@ -169,12 +169,12 @@ impl Rival {
     }
 
     /// Attempts run again, and refusals of a lock.
-    pub(super) fn counts(&self) -> (u64, u64) {
+    pub(crate) fn counts(&self) -> (u64, u64) {
         (self.retries.load(Ordering::Relaxed), self.refused.load(Ordering::Relaxed))
     }
 
     /// Carries out calls, each alone.
-    pub(super) async fn run_alone(&self, calls: &[Call]) -> Result<Vec<Reply>, String> {
+    pub(crate) async fn run_alone(&self, calls: &[Call]) -> Result<Vec<Reply>, String> {
         let run = async {
             let commands = commands(calls)?;
             shape(calls, self.plain.run(commands).await.into_iter().collect::<Result<Vec<_>, _>>()?)
@@ -186,62 +186,67 @@ impl Rival {
     }
 }
 
-/// A client of a rival.
-pub(super) struct RivalSession {
-    rival: Arc<Rival>,
+/// A client of a baseline.
+pub(crate) struct RedisRunner {
+    baseline: Arc<RedisBaseline>,
     client: Box<dyn Client>,
     calls: Vec<Call>,
-    pauses: Pauses,
+    backoff: Backoff,
     /// What `WATCH` needs.
     own: Option<Dedicated>,
-    pub(super) counted: Counted,
+    pub(crate) counts: Counts,
 }
 
-impl RivalSession {
-    pub(super) fn new(rival: Arc<Rival>, client: Box<dyn Client>, seed: u64, kinds: usize) -> Self {
-        let pauses = Pauses::new(seed, rival.pauses);
-        RivalSession { rival, client, calls: Vec::new(), pauses, own: None, counted: Counted::new(kinds) }
+impl RedisRunner {
+    pub(crate) fn new(
+        baseline: Arc<RedisBaseline>,
+        client: Box<dyn Client>,
+        seed: u64,
+        kinds: usize,
+    ) -> Self {
+        let backoff = Backoff::new(seed, baseline.backoff);
+        RedisRunner { baseline, client, calls: Vec::new(), backoff, own: None, counts: Counts::new(kinds) }
     }
 
-    pub(super) async fn run(&mut self, shift: &Shift) {
+    pub(crate) async fn run(&mut self, schedule: &Schedule) {
         let mut began = std::time::Instant::now();
         loop {
-            let ended = self.transaction(shift.pace).await;
-            match shift.next(began, ended, &mut self.counted).await {
+            let ended = self.transaction(schedule.pace).await;
+            match schedule.next(began, ended, &mut self.counts).await {
                 Some(next) => began = next,
                 None => return,
             }
         }
     }
 
-    pub(super) fn finish(self) {
+    pub(crate) fn finish(self) {
         self.client.finish();
     }
 
-    async fn transaction(&mut self, pace: Pace) -> Ended {
+    async fn transaction(&mut self, pace: Pace) -> Outcome {
         let kind = self.client.draw();
-        let result = match self.rival.kind {
-            RivalKind::Lock => self.locked(pace).await,
-            RivalKind::Watch => self.watched(pace).await,
-            RivalKind::Multi | RivalKind::Lua => self.at_once().await,
+        let result = match self.baseline.scheme {
+            Scheme::Lock => self.locked(pace).await,
+            Scheme::Watch => self.watched(pace).await,
+            Scheme::Multi | Scheme::Lua => self.at_once().await,
         };
         match result {
             Ok(replies) => {
                 self.client.committed(&replies);
-                Ended::Committed(kind)
+                Outcome::Committed(kind)
             }
             Err(Failed::GaveUp) => {
                 self.client.gave_up();
-                Ended::Aborted
+                Outcome::Aborted
             }
             Err(Failed::Unknown) => {
                 self.client.unknown();
-                Ended::Aborted
+                Outcome::Aborted
             }
             Err(Failed::Broken(why)) => {
                 self.client.gave_up();
-                self.counted.broken.get_or_insert(why);
-                Ended::Broken
+                self.counts.broken.get_or_insert(why);
+                Outcome::Broken
             }
         }
     }
@@ -252,7 +257,10 @@ impl RivalSession {
         self.calls.clear();
         let stage = self.client.stage(replies, &mut self.calls);
         if let Some(call) = self.calls.iter().find(|call| is_both(call) && !is_draw(call)) {
-            return Err(Failed::Broken(format!("{:?} reads and writes: no rival does that here", call.op)));
+            return Err(Failed::Broken(format!(
+                "{:?} reads and writes: no baseline does that here",
+                call.op
+            )));
         }
         let draws: Vec<usize> = (0..self.calls.len()).filter(|&at| is_draw(&self.calls[at])).collect();
         if draws.is_empty() {
@@ -265,13 +273,14 @@ impl RivalSession {
         }
         drawn.reverse();
         let (places, calls): (Vec<usize>, Vec<Call>) = drawn.into_iter().unzip();
-        let replies: Result<Vec<_>, _> = self.rival.plain.run(commands(&calls)?).await.into_iter().collect();
+        let replies: Result<Vec<_>, _> =
+            self.baseline.plain.run(commands(&calls)?).await.into_iter().collect();
         Ok((stage, Drawn(places.into_iter().zip(shape(&calls, replies?)?).collect())))
     }
 
     /// Runs the application's part again, from its first stage.
     fn begin_again(&mut self) {
-        self.rival.retries.fetch_add(1, Ordering::Relaxed);
+        self.baseline.retries.fetch_add(1, Ordering::Relaxed);
         self.client.restart();
     }
 }

@@ -1,11 +1,11 @@
-//! A workload as it was asked for. It can be made several times, each with keys of its own: what runs on one server
+//! A workload with its parameters, not made yet. It can be made several times, each with keys of its own: what runs on one server
 //! beside another run of it must not meet it.
 
 use super::{Workload, fair, hot, rawmix, retwis, rubis};
 
 /// Which workload, with what parameters.
 #[derive(Clone, Debug)]
-pub enum Choice {
+pub enum WorkloadSpec {
     /// See [`rawmix`].
     RawMix(rawmix::Options),
     /// See [`hot`].
@@ -18,28 +18,28 @@ pub enum Choice {
     Retwis(retwis::Options),
 }
 
-impl Choice {
+impl WorkloadSpec {
     /// The workload with `before` in front of all its keys.
     pub fn make(&self, before: &str) -> Box<dyn Workload> {
         let in_front = |prefix: &String| format!("{before}{prefix}");
         match self.clone() {
-            Choice::RawMix(options) => {
+            WorkloadSpec::RawMix(options) => {
                 let prefix = in_front(&options.prefix);
                 Box::new(rawmix::RawMix::new(rawmix::Options { prefix, ..options }))
             }
-            Choice::Hot(options) => {
+            WorkloadSpec::Hot(options) => {
                 let prefix = in_front(&options.prefix);
                 Box::new(hot::Hot::new(hot::Options { prefix, ..options }))
             }
-            Choice::Fair(options) => {
+            WorkloadSpec::Fair(options) => {
                 let prefix = in_front(&options.prefix);
                 Box::new(fair::Fair::new(&fair::Options { prefix, ..options }))
             }
-            Choice::Rubis(options) => {
+            WorkloadSpec::Rubis(options) => {
                 let prefix = in_front(&options.prefix);
                 Box::new(rubis::Rubis::new(rubis::Options { prefix, ..options }))
             }
-            Choice::Retwis(options) => {
+            WorkloadSpec::Retwis(options) => {
                 let prefix = in_front(&options.prefix);
                 Box::new(retwis::Retwis::new(retwis::Options { prefix, ..options }))
             }

@@ -10,16 +10,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use super::contestant::{Check, Contestant};
-use super::measure::{Slice, Summary};
-use super::mode::{BenchMode, Contender};
-use super::mutex::ByHand;
-use super::pace::Pace;
-use super::servers::Servers;
+use crate::baseline::mutex::MutexBaseline;
+use crate::measure::{Slice, Summary};
+use crate::mode::{BenchMode, Engine};
+use crate::pace::Pace;
+use crate::servers::Servers;
+use crate::subject::{Check, Subject};
 use crate::workload::Workload;
 
 /// Makes the collections of the mode `mutex`.
-pub type MakeByHand = Box<dyn Fn() -> Box<dyn ByHand> + Send + Sync>;
+pub type MakeMutexBaseline = Box<dyn Fn() -> Box<dyn MutexBaseline> + Send + Sync>;
 
 /// Where it runs.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ pub struct Plan {
     /// The workload.
     pub workload: Box<dyn Workload>,
     /// The same by hand, where it exists.
-    pub by_hand: Option<MakeByHand>,
+    pub by_hand: Option<MakeMutexBaseline>,
     /// What to compare.
     pub modes: Vec<BenchMode>,
     /// Shards of each store, where it is embedded.
@@ -76,7 +76,7 @@ impl Plan {
         if self.modes.is_empty() {
             return Err("no mode to run; name some with --modes".into());
         }
-        let is_by_hand = self.modes.iter().any(|mode| mode.contender == Contender::Mutex);
+        let is_by_hand = self.modes.iter().any(|mode| mode.engine == Engine::Mutex);
         if is_by_hand && self.by_hand.is_none() {
             return Err(format!(
                 "the mode 'mutex' exists for rawmix and hot only, not for '{name}': leave it out of --modes"
@@ -138,7 +138,7 @@ impl Observer for () {}
 /// A comparison under way.
 pub struct Bench {
     plan: Plan,
-    contestants: Vec<Contestant>,
+    subjects: Vec<Subject>,
     stop: Arc<AtomicBool>,
 }
 
@@ -149,9 +149,9 @@ impl Bench {
     /// See [`Plan::check`]; or a server does not answer.
     pub fn new(plan: Plan, stop: Arc<AtomicBool>) -> Result<Self, String> {
         plan.check()?;
-        let contestants = (0..plan.modes.len()).map(|number| Contestant::new(number, &plan));
-        let contestants = contestants.collect::<Result<_, _>>()?;
-        Ok(Bench { plan, contestants, stop })
+        let subjects = (0..plan.modes.len()).map(|number| Subject::new(number, &plan));
+        let subjects = subjects.collect::<Result<_, _>>()?;
+        Ok(Bench { plan, subjects, stop })
     }
 
     /// What is compared.
@@ -160,8 +160,8 @@ impl Bench {
     }
 
     /// The modes.
-    pub fn contestants(&self) -> &[Contestant] {
-        &self.contestants
+    pub fn subjects(&self) -> &[Subject] {
+        &self.subjects
     }
 
     /// Whether it was ended early.
@@ -169,14 +169,14 @@ impl Bench {
         self.stop.load(Ordering::Relaxed)
     }
 
-    /// Loads every store. Ended early it leaves them half loaded: nothing may be run then.
+    /// Loads every store. Outcome early it leaves them half loaded: nothing may be run then.
     ///
     /// # Errors
     /// When a store refuses a call.
     pub fn load(&mut self, observer: &mut dyn Observer) -> Result<(), String> {
-        for contestant in &mut self.contestants {
-            observer.loads(self.plan.workload.name(), contestant.name());
-            contestant.load(&self.plan, observer, &self.stop)?;
+        for subject in &mut self.subjects {
+            observer.loads(self.plan.workload.name(), subject.name());
+            subject.load(&self.plan, observer, &self.stop)?;
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -189,17 +189,17 @@ impl Bench {
     /// # Errors
     /// When a store answers a client what it must not.
     pub fn run(&mut self, observer: &mut dyn Observer) -> Result<(), String> {
-        let (rounds, count) = (self.plan.rounds(), self.contestants.len());
+        let (rounds, count) = (self.plan.rounds(), self.subjects.len());
         observer.runs(self.plan.workload.name(), rounds * count);
         for round in 0..rounds {
             for turn in 0..count {
                 if self.stop.load(Ordering::Relaxed) {
                     return Ok(());
                 }
-                let contestant = &mut self.contestants[(round + turn) % count];
-                observer.measures(contestant.name());
-                contestant.run_slice(&self.plan, &self.stop)?;
-                observer.measured(contestant.slices().last().expect("a slice has just been added"));
+                let subject = &mut self.subjects[(round + turn) % count];
+                observer.measures(subject.name());
+                subject.run_slice(&self.plan, &self.stop)?;
+                observer.measured(subject.slices().last().expect("a slice has just been added"));
             }
         }
         Ok(())
@@ -208,12 +208,12 @@ impl Bench {
     /// Medians and sums of each mode, in the order they were asked for.
     pub fn summaries(&self) -> Vec<Summary> {
         let interrupted = self.interrupted();
-        self.contestants.iter().map(|contestant| contestant.summary(&self.plan, interrupted)).collect()
+        self.subjects.iter().map(|subject| subject.summary(&self.plan, interrupted)).collect()
     }
 
-    /// Ends the clients and checks every mode (R20). Nothing can be run after that.
+    /// Ends the clients and checks every mode. Nothing can be run after that.
     pub fn check(&mut self) -> Vec<Check> {
-        self.contestants.iter_mut().map(Contestant::check).collect()
+        self.subjects.iter_mut().map(Subject::check).collect()
     }
 
     /// Deletes from servers what was put there, by each mode in turn.
@@ -223,7 +223,7 @@ impl Bench {
     pub fn clean(&mut self) -> Result<(), String> {
         let Place::Servers(servers) = &self.plan.place else { return Ok(()) };
         for (number, mode) in self.plan.modes.iter().enumerate() {
-            let is_single = matches!(mode.contender, Contender::Rival(kind) if kind.is_single());
+            let is_single = matches!(mode.engine, Engine::Redis(scheme) if scheme.is_single());
             servers.clean(number, is_single)?;
         }
         Ok(())

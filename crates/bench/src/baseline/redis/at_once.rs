@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use claret::Reply;
 use claret::cluster::Command;
 
-use super::{Failed, Rival, RivalKind, RivalSession, commands, shape};
+use super::{Failed, RedisBaseline, RedisRunner, Scheme, commands, shape};
 use crate::workload::{Call, Stage};
 
 /// Runs commands: for each one the number of its words behind the key, its name and those words.
@@ -29,31 +29,31 @@ return replies";
 /// Up to so many commands a script is written for the shape of a transaction.
 const SHAPED_MAX: usize = 16;
 
-impl RivalSession {
+impl RedisRunner {
     pub(super) async fn at_once(&mut self) -> Result<Vec<Reply>, Failed> {
         let mut replies = Vec::new();
         loop {
             let (stage, drawn) = self.stage(&replies).await?;
-            replies = drawn.among(self.rival.at_once(&self.calls).await?);
+            replies = drawn.among(self.baseline.at_once(&self.calls).await?);
             if stage == Stage::Commit {
                 return Ok(replies);
             }
             if !self.calls.is_empty() {
-                self.rival.was_torn.store(true, Ordering::Relaxed);
+                self.baseline.was_torn.store(true, Ordering::Relaxed);
             }
         }
     }
 }
 
-impl Rival {
+impl RedisBaseline {
     /// Carries out calls as one.
     async fn at_once(&self, calls: &[Call]) -> Result<Vec<Reply>, Failed> {
         let mut all = commands(calls)?;
-        let replies = match (all.len(), self.kind) {
+        let replies = match (all.len(), self.scheme) {
             (0, _) => Vec::new(),
             // A command alone is atomic.
             (1, _) => vec![self.plain.ask(all.remove(0)).await?],
-            (_, RivalKind::Lua) => {
+            (_, Scheme::Lua) => {
                 let call =
                     if all.len() <= SHAPED_MAX { self.shaped(&all).await? } else { self.handed_over(&all) };
                 array(self.plain.ask(call).await?)?

@@ -29,12 +29,12 @@ struct Worker {
     thread: Option<JoinHandle<()>>,
 }
 
-/// See the module's text.
-pub(super) struct Crew(Vec<Worker>);
+/// The threads of one mode. They end when this is dropped.
+pub(super) struct ClientThreads(Vec<Worker>);
 
-impl Crew {
+impl ClientThreads {
     pub(super) fn new(threads: usize, reach: Reach) -> Self {
-        Crew((0..threads).map(|_| Worker::new(reach)).collect())
+        ClientThreads((0..threads).map(|_| Worker::new(reach)).collect())
     }
 
     /// Runs a future on the first thread.
@@ -110,12 +110,12 @@ mod tests {
 
     #[test]
     fn work_is_done_on_every_thread_and_panics_are_passed_on() {
-        let mut crew = Crew::new(3, Reach::Process);
-        let mut threads = crew.run_all((0..3).map(|_| async { std::thread::current().id() }));
+        let mut clients = ClientThreads::new(3, Reach::Process);
+        let mut threads = clients.run_all((0..3).map(|_| async { std::thread::current().id() }));
         threads.dedup();
         assert_eq!(threads.len(), 3);
-        assert_eq!(crew.run(async { std::thread::current().id() }), threads[0]);
-        let panics = std::panic::AssertUnwindSafe(|| crew.run(async { panic!("as planned") }));
+        assert_eq!(clients.run(async { std::thread::current().id() }), threads[0]);
+        let panics = std::panic::AssertUnwindSafe(|| clients.run(async { panic!("as planned") }));
         let panic = std::panic::catch_unwind(panics).expect_err("it panics");
         assert_eq!(panic.downcast_ref(), Some(&"as planned"));
     }

@@ -1,4 +1,4 @@
-//! Pauses between tries: they double up to a bound, and each is drawn evenly from nothing to its longest, so that
+//! Backoff between tries: they double up to a bound, and each is drawn evenly from nothing to its longest, so that
 //! those who met do not meet again (full jitter).
 
 use std::time::Duration;
@@ -6,17 +6,17 @@ use std::time::Duration;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
-/// See the module's text.
+/// Draws the pauses of one client.
 #[derive(Debug)]
-pub(super) struct Pauses {
+pub(super) struct Backoff {
     rng: SmallRng,
     least_us: u64,
     most_us: u64,
 }
 
-impl Pauses {
+impl Backoff {
     pub(super) fn new(seed: u64, (least_us, most_us): (u64, u64)) -> Self {
-        Pauses { rng: SmallRng::seed_from_u64(seed), least_us, most_us }
+        Backoff { rng: SmallRng::seed_from_u64(seed), least_us, most_us }
     }
 
     /// The pause after so many tries in vain, the first of them 1.
@@ -37,8 +37,8 @@ mod tests {
 
     #[test]
     fn pauses_grow_to_their_bound() {
-        let mut pauses = Pauses::new(1, (100, 1_000));
-        let mut longest = |tries| (0..1_000).map(|_| pauses.after(tries)).max().expect("1,000");
+        let mut backoff = Backoff::new(1, (100, 1_000));
+        let mut longest = |tries| (0..1_000).map(|_| backoff.after(tries)).max().expect("1,000");
         let us = Duration::from_micros;
         assert!(longest(1) <= us(100) && longest(2) > us(150) && longest(2) <= us(200));
         assert!(longest(9) > us(950) && longest(200) <= us(1_000));

@@ -1,7 +1,6 @@
 //! A client at work: one transaction after another until the slice is over.
 //!
-//! A session lives over all slices of its mode; between them it has no transaction. One thread runs a
-//! session at a time. The loop reads the clock once for each transaction where a session has its thread for
+//! A runner lives over all slices of its mode; between them it has no transaction. One thread runs it at a time. The loop reads the clock once for each transaction where a runner has its thread for
 //! itself, and twice where it gives its turn to others after each: the same in all modes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -11,15 +10,15 @@ use std::time::{Duration, Instant};
 use claret::{Abort, Reply, Store, TransactionError, Tx};
 use smallvec::SmallVec;
 
-use super::measure::Counted;
-use super::mutex::ByHandClient;
-use super::pace::{Pace, give_turn, think};
-use super::rival::{Rival, RivalSession};
+use crate::baseline::mutex::MutexClient;
+use crate::baseline::redis::{RedisBaseline, RedisRunner};
+use crate::measure::Counts;
+use crate::pace::{Pace, think, yield_once};
 use crate::workload::{Call, Client, Stage};
 
-/// When a session stops, and whether it shares its thread.
+/// When a runner stops, and whether it shares its thread.
 #[derive(Clone, Debug)]
-pub(super) struct Shift {
+pub(super) struct Schedule {
     pub(super) deadline: Instant,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) shares_thread: bool,
@@ -27,16 +26,16 @@ pub(super) struct Shift {
 }
 
 /// A client, whatever it runs on.
-pub(super) enum Session {
-    Store(Box<StoreSession>),
-    ByHand(Box<HandSession>),
-    Rival(Box<RivalSession>),
+pub(super) enum Runner {
+    Store(Box<StoreRunner>),
+    Mutex(Box<MutexRunner>),
+    Redis(Box<RedisRunner>),
 }
 
-pub(super) struct StoreSession {
+pub(super) struct StoreRunner {
     store: Store,
     work: Work,
-    counted: Counted,
+    counts: Counts,
 }
 
 /// What the attempts of a transaction share.
@@ -48,78 +47,83 @@ struct Work {
     attempts: u32,
 }
 
-pub(super) struct HandSession {
-    client: Box<dyn ByHandClient>,
-    counted: Counted,
+pub(super) struct MutexRunner {
+    client: Box<dyn MutexClient>,
+    counts: Counts,
 }
 
 /// How a transaction ended, for the counts.
 #[derive(Clone, Copy)]
-pub(super) enum Ended {
+pub(super) enum Outcome {
     Committed(usize),
     Aborted,
     /// The run cannot go on.
     Broken,
 }
 
-impl Session {
+impl Runner {
     pub(super) fn on_store(store: Store, client: Box<dyn Client>, kinds: usize) -> Self {
         let work = Work { client, calls: Vec::new(), stage: Stage::Read, replies: Vec::new(), attempts: 0 };
-        Session::Store(Box::new(StoreSession { store, work, counted: Counted::new(kinds) }))
+        Runner::Store(Box::new(StoreRunner { store, work, counts: Counts::new(kinds) }))
     }
 
-    pub(super) fn by_hand(client: Box<dyn ByHandClient>, kinds: usize) -> Self {
-        Session::ByHand(Box::new(HandSession { client, counted: Counted::new(kinds) }))
+    pub(super) fn on_mutex(client: Box<dyn MutexClient>, kinds: usize) -> Self {
+        Runner::Mutex(Box::new(MutexRunner { client, counts: Counts::new(kinds) }))
     }
 
-    pub(super) fn of_rival(rival: Arc<Rival>, client: Box<dyn Client>, seed: u64, kinds: usize) -> Self {
-        Session::Rival(Box::new(RivalSession::new(rival, client, seed, kinds)))
+    pub(super) fn on_redis(
+        baseline: Arc<RedisBaseline>,
+        client: Box<dyn Client>,
+        seed: u64,
+        kinds: usize,
+    ) -> Self {
+        Runner::Redis(Box::new(RedisRunner::new(baseline, client, seed, kinds)))
     }
 
-    pub(super) async fn run(self, shift: Shift) -> Self {
+    pub(super) async fn run(self, schedule: Schedule) -> Self {
         match self {
-            Session::Rival(mut session) => {
-                session.run(&shift).await;
-                Session::Rival(session)
+            Runner::Redis(mut runner) => {
+                runner.run(&schedule).await;
+                Runner::Redis(runner)
             }
-            Session::Store(mut session) => {
-                session.run(&shift).await;
-                Session::Store(session)
+            Runner::Store(mut runner) => {
+                runner.run(&schedule).await;
+                Runner::Store(runner)
             }
-            Session::ByHand(mut session) => {
-                session.run(&shift).await;
-                Session::ByHand(session)
+            Runner::Mutex(mut runner) => {
+                runner.run(&schedule).await;
+                Runner::Mutex(runner)
             }
         }
     }
 
-    pub(super) fn counted(&mut self) -> &mut Counted {
+    pub(super) fn counts(&mut self) -> &mut Counts {
         match self {
-            Session::Store(session) => &mut session.counted,
-            Session::ByHand(session) => &mut session.counted,
-            Session::Rival(session) => &mut session.counted,
+            Runner::Store(runner) => &mut runner.counts,
+            Runner::Mutex(runner) => &mut runner.counts,
+            Runner::Redis(runner) => &mut runner.counts,
         }
     }
 
     /// Hands over what it was told to its run.
     pub(super) fn finish(self) {
         match self {
-            Session::Store(session) => session.work.client.finish(),
-            Session::ByHand(session) => session.client.finish(),
-            Session::Rival(session) => session.finish(),
+            Runner::Store(runner) => runner.work.client.finish(),
+            Runner::Mutex(runner) => runner.client.finish(),
+            Runner::Redis(runner) => runner.finish(),
         }
     }
 }
 
-impl Shift {
+impl Schedule {
     /// Notes how a transaction ended. When the next one begins; `None` when there is to be none.
-    pub(super) async fn next(&self, began: Instant, ended: Ended, counted: &mut Counted) -> Option<Instant> {
+    pub(super) async fn next(&self, began: Instant, ended: Outcome, counts: &mut Counts) -> Option<Instant> {
         let now = Instant::now();
         let in_time = now < self.deadline;
         match ended {
-            Ended::Committed(kind) => counted.committed(kind, now - began, in_time),
-            Ended::Aborted => counted.aborts += 1,
-            Ended::Broken => return None,
+            Outcome::Committed(kind) => counts.committed(kind, now - began, in_time),
+            Outcome::Aborted => counts.aborts += 1,
+            Outcome::Broken => return None,
         }
         if !in_time || self.stop.load(Ordering::Relaxed) {
             return None;
@@ -127,18 +131,18 @@ impl Shift {
         if !self.shares_thread {
             return Some(now);
         }
-        give_turn().await;
+        yield_once().await;
         Some(Instant::now())
     }
 }
 
-impl HandSession {
-    async fn run(&mut self, shift: &Shift) {
-        let issue = shift.pace.by_hand();
+impl MutexRunner {
+    async fn run(&mut self, schedule: &Schedule) {
+        let issue = schedule.pace.on_mutex();
         let mut began = Instant::now();
         loop {
             self.client.transaction(issue);
-            match shift.next(began, Ended::Committed(0), &mut self.counted).await {
+            match schedule.next(began, Outcome::Committed(0), &mut self.counts).await {
                 Some(next) => began = next,
                 None => return,
             }
@@ -146,19 +150,19 @@ impl HandSession {
     }
 }
 
-impl StoreSession {
-    async fn run(&mut self, shift: &Shift) {
+impl StoreRunner {
+    async fn run(&mut self, schedule: &Schedule) {
         let mut began = Instant::now();
         loop {
-            let ended = self.transaction(shift.pace).await;
-            match shift.next(began, ended, &mut self.counted).await {
+            let ended = self.transaction(schedule.pace).await;
+            match schedule.next(began, ended, &mut self.counts).await {
                 Some(next) => began = next,
                 None => return,
             }
         }
     }
 
-    async fn transaction(&mut self, pace: Pace) -> Ended {
+    async fn transaction(&mut self, pace: Pace) -> Outcome {
         let work = &mut self.work;
         let kind = work.client.draw();
         work.calls.clear();
@@ -173,27 +177,27 @@ impl StoreSession {
             result.map(|()| work.client.committed(&work.replies))
         };
         match result {
-            Ok(()) => Ended::Committed(kind),
+            Ok(()) => Outcome::Committed(kind),
             Err(error) => self.ended_badly(error),
         }
     }
 
-    fn ended_badly(&mut self, error: TransactionError) -> Ended {
+    fn ended_badly(&mut self, error: TransactionError) -> Outcome {
         let client = &mut self.work.client;
         if matches!(error, TransactionError::Unknown) {
             client.unknown();
-            return Ended::Aborted;
+            return Outcome::Aborted;
         }
         client.gave_up();
         if error.is_retryable() {
-            return Ended::Aborted;
+            return Outcome::Aborted;
         }
-        self.counted.broken.get_or_insert_with(|| error.to_string());
-        Ended::Broken
+        self.counts.broken.get_or_insert_with(|| error.to_string());
+        Outcome::Broken
     }
 }
 
-/// No guard is held across an await, and one task runs a session: the lock is always free.
+/// No guard is held across an await, and one task runs a runner: the lock is always free.
 fn locked<'a, 'b>(work: &'a Mutex<&'b mut Work>) -> MutexGuard<'a, &'b mut Work> {
     work.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -237,7 +241,7 @@ impl Work {
     }
 }
 
-/// All go out together. An operation that answers nothing is left to the commit, where it takes its lock (R5),
+/// All go out together. An operation that answers nothing is left to the commit, where it takes its lock,
 /// unless an operation with an answer follows it on the same record.
 async fn together(tx: &Tx, calls: &[Call]) -> Result<Vec<Reply>, Abort> {
     let mut replies = vec![Reply::Ok; calls.len()];

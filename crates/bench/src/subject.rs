@@ -1,4 +1,4 @@
-//! One mode in a comparison: its own store, its own run of the workload, its own clients.
+//! One mode of a comparison, the subject of a measurement: its own store, its own run of the workload, its own clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use claret::{Mode, Stats, Store};
 use serde::Serialize;
 
-use super::crew::{Crew, Reach};
-use super::drive::{Observer, Place, Plan};
-use super::measure::{Counted, Figures, Setting, Slice, Summary};
-use super::mode::{BenchMode, Contender};
-use super::mutex::ByHand;
-use super::pace::Pace;
-use super::rival::{Rival, RivalKind};
-use super::servers::Servers;
-use super::session::{Session, Shift};
+use crate::baseline::mutex::MutexBaseline;
+use crate::baseline::redis::{RedisBaseline, Scheme};
+use crate::comparison::{Observer, Place, Plan};
+use crate::measure::{Counts, Figures, Setting, Slice, Summary};
+use crate::mode::{BenchMode, Engine};
+use crate::pace::Pace;
+use crate::runner::{Runner, Schedule};
+use crate::servers::Servers;
+use crate::threads::{ClientThreads, Reach};
 use crate::workload::{Call, Promise, Run, VIOLATIONS_MAX, Violation, Workload};
 
 /// How long after the last transaction something may still be open.
@@ -25,26 +25,26 @@ const SETTLE_TIME: Duration = Duration::from_secs(2);
 const LOOK: Duration = Duration::from_millis(5);
 
 /// What a mode runs on.
-enum Host {
+enum Instance {
     Store { store: Store, run: Box<dyn Run> },
-    ByHand(Box<dyn ByHand>),
-    Rival { rival: Arc<Rival>, run: Box<dyn Run> },
+    Mutex(Box<dyn MutexBaseline>),
+    Redis { baseline: Arc<RedisBaseline>, run: Box<dyn Run> },
 }
 
-/// See the module's text.
-pub struct Contestant {
+/// One mode of a comparison, while it runs.
+pub struct Subject {
     mode: BenchMode,
     setting: Setting,
-    host: Host,
+    instance: Instance,
     /// Its workload, where its keys are its own.
     own: Option<Box<dyn Workload>>,
     /// The clients, by the thread that runs them.
-    sessions: Vec<Vec<Session>>,
+    runners: Vec<Vec<Runner>>,
     slices: Vec<Slice>,
     kinds: Vec<u64>,
     before: Stats,
     /// Last: connections end on the threads that they were made on.
-    crew: Crew,
+    threads: ClientThreads,
 }
 
 /// What the check of one mode came to.
@@ -70,7 +70,7 @@ impl Check {
     }
 }
 
-impl Contestant {
+impl Subject {
     /// The one with this number among the plan's modes.
     pub(super) fn new(number: usize, plan: &Plan) -> Result<Self, String> {
         let mode = plan.modes[number];
@@ -78,19 +78,19 @@ impl Contestant {
             Place::Embedded => (None, Reach::Process),
             Place::Servers(servers) => (Some(servers.workload(number)), Reach::Network),
         };
-        let mut crew = Crew::new(plan.threads, reach);
+        let mut threads = ClientThreads::new(plan.threads, reach);
         let workload = own.as_ref().unwrap_or(&plan.workload);
-        let host = host(mode, plan, workload.as_ref(), &mut crew)
+        let instance = instance(mode, plan, workload.as_ref(), &mut threads)
             .map_err(|error| format!("mode {}: {error}", mode.name))?;
         let kinds = workload.kinds().len();
-        let mut sessions: Vec<Vec<Session>> = (0..plan.threads).map(|_| Vec::new()).collect();
+        let mut runners: Vec<Vec<Runner>> = (0..plan.threads).map(|_| Vec::new()).collect();
         for number in 0..plan.clients {
             let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
-            sessions[number % plan.threads].push(match &host {
-                Host::Store { store, run } => Session::on_store(store.clone(), run.client(seed), kinds),
-                Host::ByHand(by_hand) => Session::by_hand(by_hand.client(seed), kinds),
-                Host::Rival { rival, run } => {
-                    Session::of_rival(Arc::clone(rival), run.client(seed), seed, kinds)
+            runners[number % plan.threads].push(match &instance {
+                Instance::Store { store, run } => Runner::on_store(store.clone(), run.client(seed), kinds),
+                Instance::Mutex(mutex) => Runner::on_mutex(mutex.client(seed), kinds),
+                Instance::Redis { baseline, run } => {
+                    Runner::on_redis(Arc::clone(baseline), run.client(seed), seed, kinds)
                 }
             });
         }
@@ -103,7 +103,7 @@ impl Contestant {
             threads: plan.threads,
         };
         let (slices, kinds, before) = (Vec::new(), vec![0; kinds], Stats::default());
-        Ok(Contestant { mode, setting, host, own, sessions, slices, kinds, before, crew })
+        Ok(Subject { mode, setting, instance, own, runners, slices, kinds, before, threads })
     }
 
     /// Its name.
@@ -111,11 +111,11 @@ impl Contestant {
         self.mode.name
     }
 
-    /// Its store, unless it is `mutex` or a rival.
+    /// Its store, unless it is a baseline.
     pub fn store(&self) -> Option<&Store> {
-        match &self.host {
-            Host::Store { store, .. } => Some(store),
-            Host::ByHand(_) | Host::Rival { .. } => None,
+        match &self.instance {
+            Instance::Store { store, .. } => Some(store),
+            Instance::Mutex(_) | Instance::Redis { .. } => None,
         }
     }
 
@@ -125,11 +125,11 @@ impl Contestant {
     }
 
     fn stats(&self) -> Stats {
-        match &self.host {
-            Host::Store { store, .. } => store.stats(),
-            Host::ByHand(_) => Stats::default(),
-            Host::Rival { rival, .. } => {
-                let (restarts, lock_waits) = rival.counts();
+        match &self.instance {
+            Instance::Store { store, .. } => store.stats(),
+            Instance::Mutex(_) => Stats::default(),
+            Instance::Redis { baseline, .. } => {
+                let (restarts, lock_waits) = baseline.counts();
                 Stats { restarts, lock_waits, ..Stats::default() }
             }
         }
@@ -158,37 +158,37 @@ impl Contestant {
 
     /// Loads calls, each alone or all in one.
     fn load_batch(&mut self, calls: Vec<Call>) -> Result<(), String> {
-        match &self.host {
-            Host::ByHand(_) => Ok(()),
-            Host::Store { store, .. } => {
+        match &self.instance {
+            Instance::Mutex(_) => Ok(()),
+            Instance::Store { store, .. } => {
                 let store = store.clone();
                 let load = async move { store.run_all(calls.into_iter().map(|it| (it.key, it.op))).await };
-                self.crew.run(load).map(drop).map_err(|error| error.to_string())
+                self.threads.run(load).map(drop).map_err(|error| error.to_string())
             }
-            Host::Rival { rival, .. } => {
-                let rival = Arc::clone(rival);
-                self.crew.run(async move { rival.run_alone(&calls).await }).map(drop)
+            Instance::Redis { baseline, .. } => {
+                let baseline = Arc::clone(baseline);
+                self.threads.run(async move { baseline.run_alone(&calls).await }).map(drop)
             }
         }
     }
 
     /// Runs all its clients for a slice. The error is one that no client expected.
     pub(super) fn run_slice(&mut self, plan: &Plan, stop: &Arc<AtomicBool>) -> Result<(), String> {
-        let barrier = Arc::new(Barrier::new(self.sessions.len()));
+        let barrier = Arc::new(Barrier::new(self.runners.len()));
         let (pace, slice) = (plan.pace, plan.slice);
-        let work = std::mem::take(&mut self.sessions)
+        let work = std::mem::take(&mut self.runners)
             .into_iter()
-            .map(|sessions| run_thread(sessions, pace, slice, Arc::clone(stop), Arc::clone(&barrier)));
-        let (ended, spans): (Vec<_>, Vec<_>) = self.crew.run_all(work).into_iter().unzip();
-        self.sessions = ended;
+            .map(|runners| run_thread(runners, pace, slice, Arc::clone(stop), Arc::clone(&barrier)));
+        let (ended, spans): (Vec<_>, Vec<_>) = self.threads.run_all(work).into_iter().unzip();
+        self.runners = ended;
         let longest = spans.into_iter().max().unwrap_or_default();
         self.note_slice(longest.min(plan.slice))
     }
 
     fn note_slice(&mut self, time: Duration) -> Result<(), String> {
-        let mut sum = Counted::new(self.kinds.len());
-        for session in self.sessions.iter_mut().flatten() {
-            sum.take(session.counted());
+        let mut sum = Counts::new(self.kinds.len());
+        for runner in self.runners.iter_mut().flatten() {
+            sum.take(runner.counts());
         }
         let (now, before) = (self.stats(), self.before);
         self.before = now;
@@ -217,65 +217,71 @@ impl Contestant {
 
     /// Ends the clients and compares what the store holds with what they were told.
     pub(super) fn check(&mut self) -> Check {
-        for session in self.sessions.drain(..).flatten() {
-            session.finish();
+        for runner in self.runners.drain(..).flatten() {
+            runner.finish();
         }
-        let promise = match (self.mode.contender, &self.host) {
-            (Contender::Store(Mode::None) | Contender::Mutex, _) => Promise::Operations,
-            (_, Host::Rival { rival, .. }) => rival.promise(),
-            (Contender::Store(_) | Contender::Rival(_), _) => Promise::Transactions,
+        let promise = match (self.mode.engine, &self.instance) {
+            (Engine::Store(Mode::None) | Engine::Mutex, _) => Promise::Operations,
+            (_, Instance::Redis { baseline, .. }) => baseline.promise(),
+            (Engine::Store(_) | Engine::Redis(_), _) => Promise::Transactions,
         };
-        let crew = &mut self.crew;
-        let violations = match &self.host {
-            Host::ByHand(by_hand) => lines(&by_hand.verify()),
-            Host::Store { store, run } => verify(store, run.as_ref(), promise, crew),
-            Host::Rival { rival, run } => {
+        let threads = &mut self.threads;
+        let violations = match &self.instance {
+            Instance::Mutex(mutex) => lines(&mutex.verify()),
+            Instance::Store { store, run } => verify(store, run.as_ref(), promise, threads),
+            Instance::Redis { baseline, run } => {
                 let mut read = |call: Call| {
-                    let rival = Arc::clone(rival);
-                    let replies = crew.run(async move { rival.run_alone(&[call]).await });
+                    let baseline = Arc::clone(baseline);
+                    let replies = threads.run(async move { baseline.run_alone(&[call]).await });
                     replies.expect("the server answers and the record is of this type").remove(0)
                 };
                 lines(&run.verify(promise, &mut read))
             }
         };
-        if let (Host::Store { store, .. }, true) = (&self.host, self.own.is_some()) {
+        if let (Instance::Store { store, .. }, true) = (&self.instance, self.own.is_some()) {
             // The servers hear that this process is done, before its keys are deleted.
             let store = store.clone();
-            self.crew.run(store.close());
+            self.threads.run(store.close());
         }
         Check::new(self.mode.name, promise, violations)
     }
 }
 
-fn host(mode: BenchMode, plan: &Plan, workload: &dyn Workload, crew: &mut Crew) -> Result<Host, String> {
-    match (mode.contender, &plan.place) {
-        (Contender::Mutex, _) => Ok(Host::ByHand((plan.by_hand.as_ref().expect("the plan was checked"))())),
-        (Contender::Store(mode), Place::Embedded) => {
+fn instance(
+    mode: BenchMode,
+    plan: &Plan,
+    workload: &dyn Workload,
+    threads: &mut ClientThreads,
+) -> Result<Instance, String> {
+    match (mode.engine, &plan.place) {
+        (Engine::Mutex, _) => Ok(Instance::Mutex((plan.by_hand.as_ref().expect("the plan was checked"))())),
+        (Engine::Store(mode), Place::Embedded) => {
             let store = Store::builder().shards(plan.shards).mode(mode).build();
-            Ok(Host::Store { store, run: workload.run() })
+            Ok(Instance::Store { store, run: workload.run() })
         }
-        (Contender::Store(mode), Place::Servers(servers)) => {
+        (Engine::Store(mode), Place::Servers(servers)) => {
             let url = servers.url.clone().expect("there is a cluster for those who need it");
-            let store = crew.run(async move { Store::cluster(url).mode(mode).connect().await });
-            Ok(Host::Store { store: store.map_err(|error| error.to_string())?, run: workload.run() })
+            let store = threads.run(async move { Store::cluster(url).mode(mode).connect().await });
+            Ok(Instance::Store { store: store.map_err(|error| error.to_string())?, run: workload.run() })
         }
-        (Contender::Rival(kind), Place::Servers(servers)) => {
-            let rival = crew.run(Rival::connect(kind, rival_url(kind, servers), servers.pauses))?;
-            Ok(Host::Rival { rival: Arc::new(rival), run: workload.run() })
+        (Engine::Redis(scheme), Place::Servers(servers)) => {
+            let baseline =
+                threads.run(RedisBaseline::connect(scheme, redis_url(scheme, servers), servers.backoff))?;
+            Ok(Instance::Redis { baseline: Arc::new(baseline), run: workload.run() })
         }
-        (Contender::Rival(_), Place::Embedded) => Err("it needs real servers".into()),
+        (Engine::Redis(_), Place::Embedded) => Err("it needs real servers".into()),
     }
 }
 
-fn rival_url(kind: RivalKind, servers: &Servers) -> String {
-    let url = if kind.is_single() { &servers.single } else { &servers.url };
+fn redis_url(scheme: Scheme, servers: &Servers) -> String {
+    let url = if scheme.is_single() { &servers.single } else { &servers.url };
     url.clone().expect("there are servers for those who need them")
 }
 
 fn shards(mode: BenchMode, plan: &Plan) -> u32 {
-    match (mode.contender, &plan.place) {
-        (Contender::Mutex, _) => 0,
-        (Contender::Rival(kind), _) if kind.is_single() => 1,
+    match (mode.engine, &plan.place) {
+        (Engine::Mutex, _) => 0,
+        (Engine::Redis(scheme), _) if scheme.is_single() => 1,
         (_, Place::Embedded) => plan.shards,
         (_, Place::Servers(servers)) => servers.shards,
     }
@@ -298,7 +304,7 @@ fn left_open(store: &Store) -> (u64, u64) {
 }
 
 /// A record that is locked now would be for ever: that is a violation of its own, and its content cannot be read.
-fn verify(store: &Store, run: &dyn Run, promise: Promise, crew: &mut Crew) -> Vec<String> {
+fn verify(store: &Store, run: &dyn Run, promise: Promise, threads: &mut ClientThreads) -> Vec<String> {
     let (locked_records, open_attempts) = left_open(store);
     if (locked_records, open_attempts) != (0, 0) {
         return vec![format!(
@@ -307,7 +313,7 @@ fn verify(store: &Store, run: &dyn Run, promise: Promise, crew: &mut Crew) -> Ve
     }
     let mut read = |call: Call| {
         let store = store.clone();
-        let replies = crew.run(async move { store.run_all([(call.key, call.op)]).await });
+        let replies = threads.run(async move { store.run_all([(call.key, call.op)]).await });
         replies.expect("nothing is locked and the record is of this type").remove(0)
     };
     lines(&run.verify(promise, &mut read))
@@ -315,18 +321,18 @@ fn verify(store: &Store, run: &dyn Run, promise: Promise, crew: &mut Crew) -> Ve
 
 /// Runs the clients of one thread until the slice is over; how long that was.
 async fn run_thread(
-    sessions: Vec<Session>,
+    runners: Vec<Runner>,
     pace: Pace,
     slice: Duration,
     stop: Arc<AtomicBool>,
     barrier: Arc<Barrier>,
-) -> (Vec<Session>, Duration) {
+) -> (Vec<Runner>, Duration) {
     barrier.wait();
     let began = Instant::now();
-    let shift = Shift { deadline: began + slice, stop, shares_thread: sessions.len() > 1, pace };
-    let mut tasks = Vec::with_capacity(sessions.len());
-    for session in sessions {
-        tasks.push(tokio::spawn(session.run(shift.clone())));
+    let schedule = Schedule { deadline: began + slice, stop, shares_thread: runners.len() > 1, pace };
+    let mut tasks = Vec::with_capacity(runners.len());
+    for runner in runners {
+        tasks.push(tokio::spawn(runner.run(schedule.clone())));
     }
     let mut ended = Vec::with_capacity(tasks.len());
     for task in tasks {

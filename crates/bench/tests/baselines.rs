@@ -1,11 +1,11 @@
-//! The benchmark on real servers: every workload in Claret's mode and in all rivals', checked at the end, with
+//! The benchmark on real servers: every workload in Claret's mode and in all baselines', checked at the end, with
 //! nothing left behind.
 
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use claret_bench::workload::{Choice, fair, hot, rawmix, retwis, rubis};
-use claret_bench::{Bench, BenchMode, Check, Given, Pace, Place, Plan, Servers, Summary};
+use claret_bench::workload::{WorkloadSpec, fair, hot, rawmix, retwis, rubis};
+use claret_bench::{Bench, BenchMode, Check, ClusterSource, Pace, Place, Plan, Servers, Summary};
 use claret_rig::{Cluster, Module, Server};
 
 /// Shared by the tests of this program; a guard ends them with it.
@@ -18,30 +18,30 @@ fn servers() -> &'static (Cluster, Server) {
     })
 }
 
-fn rawmix() -> Choice {
-    Choice::RawMix(rawmix::Options { keys: 100, ..Default::default() })
+fn rawmix() -> WorkloadSpec {
+    WorkloadSpec::RawMix(rawmix::Options { keys: 100, ..Default::default() })
 }
 
-fn hot() -> Choice {
-    Choice::Hot(hot::Options { counters: 100, ..Default::default() })
+fn hot() -> WorkloadSpec {
+    WorkloadSpec::Hot(hot::Options { counters: 100, ..Default::default() })
 }
 
-fn fair() -> Choice {
-    Choice::Fair(fair::Options { counters: 100, ..Default::default() })
+fn fair() -> WorkloadSpec {
+    WorkloadSpec::Fair(fair::Options { counters: 100, ..Default::default() })
 }
 
-fn rubis() -> Choice {
-    Choice::Rubis(rubis::Options { items: 300, users: 200, ..Default::default() })
+fn rubis() -> WorkloadSpec {
+    WorkloadSpec::Rubis(rubis::Options { items: 300, users: 200, ..Default::default() })
 }
 
-fn retwis() -> Choice {
-    Choice::Retwis(retwis::Options { scale: 5, ..Default::default() })
+fn retwis() -> WorkloadSpec {
+    WorkloadSpec::Retwis(retwis::Options { scale: 5, ..Default::default() })
 }
 
-fn plan(choice: Choice, modes: &str, pace: Pace) -> Plan {
+fn plan(choice: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
     let (cluster, server) = servers();
     let modes = BenchMode::parse_list(modes).expect("there are such modes");
-    let (given, single) = (Given::Url(cluster.url()), Some(server.url()));
+    let (given, single) = (ClusterSource::Url(cluster.url()), Some(server.url()));
     let servers = Servers::new(choice.clone(), &given, single, &modes, None).expect("they run");
     Plan {
         place: Place::Servers(Box::new(servers)),
@@ -69,7 +69,7 @@ fn run(plan: Plan, before_check: &mut dyn FnMut(&Bench)) -> (Vec<Summary>, Vec<C
     found
 }
 
-/// Every mode commits something and passes its check; the rivals of one server say so.
+/// Every mode commits something and passes its check; the baselines of one server say so.
 fn assert_measured(plan: Plan) {
     let name = plan.workload.name();
     let modes = plan.modes.len();
@@ -89,7 +89,7 @@ fn keys(server: &Server) -> Vec<String> {
 }
 
 #[test]
-fn all_workloads_run_against_all_rivals_and_verify() {
+fn all_workloads_run_beside_all_baselines_and_verify() {
     let (cluster, server) = servers();
     let own = cluster.key_at(1, "somebody's");
     cluster.query::<()>(1, &["SET", &own, "kept"]).expect("written");

@@ -27,16 +27,16 @@ pub enum Issue {
 }
 
 /// A workload by hand, with its collections.
-pub trait ByHand: Send + Sync {
+pub trait MutexBaseline: Send + Sync {
     /// A client with choices of its own.
-    fn client(&self, seed: u64) -> Box<dyn ByHandClient>;
+    fn client(&self, seed: u64) -> Box<dyn MutexClient>;
 
     /// Compares the collections with what the clients counted, once all have finished.
     fn verify(&self) -> Vec<Violation>;
 }
 
 /// Someone who runs one transaction after another.
-pub trait ByHandClient: Send {
+pub trait MutexClient: Send {
     /// Draws a transaction and runs it.
     fn transaction(&mut self, issue: Issue);
 
@@ -87,8 +87,8 @@ impl RawMix {
     }
 }
 
-impl ByHand for RawMix {
-    fn client(&self, seed: u64) -> Box<dyn ByHandClient> {
+impl MutexBaseline for RawMix {
+    fn client(&self, seed: u64) -> Box<dyn MutexClient> {
         Box::new(RawMixClient {
             picker: rawmix::Picker::new(&self.options, self.zipf.clone(), seed),
             keys: self.keys.clone(),
@@ -136,7 +136,7 @@ fn add_or_count(sets: &mut Sets, key: &str, member: Option<String>) -> u64 {
     }
 }
 
-impl ByHandClient for RawMixClient {
+impl MutexClient for RawMixClient {
     fn transaction(&mut self, issue: Issue) {
         let picks = self.picker.draw();
         let mut members = picks.map(|pick| pick.add.map(|member| Digits::of(member).as_str().to_owned()));
@@ -188,8 +188,8 @@ impl Hot {
     }
 }
 
-impl ByHand for Hot {
-    fn client(&self, seed: u64) -> Box<dyn ByHandClient> {
+impl MutexBaseline for Hot {
+    fn client(&self, seed: u64) -> Box<dyn MutexClient> {
         Box::new(HotClient {
             picker: hot::Picker::new(&self.options, seed),
             hot: self.hot.clone(),
@@ -229,7 +229,7 @@ fn increment(counters: &mut Counters, key: &str) {
     }
 }
 
-impl ByHandClient for HotClient {
+impl MutexClient for HotClient {
     fn transaction(&mut self, issue: Issue) {
         let picked = self.picker.draw();
         match issue {
@@ -255,7 +255,7 @@ impl ByHandClient for HotClient {
 mod tests {
     use super::*;
 
-    fn run(store: &dyn ByHand, issue: Issue) {
+    fn run(store: &dyn MutexBaseline, issue: Issue) {
         std::thread::scope(|scope| {
             for seed in 0..2 {
                 let mut client = store.client(seed);
