@@ -6,20 +6,18 @@
 //!   that a noisy machine hurts all alike;
 //! - whatever was run is checked, also after an interruption.
 
+use std::cell::LazyCell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::baseline::mutex::MutexBaseline;
+use crate::baseline::mutex;
 use crate::measure::{Slice, Summary};
 use crate::mode::{BenchMode, Engine};
 use crate::pace::Pace;
 use crate::servers::Servers;
 use crate::subject::{Check, Subject};
-use crate::workload::Workload;
-
-/// Makes the collections of the mode `mutex`.
-pub type MakeMutexBaseline = Box<dyn Fn() -> Box<dyn MutexBaseline> + Send + Sync>;
+use crate::workload::{Workload, WorkloadSpec};
 
 /// Where it runs.
 #[derive(Debug)]
@@ -41,13 +39,12 @@ impl Place {
 }
 
 /// What to run.
+#[derive(Debug)]
 pub struct Plan {
     /// Where it runs.
     pub place: Place,
     /// The workload.
-    pub workload: Box<dyn Workload>,
-    /// The same by hand, where it exists.
-    pub by_hand: Option<MakeMutexBaseline>,
+    pub workload: WorkloadSpec,
     /// What to compare.
     pub modes: Vec<BenchMode>,
     /// Shards of each store, where it is embedded.
@@ -76,8 +73,8 @@ impl Plan {
         if self.modes.is_empty() {
             return Err("no mode to run; name some with --modes".into());
         }
-        let is_by_hand = self.modes.iter().any(|mode| mode.engine == Engine::Mutex);
-        if is_by_hand && self.by_hand.is_none() {
+        let has_mutex = self.modes.iter().any(|mode| mode.engine == Engine::Mutex);
+        if has_mutex && !mutex::has(&self.workload) {
             return Err(format!(
                 "the mode 'mutex' exists for rawmix and hot only, not for '{name}': leave it out of --modes"
             ));
@@ -94,7 +91,7 @@ impl Plan {
                 mode.name
             ));
         }
-        if is_by_hand && thinks {
+        if has_mutex && thinks {
             return Err("the mode 'mutex' has no --think: leave one of them out".into());
         }
         if self.threads == 0 || self.clients < self.threads {
@@ -107,6 +104,20 @@ impl Plan {
             return Err("a slice must be longer than nothing and not longer than the whole".into());
         }
         Ok(())
+    }
+
+    /// Connected and with clients, one for each mode.
+    fn subjects(&self) -> Result<Vec<Subject>, String> {
+        // The keys are the same in all embedded stores.
+        let shared = LazyCell::new(|| Arc::<dyn Workload>::from(self.workload.make("")));
+        let subject = |number| {
+            let workload = match &self.place {
+                Place::Embedded => Arc::clone(&shared),
+                Place::Servers(servers) => self.workload.make(&servers.prefix(number)).into(),
+            };
+            Subject::new(number, self, workload)
+        };
+        (0..self.modes.len()).map(subject).collect()
     }
 
     fn rounds(&self) -> usize {
@@ -149,8 +160,7 @@ impl Bench {
     /// See [`Plan::check`]; or a server does not answer.
     pub fn new(plan: Plan, stop: Arc<AtomicBool>) -> Result<Self, String> {
         plan.check()?;
-        let subjects = (0..plan.modes.len()).map(|number| Subject::new(number, &plan));
-        let subjects = subjects.collect::<Result<_, _>>()?;
+        let subjects = plan.subjects()?;
         Ok(Bench { plan, subjects, stop })
     }
 
@@ -176,7 +186,7 @@ impl Bench {
     pub fn load(&mut self, observer: &mut dyn Observer) -> Result<(), String> {
         for subject in &mut self.subjects {
             observer.loads(self.plan.workload.name(), subject.name());
-            subject.load(&self.plan, observer, &self.stop)?;
+            subject.load(observer, &self.stop)?;
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(());
             }
@@ -208,7 +218,7 @@ impl Bench {
     /// Medians and sums of each mode, in the order they were asked for.
     pub fn summaries(&self) -> Vec<Summary> {
         let interrupted = self.interrupted();
-        self.subjects.iter().map(|subject| subject.summary(&self.plan, interrupted)).collect()
+        self.subjects.iter().map(|subject| subject.summary(interrupted)).collect()
     }
 
     /// Ends the clients and checks every mode. Nothing can be run after that.

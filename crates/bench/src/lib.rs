@@ -17,9 +17,8 @@ mod subject;
 mod threads;
 pub mod workload;
 
-pub use baseline::mutex;
 pub use baseline::redis::Scheme;
-pub use comparison::{Bench, MakeMutexBaseline, Observer, Place, Plan};
+pub use comparison::{Bench, Observer, Place, Plan};
 pub use measure::{Figures, Setting, Slice, Summary};
 pub use mode::{BenchMode, Engine};
 pub use pace::Pace;

@@ -7,7 +7,6 @@ use claret_rig::{Cluster, Module, RigError, Server, connect, delete_keys, delete
 use rand::RngExt;
 
 use crate::mode::{BenchMode, Engine};
-use crate::workload::{Workload, WorkloadSpec};
 
 /// Where a cluster is from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +20,6 @@ pub enum ClusterSource {
 /// A cluster, or a server beside it, or both: what the modes of a comparison need.
 #[derive(Debug)]
 pub struct Servers {
-    workload: WorkloadSpec,
     /// The run's number.
     run: String,
     /// What `store` says in the output.
@@ -41,7 +39,6 @@ impl Servers {
     /// # Errors
     /// Something cannot be started, or does not answer.
     pub fn new(
-        workload: WorkloadSpec,
         source: &ClusterSource,
         single: Option<String>,
         modes: &[BenchMode],
@@ -50,7 +47,6 @@ impl Servers {
         let text = |error: RigError| error.to_string();
         let is_single = |mode: &BenchMode| matches!(mode.engine, Engine::Redis(scheme) if scheme.is_single());
         let mut servers = Servers {
-            workload,
             run: format!("{:08x}", rand::rng().random::<u32>()),
             name: "redis",
             url: None,
@@ -83,11 +79,6 @@ impl Servers {
             servers._server = Some(server);
         }
         Ok(servers)
-    }
-
-    /// The workload with the keys of one mode.
-    pub(super) fn workload(&self, number: usize) -> Box<dyn Workload> {
-        self.workload.make(&self.prefix(number))
     }
 
     /// What the keys of a mode begin with.

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use claret::{Mode, Stats, Store};
 use serde::Serialize;
 
-use crate::baseline::mutex::MutexBaseline;
+use crate::baseline::mutex::{self, MutexBaseline};
 use crate::baseline::redis::{RedisBaseline, Scheme};
 use crate::comparison::{Observer, Place, Plan};
 use crate::measure::{Counts, Figures, Setting, Slice, Summary};
@@ -36,8 +36,7 @@ pub struct Subject {
     mode: BenchMode,
     setting: Setting,
     instance: Instance,
-    /// Its workload, where its keys are its own.
-    own: Option<Box<dyn Workload>>,
+    workload: Arc<dyn Workload>,
     /// The clients, by the thread that runs them.
     runners: Vec<Vec<Runner>>,
     slices: Vec<Slice>,
@@ -72,14 +71,13 @@ impl Check {
 
 impl Subject {
     /// The one with this number among the plan's modes.
-    pub(super) fn new(number: usize, plan: &Plan) -> Result<Self, String> {
+    pub(super) fn new(number: usize, plan: &Plan, workload: Arc<dyn Workload>) -> Result<Self, String> {
         let mode = plan.modes[number];
-        let (own, reach) = match &plan.place {
-            Place::Embedded => (None, Reach::Process),
-            Place::Servers(servers) => (Some(servers.workload(number)), Reach::Network),
+        let reach = match &plan.place {
+            Place::Embedded => Reach::Process,
+            Place::Servers(_) => Reach::Network,
         };
         let mut threads = ClientThreads::new(plan.threads, reach);
-        let workload = own.as_ref().unwrap_or(&plan.workload);
         let instance = instance(mode, plan, workload.as_ref(), &mut threads)
             .map_err(|error| format!("mode {}: {error}", mode.name))?;
         let kinds = workload.kinds().len();
@@ -95,7 +93,7 @@ impl Subject {
             });
         }
         let setting = Setting {
-            workload: plan.workload.name(),
+            workload: workload.name(),
             mode: mode.name,
             store: plan.place.name(),
             shards: shards(mode, plan),
@@ -103,7 +101,7 @@ impl Subject {
             threads: plan.threads,
         };
         let (slices, kinds, before) = (Vec::new(), vec![0; kinds], Stats::default());
-        Ok(Subject { mode, setting, instance, own, runners, slices, kinds, before, threads })
+        Ok(Subject { mode, setting, instance, workload, runners, slices, kinds, before, threads })
     }
 
     /// Its name.
@@ -136,22 +134,16 @@ impl Subject {
     }
 
     /// Loads what the workload begins with: nothing else is running. What was counted meanwhile is forgotten.
-    pub(super) fn load(
-        &mut self,
-        plan: &Plan,
-        observer: &mut dyn Observer,
-        stop: &AtomicBool,
-    ) -> Result<(), String> {
-        let own = self.own.take();
+    pub(super) fn load(&mut self, observer: &mut dyn Observer, stop: &AtomicBool) -> Result<(), String> {
+        let workload = Arc::clone(&self.workload);
         let mut loaded = Ok(());
-        for batch in own.as_ref().unwrap_or(&plan.workload).load() {
+        for batch in workload.load() {
             if stop.load(Ordering::Relaxed) || loaded.is_err() {
                 break;
             }
             observer.loaded(batch.len());
             loaded = self.load_batch(batch);
         }
-        self.own = own;
         self.before = self.stats();
         loaded.map_err(|error| format!("mode {}: loading: {error}", self.mode.name))
     }
@@ -203,8 +195,8 @@ impl Subject {
     }
 
     /// Medians and sums.
-    pub(super) fn summary(&self, plan: &Plan, interrupted: bool) -> Summary {
-        let names = plan.workload.kinds().iter().map(|kind| kind.name);
+    pub(super) fn summary(&self, interrupted: bool) -> Summary {
+        let names = self.workload.kinds().iter().map(|kind| kind.name);
         Summary {
             kind: "summary",
             setting: self.setting.clone(),
@@ -238,7 +230,7 @@ impl Subject {
                 lines(&run.verify(promise, &mut read))
             }
         };
-        if let (Instance::Store { store, .. }, true) = (&self.instance, self.own.is_some()) {
+        if let (Instance::Store { store, .. }, Reach::Network) = (&self.instance, self.threads.reach()) {
             // The servers hear that this process is done, before its keys are deleted.
             let store = store.clone();
             self.threads.run(store.close());
@@ -254,7 +246,10 @@ fn instance(
     threads: &mut ClientThreads,
 ) -> Result<Instance, String> {
     match (mode.engine, &plan.place) {
-        (Engine::Mutex, _) => Ok(Instance::Mutex((plan.by_hand.as_ref().expect("the plan was checked"))())),
+        (Engine::Mutex, _) => {
+            let mutex = mutex::baseline(&plan.workload).expect("the plan was checked");
+            Ok(Instance::Mutex(mutex))
+        }
         (Engine::Store(mode), Place::Embedded) => {
             let store = Store::builder().shards(plan.shards).mode(mode).build();
             Ok(Instance::Store { store, run: workload.run() })

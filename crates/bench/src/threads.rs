@@ -30,17 +30,24 @@ struct Worker {
 }
 
 /// The threads of one mode. They end when this is dropped.
-pub(super) struct ClientThreads(Vec<Worker>);
+pub(super) struct ClientThreads {
+    reach: Reach,
+    workers: Vec<Worker>,
+}
 
 impl ClientThreads {
     pub(super) fn new(threads: usize, reach: Reach) -> Self {
-        ClientThreads((0..threads).map(|_| Worker::new(reach)).collect())
+        ClientThreads { reach, workers: (0..threads).map(|_| Worker::new(reach)).collect() }
+    }
+
+    pub(super) fn reach(&self) -> Reach {
+        self.reach
     }
 
     /// Runs a future on the first thread.
     pub(super) fn run<T: Send + 'static>(&mut self, work: impl Future<Output = T> + Send + 'static) -> T {
-        let answer = self.0[0].begin(work);
-        self.0[0].wait(&answer)
+        let answer = self.workers[0].begin(work);
+        self.workers[0].wait(&answer)
     }
 
     /// Runs futures, one on each thread.
@@ -49,8 +56,9 @@ impl ClientThreads {
         T: Send + 'static,
         F: Future<Output = T> + Send + 'static,
     {
-        let answers: Vec<_> = self.0.iter().zip(work).map(|(worker, work)| worker.begin(work)).collect();
-        self.0.iter_mut().zip(answers).map(|(worker, answer)| worker.wait(&answer)).collect()
+        let answers: Vec<_> =
+            self.workers.iter().zip(work).map(|(worker, work)| worker.begin(work)).collect();
+        self.workers.iter_mut().zip(answers).map(|(worker, answer)| worker.wait(&answer)).collect()
     }
 }
 

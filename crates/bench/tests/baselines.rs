@@ -41,12 +41,11 @@ fn retwis() -> WorkloadSpec {
 fn plan(choice: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
     let (cluster, server) = servers();
     let modes = BenchMode::parse_list(modes).expect("there are such modes");
-    let (given, single) = (ClusterSource::Url(cluster.url()), Some(server.url()));
-    let servers = Servers::new(choice.clone(), &given, single, &modes, None).expect("they run");
+    let (source, single) = (ClusterSource::Url(cluster.url()), Some(server.url()));
+    let servers = Servers::new(&source, single, &modes, None).expect("they run");
     Plan {
         place: Place::Servers(Box::new(servers)),
-        workload: choice.make(""),
-        by_hand: None,
+        workload: choice,
         modes,
         shards: 0,
         clients: 8,

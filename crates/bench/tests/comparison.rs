@@ -5,38 +5,37 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use claret_bench::workload::{Workload, fair, hot, ops, rawmix, retwis, rubis};
-use claret_bench::{Bench, BenchMode, Check, Observer, Pace, Place, Plan, Slice, Summary, mutex};
+use claret_bench::workload::{WorkloadSpec, fair, hot, ops, rawmix, retwis, rubis};
+use claret_bench::{Bench, BenchMode, Check, Observer, Pace, Place, Plan, Slice, Summary};
 use serde_json::Value;
 
 const STORE_MODES: &str = "none,rw,rw+phase,boost,boost+phase,boost+phase+combine";
 
-fn rawmix() -> Box<dyn Workload> {
-    Box::new(rawmix::RawMix::new(rawmix::Options { keys: 100, ..Default::default() }))
+fn rawmix() -> WorkloadSpec {
+    WorkloadSpec::RawMix(rawmix::Options { keys: 100, ..Default::default() })
 }
 
-fn hot() -> Box<dyn Workload> {
-    Box::new(hot::Hot::new(hot::Options { counters: 100, ..Default::default() }))
+fn hot() -> WorkloadSpec {
+    WorkloadSpec::Hot(hot::Options { counters: 100, ..Default::default() })
 }
 
-fn fair() -> Box<dyn Workload> {
-    Box::new(fair::Fair::new(&fair::Options { counters: 100, ..Default::default() }))
+fn fair() -> WorkloadSpec {
+    WorkloadSpec::Fair(fair::Options { counters: 100, ..Default::default() })
 }
 
-fn rubis() -> Box<dyn Workload> {
-    Box::new(rubis::Rubis::new(rubis::Options { items: 300, users: 200, ..Default::default() }))
+fn rubis() -> WorkloadSpec {
+    WorkloadSpec::Rubis(rubis::Options { items: 300, users: 200, ..Default::default() })
 }
 
-fn retwis() -> Box<dyn Workload> {
-    Box::new(retwis::Retwis::new(retwis::Options { scale: 6, ..Default::default() }))
+fn retwis() -> WorkloadSpec {
+    WorkloadSpec::Retwis(retwis::Options { scale: 6, ..Default::default() })
 }
 
 /// 0.2 s for each mode, in two slices, 8 clients on 2 threads.
-fn plan(workload: Box<dyn Workload>, modes: &str, pace: Pace) -> Plan {
+fn plan(workload: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
     Plan {
         place: Place::Embedded,
         workload,
-        by_hand: None,
         modes: BenchMode::parse_list(modes).expect("there are such modes"),
         shards: 8,
         clients: 8,
@@ -115,12 +114,10 @@ fn every_workload_runs_in_every_mode_and_verifies() {
 
 #[test]
 fn the_mode_by_hand_runs_beside_the_store() {
-    let options = rawmix::Options { keys: 100, ..Default::default() };
-    for pace in [Pace::Together, Pace::Interactive(Duration::ZERO)] {
-        let options = options.clone();
-        let by_hand = move || Box::new(mutex::RawMix::new(options.clone())) as Box<dyn mutex::MutexBaseline>;
-        let plan = plan(rawmix(), "mutex,claret", pace);
-        assert_measured(Plan { by_hand: Some(Box::new(by_hand)), ..plan });
+    for workload in [rawmix, hot] {
+        for pace in [Pace::Together, Pace::Interactive(Duration::ZERO)] {
+            assert_measured(plan(workload(), "mutex,claret", pace));
+        }
     }
 }
 

@@ -1,5 +1,5 @@
 //! What Claret is compared with: [`mutex`], what a user would write by hand in one process, and [`redis`], what people do with
 //! plain commands on servers.
 
-pub mod mutex;
+pub(crate) mod mutex;
 pub(crate) mod redis;

@@ -15,11 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::workload::names::Digits;
 use crate::workload::rawmix::OPERATIONS;
-use crate::workload::{Violation, Zipf, hot, rawmix};
+use crate::workload::{Violation, WorkloadSpec, Zipf, hot, rawmix};
 
 /// Whether the operations of a transaction are issued together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Issue {
+pub(crate) enum Issue {
     /// All under one lock.
     Together,
     /// One by one, each under the lock.
@@ -27,7 +27,7 @@ pub enum Issue {
 }
 
 /// A workload by hand, with its collections.
-pub trait MutexBaseline: Send + Sync {
+pub(crate) trait MutexBaseline: Send + Sync {
     /// A client with choices of its own.
     fn client(&self, seed: u64) -> Box<dyn MutexClient>;
 
@@ -36,12 +36,26 @@ pub trait MutexBaseline: Send + Sync {
 }
 
 /// Someone who runs one transaction after another.
-pub trait MutexClient: Send {
+pub(crate) trait MutexClient: Send {
     /// Draws a transaction and runs it.
     fn transaction(&mut self, issue: Issue);
 
     /// Hands over what it counted.
     fn finish(self: Box<Self>);
+}
+
+/// Whether a workload has been written by hand.
+pub(crate) fn has(workload: &WorkloadSpec) -> bool {
+    matches!(workload, WorkloadSpec::RawMix(_) | WorkloadSpec::Hot(_))
+}
+
+/// A workload by hand, on empty collections; `None` for one that is not [written](has).
+pub(crate) fn baseline(workload: &WorkloadSpec) -> Option<Box<dyn MutexBaseline>> {
+    match workload {
+        WorkloadSpec::RawMix(options) => Some(Box::new(MutexRawMix::new(options.clone()))),
+        WorkloadSpec::Hot(options) => Some(Box::new(MutexHot::new(options.clone()))),
+        WorkloadSpec::Fair(_) | WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) => None,
+    }
 }
 
 fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -66,7 +80,7 @@ type Sets = HashMap<String, HashSet<String>>;
 
 /// The raw mix on a map of sets.
 #[derive(Debug)]
-pub struct RawMix {
+pub(crate) struct MutexRawMix {
     options: rawmix::Options,
     zipf: Arc<Zipf>,
     keys: Arc<[String]>,
@@ -74,10 +88,10 @@ pub struct RawMix {
     added: Arc<Mutex<Vec<u64>>>,
 }
 
-impl RawMix {
+impl MutexRawMix {
     /// With these parameters, on empty sets.
-    pub fn new(options: rawmix::Options) -> Self {
-        RawMix {
+    pub(crate) fn new(options: rawmix::Options) -> Self {
+        MutexRawMix {
             zipf: Arc::new(Zipf::new(options.keys, options.alpha)),
             keys: table(&options.prefix, options.keys),
             sets: Arc::default(),
@@ -87,9 +101,9 @@ impl RawMix {
     }
 }
 
-impl MutexBaseline for RawMix {
+impl MutexBaseline for MutexRawMix {
     fn client(&self, seed: u64) -> Box<dyn MutexClient> {
-        Box::new(RawMixClient {
+        Box::new(MutexRawMixClient {
             picker: rawmix::Picker::new(&self.options, self.zipf.clone(), seed),
             keys: self.keys.clone(),
             sets: self.sets.clone(),
@@ -110,7 +124,7 @@ impl MutexBaseline for RawMix {
     }
 }
 
-struct RawMixClient {
+struct MutexRawMixClient {
     picker: rawmix::Picker,
     keys: Arc<[String]>,
     sets: Arc<Mutex<Sets>>,
@@ -136,7 +150,7 @@ fn add_or_count(sets: &mut Sets, key: &str, member: Option<String>) -> u64 {
     }
 }
 
-impl MutexClient for RawMixClient {
+impl MutexClient for MutexRawMixClient {
     fn transaction(&mut self, issue: Issue) {
         let picks = self.picker.draw();
         let mut members = picks.map(|pick| pick.add.map(|member| Digits::of(member).as_str().to_owned()));
@@ -167,7 +181,7 @@ type Counters = HashMap<String, i64>;
 
 /// The hot counter on a map of numbers.
 #[derive(Debug)]
-pub struct Hot {
+pub(crate) struct MutexHot {
     options: hot::Options,
     hot: Arc<str>,
     keys: Arc<[String]>,
@@ -175,10 +189,10 @@ pub struct Hot {
     counted: Arc<Mutex<Vec<u64>>>,
 }
 
-impl Hot {
+impl MutexHot {
     /// With these parameters, on no counters.
-    pub fn new(options: hot::Options) -> Self {
-        Hot {
+    pub(crate) fn new(options: hot::Options) -> Self {
+        MutexHot {
             hot: hot::hot_key(&options).to_string().into(),
             keys: table(&options.prefix, options.counters),
             counters: Arc::default(),
@@ -188,9 +202,9 @@ impl Hot {
     }
 }
 
-impl MutexBaseline for Hot {
+impl MutexBaseline for MutexHot {
     fn client(&self, seed: u64) -> Box<dyn MutexClient> {
-        Box::new(HotClient {
+        Box::new(MutexHotClient {
             picker: hot::Picker::new(&self.options, seed),
             hot: self.hot.clone(),
             keys: self.keys.clone(),
@@ -211,7 +225,7 @@ impl MutexBaseline for Hot {
     }
 }
 
-struct HotClient {
+struct MutexHotClient {
     picker: hot::Picker,
     hot: Arc<str>,
     keys: Arc<[String]>,
@@ -229,7 +243,7 @@ fn increment(counters: &mut Counters, key: &str) {
     }
 }
 
-impl MutexClient for HotClient {
+impl MutexClient for MutexHotClient {
     fn transaction(&mut self, issue: Issue) {
         let picked = self.picker.draw();
         match issue {
@@ -272,7 +286,7 @@ mod tests {
     #[test]
     fn raw_mix_counts_right_and_catches_a_loss() {
         for issue in [Issue::Together, Issue::Interactive] {
-            let store = RawMix::new(rawmix::Options { keys: 50, ..rawmix::Options::default() });
+            let store = MutexRawMix::new(rawmix::Options { keys: 50, ..rawmix::Options::default() });
             run(&store, issue);
             assert_eq!(store.verify(), []);
             let member = locked(&store.sets)["raw:3"].iter().next().cloned().expect("members were added");
@@ -284,7 +298,7 @@ mod tests {
     #[test]
     fn hot_counts_right_and_catches_a_loss() {
         for issue in [Issue::Together, Issue::Interactive] {
-            let store = Hot::new(hot::Options { counters: 50, ..hot::Options::default() });
+            let store = MutexHot::new(hot::Options { counters: 50, ..hot::Options::default() });
             run(&store, issue);
             assert_eq!(store.verify(), []);
             assert_eq!(locked(&store.counters)["hot:total"], 10_000);

@@ -15,6 +15,9 @@ use super::check::Witness;
 use super::{Batches, Call, Checker, Client, Kind, Promise, Run, Stage, Violation, Workload};
 use super::{integer, names, ops};
 
+/// Its name.
+pub(super) const NAME: &str = "fair";
+
 const KINDS: &[Kind] = &[Kind::action("read"), Kind::action("write")];
 
 /// Parameters.
@@ -49,7 +52,7 @@ impl Fair {
 
 impl Workload for Fair {
     fn name(&self) -> &'static str {
-        "fair"
+        NAME
     }
 
     fn kinds(&self) -> &'static [Kind] {

@@ -14,6 +14,9 @@ use super::check::Witness;
 use super::{Batches, Call, Checker, Client, Kind, Promise, Run, Stage, Violation, Workload};
 use super::{names, ops};
 
+/// Its name.
+pub(super) const NAME: &str = "hot";
+
 const KINDS: &[Kind] = &[Kind::action("count")];
 
 /// Parameters.
@@ -73,7 +76,7 @@ impl Hot {
 
 impl Workload for Hot {
     fn name(&self) -> &'static str {
-        "hot"
+        NAME
     }
 
     fn kinds(&self) -> &'static [Kind] {

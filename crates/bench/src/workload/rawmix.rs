@@ -21,6 +21,9 @@ use super::{integer, names, ops};
 /// How many operations a transaction has.
 pub const OPERATIONS: usize = 4;
 
+/// Its name.
+pub(super) const NAME: &str = "rawmix";
+
 const KINDS: &[Kind] = &[Kind::action("mix")];
 
 /// Parameters.
@@ -107,7 +110,7 @@ impl RawMix {
 
 impl Workload for RawMix {
     fn name(&self) -> &'static str {
-        "rawmix"
+        NAME
     }
 
     fn kinds(&self) -> &'static [Kind] {

@@ -19,6 +19,17 @@ pub enum WorkloadSpec {
 }
 
 impl WorkloadSpec {
+    /// The name, as in `claret bench NAME`.
+    pub fn name(&self) -> &'static str {
+        match self {
+            WorkloadSpec::RawMix(_) => rawmix::NAME,
+            WorkloadSpec::Hot(_) => hot::NAME,
+            WorkloadSpec::Fair(_) => fair::NAME,
+            WorkloadSpec::Rubis(_) => rubis::NAME,
+            WorkloadSpec::Retwis(_) => retwis::NAME,
+        }
+    }
+
     /// The workload with `before` in front of all its keys.
     pub fn make(&self, before: &str) -> Box<dyn Workload> {
         let in_front = |prefix: &String| format!("{before}{prefix}");

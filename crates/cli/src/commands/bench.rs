@@ -12,7 +12,7 @@ use claret_bench::model::ModelPlan;
 use claret_bench::workload::retwis::{self, RetwisMix};
 use claret_bench::workload::rubis::{self, RubisMix};
 use claret_bench::workload::{WorkloadSpec, fair, hot, rawmix};
-use claret_bench::{Bench, Check, MakeMutexBaseline, Observer, Pace, Place, Plan, Slice, Summary, mutex};
+use claret_bench::{Bench, Check, Observer, Pace, Place, Plan, Slice, Summary};
 use serde_json::json;
 
 use super::bar::Bar;
@@ -154,12 +154,11 @@ impl Args {
             return Err(format!("{name} is of --store sim, and this is --store {}", self.store));
         }
         let modes = store.modes(self.modes.as_deref())?;
-        let (choice, by_hand) = self.choice()?;
+        let workload = self.workload()?;
         let time = seconds("--seconds", self.seconds.unwrap_or(3.0))?;
         let mut plan = Plan {
             place: Place::Embedded,
-            workload: choice.make(""),
-            by_hand,
+            workload,
             modes,
             shards: self.shards.unwrap_or(64),
             clients: self.clients.unwrap_or(64),
@@ -170,7 +169,7 @@ impl Args {
             seed: self.seed,
         };
         plan.check()?;
-        plan.place = store.place(choice, self.single, self.shards, &plan.modes, self.model.pauses())?;
+        plan.place = store.place(self.single, self.shards, &plan.modes, self.model.pauses())?;
         Ok(plan)
     }
 
@@ -182,7 +181,7 @@ impl Args {
         }
         let given = model::Given {
             modes: Store::Model.modes(self.modes.as_deref())?,
-            workload: self.choice()?.0.make(""),
+            workload: self.workload()?.make(""),
             shards: self.shards,
             clients: self.clients,
             pace: self.pace(),
@@ -211,7 +210,7 @@ impl Args {
         }
     }
 
-    fn choice(&self) -> Result<(WorkloadSpec, Option<MakeMutexBaseline>), String> {
+    fn workload(&self) -> Result<WorkloadSpec, String> {
         let name = self.workload.as_str();
         let allowed: &[&str] = match name {
             "rawmix" => &["--alpha", "--adds", "--keys"],
@@ -232,28 +231,21 @@ impl Args {
                 let adds_percent = self.adds.unwrap_or(default.adds_percent);
                 let keys = self.keys.unwrap_or(default.keys);
                 let options = rawmix::Options { alpha, adds_percent, keys, ..default };
-                let by_hand = options.clone();
-                let by_hand =
-                    move || Box::new(mutex::RawMix::new(by_hand.clone())) as Box<dyn mutex::MutexBaseline>;
-                (WorkloadSpec::RawMix(options), Some(Box::new(by_hand)))
+                WorkloadSpec::RawMix(options)
             }
-            "hot" => {
-                let by_hand =
-                    || Box::new(mutex::Hot::new(hot::Options::default())) as Box<dyn mutex::MutexBaseline>;
-                (WorkloadSpec::Hot(hot::Options::default()), Some(Box::new(by_hand)))
-            }
-            "fair" => (WorkloadSpec::Fair(fair::Options::default()), None),
+            "hot" => WorkloadSpec::Hot(hot::Options::default()),
+            "fair" => WorkloadSpec::Fair(fair::Options::default()),
             "rubis" => {
                 let default = rubis::Options::default();
                 let (mix, alpha) = (self.rubis_mix()?, self.alpha.unwrap_or(default.alpha));
                 let options = rubis::Options { mix, alpha, seed: self.seed, ..default };
-                (WorkloadSpec::Rubis(options), None)
+                WorkloadSpec::Rubis(options)
             }
             _ => {
                 let default = retwis::Options::default();
                 let (mix, scale) = (self.retwis_mix()?, self.scale.unwrap_or(default.scale));
                 let options = retwis::Options { mix, scale, seed: self.seed, ..default };
-                (WorkloadSpec::Retwis(options), None)
+                WorkloadSpec::Retwis(options)
             }
         })
     }

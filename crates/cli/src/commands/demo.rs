@@ -87,7 +87,7 @@ impl Args {
 /// A site to run: its name and numbers for people, its workload, and how to go on with it.
 struct Site {
     title: String,
-    choice: WorkloadSpec,
+    workload: WorkloadSpec,
     again: String,
 }
 
@@ -108,7 +108,7 @@ fn sites(size: Size, store: &Store, modes: &str) -> [Site; 2] {
                 grouped(size.items as u64),
                 grouped(size.bidders as u64)
             ),
-            choice: WorkloadSpec::Rubis(auction),
+            workload: WorkloadSpec::Rubis(auction),
             again: again("rubis"),
         },
         Site {
@@ -116,7 +116,7 @@ fn sites(size: Size, store: &Store, modes: &str) -> [Site; 2] {
                 "A Twitter clone (Retwis, 14 % posts and reposts): {} users; a post goes to all followers at once",
                 grouped(1 << size.scale)
             ),
-            choice: WorkloadSpec::Retwis(clone),
+            workload: WorkloadSpec::Retwis(clone),
             again: again(&format!("retwis --scale {}", size.scale)),
         },
     ]
@@ -171,7 +171,7 @@ fn show(
     let mut commands = String::new();
     for site in sites(size, store, modes) {
         writeln!(out, "{}", site.title).map_err(failed)?;
-        let mut bench = run_site(site.choice, store, modes, time, stop)?;
+        let mut bench = run_site(site.workload, store, modes, time, stop)?;
         let found = bench.check();
         bench.clean()?;
         print_site(out, &bench.summaries(), &found).map_err(failed)?;
@@ -191,7 +191,7 @@ fn show(
 }
 
 fn run_site(
-    choice: WorkloadSpec,
+    workload: WorkloadSpec,
     store: &Store,
     modes: &str,
     time: Duration,
@@ -199,9 +199,8 @@ fn run_site(
 ) -> Result<Bench, String> {
     let modes = store.modes(Some(modes))?;
     let plan = Plan {
-        place: store.place(choice.clone(), None, None, &modes, None)?,
-        workload: choice.make(""),
-        by_hand: None,
+        place: store.place(None, None, &modes, None)?,
+        workload,
         modes,
         shards: SHARDS,
         clients: CLIENTS,

@@ -2,7 +2,6 @@
 
 use claret::Mode;
 use claret::cluster::without_passwords;
-use claret_bench::workload::WorkloadSpec;
 use claret_bench::{BenchMode, ClusterSource, Engine, Place, Servers};
 
 /// Shards of a cluster that is started for a run, unless it is said otherwise.
@@ -54,13 +53,12 @@ impl Store {
     /// Starts what has to be started.
     pub(super) fn place(
         &self,
-        choice: WorkloadSpec,
         single: Option<String>,
         shards: Option<u32>,
         modes: &[BenchMode],
         pauses: Option<(u64, u64)>,
     ) -> Result<Place, String> {
-        let given = match (self, shards) {
+        let source = match (self, shards) {
             (Store::Embedded | Store::Model, _) => return Ok(Place::Embedded),
             (Store::Cluster, shards) => match shards.unwrap_or(SHARDS) {
                 shards @ 1..=SHARDS_MAX => ClusterSource::Own(shards as u16),
@@ -75,7 +73,7 @@ impl Store {
                 );
             }
         };
-        Servers::new(choice, &given, single, modes, pauses).map(|servers| Place::Servers(Box::new(servers)))
+        Servers::new(&source, single, modes, pauses).map(|servers| Place::Servers(Box::new(servers)))
     }
 }
 

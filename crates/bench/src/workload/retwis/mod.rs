@@ -35,6 +35,9 @@ use tally::Tally;
 /// How many members one `SADD` of the load adds at most.
 const MEMBERS_MAX: usize = 256;
 
+/// Its name.
+pub(super) const NAME: &str = "retwis";
+
 /// Kinds, in the order of [`Action`].
 const KINDS: &[Kind] = &[
     Kind::action("timeline"),
@@ -224,7 +227,7 @@ impl Retwis {
 
 impl Workload for Retwis {
     fn name(&self) -> &'static str {
-        "retwis"
+        NAME
     }
 
     fn kinds(&self) -> &'static [Kind] {

@@ -45,6 +45,9 @@ const TOP: u32 = 5;
 /// The lowest price that a loaded item has.
 const PRICE_START: u64 = 1_000;
 
+/// Its name.
+pub(super) const NAME: &str = "rubis";
+
 /// Kinds, in the order of [`Action`].
 const KINDS: &[Kind] = &[
     Kind::action("view-auction"),
@@ -323,7 +326,7 @@ impl Rubis {
 
 impl Workload for Rubis {
     fn name(&self) -> &'static str {
-        "rubis"
+        NAME
     }
 
     fn kinds(&self) -> &'static [Kind] {
