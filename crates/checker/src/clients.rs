@@ -10,9 +10,9 @@ use claret::{Bytes, Operation, Store};
 use crate::bank::{self, Bank};
 use crate::clock::Clock;
 use crate::history::{Entry, History, Outcome};
+use crate::intent::Keys;
 use crate::journal::Journal;
-use crate::plan::Keys;
-use crate::{Progress, Settings, plain, plan, traffic};
+use crate::{Progress, Settings, intent, plain, traffic};
 
 /// What the clients of a process share.
 #[derive(Clone, Copy, Debug)]
@@ -30,10 +30,10 @@ pub(crate) struct Shared<'a> {
 /// # Errors
 /// The store's.
 pub(crate) async fn begin(store: &Store, settings: &Settings) -> Result<(), String> {
-    let (value, min, max) = plan::STOCK;
+    let (value, min, max) = intent::BOUNDED;
     let create = || Operation::new::<BoundedCounter>(BoundedCounterOp::Create(Bounded { value, min, max }));
-    let stocks = Keys::new(settings).stocks().into_iter().map(|key| (Bytes::from(key), create()));
-    store.run_all(stocks).await.map_err(|error| format!("opening the bounded counters: {error}"))?;
+    let counters = Keys::new(settings).bounded_counters().into_iter().map(|key| (Bytes::from(key), create()));
+    store.run_all(counters).await.map_err(|error| format!("opening the bounded counters: {error}"))?;
     Bank::new(&settings.prefix, settings.round).open(store).await
 }
 

@@ -10,7 +10,7 @@ use rand::RngExt;
 use crate::Progress;
 use crate::bank::{Bank, sum, two_of};
 use crate::history::{History, Outcome, Step, Why};
-use crate::plan::Planned;
+use crate::intent::Intent;
 use crate::traffic::Client;
 
 /// Works until the time is over.
@@ -29,11 +29,11 @@ pub(super) async fn work(
             let (outcome, steps) = at_the_drawer(&mut client, plain, &mut own, bank).await?;
             (began, outcome, steps)
         } else {
-            let planned = client.draw_one(client.clock.now(), false).answering();
-            let began = client.begin(planned.meant()).await;
-            let (outcome, steps) = match plain.ask(command(&planned)).await {
-                Ok(reply) => (Outcome::Committed, planned.steps(&reply)?),
-                Err(error) => (outcome_of(&error)?, planned.meant()),
+            let intent = client.draw_one(client.clock.now(), false).answering();
+            let began = client.begin(intent.meant()).await;
+            let (outcome, steps) = match plain.ask(command(&intent)).await {
+                Ok(reply) => (Outcome::Committed, intent.steps(&reply)?),
+                Err(error) => (outcome_of(&error)?, intent.meant()),
             };
             (began, outcome, steps)
         };
@@ -44,8 +44,8 @@ pub(super) async fn work(
     Ok(history)
 }
 
-fn command(planned: &Planned) -> Command {
-    let mut words = planned.command().into_iter();
+fn command(intent: &Intent) -> Command {
+    let mut words = intent.command().into_iter();
     let name = words.next().expect("a name");
     let command = Command::new(name).key(words.next().expect("a key"));
     words.fold(command, Command::arg)

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::history::{Entry, History, Outcome, Step, Why};
-use crate::plan::STOCK;
+use crate::intent::BOUNDED;
 
 /// An anomaly that is planted into a history.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -277,7 +277,7 @@ fn spoil_sum(is_total: bool) -> impl FnMut(&mut Entry) -> Option<()> {
                 Some(())
             }
             Step::Level(_, level) if !is_total => {
-                *level = STOCK.1 - 1;
+                *level = BOUNDED.1 - 1;
                 Some(())
             }
             _ => None,

@@ -190,14 +190,14 @@ impl Drop for Processes {
 }
 
 /// A round, as a process hears of it.
-pub(super) struct Told {
+pub(super) struct RoundStart {
     pub(super) round: u64,
     pub(super) until: u64,
     pub(super) file: PathBuf,
 }
 
 /// The rounds that the parent tells of. When it closes the pipe or is gone, or says so, the clients stop.
-pub(super) fn rounds_of_parent(progress: Arc<Progress>) -> mpsc::UnboundedReceiver<Told> {
+pub(super) fn rounds_of_parent(progress: Arc<Progress>) -> mpsc::UnboundedReceiver<RoundStart> {
     let (tell, told) = mpsc::unbounded_channel();
     std::thread::spawn(move || {
         for line in std::io::stdin().lines().map_while(Result::ok) {
@@ -209,7 +209,7 @@ pub(super) fn rounds_of_parent(progress: Arc<Progress>) -> mpsc::UnboundedReceiv
             };
             let file = words.next().unwrap_or_default().into();
             progress.stop.store(false, Ordering::Relaxed);
-            if tell.send(Told { round, until, file }).is_err() {
+            if tell.send(RoundStart { round, until, file }).is_err() {
                 break;
             }
         }

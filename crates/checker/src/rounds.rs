@@ -1,4 +1,4 @@
-//! The rounds of a run: clients work, and faults strike; then the clients come to rest, all locks must be free,
+//! The rounds of a run: clients work, and faults task; then the clients come to rest, all locks must be free,
 //! everything is read, and what they saw is judged. A run without faults has one.
 
 use std::sync::atomic::Ordering;
@@ -15,10 +15,10 @@ use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
 use crate::bank::Bank;
 use crate::clients::{self, Shared};
 use crate::clock::Clock;
-use crate::faults::{Fault, LEASE, Site, Striker, Struck, fold};
+use crate::faults::{Fault, FaultyCluster, Injected, Injector, LEASE, add_ends};
 use crate::history::History;
+use crate::intent::Keys;
 use crate::journal::Journal;
-use crate::plan::Keys;
 use crate::processes::{Processes, StartWorker, rounds_of_parent, say_ready, say_rested};
 use crate::report::{Report, Tally};
 use crate::{Plan, Progress, Settings, Target};
@@ -40,13 +40,13 @@ struct Run<'a> {
     say: &'a dyn Fn(&'static str),
     store: Store,
     plain: Option<Plain>,
-    site: Option<Arc<Site>>,
+    cluster: Option<Arc<FaultyCluster>>,
     clock: Clock,
     processes: Arc<Mutex<Processes>>,
     progress: Arc<Progress>,
     random: SmallRng,
-    /// Those that have not struck since all have.
-    deck: Vec<Fault>,
+    /// Those that have not injected since all have.
+    remaining: Vec<Fault>,
     tally: Tally,
 }
 
@@ -84,12 +84,12 @@ async fn all_rounds(
         say,
         store,
         plain,
-        site: target.site(),
+        cluster: target.cluster(),
         clock,
         processes: Arc::new(Mutex::new(processes)),
         progress: Arc::clone(progress),
         random: SmallRng::seed_from_u64(plan.seed),
-        deck: Vec::new(),
+        remaining: Vec::new(),
         tally: Tally::new(plan.seed, has_ends),
     };
     let mut settings = plan.settings(0);
@@ -116,33 +116,33 @@ impl Run<'_> {
         };
         let keys = Keys::new(settings);
         settings.until = block_in_place(|| self.processes().begin(settings.round, length))?;
-        let strikes = self.strike(&keys);
+        let running = self.inject(&keys);
         let shared = Shared { keys: &keys, progress: &self.progress, journal: None };
         let mut history =
             clients::run(&self.store, self.plain.as_ref(), settings, self.clock, shared).await?;
         if self.progress.stop.load(Ordering::Relaxed) {
             self.processes().stop();
         }
-        let mut struck = Vec::new();
-        for (fault, strike) in strikes {
-            let done = strike.await.map_err(|error| format!("a fault ended badly: {error}"))?;
-            struck.push((fault, done?));
+        let mut injected = Vec::new();
+        for (fault, task) in running {
+            let done = task.await.map_err(|error| format!("a fault ended badly: {error}"))?;
+            injected.push((fault, done?));
         }
         (self.say)("waiting for the other processes");
         block_in_place(|| self.processes().rest())?.into_iter().for_each(|part| history.take(part));
-        self.note_locks(&struck);
+        self.note_locks(&injected);
         (self.say)("reading everything");
         if history.broken.is_none() {
             clients::finish(&self.store, settings, self.clock, &mut history).await?;
         }
         (self.say)("judging");
-        let struck = struck.into_iter().map(|(_, struck)| struck).collect();
-        fold(&mut history, &Bank::new(&settings.prefix, settings.round), struck);
+        let injected = injected.into_iter().map(|(_, injected)| injected).collect();
+        add_ends(&mut history, &Bank::new(&settings.prefix, settings.round), injected);
         if let Some(path) = &self.plan.history {
             history.save(path).map_err(|error| format!("writing {}: {error}", path.display()))?;
         }
         block_in_place(|| self.tally.judge(&history));
-        self.site.as_ref().map_or(Ok(()), |site| site.clear())
+        self.cluster.as_ref().map_or(Ok(()), |cluster| cluster.clear())
     }
 
     fn processes(&self) -> MutexGuard<'_, Processes> {
@@ -150,11 +150,11 @@ impl Run<'_> {
     }
 
     /// Whatever became of the locks of a round is over within the bound.
-    fn note_locks(&mut self, struck: &[(Fault, Struck)]) {
-        let Some(site) = &self.site else { return };
-        match block_in_place(|| site.wait_until_free(FREE_TIME)) {
+    fn note_locks(&mut self, injected: &[(Fault, Injected)]) {
+        let Some(cluster) = &self.cluster else { return };
+        match block_in_place(|| cluster.wait_until_free(FREE_TIME)) {
             Ok(free_after) => {
-                let did = struck.iter().filter(|(_, struck)| struck.did);
+                let did = injected.iter().filter(|(_, injected)| injected.did);
                 did.for_each(|(fault, _)| self.tally.note_fault(fault.name(), free_after));
             }
             Err(error) => self.tally.note_anomaly(error),
@@ -162,13 +162,15 @@ impl Run<'_> {
     }
 
     /// Begins the faults of a round: the next one, and in every third round another beside it.
-    fn strike(&mut self, keys: &Keys) -> Vec<(Fault, JoinHandle<Result<Struck, String>>)> {
-        let (Some(site), Some(plain)) = (self.site.clone(), self.plain.clone()) else { return Vec::new() };
-        if self.deck.is_empty() {
-            self.deck.clone_from(&self.plan.faults);
+    fn inject(&mut self, keys: &Keys) -> Vec<(Fault, JoinHandle<Result<Injected, String>>)> {
+        let (Some(cluster), Some(plain)) = (self.cluster.clone(), self.plain.clone()) else {
+            return Vec::new();
+        };
+        if self.remaining.is_empty() {
+            self.remaining.clone_from(&self.plan.faults);
         }
-        let Some(last) = self.deck.len().checked_sub(1) else { return Vec::new() };
-        let first = self.deck.swap_remove(self.random.random_range(0..=last));
+        let Some(last) = self.remaining.len().checked_sub(1) else { return Vec::new() };
+        let first = self.remaining.swap_remove(self.random.random_range(0..=last));
         let faults = &self.plan.faults;
         let second = faults[self.random.random_range(0..faults.len())];
         let fits = second != first && !(second.is_of_clients() && first.is_of_clients());
@@ -176,9 +178,9 @@ impl Run<'_> {
         if fits && self.random.random_range(0..3) == 0 {
             faults.push(second);
         }
-        let strike = |fault: Fault| {
-            let striker = Striker {
-                site: Arc::clone(&site),
+        let task = |fault: Fault| {
+            let injector = Injector {
+                cluster: Arc::clone(&cluster),
                 processes: Arc::clone(&self.processes),
                 plain: plain.clone(),
                 keys: keys.clone(),
@@ -186,9 +188,9 @@ impl Run<'_> {
                 random: SmallRng::seed_from_u64(self.random.random()),
                 runtime: Handle::current(),
             };
-            (fault, spawn_blocking(move || striker.strike(fault)))
+            (fault, spawn_blocking(move || injector.inject(fault)))
         };
-        faults.into_iter().map(strike).collect()
+        faults.into_iter().map(task).collect()
     }
 }
 

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 
 use crate::bank::Bank;
 use crate::history::{Entry, History, Outcome, Step};
-use crate::plan::STOCK;
+use crate::intent::BOUNDED;
 
 /// All violations, in words.
 pub(super) fn judge_sums(history: &History) -> Vec<String> {
     let ends = history.ends();
     let mut anomalies = judge_totals(history, &ends);
     anomalies.extend(judge_ids(history, &ends));
-    anomalies.extend(judge_stocks(history, &ends));
+    anomalies.extend(judge_bounded_counters(history, &ends));
     anomalies
 }
 
@@ -127,13 +127,13 @@ impl Sums {
         let (_, begun_least, begun_most) =
             self.began[self.began.partition_point(|it| it.0 <= entry.ended) - 1];
         let (_, over_least, over_most) = self.part[self.part.partition_point(|it| it.0 < entry.began) - 1];
-        (STOCK.0 + certain + begun_least - over_least, STOCK.0 + certain + begun_most - over_most)
+        (BOUNDED.0 + certain + begun_least - over_least, BOUNDED.0 + certain + begun_most - over_most)
     }
 }
 
 /// What a bounded counter holds is its beginning and all changes that were made, and never beyond its bounds; what was
 /// refused cannot have fitted, what was done can have.
-fn judge_stocks(history: &History, ends: &Ends<'_>) -> Vec<String> {
+fn judge_bounded_counters(history: &History, ends: &Ends<'_>) -> Vec<String> {
     let mut uses: BTreeMap<&str, Vec<&Entry>> = BTreeMap::new();
     for entry in history.entries.iter().filter(|entry| !matches!(entry.outcome, Outcome::Void(_))) {
         let mut keys: Vec<&str> = entry
@@ -148,13 +148,16 @@ fn judge_stocks(history: &History, ends: &Ends<'_>) -> Vec<String> {
         keys.dedup();
         keys.into_iter().for_each(|key| uses.entry(key).or_default().push(entry));
     }
-    uses.iter().find_map(|(key, uses)| judge_stock(key, uses, ends_of(ends, key)).err()).into_iter().collect()
+    uses.iter()
+        .find_map(|(key, uses)| judge_bounded_counter(key, uses, ends_of(ends, key)).err())
+        .into_iter()
+        .collect()
 }
 
-fn judge_stock(key: &str, uses: &[&Entry], ends: &[&Entry]) -> Result<(), String> {
+fn judge_bounded_counter(key: &str, uses: &[&Entry], ends: &[&Entry]) -> Result<(), String> {
     let changes: Vec<Change> = uses.iter().flat_map(|entry| changes_of(key, entry)).collect();
     let sums = Sums::of(&changes);
-    let (_, min, max) = STOCK;
+    let (_, min, max) = BOUNDED;
     let lives =
         |entry: &&&Entry| entry.outcome == Outcome::Committed && ends.iter().all(|end| entry.is_before(end));
     for entry in uses.iter().filter(lives) {

@@ -7,7 +7,7 @@ use claret::cluster::Plain;
 use claret::{Mode, Store};
 use claret_rig::{Cluster, Module, RigError, delete_keys_everywhere};
 
-use crate::faults::Site;
+use crate::faults::FaultyCluster;
 
 /// A store, in one of its modes. What was started for it ends with it.
 #[derive(Debug)]
@@ -26,7 +26,7 @@ enum Servers {
     /// They were started for the run; kept until it is over.
     Own { _cluster: Cluster },
     /// The same, and faults can strike them.
-    Faulty(Arc<Site>),
+    Faulty(Arc<FaultyCluster>),
 }
 
 fn text(error: RigError) -> String {
@@ -69,8 +69,8 @@ impl Target {
         replicas: u16,
         server: Option<&Path>,
     ) -> Result<Self, String> {
-        let site = Site::start(shards, replicas, server)?;
-        Ok(Target { mode, url: Some(site.url()), servers: Servers::Faulty(Arc::new(site)) })
+        let cluster = FaultyCluster::start(shards, replicas, server)?;
+        Ok(Target { mode, url: Some(cluster.url()), servers: Servers::Faulty(Arc::new(cluster)) })
     }
 
     /// What clients connect to; `None` for a store in this process.
@@ -79,9 +79,9 @@ impl Target {
     }
 
     /// The servers that faults can strike.
-    pub(crate) fn site(&self) -> Option<Arc<Site>> {
+    pub(crate) fn cluster(&self) -> Option<Arc<FaultyCluster>> {
         match &self.servers {
-            Servers::Faulty(site) => Some(Arc::clone(site)),
+            Servers::Faulty(cluster) => Some(Arc::clone(cluster)),
             Servers::Others | Servers::Own { .. } => None,
         }
     }

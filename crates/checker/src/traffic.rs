@@ -11,8 +11,8 @@ use rand::{RngExt, SeedableRng};
 
 use crate::clock::Clock;
 use crate::history::{Entry, History, Outcome, Step, Why};
+use crate::intent::{Intent, Keys, Kind, PREFIX_END, ROTATING};
 use crate::journal::Journal;
-use crate::plan::{Keys, Kind, PREFIX_END, Planned, ROTATING};
 use crate::{Progress, Settings};
 
 /// One client.
@@ -68,21 +68,21 @@ impl Client {
     }
 
     /// One to five operations. Every fourth transaction is on lists alone, for the judge who knows only these.
-    fn draw(&mut self) -> Vec<Planned> {
+    fn draw(&mut self) -> Vec<Intent> {
         let now = self.clock.now();
         let lists = self.random.random_range(0..4) == 0;
         let draw = |client: &mut Self| match client.random.random_range(0..8) {
-            0 if !lists => client.keys.draw(now, Kind::Ids, true, &mut client.random),
+            0 if !lists => client.keys.draw(now, Kind::Generator, true, &mut client.random),
             1 if !lists => {
                 let writes = client.random.random_range(0..4) > 0;
-                client.keys.draw(now, Kind::Stock, writes, &mut client.random)
+                client.keys.draw(now, Kind::Bounded, writes, &mut client.random)
             }
             _ => client.draw_one(now, lists),
         };
         (0..self.random.random_range(1..=5)).map(|_| draw(self)).collect()
     }
 
-    pub(super) fn draw_one(&mut self, now: u64, lists: bool) -> Planned {
+    pub(super) fn draw_one(&mut self, now: u64, lists: bool) -> Intent {
         let kind = if lists { Kind::List } else { ROTATING[self.random.random_range(0..ROTATING.len())] };
         let writes = self.random.random_range(0..10) < 6;
         self.keys.draw(now, kind, writes, &mut self.random)
@@ -103,19 +103,19 @@ impl Client {
 pub(super) async fn work(mut client: Client, progress: &Progress) -> Result<History, String> {
     let mut history = History::default();
     while !client.is_over(progress) {
-        let plan = client.draw();
+        let intents = client.draw();
         let one_shot = client.random.random_range(0..10) < 4;
         let last = client.keys.draw_pause(&mut client.random);
-        let began = client.begin(meant(&plan)).await;
+        let began = client.begin(meant(&intents)).await;
         let ended = if one_shot {
-            all_at_once(&client.store, &plan).await
+            all_at_once(&client.store, &intents).await
         } else {
-            one_by_one(&client.store, &plan, last).await
+            one_by_one(&client.store, &intents, last).await
         };
         let (outcome, steps) = match ended {
             Ok(steps) => (Outcome::Committed, steps),
             Err(Failure::Broken(why)) => return Err(why),
-            Err(Failure::Store(error)) => (outcome_of(&error)?, meant(&plan)),
+            Err(Failure::Store(error)) => (outcome_of(&error)?, meant(&intents)),
         };
         client.note(&mut history, began, outcome, steps);
         progress.ended.fetch_add(1, Ordering::Relaxed);
@@ -132,10 +132,10 @@ enum Failure {
     Broken(String),
 }
 
-async fn all_at_once(store: &Store, plan: &[Planned]) -> Ended {
-    let calls = plan.iter().map(|planned| (planned.key.as_str().into(), planned.operation()));
+async fn all_at_once(store: &Store, intents: &[Intent]) -> Ended {
+    let calls = intents.iter().map(|intent| (intent.key.as_str().into(), intent.operation()));
     let replies = store.run_all(calls).await.map_err(Failure::Store)?;
-    let steps = plan.iter().zip(&replies).map(|(planned, reply)| planned.steps(reply));
+    let steps = intents.iter().zip(&replies).map(|(intent, reply)| intent.steps(reply));
     let steps = steps.collect::<Result<Vec<_>, _>>().map_err(Failure::Broken)?;
     Ok(steps.into_iter().flatten().collect())
 }
@@ -147,14 +147,14 @@ pub(super) async fn pause(time: Duration) {
     }
 }
 
-async fn one_by_one(store: &Store, plan: &[Planned], last: Duration) -> Ended {
+async fn one_by_one(store: &Store, intents: &[Intent], last: Duration) -> Ended {
     let steps = store
         .transaction(|tx| async move {
-            let mut steps = Vec::with_capacity(plan.len());
-            for planned in plan {
-                pause(planned.pause).await;
-                let reply = tx.execute(planned.key.as_str(), planned.operation()).await?;
-                steps.extend(planned.steps(&reply).map_err(Abort::because)?);
+            let mut steps = Vec::with_capacity(intents.len());
+            for intent in intents {
+                pause(intent.pause).await;
+                let reply = tx.execute(intent.key.as_str(), intent.operation()).await?;
+                steps.extend(intent.steps(&reply).map_err(Abort::because)?);
             }
             pause(last).await;
             Ok(steps)
@@ -185,21 +185,21 @@ pub(super) fn outcome_of(error: &TransactionError) -> Result<Outcome, String> {
     }
 }
 
-/// What a plan is to write.
-pub(super) fn meant(plan: &[Planned]) -> Vec<Step> {
-    plan.iter().flat_map(Planned::meant).collect()
+/// What intents are to write.
+pub(super) fn meant(intents: &[Intent]) -> Vec<Step> {
+    intents.iter().flat_map(Intent::meant).collect()
 }
 
 /// Reads every record that a history is about, so that nothing that was acknowledged goes unseen.
 pub(super) async fn read_all(store: &Store, history: &History, clock: Clock) -> Result<Vec<Entry>, String> {
     let steps = history.entries.iter().flat_map(|entry| &entry.steps);
     let keys: BTreeSet<(&str, Kind)> = steps.filter_map(kind_of).collect();
-    let reads: Vec<Planned> = keys.into_iter().map(|(key, kind)| Planned::read(key, kind)).collect();
+    let reads: Vec<Intent> = keys.into_iter().map(|(key, kind)| Intent::read(key, kind)).collect();
     let client = history.entries.iter().map(|entry| entry.client).max().map_or(0, |last| last + 1);
     let mut entries = Vec::new();
-    for plan in reads.chunks(READ_TOGETHER) {
+    for intents in reads.chunks(READ_TOGETHER) {
         let began = clock.now();
-        let steps = match all_at_once(store, plan).await {
+        let steps = match all_at_once(store, intents).await {
             Ok(steps) => steps,
             Err(Failure::Broken(why)) => return Err(why),
             Err(Failure::Store(error)) => return Err(format!("reading everything at the end: {error}")),
@@ -223,7 +223,7 @@ fn kind_of(step: &Step) -> Option<(&str, Kind)> {
         (_, 'c') => Kind::Counter,
         (_, 'l') => Kind::List,
         (_, 'r') => Kind::Register,
-        (_, 'k') => Kind::Stock,
+        (_, 'k') => Kind::Bounded,
         _ => Kind::Set,
     };
     Some((key, kind))

@@ -4,19 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use claret_rig::slot_of;
 
-use super::strike::{Flush, Struck};
+use super::inject::{Flush, Injected};
 use crate::bank::Bank;
 use crate::history::{Entry, History, Outcome, Step};
 
 /// Adds what faults did to what clients saw.
-pub(crate) fn fold(history: &mut History, bank: &Bank, struck: Vec<Struck>) {
+pub(crate) fn add_ends(history: &mut History, bank: &Bank, injected: Vec<Injected>) {
     let keys: BTreeSet<String> = {
         let steps = history.entries.iter().flat_map(|entry| &entry.steps);
         steps.filter_map(|step| step.key().map(str::to_owned)).collect()
     };
-    let moves: Vec<(u16, u64, u64)> = struck.iter().flat_map(|it| it.moves.clone()).collect();
-    let flushes: Vec<&Flush> = struck.iter().flat_map(|it| &it.flushes).collect();
-    let mut all: Vec<Entry> = struck.iter().flat_map(|it| it.expiries.clone()).collect();
+    let moves: Vec<(u16, u64, u64)> = injected.iter().flat_map(|it| it.moves.clone()).collect();
+    let flushes: Vec<&Flush> = injected.iter().flat_map(|it| &it.flushes).collect();
+    let mut all: Vec<Entry> = injected.iter().flat_map(|it| it.expiries.clone()).collect();
     let mut count: BTreeMap<String, u32> = BTreeMap::new();
     for key in all.iter().flat_map(|entry| &entry.steps).filter_map(Step::key) {
         *count.entry(key.to_owned()).or_default() += 1;
@@ -33,7 +33,7 @@ pub(crate) fn fold(history: &mut History, bank: &Bank, struck: Vec<Struck>) {
     }
     all.extend(flushes.into_iter().flat_map(|flush| entries_of(flush, &keys, &moves, bank)));
     history.entries.extend(all);
-    history.reasons.extend(struck.into_iter().flat_map(|it| it.reasons));
+    history.reasons.extend(injected.into_iter().flat_map(|it| it.reasons));
 }
 
 /// A flush ends all records of its node, each by itself, as if it had expired (P36): no transaction is promised to see
@@ -73,28 +73,31 @@ mod tests {
     fn an_end_is_certain_where_nothing_else_ends_or_moves_the_record() {
         let seen =
             |key: &str| Entry { steps: vec![Step::Add(key.into(), 1)], plain: false, ..end(key, (0, 1)) };
-        let folded = |struck: Struck| {
+        let with_ends = |injected: Injected| {
             let mut history = History { entries: vec![seen("a"), seen("b")], ..History::default() };
-            fold(&mut history, &Bank::new("x", 0), vec![struck]);
+            add_ends(&mut history, &Bank::new("x", 0), vec![injected]);
             let ends = history.entries.into_iter().filter(Entry::is_end);
             ends.flat_map(|entry| entry.steps).collect::<Vec<_>>()
         };
         let ended = |key: &str, certain| Step::End(key.into(), certain);
         let expiries = vec![end("a", (10, 20))];
-        assert_eq!(folded(Struck { expiries: expiries.clone(), ..Struck::default() }), [ended("a", true)]);
+        assert_eq!(
+            with_ends(Injected { expiries: expiries.clone(), ..Injected::default() }),
+            [ended("a", true)]
+        );
         let twice = vec![end("a", (10, 20)), end("a", (30, 40))];
         assert_eq!(
-            folded(Struck { expiries: twice, ..Struck::default() }),
+            with_ends(Injected { expiries: twice, ..Injected::default() }),
             [ended("a", false), ended("a", false)]
         );
         let flush = |ended| Flush { began: 15, ended, slots: BTreeSet::from([slot_of("a")]) };
         let flushes = vec![flush(Some(16))];
-        let both = Struck { expiries: expiries.clone(), flushes, ..Struck::default() };
-        assert_eq!(folded(both), [ended("a", false), ended("a", true)]);
-        let unknown = Struck { flushes: vec![flush(None)], ..Struck::default() };
-        assert_eq!(folded(unknown), [ended("a", false)]);
+        let both = Injected { expiries: expiries.clone(), flushes, ..Injected::default() };
+        assert_eq!(with_ends(both), [ended("a", false), ended("a", true)]);
+        let unknown = Injected { flushes: vec![flush(None)], ..Injected::default() };
+        assert_eq!(with_ends(unknown), [ended("a", false)]);
         let moves = vec![(slot_of("a"), 1, 15)];
-        let moved = Struck { flushes: vec![flush(Some(16))], moves, ..Struck::default() };
-        assert_eq!(folded(moved), [ended("a", false)]);
+        let moved = Injected { flushes: vec![flush(Some(16))], moves, ..Injected::default() };
+        assert_eq!(with_ends(moved), [ended("a", false)]);
     }
 }

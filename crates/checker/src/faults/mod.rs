@@ -5,16 +5,16 @@
 //! back. What it did to the history is told, so that the judges know of it: records that ended, and times in which there
 //! was a reason to refuse transactions.
 
+mod cluster;
 mod ends;
+mod inject;
 mod proxy;
-mod site;
-mod strike;
 
 use std::fmt;
 
-pub(crate) use ends::fold;
-pub(crate) use site::{LEASE, Site};
-pub(crate) use strike::{Striker, Struck};
+pub(crate) use cluster::{FaultyCluster, LEASE};
+pub(crate) use ends::add_ends;
+pub(crate) use inject::{Injected, Injector};
 
 /// A kind of fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

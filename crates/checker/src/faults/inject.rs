@@ -13,10 +13,10 @@ use rand::rngs::SmallRng;
 use tokio::runtime::Handle;
 
 use super::Fault;
-use super::site::{LEASE, Site, USER};
+use super::cluster::{FaultyCluster, LEASE, USER};
 use crate::clock::Clock;
 use crate::history::{Entry, Outcome, Reason, Step, Why};
-use crate::plan::Keys;
+use crate::intent::Keys;
 use crate::processes::Processes;
 
 /// How long a fault of many small blows lasts.
@@ -33,8 +33,8 @@ const AFTER_US: u64 = 1_500_000;
 
 /// What a fault did to the history.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Struck {
-    /// Whether it struck at all.
+pub(crate) struct Injected {
+    /// Whether it injected at all.
     pub(crate) did: bool,
     pub(super) expiries: Vec<Entry>,
     pub(super) flushes: Vec<Flush>,
@@ -54,8 +54,8 @@ pub(super) struct Flush {
 }
 
 /// Who strikes, once.
-pub(crate) struct Striker {
-    pub(crate) site: Arc<Site>,
+pub(crate) struct Injector {
+    pub(crate) cluster: Arc<FaultyCluster>,
     pub(crate) processes: Arc<Mutex<Processes>>,
     pub(crate) plain: Plain,
     pub(crate) keys: Keys,
@@ -64,7 +64,7 @@ pub(crate) struct Striker {
     pub(crate) runtime: Handle,
 }
 
-type Done = Result<Struck, String>;
+type Done = Result<Injected, String>;
 
 fn text(error: RigError) -> String {
     error.to_string()
@@ -75,12 +75,12 @@ fn is_later(error: &str) -> bool {
     error.contains("TRYAGAIN") || error.contains("TryAgain")
 }
 
-impl Striker {
+impl Injector {
     /// Strikes, and returns when it is over.
     ///
     /// # Errors
     /// A node that does not do what it is told, by an operator.
-    pub(crate) fn strike(mut self, fault: Fault) -> Done {
+    pub(crate) fn inject(mut self, fault: Fault) -> Done {
         self.rest(100, 900);
         match fault {
             Fault::Stop => self.stop(),
@@ -102,23 +102,23 @@ impl Striker {
     }
 
     fn master(&mut self) -> usize {
-        self.random.random_range(0..self.site.masters())
+        self.random.random_range(0..self.cluster.masters())
     }
 
     fn stop(&mut self) -> Done {
-        let servers = self.site.cluster.servers().len();
+        let servers = self.cluster.rig.servers().len();
         let node = self.random.random_range(0..servers);
-        self.site.cluster.servers()[node].pause();
+        self.cluster.rig.servers()[node].pause();
         self.rest(100, 2_200);
-        self.site.cluster.servers()[node].resume();
-        Ok(Struck { did: true, ..Struck::default() })
+        self.cluster.rig.servers()[node].resume();
+        Ok(Injected { did: true, ..Injected::default() })
     }
 
     fn kill(&mut self) -> Done {
         let mut processes = self.processes.lock().expect("nobody panics with it");
         let at = self.random.random_range(0..processes.len());
         processes.kill(at)?;
-        Ok(Struck { did: true, ..Struck::default() })
+        Ok(Injected { did: true, ..Injected::default() })
     }
 
     fn freeze(&mut self) -> Done {
@@ -131,25 +131,25 @@ impl Striker {
         sleep(LEASE);
         self.rest(50, 800);
         resume_process(pid);
-        Ok(Struck { did: true, ..Struck::default() })
+        Ok(Injected { did: true, ..Injected::default() })
     }
 
     fn cut(&mut self) -> Done {
         for _ in 0..self.random.random_range(3..8) {
             let node = self.master();
             match self.random.random_range(0..4) {
-                0 => self.site.say(node, &["CLIENT", "KILL", "TYPE", "pubsub"])?,
-                1 => self.site.say(node, &["CLIENT", "KILL", "TYPE", "normal"])?,
-                _ => self.site.proxies[node].cut(&mut self.random),
+                0 => self.cluster.say(node, &["CLIENT", "KILL", "TYPE", "pubsub"])?,
+                1 => self.cluster.say(node, &["CLIENT", "KILL", "TYPE", "normal"])?,
+                _ => self.cluster.proxies[node].cut(&mut self.random),
             }
             self.rest(20, 250);
         }
-        Ok(Struck { did: true, ..Struck::default() })
+        Ok(Injected { did: true, ..Injected::default() })
     }
 
     /// An end lies so many milliseconds behind the moment at which the command was carried out.
-    fn expire(&mut self) -> Struck {
-        let mut struck = Struck::default();
+    fn expire(&mut self) -> Injected {
+        let mut injected = Injected::default();
         let mut known = BTreeSet::new();
         let since = Instant::now();
         while since.elapsed() < BLOWS {
@@ -169,36 +169,36 @@ impl Striker {
                     continue;
                 }
             };
-            struck.did |= outcome == Outcome::Committed;
+            injected.did |= outcome == Outcome::Committed;
             let (began, ended) = (
                 began + millis * 1_000 - TICK_US.min(millis * 1_000),
                 self.clock.now() + millis * 1_000 + TICK_US,
             );
             let steps = vec![Step::End(key, outcome == Outcome::Committed)];
-            struck.expiries.push(Entry { client: u64::MAX, began, ended, outcome, plain: true, steps });
+            injected.expiries.push(Entry { client: u64::MAX, began, ended, outcome, plain: true, steps });
         }
-        struck
+        injected
     }
 
-    fn flush(&mut self) -> Struck {
+    fn flush(&mut self) -> Injected {
         let node = self.master();
-        let slots = (0..SLOTS).filter(|slot| self.site.owner(*slot) == node).collect();
+        let slots = (0..SLOTS).filter(|slot| self.cluster.owner(*slot) == node).collect();
         let began = self.clock.now();
-        let done = self.site.say_once(node, &["FLUSHALL"]);
+        let done = self.cluster.say_once(node, &["FLUSHALL"]);
         let flush = Flush { began, ended: done.is_ok().then(|| self.clock.now()), slots };
-        Struck { did: done.is_ok(), flushes: vec![flush], ..Struck::default() }
+        Injected { did: done.is_ok(), flushes: vec![flush], ..Injected::default() }
     }
 
     /// Every change of what a user at work may do makes a node refuse what has not voted. A right that is withdrawn refuses for good.
     fn rights(&mut self) -> Done {
-        let mut struck = Struck { did: true, ..Struck::default() };
+        let mut injected = Injected { did: true, ..Injected::default() };
         let since = Instant::now();
         while since.elapsed() < BLOWS {
             let node = self.master();
             if self.random.random_range(0..3) > 0 {
                 // What stays as it was is no change.
                 let more = format!("(~{} +get)", self.random.random::<u64>());
-                self.site.say(node, &["ACL", "SETUSER", USER, "clearselectors", &more])?;
+                self.cluster.say(node, &["ACL", "SETUSER", USER, "clearselectors", &more])?;
                 self.rest(5, 60);
                 continue;
             }
@@ -210,39 +210,39 @@ impl Striker {
                 _ => &["resetkeys"],
             };
             let began = self.clock.now();
-            self.site.say(node, &[&["ACL", "SETUSER", USER], withdrawn].concat())?;
+            self.cluster.say(node, &[&["ACL", "SETUSER", USER], withdrawn].concat())?;
             self.rest(20, 200);
-            self.site.say(node, &["ACL", "SETUSER", USER, "+@all", "~*"])?;
+            self.cluster.say(node, &["ACL", "SETUSER", USER, "+@all", "~*"])?;
             let ended = self.clock.now() + AFTER_US;
-            struck.reasons.push(Reason { why: Why::Denied, began, ended });
+            injected.reasons.push(Reason { why: Why::Denied, began, ended });
         }
-        Ok(struck)
+        Ok(injected)
     }
 
     /// As `redis-cli --cluster reshard` does it, with one slot that has records in use.
     fn slots(&mut self) -> Done {
         let tags = self.keys.tags();
         let slot = slot_of(&format!("{{{}}}", tags[self.random.random_range(0..tags.len())]));
-        let from = self.site.owner(slot);
+        let from = self.cluster.owner(slot);
         // To and fro: what is away goes home half the time.
-        let other = (from + self.random.random_range(1..self.site.masters())) % self.site.masters();
-        let home = (0..self.site.masters()).find(|node| slot <= self.site.cluster.slots(*node).1);
+        let other = (from + self.random.random_range(1..self.cluster.masters())) % self.cluster.masters();
+        let home = (0..self.cluster.masters()).find(|node| slot <= self.cluster.rig.slots(*node).1);
         let to = home.filter(|home| *home != from && self.random.random()).unwrap_or(other);
         let began = self.clock.now();
         let moved = self.move_slot(slot, from, to)?;
         let moves = vec![(slot, began, self.clock.now())];
-        Ok(Struck { did: moved, moves, ..Struck::default() })
+        Ok(Injected { did: moved, moves, ..Injected::default() })
     }
 
     fn move_slot(&self, slot: u16, from: usize, to: usize) -> Result<bool, String> {
-        let cluster = &self.site.cluster;
-        let id = |node: usize| self.site.ask::<String>(node, &["CLUSTER", "MYID"]);
+        let cluster = &self.cluster.rig;
+        let id = |node: usize| self.cluster.ask::<String>(node, &["CLUSTER", "MYID"]);
         let (from_id, to_id, name) = (id(from)?, id(to)?, slot.to_string());
         let since = Instant::now();
         // Refused while a key of the slot is in use.
         let again = |node: usize, words: &[&str]| -> Result<bool, String> {
             loop {
-                match self.site.say(node, words) {
+                match self.cluster.say(node, words) {
                     Ok(()) => return Ok(true),
                     Err(error) if !is_later(&error) => return Err(error),
                     Err(_) if since.elapsed() > MOVE_TIME => return Ok(false),
@@ -257,13 +257,13 @@ impl Striker {
         }
         let port = cluster.servers()[to].port().to_string();
         loop {
-            let keys: Vec<String> = self.site.ask(from, &["CLUSTER", "GETKEYSINSLOT", &name, "50"])?;
+            let keys: Vec<String> = self.cluster.ask(from, &["CLUSTER", "GETKEYSINSLOT", &name, "50"])?;
             if keys.is_empty() {
                 break;
             }
             let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "10000", "REPLACE", "KEYS"];
             words.extend(keys.iter().map(String::as_str));
-            match self.site.say(from, &words) {
+            match self.cluster.say(from, &words) {
                 Ok(()) => {}
                 // Keys of the slot that were in use, or a node that is stopped meanwhile: what has not come is still here.
                 Err(error) if is_later(&error) || error.contains("IOERR") => {}
@@ -281,14 +281,14 @@ impl Striker {
         for node in (0..cluster.masters()).filter(|node| ![from, to].contains(node)) {
             again(node, &["CLUSTER", "SETSLOT", &name, "NODE", &to_id])?;
         }
-        self.site.moved.lock().expect("nobody panics with it").insert(slot, to);
+        self.cluster.moved.lock().expect("nobody panics with it").insert(slot, to);
         Ok(true)
     }
 
     fn scripts(&mut self) -> Done {
         let node = self.master();
         let began = self.clock.now();
-        let mut connection = self.site.cluster.servers()[node].connection().map_err(text)?;
+        let mut connection = self.cluster.rig.servers()[node].connection().map_err(text)?;
         // It ends with an error when it is killed.
         let script = thread::spawn(move || {
             let words = ["EVAL", "while true do end", "0"];
@@ -298,7 +298,7 @@ impl Striker {
         let since = Instant::now();
         // It may not have begun.
         while !script.is_finished() {
-            let killed = self.site.cluster.query::<redis::Value>(node, &["SCRIPT", "KILL"]);
+            let killed = self.cluster.rig.query::<redis::Value>(node, &["SCRIPT", "KILL"]);
             if since.elapsed() > Duration::from_secs(10) {
                 return Err(format!("the script does not end: {killed:?}"));
             }
@@ -306,16 +306,16 @@ impl Striker {
         }
         script.join().map_err(|_| "the script's thread panicked".to_owned())?;
         let reason = Reason { why: Why::Busy, began, ended: self.clock.now() + AFTER_US };
-        Ok(Struck { did: true, reasons: vec![reason], ..Struck::default() })
+        Ok(Injected { did: true, reasons: vec![reason], ..Injected::default() })
     }
 
     fn memory(&mut self) -> Done {
         let node = self.master();
         let began = self.clock.now();
-        self.site.say(node, &["CONFIG", "SET", "maxmemory", "1mb"])?;
+        self.cluster.say(node, &["CONFIG", "SET", "maxmemory", "1mb"])?;
         self.rest(100, 900);
-        self.site.say(node, &["CONFIG", "SET", "maxmemory", "0"])?;
+        self.cluster.say(node, &["CONFIG", "SET", "maxmemory", "0"])?;
         let reason = Reason { why: Why::NoMemory, began, ended: self.clock.now() + AFTER_US };
-        Ok(Struck { did: true, reasons: vec![reason], ..Struck::default() })
+        Ok(Injected { did: true, reasons: vec![reason], ..Injected::default() })
     }
 }

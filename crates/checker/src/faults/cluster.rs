@@ -30,8 +30,8 @@ pub(super) const USER: &str = "checker";
 
 /// See the module's text.
 #[derive(Debug)]
-pub(crate) struct Site {
-    pub(super) cluster: Cluster,
+pub(crate) struct FaultyCluster {
+    pub(super) rig: Cluster,
     pub(super) proxies: Vec<Proxy>,
     /// Where slots are that are not where they began.
     pub(super) moved: Mutex<BTreeMap<u16, usize>>,
@@ -51,7 +51,7 @@ fn is_cut(error: &str) -> bool {
     ["end of file", "Broken pipe", "reset by peer"].iter().any(|it| error.contains(it))
 }
 
-impl Site {
+impl FaultyCluster {
     /// Starts it.
     ///
     /// # Errors
@@ -67,16 +67,16 @@ impl Site {
         if let Some(server) = server {
             options = options.program(server);
         }
-        let cluster = options.start().map_err(text)?;
-        let proxies = cluster.servers().iter().map(|server| Proxy::start(server.port()));
+        let rig = options.start().map_err(text)?;
+        let proxies = rig.servers().iter().map(|server| Proxy::start(server.port()));
         let proxies = proxies.collect::<Result<Vec<_>, _>>()?;
-        let site = Site { cluster, proxies, moved: Mutex::default() };
-        site.announce()?;
-        Ok(site)
+        let faulty = FaultyCluster { rig, proxies, moved: Mutex::default() };
+        faulty.announce()?;
+        Ok(faulty)
     }
 
     fn announce(&self) -> Result<(), String> {
-        let nodes = self.cluster.servers().len();
+        let nodes = self.rig.servers().len();
         for node in 0..nodes {
             let port = self.proxies[node].port().to_string();
             self.say(node, &["CONFIG", "SET", "cluster-announce-port", &port])?;
@@ -84,7 +84,7 @@ impl Site {
         }
         let since = Instant::now();
         let knows = |node: usize| -> Result<bool, String> {
-            let nodes: String = self.cluster.query(node, &["CLUSTER", "NODES"]).map_err(text)?;
+            let nodes: String = self.rig.query(node, &["CLUSTER", "NODES"]).map_err(text)?;
             Ok(self.proxies.iter().all(|proxy| nodes.contains(&format!("127.0.0.1:{}@", proxy.port()))))
         };
         for node in 0..nodes {
@@ -129,13 +129,13 @@ impl Site {
     ) -> Result<T, String> {
         let since = Instant::now();
         loop {
-            match self.cluster.query(node, words).map_err(text) {
+            match self.rig.query(node, words).map_err(text) {
                 Err(error) if passes(&error) && since.elapsed() < SCRIPT_TIME => {
                     sleep(Duration::from_millis(5));
                 }
                 // A server that is gone takes no connection.
                 Err(error) if error.contains("refused") => {
-                    let log = self.cluster.servers()[node].log(LOG_LINES);
+                    let log = self.rig.servers()[node].log(LOG_LINES);
                     return Err(format!("{error}; the end of the node's log:\n{log}"));
                 }
                 done => return done,
@@ -144,13 +144,13 @@ impl Site {
     }
 
     pub(super) fn masters(&self) -> usize {
-        self.cluster.masters()
+        self.rig.masters()
     }
 
     /// Where a slot is now.
     pub(super) fn owner(&self, slot: u16) -> usize {
         let moved = self.moved.lock().expect("nobody panics with it").get(&slot).copied();
-        let began = |master: &usize| slot <= self.cluster.slots(*master).1;
+        let began = |master: &usize| slot <= self.rig.slots(*master).1;
         moved.unwrap_or_else(|| (0..self.masters()).find(began).expect("all slots have a master"))
     }
 
@@ -175,11 +175,11 @@ impl Site {
 
     /// What is held at a node that lives and is well.
     fn held(&self, node: usize) -> Result<Option<String>, String> {
-        let server = &self.cluster.servers()[node];
+        let server = &self.rig.servers()[node];
         let gone = |error: RigError| {
             format!("node {node} does not answer: {error}; the end of its log:\n{}", server.log(30))
         };
-        let info: String = self.cluster.query(node, &["INFO", "everything"]).map_err(gone)?;
+        let info: String = self.rig.query(node, &["INFO", "everything"]).map_err(gone)?;
         let field = |name: &str| claret_rig::field(&info, name).unwrap_or_default();
         if field("role") != "master" {
             return Err(format!("node {node} is a {} now: a failover that nobody asked for", field("role")));

@@ -34,9 +34,9 @@ pub(crate) enum Kind {
     /// Unique values, one at a time.
     Register,
     /// A bounded counter.
-    Stock,
+    Bounded,
     /// A generator of unique numbers.
-    Ids,
+    Generator,
 }
 
 /// The kinds whose records give way to others.
@@ -44,7 +44,7 @@ pub(super) const ROTATING: [Kind; 4] = [Kind::Set, Kind::Counter, Kind::List, Ki
 
 /// What is done to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
+pub(crate) enum Action {
     /// All of it is read.
     Read,
     /// This is written, and nothing answered.
@@ -57,13 +57,13 @@ pub(crate) enum Deed {
 
 /// One operation to be done.
 #[derive(Clone, Debug)]
-pub(crate) struct Planned {
+pub(crate) struct Intent {
     /// The record.
     pub(crate) key: String,
     /// What it is.
     pub(crate) kind: Kind,
     /// What is done.
-    pub(crate) deed: Deed,
+    pub(crate) action: Action,
     /// How long the client does nothing before.
     pub(crate) pause: Duration,
 }
@@ -92,7 +92,7 @@ pub(super) const PREFIX_END: char = '/';
 const USES: u64 = 62;
 
 /// What a bounded counter begins with, and its bounds.
-pub(super) const STOCK: (i64, i64, i64) = (40, 0, 80);
+pub(super) const BOUNDED: (i64, i64, i64) = (40, 0, 80);
 
 /// The most that it changes at a time.
 const CHANGE_MAX: i64 = 30;
@@ -126,7 +126,7 @@ impl Keys {
     }
 
     /// The bounded counters of the round.
-    pub(crate) fn stocks(&self) -> Vec<String> {
+    pub(crate) fn bounded_counters(&self) -> Vec<String> {
         (0..LASTING).map(|number| self.lasting('k', number)).collect()
     }
 
@@ -139,18 +139,18 @@ impl Keys {
     }
 
     /// An operation on one of them.
-    pub(crate) fn draw(&self, now: u64, kind: Kind, writes: bool, random: &mut impl Rng) -> Planned {
+    pub(crate) fn draw(&self, now: u64, kind: Kind, writes: bool, random: &mut impl Rng) -> Intent {
         let pause = self.draw_pause(random);
         let number = random.random_range(0..LASTING);
-        let lasting = |letter, deed| Planned { key: self.lasting(letter, number), kind, deed, pause };
+        let lasting = |letter, action| Intent { key: self.lasting(letter, number), kind, action, pause };
         match (kind, writes) {
-            (Kind::Stock, true) => {
+            (Kind::Bounded, true) => {
                 let amount = random.random_range(1..=CHANGE_MAX);
                 let change = if random.random() { amount } else { -amount };
-                lasting('k', Deed::Change(change))
+                lasting('k', Action::Change(change))
             }
-            (Kind::Stock, false) => lasting('k', Deed::Read),
-            (Kind::Ids, _) => lasting('u', Deed::Answer(0)),
+            (Kind::Bounded, false) => lasting('k', Action::Read),
+            (Kind::Generator, _) => lasting('u', Action::Answer(0)),
             _ => self.draw_rotating(now, kind, writes, pause, random),
         }
     }
@@ -162,7 +162,7 @@ impl Keys {
         writes: bool,
         pause: Duration,
         random: &mut impl Rng,
-    ) -> Planned {
+    ) -> Intent {
         let number = random.random_range(0..self.of_each_kind);
         let share = USES / self.processes;
         let record = number * ROTATING.len() as u64 + kind as u64;
@@ -173,12 +173,12 @@ impl Keys {
             // Unique over all processes, and small: it is read many times.
             _ => self.numbers.fetch_add(1, Ordering::Relaxed) * self.processes + self.process,
         };
-        let deed = match (writes, random.random_range(0..3) == 0) {
-            (false, _) => Deed::Read,
-            (true, false) => Deed::Write(written),
-            (true, true) => Deed::Answer(written),
+        let action = match (writes, random.random_range(0..3) == 0) {
+            (false, _) => Action::Read,
+            (true, false) => Action::Write(written),
+            (true, true) => Action::Answer(written),
         };
-        Planned { key, kind, deed, pause }
+        Intent { key, kind, action, pause }
     }
 
     /// A record in use: a set, a counter or a list.
@@ -231,52 +231,52 @@ impl Keys {
     }
 }
 
-impl Planned {
+impl Intent {
     /// To read a record as a whole.
     pub(crate) fn read(key: &str, kind: Kind) -> Self {
-        Planned { key: key.to_owned(), kind, deed: Deed::Read, pause: Duration::ZERO }
+        Intent { key: key.to_owned(), kind, action: Action::Read, pause: Duration::ZERO }
     }
 
     /// The operation.
     pub(crate) fn operation(&self) -> Operation {
-        match (self.kind, self.deed) {
-            (Kind::Set, Deed::Write(it)) => Operation::new::<Set>(SetOp::Add(few(it))),
-            (Kind::Set, Deed::Answer(it)) => Operation::new::<Set>(SetOp::AddReturning(few(it))),
+        match (self.kind, self.action) {
+            (Kind::Set, Action::Write(it)) => Operation::new::<Set>(SetOp::Add(few(it))),
+            (Kind::Set, Action::Answer(it)) => Operation::new::<Set>(SetOp::AddReturning(few(it))),
             (Kind::Set, _) => Operation::new::<Set>(SetOp::Members),
-            (Kind::Counter, Deed::Write(bit)) => Operation::new::<Counter>(CounterOp::Add(1 << bit)),
-            (Kind::Counter, Deed::Answer(bit)) => {
+            (Kind::Counter, Action::Write(bit)) => Operation::new::<Counter>(CounterOp::Add(1 << bit)),
+            (Kind::Counter, Action::Answer(bit)) => {
                 Operation::new::<Counter>(CounterOp::AddReturning(1 << bit))
             }
             (Kind::Counter, _) => Operation::new::<Counter>(CounterOp::Get),
-            (Kind::List, Deed::Write(it)) => Operation::new::<List>(ListOp::Push(End::Back, few(it))),
-            (Kind::List, Deed::Answer(it)) => {
+            (Kind::List, Action::Write(it)) => Operation::new::<List>(ListOp::Push(End::Back, few(it))),
+            (Kind::List, Action::Answer(it)) => {
                 Operation::new::<List>(ListOp::PushReturning(End::Back, few(it)))
             }
             (Kind::List, _) => Operation::new::<List>(ListOp::Range { start: 0, stop: -1 }),
-            (Kind::Register, Deed::Write(it)) => Operation::new::<Register>(RegisterOp::Set(text(it))),
-            (Kind::Register, Deed::Answer(it)) => Operation::new::<Register>(RegisterOp::GetSet(text(it))),
+            (Kind::Register, Action::Write(it)) => Operation::new::<Register>(RegisterOp::Set(text(it))),
+            (Kind::Register, Action::Answer(it)) => Operation::new::<Register>(RegisterOp::GetSet(text(it))),
             (Kind::Register, _) => Operation::new::<Register>(RegisterOp::Get),
-            (Kind::Stock, Deed::Change(by)) => Operation::new::<BoundedCounter>(match by {
+            (Kind::Bounded, Action::Change(by)) => Operation::new::<BoundedCounter>(match by {
                 0.. => BoundedCounterOp::AddReturning(by),
                 _ => BoundedCounterOp::TakeReturning(-by),
             }),
-            (Kind::Stock, _) => Operation::new::<BoundedCounter>(BoundedCounterOp::Get),
-            (Kind::Ids, _) => Operation::new::<UidGenerator>(UidOp::Next),
+            (Kind::Bounded, _) => Operation::new::<BoundedCounter>(BoundedCounterOp::Get),
+            (Kind::Generator, _) => Operation::new::<UidGenerator>(UidOp::Next),
         }
     }
 
     /// The same as a plain Redis command, of a kind that gives way to others.
     pub(crate) fn command(&self) -> Vec<Bytes> {
-        let (name, rest) = match (self.kind, self.deed) {
-            (Kind::Set, Deed::Write(it) | Deed::Answer(it)) => ("SADD", vec![it.to_string()]),
+        let (name, rest) = match (self.kind, self.action) {
+            (Kind::Set, Action::Write(it) | Action::Answer(it)) => ("SADD", vec![it.to_string()]),
             (Kind::Set, _) => ("SMEMBERS", vec![]),
-            (Kind::Counter, Deed::Write(bit) | Deed::Answer(bit)) => {
+            (Kind::Counter, Action::Write(bit) | Action::Answer(bit)) => {
                 ("INCRBY", vec![(1_u64 << bit).to_string()])
             }
-            (Kind::List, Deed::Write(it) | Deed::Answer(it)) => ("RPUSH", vec![it.to_string()]),
+            (Kind::List, Action::Write(it) | Action::Answer(it)) => ("RPUSH", vec![it.to_string()]),
             (Kind::List, _) => ("LRANGE", vec!["0".into(), "-1".into()]),
-            (Kind::Register, Deed::Write(it)) => ("SET", vec![it.to_string()]),
-            (Kind::Register, Deed::Answer(it)) => ("GETSET", vec![it.to_string()]),
+            (Kind::Register, Action::Write(it)) => ("SET", vec![it.to_string()]),
+            (Kind::Register, Action::Answer(it)) => ("GETSET", vec![it.to_string()]),
             _ => ("GET", vec![]),
         };
         let words = [name.to_owned(), self.key.clone()].into_iter().chain(rest);
@@ -285,11 +285,11 @@ impl Planned {
 
     /// As a plain command answers it: all but SET tell what was there.
     pub(crate) fn answering(self) -> Self {
-        let deed = match self.deed {
-            Deed::Write(it) if self.kind != Kind::Register => Deed::Answer(it),
-            deed => deed,
+        let action = match self.action {
+            Action::Write(it) if self.kind != Kind::Register => Action::Answer(it),
+            action => action,
         };
-        Planned { deed, ..self }
+        Intent { action, ..self }
     }
 
     /// What it showed.
@@ -300,30 +300,30 @@ impl Planned {
         let key = self.key.clone();
         let unfit = || format!("'{key}': an answer of the wrong shape: {reply}");
         let number = || number(reply).ok_or_else(unfit);
-        Ok(match (self.kind, self.deed) {
-            (Kind::Set, Deed::Answer(element)) => match number()? {
+        Ok(match (self.kind, self.action) {
+            (Kind::Set, Action::Answer(element)) => match number()? {
                 Some(1) => vec![Step::Add(key, element)],
                 _ => return Err(format!("'{key}': {element} was added for the first time and was there")),
             },
-            (Kind::Counter, Deed::Answer(bit)) => {
+            (Kind::Counter, Action::Answer(bit)) => {
                 let bits = bits(number()?.unwrap_or(0));
                 vec![Step::Add(key.clone(), bit), Step::Read(key, bits)]
             }
-            (Kind::List, Deed::Answer(item)) => {
+            (Kind::List, Action::Answer(item)) => {
                 let length = number()?.ok_or_else(unfit)?;
                 vec![Step::Append(key.clone(), item), Step::Stands(key, item, length)]
             }
-            (Kind::Register, Deed::Answer(value)) => vec![Step::Swap(key.clone(), number()?, value)],
-            (Kind::Stock, Deed::Change(by)) => match number()? {
+            (Kind::Register, Action::Answer(value)) => vec![Step::Swap(key.clone(), number()?, value)],
+            (Kind::Bounded, Action::Change(by)) => match number()? {
                 Some(done @ (0 | 1)) => vec![Step::Change(key, by, Some(done == 1))],
                 _ => return Err(unfit()),
             },
-            (Kind::Ids, _) => vec![Step::Id(key.clone(), number()?.ok_or_else(unfit)?)],
-            (_, Deed::Write(_)) => self.meant(),
+            (Kind::Generator, _) => vec![Step::Id(key.clone(), number()?.ok_or_else(unfit)?)],
+            (_, Action::Write(_)) => self.meant(),
             (Kind::Counter, _) => vec![Step::Read(key.clone(), bits(number()?.unwrap_or(0)))],
             (Kind::Register, _) => vec![Step::Get(key.clone(), number()?)],
             // Nil when it is gone.
-            (Kind::Stock, _) => number()?.map(|level| Step::Level(key, level as i64)).into_iter().collect(),
+            (Kind::Bounded, _) => number()?.map(|level| Step::Level(key, level as i64)).into_iter().collect(),
             (Kind::Set, _) => {
                 let elements = numbers(reply).ok_or_else(unfit)?;
                 let distinct: BTreeSet<u64> = elements.iter().copied().collect();
@@ -339,12 +339,12 @@ impl Planned {
     /// What it was to write.
     pub(crate) fn meant(&self) -> Vec<Step> {
         let key = self.key.clone();
-        match (self.kind, self.deed) {
-            (_, Deed::Change(by)) => vec![Step::Change(key, by, None)],
-            (Kind::Set | Kind::Counter, Deed::Write(it) | Deed::Answer(it)) => vec![Step::Add(key, it)],
-            (Kind::List, Deed::Write(it) | Deed::Answer(it)) => vec![Step::Append(key, it)],
-            (Kind::Register, Deed::Write(it) | Deed::Answer(it)) => vec![Step::Put(key, it)],
-            (Kind::Stock | Kind::Ids, _) | (_, Deed::Read) => Vec::new(),
+        match (self.kind, self.action) {
+            (_, Action::Change(by)) => vec![Step::Change(key, by, None)],
+            (Kind::Set | Kind::Counter, Action::Write(it) | Action::Answer(it)) => vec![Step::Add(key, it)],
+            (Kind::List, Action::Write(it) | Action::Answer(it)) => vec![Step::Append(key, it)],
+            (Kind::Register, Action::Write(it) | Action::Answer(it)) => vec![Step::Put(key, it)],
+            (Kind::Bounded | Kind::Generator, _) | (_, Action::Read) => Vec::new(),
         }
     }
 }
