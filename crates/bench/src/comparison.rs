@@ -1,10 +1,9 @@
-//! Driving a comparison: load, slices in turn, checks.
+//! A comparison: what to run, the order in which modes are loaded, measured and checked, and who is told of it.
 //!
 //! Invariants:
 //! - every mode has the same parameters, seeds, number of slices and length of slice;
-//! - in each round every mode runs one slice, and the round begins with another mode than the one before, so
-//!   that a noisy machine hurts all alike;
-//! - whatever was run is checked, also after an interruption.
+//! - in each round every mode runs one slice, and each round begins with another mode, so that noise hurts all alike;
+//! - whatever ran is checked, also after an interruption.
 
 use std::cell::LazyCell;
 use std::sync::Arc;

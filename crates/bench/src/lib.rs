@@ -1,9 +1,8 @@
-//! Running workloads and measuring them.
+//! Runs workloads in several modes, measures them and checks the results.
 //!
-//! [`workload`] is what is run, apart from any store. A [`Plan`] says what to compare; [`Bench`] loads a store for each
-//! mode, runs the modes in turn in short slices, so that noise hurts all alike, and checks at the end what each store
-//! holds against what its clients were told. The [`model`] runs the same clients in virtual time. Nothing is printed
-//! here: that is the program's.
+//! [`workload`] says what clients do, independent of any store. A [`Plan`] says what to compare. [`Bench`] loads a store
+//! for each mode, runs the modes in turn in short slices, so that noise hurts all alike, and finally compares what each
+//! store holds with what its clients were told. [`model`] runs the same clients in virtual time. Nothing is printed here.
 
 mod baseline;
 mod comparison;

@@ -1,9 +1,8 @@
-//! What is measured, and what it comes to.
+//! What is measured in a slice, and how slices are summed up.
 //!
-//! A slice counts as committed what was acknowledged before its end; transactions that are under way then are
-//! finished, so that their latency counts and the answers can be checked. *Aborts* are transactions given up
-//! for good, *retries* are attempts that were run again, *lock waits* are requests that waited for a lock or were
-//! refused it.
+//! A slice counts the transactions acknowledged before its end. Those under way then are finished, so that their latency
+//! counts and the results can be checked. *Aborts* are transactions that were given up, *retries* are attempts that ran
+//! again, *lock waits* are requests that waited for a lock or were refused it.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! Running workloads in the performance model (`claret_sim::model`): the same clients, in virtual time.
+//! Runs the clients of a workload in the performance model (`claret_sim::model`), in virtual time.
 //!
-//! There are no slices here: nothing is noisy, and the same plan gives the same figures to the last digit.
+//! There are no slices: nothing is noisy, and the same plan gives the same figures to the last digit.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! How the operations of a transaction are issued, and what the application does in between.
+//! How a client issues the operations of a transaction, and how long the application works in between.
 
 use std::future::Future;
 use std::pin::Pin;

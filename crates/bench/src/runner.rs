@@ -1,7 +1,7 @@
-//! A client at work: one transaction after another until the slice is over.
+//! Runs a client: one transaction after another until the slice is over.
 //!
-//! A runner lives over all slices of its mode; between them it has no transaction. One thread runs it at a time. The loop reads the clock once for each transaction where a runner has its thread for
-//! itself, and twice where it gives its turn to others after each: the same in all modes.
+//! A runner lives as long as its mode; between slices it has no open transaction. Its loop reads the clock once for each
+//! transaction if the runner has its thread to itself, and twice if it yields to others after each: the same in all modes.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

@@ -1,7 +1,7 @@
-//! Real servers to run on: a cluster and a server beside it, the user's or throw-away ones.
+//! Real servers to run on: a cluster and a single server, the user's or started for the run.
 //!
-//! Every mode has keys of its own, which begin with the number of the run and its own. They are deleted at the
-//! end, and nothing else is: the cluster may be somebody's.
+//! Each mode has keys of its own, which begin with the number of the run and of the mode. Only these are deleted at the end:
+//! the cluster may be somebody's.
 
 use claret_rig::{Cluster, Module, RigError, Server, connect, delete_keys, delete_keys_everywhere, nodes};
 use rand::RngExt;

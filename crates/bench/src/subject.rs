@@ -1,4 +1,4 @@
-//! One mode of a comparison, the subject of a measurement: its own store, its own run of the workload, its own clients.
+//! One mode of a comparison, the subject of a measurement: its store, its run of the workload, its clients.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};

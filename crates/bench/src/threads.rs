@@ -1,8 +1,8 @@
-//! The threads that run the clients of one mode, each with a runtime of its own.
+//! The threads that run the clients of one mode, each with its own runtime.
 //!
-//! They live as long as the mode does, not only for a slice: connections belong to the runtime they were made on, and
-//! are looked after between slices too. A runtime for several threads would halve the gain of running many clients on
-//! one connection or store: its hops cost more than they give.
+//! They live as long as the mode, not only for a slice: connections belong to the runtime that made them and need it between
+//! slices, too. A runtime of several threads would halve the gain of running many clients on one connection or store: its
+//! hops between threads cost more than they give.
 
 use std::future::Future;
 use std::panic::resume_unwind;

@@ -1,8 +1,8 @@
-//! A bank: money moves between accounts, and the total stays what it was at the beginning, whoever looks.
+//! A bank: transfers move money between accounts, and every audit must find the same total.
 //!
-//! It has accounts on all shards, and a drawer, whose accounts share a hash tag and so are on one node: there plain
-//! commands can look at all of them at once, and move money, too. What is seen is written down, and judged at the end
-//! (`sums.rs`).
+//! There are two sets of accounts. One is spread over all shards. The other, the drawer, shares a hash tag and so lies on
+//! one node, where plain commands can read and move all of it at once. Clients record the totals they see; `sums.rs`
+//! judges them.
 
 use std::sync::atomic::Ordering;
 

@@ -1,4 +1,5 @@
-//! The clients of one process in one round: they are started, and run to its end; then everything is read once more.
+//! The clients of one process in one round: starts them, runs them to the end of the round, and reads every record once
+//! more.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

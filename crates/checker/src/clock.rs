@@ -1,7 +1,7 @@
-//! One clock for all processes of a run: microseconds since the run's beginning.
+//! One clock for all processes of a run: microseconds since the run began.
 //!
-//! A history's real-time order hangs on it, so it must not be set while it is used: [`Clock::check`] compares it
-//! with one that cannot be.
+//! The judges derive the real-time order of a history from it, so nobody may set the system's clock during a run:
+//! [`Clock::check`] compares it with a monotonic one.
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 

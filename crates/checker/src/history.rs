@@ -1,4 +1,4 @@
-//! What clients saw, in a form that a file can hold: processes of one run hand their parts to the one that judges.
+//! What clients saw, in a form that a file can hold: processes of a run hand their parts to the process that judges.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;

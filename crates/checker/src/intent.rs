@@ -1,11 +1,10 @@
-//! What a transaction is going to do: operations on hot records, each writing something that nobody else ever
-//! writes.
+//! What a client is going to do: operations on hot records. Each writes a value that nobody else ever writes.
 //!
-//! Records are in use for a short time and a few operations, and then give way to new ones, so that a run may be long
-//! and a record's history stays short. Processes agree on them without a word: by the clock, and by working at about
-//! the same pace. Bounded counters and generators of numbers stay as long as a round.
+//! A record is in use for a short time and a limited number of operations; then another takes its place. So a run may be
+//! long while the history of each record stays short. Processes pick the same records without talking to each other, by
+//! the clock. Bounded counters and generators last a whole round.
 //!
-//! Each has a hash tag that stays the same from round to round: so one slot can be moved with what is hot in it.
+//! A record keeps its hash tag from round to round, so that one slot can be moved together with what is hot in it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

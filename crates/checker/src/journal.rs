@@ -1,6 +1,7 @@
-//! What a process writes down while it works, so that its part of the history is there though it is killed: a
-//! transaction before it begins, with what it is to write, and once more when its end is known. What was begun and has
-//! no end may have happened or not.
+//! A file in which a process records its transactions, so that its part of the history survives its death.
+//!
+//! Each transaction is written twice: before it begins, with what it is going to write, and again when its outcome is
+//! known. One that has only its first entry may or may not have happened.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

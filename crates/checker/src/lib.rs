@@ -1,13 +1,13 @@
-//! Judges a store from outside: many clients work on a few hot keys and write down what they saw; then their histories are
-//! judged, without a word from the store.
+//! Judges a store from outside: many clients work on a few hot keys and record what they saw; then judges look for results
+//! that no serial order explains. The store's own word counts for nothing.
 //!
-//! A [`Plan`] says who works on what, a [`Target`] is the store; [`check`] runs it and answers with a [`Report`].
+//! A [`Plan`] says who works on what, a [`Target`] is the store; [`check`] runs the plan and answers with a [`Report`].
 //!
 //! # Histories
 //!
-//! One transaction has one to five operations on records of all these kinds, with pauses between them; some are one-shot.
+//! A transaction has one to five operations on records of these kinds, with pauses between them; some are one-shot.
 //!
-//! | record | what is done | what is judged |
+//! | record | operations | judged |
 //! |---|---|---|
 //! | set | unique adds, with and without an answer; reads | order of all that saw and missed an element |
 //! | counter | one bit each; reads | the same |
@@ -17,29 +17,28 @@
 //! | generator | unique numbers | none comes twice |
 //! | bank | transfers; totals | the total never changes |
 //!
-//! Sets, counters, lists and registers are judged together, by [`claret_sim::observed`]: every value is written once, so
-//! each answer tells who came before, and a cycle is a violation. [`adya`], an independent checker of list-append
-//! histories, looks at the lists alone. The rest is judged by sums and real time (`sums.rs`). Anomalies planted into
-//! the finished history show that the judges see them (`planted.rs`).
+//! [`claret_sim::observed`] judges sets, counters, lists and registers together: every value is written once, so each
+//! answer tells who came before, and a cycle is a violation. [`adya`], an independent checker of list-append histories,
+//! judges the lists alone. The rest is judged by sums and real time (`sums.rs`). Anomalies planted into the finished
+//! history test the judges (`planted.rs`).
 //!
-//! On a cluster some of the clients know nothing of Claret and use plain commands on the same keys, and several
-//! processes may take part.
+//! On a cluster several processes may take part, and some clients may use plain commands on the same keys.
 //!
 //! # Faults
 //!
-//! A run with faults is one of rounds, each with records of its own. While the clients of a round
-//! work, faults strike; then the clients come to rest, all locks must be free within the bound, everything is read, and
-//! the round is judged. So a long run needs no more memory than a short one, and a lock that is left behind is seen.
+//! A run with faults consists of rounds, each with its own records. While the clients of a round work, faults strike; then
+//! the clients stop, all locks must become free within the bound, every record is read, and the round is judged. So a long
+//! run needs no more memory than a short one, and a lock that is left behind is noticed.
 //!
-//! What a fault does to the history:
-//! - a process that is killed has written down what it was about to do (`journal.rs`): that happened or not;
-//! - a record that expires or is flushed **ends**: a transaction of the history that leaves nothing. An expiry lies between
-//!   the call of `PEXPIRE` and its reply, so many milliseconds later; a flush between its call and its reply, and is an end of
-//!   each record of its node by itself (P36), not one of all at once. An end is *certain* if the command was acknowledged and nothing else that ends or
-//!   moves the record was under way; otherwise it *may* have happened. Who has voted comes before it, and what it wrote is gone
-//!   with the record; by the clock it comes before those alone who come to the record;
-//! - a transaction may be refused while there is a reason for it, a right that is withdrawn, or no memory, and at no
-//!   other time.
+//! What a fault means for the history:
+//! - A killed process has recorded what it was about to do (`journal.rs`): that happened or not.
+//! - A record that expires or is flushed **ends**: the history has a transaction that leaves nothing of it. An expiry lies
+//!   between the call of `PEXPIRE` and its reply, plus the milliseconds it was given. A flush lies between its call and its
+//!   reply, and ends each record of its node by itself (P36), not all at once. An end is *certain* if the command was
+//!   acknowledged and nothing else that ends or moves the record was under way; otherwise it *may* have happened. A
+//!   transaction that had voted comes before the end, and its writes are gone with the record; by the clock, the end comes
+//!   before those transactions alone that reach the record afterwards.
+//! - A transaction may be refused while there is a reason for it, a withdrawn right or no memory, and at no other time.
 
 mod bank;
 mod clients;

@@ -1,5 +1,5 @@
-//! Clients that know nothing of Claret: plain commands on the same hot records, each a transaction of one, and plain
-//! looks at the bank's drawer and transfers in it, by one command, by a script and by `MULTI`.
+//! Clients that know nothing of Claret and use plain commands on the same hot records: single commands, and reads and
+//! transfers in the bank's drawer by one command, by a script and by `MULTI`.
 
 use std::sync::atomic::Ordering;
 

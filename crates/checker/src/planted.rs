@@ -1,4 +1,4 @@
-//! Anomalies that are planted into a finished history: whether the judges would have seen them.
+//! Plants an anomaly into a finished history, to test that the judges find it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

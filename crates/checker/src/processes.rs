@@ -1,5 +1,7 @@
-//! The other processes of a run, with the same clock and keys. Each works with its part of the clients, round by round as it
-//! is told on its standard input, and writes down what it sees (`Journal`), so that this is there when it is killed.
+//! The other processes of a run: starts them, tells them round by round what to do, kills and replaces them.
+//!
+//! They share the run's clock and keys; each runs its part of the clients. They hear of rounds on their standard input
+//! and record what they see in a [journal](crate::journal), which is there even when they are killed.
 
 use std::env;
 use std::fs;

@@ -1,4 +1,4 @@
-//! What came of all rounds of a run.
+//! What the rounds of a run came to: counts, anomalies, and whether the planted ones were found.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

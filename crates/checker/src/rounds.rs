@@ -1,5 +1,7 @@
-//! The rounds of a run: clients work, and faults task; then the clients come to rest, all locks must be free,
-//! everything is read, and what they saw is judged. A run without faults has one.
+//! Runs a plan, round by round.
+//!
+//! In a round clients work while faults strike. Then the clients stop, all locks must become free, every record is read,
+//! and the history is judged. A run without faults has one round.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -178,7 +180,7 @@ impl Run<'_> {
         if fits && self.random.random_range(0..3) == 0 {
             faults.push(second);
         }
-        let task = |fault: Fault| {
+        let injection = |fault: Fault| {
             let injector = Injector {
                 cluster: Arc::clone(&cluster),
                 processes: Arc::clone(&self.processes),
@@ -190,7 +192,7 @@ impl Run<'_> {
             };
             (fault, spawn_blocking(move || injector.inject(fault)))
         };
-        faults.into_iter().map(task).collect()
+        faults.into_iter().map(injection).collect()
     }
 }
 

@@ -1,5 +1,4 @@
-//! Judges of what is not about who saw whom: bounded counters, unique numbers, and the bank's totals. They know the real
-//! time of each transaction, and what it asked and heard.
+//! Judges bounded counters, unique numbers and the bank's totals, by sums and the real time of each transaction.
 
 use std::collections::BTreeMap;
 

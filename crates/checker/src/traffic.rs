@@ -1,4 +1,4 @@
-//! The clients: interactive transactions, one-shot ones and single operations on a few hot records.
+//! The clients of the store: interactive and one-shot transactions and single operations on a few hot records.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What the judges say of a finished history.
+//! Hands a finished history to all judges, and collects what they find.
 
 use std::collections::{BTreeMap, BTreeSet};
 

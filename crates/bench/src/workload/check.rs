@@ -1,4 +1,4 @@
-//! Checking at the end of a run what the store holds against what was acknowledged.
+//! Compares, at the end of a run, what the store holds with what was acknowledged.
 
 use std::fmt;
 

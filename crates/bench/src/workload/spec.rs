@@ -1,5 +1,5 @@
-//! A workload with its parameters, not made yet. It can be made several times, each with keys of its own: what runs on one server
-//! beside another run of it must not meet it.
+//! A workload and its parameters, before it is made. It can be made several times, each with its own keys: runs on the same
+//! server must not meet.
 
 use super::{Workload, fair, hot, rawmix, retwis, rubis};
 

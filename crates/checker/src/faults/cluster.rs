@@ -1,5 +1,5 @@
-//! The cluster that faults strike: its nodes say that they are at their proxies, and clients have a user of their own,
-//! whose rights can be withdrawn.
+//! A cluster that faults can be injected into: clients reach its nodes through proxies, which can cut connections, and
+//! log in as a user of their own, whose rights can be withdrawn.
 
 use std::collections::BTreeMap;
 use std::path::Path;

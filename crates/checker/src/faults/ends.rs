@@ -1,4 +1,4 @@
-//! Records that ended by faults, as entries of the history.
+//! Adds the records that faults ended to a history, as entries of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! The faults themselves.
+//! Injects one fault, and reports what it did to the history.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -1,9 +1,8 @@
-//! What is done to a cluster while clients work on it: one fault after the other, in an order and at moments that a seed
-//! gives, and now and then two at once.
+//! Faults that are injected into a cluster while clients work on it: one after the other, sometimes two at once. A seed
+//! decides which, in what order and when.
 //!
-//! A fault strikes by itself and is over by itself: a node that was stopped goes on, a right that was withdrawn is given
-//! back. What it did to the history is told, so that the judges know of it: records that ended, and times in which there
-//! was a reason to refuse transactions.
+//! Each fault ends by itself: a stopped node continues, a withdrawn right is given back. Faults report what they did, for
+//! the judges: which records ended, and when transactions could be refused with good reason.
 
 mod cluster;
 mod ends;

@@ -1,4 +1,4 @@
-//! A proxy before a node, which cuts connections: at once, or after some more bytes, in the midst of a message.
+//! A proxy in front of a node. It cuts connections, at once or after some more bytes, in the middle of a message.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -1,10 +1,10 @@
-//! `redis-multi` and `redis-lua`: all that a stage does, in one go, on one server.
+//! `redis-multi` and `redis-lua`: each stage as one MULTI or one script, on one server.
 //!
-//! Both are multiplexed: the commands of a MULTI leave in one piece, so nobody else's come between them.
+//! Both are multiplexed: the commands of a MULTI leave in one piece, so no other client's come between them.
 //!
-//! The scripts are those that one would write for each kind of transaction, with its commands in them and the keys and
-//! other arguments handed over: they are written when a transaction of that shape comes first. Long ones, whose shape
-//! hardly comes again, go through a script that is handed their commands too, which takes about half as long again.
+//! Scripts are what one would write for each kind of transaction: its commands, with keys and other arguments passed in. A
+//! script is written when a transaction of its shape first occurs. Shapes of long transactions hardly recur: these call one
+//! script that is passed the commands as well, which takes about half as long again.
 
 use std::fmt::Write;
 use std::sync::PoisonError;

@@ -1,5 +1,5 @@
-//! Backoff between tries: they double up to a bound, and each is drawn evenly from nothing to its longest, so that
-//! those who met do not meet again (full jitter).
+//! Pauses between tries. They double up to a bound, and each is drawn evenly between zero and that length, so that clients
+//! that met do not meet again (full jitter).
 
 use std::time::Duration;
 

@@ -1,16 +1,16 @@
 //! `redis-lock`: a lock for each key, made by hand, across the shards of a cluster.
 //!
-//! A key's lock is a key beside it, in the same slot, that holds a number of its holder's: `SET lock token NX PX`. All
-//! locks of a stage are asked for at once. From the first that is refused on, in the order of their names, those that were
-//! granted are given back, and that one is waited for, with those before it held: in one order for everybody, so nobody
-//! waits in a circle. A later stage may need a lock out of that order; then the wait is short, and after it everything
-//! is given back and the transaction begins again.
+//! The lock of a key is another key in the same slot that holds the holder's number: `SET lock token NX PX`. A client asks
+//! for all locks of a stage at once. If some are refused, it keeps those before the first refused one, in order of their
+//! names, gives back those after it, and waits for that one. All clients follow one order, so they never wait in a circle. A
+//! later stage may need a lock out of that order; then the client waits only briefly, gives everything back and begins the
+//! transaction again.
 //!
-//! The last stage's commands and the release of the locks leave together: all locks are held by then, so that
-//! transactions have an order, and a lock is released behind the command that it protects. Void operations of
-//! earlier stages leave with them. The release compares the token, since a lock that lived too long may be another's.
+//! The commands of the last stage leave together with the release of the locks: all locks are held by then, so transactions
+//! have an order, and each lock is released behind the command that it protects. Void operations of earlier stages leave
+//! with them. The release compares the token, for a lock that lived too long may be another client's.
 //!
-//! It is exclusive, also for those who only read: nobody makes reader/writer locks of it by hand in one command.
+//! Locks are exclusive, for readers, too: nobody makes reader/writer locks by hand in one command.
 
 use std::sync::atomic::Ordering;
 use std::time::Instant;

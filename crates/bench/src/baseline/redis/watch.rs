@@ -1,12 +1,12 @@
 //! `redis-watch`: optimistic transactions on one server.
 //!
-//! `WATCH` of all keys of a stage, then its reads; after the last stage `MULTI`, what was to be written, `EXEC`, which
-//! does nothing if anybody has written to any of those keys meanwhile. Then the application begins again, after a pause.
-//! A connection can do this for one transaction at a time, so each client has its own.
+//! A client sends `WATCH` for all keys of a stage and then its reads; after the last stage `MULTI`, its writes and `EXEC`,
+//! which does nothing if somebody has written to any of those keys meanwhile. Then the transaction begins again, after a
+//! pause. A connection can do this for one transaction at a time, so each client has its own.
 //!
-//! All keys are watched, also those that are only added to, as by somebody who decides by what was read whether to write,
-//! and does not prove of each write that it needs no decision. Who knows that, and knows everything up front, uses
-//! MULTI alone: that is `redis-multi`. So does a transaction here that only reads, and in one stage.
+//! All keys are watched, also those that are only added to: a client decides by what it read whether to write, and does not
+//! prove for each write that it needs no decision. One that knows everything up front needs only MULTI: that is
+//! `redis-multi`. A transaction of a single stage that only reads uses MULTI here, too.
 
 use std::time::Instant;
 
