@@ -1,4 +1,4 @@
-//! Ctrl-C: the first one ends what is under way in good order, the second one ends the program.
+//! Ctrl-C: the first ends in good order what is running, the second ends the program.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,9 @@
 //! The `claret` program: it reads arguments, calls what the other crates do, and prints what comes of it.
 
 mod commands;
-mod edge;
 mod interrupt;
 mod local;
+mod output;
 mod shell;
 mod table;
 
@@ -45,7 +45,7 @@ fn main() -> ExitCode {
         Ok(cli) => cli,
         Err(error) if error.use_stderr() => {
             // It quotes what was given, which may be a URL in the wrong place.
-            eprint!("{}", edge::shown(&without_passwords(&error.to_string())));
+            eprint!("{}", output::escaped(&without_passwords(&error.to_string())));
             return ExitCode::from(2);
         }
         // Help and the version.

@@ -1,4 +1,4 @@
-//! How far a comparison has come, as a bar on the standard error. It goes before anything else is printed.
+//! Shows the progress of a comparison as a bar on the standard error. The bar disappears before anything else is printed.
 
 use std::time::Duration;
 

@@ -16,9 +16,9 @@ use claret_bench::{Bench, Check, Observer, Pace, Place, Plan, Slice, Summary};
 use serde_json::json;
 
 use super::bar::Bar;
-use super::place::Store;
-use crate::edge::{self, Shown};
+use super::store_arg::StoreArg;
 use crate::interrupt::watch_interrupts;
+use crate::output::{self, Escaped};
 use crate::table::{grouped, latency, ratio, table};
 
 const HELP_AFTER: &str = "\
@@ -122,9 +122,9 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let json = args.json;
     match args.asked() {
         Ok(Asked::Model(plan)) => model::run_plan(&plan, json, &mut io::stdout()),
-        Ok(Asked::Real(plan)) => run_plan(*plan, json, &watch_interrupts(), &mut Shown::new(io::stdout())),
+        Ok(Asked::Real(plan)) => run_plan(*plan, json, &watch_interrupts(), &mut Escaped::new(io::stdout())),
         Err(error) => {
-            edge::error(error);
+            output::error(error);
             ExitCode::from(2)
         }
     }
@@ -132,7 +132,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 impl Args {
     fn asked(self) -> Result<Asked, String> {
-        let store = Store::parse(&self.store)?;
+        let store = StoreArg::parse(&self.store)?;
         if let Some(shards) = self.shards.filter(|shards| !(1..=4096).contains(shards)) {
             return Err(format!("--shards {shards}: from 1 to 4096"));
         }
@@ -140,14 +140,14 @@ impl Args {
             return Err(format!("--single is of real servers, and this is --store {}", self.store));
         }
         match store {
-            Store::Model => self.model_plan().map(|plan| Asked::Model(Box::new(plan))),
-            Store::Embedded | Store::Cluster | Store::Url(_) => {
+            StoreArg::Model => self.model_plan().map(|plan| Asked::Model(Box::new(plan))),
+            StoreArg::Embedded | StoreArg::Cluster | StoreArg::Url(_) => {
                 self.plan(&store).map(|plan| Asked::Real(Box::new(plan)))
             }
         }
     }
 
-    fn plan(self, store: &Store) -> Result<Plan, String> {
+    fn plan(self, store: &StoreArg) -> Result<Plan, String> {
         let is_shared = |name: &str| name == "--backoff" && store.is_servers();
         let mut given = self.model.given().into_iter();
         if let Some((name, _)) = given.find(|(name, given)| *given && !is_shared(name)) {
@@ -179,8 +179,8 @@ impl Args {
                 return Err(format!("--store sim has no {name}: nothing there depends on this machine"));
             }
         }
-        let given = model::Given {
-            modes: Store::Model.modes(self.modes.as_deref())?,
+        let given = model::BenchArgs {
+            modes: StoreArg::Model.modes(self.modes.as_deref())?,
             workload: self.workload()?.make(""),
             shards: self.shards,
             clients: self.clients,
@@ -310,7 +310,7 @@ fn run_plan(plan: Plan, json: bool, stop: &Arc<AtomicBool>, out: &mut dyn Write)
     match measured(plan, json, stop, out) {
         Ok(code) => code,
         Err(error) => {
-            edge::error(error);
+            output::error(error);
             ExitCode::FAILURE
         }
     }
@@ -373,7 +373,7 @@ pub(super) fn exit_code(checks: &[Check], interrupted: bool) -> ExitCode {
     for check in checks.iter().filter(|check| !check.passed) {
         eprintln!("CHECK FAILED in mode {}: the store does not hold what it acknowledged", check.mode);
         for violation in check.violations.iter().take(10) {
-            eprintln!("  {}", edge::shown(violation));
+            eprintln!("  {}", output::escaped(violation));
         }
         if check.violations.len() > 10 {
             eprintln!("  and {} more", check.violations.len() - 10);

@@ -1,5 +1,4 @@
-//! `claret check-store`: lets many clients loose on a store, and judges from outside whether what they saw is
-//! strictly serializable.
+//! `claret check-store`: arguments, the progress bar, and starting this program again for the other processes of a run.
 
 mod report;
 
@@ -17,8 +16,8 @@ use claret_checker::{Fault, Plan, Progress, Target, Worker, check, take_part};
 use indicatif::{ProgressBar, ProgressStyle};
 use rand::RngExt;
 
-use super::place::{SHARDS, SHARDS_MAX, Store};
-use crate::edge;
+use super::store_arg::{SHARDS, SHARDS_MAX, StoreArg};
+use crate::output;
 
 /// Arguments of `claret check-store`.
 #[derive(Clone, Debug, clap::Args)]
@@ -101,7 +100,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(error) => {
-            edge::error(error);
+            output::error(error);
             ExitCode::FAILURE
         }
     }
@@ -237,8 +236,8 @@ impl Args {
     /// The store, started if it has to be.
     fn target(&self) -> Result<Target, String> {
         let mode = self.mode()?;
-        let store = Store::parse(&self.store)?;
-        let is_own = store == Store::Cluster;
+        let store = StoreArg::parse(&self.store)?;
+        let is_own = store == StoreArg::Cluster;
         if (self.replicas > 0 || self.server.is_some()) && !is_own && self.process.is_none() {
             return Err("--replicas and --server are of --store cluster".into());
         }
@@ -246,13 +245,13 @@ impl Args {
             return Err(format!("--shards is of --store cluster, and this is --store {}", self.store));
         }
         match store {
-            Store::Model => Err("--store sim is checked by `claret sim`".into()),
-            Store::Embedded if self.plain() > 0 || self.processes() > 1 => {
+            StoreArg::Model => Err("--store sim is checked by `claret sim`".into()),
+            StoreArg::Embedded if self.plain() > 0 || self.processes() > 1 => {
                 Err("--plain and --processes are of real servers: say --store cluster".into())
             }
-            Store::Embedded => Ok(Target::embedded(mode)),
-            Store::Url(url) => Ok(Target::at(mode, url)),
-            Store::Cluster => match (self.shards.unwrap_or(SHARDS), self.server.as_deref()) {
+            StoreArg::Embedded => Ok(Target::embedded(mode)),
+            StoreArg::Url(url) => Ok(Target::at(mode, url)),
+            StoreArg::Cluster => match (self.shards.unwrap_or(SHARDS), self.server.as_deref()) {
                 (shards @ 1..=SHARDS_MAX, server) if self.faults.is_some() => {
                     Target::start_for_faults(mode, shards as u16, self.replicas, server)
                 }

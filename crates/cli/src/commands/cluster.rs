@@ -11,9 +11,9 @@ use std::time::Duration;
 use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 
-use crate::edge;
 use crate::interrupt::watch_interrupts;
-use crate::local::{Described, Home, NodeStatus, Options, Status};
+use crate::local::{ClusterDir, Description, NodeStatus, Options, Status};
+use crate::output;
 use crate::table::{grouped, table};
 
 const HELP_AFTER: &str = "\
@@ -39,9 +39,9 @@ enum Action {
     /// Start a cluster with the module loaded, and leave it running.
     Start(Start),
     /// End the cluster and remove what it made, records included.
-    Stop(Place),
+    Stop(DirArg),
     /// Show its servers; fails when one is not well.
-    Status(Place),
+    Status(DirArg),
 }
 
 #[derive(Debug, clap::Args)]
@@ -63,11 +63,11 @@ struct Start {
     #[arg(long, value_name = "PATH")]
     module: Option<PathBuf>,
     #[command(flatten)]
-    place: Place,
+    at: DirArg,
 }
 
 #[derive(Debug, clap::Args)]
-struct Place {
+struct DirArg {
     /// The cluster's directory, which must be empty at the start (default: claret/cluster in XDG_STATE_HOME or in
     /// ~/.local/state).
     #[arg(long)]
@@ -78,18 +78,18 @@ struct Place {
 pub(crate) fn run(args: Args) -> ExitCode {
     let done = match args.action {
         Action::Start(start) => run_start(start),
-        Action::Stop(place) => run_stop(place),
-        Action::Status(place) => run_status(place),
+        Action::Stop(at) => run_stop(at),
+        Action::Status(at) => run_status(at),
     };
     done.unwrap_or_else(|error| {
-        edge::error(error);
+        output::error(error);
         ExitCode::FAILURE
     })
 }
 
 fn run_start(start: Start) -> Result<ExitCode, String> {
-    let Start { shards, replicas, port, server, module, place } = start;
-    let home = Home::new(place.dir)?;
+    let Start { shards, replicas, port, server, module, at } = start;
+    let dir = ClusterDir::new(at.dir)?;
     let options = Options { shards, replicas, port, server, module };
     let stop = watch_interrupts();
     let progress = ProgressBar::new_spinner();
@@ -99,33 +99,33 @@ fn run_start(start: Start) -> Result<ExitCode, String> {
         progress.set_message(what.to_owned());
         if stop.load(Ordering::Relaxed) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let started = home.start(&options, &mut say);
+    let started = dir.start(&options, &mut say);
     progress.finish_and_clear();
     let described = started?;
     println!("{}", described.url());
-    eprintln!("{} is running in {}.", counts(&described), home.path().display());
+    eprintln!("{} is running in {}.", counts(&described), dir.path().display());
     eprintln!("  claret shell --store {}", described.url());
     eprintln!("  redis-cli -c -p {}", described.ports[0]);
-    eprintln!("  {}   (ends it; its records go with it)", home.say_stop());
+    eprintln!("  {}   (ends it; its records go with it)", dir.say_stop());
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_stop(place: Place) -> Result<ExitCode, String> {
-    let home = Home::new(place.dir)?;
-    let described = home.stop()?;
+fn run_stop(at: DirArg) -> Result<ExitCode, String> {
+    let dir = ClusterDir::new(at.dir)?;
+    let described = dir.stop()?;
     eprintln!(
         "{} was stopped, and its directories in {} are removed.",
         counts(&described),
-        home.path().display()
+        dir.path().display()
     );
     Ok(ExitCode::SUCCESS)
 }
 
-fn run_status(place: Place) -> Result<ExitCode, String> {
-    let home = Home::new(place.dir)?;
-    let status = home.status()?;
+fn run_status(at: DirArg) -> Result<ExitCode, String> {
+    let dir = ClusterDir::new(at.dir)?;
+    let status = dir.status()?;
     println!("{}", status.described.url());
-    println!("{}, in {}", counts(&status.described), home.path().display());
+    println!("{}, in {}", counts(&status.described), dir.path().display());
     let rows: Vec<_> = status.nodes.iter().map(row).collect();
     print!(
         "{}",
@@ -135,7 +135,7 @@ fn run_status(place: Place) -> Result<ExitCode, String> {
     Ok(if status.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn counts(described: &Described) -> String {
+fn counts(described: &Description) -> String {
     let replicas = match described.replicas {
         0 => String::new(),
         1 => ", each with a replica".to_owned(),

@@ -17,9 +17,9 @@ use claret_bench::{Bench, Check, Pace, Plan, Summary};
 
 use super::bar::Bar;
 use super::bench::{exit_code, seconds, verdict};
-use super::place::Store;
-use crate::edge::{self, Shown};
+use super::store_arg::StoreArg;
 use crate::interrupt::watch_interrupts;
+use crate::output::{self, Escaped};
 use crate::table::{grouped, latency, ratio, table};
 
 const CLIENTS: usize = 256;
@@ -91,13 +91,13 @@ struct Site {
     again: String,
 }
 
-fn sites(size: Size, store: &Store, modes: &str) -> [Site; 2] {
+fn sites(size: Size, store: &StoreArg, modes: &str) -> [Site; 2] {
     let auction = rubis::Options { items: size.items, users: size.bidders, ..rubis::Options::default() };
     let clone = retwis::Options { scale: size.scale, ..retwis::Options::default() };
     let place = match store {
-        Store::Embedded | Store::Model => String::new(),
-        Store::Cluster => " --store cluster".to_owned(),
-        Store::Url(url) => format!(" --store {}", without_passwords(url)),
+        StoreArg::Embedded | StoreArg::Model => String::new(),
+        StoreArg::Cluster => " --store cluster".to_owned(),
+        StoreArg::Url(url) => format!(" --store {}", without_passwords(url)),
     };
     let again =
         |rest: &str| format!("claret bench {rest} --think 1000 --clients {CLIENTS} --modes {modes}{place}");
@@ -127,28 +127,28 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let time = match args.time() {
         Ok(time) => time,
         Err(error) => {
-            edge::error(error);
+            output::error(error);
             return ExitCode::from(2);
         }
     };
-    let store = match Store::parse(&args.store) {
-        Ok(Store::Model) => {
-            edge::error(
+    let store = match StoreArg::parse(&args.store) {
+        Ok(StoreArg::Model) => {
+            output::error(
                 "the demo runs on embedded, cluster or redis://HOST:PORT; --store sim is of claret bench",
             );
             return ExitCode::from(2);
         }
         Ok(store) => store,
         Err(error) => {
-            edge::error(error);
+            output::error(error);
             return ExitCode::from(2);
         }
     };
     let stop = watch_interrupts();
-    match show(args.size(), &store, time, &stop, &mut Shown::new(io::stdout())) {
+    match show(args.size(), &store, time, &stop, &mut Escaped::new(io::stdout())) {
         Ok(checks) => exit_code(&checks, stop.load(std::sync::atomic::Ordering::Relaxed)),
         Err(error) => {
-            edge::error(error);
+            output::error(error);
             ExitCode::FAILURE
         }
     }
@@ -156,7 +156,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 fn show(
     size: Size,
-    store: &Store,
+    store: &StoreArg,
     time: Duration,
     stop: &Arc<AtomicBool>,
     out: &mut dyn Write,
@@ -183,8 +183,8 @@ fn show(
         }
     }
     let shell = match store {
-        Store::Url(url) => format!("claret shell --store {}", without_passwords(url)),
-        Store::Embedded | Store::Model | Store::Cluster => "claret shell".to_owned(),
+        StoreArg::Url(url) => format!("claret shell --store {}", without_passwords(url)),
+        StoreArg::Embedded | StoreArg::Model | StoreArg::Cluster => "claret shell".to_owned(),
     };
     write!(out, "Next:\n{commands}  {shell}\n").map_err(failed)?;
     Ok(checks)
@@ -192,7 +192,7 @@ fn show(
 
 fn run_site(
     workload: WorkloadSpec,
-    store: &Store,
+    store: &StoreArg,
     modes: &str,
     time: Duration,
     stop: &Arc<AtomicBool>,

@@ -6,6 +6,6 @@ pub(crate) mod check_store;
 pub(crate) mod check_type;
 pub(crate) mod cluster;
 pub(crate) mod demo;
-mod place;
 pub(crate) mod shell;
 pub(crate) mod sim;
+mod store_arg;

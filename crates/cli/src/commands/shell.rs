@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use claret::cluster::without_passwords;
 
-use crate::edge::{self, Shown};
+use crate::output::{self, Escaped};
 use crate::shell::{Shell, script, terminal};
 
 /// Arguments of `claret shell`.
@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
     let shell = match open(&args.store) {
         Ok(shell) => shell,
         Err(error) => {
-            edge::error(error);
+            output::error(error);
             return ExitCode::FAILURE;
         }
     };
@@ -48,7 +48,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         (None, Some(path)) => match File::open(&path) {
             Ok(file) => run_script(shell, BufReader::new(file), options),
             Err(error) => {
-                edge::error(format!(
+                output::error(format!(
                     "cannot read {}: {error}; name a file with a statement a line",
                     path.display()
                 ));
@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
         (None, None) if io::stdin().is_terminal() => match terminal::run(shell) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
-                edge::error(format!("the terminal failed: {error}"));
+                output::error(format!("the terminal failed: {error}"));
                 ExitCode::FAILURE
             }
         },
@@ -78,13 +78,13 @@ fn open(store: &str) -> Result<Shell, String> {
 }
 
 fn run_script(shell: Shell, lines: impl BufRead, options: script::Options) -> ExitCode {
-    match script::run(shell, lines, Shown::new(io::stdout().lock()), options) {
+    match script::run(shell, lines, Escaped::new(io::stdout().lock()), options) {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         // Whoever read the output has seen enough.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::FAILURE,
         Err(error) => {
-            edge::error(format!("the script could not be run to its end: {error}"));
+            output::error(format!("the script could not be run to its end: {error}"));
             ExitCode::FAILURE
         }
     }

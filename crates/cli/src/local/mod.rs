@@ -46,11 +46,11 @@ pub(crate) struct Options {
 
 /// The directory of a cluster.
 #[derive(Clone, Debug)]
-pub(crate) struct Home(PathBuf);
+pub(crate) struct ClusterDir(PathBuf);
 
 /// What a cluster is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Described {
+pub(crate) struct Description {
     /// Masters.
     pub(crate) shards: u16,
     /// Replicas of each.
@@ -61,14 +61,14 @@ pub(crate) struct Described {
     made_directory: bool,
 }
 
-impl Described {
+impl Description {
     /// What clients connect to.
     pub(crate) fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.ports.first().copied().unwrap_or_default())
     }
 }
 
-impl Home {
+impl ClusterDir {
     /// The directory that was given, else one for the user's programs to keep their state in.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl Home {
         let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
         let own = || named("XDG_STATE_HOME").or_else(|| named("HOME").map(|home| home.join(".local/state")));
         let path = given.or_else(|| own().map(|state| state.join("claret/cluster")));
-        path.map(Home).ok_or_else(|| "there is neither HOME nor XDG_STATE_HOME; say --dir DIR".into())
+        path.map(ClusterDir).ok_or_else(|| "there is neither HOME nor XDG_STATE_HOME; say --dir DIR".into())
     }
 
     /// The directory.
@@ -97,7 +97,7 @@ impl Home {
     ///
     /// # Errors
     /// The file cannot be read.
-    pub(crate) fn described(&self) -> Result<Option<Described>, String> {
+    pub(crate) fn described(&self) -> Result<Option<Description>, String> {
         match fs::read_to_string(self.file()) {
             Ok(text) => self.parse(&text).map(Some),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -105,7 +105,7 @@ impl Home {
         }
     }
 
-    fn parse(&self, text: &str) -> Result<Described, String> {
+    fn parse(&self, text: &str) -> Result<Description, String> {
         serde_json::from_str(text).map_err(|error| {
             let what = "is not what claret wrote; end the servers below it by hand and remove it";
             format!("{} {what} ({error})", self.file().display())
@@ -120,7 +120,7 @@ impl Home {
         &self,
         options: &Options,
         say: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<Described, String> {
+    ) -> Result<Description, String> {
         self.refuse_what_is_there()?;
         let text = |error: RigError| error.to_string();
         let server = match &options.server {
@@ -162,11 +162,11 @@ impl Home {
         ports: Vec<u16>,
         cluster: &ClusterOptions,
         say: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<Result<Described, RigError>, String> {
+    ) -> Result<Result<Description, RigError>, String> {
         let made_directory = !self.0.exists();
         fs::create_dir_all(&self.0).map_err(|error| format!("cannot make {}: {error}", self.0.display()))?;
         let described =
-            Described { shards: options.shards, replicas: options.replicas, ports, made_directory };
+            Description { shards: options.shards, replicas: options.replicas, ports, made_directory };
         let mut file = self.lock(true)?;
         let written = serde_json::to_string_pretty(&described).expect("numbers and names");
         file.write_all(written.as_bytes())
@@ -187,7 +187,7 @@ impl Home {
     ///
     /// # Errors
     /// There is none, or it cannot be removed.
-    pub(crate) fn stop(&self) -> Result<Described, String> {
+    pub(crate) fn stop(&self) -> Result<Description, String> {
         if self.described()?.is_none() {
             return Err(format!("there is no cluster in {}", self.0.display()));
         }
@@ -240,7 +240,7 @@ impl Home {
     }
 
     /// Ends the servers and removes their directories, and this one if it was made for them and holds nothing else.
-    fn clear(&self, described: &Described) -> Result<(), String> {
+    fn clear(&self, described: &Description) -> Result<(), String> {
         for &port in &described.ports {
             let node = self.node(port);
             claret_rig::end(&node, port);
@@ -256,7 +256,7 @@ impl Home {
 
     /// How to stop it, for people.
     pub(crate) fn say_stop(&self) -> String {
-        let is_default = Home::new(None).is_ok_and(|default| default.0 == self.0);
+        let is_default = ClusterDir::new(None).is_ok_and(|default| default.0 == self.0);
         match is_default {
             true => "claret cluster stop".to_owned(),
             false => format!("claret cluster stop --dir {}", self.0.display()),

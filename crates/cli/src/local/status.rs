@@ -1,10 +1,10 @@
-//! How a local cluster stands.
+//! The state of a local cluster, asked of each of its servers.
 
 use std::time::Duration;
 
 use claret_rig::{Node, field, nodes};
 
-use super::{Described, Home};
+use super::{ClusterDir, Description};
 
 /// How long a server may take to answer. One that was stopped never does.
 const ANSWER_TIME: Duration = Duration::from_secs(2);
@@ -45,7 +45,7 @@ pub(crate) struct Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Status {
     /// What it is.
-    pub(crate) described: Described,
+    pub(crate) described: Description,
     /// Its servers.
     pub(crate) nodes: Vec<NodeStatus>,
 }
@@ -64,7 +64,7 @@ impl Status {
     }
 }
 
-impl Home {
+impl ClusterDir {
     /// How the cluster here stands.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use rustyline::history::DefaultHistory;
 use rustyline::validate::Validator;
 use rustyline::{Config, Context, Editor, Helper};
 
-use crate::edge::shown;
+use crate::output::escaped;
 
 use super::{Flow, Kind, Shell, catalog, syntax};
 use claret_types::builtin_types;
@@ -68,9 +68,9 @@ fn print(shell: &mut Shell, colour: bool) {
             Kind::Granted => "\x1b[32m",
         };
         if colour && !code.is_empty() {
-            println!("{code}{}\x1b[0m", shown(&output.text));
+            println!("{code}{}\x1b[0m", escaped(&output.text));
         } else {
-            println!("{}", shown(&output.text));
+            println!("{}", escaped(&output.text));
         }
     }
 }

@@ -10,7 +10,7 @@ use claret_sim::model::{Costs, Mode, Setup};
 use serde_json::json;
 
 use super::{exit_code, line, seconds, verdict, write_failed};
-use crate::edge;
+use crate::output;
 use crate::table::{grouped, latency, ratio, table};
 
 /// Clients of one process, unless it is said otherwise: the papers' 4 machines for 256 clients.
@@ -75,7 +75,7 @@ pub(super) struct ModelArgs {
 }
 
 /// What of `claret bench`'s own arguments the model needs.
-pub(super) struct Given {
+pub(super) struct BenchArgs {
     pub(super) workload: Box<dyn Workload>,
     pub(super) modes: Vec<BenchMode>,
     pub(super) shards: Option<u32>,
@@ -142,7 +142,7 @@ impl ModelArgs {
     }
 
     /// What to run.
-    pub(super) fn plan(&self, given: Given) -> Result<ModelPlan, String> {
+    pub(super) fn plan(&self, given: BenchArgs) -> Result<ModelPlan, String> {
         let clients = given.clients.unwrap_or(256);
         let processes = match self.processes {
             Some(processes) => processes,
@@ -172,7 +172,7 @@ impl ModelArgs {
         limits.lock_tries_max = self.lock_tries.unwrap_or(limits.lock_tries_max);
         limits.phase_us_max = self.phase.unwrap_or(limits.phase_us_max);
         limits.phase_joins_max = self.phase_joins.unwrap_or(limits.phase_joins_max);
-        let Given { workload, modes, pace, .. } = given;
+        let BenchArgs { workload, modes, pace, .. } = given;
         Ok(ModelPlan { workload, modes, clients, pace, setup })
     }
 }
@@ -182,7 +182,7 @@ pub(super) fn run_plan(plan: &ModelPlan, json: bool, out: &mut dyn Write) -> Exi
     match measured(plan, json, out) {
         Ok(code) => code,
         Err(error) => {
-            edge::error(error);
+            output::error(error);
             ExitCode::FAILURE
         }
     }

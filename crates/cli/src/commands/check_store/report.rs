@@ -1,8 +1,8 @@
-//! What a check of a store came to, in words.
+//! Prints the report of a check in words.
 
 use claret_checker::Report;
 
-use crate::edge;
+use crate::output;
 
 /// Prints it.
 pub(super) fn tell(report: &Report) {
@@ -39,6 +39,6 @@ pub(super) fn tell(report: &Report) {
     );
     println!("{} anomalies", report.anomalies.len());
     for anomaly in &report.anomalies {
-        println!("  {}", edge::shown(anomaly));
+        println!("  {}", output::escaped(anomaly));
     }
 }

@@ -1,4 +1,4 @@
-//! `--store`: where a benchmark runs, and which modes there are.
+//! `--store`: what it names, and which modes can be measured there.
 
 use claret::Mode;
 use claret::cluster::without_passwords;
@@ -11,7 +11,7 @@ pub(super) const SHARDS_MAX: u32 = 64;
 
 /// What `--store` names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Store {
+pub(super) enum StoreArg {
     Embedded,
     Model,
     /// Started for the run.
@@ -19,14 +19,14 @@ pub(super) enum Store {
     Url(String),
 }
 
-impl Store {
+impl StoreArg {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text {
-            "embedded" => Ok(Store::Embedded),
-            "sim" => Ok(Store::Model),
-            "cluster" => Ok(Store::Cluster),
+            "embedded" => Ok(StoreArg::Embedded),
+            "sim" => Ok(StoreArg::Model),
+            "cluster" => Ok(StoreArg::Cluster),
             url if url.starts_with("redis://") || url.starts_with("rediss://") => {
-                Ok(Store::Url(url.to_owned()))
+                Ok(StoreArg::Url(url.to_owned()))
             }
             other => Err(format!(
                 "there is no store '{}'; the stores are embedded, sim, cluster and redis://HOST:PORT",
@@ -36,15 +36,15 @@ impl Store {
     }
 
     pub(super) fn is_servers(&self) -> bool {
-        matches!(self, Store::Cluster | Store::Url(_))
+        matches!(self, StoreArg::Cluster | StoreArg::Url(_))
     }
 
     /// The modes that were asked for, else those that tell most.
     pub(super) fn modes(&self, asked: Option<&str>) -> Result<Vec<BenchMode>, String> {
         match self {
-            Store::Embedded => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded),
-            Store::Model => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), of_model),
-            Store::Cluster | Store::Url(_) => {
+            StoreArg::Embedded => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded),
+            StoreArg::Model => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), of_model),
+            StoreArg::Cluster | StoreArg::Url(_) => {
                 BenchMode::parse_list_for(asked.unwrap_or("none,redis-lock,claret"), of_cluster)
             }
         }
@@ -59,15 +59,15 @@ impl Store {
         pauses: Option<(u64, u64)>,
     ) -> Result<Place, String> {
         let source = match (self, shards) {
-            (Store::Embedded | Store::Model, _) => return Ok(Place::Embedded),
-            (Store::Cluster, shards) => match shards.unwrap_or(SHARDS) {
+            (StoreArg::Embedded | StoreArg::Model, _) => return Ok(Place::Embedded),
+            (StoreArg::Cluster, shards) => match shards.unwrap_or(SHARDS) {
                 shards @ 1..=SHARDS_MAX => ClusterSource::Own(shards as u16),
                 shards => {
                     return Err(format!("--shards {shards}: from 1 to {SHARDS_MAX} for --store cluster"));
                 }
             },
-            (Store::Url(url), None) => ClusterSource::Url(url.clone()),
-            (Store::Url(_), Some(_)) => {
+            (StoreArg::Url(url), None) => ClusterSource::Url(url.clone()),
+            (StoreArg::Url(_), Some(_)) => {
                 return Err(
                     "--shards is of stores that are made for the run; this cluster has its own".into()
                 );

@@ -1,5 +1,5 @@
-//! The edge to the terminal: what came from servers, files or the command line is shown as text and as nothing else. No
-//! byte of it commands the terminal, and no password is in an error.
+//! What goes to the terminal. Text from servers, files or the command line is escaped, so that none of it commands the
+//! terminal, and errors name no password.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -8,11 +8,11 @@ use claret::cluster::without_passwords;
 
 /// Prints an error, on the standard error.
 pub(crate) fn error(what: impl Display) {
-    eprintln!("error: {}", shown(&without_passwords(&what.to_string())));
+    eprintln!("error: {}", escaped(&without_passwords(&what.to_string())));
 }
 
 /// Text in which control characters, but for ends of lines and tabs, stand escaped.
-pub(crate) fn shown(text: &str) -> String {
+pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {
@@ -26,19 +26,19 @@ pub(crate) fn shown(text: &str) -> String {
 
 /// Writes what is [`shown`] of what is written to it. Bytes that are no text yet wait for those that make them so.
 #[derive(Debug)]
-pub(crate) struct Shown<W> {
+pub(crate) struct Escaped<W> {
     inner: W,
     waiting: Vec<u8>,
 }
 
-impl<W: Write> Shown<W> {
+impl<W: Write> Escaped<W> {
     /// A writer before another.
     pub(crate) fn new(inner: W) -> Self {
-        Shown { inner, waiting: Vec::new() }
+        Escaped { inner, waiting: Vec::new() }
     }
 }
 
-impl<W: Write> Write for Shown<W> {
+impl<W: Write> Write for Escaped<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.waiting.extend_from_slice(bytes);
         let whole = match std::str::from_utf8(&self.waiting) {
@@ -47,7 +47,7 @@ impl<W: Write> Write for Shown<W> {
         };
         let rest = self.waiting.split_off(whole);
         let text = std::mem::replace(&mut self.waiting, rest);
-        self.inner.write_all(shown(&String::from_utf8_lossy(&text)).as_bytes())?;
+        self.inner.write_all(escaped(&String::from_utf8_lossy(&text)).as_bytes())?;
         Ok(bytes.len())
     }
 
@@ -63,13 +63,13 @@ mod tests {
     #[test]
     fn nothing_commands_the_terminal() {
         let evil = "a\u{1b}[31m\u{7}\r\n\tb\u{9b}2J\u{e9}";
-        assert_eq!(shown(evil), "a\\u{1b}[31m\\u{7}\\r\n\tb\\u{9b}2J\u{e9}");
+        assert_eq!(escaped(evil), "a\\u{1b}[31m\\u{7}\\r\n\tb\\u{9b}2J\u{e9}");
         for piece in 1..8 {
-            let mut out = Shown::new(Vec::new());
+            let mut out = Escaped::new(Vec::new());
             evil.as_bytes().chunks(piece).for_each(|bytes| out.write_all(bytes).expect("memory"));
-            assert_eq!(String::from_utf8(out.inner).expect("text"), shown(evil));
+            assert_eq!(String::from_utf8(out.inner).expect("text"), escaped(evil));
         }
-        let mut out = Shown::new(Vec::new());
+        let mut out = Escaped::new(Vec::new());
         out.write_all(b"\xff\x1b\xc2").expect("memory");
         out.write_all(b"x").expect("memory");
         assert_eq!(String::from_utf8(out.inner).expect("text"), "\u{fffd}\\u{1b}\u{fffd}x");
