@@ -1,36 +1,19 @@
 //! The module for Redis and Valkey: hosts the shard state machine of `claret-core` on the server's own thread, over the
 //! server's own keys. `docs/commands.md` has the commands, `ARCHITECTURE.md` where to look for what.
 //!
-//! One way through it: a `CLARET.FRAME` arrives ([`commands`], [`frame`]), its requests go into the shard ([`host`]),
-//! which asks whether each may be done ([`admission`]), reads the records that it decides about and writes those that
-//! are committed ([`native`]); answers go back, or to other sessions' outboxes ([`sessions`]).
+//! One way through it: a `CLARET.FRAME` arrives ([`entries::commands`], [`entries::frame`]), its requests go into the shard ([`node`]),
+//! which asks whether each may be done ([`node::admission`]), reads the records that it decides about and writes those that
+//! are committed ([`parts::native`]); answers go back, or to other sessions' outboxes ([`parts::sessions`]).
 //!
-//! `unsafe` is in [`ffi`], [`alloc`] and where the server calls in. Nothing unwinds out of the module.
+//! `unsafe` is in [`ffi`] and where the server calls in. Nothing unwinds out of the module.
 
 // The server loads this; nothing of it is public, and its text leads to where things are.
 #![allow(rustdoc::private_intra_doc_links)]
 
-mod admission;
-mod alloc;
-mod commands;
-mod config;
-mod events;
-mod exec;
+mod entries;
 mod ffi;
-mod frame;
-mod guard;
-mod host;
-mod info;
-mod locks;
-mod native;
-mod needs;
-mod outbox;
+mod node;
 mod parts;
-mod peers;
-mod poll;
-mod sessions;
-mod slots;
-mod vanish;
 
 use std::ffi::{c_char, c_int};
 
@@ -38,10 +21,10 @@ use claret_core::SessionId;
 use redis_module::raw;
 
 use crate::ffi::{Ctx, Log, api, guarded};
-use crate::host::{HOST, Host};
+use crate::node::{HOST, Host};
 
 #[global_allocator]
-static MEMORY: alloc::Counted = alloc::Counted;
+static MEMORY: ffi::alloc::Counted = ffi::alloc::Counted;
 
 /// Its name and its version, as the server lists them: 0.1.0 is 100.
 const NAME: &std::ffi::CStr = c"claret";
@@ -86,17 +69,17 @@ fn load(ctx: Ctx) -> Result<(), ()> {
     let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
     // SAFETY: the context is valid.
     unsafe { api!(RedisModule_SetModuleOptions)(ctx.raw(), options as c_int) };
-    needs::check(ctx)?;
-    commands::register(ctx)?;
-    config::register(ctx)?;
-    events::subscribe(ctx)?;
-    admission::begin();
-    vanish::subscribe(ctx)?;
-    info::register(ctx)?;
-    peers::listen(ctx);
+    entries::needs::check(ctx)?;
+    entries::commands::register(ctx)?;
+    entries::config::register(ctx)?;
+    entries::events::subscribe(ctx)?;
+    node::admission::begin();
+    node::vanish::subscribe(ctx)?;
+    entries::info::register(ctx)?;
+    entries::bus::listen(ctx);
     HOST.set(Some(Host::new(SessionId(ctx.random()))));
-    ctx.timer(1, host::patrol);
-    guard::begin(ctx)?;
+    ctx.timer(1, node::patrol);
+    entries::plain::begin(ctx)?;
     ctx.log(Log::Notice, &format!("claret {} is here", env!("CARGO_PKG_VERSION")));
     Ok(())
 }

@@ -1,8 +1,9 @@
-//! The server's functions, made safe to call: the only place, with `lib.rs` and `alloc.rs`, that knows pointers.
+//! The server's functions, made safe to call: the only place, with `lib.rs`, that knows pointers.
 //!
 //! Everything happens on the server's main thread. A [`Ctx`] is handed in by the server and valid until the call that
 //! brought it returns; none is ever kept.
 
+pub(crate) mod alloc;
 mod call;
 mod client;
 mod ctx;

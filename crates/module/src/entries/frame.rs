@@ -1,0 +1,192 @@
+//! `CLARET.HELLO` and `CLARET.FRAME`: a client process speaks to the shard.
+
+use claret_core::{Incarnation, ShardId, wire};
+use claret_identity::{Challenge, PublicKey, Signature};
+
+use crate::entries::config;
+use crate::entries::plain::OWN;
+use crate::ffi::{Arg, Ctx, Denial, Flag};
+use crate::node::HOST;
+use crate::node::admission::Caller;
+use crate::parts::error::{Error, Outcome};
+use crate::parts::sessions::{Greeting, Way};
+use crate::parts::slots;
+
+/// `CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]`
+///
+/// Without a proof it answers with what is to be signed.
+pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    let [_, version, key, connection, rest @ ..] = arguments else { return Err(SYNTAX) };
+    let version: u16 = version.number().ok_or(SYNTAX)?;
+    if version != wire::VERSION {
+        return Err(Error::WireVersion { theirs: version });
+    }
+    let key = PublicKey::parse(key.bytes()).ok_or(SYNTAX)?;
+    let connection: u32 = connection.number().ok_or(SYNTAX)?;
+    let (way, proof) = match rest {
+        [way @ .., word, signature] if word.is("PROOF") => {
+            (way, Some(Signature::parse(signature.bytes()).ok_or(SYNTAX)?))
+        }
+        way => (way, None),
+    };
+    let words: Vec<&[u8]> = way.iter().map(|word| word.bytes()).collect();
+    let caller = Caller::of(ctx);
+    let way = match way {
+        [] => Some(Way::Waits),
+        [word] if word.is("POLL") => Some(Way::Poll),
+        [word] if word.is("LISTEN") => None,
+        [word, channel] if word.is("PUSH") => Some(push_to(ctx, &caller, *channel)?),
+        _ => return Err(SYNTAX),
+    };
+    if caller.is(Flag::Multi) {
+        return Err(Error::InMulti("CLARET.HELLO"));
+    }
+    let greeting = Greeting { client: ctx.client(), user: caller.name(), key, connection, words: &words };
+    let welcome = HOST.with(|host| {
+        if host.shard.is_none() {
+            host.look_around(ctx);
+        }
+        if [OWN, host.oneshots.session()].contains(&key.session()) {
+            return Err(Error::OwnSession);
+        }
+        let shard = host.shard.as_ref().ok_or(Error::NotReady)?;
+        let shard = shard.id();
+        let Some(proof) = proof else {
+            let challenge = Challenge(ctx.random_bytes());
+            host.sessions.ask(greeting.client, challenge)?;
+            return Ok(Welcome::Prove { shard, challenge });
+        };
+        host.sessions.prove(&greeting, shard, &proof).inspect_err(|_| {
+            caller.log_denial(ctx, b"claret.hello", Denial::Login);
+        })?;
+        let pushes = matches!(way, Some(Way::Push(_)));
+        let session = greeting.key.session();
+        let is_known = host.sessions.is_known(session);
+        host.sessions.hello(&greeting, way)?;
+        let incarnation = match is_known {
+            true => host.shard.as_ref().map(|shard| shard.incarnation_to(session)),
+            false => host.greet(session, greeting.user),
+        };
+        host.guard.transactions_come();
+        Ok(Welcome::In { shard, incarnation: incarnation.ok_or(Error::NotReady)?, pushes })
+    });
+    welcome.unwrap_or(Err(Error::NotReady))?.reply(ctx);
+    Ok(())
+}
+
+/// What is answered to a hello.
+enum Welcome {
+    /// Sign this.
+    Prove { shard: ShardId, challenge: Challenge },
+    /// The connection speaks for its session.
+    In { shard: ShardId, incarnation: Incarnation, pushes: bool },
+}
+
+impl Welcome {
+    /// Names and values in turn.
+    fn reply(self, ctx: Ctx) {
+        let text = |name: &str, value: &str| {
+            ctx.reply_bytes(name.as_bytes());
+            ctx.reply_bytes(value.as_bytes());
+        };
+        let number = |name: &str, value: u64| {
+            ctx.reply_bytes(name.as_bytes());
+            ctx.reply_int(value as i64);
+        };
+        match self {
+            Welcome::Prove { shard, challenge } => {
+                ctx.reply_array(6);
+                number("wire", u64::from(wire::VERSION));
+                number("shard", u64::from(shard.0));
+                text("challenge", &challenge.to_string());
+            }
+            Welcome::In { shard, incarnation, pushes } => {
+                ctx.reply_array(14);
+                text("server", &ctx.server_version());
+                text("module", env!("CARGO_PKG_VERSION"));
+                number("wire", u64::from(wire::VERSION));
+                number("shard", u64::from(shard.0));
+                number("incarnation", incarnation.0);
+                number("lease_us", config::LEASE_MS.get() * 1_000);
+                number("push", u64::from(pushes));
+            }
+        }
+    }
+}
+
+/// A channel reaches the subscriber only if its slot is served here. It must be one of the user's own, and one that the
+/// user may hear.
+fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, Error> {
+    let (channel, user) = (channel.to_bytes(), caller.name());
+    let own = own_channels(ctx.user().bytes());
+    if !channel.starts_with(own.as_bytes()) {
+        return Err(Error::OthersChannel { user: user.clone(), own, channel });
+    }
+    if !caller.may_subscribe(&channel) {
+        caller.log_denial(ctx, &channel, Denial::Channel);
+        return Err(Error::DeafToChannel { user: user.clone(), own, channel });
+    }
+    if !slots::serves(&channel) {
+        // Its slot may have come since the node looked last.
+        HOST.with(|host| host.look_around(ctx));
+    }
+    if !slots::serves(&channel) {
+        return Err(Error::ChannelElsewhere(channel));
+    }
+    Ok(Way::Push(channel.to_vec()))
+}
+
+/// How the names of a user's channels begin. Of the user's name letters, digits and `-._~` stand for themselves, and any
+/// other byte is written as in URLs: the beginning of one user's is that of no other's, it holds no hash tag, and it is
+/// a pattern of the access control lists that stands for itself.
+fn own_channels(user: &[u8]) -> String {
+    let mut own = String::from("claret:");
+    for byte in user {
+        match byte {
+            b'-' | b'.' | b'_' | b'~' => own.push(char::from(*byte)),
+            _ if byte.is_ascii_alphanumeric() => own.push(char::from(*byte)),
+            _ => own.push_str(&format!("%{byte:02X}")),
+        }
+    }
+    own.push(':');
+    own
+}
+
+/// Records are those of the first database alone.
+pub(crate) fn in_first_database(ctx: Ctx) -> Outcome {
+    match ctx.database() {
+        0 => Ok(()),
+        other => Err(Error::OtherDatabase(other)),
+    }
+}
+
+/// `CLARET.FRAME requests`
+pub(crate) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    let [_, bytes] = arguments else { return Err(Error::FrameWords) };
+    in_first_database(ctx)?;
+    let bytes = bytes.bytes();
+    let limit = config::FRAME_BYTES_MAX.get();
+    if bytes.len() as u64 > limit {
+        return Err(Error::FrameTooLong { size: bytes.len(), limit });
+    }
+    let caller = Caller::of(ctx);
+    if caller.is(Flag::Multi) {
+        return Err(Error::InMulti("CLARET.FRAME"));
+    }
+    let requests = wire::decode_requests(bytes, &crate::node::limits()).map_err(Error::Unreadable)?;
+    slots::may_write(ctx)?;
+    let client = ctx.client();
+    let reply = HOST.with(|host| {
+        let link = host.sessions.link(client, caller.name())?;
+        let _calling = caller.enter();
+        host.counts.frame_bytes += bytes.len() as u64;
+        host.frame(ctx, link, requests)
+    });
+    let reply = reply.unwrap_or(Err(Error::NotReady))?;
+    ctx.reply_bytes(&wire::encode_responses(&reply));
+    Ok(())
+}
+
+const SYNTAX: Error = Error::Usage(
+    "CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]",
+);

@@ -1,0 +1,221 @@
+//! What the guard knows of each command of the server: where its keys are, and whether it writes. Asked once, of the
+//! server itself, so that a look at a command costs no call into it.
+
+use claret_types::{Access, Bytes};
+use hashbrown::HashMap;
+
+use crate::ffi::{Answer, Arg, Ctx, Text};
+
+/// Where the keys of a command are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// It has none.
+    None,
+    /// From the first to the last, by steps; a negative last counts from the end.
+    Fixed { first: i32, last: i32, step: i32 },
+    /// That depends on its words: the server knows.
+    Asked,
+}
+
+/// Commands that need more than their keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Special {
+    Nothing,
+    Multi,
+    Exec,
+    /// DISCARD, RESET: they end a MULTI.
+    Discard,
+    /// Waits on keys for something to take.
+    Pop,
+    /// CLUSTER, of which SETSLOT concerns held keys.
+    Cluster,
+    /// ACL: rights may change.
+    Rights,
+    /// `CLARET.READ`, `CLARET.WRITE` and their kin, sent by a client itself: they look for themselves.
+    Own,
+}
+
+/// One command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) keys: Keys,
+    pub(crate) access: Access,
+    pub(crate) special: Special,
+    /// The number of its words, its name among them; at least so many when negative.
+    pub(crate) arity: i32,
+    /// A script may not run it.
+    pub(crate) no_script: bool,
+}
+
+/// By name.
+pub(crate) struct Table(HashMap<Name, Row, foldhash::fast::FixedState>);
+
+/// The name of a command whatever the case of its letters, and its length last. Of a size that is known, since to look one
+/// up is much of what the guard costs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Name(u128, u128);
+
+/// Longer names are no commands that have keys.
+const NAME_MAX: usize = 31;
+
+impl Name {
+    fn new(name: &[u8]) -> Option<Name> {
+        // The bit that makes a letter small is set in digits, dots and hyphens, and of no length. What else it makes alike
+        // is in no command's name: control characters.
+        const SMALL: u128 = u128::from_ne_bytes([b' '; 16]);
+        let mut bytes = [0; NAME_MAX + 1];
+        bytes[..NAME_MAX].get_mut(..name.len())?.copy_from_slice(name);
+        bytes[NAME_MAX] = name.len() as u8;
+        let (first, last) = bytes.split_at(bytes.len() / 2);
+        let number = |half: &[u8]| Some(u128::from_ne_bytes(half.try_into().ok()?));
+        Some(Name(number(first)? | SMALL, number(last)? | SMALL))
+    }
+}
+
+impl Table {
+    /// Asks the server.
+    pub(crate) fn of(ctx: Ctx) -> Table {
+        let commands = ctx.call(c"COMMAND", c"E", &[]).items();
+        let rows = commands.into_iter().filter_map(|command| row(command.items()));
+        Table(rows.filter_map(|(name, row)| Some((Name::new(&name)?, row))).collect())
+    }
+
+    pub(crate) fn find(&self, name: &[u8]) -> Option<Row> {
+        self.0.get(&Name::new(name)?).copied()
+    }
+}
+
+/// One command as `COMMAND` describes it: name, arity, flags, first key, last key, step, categories, tips, key
+/// specifications, subcommands.
+fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
+    let mut parts = parts.into_iter();
+    let name = parts.next()?.bytes()?;
+    let arity = i32::try_from(parts.next()?.int()?).ok()?;
+    let flags: Vec<Bytes> = parts.next()?.list().collect();
+    let mut number = || i32::try_from(parts.next()?.int()?).ok();
+    let (first, last, step) = (number()?, number()?, number()?);
+    let is = |flag: &str| flags.iter().any(|known| **known == *flag.as_bytes());
+    let subcommands = parts.nth(3).map_or_else(Vec::new, Answer::items);
+    let keys = if is("movablekeys") || subcommands.into_iter().any(has_keys) {
+        Keys::Asked
+    } else if first > 0 {
+        Keys::Fixed { first, last, step: step.max(1) }
+    } else {
+        Keys::None
+    };
+    // A script that does not say that it only reads may write.
+    let access = if is("readonly") { Access::Read } else { Access::Write };
+    let special = special(&name);
+    let keys = if takes_no_part(&name) { Keys::None } else { keys };
+    Some((name, Row { keys, access, special, arity, no_script: is("noscript") }))
+}
+
+fn has_keys(subcommand: Answer) -> bool {
+    subcommand.items().into_iter().nth(3).and_then(Answer::int).is_some_and(|first| first > 0)
+}
+
+/// Commands that name keys and neither read nor write what is in them, or that are Claret's own.
+fn takes_no_part(name: &[u8]) -> bool {
+    // A shard channel stands where keys do, and is none.
+    let is_channel = matches!(name, b"ssubscribe" | b"sunsubscribe" | b"spublish");
+    is_channel
+        || matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug")
+        || (name.starts_with(b"claret.") && !is_own(name))
+}
+
+fn is_own(name: &[u8]) -> bool {
+    matches!(name, b"claret.read" | b"claret.write" | b"claret.read-any" | b"claret.write-any")
+}
+
+fn special(name: &[u8]) -> Special {
+    match name {
+        b"multi" => Special::Multi,
+        b"exec" => Special::Exec,
+        b"discard" | b"reset" => Special::Discard,
+        b"blpop" | b"brpop" | b"blmove" | b"brpoplpush" | b"blmpop" | b"bzpopmin" | b"bzpopmax"
+        | b"bzmpop" => Special::Pop,
+        b"cluster" => Special::Cluster,
+        b"acl" => Special::Rights,
+        own if is_own(own) => Special::Own,
+        _ => Special::Nothing,
+    }
+}
+
+impl Row {
+    /// Whether it may be run behind `CLARET.READ` or `CLARET.WRITE`: it has keys to wait for. Of `CLUSTER`, SETSLOT.
+    pub(crate) fn waits(self, words: &[Arg<'_>]) -> bool {
+        match self.special {
+            Special::Own => false,
+            Special::Cluster => words.get(1).is_some_and(|word| word.is("SETSLOT")),
+            _ => self.keys != Keys::None,
+        }
+    }
+
+    /// Whether the server takes so many words for it.
+    pub(crate) fn fits(self, words: usize) -> bool {
+        let least = self.arity.unsigned_abs() as usize;
+        if self.arity < 0 { words >= least } else { words == least }
+    }
+
+    /// Visits the keys of a command of so many words, while the visitor wants more. Not of those that are asked for.
+    pub(crate) fn places(self, words: usize) -> impl Iterator<Item = usize> {
+        let (first, last, step) = match self.keys {
+            Keys::Fixed { first, last, step } if last < 0 => (first, words as i32 + last, step),
+            Keys::Fixed { first, last, step } => (first, last.min(words as i32 - 1), step),
+            Keys::None | Keys::Asked => (1, 0, 1),
+        };
+        (first..=last).step_by(step as usize).map(|place| place as usize)
+    }
+
+    /// The keys of a command, and how each is used.
+    pub(crate) fn keys(self, ctx: Ctx, words: &[Text]) -> Vec<(&[u8], Access)> {
+        let key = |place: usize| words.get(place).map(Text::bytes);
+        match self.keys {
+            Keys::None => Vec::new(),
+            Keys::Fixed { .. } => {
+                self.places(words.len()).filter_map(key).map(|key| (key, self.access)).collect()
+            }
+            Keys::Asked => {
+                let used = |is_read: bool| if is_read { Access::Read } else { self.access };
+                let found = ctx.keys_of(words).into_iter();
+                found.filter_map(|place| Some((key(place.at)?, used(place.is_read())))).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_types::Access;
+
+    use super::{Keys, Name, Row, Special};
+
+    #[test]
+    fn names_are_told_apart_whatever_the_case_of_their_letters() {
+        assert_eq!(Name::new(b"SetRange"), Name::new(b"setrange"));
+        assert_eq!(Name::new(b"GEORADIUSBYMEMBER_RO"), Name::new(b"georadiusbymember_ro"));
+        assert_ne!(Name::new(b"set"), Name::new(b"set\0"));
+        assert_ne!(Name::new(b"set"), Name::new(b"get"));
+        assert!(Name::new(&[b'x'; 31]).is_some_and(|name| Some(name) != Name::new(&[b'x'; 30])));
+        assert_eq!(Name::new(&[b'x'; 32]), None, "no command is so long");
+    }
+
+    #[test]
+    fn places_of_keys_count_from_both_ends() {
+        let row = |first, last, step| Row {
+            keys: Keys::Fixed { first, last, step },
+            access: Access::Write,
+            special: Special::Nothing,
+            arity: -2,
+            no_script: false,
+        };
+        let places = |row: Row, words| row.places(words).collect::<Vec<_>>();
+        assert_eq!(places(row(1, 1, 1), 3), [1]);
+        assert_eq!(places(row(1, -1, 2), 7), [1, 3, 5], "MSET of three");
+        assert_eq!(places(row(1, -2, 1), 5), [1, 2, 3], "BLPOP of three and its time");
+        assert_eq!(places(row(1, 2, 1), 2), [1], "a word is missing");
+        assert_eq!(places(row(1, -1, 1), 1), [] as [usize; 0]);
+        assert!(row(1, 1, 1).fits(2) && row(1, 1, 1).fits(3) && !row(1, 1, 1).fits(1));
+        assert!(!Row { arity: 2, ..row(1, 1, 1) }.fits(3));
+    }
+}

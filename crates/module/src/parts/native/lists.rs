@@ -1,0 +1,100 @@
+//! Lists: Redis lists.
+
+use claret_types::{Bytes, Effect, End, List, ListEffect, ListOp, ListState, OpError, Operation, State};
+
+use super::Record;
+use crate::ffi::Kind;
+
+pub(crate) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
+    Ok(excerpt_for_all(record, &[op], own)?.0)
+}
+
+/// For calls one after the other: what all pops take, and what lies in the furthest reach of the others behind that.
+pub(crate) fn excerpt_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let Some(key) = record.open(Kind::List)? else { return Ok((None, ops.len())) };
+    let length = key.len();
+    drop(key);
+    let (mut left, mut right) = taken(own);
+    let (mut reach_left, mut reach_right) = (0, 0);
+    for op in ops.iter().map(|op| op.downcast::<List>().expect("a list's")) {
+        let reach = |position: i64| (position as usize).saturating_add(1);
+        match op {
+            ListOp::Push(..) | ListOp::PushReturning(..) | ListOp::Len => {}
+            ListOp::Pop(End::Front) => left += 1,
+            ListOp::Pop(End::Back) => right += 1,
+            ListOp::Index(index) if *index >= 0 => reach_left = reach(*index).max(reach_left),
+            ListOp::Range { start: 0.., stop } if *stop >= 0 => reach_left = reach(*stop).max(reach_left),
+            ListOp::Index(index) => reach_right = (index.unsigned_abs() as usize).max(reach_right),
+            ListOp::Range { start, stop } if *start < 0 && *stop < 0 => {
+                reach_right = (start.unsigned_abs() as usize).max(reach_right);
+            }
+            ListOp::Range { .. } => reach_left = usize::MAX,
+        }
+    }
+    let (left, right) = (left.saturating_add(reach_left), right.saturating_add(reach_right));
+    if left.saturating_add(right) >= length {
+        return Ok((whole(record)?, ops.len()));
+    }
+    let part = |start: i64, stop: i64| {
+        let (start, stop) = (start.to_string(), stop.to_string());
+        record.read(c"LRANGE", [start.as_bytes(), stop.as_bytes()]).list().collect::<Vec<Bytes>>()
+    };
+    let front = if left > 0 { part(0, left as i64 - 1) } else { Vec::new() };
+    let back = if right > 0 { part(-(right as i64), -1) } else { Vec::new() };
+    Ok((Some(State::new::<List>(ListState::excerpt(front, length - left - right, back))), ops.len()))
+}
+
+/// How many values effects take from the left end and from the right.
+fn taken(own: &[&Effect]) -> (usize, usize) {
+    let mut ends = (0, 0);
+    for effect in own.iter().filter_map(|effect| effect.downcast::<List>()) {
+        match effect {
+            ListEffect::Take(End::Front, values) => ends.0 += values.len(),
+            ListEffect::Take(End::Back, values) => ends.1 += values.len(),
+            ListEffect::Push(..) => {}
+        }
+    }
+    ends
+}
+
+pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+    if record.open(Kind::List)?.is_none() {
+        return Ok(None);
+    }
+    let values = record.read(c"LRANGE", [&b"0"[..], b"-1"]).list().collect();
+    Ok(Some(State::new::<List>(values)))
+}
+
+/// Pushes at one end that follow each other go together, and so do pops.
+pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+    let effects: Vec<_> = effects.iter().map(|it| it.downcast::<List>().expect("a list's")).collect();
+    let alike = |one: &&ListEffect, next: &&ListEffect| match (one, next) {
+        (ListEffect::Push(one, _), ListEffect::Push(next, _)) => one == next,
+        (ListEffect::Take(one, _), ListEffect::Take(next, _)) => one == next,
+        (ListEffect::Push(..), ListEffect::Take(..)) | (ListEffect::Take(..), ListEffect::Push(..)) => false,
+    };
+    for effects in effects.chunk_by(alike) {
+        let values = effects.iter().flat_map(|effect| match effect {
+            ListEffect::Push(_, values) | ListEffect::Take(_, values) => values,
+        });
+        match effects[0] {
+            ListEffect::Push(end, _) => {
+                let values: Vec<&[u8]> = values.map(|value| &value[..]).collect();
+                let command = if *end == End::Front { c"LPUSH" } else { c"RPUSH" };
+                record.write_all(command, 1, &values);
+            }
+            ListEffect::Take(end, _) => {
+                let command = if *end == End::Front { c"LPOP" } else { c"RPOP" };
+                record.write(command, [values.count().to_string().as_bytes()]);
+            }
+        }
+    }
+}

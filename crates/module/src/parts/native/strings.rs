@@ -1,0 +1,219 @@
+//! Registers, counters, float counters and generators of unique numbers: Redis strings.
+
+use claret_types::{
+    Bytes, Counter, CounterEffect, CounterOp, DataType, Effect, FloatCounter, FloatCounterEffect,
+    FloatCounterOp, Issued, OpError, Operation, Register, RegisterEffect, RegisterOp, State, Text, UidEffect,
+    UidGenerator,
+};
+
+use super::{Record, Upcoming};
+use crate::ffi::{Key, Kind};
+
+/// Mostly the value; where an operation asks for less of it, no more is copied.
+pub(crate) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
+    let key = record.open(Kind::String)?;
+    let length = key.as_ref().map_or(0, Key::len);
+    if let Some(RegisterOp::Append(tail)) = op.downcast::<Register>() {
+        refuse_long(record, length, own, tail)?;
+    }
+    let Some(key) = key else { return Ok(None) };
+    let fate = upcoming(length, [op].into_iter(), own);
+    let text = match op.downcast::<Register>() {
+        // Not what is there: only that something is, and how long it is, which was looked at.
+        Some(RegisterOp::Append(_)) => Text::Bytes(Bytes::default()),
+        Some(op) if own.is_empty() => Text::Bytes(match op {
+            // Only whether it is there.
+            RegisterOp::Delete | RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
+                Bytes::default()
+            }
+            // Only whether it is the same, which it is not; nor is what stands for it here.
+            RegisterOp::Set(new) if new.len() != length && new.is_empty() => Bytes::from("x"),
+            RegisterOp::Set(new) if new.len() != length => Bytes::default(),
+            RegisterOp::Set(_)
+            | RegisterOp::GetSet(_)
+            | RegisterOp::Get
+            | RegisterOp::Len
+            | RegisterOp::Append(_) => record.string(key, fate),
+        }),
+        _ => Text::Bytes(record.string(key, fate)),
+    };
+    Ok(Some(State::new::<Register>(text)))
+}
+
+/// Whether a string of this length is written for certain by whoever calls these operations and has these effects.
+fn upcoming<'a>(length: usize, mut ops: impl Iterator<Item = &'a Operation>, own: &[&Effect]) -> Upcoming {
+    let writes = |op: &Operation| {
+        if let Some(op) = op.downcast::<Counter>() {
+            matches!(op, CounterOp::Add(by) | CounterOp::AddReturning(by) if *by != 0)
+        } else if let Some(op) = op.downcast::<FloatCounter>() {
+            matches!(op, FloatCounterOp::Add(by) | FloatCounterOp::AddReturning(by) if *by != 0.0)
+        } else {
+            // What is as long may be the same, and is not written then.
+            matches!(op.downcast::<Register>(), Some(RegisterOp::GetSet(new)) if new.len() != length)
+        }
+    };
+    if !own.is_empty() || ops.any(writes) { Upcoming::Write } else { Upcoming::Nothing }
+}
+
+/// For calls one after the other: the value.
+pub(crate) fn excerpt_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let registers = || ops.iter().filter_map(|op| op.downcast::<Register>());
+    let tail = |op: &RegisterOp| match op {
+        RegisterOp::Append(tail) => Some(tail.len()),
+        _ => None,
+    };
+    let appended: usize = registers().filter_map(tail).sum();
+    let held = record.open(Kind::String)?.map(|key| key.len());
+    let fate = upcoming(held.unwrap_or(0), ops.iter().copied(), own);
+    if appended == 0 {
+        return Ok((value(record, fate)?, ops.len()));
+    }
+    let long = length_after(held.unwrap_or(0), own);
+    // Nothing is longer in between than the longest that is put there, with all tails behind it.
+    let put = registers().map(|op| match op {
+        RegisterOp::Set(text)
+        | RegisterOp::SetIfAbsent(text)
+        | RegisterOp::SetIfAbsentReturning(text)
+        | RegisterOp::GetSet(text) => text.len(),
+        RegisterOp::Append(_) | RegisterOp::Delete | RegisterOp::Get | RegisterOp::Len => 0,
+    });
+    let most = put.max().unwrap_or(0).max(long) + appended;
+    if most > LENGTH_OF_ALL && most > limit(record).unwrap_or(usize::MAX) {
+        return Ok((excerpt(record, ops[0], own)?, 1));
+    }
+    let only_appends = registers().filter_map(tail).count() == ops.len();
+    match held {
+        Some(_) if only_appends => {
+            Ok((Some(State::new::<Register>(Text::Bytes(Bytes::default()))), ops.len()))
+        }
+        _ => Ok((value(record, fate)?, ops.len())),
+    }
+}
+
+/// Counted further by nobody in a lifetime; the server counts to 2^63.
+const ISSUED_MAX: i64 = 1 << 62;
+
+/// No shorter limit can be set.
+const LENGTH_OF_ALL: usize = 1 << 20;
+
+/// What the server would not append it has to be refused for before it is promised.
+fn refuse_long(record: &Record<'_>, held: usize, own: &[&Effect], tail: &Bytes) -> Result<(), OpError> {
+    let size = length_after(held, own) + tail.len();
+    if size <= LENGTH_OF_ALL {
+        return Ok(());
+    }
+    match limit(record) {
+        Some(limit) if size > limit => Err(OpError::TooLarge { what: "string", size, limit }),
+        _ => Ok(()),
+    }
+}
+
+/// The longest string that the server appends to.
+fn limit(record: &Record<'_>) -> Option<usize> {
+    let asked = [&b"GET"[..], b"proto-max-bulk-len"].map(crate::ffi::Text::new);
+    record.ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1)?.as_str()?.parse().ok()
+}
+
+/// How long a string is once its owner's effects are added.
+fn length_after(held: usize, own: &[&Effect]) -> usize {
+    let effects = own.iter().filter_map(|effect| effect.downcast::<Register>());
+    effects.fold(held, |length, effect| match effect {
+        RegisterEffect::Replace(text) => text.to_bytes().map_or(0, |bytes| bytes.len()),
+        RegisterEffect::Append(tail) => length + tail.len(),
+        RegisterEffect::Truncate(length) => *length,
+    })
+}
+
+pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+    value(record, Upcoming::Nothing)
+}
+
+fn value(record: &Record<'_>, fate: Upcoming) -> Result<Option<State>, OpError> {
+    let Some(key) = record.open(Kind::String)? else { return Ok(None) };
+    Ok(Some(State::new::<Register>(Text::Bytes(record.string(key, fate)))))
+}
+
+pub(crate) fn whole_uid(record: &Record<'_>) -> Result<Option<State>, OpError> {
+    let Some(key) = record.open(Kind::String)? else { return Ok(None) };
+    let text = record.string(key, Upcoming::Nothing);
+    let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
+    let count =
+        count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number from 0 to 2^62"))?;
+    let count = count.unsigned_abs();
+    Ok(Some(State::new::<UidGenerator>(Issued(count))))
+}
+
+/// What is added one after the other is added as one sum.
+pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+    let mut sum: Option<i64> = None;
+    for effect in effects {
+        let amount = amount(effect);
+        let joined = sum.zip(amount).and_then(|(sum, amount)| sum.checked_add(amount));
+        if let Some(sum) = sum.filter(|_| joined.is_none()) {
+            add(record, sum);
+        }
+        sum = joined.or(amount);
+        if amount.is_none() {
+            change(record, effect);
+        }
+    }
+    if let Some(sum) = sum {
+        add(record, sum);
+    }
+}
+
+/// How much an effect adds, if that is all it does.
+fn amount(effect: &Effect) -> Option<i64> {
+    match (effect.downcast::<Counter>(), effect.downcast::<UidGenerator>()) {
+        (Some(CounterEffect::Add(amount)), _) => Some(*amount),
+        (_, Some(UidEffect::Take)) => Some(1),
+        (_, Some(UidEffect::GiveBack)) => Some(-1),
+        (Some(CounterEffect::Restore(_)) | None, None) => None,
+    }
+}
+
+/// An effect that does more than to add.
+fn change(record: &Record<'_>, effect: &Effect) {
+    if let Some(CounterEffect::Restore(text)) = effect.downcast::<Counter>() {
+        put(record, text);
+    } else if let Some(effect) = effect.downcast::<Register>() {
+        match effect {
+            RegisterEffect::Replace(text) => put(record, text),
+            RegisterEffect::Append(tail) => record.put(c"APPEND", tail),
+            RegisterEffect::Truncate(_) => unreachable!("undoes an append in memory; nothing is undone here"),
+        }
+    } else if let Some(effect) = effect.downcast::<FloatCounter>() {
+        add_float(record, effect);
+    }
+}
+
+fn add(record: &Record<'_>, amount: i64) {
+    record.write(c"INCRBY", [amount.to_string().as_bytes()]);
+}
+
+/// `SET` as anybody's: a time to live goes.
+fn put(record: &Record<'_>, text: &Text) {
+    match text.to_bytes() {
+        Some(bytes) => record.put(c"SET", &bytes),
+        None => record.write(c"DEL", []),
+    }
+}
+
+/// Redis adds floats in extended precision; the sum that was promised is that of 64-bit floats.
+fn add_float(record: &Record<'_>, effect: &FloatCounterEffect) {
+    let held = record.open(Kind::String).ok().flatten();
+    let mut text = held.map_or(Text::Absent, |key| Text::Bytes(record.string(key, Upcoming::Write)));
+    FloatCounter::apply(&mut text, effect.clone());
+    match text.to_bytes() {
+        Some(bytes) => record.write(c"SET", [&bytes[..], b"KEEPTTL"]),
+        None => record.write(c"DEL", []),
+    }
+}

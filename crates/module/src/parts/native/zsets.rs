@@ -1,0 +1,312 @@
+//! Scored sets and the best k of many: Redis sorted sets.
+
+use std::collections::BTreeMap;
+use std::fmt::Display;
+
+use claret_types::{
+    Best, Bytes, Effect, OpError, Operation, Ranking, ScoreBound, ScoredSet, ScoredSetEffect, ScoredSetOp,
+    State, TopK, TopKEffect, TopKOp,
+};
+
+use super::{Record, Upcoming, side_key};
+use crate::ffi::{Answer, Key, Kind, Side, Text};
+
+// --- scored set ---
+
+pub(crate) fn excerpt(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
+    let op = op.downcast::<ScoredSet>().expect("a scored set's");
+    let moved = matches!(op, ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) && !own.is_empty();
+    if moved {
+        return whole(record);
+    }
+    let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
+    let length = key.len();
+    let mut members =
+        Members::of(&key, named(op).into_iter().chain(own.iter().flat_map(|effect| touched(effect))));
+    drop(key);
+    let mut below = 0;
+    match op {
+        ScoredSetOp::Range { start, stop, reverse, .. } => {
+            let positions = span(*start, *stop, length);
+            below = if *reverse { length - positions.end } else { positions.start };
+            members.extend(range(record, start, stop, *reverse));
+        }
+        ScoredSetOp::RangeByScore { min, max, .. } | ScoredSetOp::Count { min, max } => {
+            members.extend(between(record, *min, *max));
+        }
+        ScoredSetOp::Rank(member) => {
+            let rank = record.read(c"ZRANK", [&member[..]]).int();
+            below = rank.and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0);
+        }
+        _ => {}
+    }
+    let elsewhere = length - members.0.len();
+    Ok(Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, below.min(elsewhere), elsewhere))))
+}
+
+/// For calls one after the other: those of the first few that name members, or only want to know how many there are.
+pub(crate) fn excerpt_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let names = |op: &&ScoredSetOp| match op {
+        ScoredSetOp::Add(_)
+        | ScoredSetOp::AddReturning(_)
+        | ScoredSetOp::Remove(_)
+        | ScoredSetOp::RemoveReturning(_)
+        | ScoredSetOp::Increment { .. }
+        | ScoredSetOp::IncrementReturning { .. }
+        | ScoredSetOp::Score(_)
+        | ScoredSetOp::Len => true,
+        ScoredSetOp::Rank(_)
+        | ScoredSetOp::Range { .. }
+        | ScoredSetOp::RangeByScore { .. }
+        | ScoredSetOp::Count { .. } => false,
+    };
+    let all = ops.iter().map(|op| op.downcast::<ScoredSet>().expect("a scored set's"));
+    let naming: Vec<&ScoredSetOp> = all.take_while(names).collect();
+    if naming.len() < 2 {
+        let moved = matches!(
+            ops[0].downcast::<ScoredSet>(),
+            Some(ScoredSetOp::Range { .. } | ScoredSetOp::Rank(_)) if !own.is_empty()
+        );
+        return match moved || is_whole_cheaper(record, ops, own)? {
+            true => Ok((whole(record)?, ops.len())),
+            false => Ok((excerpt(record, ops[0], own)?, 1)),
+        };
+    }
+    let Some(key) = record.open(Kind::Zset)? else { return Ok((None, naming.len())) };
+    let named = naming.iter().flat_map(|op| named(op));
+    let members = Members::of(&key, named.chain(own.iter().flat_map(|effect| touched(effect))));
+    let elsewhere = key.len() - members.0.len();
+    Ok((Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, 0, elsewhere))), naming.len()))
+}
+
+/// Whether to look at the record as a whole takes no longer than at a part of it for each call, with what was done before it.
+fn is_whole_cheaper(record: &Record<'_>, ops: &[&Operation], own: &[&Effect]) -> Result<bool, OpError> {
+    let length = record.open(Kind::Zset)?.map_or(0, |key| key.len());
+    Ok(ops.len() * (own.len() + ops.len()) >= length)
+}
+
+/// Members that an operation names.
+fn named(op: &ScoredSetOp) -> Vec<&Bytes> {
+    match op {
+        ScoredSetOp::Add(list) | ScoredSetOp::AddReturning(list) => {
+            list.iter().map(|(member, _)| member).collect()
+        }
+        ScoredSetOp::Remove(list) | ScoredSetOp::RemoveReturning(list) => list.iter().collect(),
+        ScoredSetOp::Increment { member, .. }
+        | ScoredSetOp::IncrementReturning { member, .. }
+        | ScoredSetOp::Score(member)
+        | ScoredSetOp::Rank(member) => vec![member],
+        ScoredSetOp::Len
+        | ScoredSetOp::Range { .. }
+        | ScoredSetOp::RangeByScore { .. }
+        | ScoredSetOp::Count { .. } => Vec::new(),
+    }
+}
+
+/// Members that an effect scores, shifts or removes.
+fn touched(effect: &Effect) -> Vec<&Bytes> {
+    match effect.downcast::<ScoredSet>() {
+        Some(ScoredSetEffect::Set(changes)) => changes.iter().map(|(member, _)| member).collect(),
+        Some(ScoredSetEffect::Shift(member, _)) => vec![member],
+        None => Vec::new(),
+    }
+}
+
+/// Distinct members with their scores.
+struct Members(BTreeMap<Bytes, f64>);
+
+impl Members {
+    /// Those that are in.
+    fn of<'a>(key: &Key, members: impl Iterator<Item = &'a Bytes>) -> Self {
+        Members(members.filter_map(|member| Some((member.clone(), key.score(&Text::new(member))?))).collect())
+    }
+
+    fn extend(&mut self, members: Vec<(Bytes, f64)>) {
+        self.0.extend(members);
+    }
+}
+
+/// The positions `start..=stop` of so many, as Redis counts them. Half open.
+fn span(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
+    let length = length as i64;
+    let from_front = |index: i64| if index < 0 { index.saturating_add(length) } else { index };
+    let (start, stop) = (from_front(start).max(0), from_front(stop).min(length - 1));
+    if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
+}
+
+pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+    if record.open(Kind::Zset)?.is_none() {
+        return Ok(None);
+    }
+    let ranking: Ranking = range(record, 0, -1, false).into_iter().collect();
+    Ok(Some(State::new::<ScoredSet>(ranking)))
+}
+
+/// Members by position, from the lowest or from the highest.
+fn range(record: &Record<'_>, start: impl Display, stop: impl Display, reverse: bool) -> Vec<(Bytes, f64)> {
+    let (start, stop) = (start.to_string(), stop.to_string());
+    let arguments = [start.as_bytes(), stop.as_bytes(), b"WITHSCORES", b"REV"];
+    scored(record.read(c"ZRANGE", arguments.into_iter().take(if reverse { 4 } else { 3 })))
+}
+
+/// Members by score.
+fn between(record: &Record<'_>, min: ScoreBound, max: ScoreBound) -> Vec<(Bytes, f64)> {
+    let bound = |bound| match bound {
+        ScoreBound::Included(score) => number(score),
+        ScoreBound::Excluded(score) => format!("({}", number(score)),
+    };
+    let (min, max) = (bound(min), bound(max));
+    scored(record.read(c"ZRANGEBYSCORE", [min.as_bytes(), max.as_bytes(), b"WITHSCORES"]))
+}
+
+/// Member, score, member, score.
+fn scored(flat: Answer) -> Vec<(Bytes, f64)> {
+    let flat: Vec<Bytes> = flat.list().collect();
+    let pair = |pair: &[Bytes]| Some((pair[0].clone(), pair[1].as_str()?.parse().ok()?));
+    flat.chunks_exact(2).filter_map(pair).collect()
+}
+
+/// Effects that only give scores, or only take members out, go together.
+pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+    let effects: Vec<_> =
+        effects.iter().map(|it| it.downcast::<ScoredSet>().expect("a scored set's")).collect();
+    let (puts, takes) = (
+        |it: &ScoredSetEffect| matches!(it, ScoredSetEffect::Set(all) if all.iter().all(|it| it.1.is_some())),
+        |it: &ScoredSetEffect| matches!(it, ScoredSetEffect::Set(all) if all.iter().all(|it| it.1.is_none())),
+    );
+    let alike = |one: &&ScoredSetEffect, next: &&ScoredSetEffect| {
+        puts(one) && puts(next) || takes(one) && takes(next)
+    };
+    for effects in effects.chunk_by(alike) {
+        let mut gone: Vec<&[u8]> = Vec::new();
+        let mut put: Vec<(String, &Bytes)> = Vec::new();
+        for effect in effects {
+            match effect {
+                ScoredSetEffect::Shift(member, by) => {
+                    record.write(c"ZINCRBY", [number(*by).as_bytes(), &member[..]]);
+                }
+                ScoredSetEffect::Set(changes) => {
+                    for (member, score) in changes {
+                        match score {
+                            Some(score) => put.push((number(*score), member)),
+                            None => gone.push(&member[..]),
+                        }
+                    }
+                }
+            }
+        }
+        record.write_all(c"ZREM", 1, &gone);
+        let put: Vec<&[u8]> =
+            put.iter().flat_map(|(score, member)| [score.as_bytes(), &member[..]]).collect();
+        record.write_all(c"ZADD", 2, &put);
+    }
+}
+
+/// The shortest text that reads back as the same float.
+fn number(score: f64) -> String {
+    format!("{score:?}")
+}
+
+// --- topk ---
+
+pub(crate) fn excerpt_topk(
+    record: &Record<'_>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
+    let op = op.downcast::<TopK>().expect("a topk's");
+    let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
+    let length = key.len();
+    let offers = own.iter().filter_map(|effect| match effect.downcast::<TopK>() {
+        Some(TopKEffect::Offer { member, .. }) => Some(member),
+        Some(TopKEffect::Restore { .. }) | None => None,
+    });
+    let asked = match op {
+        TopKOp::Add { member, .. } => Some(member),
+        TopKOp::Max | TopKOp::List { .. } | TopKOp::Count => None,
+    };
+    let mut members = Members::of(&key, asked.into_iter().chain(offers));
+    let capacity = capacity(record)?;
+    members.extend(key.outermost(Side::Lowest, own.len() + 1));
+    match op {
+        TopKOp::List { count } => {
+            drop(key);
+            let shown = (*count).clamp(1, u64::from(capacity));
+            members.extend(range(record, 0, shown - 1, true));
+        }
+        TopKOp::Add { .. } | TopKOp::Max | TopKOp::Count => members.extend(key.outermost(Side::Highest, 1)),
+    }
+    let elsewhere = length - members.0.len();
+    let ranking = Ranking::excerpt(members.0, 0, elsewhere);
+    Ok(Some(State::new::<TopK>(Best::excerpt(capacity, ranking))))
+}
+
+/// For calls one after the other: the whole record, if that is no dearer.
+pub(crate) fn excerpt_topk_for_all(
+    record: &Record<'_>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    match is_whole_cheaper(record, ops, own)? {
+        true => Ok((whole_topk(record)?, ops.len())),
+        false => Ok((excerpt_topk(record, ops[0], own)?, 1)),
+    }
+}
+
+pub(crate) fn whole_topk(record: &Record<'_>) -> Result<Option<State>, OpError> {
+    if record.open(Kind::Zset)?.is_none() {
+        return Ok(None);
+    }
+    let capacity = capacity(record)?;
+    Ok(Some(State::new::<TopK>(Best::new(capacity, range(record, 0, -1, false)))))
+}
+
+/// What the string beside it says. Without one the sorted set is somebody else's, and its members are not for TopK to
+/// drop.
+fn capacity(record: &Record<'_>) -> Result<u32, OpError> {
+    let missing = || record.wrong("zset without a capacity beside it", "topk");
+    let name = Bytes::from(side_key(record.key));
+    let beside = Record::new(record.ctx, &name, record.method);
+    let key = beside.open(Kind::String).ok().flatten().ok_or_else(missing)?;
+    let text = beside.string(key, Upcoming::Nothing);
+    let text = std::str::from_utf8(&text).ok();
+    text.and_then(|text| text.parse().ok())
+        .filter(|capacity| (1..=65_535).contains(capacity))
+        .ok_or_else(missing)
+}
+
+pub(crate) fn apply_topk(record: &Record<'_>, effect: &Effect) {
+    let TopKEffect::Offer { capacity: asked, score, member } = effect.downcast::<TopK>().expect("a topk's")
+    else {
+        unreachable!("a restore undoes in memory; nothing is undone here")
+    };
+    let held = record.open(Kind::Zset).ok().flatten();
+    let own = held.as_ref().and_then(|key| key.score(&Text::new(member)));
+    let before = held.as_ref().map_or(0, Key::len);
+    let lowest = held.as_ref().and_then(|key| key.outermost(Side::Lowest, 1).pop());
+    let is_present = held.is_some();
+    drop(held);
+    if !is_present {
+        // The key may have been removed by itself, and the string beside it left.
+        let beside = Bytes::from(side_key(record.key));
+        Record::new(record.ctx, &beside, record.method).put(c"SET", asked.to_string().as_bytes());
+    }
+    let kept = capacity(record).unwrap_or(*asked) as usize;
+    let is_below_all = lowest.is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));
+    if own.is_some_and(|own| *score <= own) || before >= kept && is_below_all {
+        return;
+    }
+    record.write(c"ZADD", [number(*score).as_bytes(), &member[..]]);
+    let length = before + usize::from(own.is_none());
+    if length > kept {
+        record.write(c"ZREMRANGEBYRANK", [&b"0"[..], (length - kept - 1).to_string().as_bytes()]);
+    }
+}

@@ -1,0 +1,156 @@
+//! What a plain command asks of a record's lock: the claims of the operation that it is, where it is one; otherwise it
+//! reads or writes the whole record.
+
+use claret_types::{
+    Access, BUILTIN, Bytes, Claims, DataType, Examples, Execution, Few, Method, Mode, Modes, OpError,
+    Operation, Reply, TypeInfo, Unique,
+};
+
+/// A command that is no operation of any type. It has no content of its own and changes nothing itself: the command runs
+/// while its claims are held.
+pub(crate) struct Plain;
+
+/// How it uses the record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PlainOp {
+    Read,
+    Write,
+}
+
+const fn method(name: &'static str, access: Access) -> Method {
+    Method { name, arguments: "", summary: "a plain command", access, returns: true, complexity: "O(1)" }
+}
+
+const METHODS: &[Method] = &[method("READ", Access::Read), method("WRITE", Access::Write)];
+
+impl DataType for Plain {
+    const NAME: &'static str = "plain";
+    const SUMMARY: &'static str = "any key, used by a plain command";
+    const NATIVE: &'static str = "any";
+    const MODES: Modes = Modes { names: &[], conflicts: &[] };
+    const METHODS: &'static [Method] = METHODS;
+
+    type State = ();
+    type Op = PlainOp;
+    type Effect = ();
+
+    fn parse(method: &str, _: &[Bytes]) -> Result<PlainOp, OpError> {
+        match method {
+            "READ" => Ok(PlainOp::Read),
+            "WRITE" => Ok(PlainOp::Write),
+            _ => Err(OpError::misuse(METHODS, method)),
+        }
+    }
+
+    fn arguments(_: &PlainOp) -> Few<Bytes> {
+        Few::new()
+    }
+
+    fn method(op: &PlainOp) -> &'static Method {
+        &METHODS[*op as usize]
+    }
+
+    fn is_absent(_: &()) -> bool {
+        true
+    }
+
+    fn footprint(op: &PlainOp) -> Claims {
+        Claims::record(match op {
+            PlainOp::Read => Mode::SHARED,
+            PlainOp::Write => Mode::EXCLUSIVE,
+        })
+    }
+
+    fn execute(_: &(), op: &PlainOp, _: Unique) -> Result<Execution<()>, OpError> {
+        Ok(Execution::read(Reply::Nil, Self::footprint(op)))
+    }
+
+    fn apply(_: &mut (), (): ()) {}
+}
+
+/// The operation that a plain command is on its only key, its answer seen; `None` when it is none. Of several types
+/// that have it, the one as which the key is held.
+pub(crate) fn operation(
+    name: &[u8],
+    arguments: &[Bytes],
+    held: Option<&'static TypeInfo>,
+) -> Option<Operation> {
+    let name = std::str::from_utf8(name).ok()?.to_ascii_uppercase();
+    // SET answers OK whatever was there; an operation whose grant is waited for has to answer something.
+    let name = if name == "SET" { "GETSET".to_owned() } else { name };
+    let seen = format!("{name}.RETURNING");
+    let of = |kind: &'static TypeInfo| {
+        let known = kind.methods.iter().find(|method| method.name == seen);
+        let known = known.or_else(|| kind.methods.iter().find(|method| method.name == name))?;
+        // What answers nothing as an operation, and something as a command, shows more than its claims cover.
+        known.returns.then(|| (kind.parse)(known.name, arguments).ok()).flatten()
+    };
+    held.and_then(of).or_else(|| BUILTIN.iter().find_map(|kind| of(kind)))
+}
+
+/// Reading all of a record, in terms of the type whose lock it has.
+pub(crate) fn whole_read(kind: &TypeInfo) -> Operation {
+    let words: &[&str] = match kind.name {
+        "register" | "counter" | "float-counter" => &["GET"],
+        "set" => &["SMEMBERS"],
+        "dict" => &["HGETALL"],
+        "scored-set" => &["ZRANGE", "0", "-1"],
+        "list" => &["LRANGE", "0", "-1"],
+        _ => &[],
+    };
+    let read = words.split_first().and_then(|(name, rest)| {
+        let rest: Vec<Bytes> = rest.iter().map(|word| Bytes::from(*word)).collect();
+        (kind.parse)(name, &rest).ok()
+    });
+    read.unwrap_or_else(|| whole(Access::Read))
+}
+
+/// Using all of a record of which nothing is known.
+pub(crate) fn whole(access: Access) -> Operation {
+    Operation::new::<Plain>(match access {
+        Access::Read => PlainOp::Read,
+        Access::Write => PlainOp::Write,
+    })
+}
+
+impl Examples for Plain {
+    fn states() -> Vec<()> {
+        vec![()]
+    }
+
+    fn operations() -> Vec<PlainOp> {
+        vec![PlainOp::Read, PlainOp::Write]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_types::{BUILTIN, Bytes};
+
+    use super::operation;
+
+    fn named(words: &[&str]) -> Option<&'static str> {
+        let rest: Vec<Bytes> = words[1..].iter().map(|word| Bytes::from(*word)).collect();
+        operation(words[0].as_bytes(), &rest, None).map(|op| op.method().name)
+    }
+
+    #[test]
+    fn a_plain_command_is_the_operation_whose_answer_it_gives() {
+        assert_eq!(named(&["sadd", "x"]), Some("SADD.RETURNING"));
+        assert_eq!(named(&["GET"]), Some("GET"));
+        assert_eq!(named(&["SET", "v"]), Some("GETSET"));
+        assert_eq!(named(&["incrby", "3"]), Some("INCRBY.RETURNING"));
+        assert_eq!(named(&["SET", "v", "NX"]), None, "options say more than the operation");
+        assert_eq!(named(&["APPEND", "v"]), None, "it answers the length");
+        assert_eq!(named(&["DEL"]), None, "of a list, too");
+        assert_eq!(named(&["GETRANGE", "0", "1"]), None);
+    }
+
+    #[test]
+    fn of_several_types_it_is_the_one_as_which_the_key_is_held() {
+        for kind in BUILTIN.iter().copied().filter(|kind| kind.methods.iter().any(|it| it.name == "GET")) {
+            let read = operation(b"get", &[], Some(kind)).expect("it has GET");
+            assert_eq!(read.type_info().name, kind.name);
+        }
+    }
+}

@@ -1,0 +1,407 @@
+//! Client processes: which connections speak for a session, as whom, and how it hears what arises later.
+//!
+//! A session is a key pair of the process. Each connection proves that it speaks for the session: it signs a challenge
+//! that is drawn here for it alone. The session belongs to the ACL user that said hello with it first, and its connections
+//! are numbered upwards (P29).
+//! Responses that arise while it is not asking wait in its **outbox** until they are pushed, polled, or taken along by
+//! its next frame. An outbox is bounded: of more the oldest go, and the protocol asks for them again.
+
+use claret_core::message::{Link, Response};
+use claret_core::{SessionId, ShardId, Time, wire};
+use claret_identity::{Challenge, PublicKey, Signature, Statement};
+use hashbrown::HashMap;
+
+use crate::entries::config;
+use crate::entries::locks::Owner;
+use crate::ffi::Blocked;
+use crate::node::admission::Name;
+use crate::parts::error::{Error, Outcome};
+use crate::parts::outbox::Outbox;
+
+/// How a session hears what arises later.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// With its next frame.
+    Waits,
+    /// By a message on this shard channel, to which it is subscribed.
+    Push(Vec<u8>),
+    /// By asking for it with `CLARET.POLL`.
+    Poll,
+}
+
+/// One client process.
+pub(crate) struct Session {
+    /// Whose signatures count. A number is short enough that, with much effort, another key may be found for it.
+    key: PublicKey,
+    /// Whose it is.
+    user: Name,
+    /// Its newest connection.
+    connection: u32,
+    /// The server's number of that.
+    client: u64,
+    way: Way,
+    outbox: Outbox,
+    /// It is among those with something new.
+    is_fresh: bool,
+    /// A client that waits for the outbox.
+    poller: Option<Blocked>,
+    /// How long it waits.
+    polls_until: Time,
+    /// Connections of it that are open.
+    bound: usize,
+    /// Since when none is.
+    alone_since: Time,
+}
+
+/// All sessions, and the connections that speak for them.
+#[derive(Default)]
+pub(crate) struct Sessions {
+    known: HashMap<SessionId, Session, foldhash::fast::FixedState>,
+    /// How many of them each user has.
+    users: HashMap<Name, u64, foldhash::fast::FixedState>,
+    /// Bytes in all outboxes.
+    outbox_bytes: usize,
+    /// By the server's number of the client.
+    clients: HashMap<u64, Standing, foldhash::fast::FixedState>,
+    /// Sessions with something new in their outbox.
+    fresh: Vec<SessionId>,
+    /// No poller's time is over before this; `None` when nobody polls.
+    next_late: Option<Time>,
+    /// Responses that were dropped from full outboxes.
+    pub(crate) dropped: u64,
+}
+
+/// What a connection proved.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    link: Link,
+    /// It waits for what arises later, and sends no frames.
+    listens: bool,
+}
+
+/// How far a connection is with its hello. To look at a proof costs the server more than to send one costs the client,
+/// and a session costs memory: each connection has one proof, and never another challenge.
+#[derive(Clone, Copy, Debug)]
+enum Standing {
+    /// It is to sign this.
+    Asked(Challenge),
+    /// Its proof was wrong, or its session was not let in.
+    Refused,
+    Bound(Bound),
+}
+
+/// Who says hello.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Greeting<'a> {
+    /// The server's number of the connection.
+    pub(crate) client: u64,
+    pub(crate) user: &'a Name,
+    pub(crate) key: PublicKey,
+    /// The connection's number within its session.
+    pub(crate) connection: u32,
+    /// The words that say how it hears of what arises later.
+    pub(crate) words: &'a [&'a [u8]],
+}
+
+impl Greeting<'_> {
+    fn link(&self) -> Link {
+        Link { session: self.key.session(), connection: self.connection }
+    }
+}
+
+/// What there is to deliver.
+pub(crate) enum Delivery {
+    /// Publish these, and keep them if nobody listens.
+    Push(Vec<u8>, Vec<Response>),
+    /// Let a waiting client go: it takes the outbox.
+    Wake(Blocked),
+}
+
+impl Sessions {
+    pub(crate) fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Responses that wait in outboxes.
+    pub(crate) fn waiting(&self) -> usize {
+        self.known.values().map(|session| session.outbox.len()).sum()
+    }
+
+    /// Asks a connection to sign something that was never signed before.
+    pub(crate) fn ask(&mut self, client: u64, challenge: Challenge) -> Outcome {
+        self.challenge(client)?;
+        self.clients.insert(client, Standing::Asked(challenge));
+        Ok(())
+    }
+
+    /// What a connection is to sign. It may have been asked for nothing yet.
+    fn challenge(&self, client: u64) -> Result<Option<Challenge>, Error> {
+        match self.clients.get(&client) {
+            None => Ok(None),
+            Some(Standing::Asked(challenge)) => Ok(Some(*challenge)),
+            Some(Standing::Refused) => Err(Error::HelloFailed),
+            Some(Standing::Bound(_)) => Err(Error::HelloTwice),
+        }
+    }
+
+    /// Holds a proof against what was asked.
+    pub(crate) fn prove(&mut self, greeting: &Greeting<'_>, shard: ShardId, proof: &Signature) -> Outcome {
+        let challenge = self.challenge(greeting.client)?.ok_or(Error::NothingToProve)?;
+        // Until it is let in, whatever is wrong.
+        self.clients.insert(greeting.client, Standing::Refused);
+        let Link { session, connection } = greeting.link();
+        let version = wire::VERSION;
+        let statement = Statement { version, shard, challenge, session, connection, way: greeting.words };
+        if greeting.key.verify(&statement, proof) { Ok(()) } else { Err(Error::HelloFailed) }
+    }
+
+    /// Bytes of them.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.outbox_bytes
+    }
+
+    /// Binds a connection that just proved its session, and that listens if no way is given for the session.
+    pub(crate) fn hello(&mut self, greeting: &Greeting<'_>, way: Option<Way>) -> Outcome {
+        let bound = match way {
+            Some(way) => self.speak(greeting, way)?,
+            None => self.listen(greeting)?,
+        };
+        self.clients.insert(greeting.client, Standing::Bound(bound));
+        Ok(())
+    }
+
+    fn speak(&mut self, greeting: &Greeting<'_>, way: Way) -> Result<Bound, Error> {
+        let (link, user) = (greeting.link(), greeting.user);
+        if !self.known.contains_key(&link.session) {
+            let limit = config::SESSIONS_MAX.get();
+            if self.known.len() as u64 >= limit {
+                return Err(Error::TooManySessions(limit));
+            }
+            let limit = config::USER_SESSIONS_MAX.get();
+            let of_user = self.users.entry(user.clone()).or_default();
+            if *of_user >= limit {
+                return Err(Error::TooManySessionsOfUser(limit));
+            }
+            *of_user += 1;
+            let fresh = Session {
+                key: greeting.key,
+                user: user.clone(),
+                connection: link.connection,
+                client: greeting.client,
+                way: Way::Waits,
+                outbox: Outbox::default(),
+                is_fresh: false,
+                poller: None,
+                polls_until: Time(0),
+                bound: 0,
+                alone_since: Time(0),
+            };
+            self.known.insert(link.session, fresh);
+        }
+        let session = self.known.get_mut(&link.session).expect("just put there");
+        session.is_of(greeting)?;
+        if link.connection < session.connection {
+            return Err(Error::OldConnection { newer: session.connection });
+        }
+        session.connection = link.connection;
+        session.client = greeting.client;
+        session.way = way;
+        session.bound += 1;
+        Ok(Bound { link, listens: false })
+    }
+
+    fn listen(&self, greeting: &Greeting<'_>) -> Result<Bound, Error> {
+        let link = greeting.link();
+        self.known.get(&link.session).ok_or(Error::NoSession)?.is_of(greeting)?;
+        Ok(Bound { link, listens: true })
+    }
+
+    fn bound(&self, client: u64) -> Option<Bound> {
+        match self.clients.get(&client)? {
+            Standing::Bound(bound) => Some(*bound),
+            Standing::Asked(_) | Standing::Refused => None,
+        }
+    }
+
+    /// The link that a client's frames come over.
+    pub(crate) fn link(&self, client: u64, user: &Name) -> Result<Link, Error> {
+        let bound = self.bound(client).filter(|bound| !bound.listens).ok_or(Error::NoSession)?;
+        self.known.get(&bound.link.session).ok_or(Error::NoSession)?.belongs_to(user)?;
+        Ok(bound.link)
+    }
+
+    /// Whose a session is.
+    pub(crate) fn owner_of(&self, session: SessionId) -> Option<Owner> {
+        let session = self.known.get(&session)?;
+        Some(Owner { user: session.user.clone(), client: (session.bound > 0).then_some(session.client) })
+    }
+
+    /// A client's connection is closed: the session that has none left.
+    pub(crate) fn closed(&mut self, now: Time, client: u64) -> Option<SessionId> {
+        let bound = self.bound(client);
+        self.clients.remove(&client);
+        let Bound { link, listens } = bound?;
+        (!listens && self.unbind(link.session, now)).then_some(link.session)
+    }
+
+    /// Whether it said hello, and is not forgotten.
+    pub(crate) fn is_known(&self, session: SessionId) -> bool {
+        self.known.contains_key(&session)
+    }
+
+    /// Whether a session has a connection.
+    pub(crate) fn is_bound(&self, session: SessionId) -> bool {
+        self.known.get(&session).is_some_and(|session| session.bound > 0)
+    }
+
+    /// Whether that was its last connection.
+    fn unbind(&mut self, session: SessionId, now: Time) -> bool {
+        let Some(session) = self.known.get_mut(&session) else { return false };
+        session.bound = session.bound.saturating_sub(1);
+        session.alone_since = now;
+        session.bound == 0
+    }
+
+    /// Forgets sessions that have had no connection for so long, and returns them.
+    pub(crate) fn forget(&mut self, now: Time, after_us: u64) -> Vec<SessionId> {
+        let is_gone = |session: &Session| {
+            session.bound == 0 && session.poller.is_none() && now.since(session.alone_since) >= after_us
+        };
+        let gone: Vec<(SessionId, Session)> = self.known.extract_if(|_, session| is_gone(session)).collect();
+        for (_, session) in &gone {
+            self.outbox_bytes -= session.outbox.bytes();
+            if let Some(count) = self.users.get_mut(&session.user) {
+                *count -= 1;
+                if *count == 0 {
+                    self.users.remove(&session.user);
+                }
+            }
+        }
+        gone.into_iter().map(|(id, _)| id).collect()
+    }
+
+    /// Forgets all, so that everybody says hello again: the shard is another one now. Who waited is returned.
+    pub(crate) fn clear(&mut self) -> Vec<Blocked> {
+        self.clients.clear();
+        self.fresh.clear();
+        self.users.clear();
+        self.outbox_bytes = 0;
+        self.known.drain().filter_map(|(_, mut session)| session.poller.take()).collect()
+    }
+
+    // --- outboxes ---
+
+    /// Keeps a response for a session.
+    pub(crate) fn put(&mut self, session: SessionId, response: Response) {
+        let sessions = self.known.len() as u64;
+        let Some(known) = self.known.get_mut(&session) else { return };
+        if !std::mem::replace(&mut known.is_fresh, true) {
+            self.fresh.push(session);
+        }
+        let before = known.outbox.bytes();
+        known.outbox.push(response);
+        let share = config::OUTBOXES_BYTES_MAX.get();
+        let bytes_max = match self.outbox_bytes as u64 > share {
+            true => config::OUTBOX_BYTES_MAX.get().min(share / sessions.max(1)),
+            false => config::OUTBOX_BYTES_MAX.get(),
+        };
+        self.dropped += known.outbox.keep_within(config::OUTBOX_MAX.get(), bytes_max);
+        self.outbox_bytes = self.outbox_bytes + known.outbox.bytes() - before;
+    }
+
+    /// Puts back, in front, what nobody took.
+    pub(crate) fn put_back(&mut self, session: SessionId, responses: Vec<Response>) {
+        let Some(known) = self.known.get_mut(&session) else { return };
+        let before = known.outbox.bytes();
+        known.outbox.put_back(responses);
+        self.outbox_bytes = self.outbox_bytes + known.outbox.bytes() - before;
+    }
+
+    /// All that waits for a session.
+    pub(crate) fn take(&mut self, session: SessionId) -> Vec<Response> {
+        let Some(known) = self.known.get_mut(&session) else { return Vec::new() };
+        self.outbox_bytes -= known.outbox.bytes();
+        known.outbox.take()
+    }
+
+    /// The next session that has something new and can be reached now.
+    pub(crate) fn next_delivery(&mut self) -> Option<(SessionId, Delivery)> {
+        while let Some(id) = self.fresh.pop() {
+            let Some(session) = self.known.get_mut(&id) else { continue };
+            session.is_fresh = false;
+            if session.outbox.is_empty() {
+                continue;
+            }
+            match (&session.way, session.poller) {
+                (_, Some(poller)) => {
+                    session.poller = None;
+                    return Some((id, Delivery::Wake(poller)));
+                }
+                (Way::Push(channel), None) if session.bound > 0 => {
+                    self.outbox_bytes -= session.outbox.bytes();
+                    return Some((id, Delivery::Push(channel.clone(), session.outbox.take())));
+                }
+                (Way::Push(_) | Way::Waits | Way::Poll, None) => {}
+            }
+        }
+        None
+    }
+
+    // --- polling ---
+
+    /// Whether a session may be polled on this connection: only where it was proved.
+    pub(crate) fn may_poll(&self, client: u64, id: SessionId, user: &Name) -> Outcome {
+        self.bound(client).filter(|bound| bound.link.session == id).ok_or(Error::NoSession)?;
+        self.known.get(&id).ok_or(Error::NoSession)?.belongs_to(user)
+    }
+
+    /// Waits for the outbox; whoever waited before is returned, and hears nothing.
+    pub(crate) fn wait(&mut self, id: SessionId, poller: Blocked, until: Time) -> Option<Blocked> {
+        let session = self.known.get_mut(&id)?;
+        session.polls_until = until;
+        self.next_late = Some(self.next_late.map_or(until, |next| next.min(until)));
+        session.poller.replace(poller)
+    }
+
+    /// Takes those whose time is over.
+    pub(crate) fn late(&mut self, now: Time) -> Vec<(SessionId, Blocked)> {
+        if self.next_late.is_none_or(|next| next > now) {
+            return Vec::new();
+        }
+        let (mut late, mut next) = (Vec::new(), None::<Time>);
+        // In any order: each is looked at by itself.
+        for (id, session) in &mut self.known {
+            if session.polls_until <= now {
+                late.extend(session.poller.take().map(|poller| (*id, poller)));
+            } else if session.poller.is_some() {
+                next = Some(next.map_or(session.polls_until, |next| next.min(session.polls_until)));
+            }
+        }
+        self.next_late = next;
+        late
+    }
+
+    /// Whether anybody polls, as far as is known.
+    pub(crate) fn is_polled(&self) -> bool {
+        self.next_late.is_some()
+    }
+
+    /// A waiting client is gone, or its time is over. Whether it still waited: it may have been let go already.
+    pub(crate) fn stop_waiting(&mut self, poller: Blocked) -> bool {
+        let mut waits = self.known.values_mut().filter(|session| session.poller == Some(poller));
+        waits.next().is_some_and(|session| session.poller.take().is_some())
+    }
+}
+
+impl Session {
+    fn belongs_to(&self, user: &Name) -> Outcome {
+        if self.user == *user { Ok(()) } else { Err(Error::OtherUser) }
+    }
+
+    fn is_of(&self, greeting: &Greeting<'_>) -> Outcome {
+        if self.key != greeting.key {
+            return Err(Error::OtherKey);
+        }
+        self.belongs_to(greeting.user)
+    }
+}
