@@ -5,11 +5,9 @@ use std::ptr::{null, null_mut};
 
 use redis_module::raw;
 
-use crate::ffi::{Arg, Ctx, Denial, api, guarded};
-use crate::node::admission::Caller;
-use crate::node::mend;
+use super::{exec, frame, keyspace, locks, plain, poll};
+use crate::ffi::{Arg, Ctx, Denial, Rejected, api};
 use crate::parts::error::{Error, Outcome};
-use crate::{exec, frame, guard, locks, poll};
 
 /// What the server calls.
 type Entry = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut *mut raw::RedisModuleString, c_int) -> c_int;
@@ -75,7 +73,7 @@ macro_rules! entry {
             argv: *mut *mut raw::RedisModuleString,
             argc: c_int,
         ) -> c_int {
-            // SAFETY: the server's context and arguments, for the time of this call.
+            // SAFETY: the context and the arguments are what the server just called with.
             unsafe { run(ctx, argv, argc, stringify!($handler), $operators, $handler) }
         }
         entry
@@ -158,7 +156,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
-        entry: entry!(guard::plain),
+        entry: entry!(plain::plain),
     },
     Command {
         name: c"claret.write",
@@ -170,7 +168,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
-        entry: entry!(guard::plain),
+        entry: entry!(plain::plain),
     },
     Command {
         name: c"claret.read-any",
@@ -182,7 +180,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
-        entry: entry!(guard::plain),
+        entry: entry!(plain::plain),
     },
     Command {
         name: c"claret.write-any",
@@ -194,7 +192,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
-        entry: entry!(guard::plain),
+        entry: entry!(plain::plain),
     },
     Command {
         name: c"claret.exec",
@@ -270,17 +268,17 @@ unsafe fn run(
     operators: bool,
     handler: fn(Ctx, &[Arg<'_>]) -> Outcome,
 ) -> c_int {
-    // SAFETY: as promised.
+    // SAFETY: as the caller promises; both are used within this call alone.
     let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
     let allowed = |ctx: Ctx| {
-        let caller = operators.then(|| Caller::of(ctx));
+        let caller = operators.then(|| keyspace().caller(ctx));
         if let Some(caller) = caller.filter(|caller| !caller.is_operator()) {
             caller.log_denial(ctx, b"config", Denial::Command);
             return Err(Error::NoOperator);
         }
         Ok(())
     };
-    match guarded(ctx, name, mend, |ctx| allowed(ctx).and_then(|()| handler(ctx, &arguments))) {
+    match super::entry(ctx, name, |ctx| allowed(ctx).and_then(|()| handler(ctx, &arguments))) {
         Some(Ok(())) => {}
         Some(Err(error)) => ctx.reply_error(&error.line()),
         None => ctx.reply_error(&Error::Panicked.line()),
@@ -289,9 +287,10 @@ unsafe fn run(
 }
 
 /// Registers all commands.
-pub(crate) fn register(ctx: Ctx) -> Result<(), ()> {
+pub(super) fn register(ctx: Ctx) -> Result<(), Rejected> {
     for command in COMMANDS {
-        // SAFETY: the strings are copied, the entry stays as long as the module.
+        // SAFETY: the context is that of loading; the strings end in a zero and are copied; the entry is never unloaded, since the
+        // module refuses that.
         Ctx::accepted(unsafe {
             api!(RedisModule_CreateCommand)(
                 ctx.raw(),
@@ -309,7 +308,7 @@ pub(crate) fn register(ctx: Ctx) -> Result<(), ()> {
 }
 
 /// Tells the server what `COMMAND DOCS` shows.
-fn document(ctx: Ctx, command: &Command) -> Result<(), ()> {
+fn document(ctx: Ctx, command: &Command) -> Result<(), Rejected> {
     static VERSION: raw::RedisModuleCommandInfoVersion = raw::RedisModuleCommandInfoVersion {
         version: 1,
         sizeof_historyentry: size_of::<raw::RedisModuleCommandHistoryEntry>(),
@@ -328,7 +327,8 @@ fn document(ctx: Ctx, command: &Command) -> Result<(), ()> {
         key_specs: null_mut(),
         args: kept.arguments(command.arguments),
     };
-    // SAFETY: the command was just made; everything that the description points to lives in `kept`, and is copied.
+    // SAFETY: the command was just made, so the server finds it; all pointers of the description lead into `kept`, which lives
+    // until this returns, and the server copies what is there. The list of arguments ends in one that is all zero.
     unsafe {
         let made = api!(RedisModule_GetCommand)(ctx.raw(), command.name.as_ptr());
         if let Some(set_categories) = raw::RedisModule_SetCommandACLCategories {
@@ -358,7 +358,7 @@ impl Kept {
         }
         let mut made: Vec<raw::RedisModuleCommandArg> =
             list.iter().map(|argument| self.argument(argument)).collect();
-        // SAFETY: all zero is how the server marks the end.
+        // SAFETY: the structure has pointers and numbers alone, for which zero is a value: the mark of the end.
         made.push(unsafe { std::mem::zeroed() });
         self.lists.push(made.into_boxed_slice());
         self.lists.last_mut().expect("just put there").as_mut_ptr()

@@ -1,24 +1,36 @@
-//! What the server tells of itself: clients that go, roles that change, its own rounds.
+//! What the server tells of itself: clients that go, roles that change, its own rounds, and keys that vanish (trap 18).
+//!
+//! Most of these come in the midst of the server's own work, where nothing may be read or written: what is to be done waits for
+//! a timer, or for the next entry.
 
-use std::ffi::c_void;
+use std::ffi::{c_char, c_int, c_void};
 
 use redis_module::raw;
 
-use crate::ffi::{Ctx, api, guarded};
-use crate::node::{HOST, mend};
+use super::{entry, keyspace, with_node};
+use crate::ffi::{Arg, Ctx, Rejected, api};
+use crate::parts::vanished::Change;
 
 /// Asks to be told.
-pub(crate) fn subscribe(ctx: Ctx) -> Result<(), ()> {
-    let first_version = |id| raw::RedisModuleEvent { id, dataver: 1 };
-    let clients = first_version(raw::REDISMODULE_EVENT_CLIENT_CHANGE);
-    let role = first_version(raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED);
-    let rounds = first_version(raw::REDISMODULE_EVENT_CRON_LOOP);
-    // SAFETY: the functions stay as long as the module.
-    unsafe {
-        Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), clients, Some(client_changed)))?;
-        Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), role, Some(role_changed)))?;
-        Ctx::accepted(api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), rounds, Some(looked_around)))
+pub(super) fn subscribe(ctx: Ctx) -> Result<(), Rejected> {
+    let kinds = raw::REDISMODULE_NOTIFY_EXPIRED | raw::REDISMODULE_NOTIFY_EVICTED;
+    // SAFETY: the context is that of loading; the function is never unloaded, since the module refuses that.
+    Ctx::accepted(unsafe {
+        api!(RedisModule_SubscribeToKeyspaceEvents)(ctx.raw(), kinds, Some(key_vanished))
+    })?;
+    let events: [(u64, raw::RedisModuleEventCallback); 5] = [
+        (raw::REDISMODULE_EVENT_CLIENT_CHANGE, Some(client_changed)),
+        (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, Some(role_changed)),
+        (raw::REDISMODULE_EVENT_CRON_LOOP, Some(looked_around)),
+        (raw::REDISMODULE_EVENT_FLUSHDB, Some(flushed)),
+        (raw::REDISMODULE_EVENT_SWAPDB, Some(swapped)),
+    ];
+    for (id, callback) in events {
+        let event = raw::RedisModuleEvent { id, dataver: 1 };
+        // SAFETY: as above; each function reads the data of its own event alone.
+        Ctx::accepted(unsafe { api!(RedisModule_SubscribeToServerEvent)(ctx.raw(), event, callback) })?;
     }
+    Ok(())
 }
 
 unsafe extern "C" fn client_changed(
@@ -30,9 +42,9 @@ unsafe extern "C" fn client_changed(
     if what != raw::REDISMODULE_SUBEVENT_CLIENT_CHANGE_DISCONNECTED {
         return;
     }
-    // SAFETY: the server's context and what it says of the client, for the time of this call.
+    // SAFETY: with this event the server hands over what it says of a client, which lives until this returns, as the context.
     let (ctx, client) = unsafe { (Ctx::new(ctx), (*client.cast::<raw::RedisModuleClientInfo>()).id) };
-    guarded(ctx, "a closing client", mend, |ctx| HOST.with(|host| host.closed(ctx, client)));
+    entry(ctx, "a closing client", |ctx| with_node(|node| node.closed(ctx, client)));
 }
 
 /// The shard begins or ends soon, from a timer: in the midst of a change of roles nothing may be written.
@@ -42,9 +54,9 @@ unsafe extern "C" fn role_changed(
     _: u64,
     _: *mut c_void,
 ) {
-    // SAFETY: the server's context, for the time of this call.
+    // SAFETY: the context is the server's, and is used within this call alone.
     let ctx = unsafe { Ctx::new(ctx) };
-    guarded(ctx, "a change of roles", mend, |ctx| HOST.with(|host| host.role_changed(ctx)));
+    entry(ctx, "a change of roles", |ctx| with_node(|node| node.role_changed(ctx)));
 }
 
 /// Here, too, nothing may be written.
@@ -54,7 +66,58 @@ unsafe extern "C" fn looked_around(
     _: u64,
     _: *mut c_void,
 ) {
-    // SAFETY: the server's context, for the time of this call.
+    // SAFETY: the context is the server's, and is used within this call alone.
     let ctx = unsafe { Ctx::new(ctx) };
-    guarded(ctx, "the server's round", mend, |ctx| HOST.with(|host| host.server_looked_around(ctx)));
+    entry(ctx, "the server's round", |ctx| with_node(|node| node.server_looked_around(ctx)));
+}
+
+/// Notes a change, and sees that the shard hears of it soon if nothing else happens. A node that is at work looks for itself
+/// before it is done.
+fn note(ctx: Ctx, change: Change) {
+    keyspace().note(change);
+    with_node(|node| node.come_back(ctx, 0));
+}
+
+unsafe extern "C" fn key_vanished(
+    ctx: *mut raw::RedisModuleCtx,
+    _: c_int,
+    _: *const c_char,
+    key: *mut raw::RedisModuleString,
+) -> c_int {
+    // SAFETY: the server calls with its context and the key's name, both of which live until this returns.
+    let (ctx, key) = unsafe { (Ctx::new(ctx), Arg::new(key)) };
+    entry(ctx, "a vanishing key", |ctx| {
+        let key = key.to_bytes();
+        if ctx.database() == 0 && !keyspace().is_found_gone(&key) {
+            note(ctx, Change::Record(key));
+        }
+    });
+    raw::REDISMODULE_OK as c_int
+}
+
+unsafe extern "C" fn flushed(
+    ctx: *mut raw::RedisModuleCtx,
+    _: raw::RedisModuleEvent,
+    _: u64,
+    what: *mut c_void,
+) {
+    // SAFETY: with this event the server hands over what it says of a flush, which lives until this returns, as the context.
+    let (ctx, database) = unsafe { (Ctx::new(ctx), (*what.cast::<raw::RedisModuleFlushInfo>()).dbnum) };
+    // A negative number is all of them.
+    if database <= 0 {
+        entry(ctx, "a flush", |ctx| note(ctx, Change::Everything));
+    }
+}
+
+unsafe extern "C" fn swapped(
+    ctx: *mut raw::RedisModuleCtx,
+    _: raw::RedisModuleEvent,
+    _: u64,
+    what: *mut c_void,
+) {
+    // SAFETY: with this event the server hands over what it says of a swap, which lives until this returns, as the context.
+    let (ctx, swap) = unsafe { (Ctx::new(ctx), &*what.cast::<raw::RedisModuleSwapDbInfo>()) };
+    if swap.dbnum_first == 0 || swap.dbnum_second == 0 {
+        entry(ctx, "a swap of databases", |ctx| note(ctx, Change::Everything));
+    }
 }

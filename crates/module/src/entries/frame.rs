@@ -1,21 +1,19 @@
 //! `CLARET.HELLO` and `CLARET.FRAME`: a client process speaks to the shard.
 
-use claret_core::{Incarnation, ShardId, wire};
-use claret_identity::{Challenge, PublicKey, Signature};
+use claret_core::wire;
+use claret_identity::{PublicKey, Signature};
 
-use crate::entries::config;
-use crate::entries::plain::OWN;
+use super::{keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Denial, Flag};
-use crate::node::HOST;
-use crate::node::admission::Caller;
+use crate::node::rights::Caller;
+use crate::node::{Hello, Welcome, limits, settings};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::sessions::{Greeting, Way};
-use crate::parts::slots;
 
 /// `CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]`
 ///
 /// Without a proof it answers with what is to be signed.
-pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+pub(super) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let [_, version, key, connection, rest @ ..] = arguments else { return Err(SYNTAX) };
     let version: u16 = version.number().ok_or(SYNTAX)?;
     if version != wire::VERSION {
@@ -30,7 +28,7 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         way => (way, None),
     };
     let words: Vec<&[u8]> = way.iter().map(|word| word.bytes()).collect();
-    let caller = Caller::of(ctx);
+    let caller = keyspace().caller(ctx);
     let way = match way {
         [] => Some(Way::Waits),
         [word] if word.is("POLL") => Some(Way::Poll),
@@ -42,74 +40,37 @@ pub(crate) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         return Err(Error::InMulti("CLARET.HELLO"));
     }
     let greeting = Greeting { client: ctx.client(), user: caller.name(), key, connection, words: &words };
-    let welcome = HOST.with(|host| {
-        if host.shard.is_none() {
-            host.look_around(ctx);
-        }
-        if [OWN, host.oneshots.session()].contains(&key.session()) {
-            return Err(Error::OwnSession);
-        }
-        let shard = host.shard.as_ref().ok_or(Error::NotReady)?;
-        let shard = shard.id();
-        let Some(proof) = proof else {
-            let challenge = Challenge(ctx.random_bytes());
-            host.sessions.ask(greeting.client, challenge)?;
-            return Ok(Welcome::Prove { shard, challenge });
-        };
-        host.sessions.prove(&greeting, shard, &proof).inspect_err(|_| {
-            caller.log_denial(ctx, b"claret.hello", Denial::Login);
-        })?;
-        let pushes = matches!(way, Some(Way::Push(_)));
-        let session = greeting.key.session();
-        let is_known = host.sessions.is_known(session);
-        host.sessions.hello(&greeting, way)?;
-        let incarnation = match is_known {
-            true => host.shard.as_ref().map(|shard| shard.incarnation_to(session)),
-            false => host.greet(session, greeting.user),
-        };
-        host.guard.transactions_come();
-        Ok(Welcome::In { shard, incarnation: incarnation.ok_or(Error::NotReady)?, pushes })
-    });
-    welcome.unwrap_or(Err(Error::NotReady))?.reply(ctx);
+    let welcome = with_node(|node| node.hello(ctx, &caller, Hello { greeting, way, proof }));
+    reply(ctx, welcome.unwrap_or(Err(Error::NotReady))?);
     Ok(())
 }
 
-/// What is answered to a hello.
-enum Welcome {
-    /// Sign this.
-    Prove { shard: ShardId, challenge: Challenge },
-    /// The connection speaks for its session.
-    In { shard: ShardId, incarnation: Incarnation, pushes: bool },
-}
-
-impl Welcome {
-    /// Names and values in turn.
-    fn reply(self, ctx: Ctx) {
-        let text = |name: &str, value: &str| {
-            ctx.reply_bytes(name.as_bytes());
-            ctx.reply_bytes(value.as_bytes());
-        };
-        let number = |name: &str, value: u64| {
-            ctx.reply_bytes(name.as_bytes());
-            ctx.reply_int(value as i64);
-        };
-        match self {
-            Welcome::Prove { shard, challenge } => {
-                ctx.reply_array(6);
-                number("wire", u64::from(wire::VERSION));
-                number("shard", u64::from(shard.0));
-                text("challenge", &challenge.to_string());
-            }
-            Welcome::In { shard, incarnation, pushes } => {
-                ctx.reply_array(14);
-                text("server", &ctx.server_version());
-                text("module", env!("CARGO_PKG_VERSION"));
-                number("wire", u64::from(wire::VERSION));
-                number("shard", u64::from(shard.0));
-                number("incarnation", incarnation.0);
-                number("lease_us", config::LEASE_MS.get() * 1_000);
-                number("push", u64::from(pushes));
-            }
+/// Names and values in turn.
+fn reply(ctx: Ctx, welcome: Welcome) {
+    let text = |name: &str, value: &str| {
+        ctx.reply_bytes(name.as_bytes());
+        ctx.reply_bytes(value.as_bytes());
+    };
+    let number = |name: &str, value: u64| {
+        ctx.reply_bytes(name.as_bytes());
+        ctx.reply_int(value as i64);
+    };
+    match welcome {
+        Welcome::Prove { shard, challenge } => {
+            ctx.reply_array(6);
+            number("wire", u64::from(wire::VERSION));
+            number("shard", u64::from(shard.0));
+            text("challenge", &challenge.to_string());
+        }
+        Welcome::In { shard, incarnation, pushes } => {
+            ctx.reply_array(14);
+            text("server", &ctx.server_version());
+            text("module", env!("CARGO_PKG_VERSION"));
+            number("wire", u64::from(wire::VERSION));
+            number("shard", u64::from(shard.0));
+            number("incarnation", incarnation.0);
+            number("lease_us", settings::LEASE_MS.get() * 1_000);
+            number("push", u64::from(pushes));
         }
     }
 }
@@ -126,11 +87,11 @@ fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, Error> {
         caller.log_denial(ctx, &channel, Denial::Channel);
         return Err(Error::DeafToChannel { user: user.clone(), own, channel });
     }
-    if !slots::serves(&channel) {
+    if !keyspace().serves(&channel) {
         // Its slot may have come since the node looked last.
-        HOST.with(|host| host.look_around(ctx));
+        with_node(|node| node.look_around(ctx));
     }
-    if !slots::serves(&channel) {
+    if !keyspace().serves(&channel) {
         return Err(Error::ChannelElsewhere(channel));
     }
     Ok(Way::Push(channel.to_vec()))
@@ -153,7 +114,7 @@ fn own_channels(user: &[u8]) -> String {
 }
 
 /// Records are those of the first database alone.
-pub(crate) fn in_first_database(ctx: Ctx) -> Outcome {
+pub(super) fn in_first_database(ctx: Ctx) -> Outcome {
     match ctx.database() {
         0 => Ok(()),
         other => Err(Error::OtherDatabase(other)),
@@ -161,27 +122,21 @@ pub(crate) fn in_first_database(ctx: Ctx) -> Outcome {
 }
 
 /// `CLARET.FRAME requests`
-pub(crate) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+pub(super) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let [_, bytes] = arguments else { return Err(Error::FrameWords) };
     in_first_database(ctx)?;
     let bytes = bytes.bytes();
-    let limit = config::FRAME_BYTES_MAX.get();
+    let limit = settings::FRAME_BYTES_MAX.get();
     if bytes.len() as u64 > limit {
         return Err(Error::FrameTooLong { size: bytes.len(), limit });
     }
-    let caller = Caller::of(ctx);
+    let caller = keyspace().caller(ctx);
     if caller.is(Flag::Multi) {
         return Err(Error::InMulti("CLARET.FRAME"));
     }
-    let requests = wire::decode_requests(bytes, &crate::node::limits()).map_err(Error::Unreadable)?;
-    slots::may_write(ctx)?;
-    let client = ctx.client();
-    let reply = HOST.with(|host| {
-        let link = host.sessions.link(client, caller.name())?;
-        let _calling = caller.enter();
-        host.counts.frame_bytes += bytes.len() as u64;
-        host.frame(ctx, link, requests)
-    });
+    let requests = wire::decode_requests(bytes, &limits()).map_err(Error::Unreadable)?;
+    keyspace().may_write(ctx)?;
+    let reply = with_node(|node| node.frame(ctx, caller, requests, bytes.len()));
     let reply = reply.unwrap_or(Err(Error::NotReady))?;
     ctx.reply_bytes(&wire::encode_responses(&reply));
     Ok(())

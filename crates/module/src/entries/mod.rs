@@ -1,15 +1,51 @@
-//! Where the server calls in: commands, the filter, timers, events and the bus.
+//! Where the server calls in: commands, the filter, timers, events and the bus. Each is given the node, and calls it.
+//!
+//! Nothing unwinds out of an entry: [`guarded`](crate::ffi::guarded) catches a panic, and the node begins another incarnation
+//! of its shard. What the server calls while the node is at work further up the stack finds it busy
+//! ([`with_node`] says `None`) and does without it; see the text of [`node`](crate::node).
 
-pub(crate) mod bus;
-pub(crate) mod commands;
-pub(crate) mod config;
-pub(crate) mod events;
-pub(crate) mod exec;
-pub(crate) mod frame;
-pub(crate) mod info;
-pub(crate) mod locks;
-pub(crate) mod needs;
-pub(crate) mod plain;
-pub(crate) mod poll;
-pub(crate) mod pops;
-pub(crate) mod set_slot;
+mod bus;
+mod commands;
+mod config;
+mod events;
+mod exec;
+mod filter;
+mod frame;
+mod info;
+mod load;
+mod locks;
+mod needs;
+mod plain;
+mod poll;
+mod pops;
+mod set_slot;
+mod timers;
+
+use crate::ffi::{Ctx, OnMainThread, guarded};
+use crate::node::Node;
+use crate::node::keyspace::Keyspace;
+
+/// The node of this process.
+static NODE: OnMainThread<Node> = OnMainThread::new();
+
+/// The server's keys. They stand beside the node, since they are asked from within.
+static KEYSPACE: Keyspace = Keyspace::new();
+
+/// Gives the node to an entry, and to one at a time. `None` while nothing is loaded, or the node is at work.
+#[inline]
+fn with_node<R>(run: impl FnOnce(&mut Node) -> R) -> Option<R> {
+    NODE.with(run)
+}
+
+/// The keyspace, also while the node is at work.
+fn keyspace() -> &'static Keyspace {
+    &KEYSPACE
+}
+
+/// Runs an entry of this name: nothing unwinds out of it, and after a panic nothing in the node's memory is trusted.
+fn entry<R>(ctx: Ctx, name: &str, run: impl FnOnce(Ctx) -> R) -> Option<R> {
+    let restart = |ctx| {
+        with_node(|node| node.restart_after_panic(ctx));
+    };
+    guarded(ctx, name, restart, run)
+}

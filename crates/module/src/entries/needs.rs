@@ -5,7 +5,8 @@
 
 use claret_types::Bytes;
 
-use crate::ffi::{Answer, Ctx, Flag, Log, Text};
+use super::load::Unfit;
+use crate::ffi::{Answer, Ctx, Flag, Text};
 
 /// The commands that the module runs for itself (`docs/plain-commands.md`); first the one that finds the others.
 const NEEDED: [&str; 31] = [
@@ -43,16 +44,12 @@ const NEEDED: [&str; 31] = [
 ];
 
 /// Refuses to load beside `rename-command`, where that matters.
-pub(crate) fn check(ctx: Ctx) -> Result<(), ()> {
+pub(super) fn check(ctx: Ctx) -> Result<(), Unfit> {
     let cluster = ctx.is(Flag::Cluster).then_some("CLUSTER");
     let needed: Vec<&str> = NEEDED.into_iter().chain(cluster).collect();
     let names: Vec<Text> = needed.iter().map(|name| Text::new(name.as_bytes())).collect();
     if let Some(missing) = missing(ctx, &names) {
-        let name = needed[missing];
-        return refuse(
-            ctx,
-            &format!("claret needs the command {name}, which rename-command has taken away here"),
-        );
+        return Err(Unfit::Missing(needed[missing]));
     }
     // The server lists each by the name that it was made with, and finds it by the one that it has.
     let listed: Vec<Bytes> = ctx
@@ -62,24 +59,7 @@ pub(crate) fn check(ctx: Ctx) -> Result<(), ()> {
         .filter_map(|command| command.items().into_iter().next()?.bytes())
         .collect();
     let names: Vec<Text> = listed.iter().map(|name| Text::new(name)).collect();
-    match missing(ctx, &names) {
-        None => Ok(()),
-        Some(renamed) => {
-            let name = &listed[renamed];
-            refuse(
-                ctx,
-                &format!("claret knows commands by their names, and rename-command has changed {name}"),
-            )
-        }
-    }
-}
-
-fn refuse(ctx: Ctx, why: &str) -> Result<(), ()> {
-    ctx.log(
-        Log::Warning,
-        &format!("{why}; say with access control lists (ACL SETUSER) who may run what instead"),
-    );
-    Err(())
+    missing(ctx, &names).map_or(Ok(()), |renamed| Err(Unfit::Renamed(listed[renamed].to_string())))
 }
 
 /// The place of the first that the server does not find.

@@ -5,61 +5,20 @@
 //! for here: what the server wakes is looked at first, and stays asleep while its key is held in conflict. A held key
 //! that was passed over is signalled again when it is free. Of those before, see [`crate::parts::sleepers`].
 
-use std::collections::BTreeSet;
 use std::ffi::c_int;
 
 use claret_types::{Access, Bytes};
 use redis_module::raw;
 
-use crate::entries::plain::{GUARD_TABLE, conflict_of};
-use crate::ffi::{Arg, Ctx, Filtered, Flag, Kind, Text, User, guarded};
-use crate::node::{HOST, mend};
-use crate::parts::command_table::Row;
+use super::{entry, keyspace, with_node};
+use crate::ffi::{Arg, Ctx, Flag, Kind, Text, User};
 use crate::parts::error::{Error, Outcome};
-
-/// Keys that were passed over, to be signalled when they are free.
-#[derive(Default)]
-pub(crate) struct PassedOver(pub(crate) BTreeSet<Bytes>);
-
-impl PassedOver {
-    pub(crate) fn is_any(&self) -> bool {
-        !self.0.is_empty()
-    }
-
-    /// Takes those that are free now.
-    pub(crate) fn take(&mut self, is_free: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
-        let free: Vec<Bytes> = self.0.iter().filter(|key| is_free(key)).cloned().collect();
-        for key in &free {
-            self.0.remove(key);
-        }
-        free
-    }
-}
-
-/// Whether a pop that a filter is shown has to wait in the module; one that may sleep in the server is noted.
-pub(crate) fn sleeps_here(ctx: Ctx, filtered: &Filtered, row: Row) -> bool {
-    if HOST.with(|host| host.guard.asleep.is_used()) == Some(true) {
-        return true;
-    }
-    let moves = filtered.word(0).is_some_and(is_move);
-    let words = filtered.words();
-    let keys = row.keys(ctx, &words);
-    HOST.with(|host| {
-        for (at, (key, _)) in keys.iter().enumerate() {
-            host.guard.asleep.note(key, moves && at > 0);
-        }
-    });
-    false
-}
-
-fn is_move(name: &[u8]) -> bool {
-    name.eq_ignore_ascii_case(b"BLMOVE") || name.eq_ignore_ascii_case(b"BRPOPLPUSH")
-}
+use crate::parts::plain::is_move;
 
 /// Takes something if there is something to take; otherwise waits for it. `words` are the plain command's.
-pub(crate) fn pop(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
+pub(super) fn pop(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     let keys = keys_of(ctx, words);
-    let free = note_held(ctx, &keys);
+    let free = is_free(ctx, &keys);
     let may_wait = ![Flag::Multi, Flag::Lua, Flag::DenyBlocking].into_iter().any(|flag| ctx.is(flag));
     if !may_wait {
         if !free {
@@ -123,30 +82,14 @@ fn time_of(words: &[Arg<'_>]) -> Option<u64> {
 
 fn keys_of(ctx: Ctx, words: &[Arg<'_>]) -> Vec<(Bytes, Access)> {
     let words: Vec<Text> = words.iter().map(|word| Text::of(*word)).collect();
-    let row = GUARD_TABLE.with(|table| table.find(words.first()?.bytes())).flatten();
-    let keys = row.map_or_else(Vec::new, |row| row.keys(ctx, &words));
+    let row = words.first().and_then(|name| keyspace().row(name.bytes()));
+    let keys = row.map_or_else(Vec::new, |row| row.keys(&words, |words| ctx.keys_of(words)));
     keys.into_iter().map(|(key, access)| (Bytes::copy_from(key), access)).collect()
 }
 
 /// Whether no key is held in conflict; those that are will be signalled.
-fn note_held(ctx: Ctx, keys: &[(Bytes, Access)]) -> bool {
-    if ctx.database() != 0 {
-        return true;
-    }
-    // A write would end the server.
-    let is_paused = Ctx::must_not_write() && ctx.blocked_answers();
-    let noted = HOST.with(|host| {
-        let held: Vec<Bytes> = keys
-            .iter()
-            .filter(|(key, access)| is_paused || conflict_of(host, key, *access))
-            .map(|(key, _)| key.clone())
-            .collect();
-        let free = held.is_empty();
-        host.guard.passed_over.0.extend(held);
-        host.guard.come_back(ctx);
-        free
-    });
-    noted.unwrap_or(true)
+fn is_free(ctx: Ctx, keys: &[(Bytes, Access)]) -> bool {
+    ctx.database() != 0 || with_node(|node| node.may_pop(ctx, keys)).unwrap_or(true)
 }
 
 /// Something happened to one of the keys. The result says whether the client was served.
@@ -155,12 +98,12 @@ unsafe extern "C" fn woken(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    // SAFETY: the server's context and arguments, for the time of this call.
+    // SAFETY: the context and the arguments are what the server just called with, and are used within this call alone.
     let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
-    let served = guarded(ctx, "a blocked pop", mend, |ctx| {
+    let served = entry(ctx, "a blocked pop", |ctx| {
         let words = arguments.get(1..).unwrap_or_default();
         let keys = keys_of(ctx, words);
-        wakes(ctx, words) && note_held(ctx, &keys) && serve(ctx, words, &keys)
+        wakes(ctx, words) && is_free(ctx, &keys) && serve(ctx, words, &keys)
     });
     if served == Some(true) { raw::REDISMODULE_OK as c_int } else { raw::REDISMODULE_ERR as c_int }
 }
@@ -198,7 +141,7 @@ unsafe extern "C" fn late(
     _: *mut *mut raw::RedisModuleString,
     _: c_int,
 ) -> c_int {
-    // SAFETY: the server's context, for the time of this call.
+    // SAFETY: the context is the server's, and is used within this call alone.
     let ctx = unsafe { Ctx::new(ctx) };
     ctx.reply_nil_array();
     raw::REDISMODULE_OK as c_int

@@ -45,8 +45,15 @@ pub(crate) enum Log {
 pub(crate) struct Timer(u64);
 
 /// A client that was made to wait.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blocked(*mut raw::RedisModuleBlockedClient);
+
+/// The server did not take what it was given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rejected;
+
+/// What a timer calls.
+pub(crate) type TimerProc = unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void);
 
 impl Ctx {
     /// # Safety
@@ -132,11 +139,7 @@ impl Ctx {
     }
 
     /// Calls `proc` in so many milliseconds.
-    pub(crate) fn timer(
-        self,
-        millis: u64,
-        proc: unsafe extern "C" fn(*mut raw::RedisModuleCtx, *mut c_void),
-    ) -> Timer {
+    pub(crate) fn timer(self, millis: u64, proc: TimerProc) -> Timer {
         // SAFETY: the function stays as long as the module, which does not unload while timers run.
         Timer(unsafe { api!(RedisModule_CreateTimer)(self.0, millis as c_longlong, Some(proc), null_mut()) })
     }
@@ -271,8 +274,8 @@ impl Ctx {
     }
 
     /// A configuration, event or command registration of the server's answered no.
-    pub(crate) fn accepted(status: c_int) -> Result<(), ()> {
-        if status == raw::REDISMODULE_OK as c_int { Ok(()) } else { Err(()) }
+    pub(crate) fn accepted(status: c_int) -> Result<(), Rejected> {
+        if status == raw::REDISMODULE_OK as c_int { Ok(()) } else { Err(Rejected) }
     }
 }
 

@@ -7,7 +7,7 @@ use std::ptr::null_mut;
 use redis_module::raw;
 
 use super::call::text_of;
-use super::{Arg, Ctx, Flag, Text, api};
+use super::{Arg, Ctx, Flag, Rejected, Text, api};
 
 /// The command that a filter looks at. Its words may be replaced and added to.
 #[derive(Clone, Copy)]
@@ -113,10 +113,10 @@ impl Ctx {
     pub(crate) fn filter(
         self,
         filter: unsafe extern "C" fn(*mut raw::RedisModuleCommandFilterCtx),
-    ) -> Result<(), ()> {
+    ) -> Result<(), Rejected> {
         // SAFETY: the function stays as long as the module.
         let made = unsafe { api!(RedisModule_RegisterCommandFilter)(self.raw(), Some(filter), 0) };
-        if made.is_null() { Err(()) } else { Ok(()) }
+        if made.is_null() { Err(Rejected) } else { Ok(()) }
     }
 
     /// A context that belongs to nobody, for where the server gives none. Good for questions and for the log; nothing

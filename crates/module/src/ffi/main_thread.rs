@@ -8,7 +8,8 @@ pub(crate) struct OnMainThread<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: modules are called by the main thread, or by one that holds the server's lock; this one starts no threads.
+// SAFETY: the server calls a module from its main thread, or from a thread of a module's that holds the server's lock, and this
+// module starts none: so no two threads are ever here at a time.
 unsafe impl<T> Sync for OnMainThread<T> {}
 
 struct Busy<'a>(&'a Cell<bool>);
@@ -26,9 +27,15 @@ impl<T> OnMainThread<T> {
 
     /// Puts a value in place, or takes it away.
     pub(crate) fn set(&self, value: Option<T>) {
+        drop(self.replace(value));
+    }
+
+    /// The same; what was there before.
+    pub(crate) fn replace(&self, value: Option<T>) -> Option<T> {
         assert!(!self.busy.get(), "nobody replaces what is in use");
-        // SAFETY: nobody uses it (above), and nobody can come in between: one thread.
-        unsafe { *self.value.get() = value }
+        // SAFETY: no reference to the value lives: `with` alone makes one, and `busy` is set as long as it does; and between the
+        // assertion and this nobody comes, since there is one thread.
+        std::mem::replace(unsafe { &mut *self.value.get() }, value)
     }
 
     /// Runs with the value. `None` when there is none, or when somebody further up the stack is at it: the server
@@ -38,7 +45,7 @@ impl<T> OnMainThread<T> {
             return None;
         }
         let _busy = Busy(&self.busy);
-        // SAFETY: `busy` keeps everybody else out until this returns or unwinds.
+        // SAFETY: no other reference to the value lives: `busy` was not set, and is until this returns or unwinds.
         let value = unsafe { &mut *self.value.get() };
         value.as_mut().map(run)
     }
@@ -59,5 +66,6 @@ mod tests {
         }));
         assert!(thrown.is_err());
         assert_eq!(cell.with(|value| *value), Some(1));
+        assert_eq!((cell.replace(None), cell.replace(Some(2)), cell.replace(None)), (Some(1), None, Some(2)));
     }
 }

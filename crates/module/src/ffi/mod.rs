@@ -4,6 +4,7 @@
 //! brought it returns; none is ever kept.
 
 pub(crate) mod alloc;
+mod bus;
 mod call;
 mod client;
 mod ctx;
@@ -16,9 +17,9 @@ mod user;
 
 pub(crate) use call::Answer;
 pub(crate) use client::Listed;
-pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Timer};
+pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Rejected, Timer, TimerProc};
 pub(crate) use entry::{caught, guarded};
-pub(crate) use filter::Filtered;
+pub(crate) use filter::{Filtered, Place};
 pub(crate) use key::{Key, Kind, Side};
 pub(crate) use main_thread::OnMainThread;
 pub(crate) use string::{Arg, Text};

@@ -103,6 +103,12 @@ impl Text {
     }
 }
 
+impl AsRef<[u8]> for Text {
+    fn as_ref(&self) -> &[u8] {
+        self.bytes()
+    }
+}
+
 impl Drop for Text {
     fn drop(&mut self) {
         // SAFETY: made without a context, and freed once.

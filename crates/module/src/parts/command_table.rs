@@ -4,7 +4,7 @@
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
 
-use crate::ffi::{Answer, Arg, Ctx, Text};
+use crate::ffi::{Answer, Place, Text};
 
 /// Where the keys of a command are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,9 +73,9 @@ impl Name {
 }
 
 impl Table {
-    /// Asks the server.
-    pub(crate) fn of(ctx: Ctx) -> Table {
-        let commands = ctx.call(c"COMMAND", c"E", &[]).items();
+    /// Of what the server answers to `COMMAND`.
+    pub(crate) fn of(commands: Answer) -> Table {
+        let commands = commands.items();
         let rows = commands.into_iter().filter_map(|command| row(command.items()));
         Table(rows.filter_map(|(name, row)| Some((Name::new(&name)?, row))).collect())
     }
@@ -143,10 +143,10 @@ fn special(name: &[u8]) -> Special {
 
 impl Row {
     /// Whether it may be run behind `CLARET.READ` or `CLARET.WRITE`: it has keys to wait for. Of `CLUSTER`, SETSLOT.
-    pub(crate) fn waits(self, words: &[Arg<'_>]) -> bool {
+    pub(crate) fn waits(self, second: Option<&[u8]>) -> bool {
         match self.special {
             Special::Own => false,
-            Special::Cluster => words.get(1).is_some_and(|word| word.is("SETSLOT")),
+            Special::Cluster => second.is_some_and(|word| word.eq_ignore_ascii_case(b"SETSLOT")),
             _ => self.keys != Keys::None,
         }
     }
@@ -167,8 +167,17 @@ impl Row {
         (first..=last).step_by(step as usize).map(|place| place as usize)
     }
 
-    /// The keys of a command, and how each is used.
-    pub(crate) fn keys(self, ctx: Ctx, words: &[Text]) -> Vec<(&[u8], Access)> {
+    /// How it uses a key that the server has asked for: as that says.
+    pub(crate) fn access_at(self, place: Place) -> Access {
+        if place.is_read() { Access::Read } else { self.access }
+    }
+
+    /// The keys of a command, and how each is used. Where that depends on its words the server is asked.
+    pub(crate) fn keys(
+        self,
+        words: &[Text],
+        ask: impl FnOnce(&[Text]) -> Vec<Place>,
+    ) -> Vec<(&[u8], Access)> {
         let key = |place: usize| words.get(place).map(Text::bytes);
         match self.keys {
             Keys::None => Vec::new(),
@@ -176,9 +185,8 @@ impl Row {
                 self.places(words.len()).filter_map(key).map(|key| (key, self.access)).collect()
             }
             Keys::Asked => {
-                let used = |is_read: bool| if is_read { Access::Read } else { self.access };
-                let found = ctx.keys_of(words).into_iter();
-                found.filter_map(|place| Some((key(place.at)?, used(place.is_read())))).collect()
+                let found = ask(words).into_iter();
+                found.filter_map(|place| Some((key(place.at)?, self.access_at(place)))).collect()
             }
         }
     }

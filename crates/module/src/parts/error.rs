@@ -9,7 +9,7 @@ use claret_core::wire::{self, WireError};
 use claret_types::{Bytes, OpError};
 use thiserror::Error;
 
-use crate::node::admission::Name;
+use crate::parts::owner::Name;
 
 /// What a command's handler answers by itself, or an error.
 pub(crate) type Outcome = Result<(), Error>;

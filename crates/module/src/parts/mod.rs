@@ -1,12 +1,22 @@
-//! What knows no global: state machines and plain data, which are given whatever they need to know.
+//! What knows no global: state machines and plain data, which are given whatever they need to know. What they want done (a
+//! client let go, a request to the shard) they hand out, and the node does it.
 
 pub(crate) mod command_table;
+pub(crate) mod equivalent;
 pub(crate) mod error;
+pub(crate) mod leaving;
 pub(crate) mod native;
+pub(crate) mod one_shots;
 pub(crate) mod open_multis;
 pub(crate) mod outbox;
+pub(crate) mod owner;
+pub(crate) mod passed_over;
 pub(crate) mod plain;
 pub(crate) mod queue;
 pub(crate) mod sessions;
 pub(crate) mod sleepers;
 pub(crate) mod slots;
+pub(crate) mod stored;
+pub(crate) mod users;
+pub(crate) mod vanished;
+pub(crate) mod verdict;

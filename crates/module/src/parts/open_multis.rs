@@ -8,11 +8,9 @@
 //! Nobody looks before there is a shard. A MULTI that is older than it may use any key, so until none is open that was
 //! not seen, an EXEC is refused while anything is held.
 
+use claret_core::Limits;
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
-
-use crate::ffi::Ctx;
-use crate::node::limits;
 
 /// What the keys of one MULTI may take, in bytes; of one with more any key counts.
 const BYTES_MAX: usize = 4 << 20;
@@ -93,10 +91,9 @@ impl OpenMultis {
     }
 
     /// Commands are looked at from now on, and were not before.
-    pub(crate) fn begin_to_look(&mut self, ctx: Ctx) {
+    pub(crate) fn begin_to_look(&mut self) {
         // What was known of an earlier shard's time may be over.
         *self = OpenMultis { unseen: Unseen::Anybody, ..OpenMultis::default() };
-        self.look(ctx);
     }
 
     pub(crate) fn begin(&mut self, client: Option<u64>) {
@@ -109,7 +106,7 @@ impl OpenMultis {
     }
 
     pub(crate) fn note(&mut self, client: Option<u64>, key: &[u8], access: Access) {
-        if key.len() > limits().key_bytes_max {
+        if key.len() > Limits::default().key_bytes_max {
             return; // No record has such a key.
         }
         let multi = match client {
@@ -171,11 +168,14 @@ impl OpenMultis {
         self.bytes -= std::mem::take(&mut self.pooled).bytes;
     }
 
-    /// Looks whether anybody has a MULTI open still, and forgets the pool if not. O(clients), while a pool is open.
-    pub(crate) fn look(&mut self, ctx: Ctx) {
-        if let Some(open) =
-            (self.pool_is_open || self.unseen.is_any()).then(|| clients_in_multi(ctx)).flatten()
-        {
+    /// Whether it is worth asking who has a MULTI open.
+    pub(crate) fn wants_look(&self) -> bool {
+        self.pool_is_open || self.unseen.is_any()
+    }
+
+    /// Is told who has a MULTI open, `None` where nobody asked or the server does not say, and forgets what is over.
+    pub(crate) fn look(&mut self, open: Option<Vec<u64>>) {
+        if let Some(open) = open.filter(|_| self.wants_look()) {
             if open.is_empty() {
                 self.end_all();
             }
@@ -192,12 +192,6 @@ impl OpenMultis {
             self.changes_rights = false;
         }
     }
-}
-
-/// `None`: the server does not say.
-fn clients_in_multi(ctx: Ctx) -> Option<Vec<u64>> {
-    let clients = ctx.clients()?.into_iter();
-    Some(clients.filter(|client| client.queued.is_some()).map(|client| client.id).collect())
 }
 
 #[cfg(test)]
@@ -251,5 +245,43 @@ mod tests {
         }
         let Some(Queued::Keys(used)) = open.queued(Some(1)) else { panic!("its keys") };
         assert_eq!(used.iter().map(|(_, access)| *access).collect::<Vec<_>>(), [Access::Write]);
+    }
+
+    #[test]
+    fn who_began_before_anybody_looked_may_use_anything_until_it_is_done() {
+        let mut open = OpenMultis::default();
+        open.begin_to_look();
+        assert!(open.is_any() && matches!(open.queued(Some(1)), Some(Queued::Anything)));
+        open.look(None);
+        assert!(matches!(open.queued(None), Some(Queued::Anything)), "the server did not say");
+        open.look(Some(vec![1, 2]));
+        open.look(Some(vec![2, 3]));
+        assert!(open.is_any(), "2 had one open whenever that was asked");
+        open.look(Some(vec![3]));
+        assert!(!open.is_any() && open.queued(Some(3)).is_none(), "3 began when it was looked at");
+    }
+
+    #[test]
+    fn where_nobody_is_named_all_keys_count_until_no_multi_is_open() {
+        let mut open = OpenMultis::default();
+        open.note(None, b"before", Access::Read);
+        open.begin(None);
+        open.note(None, b"k", Access::Read);
+        open.note_rights(None);
+        open.end(None);
+        assert!(open.is_open(None) && open.changes_rights(), "somebody else may have one open");
+        open.look(Some(vec![9]));
+        assert!(open.is_open(None));
+        open.look(Some(Vec::new()));
+        assert_eq!((open.is_any(), open.changes_rights(), open.bytes), (false, false, 0));
+    }
+
+    #[test]
+    fn no_record_has_a_key_so_long_and_none_is_kept() {
+        let mut open = OpenMultis::default();
+        open.begin(Some(1));
+        open.note(Some(1), &vec![b'x'; 1 << 20], Access::Write);
+        open.note(Some(2), b"k", Access::Write);
+        assert_eq!((names(&open, Some(1)), open.bytes), (Some(0), 0), "and 2 has no MULTI open");
     }
 }

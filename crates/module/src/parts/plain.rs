@@ -6,6 +6,8 @@ use claret_types::{
     Operation, Reply, TypeInfo, Unique,
 };
 
+use crate::parts::stored::Stored;
+
 /// A command that is no operation of any type. It has no content of its own and changes nothing itself: the command runs
 /// while its claims are held.
 pub(crate) struct Plain;
@@ -88,15 +90,20 @@ pub(crate) fn operation(
     held.and_then(of).or_else(|| BUILTIN.iter().find_map(|kind| of(kind)))
 }
 
+/// Whether a command of this name takes from one key and brings to another.
+pub(crate) fn is_move(name: &[u8]) -> bool {
+    name.eq_ignore_ascii_case(b"BLMOVE") || name.eq_ignore_ascii_case(b"BRPOPLPUSH")
+}
+
 /// Reading all of a record, in terms of the type whose lock it has.
 pub(crate) fn whole_read(kind: &TypeInfo) -> Operation {
-    let words: &[&str] = match kind.name {
-        "register" | "counter" | "float-counter" => &["GET"],
-        "set" => &["SMEMBERS"],
-        "dict" => &["HGETALL"],
-        "scored-set" => &["ZRANGE", "0", "-1"],
-        "list" => &["LRANGE", "0", "-1"],
-        _ => &[],
+    let words: &[&str] = match Stored::of(kind) {
+        Stored::Text => &["GET"],
+        Stored::Set => &["SMEMBERS"],
+        Stored::Dict => &["HGETALL"],
+        Stored::ScoredSet => &["ZRANGE", "0", "-1"],
+        Stored::List => &["LRANGE", "0", "-1"],
+        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag | Stored::TopK | Stored::Plain => &[],
     };
     let read = words.split_first().and_then(|(name, rest)| {
         let rest: Vec<Bytes> = rest.iter().map(|word| Bytes::from(*word)).collect();

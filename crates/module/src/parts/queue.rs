@@ -7,20 +7,20 @@
 //!
 //! A **reservation** is the same without a command: where a plain command could not wait, its keys are queued for it all
 //! the same and, once granted, kept for a moment, so that the client's next try finds them free.
+//!
+//! Nothing here reaches a client: who is let go is taken with [`Queue::poll_released`]. Whoever calls has entered the node as
+//! the caller of the shard: the server asks what the client may do when the command runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use claret_core::message::{Link, Refusal, Request, Response};
-use claret_core::{Coordinator, Event, Session, SessionId, Shard, ShardId, Switches, Time};
+use claret_core::{Coordinator, Event, Limits, Session, SessionId, Shard, ShardId, Switches, Time};
 use claret_types::{Access, Bytes, Operation};
 use hashbrown::{HashMap, HashSet};
 
-use super::plain::whole;
-use crate::entries::config;
-use crate::entries::locks::Owner;
 use crate::ffi::Blocked;
-use crate::node::admission::Caller;
-use crate::node::{limits, unix_time};
+use crate::parts::owner::Owner;
+use crate::parts::plain::whole;
 
 /// The session of the node's own transactions. No client can say hello with it.
 pub(crate) const OWN: SessionId = SessionId(0);
@@ -33,6 +33,16 @@ pub(crate) struct Want {
     pub(crate) op: Operation,
     /// If the operation cannot be done, the command will say so itself: it then asks for the whole record.
     pub(crate) access: Access,
+}
+
+/// A command that asks for keys.
+pub(crate) struct Asking {
+    /// What it asks for at once.
+    pub(crate) wants: Vec<Want>,
+    /// Of one over many keys all of them: what is held of these it asks for when it has the others.
+    pub(crate) rest: Vec<(Bytes, Access)>,
+    /// Who sent it, as far as that is known.
+    pub(crate) owner: Option<Owner>,
 }
 
 /// Where one of them is.
@@ -94,6 +104,8 @@ pub(crate) struct Queue {
     reserved: Reserved,
     /// How many do not wait, and have keys kept for them, or queued for.
     reservations: u64,
+    /// Clients that are let go, each with the number of its command.
+    released: VecDeque<(Blocked, u64)>,
     /// Whether the shard was told that the last of them is over.
     is_tidy: bool,
     pub(crate) waited: u64,
@@ -106,6 +118,7 @@ impl Default for Queue {
             waiting: BTreeMap::new(),
             reserved: HashMap::default(),
             reservations: 0,
+            released: VecDeque::new(),
             is_tidy: true,
             waited: 0,
         }
@@ -127,18 +140,20 @@ impl Queue {
     }
 
     /// Asks for all that a command wants, and for what is held of the rest when it has that; the number it goes by.
+    /// Its birth is the time of day, which is compared between processes.
     pub(crate) fn begin(
         &mut self,
         now: Time,
+        birth: Time,
+        limits: Limits,
         shard: &mut Shard,
-        wants: Vec<Want>,
-        rest: Vec<(Bytes, Access)>,
-        owner: Option<Owner>,
+        asking: Asking,
     ) -> u64 {
-        let birth = self.session.begin(unix_time());
+        let birth = self.session.begin(birth);
         let number = birth.tx.sequence.0;
-        let mut coordinator = Coordinator::new(birth, Switches::CLARET, limits(), number);
+        let mut coordinator = Coordinator::new(birth, Switches::CLARET, limits, number);
         coordinator.meet(shard.id(), shard.incarnation());
+        let Asking { wants, rest, owner } = asking;
         let stage = Stage::Waits(wants.len());
         let mut waiting = Waiting {
             owner,
@@ -178,8 +193,13 @@ impl Queue {
     /// Lets those go whose time is over.
     pub(crate) fn expire(&mut self, now: Time) {
         for (number, waiting) in self.waiting.iter_mut().filter(|(_, waiting)| waiting.until <= now) {
-            waiting.let_go(*number);
+            waiting.let_go(*number, &mut self.released);
         }
+    }
+
+    /// The next client that is let go, with the number of its command: once each.
+    pub(crate) fn poll_released(&mut self) -> Option<(Blocked, u64)> {
+        self.released.pop_front()
     }
 
     /// The number of what a client waits for, whose time is over, or whose connection closed.
@@ -238,7 +258,7 @@ impl Queue {
         waiting.coordinator.handle_response(now, from, response);
         waiting.pump(now, shard);
         if matches!(waiting.stage, Stage::Granted | Stage::Refused | Stage::Resolved) {
-            waiting.let_go(number);
+            waiting.let_go(number, &mut self.released);
         }
         if let Some(reservation) = &mut waiting.reservation {
             let granted = waiting.stage == Stage::Granted;
@@ -254,8 +274,8 @@ impl Queue {
     }
 
     /// Whether keys may be kept for one more that does not wait.
-    pub(crate) fn may_reserve(&self) -> bool {
-        self.reservations < config::RESERVATIONS_MAX.get()
+    pub(crate) fn may_reserve(&self, reservations_max: u64) -> bool {
+        self.reservations < reservations_max
     }
 
     /// Makes a reservation of it, which is given up if it is not granted by `ends`.
@@ -294,7 +314,7 @@ impl Queue {
     pub(crate) fn clear(&mut self) {
         for (number, mut waiting) in std::mem::take(&mut self.waiting) {
             self.session.end(waiting.coordinator.birth().tx);
-            waiting.let_go(number);
+            waiting.let_go(number, &mut self.released);
         }
         self.reserved.clear();
         self.reservations = 0;
@@ -331,10 +351,10 @@ fn unreserve_all(reserved: &mut Reserved, wants: &[Want]) {
 
 impl Waiting {
     /// Its client is answered soon.
-    fn let_go(&mut self, number: u64) {
+    fn let_go(&mut self, number: u64, released: &mut VecDeque<(Blocked, u64)>) {
         if let Some((client, left @ Left::Waiting)) = &mut self.client {
             *left = Left::Released;
-            client.release(number);
+            released.push_back((*client, number));
         }
     }
 
@@ -387,7 +407,6 @@ impl Waiting {
         // All of it is one input, which may do so much and no more (P38).
         shard.begin(now);
         loop {
-            let _calling = Caller::server().enter();
             while let Some((_, request)) = self.coordinator.poll_send() {
                 shard.handle_further(now, LINK, request);
             }

@@ -11,12 +11,10 @@ use claret_core::{SessionId, ShardId, Time, wire};
 use claret_identity::{Challenge, PublicKey, Signature, Statement};
 use hashbrown::HashMap;
 
-use crate::entries::config;
-use crate::entries::locks::Owner;
 use crate::ffi::Blocked;
-use crate::node::admission::Name;
 use crate::parts::error::{Error, Outcome};
 use crate::parts::outbox::Outbox;
+use crate::parts::owner::{Name, Owner};
 
 /// How a session hears what arises later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -109,6 +107,24 @@ impl Greeting<'_> {
     }
 }
 
+/// How many there may be.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SessionBounds {
+    pub(crate) sessions_max: u64,
+    pub(crate) user_sessions_max: u64,
+}
+
+/// What may wait for sessions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OutboxBounds {
+    /// Responses for one.
+    pub(crate) count_max: u64,
+    /// Bytes for one.
+    pub(crate) bytes_max: u64,
+    /// Bytes for all: of more, each has the same share.
+    pub(crate) all_bytes_max: u64,
+}
+
 /// What there is to deliver.
 pub(crate) enum Delivery {
     /// Publish these, and keep them if nobody listens.
@@ -161,23 +177,27 @@ impl Sessions {
     }
 
     /// Binds a connection that just proved its session, and that listens if no way is given for the session.
-    pub(crate) fn hello(&mut self, greeting: &Greeting<'_>, way: Option<Way>) -> Outcome {
+    pub(crate) fn hello(
+        &mut self,
+        greeting: &Greeting<'_>,
+        way: Option<Way>,
+        bounds: SessionBounds,
+    ) -> Outcome {
         let bound = match way {
-            Some(way) => self.speak(greeting, way)?,
+            Some(way) => self.speak(greeting, way, bounds)?,
             None => self.listen(greeting)?,
         };
         self.clients.insert(greeting.client, Standing::Bound(bound));
         Ok(())
     }
 
-    fn speak(&mut self, greeting: &Greeting<'_>, way: Way) -> Result<Bound, Error> {
+    fn speak(&mut self, greeting: &Greeting<'_>, way: Way, bounds: SessionBounds) -> Result<Bound, Error> {
         let (link, user) = (greeting.link(), greeting.user);
         if !self.known.contains_key(&link.session) {
-            let limit = config::SESSIONS_MAX.get();
-            if self.known.len() as u64 >= limit {
-                return Err(Error::TooManySessions(limit));
+            if self.known.len() as u64 >= bounds.sessions_max {
+                return Err(Error::TooManySessions(bounds.sessions_max));
             }
-            let limit = config::USER_SESSIONS_MAX.get();
+            let limit = bounds.user_sessions_max;
             let of_user = self.users.entry(user.clone()).or_default();
             if *of_user >= limit {
                 return Err(Error::TooManySessionsOfUser(limit));
@@ -292,7 +312,7 @@ impl Sessions {
     // --- outboxes ---
 
     /// Keeps a response for a session.
-    pub(crate) fn put(&mut self, session: SessionId, response: Response) {
+    pub(crate) fn put(&mut self, session: SessionId, response: Response, bounds: OutboxBounds) {
         let sessions = self.known.len() as u64;
         let Some(known) = self.known.get_mut(&session) else { return };
         if !std::mem::replace(&mut known.is_fresh, true) {
@@ -300,12 +320,11 @@ impl Sessions {
         }
         let before = known.outbox.bytes();
         known.outbox.push(response);
-        let share = config::OUTBOXES_BYTES_MAX.get();
-        let bytes_max = match self.outbox_bytes as u64 > share {
-            true => config::OUTBOX_BYTES_MAX.get().min(share / sessions.max(1)),
-            false => config::OUTBOX_BYTES_MAX.get(),
+        let bytes_max = match self.outbox_bytes as u64 > bounds.all_bytes_max {
+            true => bounds.bytes_max.min(bounds.all_bytes_max / sessions.max(1)),
+            false => bounds.bytes_max,
         };
-        self.dropped += known.outbox.keep_within(config::OUTBOX_MAX.get(), bytes_max);
+        self.dropped += known.outbox.keep_within(bounds.count_max, bytes_max);
         self.outbox_bytes = self.outbox_bytes + known.outbox.bytes() - before;
     }
 

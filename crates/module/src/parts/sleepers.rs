@@ -12,19 +12,17 @@
 //!   sleep in the server are told that their time is over, before it gets anything. Once in the life of a server.
 
 use claret_core::TxId;
-use claret_core::message::Request;
 use claret_types::Bytes;
 use hashbrown::HashMap;
 
-use crate::ffi::{Ctx, Flag, Listed, Text};
-use crate::node::Host;
+use crate::ffi::Listed;
 
 /// More keys than these are not told apart.
 const KEYS_MAX: usize = 16_384;
 
 /// See the module's text.
 #[derive(Default)]
-pub(crate) struct Asleep {
+pub(crate) struct Sleepers {
     /// A session or a transaction has come to this node.
     is_used: bool,
     /// On any key.
@@ -45,7 +43,7 @@ struct Key {
     last: Option<(TxId, u64)>,
 }
 
-impl Asleep {
+impl Sleepers {
     pub(crate) fn come(&mut self) {
         self.is_used = true;
     }
@@ -75,9 +73,35 @@ impl Asleep {
     }
 
     /// Nobody has looked until now.
-    pub(crate) fn begin_to_look(&mut self, ctx: Ctx) {
-        *self = Asleep { is_used: self.is_used, ..Asleep::default() };
-        self.is_anywhere = ctx.clients().is_none_or(|clients| clients.iter().any(sleeps));
+    /// These are the clients there are; `None` where the server does not say.
+    pub(crate) fn begin_to_look(&mut self, clients: Option<&[Listed]>) {
+        let is_anywhere = clients.is_none_or(|clients| clients.iter().any(sleeps));
+        *self = Sleepers { is_used: self.is_used, is_anywhere, ..Sleepers::default() };
+    }
+
+    /// Whether it matters which keys transactions come to.
+    pub(crate) fn minds_who_comes(&self) -> bool {
+        !self.is_used || self.is_any()
+    }
+
+    /// Transactions come to these keys; `in_multi`: within an EXEC. Whether all that sleep in the server have to be woken
+    /// first: they are taken for woken then.
+    pub(crate) fn come_to<'a>(
+        &mut self,
+        mut keys: impl Iterator<Item = (&'a Bytes, TxId)>,
+        in_multi: bool,
+        is_held: impl Fn(&Bytes) -> bool,
+    ) -> bool {
+        // The server looks after sleepers when a command is over, and all of an EXEC is one.
+        if !in_multi {
+            self.entry += 1;
+        }
+        let wakes = keys.any(|(key, tx)| self.comes(key, tx, is_held(key)));
+        if wakes {
+            *self = Sleepers { is_used: true, ..Sleepers::default() };
+        }
+        self.is_stirred &= in_multi;
+        wakes
     }
 
     /// Something is carried out that no client's command asked for.
@@ -98,55 +122,106 @@ impl Asleep {
     }
 }
 
-impl Host {
-    /// Transactions come to keys with a frame.
-    pub(crate) fn come_with(&mut self, ctx: Ctx, requests: &[Request]) {
-        if !self.guard.minds_who_comes() {
-            return;
-        }
-        let keys = requests.iter().flat_map(|request| {
-            let (tx, one, several) = match request {
-                Request::Execute { attempt, key, .. } => (Some(attempt.tx), Some(key), &[][..]),
-                Request::Prepare { attempt, calls, .. } => (Some(attempt.tx), None, &calls[..]),
-                _ => (None, None, &[][..]),
-            };
-            one.into_iter()
-                .chain(several.iter().map(|call| &call.key))
-                .filter_map(move |key| Some((key, tx?)))
-        });
-        self.come(ctx, keys);
-    }
-
-    /// Transactions come to keys.
-    pub(crate) fn come<'a>(&mut self, ctx: Ctx, mut keys: impl Iterator<Item = (&'a Bytes, TxId)>) {
-        if !self.guard.minds_who_comes() {
-            return;
-        }
-        let asleep = &mut self.guard.asleep;
-        // The server looks after sleepers when a command is over, and all of an EXEC is one.
-        if !ctx.is(Flag::Multi) {
-            asleep.entry += 1;
-        }
-        let shard = self.shard.as_ref();
-        let is_held = |key: &Bytes| shard.is_some_and(|shard| shard.is_held(key));
-        if keys.any(|(key, tx)| asleep.comes(key, tx, is_held(key))) {
-            wake_all(ctx);
-            *asleep = Asleep { is_used: true, ..Asleep::default() };
-        }
-        asleep.is_stirred &= ctx.is(Flag::Multi);
-    }
-}
-
-/// The time of all who sleep in the server is over. O(clients), once in the life of a server.
-fn wake_all(ctx: Ctx) {
-    for client in ctx.clients().unwrap_or_default().iter().filter(|client| sleeps(client)) {
-        let number = client.id.to_string();
-        ctx.call(c"CLIENT", c"Ev", &[Text::new(b"UNBLOCK"), Text::new(number.as_bytes())]);
-    }
-}
-
 /// Whether it is a pop that sleeps in the server.
-fn sleeps(client: &Listed) -> bool {
+pub(crate) fn sleeps(client: &Listed) -> bool {
     let pops = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop"];
     client.is_blocked && pops.contains(&client.command.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::{Sequence, SessionId, TxId};
+    use claret_types::Bytes;
+
+    use super::{KEYS_MAX, Sleepers};
+    use crate::ffi::Listed;
+
+    fn tx(number: u64) -> TxId {
+        TxId { session: SessionId(1), sequence: Sequence(number) }
+    }
+
+    fn comes(sleepers: &mut Sleepers, key: &str, number: u64, is_held: bool) -> bool {
+        sleepers.come_to([(&Bytes::from(key), tx(number))].into_iter(), false, |_| is_held)
+    }
+
+    fn asleep_at(key: &str, is_target: bool) -> Sleepers {
+        let mut sleepers = Sleepers::default();
+        sleepers.note(key.as_bytes(), is_target);
+        sleepers
+    }
+
+    #[test]
+    fn one_transaction_at_a_time_leaves_sleepers_alone() {
+        let mut sleepers = asleep_at("k", false);
+        assert!(sleepers.minds_who_comes() && !sleepers.is_used());
+        for number in 1..4 {
+            assert!(!comes(&mut sleepers, "k", number, false), "the one before is over");
+            assert!(!comes(&mut sleepers, "k", number, true), "it is its own");
+        }
+        assert!(sleepers.is_used() && sleepers.is_on(b"k") && !sleepers.is_on(b"l"));
+    }
+
+    #[test]
+    fn a_second_one_at_a_held_key_wakes_all() {
+        let mut sleepers = asleep_at("k", false);
+        assert!(!comes(&mut sleepers, "k", 1, false));
+        assert!(comes(&mut sleepers, "k", 2, true));
+        assert!(!sleepers.is_any() && sleepers.is_used() && !sleepers.minds_who_comes());
+    }
+
+    #[test]
+    fn a_second_one_in_the_same_entry_wakes_all() {
+        let mut sleepers = asleep_at("k", false);
+        let key = Bytes::from("k");
+        assert!(sleepers.come_to([(&key, tx(1)), (&key, tx(2))].into_iter(), false, |_| false));
+        let mut sleepers = asleep_at("k", false);
+        assert!(!sleepers.come_to([(&key, tx(1))].into_iter(), true, |_| false));
+        assert!(sleepers.come_to([(&key, tx(2))].into_iter(), true, |_| false), "an EXEC is one entry");
+    }
+
+    #[test]
+    fn what_a_timer_carried_out_may_not_have_reached_sleepers() {
+        let mut sleepers = asleep_at("k", false);
+        assert!(!comes(&mut sleepers, "k", 1, false));
+        sleepers.stir();
+        assert!(comes(&mut sleepers, "k", 2, false));
+        let mut sleepers = asleep_at("k", false);
+        assert!(!comes(&mut sleepers, "k", 1, false));
+        sleepers.stir();
+        assert!(!comes(&mut sleepers, "other", 2, false), "a command that ran since woke them");
+        assert!(!comes(&mut sleepers, "k", 3, false));
+    }
+
+    #[test]
+    fn who_comes_to_where_a_sleeper_would_move_something_wakes_all() {
+        let mut sleepers = asleep_at("target", true);
+        sleepers.note(b"source", false);
+        assert!(!comes(&mut sleepers, "source", 1, false));
+        assert!(comes(&mut sleepers, "target", 1, false));
+    }
+
+    #[test]
+    fn whoever_slept_before_anybody_looked_may_sleep_anywhere() {
+        let client =
+            |command: &str, is_blocked| Listed { command: command.into(), is_blocked, ..Listed::default() };
+        for (clients, is_anywhere) in [
+            (None, true),
+            (Some(vec![client("blpop", true)]), true),
+            (Some(vec![client("blpop", false), client("xread", true)]), false),
+        ] {
+            let mut sleepers = asleep_at("k", false);
+            sleepers.begin_to_look(clients.as_deref());
+            assert_eq!(sleepers.is_on(b"any"), is_anywhere);
+            assert_eq!(comes(&mut sleepers, "any", 1, false), is_anywhere);
+        }
+    }
+
+    #[test]
+    fn more_keys_than_are_told_apart_are_all_keys() {
+        let mut sleepers = Sleepers::default();
+        for number in 0..=KEYS_MAX {
+            sleepers.note(number.to_string().as_bytes(), false);
+        }
+        assert!(sleepers.is_on(b"any") && sleepers.keys.is_empty());
+    }
 }

@@ -4,11 +4,10 @@
 //! hints at a change; without a cluster one node owns everything. The shard is named after its node, and not after what
 //! it owns: slots come and go, and what was voted stays with the node that voted (P26b).
 
-use claret_core::ShardId;
-use claret_types::Bytes;
+use std::cell::RefCell;
+use std::rc::Rc;
 
-use crate::ffi::{Answer, Ctx, Flag, OnMainThread, Text};
-use crate::parts::error::{Error, Outcome};
+use claret_core::ShardId;
 
 /// How many slots there are.
 pub(crate) const SLOTS: usize = 16_384;
@@ -32,80 +31,39 @@ pub(crate) fn slot_of(key: &[u8]) -> u16 {
     crc % SLOTS as u16
 }
 
-/// This node's view, of the moment: asked from within the shard, too.
-static VIEW: OnMainThread<Slots> = OnMainThread::new();
-
-/// Puts a newer view in place; the one before, if there was one.
-pub(crate) fn renew(ctx: Ctx) -> Option<Slots> {
-    let view = Slots::of(ctx);
-    let before = VIEW.with(|old| std::mem::replace(old, Slots::nowhere()));
-    let Some(mut view) = view else {
-        // That nothing is known now is no news of anybody.
-        VIEW.set(Some(before.unwrap_or_else(Slots::nowhere)));
-        return None;
-    };
-    view.probe = view.lowest().map(|slot| {
-        let same = before.as_ref().and_then(|before| before.probe.clone());
-        same.filter(|key| slot_of(key.as_bytes()) == slot).unwrap_or_else(|| probe_of(slot))
-    });
-    view.remember(before.as_ref());
-    VIEW.set(Some(view));
-    before
-}
-
 fn probe_of(slot: u16) -> String {
     let keys = (0_u32..).map(|number| format!("{{{number}}}claret:probe"));
     let mut keys = keys.filter(|key| slot_of(key.as_bytes()) == slot);
     keys.next().expect("every slot has a number")
 }
 
-/// Looks at the view.
-pub(crate) fn view<R>(look: impl FnOnce(&Slots) -> R) -> Option<R> {
-    VIEW.with(|slots| look(slots))
+/// Another node whose shard would have the same name, by its id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Namesake(pub(crate) String);
+
+/// Slots that are closed to newcomers since they are about to leave, each as often as somebody wants that.
+#[derive(Clone, Debug, Default)]
+struct ClosedSlots(Rc<RefCell<Vec<u16>>>);
+
+/// A slot is closed for as long as this lives, however it ends.
+#[derive(Debug)]
+pub(crate) struct Closed {
+    slot: u16,
+    all: ClosedSlots,
 }
 
-/// Whether an operation on a key may be done here. Keys of a slot on its way from one node to another are nobody's
-/// until it has arrived: whether an absent one is here or there is decided key by key (trap 17).
-pub(crate) fn serves(key: &Bytes) -> bool {
-    let is_served = |slots: &Slots| {
-        if !slots.clustered && slots.closed.is_empty() {
-            return true;
+impl Closed {
+    pub(crate) fn slot(&self) -> u16 {
+        self.slot
+    }
+}
+
+impl Drop for Closed {
+    fn drop(&mut self) {
+        let mut all = self.all.0.borrow_mut();
+        if let Some(at) = all.iter().position(|closed| *closed == self.slot) {
+            all.swap_remove(at);
         }
-        let slot = slot_of(key);
-        slots.has(slot) && !slots.closed.contains(&slot)
-    };
-    view(is_served).unwrap_or(false)
-}
-
-/// Whether a plain command may be run here: in a slot that is closed, too.
-pub(crate) fn has(key: &Bytes) -> bool {
-    view(|slots| !slots.clustered || slots.has(slot_of(key))).unwrap_or(false)
-}
-
-/// Keeps newcomers away from a slot that is about to leave, until it is opened as often again.
-pub(crate) fn close(slot: u16) {
-    VIEW.with(|slots| slots.closed.push(slot));
-}
-
-/// See [`close`].
-pub(crate) fn reopen(slot: u16) {
-    VIEW.with(|slots| {
-        if let Some(at) = slots.closed.iter().position(|closed| *closed == slot) {
-            slots.closed.swap_remove(at);
-        }
-    });
-}
-
-/// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
-/// an effect that is decided has to be; so nothing is decided then.
-pub(crate) fn may_write(ctx: Ctx) -> Outcome {
-    let Some(Some(key)) = view(|slots| slots.probe.as_ref().map(|key| Text::new(key.as_bytes()))) else {
-        return Ok(());
-    };
-    // Writes nothing, and is refused as any write would be.
-    match ctx.call(c"SETRANGE", c"Ev", &[key, Text::new(b"0"), Text::new(b"")]) {
-        Answer::Error(error) if !error.starts_with("WRONGTYPE") => Err(Error::NoWrites(error)),
-        _ => Ok(()),
     }
 }
 
@@ -183,24 +141,19 @@ pub(crate) struct Slots {
     probe: Option<String>,
     /// The shards of all primaries that were ever in view.
     heard_of: Vec<ShardId>,
-    /// Slots that are about to leave: as often as somebody wants that.
-    closed: Vec<u16>,
+    closed: ClosedSlots,
+    /// Tests of one node vote as if there were others.
+    has_planted_shards: bool,
 }
 
 impl Slots {
-    /// The node's view. Without a cluster everything is here. `None`: the server does not say.
-    pub(crate) fn of(ctx: Ctx) -> Option<Slots> {
-        if !ctx.is(Flag::Cluster) {
-            return Some(Slots { clustered: false, ..Slots::nowhere() });
-        }
-        match ctx.call(c"CLUSTER", c"Ev", &[Text::new(b"NODES")]) {
-            Answer::Bytes(listing) => Some(Slots::parse(&String::from_utf8_lossy(&listing))),
-            _ => None,
-        }
+    /// A view without a cluster: everything is here.
+    pub(crate) fn alone() -> Slots {
+        Slots { clustered: false, ..Slots::nowhere() }
     }
 
     /// A view in which nobody owns anything.
-    fn nowhere() -> Slots {
+    pub(crate) fn nowhere() -> Slots {
         let (owners, served) = (Box::new([0; SLOTS]), Box::new([false; SLOTS]));
         Slots {
             clustered: true,
@@ -210,12 +163,18 @@ impl Slots {
             served,
             probe: None,
             heard_of: Vec::new(),
-            closed: Vec::new(),
+            closed: ClosedSlots::default(),
+            has_planted_shards: false,
         }
     }
 
+    /// Votes may name shards that do not exist, as tests of one node have them.
+    pub(crate) fn with_planted_shards(self, has_planted_shards: bool) -> Slots {
+        Slots { has_planted_shards, ..self }
+    }
+
     /// Reads `CLUSTER NODES`.
-    fn parse(listing: &str) -> Slots {
+    pub(crate) fn parse(listing: &str) -> Slots {
         let mut slots = Slots::nowhere();
         for line in listing.lines() {
             let words: Vec<&str> = line.split(' ').collect();
@@ -265,6 +224,33 @@ impl Slots {
         !self.clustered || self.served[usize::from(slot)]
     }
 
+    /// Whether an operation on a key may be done here. Keys of a slot on its way from one node to another are nobody's
+    /// until it has arrived: whether an absent one is here or there is decided key by key (trap 17).
+    pub(crate) fn serves(&self, key: &[u8]) -> bool {
+        let closed = self.closed.0.borrow();
+        if !self.clustered && closed.is_empty() {
+            return true;
+        }
+        let slot = slot_of(key);
+        self.has(slot) && !closed.contains(&slot)
+    }
+
+    /// Whether a plain command may be run on a key here: in a slot that is closed, too.
+    pub(crate) fn has_key(&self, key: &[u8]) -> bool {
+        !self.clustered || self.has(slot_of(key))
+    }
+
+    /// Keeps newcomers away from a slot that is about to leave.
+    pub(crate) fn close(&self, slot: u16) -> Closed {
+        self.closed.0.borrow_mut().push(slot);
+        Closed { slot, all: self.closed.clone() }
+    }
+
+    /// In a cluster: a key of a slot of this node's, at which nothing is.
+    pub(crate) fn probe(&self) -> Option<&str> {
+        self.probe.as_deref()
+    }
+
     fn myself(&self) -> Option<&Node> {
         self.nodes.iter().find(|node| node.myself)
     }
@@ -283,13 +269,13 @@ impl Slots {
     ///
     /// # Errors
     /// The id of another node whose name would be the same: one in four milliards has it.
-    pub(crate) fn shard(&self) -> Result<Option<ShardId>, String> {
+    pub(crate) fn shard(&self) -> Result<Option<ShardId>, Namesake> {
         if !self.clustered {
             return Ok(Some(ShardId(0)));
         }
         let name = self.myself().and_then(Node::shard);
         let mut others = self.nodes.iter().filter(|node| !node.myself && node.shard() == name);
-        others.next().map_or(Ok(name), |other| Err(other.id.clone()))
+        others.next().map_or(Ok(name), |other| Err(Namesake(other.id.clone())))
     }
 
     /// Whether every slot that `before` had here is here still.
@@ -312,11 +298,7 @@ impl Slots {
     pub(crate) fn knows(&self, shard: ShardId) -> bool {
         match self.clustered {
             true => self.heard_of.binary_search(&shard).is_ok(),
-            // Tests of one node vote as if there were others: in builds for tests the environment allows it.
-            false => {
-                let planted = || std::env::var("CLARET_PLANTED_SHARDS").is_ok_and(|planted| planted == "1");
-                shard == ShardId(0) || cfg!(debug_assertions) && planted()
-            }
+            false => shard == ShardId(0) || self.has_planted_shards,
         }
     }
 
@@ -325,7 +307,12 @@ impl Slots {
         self.nodes.iter().find(|node| !node.myself && node.id.as_bytes() == id).and_then(Node::shard)
     }
 
-    fn remember(&mut self, before: Option<&Slots>) {
+    /// Takes over what is remembered of the view before, whatever is in view now.
+    pub(crate) fn follow(&mut self, before: Option<&Slots>) {
+        self.probe = self.lowest().map(|slot| {
+            let same = before.and_then(|before| before.probe.clone());
+            same.filter(|key| slot_of(key.as_bytes()) == slot).unwrap_or_else(|| probe_of(slot))
+        });
         self.heard_of = before.map(|before| before.heard_of.clone()).unwrap_or_default();
         self.closed = before.map(|before| before.closed.clone()).unwrap_or_default();
         self.heard_of.extend(self.nodes.iter().filter_map(Node::shard));
@@ -343,7 +330,7 @@ fn range(word: &str) -> Option<(u16, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bearer, ShardId, Slots, hash_tag, slot_of};
+    use super::{Bearer, Namesake, ShardId, Slots, hash_tag, slot_of};
 
     #[test]
     fn slots_are_those_that_redis_computes() {
@@ -379,7 +366,7 @@ mod tests {
         let me = "aa000001 h:1@2 myself,master - 0 1 1 connected 5-10\n";
         let with = |other: &str| {
             let mut slots = Slots::parse(&format!("{me}{other}"));
-            slots.remember(None);
+            slots.follow(None);
             slots
         };
         let other = ShardId(0xbb00_0002);
@@ -388,7 +375,7 @@ mod tests {
         assert!(is_asked(&whole));
         let later = |other: &str| {
             let mut slots = with(other);
-            slots.remember(Some(&whole));
+            slots.follow(Some(&whole));
             slots
         };
         assert!(is_asked(&later("bb000002 h:2@3 master,fail - 0 1 2 connected 0-4\n")), "it may come back");
@@ -403,6 +390,66 @@ mod tests {
     fn two_nodes_do_not_share_a_name() {
         let listing = "aa000001ff h:1@2 myself,master - 0 1 1 connected 5\n\
                        aa000001ee h:2@3 master - 0 1 1 connected 6\n";
-        assert_eq!(Slots::parse(listing).shard(), Err("aa000001ee".into()));
+        assert_eq!(Slots::parse(listing).shard(), Err(Namesake("aa000001ee".into())));
+    }
+
+    #[test]
+    fn a_slot_is_closed_as_long_as_anybody_wants_that_also_in_a_newer_view() {
+        let listing = "aa h:1@2 myself,master - 0 1 1 connected 0-16383\n";
+        let old = Slots::parse(listing);
+        let slot = slot_of(b"foo");
+        let (first, second) = (old.close(slot), old.close(slot));
+        assert!(!old.serves(b"foo") && old.serves(b"bar"));
+        assert!(old.has_key(b"foo"), "a plain command may use it");
+        let mut new = Slots::parse(listing);
+        new.follow(Some(&old));
+        drop(first);
+        assert!(!new.serves(b"foo"), "somebody wants it closed still");
+        assert_eq!(second.slot(), slot);
+        drop(second);
+        assert!(new.serves(b"foo") && old.serves(b"foo"));
+    }
+
+    #[test]
+    fn a_slot_on_its_way_is_nobodys_and_without_a_cluster_all_are_here() {
+        let slots = Slots::parse("aa h:1@2 myself,master - 0 1 1 connected 0-16383 [12182->-bb]\n");
+        assert!(!slots.serves(b"foo") && !slots.has_key(b"foo"));
+        let alone = Slots::alone();
+        assert!(alone.serves(b"foo") && alone.has_key(b"foo"));
+        let closed = alone.close(slot_of(b"foo"));
+        assert!(!alone.serves(b"foo") && alone.serves(b"bar"));
+        drop(closed);
+        assert!(alone.serves(b"foo"));
+        assert!(!Slots::nowhere().serves(b"foo"));
+    }
+
+    #[test]
+    fn the_probe_is_a_key_of_the_lowest_slot_and_stays_as_long_as_that() {
+        let of = |slots: &str, before: Option<&Slots>| {
+            let mut slots = Slots::parse(&format!("aa h:1@2 myself,master - 0 1 1 connected {slots}"));
+            slots.follow(before);
+            slots
+        };
+        let first = of("7-9", None);
+        let probe = first.probe().expect("it has slots");
+        assert_eq!(slot_of(probe.as_bytes()), 7);
+        assert_eq!(of("7", Some(&first)).probe(), Some(probe));
+        let moved = of("8-9", Some(&first));
+        assert_eq!(moved.probe().map(|key| slot_of(key.as_bytes())), Some(8));
+        assert_eq!(of("", Some(&first)).probe(), None);
+    }
+
+    #[test]
+    fn a_vote_is_asked_of_shards_that_were_ever_in_view() {
+        let alone = Slots::alone();
+        assert!(alone.knows(ShardId(0)) && !alone.knows(ShardId(1)));
+        assert!(Slots::alone().with_planted_shards(true).knows(ShardId(1)));
+        let mut first = Slots::parse(
+            "aa000001 h:1@2 myself,master - 0 1 1 connected 0-9\nbb000002 h:2@3 master - 0 1 2 connected\n",
+        );
+        first.follow(None);
+        let mut later = Slots::parse("aa000001 h:1@2 myself,master - 0 1 1 connected 0-9\n");
+        later.follow(Some(&first));
+        assert!(later.knows(ShardId(0xbb00_0002)) && !later.knows(ShardId(0xcc00_0003)));
     }
 }

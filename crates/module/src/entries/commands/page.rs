@@ -3,8 +3,8 @@
 use std::fmt::Write;
 
 use super::{Argument, COMMANDS, Command, Shape};
-use crate::entries::config::SETTINGS;
 use crate::entries::info::FIELDS;
+use crate::node::settings::SETTINGS;
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
 

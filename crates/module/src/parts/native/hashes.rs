@@ -5,13 +5,13 @@ use claret_types::{
     DictValue, Effect, OpError, Operation, State, Summary, SummaryBag, SummaryBagEffect,
 };
 
-use super::Record;
-use crate::ffi::{Key, Kind, Text};
+use super::{OpenKey, Record, Server};
+use crate::ffi::Kind;
 
 // --- dict ---
 
-pub(crate) fn excerpt(
-    record: &Record<'_>,
+pub(super) fn excerpt(
+    record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
@@ -19,8 +19,8 @@ pub(crate) fn excerpt(
 }
 
 /// For calls one after the other: all fields that they name.
-pub(crate) fn excerpt_for_all(
-    record: &Record<'_>,
+pub(super) fn excerpt_for_all(
+    record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<(Option<State>, usize), OpError> {
@@ -53,14 +53,14 @@ pub(crate) fn excerpt_for_all(
     }
     fields.sort_unstable();
     fields.dedup();
-    let value = |field: &Bytes| key.field(&Text::new(field)).map(|value| DictValue::from(value.bytes()));
+    let value = |field: &Bytes| key.field(field).map(|value| DictValue::from(value.as_ref()));
     let found: Vec<(Bytes, DictValue)> =
         fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
     let elsewhere = key.len() - found.len();
     Ok((Some(State::new::<Dict>(DictState::excerpt(found, elsewhere))), ops.len()))
 }
 
-pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     if record.open(Kind::Hash)?.is_none() {
         return Ok(None);
     }
@@ -71,7 +71,7 @@ pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
 
 // --- bounded counter ---
 
-pub(crate) fn whole_bounded(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
     let [value, min, max] = ["value", "min", "max"].map(|name| integer(&key, name));
     let (Some(value), Some(min), Some(max)) = (value, min, max) else {
@@ -85,7 +85,7 @@ pub(crate) fn whole_bounded(record: &Record<'_>) -> Result<Option<State>, OpErro
     Ok(Some(State::new::<BoundedCounter>(Some(Bounded { value, min, max }))))
 }
 
-fn apply_bounded(record: &Record<'_>, effect: &BoundedCounterEffect) {
+fn apply_bounded(record: &Record<'_, impl Server>, effect: &BoundedCounterEffect) {
     match effect {
         BoundedCounterEffect::Move(amount) => {
             record.write(c"HINCRBY", [b"value", amount.to_string().as_bytes()]);
@@ -102,22 +102,21 @@ fn apply_bounded(record: &Record<'_>, effect: &BoundedCounterEffect) {
 
 // --- bag ---
 
-pub(crate) fn whole_bag(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole_bag(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
     Ok(Some(State::new::<SummaryBag>(bag(record, &key)?)))
 }
 
-fn bag(record: &Record<'_>, key: &Key) -> Result<Summary, OpError> {
+fn bag(record: &Record<'_, impl Server>, key: &impl OpenKey) -> Result<Summary, OpError> {
     let count = integer(key, "count").and_then(|count| u64::try_from(count).ok());
-    let [sum, min, max] =
-        ["sum", "min", "max"].map(|name| number::<f64>(key, name).filter(|it| it.is_finite()));
+    let [sum, min, max] = ["sum", "min", "max"].map(|name| number(key, name).filter(|it| it.is_finite()));
     match (count, sum, min, max) {
         (Some(count), Some(sum), Some(min), Some(max)) => Ok(Summary { count, sum, min, max }),
         _ => Err(record.wrong("hash without count, sum, min and max", "summary-bag")),
     }
 }
 
-fn apply_bag(record: &Record<'_>, effect: &SummaryBagEffect) {
+fn apply_bag(record: &Record<'_, impl Server>, effect: &SummaryBagEffect) {
     let key = record.open(Kind::Hash).ok().flatten();
     let mut summary = key.as_ref().and_then(|key| bag(record, key).ok()).unwrap_or_default();
     drop(key);
@@ -130,7 +129,7 @@ fn apply_bag(record: &Record<'_>, effect: &SummaryBagEffect) {
 
 // --- all ---
 
-pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     if effects[0].downcast::<Dict>().is_some() {
         let effects: Vec<_> = effects.iter().map(|it| it.downcast::<Dict>().expect("a dict's")).collect();
         return apply_dict(record, &effects);
@@ -145,7 +144,7 @@ pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
 }
 
 /// Effects that only write fields, or only remove them, go together.
-fn apply_dict(record: &Record<'_>, effects: &[&DictEffect]) {
+fn apply_dict(record: &Record<'_, impl Server>, effects: &[&DictEffect]) {
     let alike = |one: &&DictEffect, next: &&DictEffect| match (one, next) {
         (DictEffect::Change { put: a, removed: b }, DictEffect::Change { put: c, removed: d }) => {
             a.is_empty() == c.is_empty() && b.is_empty() == d.is_empty() && a.is_empty() != b.is_empty()
@@ -173,12 +172,12 @@ fn apply_dict(record: &Record<'_>, effects: &[&DictEffect]) {
 }
 
 /// As the server writes one: it does not add to others.
-fn integer(key: &Key, field: &str) -> Option<i64> {
-    let value = key.field(&Text::new(field.as_bytes()))?;
-    super::integer_of(value.bytes())
+fn integer(key: &impl OpenKey, field: &str) -> Option<i64> {
+    let value = key.field(field.as_bytes())?;
+    super::integer_of(value.as_ref())
 }
 
-fn number<N: std::str::FromStr>(key: &Key, field: &str) -> Option<N> {
-    let value = key.field(&Text::new(field.as_bytes()))?;
-    std::str::from_utf8(value.bytes()).ok()?.parse().ok()
+fn number(key: &impl OpenKey, field: &str) -> Option<f64> {
+    let value = key.field(field.as_bytes())?;
+    std::str::from_utf8(value.as_ref()).ok()?.parse().ok()
 }

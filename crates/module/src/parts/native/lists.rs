@@ -2,11 +2,11 @@
 
 use claret_types::{Bytes, Effect, End, List, ListEffect, ListOp, ListState, OpError, Operation, State};
 
-use super::Record;
+use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
 
-pub(crate) fn excerpt(
-    record: &Record<'_>,
+pub(super) fn excerpt(
+    record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
@@ -14,8 +14,8 @@ pub(crate) fn excerpt(
 }
 
 /// For calls one after the other: what all pops take, and what lies in the furthest reach of the others behind that.
-pub(crate) fn excerpt_for_all(
-    record: &Record<'_>,
+pub(super) fn excerpt_for_all(
+    record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<(Option<State>, usize), OpError> {
@@ -65,7 +65,7 @@ fn taken(own: &[&Effect]) -> (usize, usize) {
     ends
 }
 
-pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     if record.open(Kind::List)?.is_none() {
         return Ok(None);
     }
@@ -74,7 +74,7 @@ pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
 }
 
 /// Pushes at one end that follow each other go together, and so do pops.
-pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     let effects: Vec<_> = effects.iter().map(|it| it.downcast::<List>().expect("a list's")).collect();
     let alike = |one: &&ListEffect, next: &&ListEffect| match (one, next) {
         (ListEffect::Push(one, _), ListEffect::Push(next, _)) => one == next,

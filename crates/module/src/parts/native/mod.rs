@@ -5,10 +5,11 @@
 //! commands that an effect stands for, which go to the append-only file and to the replicas as such: all of one entry
 //! (a frame, a timer) in one MULTI.
 //!
-//! What this does not do: locks, and whether an operation is allowed (`admission`).
+//! What this does not do: locks, and whether an operation is allowed (`node/admission.rs`).
 
 mod hashes;
 mod lists;
+mod server;
 mod sets;
 mod side;
 mod strings;
@@ -16,114 +17,99 @@ mod zsets;
 
 use std::ffi::CStr;
 
-use claret_core::Records;
-use claret_core::message::Refusal;
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
-use smallvec::SmallVec;
 
-use crate::ffi::{Answer, Ctx, Key, Kind, Log, Text};
-use crate::node::admission;
-use crate::node::vanish;
-use crate::parts::slots;
+use crate::ffi::{Answer, Kind};
+use crate::parts::stored::Stored;
 
+pub(crate) use server::{OpenKey, Server};
 pub(crate) use side::side_key;
 
-/// The server's keys, as the shard sees them.
-pub(crate) struct Keyspace;
-
-impl Records for Keyspace {
-    /// Its lowest slot: no other node has it, and one that gets it begins later.
-    fn tag(&self) -> u16 {
-        slots::view(|view| view.lowest()).flatten().unwrap_or_default()
+/// [`Records::excerpt`](claret_core::Records::excerpt).
+pub(crate) fn excerpt(
+    server: &impl Server,
+    key: &Bytes,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
+    let record = Record::new(server, key, op.method().name);
+    let kind = op.type_info();
+    // Effects of another type: whether the types agree shows in the whole record.
+    if let Some(first) = own.first()
+        && !all_are_of(kind, own)
+    {
+        return whole(&record, first.type_info());
     }
-
-    fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
-        assert!(!is_planted(key), "planted");
-        admission::admit(key, op)
+    match Stored::of(kind) {
+        Stored::Text => strings::excerpt(&record, op, own),
+        Stored::Set => sets::excerpt(&record, op, own),
+        Stored::Dict => hashes::excerpt(&record, op, own),
+        Stored::ScoredSet => zsets::excerpt(&record, op, own),
+        Stored::TopK => zsets::excerpt_topk(&record, op, own),
+        Stored::List => lists::excerpt(&record, op, own),
+        // It looks itself, once it may.
+        Stored::Plain => Ok(None),
+        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => whole(&record, kind),
     }
+}
 
-    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
-        let record = Record::new(Ctx::current(), key, op.method().name);
-        let kind = op.type_info();
-        // Effects of another type: whether the types agree shows in the whole record.
-        if let Some(first) = own.first()
-            && own.iter().any(|effect| effect.type_info().name != kind.name)
-        {
-            return whole(&record, first.type_info());
-        }
-        match kind.name {
-            "register" | "counter" | "float-counter" => strings::excerpt(&record, op, own),
-            "set" => sets::excerpt(&record, op, own),
-            "dict" => hashes::excerpt(&record, op, own),
-            "scored-set" => zsets::excerpt(&record, op, own),
-            "topk" => zsets::excerpt_topk(&record, op, own),
-            "list" => lists::excerpt(&record, op, own),
-            // A plain command: it looks itself, once it may.
-            "plain" => Ok(None),
-            _ => whole(&record, kind),
-        }
+/// [`Records::excerpt_for_all`](claret_core::Records::excerpt_for_all).
+pub(crate) fn excerpt_for_all(
+    server: &impl Server,
+    key: &Bytes,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let record = Record::new(server, key, ops[0].method().name);
+    let kind = ops[0].type_info();
+    if !all_are_of(kind, own) {
+        return Ok((excerpt(server, key, ops[0], own)?, 1));
     }
-
-    fn excerpt_for_all(
-        &self,
-        key: &Bytes,
-        ops: &[&Operation],
-        own: &[&Effect],
-    ) -> Result<(Option<State>, usize), OpError> {
-        let record = Record::new(Ctx::current(), key, ops[0].method().name);
-        let kind = ops[0].type_info();
-        if own.iter().any(|effect| effect.type_info().name != kind.name) {
-            return Ok((self.excerpt(key, ops[0], own)?, 1));
-        }
-        match kind.name {
-            "register" | "counter" | "float-counter" => strings::excerpt_for_all(&record, ops, own),
-            "set" => sets::excerpt_for_all(&record, ops, own),
-            "dict" => hashes::excerpt_for_all(&record, ops, own),
-            "scored-set" => zsets::excerpt_for_all(&record, ops, own),
-            "topk" => zsets::excerpt_topk_for_all(&record, ops, own),
-            "list" => lists::excerpt_for_all(&record, ops, own),
-            "bounded-counter" | "summary-bag" | "uid-generator" => Ok((whole(&record, kind)?, ops.len())),
-            _ => Ok((self.excerpt(key, ops[0], own)?, 1)),
-        }
+    match Stored::of(kind) {
+        Stored::Text => strings::excerpt_for_all(&record, ops, own),
+        Stored::Set => sets::excerpt_for_all(&record, ops, own),
+        Stored::Dict => hashes::excerpt_for_all(&record, ops, own),
+        Stored::ScoredSet => zsets::excerpt_for_all(&record, ops, own),
+        Stored::TopK => zsets::excerpt_topk_for_all(&record, ops, own),
+        Stored::List => lists::excerpt_for_all(&record, ops, own),
+        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => Ok((whole(&record, kind)?, ops.len())),
+        Stored::Plain => Ok((None, 1)),
     }
+}
 
-    fn apply(&self, key: &Bytes, effects: &[&Effect]) {
-        let record = Record::new(Ctx::current(), key, "an effect");
-        for effects in effects.chunk_by(|one, next| one.type_info().name == next.type_info().name) {
-            match effects[0].type_info().name {
-                "register" | "counter" | "float-counter" | "uid-generator" => {
-                    strings::apply(&record, effects)
-                }
-                "set" => sets::apply(&record, effects),
-                "dict" | "bounded-counter" | "summary-bag" => hashes::apply(&record, effects),
-                "scored-set" => zsets::apply(&record, effects),
-                "topk" => effects.iter().for_each(|effect| zsets::apply_topk(&record, effect)),
-                "list" => lists::apply(&record, effects),
-                other => unreachable!("operations come through the wire, which knows no type '{other}'"),
-            }
+/// [`Records::apply`](claret_core::Records::apply).
+pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) {
+    let record = Record::new(server, key, "an effect");
+    for effects in effects.chunk_by(|one, next| one.type_info().id == next.type_info().id) {
+        match Stored::of(effects[0].type_info()) {
+            Stored::Text | Stored::Uid => strings::apply(&record, effects),
+            Stored::Set => sets::apply(&record, effects),
+            Stored::Dict | Stored::BoundedCounter | Stored::SummaryBag => hashes::apply(&record, effects),
+            Stored::ScoredSet => zsets::apply(&record, effects),
+            Stored::TopK => effects.iter().for_each(|effect| zsets::apply_topk(&record, effect)),
+            Stored::List => lists::apply(&record, effects),
+            Stored::Plain => unreachable!("a plain command has no effect: it is run"),
         }
     }
 }
 
-/// Whether to panic at this key, so that a test sees what becomes of it: the environment names it, in builds for tests.
-fn is_planted(key: &Bytes) -> bool {
-    let planted = || std::env::var("CLARET_PLANTED_PANIC");
-    cfg!(debug_assertions) && planted().is_ok_and(|planted| *planted.as_bytes() == **key)
+fn all_are_of(kind: &TypeInfo, effects: &[&Effect]) -> bool {
+    effects.iter().all(|effect| effect.type_info().id == kind.id)
 }
 
 /// The whole record, as a state of this type.
-fn whole(record: &Record<'_>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
-    match kind.name {
-        "register" | "counter" | "float-counter" => strings::whole(record),
-        "uid-generator" => strings::whole_uid(record),
-        "bounded-counter" => hashes::whole_bounded(record),
-        "dict" => hashes::whole(record),
-        "summary-bag" => hashes::whole_bag(record),
-        "set" => sets::whole(record),
-        "scored-set" => zsets::whole(record),
-        "topk" => zsets::whole_topk(record),
-        "list" => lists::whole(record),
-        other => unreachable!("operations come through the wire, which knows no type '{other}'"),
+fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
+    match Stored::of(kind) {
+        Stored::Text => strings::whole(record),
+        Stored::Uid => strings::whole_uid(record),
+        Stored::BoundedCounter => hashes::whole_bounded(record),
+        Stored::Dict => hashes::whole(record),
+        Stored::SummaryBag => hashes::whole_bag(record),
+        Stored::Set => sets::whole(record),
+        Stored::ScoredSet => zsets::whole(record),
+        Stored::TopK => zsets::whole_topk(record),
+        Stored::List => lists::whole(record),
+        Stored::Plain => unreachable!("a plain command has no effects, so none of its record"),
     }
 }
 
@@ -149,26 +135,23 @@ enum Upcoming {
 }
 
 /// A key, and who asks for it.
-struct Record<'a> {
-    ctx: Ctx,
+struct Record<'a, S: Server> {
+    server: &'a S,
     key: &'a Bytes,
     /// The key, as the server takes it.
-    name: Text,
+    name: S::Text,
     /// For errors.
     method: &'static str,
 }
 
-impl<'a> Record<'a> {
-    fn new(ctx: Ctx, key: &'a Bytes, method: &'static str) -> Self {
-        Record { ctx, key, name: Text::new(key), method }
+impl<'a, S: Server> Record<'a, S> {
+    fn new(server: &'a S, key: &'a Bytes, method: &'static str) -> Self {
+        Record { server, key, name: server.text(key), method }
     }
 
     /// Opens it; `None` when it is not there.
-    fn open(&self, expected: Kind) -> Result<Option<Key>, OpError> {
-        let Some(key) = vanish::look(|| self.ctx.open(&self.name)) else { return Ok(None) };
-        if let Some(end) = key.expires_at() {
-            vanish::note_mortal(self.key, end);
-        }
+    fn open(&self, expected: Kind) -> Result<Option<S::Key>, OpError> {
+        let Some(key) = self.server.open(self.key, &self.name) else { return Ok(None) };
         if key.kind() == expected {
             Ok(Some(key))
         } else {
@@ -182,7 +165,7 @@ impl<'a> Record<'a> {
 
     /// The bytes of a string, whose key was opened to see that it is one. Of one that is going to be written they are taken
     /// where they lie: that makes an ordinary string of it, and the write makes it compact again.
-    fn string(&self, key: Key, fate: Upcoming) -> Bytes {
+    fn string(&self, key: S::Key, fate: Upcoming) -> Bytes {
         if key.len() > COMPACT_MAX || fate == Upcoming::Write {
             return Bytes::from(key.string());
         }
@@ -192,25 +175,25 @@ impl<'a> Record<'a> {
 
     /// Runs a command that reads: its name, the key, what follows.
     fn read<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
-        self.run(command, c"Ev", arguments)
+        self.server.read(command, &self.name, arguments)
     }
 
-    /// Runs a command that writes, and passes it on to the replicas and the append-only file.
+    /// Runs a command that writes.
     fn write<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) {
-        self.is_done(command, self.run(command, c"!Ev", arguments));
+        self.is_done(command, self.server.write(command, &self.name, arguments));
     }
 
     /// The same with a value that is kept as it is.
     fn put(&self, command: &CStr, value: &[u8]) {
-        self.is_done(command, self.ctx.call_with_value(command, &self.name, value));
+        self.is_done(command, self.server.put(command, &self.name, value));
     }
 
     fn is_done(&self, command: &CStr, answer: Answer) {
         if let Answer::Error(error) = answer {
             // It was decided, so there is nobody to tell but the operator: the key was changed under its lock.
             let command = command.to_string_lossy();
-            let text = format!("{command} of a committed transaction failed on key '{}': {error}", self.key);
-            self.ctx.log(Log::Warning, &text);
+            let key = self.key;
+            self.server.warn(&format!("{command} of a committed transaction failed on key '{key}': {error}"));
         }
     }
 
@@ -226,10 +209,5 @@ impl<'a> Record<'a> {
         for some in arguments.chunks(ELEMENTS_MAX * width) {
             self.write(command, some.iter().copied());
         }
-    }
-
-    fn run<'b>(&self, command: &CStr, flags: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
-        let arguments: SmallVec<[Text; 4]> = arguments.into_iter().map(Text::new).collect();
-        self.ctx.call(command, flags, std::iter::once(&self.name).chain(&arguments))
     }
 }

@@ -2,11 +2,11 @@
 
 use claret_types::{Bytes, Effect, OpError, Operation, Set, SetEffect, SetOp, SetState, State};
 
-use super::Record;
+use super::{OpenKey, Record, Server};
 use crate::ffi::{Answer, Kind};
 
-pub(crate) fn excerpt(
-    record: &Record<'_>,
+pub(super) fn excerpt(
+    record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
@@ -28,8 +28,8 @@ pub(crate) fn excerpt(
 }
 
 /// For calls one after the other: what is in of all that they name.
-pub(crate) fn excerpt_for_all(
-    record: &Record<'_>,
+pub(super) fn excerpt_for_all(
+    record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<(Option<State>, usize), OpError> {
@@ -55,7 +55,7 @@ pub(crate) fn excerpt_for_all(
 }
 
 /// Of the members that the operation and its owner's effects name, those that are in.
-fn present(record: &Record<'_>, named: &[Bytes], own: &[&Effect]) -> Vec<Bytes> {
+fn present(record: &Record<'_, impl Server>, named: &[Bytes], own: &[&Effect]) -> Vec<Bytes> {
     let own = own.iter().filter_map(|effect| effect.downcast::<Set>());
     let touched = own.flat_map(|effect| effect.added().iter().chain(effect.removed()));
     let mut members: Vec<&Bytes> = named.iter().chain(touched).collect();
@@ -69,7 +69,7 @@ fn present(record: &Record<'_>, named: &[Bytes], own: &[&Effect]) -> Vec<Bytes> 
     members.into_iter().zip(is_in).filter(|(_, is_in)| *is_in).map(|(member, _)| member.clone()).collect()
 }
 
-pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     if record.open(Kind::Set)?.is_none() {
         return Ok(None);
     }
@@ -78,7 +78,7 @@ pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
 }
 
 /// Effects that only add, or only remove, go together.
-pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     if let [effect] = effects {
         let effect = effect.downcast::<Set>().expect("a set's");
         record.write_members(c"SREM", effect.removed());

@@ -6,17 +6,17 @@ use claret_types::{
     UidGenerator,
 };
 
-use super::{Record, Upcoming};
-use crate::ffi::{Key, Kind};
+use super::{OpenKey, Record, Server, Upcoming};
+use crate::ffi::Kind;
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
-pub(crate) fn excerpt(
-    record: &Record<'_>,
+pub(super) fn excerpt(
+    record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
     let key = record.open(Kind::String)?;
-    let length = key.as_ref().map_or(0, Key::len);
+    let length = key.as_ref().map_or(0, OpenKey::len);
     if let Some(RegisterOp::Append(tail)) = op.downcast::<Register>() {
         refuse_long(record, length, own, tail)?;
     }
@@ -60,8 +60,8 @@ fn upcoming<'a>(length: usize, mut ops: impl Iterator<Item = &'a Operation>, own
 }
 
 /// For calls one after the other: the value.
-pub(crate) fn excerpt_for_all(
-    record: &Record<'_>,
+pub(super) fn excerpt_for_all(
+    record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<(Option<State>, usize), OpError> {
@@ -86,7 +86,7 @@ pub(crate) fn excerpt_for_all(
         RegisterOp::Append(_) | RegisterOp::Delete | RegisterOp::Get | RegisterOp::Len => 0,
     });
     let most = put.max().unwrap_or(0).max(long) + appended;
-    if most > LENGTH_OF_ALL && most > limit(record).unwrap_or(usize::MAX) {
+    if most > LENGTH_OF_ALL && most > record.server.append_bytes_max().unwrap_or(usize::MAX) {
         return Ok((excerpt(record, ops[0], own)?, 1));
     }
     let only_appends = registers().filter_map(tail).count() == ops.len();
@@ -105,21 +105,20 @@ const ISSUED_MAX: i64 = 1 << 62;
 const LENGTH_OF_ALL: usize = 1 << 20;
 
 /// What the server would not append it has to be refused for before it is promised.
-fn refuse_long(record: &Record<'_>, held: usize, own: &[&Effect], tail: &Bytes) -> Result<(), OpError> {
+fn refuse_long(
+    record: &Record<'_, impl Server>,
+    held: usize,
+    own: &[&Effect],
+    tail: &Bytes,
+) -> Result<(), OpError> {
     let size = length_after(held, own) + tail.len();
     if size <= LENGTH_OF_ALL {
         return Ok(());
     }
-    match limit(record) {
+    match record.server.append_bytes_max() {
         Some(limit) if size > limit => Err(OpError::TooLarge { what: "string", size, limit }),
         _ => Ok(()),
     }
-}
-
-/// The longest string that the server appends to.
-fn limit(record: &Record<'_>) -> Option<usize> {
-    let asked = [&b"GET"[..], b"proto-max-bulk-len"].map(crate::ffi::Text::new);
-    record.ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1)?.as_str()?.parse().ok()
 }
 
 /// How long a string is once its owner's effects are added.
@@ -132,16 +131,16 @@ fn length_after(held: usize, own: &[&Effect]) -> usize {
     })
 }
 
-pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     value(record, Upcoming::Nothing)
 }
 
-fn value(record: &Record<'_>, fate: Upcoming) -> Result<Option<State>, OpError> {
+fn value(record: &Record<'_, impl Server>, fate: Upcoming) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
     Ok(Some(State::new::<Register>(Text::Bytes(record.string(key, fate)))))
 }
 
-pub(crate) fn whole_uid(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole_uid(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
     let text = record.string(key, Upcoming::Nothing);
     let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
@@ -152,7 +151,7 @@ pub(crate) fn whole_uid(record: &Record<'_>) -> Result<Option<State>, OpError> {
 }
 
 /// What is added one after the other is added as one sum.
-pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     let mut sum: Option<i64> = None;
     for effect in effects {
         let amount = amount(effect);
@@ -181,7 +180,7 @@ fn amount(effect: &Effect) -> Option<i64> {
 }
 
 /// An effect that does more than to add.
-fn change(record: &Record<'_>, effect: &Effect) {
+fn change(record: &Record<'_, impl Server>, effect: &Effect) {
     if let Some(CounterEffect::Restore(text)) = effect.downcast::<Counter>() {
         put(record, text);
     } else if let Some(effect) = effect.downcast::<Register>() {
@@ -195,12 +194,12 @@ fn change(record: &Record<'_>, effect: &Effect) {
     }
 }
 
-fn add(record: &Record<'_>, amount: i64) {
+fn add(record: &Record<'_, impl Server>, amount: i64) {
     record.write(c"INCRBY", [amount.to_string().as_bytes()]);
 }
 
 /// `SET` as anybody's: a time to live goes.
-fn put(record: &Record<'_>, text: &Text) {
+fn put(record: &Record<'_, impl Server>, text: &Text) {
     match text.to_bytes() {
         Some(bytes) => record.put(c"SET", &bytes),
         None => record.write(c"DEL", []),
@@ -208,7 +207,7 @@ fn put(record: &Record<'_>, text: &Text) {
 }
 
 /// Redis adds floats in extended precision; the sum that was promised is that of 64-bit floats.
-fn add_float(record: &Record<'_>, effect: &FloatCounterEffect) {
+fn add_float(record: &Record<'_, impl Server>, effect: &FloatCounterEffect) {
     let held = record.open(Kind::String).ok().flatten();
     let mut text = held.map_or(Text::Absent, |key| Text::Bytes(record.string(key, Upcoming::Write)));
     FloatCounter::apply(&mut text, effect.clone());

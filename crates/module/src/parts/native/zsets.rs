@@ -8,13 +8,13 @@ use claret_types::{
     State, TopK, TopKEffect, TopKOp,
 };
 
-use super::{Record, Upcoming, side_key};
-use crate::ffi::{Answer, Key, Kind, Side, Text};
+use super::{OpenKey, Record, Server, Upcoming, side_key};
+use crate::ffi::{Answer, Kind, Side};
 
 // --- scored set ---
 
-pub(crate) fn excerpt(
-    record: &Record<'_>,
+pub(super) fn excerpt(
+    record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
@@ -49,8 +49,8 @@ pub(crate) fn excerpt(
 }
 
 /// For calls one after the other: those of the first few that name members, or only want to know how many there are.
-pub(crate) fn excerpt_for_all(
-    record: &Record<'_>,
+pub(super) fn excerpt_for_all(
+    record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<(Option<State>, usize), OpError> {
@@ -88,7 +88,11 @@ pub(crate) fn excerpt_for_all(
 }
 
 /// Whether to look at the record as a whole takes no longer than at a part of it for each call, with what was done before it.
-fn is_whole_cheaper(record: &Record<'_>, ops: &[&Operation], own: &[&Effect]) -> Result<bool, OpError> {
+fn is_whole_cheaper(
+    record: &Record<'_, impl Server>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<bool, OpError> {
     let length = record.open(Kind::Zset)?.map_or(0, |key| key.len());
     Ok(ops.len() * (own.len() + ops.len()) >= length)
 }
@@ -125,8 +129,8 @@ struct Members(BTreeMap<Bytes, f64>);
 
 impl Members {
     /// Those that are in.
-    fn of<'a>(key: &Key, members: impl Iterator<Item = &'a Bytes>) -> Self {
-        Members(members.filter_map(|member| Some((member.clone(), key.score(&Text::new(member))?))).collect())
+    fn of<'a>(key: &impl OpenKey, members: impl Iterator<Item = &'a Bytes>) -> Self {
+        Members(members.filter_map(|member| Some((member.clone(), key.score(member)?))).collect())
     }
 
     fn extend(&mut self, members: Vec<(Bytes, f64)>) {
@@ -142,7 +146,7 @@ fn span(start: i64, stop: i64, length: usize) -> std::ops::Range<usize> {
     if start > stop { 0..0 } else { start as usize..stop as usize + 1 }
 }
 
-pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     if record.open(Kind::Zset)?.is_none() {
         return Ok(None);
     }
@@ -151,14 +155,19 @@ pub(crate) fn whole(record: &Record<'_>) -> Result<Option<State>, OpError> {
 }
 
 /// Members by position, from the lowest or from the highest.
-fn range(record: &Record<'_>, start: impl Display, stop: impl Display, reverse: bool) -> Vec<(Bytes, f64)> {
+fn range(
+    record: &Record<'_, impl Server>,
+    start: impl Display,
+    stop: impl Display,
+    reverse: bool,
+) -> Vec<(Bytes, f64)> {
     let (start, stop) = (start.to_string(), stop.to_string());
     let arguments = [start.as_bytes(), stop.as_bytes(), b"WITHSCORES", b"REV"];
     scored(record.read(c"ZRANGE", arguments.into_iter().take(if reverse { 4 } else { 3 })))
 }
 
 /// Members by score.
-fn between(record: &Record<'_>, min: ScoreBound, max: ScoreBound) -> Vec<(Bytes, f64)> {
+fn between(record: &Record<'_, impl Server>, min: ScoreBound, max: ScoreBound) -> Vec<(Bytes, f64)> {
     let bound = |bound| match bound {
         ScoreBound::Included(score) => number(score),
         ScoreBound::Excluded(score) => format!("({}", number(score)),
@@ -175,7 +184,7 @@ fn scored(flat: Answer) -> Vec<(Bytes, f64)> {
 }
 
 /// Effects that only give scores, or only take members out, go together.
-pub(crate) fn apply(record: &Record<'_>, effects: &[&Effect]) {
+pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     let effects: Vec<_> =
         effects.iter().map(|it| it.downcast::<ScoredSet>().expect("a scored set's")).collect();
     let (puts, takes) = (
@@ -217,8 +226,8 @@ fn number(score: f64) -> String {
 
 // --- topk ---
 
-pub(crate) fn excerpt_topk(
-    record: &Record<'_>,
+pub(super) fn excerpt_topk(
+    record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
@@ -250,8 +259,8 @@ pub(crate) fn excerpt_topk(
 }
 
 /// For calls one after the other: the whole record, if that is no dearer.
-pub(crate) fn excerpt_topk_for_all(
-    record: &Record<'_>,
+pub(super) fn excerpt_topk_for_all(
+    record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<(Option<State>, usize), OpError> {
@@ -261,7 +270,7 @@ pub(crate) fn excerpt_topk_for_all(
     }
 }
 
-pub(crate) fn whole_topk(record: &Record<'_>) -> Result<Option<State>, OpError> {
+pub(super) fn whole_topk(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     if record.open(Kind::Zset)?.is_none() {
         return Ok(None);
     }
@@ -271,10 +280,10 @@ pub(crate) fn whole_topk(record: &Record<'_>) -> Result<Option<State>, OpError> 
 
 /// What the string beside it says. Without one the sorted set is somebody else's, and its members are not for TopK to
 /// drop.
-fn capacity(record: &Record<'_>) -> Result<u32, OpError> {
+fn capacity(record: &Record<'_, impl Server>) -> Result<u32, OpError> {
     let missing = || record.wrong("zset without a capacity beside it", "topk");
     let name = Bytes::from(side_key(record.key));
-    let beside = Record::new(record.ctx, &name, record.method);
+    let beside = Record::new(record.server, &name, record.method);
     let key = beside.open(Kind::String).ok().flatten().ok_or_else(missing)?;
     let text = beside.string(key, Upcoming::Nothing);
     let text = std::str::from_utf8(&text).ok();
@@ -283,21 +292,21 @@ fn capacity(record: &Record<'_>) -> Result<u32, OpError> {
         .ok_or_else(missing)
 }
 
-pub(crate) fn apply_topk(record: &Record<'_>, effect: &Effect) {
+pub(super) fn apply_topk(record: &Record<'_, impl Server>, effect: &Effect) {
     let TopKEffect::Offer { capacity: asked, score, member } = effect.downcast::<TopK>().expect("a topk's")
     else {
         unreachable!("a restore undoes in memory; nothing is undone here")
     };
     let held = record.open(Kind::Zset).ok().flatten();
-    let own = held.as_ref().and_then(|key| key.score(&Text::new(member)));
-    let before = held.as_ref().map_or(0, Key::len);
+    let own = held.as_ref().and_then(|key| key.score(member));
+    let before = held.as_ref().map_or(0, OpenKey::len);
     let lowest = held.as_ref().and_then(|key| key.outermost(Side::Lowest, 1).pop());
     let is_present = held.is_some();
     drop(held);
     if !is_present {
         // The key may have been removed by itself, and the string beside it left.
         let beside = Bytes::from(side_key(record.key));
-        Record::new(record.ctx, &beside, record.method).put(c"SET", asked.to_string().as_bytes());
+        Record::new(record.server, &beside, record.method).put(c"SET", asked.to_string().as_bytes());
     }
     let kept = capacity(record).unwrap_or(*asked) as usize;
     let is_below_all = lowest.is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));

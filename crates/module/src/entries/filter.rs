@@ -1,0 +1,29 @@
+//! The command filter: sees every command of every client before the server does, and of most only that nothing of it is held.
+
+use redis_module::raw;
+
+use super::{entry, with_node};
+use crate::ffi::{Ctx, Filtered, caught};
+
+/// A command that is the module's own, or that the module runs for a client, is none of its business; what a script then calls,
+/// which the module runs for a client, is. The node is not at work meanwhile (see there).
+pub(super) unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFilterCtx) {
+    if !Ctx::filters_for_client() {
+        return;
+    }
+    // SAFETY: it is what the server just called the filter with, and is used within this call alone.
+    let filtered = unsafe { Filtered::new(filtered) };
+    // Nothing unwinds out of the module from here either; where nothing panics that costs nothing.
+    let row = match caught(|| with_node(|node| node.glance(&filtered)).flatten()) {
+        Ok(Some(row)) => Ok(row),
+        Ok(None) => return,
+        Err(said) => Err(said),
+    };
+    let Some(ctx) = with_node(|node| node.detached()) else { return };
+    entry(ctx, "the filter", |ctx| match row {
+        Ok(row) => {
+            with_node(|node| node.look(ctx, &filtered, row));
+        }
+        Err(said) => panic!("{said}"),
+    });
+}

@@ -1,0 +1,44 @@
+//! Timers that the node sets.
+
+use std::ffi::c_void;
+
+use redis_module::raw;
+
+use super::{entry, with_node};
+use crate::ffi::Ctx;
+use crate::node::TimerProcs;
+
+/// What the node's timers call.
+pub(super) const PROCS: TimerProcs = TimerProcs { deadline, soon, tick, check };
+
+unsafe extern "C" fn deadline(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: the context is the server's, and is used within this call alone.
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "a timer", |ctx| with_node(|node| node.deadline_fired(ctx)));
+}
+
+unsafe extern "C" fn soon(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: the context is the server's, and is used within this call alone.
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "a timer", |ctx| with_node(|node| node.soon_fired(ctx)));
+}
+
+unsafe extern "C" fn tick(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: the context is the server's, and is used within this call alone.
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "the guard's timer", |ctx| {
+        let free = with_node(|node| node.tick(ctx));
+        // Whoever is served runs a command, and so nobody may be at the node.
+        for key in free.unwrap_or_default() {
+            ctx.signal(&key);
+        }
+    });
+}
+
+unsafe extern "C" fn check(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: the context is the server's, and is used within this call alone.
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "the periodic check", |ctx| with_node(|node| node.check(ctx)));
+    // Also after a panic: the next check comes.
+    entry(ctx, "the periodic check", |ctx| with_node(|node| node.checked(ctx)));
+}

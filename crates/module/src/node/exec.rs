@@ -1,0 +1,97 @@
+//! Transactions of one go at this node (`CLARET.EXEC`): each goes the way of every transaction that has one participant, a
+//! prepare that is the whole commit. It waits for locks for a bounded time.
+
+use claret_types::Reply;
+
+use super::{Caller, Node, unix_time};
+use crate::ffi::{Blocked, Ctx};
+use crate::parts::error::{Error, Outcome};
+use crate::parts::one_shots::{Calls, Ended};
+use crate::parts::slots::{Slots, slot_of};
+
+/// How one began.
+pub(crate) enum Begun {
+    /// It is over already.
+    Ended(Result<Vec<Reply>, Error>),
+    /// Its client is to wait, with [`Node::exec_waits`].
+    Waits(u64),
+}
+
+impl Node {
+    /// Begins one. `may_wait`: its client can be made to wait.
+    pub(crate) fn exec(&mut self, ctx: Ctx, calls: Calls, caller: &Caller, may_wait: bool) -> Begun {
+        if self.shard.is_none() {
+            self.look_around(ctx);
+        }
+        if self.shard.is_none() {
+            return Begun::Ended(Err(Error::NotReady));
+        }
+        self.refuse_late(self.now());
+        let number = self.one_shots.begin(unix_time(), calls, (caller.name(), ctx.client()));
+        self.prepare_one(ctx, number);
+        self.carry_out(ctx, None);
+        match self.one_shots.take(number) {
+            Some(ended) => Begun::Ended(ended),
+            None if may_wait => Begun::Waits(number),
+            None => {
+                self.one_shots.leave(number);
+                self.come_back(ctx, 0);
+                Begun::Ended(Err(Error::KeyHeld))
+            }
+        }
+    }
+
+    /// The client of one waits from now on.
+    pub(crate) fn exec_waits(&mut self, ctx: Ctx, number: u64, client: Blocked) {
+        let until = self.waits_until();
+        self.one_shots.wait(number, client, until);
+        self.tick_soon(ctx);
+    }
+
+    /// What became of one whose client was let go.
+    pub(crate) fn exec_ended(&mut self, number: u64) -> Ended {
+        self.one_shots.take(number).unwrap_or(Err(Error::NotReady))
+    }
+
+    /// The client of one is gone. Whether it still waited. The transaction is refused from a timer, or before whatever comes
+    /// into the shard first, since that may let others in, who write: the server may have answered for it, because the cluster
+    /// is down, and then it must never be carried out.
+    pub(crate) fn exec_left(&mut self, ctx: Ctx, client: Blocked) -> bool {
+        self.come_back(ctx, 0);
+        self.one_shots.give_up(client)
+    }
+
+    /// Hands the present attempt of one to the shard.
+    pub(super) fn prepare_one(&mut self, ctx: Ctx, number: u64) {
+        let now = self.now();
+        self.come_with_one(ctx, number);
+        let Some(shard) = &mut self.shard else { return };
+        let link = self.one_shots.link();
+        let Some((request, user)) = self.one_shots.prepare(number, shard.id(), shard.incarnation()) else {
+            return;
+        };
+        let _calling = self.keyspace.enter(self.keyspace.caller_named(ctx, user));
+        shard.handle(now, link, request);
+    }
+
+    /// It comes to its keys.
+    fn come_with_one(&mut self, ctx: Ctx, number: u64) {
+        if self.sleepers.minds_who_comes() {
+            let tx = self.one_shots.tx(number);
+            let keys: Vec<_> = self.one_shots.keys(number).cloned().collect();
+            self.come(ctx, keys.iter().map(|key| (key, tx)));
+        }
+    }
+}
+
+/// Whether all keys are of this node; if they are of another one, that is said as the server says it.
+pub(crate) fn place(slots: &Slots, calls: &Calls) -> Outcome {
+    let mut elsewhere = calls.iter().map(|(key, _)| slot_of(key)).filter(|slot| !slots.is_mine(*slot));
+    let Some(slot) = elsewhere.next() else { return Ok(()) };
+    let owner = slots.owner(slot).ok_or(Error::NobodyServes(slot))?;
+    let together = calls.iter().all(|(key, _)| slots.owner(slot_of(key)) == Some(owner));
+    Err(match together {
+        true => Error::Moved { slot, address: owner.address.clone() },
+        false => Error::CrossSlot,
+    })
+}

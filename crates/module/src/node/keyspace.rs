@@ -1,0 +1,316 @@
+//! The server's keys, as the shard sees them, and what is asked or told while the node is at work further up the stack: by
+//! the shard from within, and by events in the midst of a command that the node runs.
+//!
+//! It is asked also by the module's own commands, whose keys the server wants to know while the filter looks at them: what is
+//! known of the server's commands is here, too.
+//!
+//! Each piece is reached by one caller at a time, and for a moment. An
+//! event that comes while the node is busy is noted here, and told to the shard before anything else goes into it: the server
+//! calls in the midst of its own work, where nothing may be read or written. Until then nobody has seen more of the shard
+//! than before.
+
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use claret_core::message::Refusal;
+use claret_core::{Records, Shard, Time};
+use claret_types::{Bytes, Effect, OpError, Operation, State};
+use smallvec::SmallVec;
+
+use super::rights::Caller;
+use crate::ffi::{Answer, Ctx, Flag, Key, Kind, Log, OnMainThread, Side, Text};
+use crate::parts::command_table::{Row, Table};
+use crate::parts::error::{Error, Outcome};
+use crate::parts::native::{self, OpenKey, Server};
+use crate::parts::slots::{Closed, Slots};
+use crate::parts::users::Users;
+use crate::parts::vanished::{Change, Changes, Expiring};
+
+/// See the module's text.
+pub(crate) struct Keyspace {
+    /// What is known of the server's commands: asked once, and never again.
+    commands: OnMainThread<&'static Table>,
+    /// This node's view, of the moment.
+    slots: OnMainThread<Slots>,
+    /// What the shard was not told yet.
+    changes: OnMainThread<Changes>,
+    expiring: OnMainThread<Expiring>,
+    /// A key is looked at for a transaction at this moment. The server deletes it then if its time is over.
+    is_looking: AtomicBool,
+    pub(super) users: OnMainThread<Users>,
+    /// For whom operations are admitted now.
+    pub(super) caller: OnMainThread<Caller>,
+}
+
+impl Keyspace {
+    pub(crate) const fn new() -> Self {
+        Keyspace {
+            commands: OnMainThread::new(),
+            slots: OnMainThread::new(),
+            changes: OnMainThread::new(),
+            expiring: OnMainThread::new(),
+            is_looking: AtomicBool::new(false),
+            users: OnMainThread::new(),
+            caller: OnMainThread::new(),
+        }
+    }
+
+    /// Nothing happened and nobody was seen until now.
+    pub(crate) fn begin(&self, commands: &'static Table) {
+        self.commands.set(Some(commands));
+        self.changes.set(Some(Changes::default()));
+        self.expiring.set(Some(Expiring::default()));
+        self.users.set(Some(Users::default()));
+    }
+
+    /// What is known of a command of this name.
+    pub(crate) fn row(&self, name: &[u8]) -> Option<Row> {
+        self.commands.with(|commands| commands.find(name)).flatten()
+    }
+
+    // --- slots ---
+
+    /// Looks at the view of who owns which slot.
+    pub(crate) fn view<R>(&self, look: impl FnOnce(&Slots) -> R) -> Option<R> {
+        self.slots.with(|slots| look(slots))
+    }
+
+    /// Whether an operation on a key may be done here.
+    pub(crate) fn serves(&self, key: &[u8]) -> bool {
+        self.view(|slots| slots.serves(key)).unwrap_or(false)
+    }
+
+    /// Puts a newer view in place; the one before, if there was one.
+    pub(super) fn renew(&self, ctx: Ctx) -> Option<Slots> {
+        let view = slots_of(ctx);
+        let before = self.slots.replace(None);
+        let Some(mut view) = view else {
+            // That nothing is known now is no news of anybody.
+            self.slots.set(Some(before.unwrap_or_else(Slots::nowhere)));
+            return None;
+        };
+        view.follow(before.as_ref());
+        self.slots.set(Some(view));
+        before
+    }
+
+    /// Keeps newcomers away from a slot that is about to leave.
+    pub(super) fn close(&self, slot: u16) -> Option<Closed> {
+        self.view(|slots| slots.close(slot))
+    }
+
+    /// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
+    /// an effect that is decided has to be; so nothing is decided then.
+    pub(crate) fn may_write(&self, ctx: Ctx) -> Outcome {
+        let probe = self.view(|slots| slots.probe().map(|key| Text::new(key.as_bytes())));
+        let Some(Some(key)) = probe else { return Ok(()) };
+        // Writes nothing, and is refused as any write would be.
+        match ctx.call(c"SETRANGE", c"Ev", &[key, Text::new(b"0"), Text::new(b"")]) {
+            Answer::Error(error) if !error.starts_with("WRONGTYPE") => Err(Error::NoWrites(error)),
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether what is decided now could not be carried out: clients are paused, which nobody but a client may ignore, or
+    /// the cluster is down. A write from a timer or from the bus would end a server whose clients are paused.
+    pub(crate) fn is_barred(&self, ctx: Ctx) -> bool {
+        Ctx::must_not_write() || self.may_write(ctx).is_err()
+    }
+
+    // --- what changes behind the shard's back ---
+
+    /// Notes a change. Somebody has to see that the shard hears of it soon, if nothing else happens.
+    pub(crate) fn note(&self, change: Change) {
+        self.changes.with(|changes| changes.insert(change));
+    }
+
+    /// Whether the key ended before anybody of those came who hold it when the shard is told: who looks at it just now found
+    /// it gone, and whoever had held it would have had its end noted.
+    pub(crate) fn is_found_gone(&self, key: &Bytes) -> bool {
+        self.is_looking.load(Ordering::Relaxed)
+            && self.expiring.with(|expiring| !expiring.is_ripe(Ctx::millis(), key)) == Some(true)
+    }
+
+    /// Tells the shard what has changed. Before anything else goes into it, within every entry.
+    pub(super) fn tell(&self, ctx: Ctx, now: Time, shard: &mut Shard) {
+        self.touch(ctx, shard);
+        // It lets others in, who may write. A timer comes back to it, if they may not.
+        let is_any = || self.changes.with(|changes| !changes.is_empty()) == Some(true);
+        while is_any() && !self.is_barred(ctx) {
+            let changes = self.changes.with(std::mem::take).unwrap_or_default();
+            let is_of_rights = changes.contains(&Change::Rights);
+            // All that is gone, before anybody is let in for any of these reasons.
+            let gone: Vec<Bytes> = match changes.contains(&Change::Everything) {
+                true => shard.held_keys().cloned().collect(),
+                false => changes.into_iter().filter_map(Change::record).collect(),
+            };
+            shard.gone(now, &gone);
+            // Whoever may not change them may try to.
+            if is_of_rights && self.have_rights_changed(ctx) {
+                shard.refuse_unvoted(now, &Refusal::LostLocks);
+            }
+        }
+    }
+
+    /// Touches held keys whose time has come. In the very millisecond of its end a key is there still, so it is touched again
+    /// next time: nothing is rounded up, or it would be gone for a while and nobody would know.
+    fn touch(&self, ctx: Ctx, shard: &Shard) {
+        let is_held = |key: &Bytes| shard.is_held(key);
+        for key in self.expiring.with(|it| it.take_ripe(Ctx::millis(), is_held)).unwrap_or_default() {
+            if let Some(end) = ctx.open(&Text::new(&key)).and_then(|key| key.expires_at()) {
+                self.note_end(&key, end);
+            }
+        }
+    }
+
+    /// A key that is about to be decided on expires at this millisecond.
+    fn note_end(&self, key: &Bytes, end: i64) {
+        self.expiring.with(|expiring| expiring.note(key, end));
+    }
+
+    /// For the shard, which asks from within an entry.
+    fn server(&self) -> KeyspaceServer<'_> {
+        KeyspaceServer { ctx: Ctx::current(), keyspace: self }
+    }
+}
+
+/// The node's view. Without a cluster everything is here. `None`: the server does not say.
+fn slots_of(ctx: Ctx) -> Option<Slots> {
+    if !ctx.is(Flag::Cluster) {
+        // Tests of one node vote as if there were others: in builds for tests the environment allows it.
+        let planted = || std::env::var("CLARET_PLANTED_SHARDS").is_ok_and(|planted| planted == "1");
+        return Some(Slots::alone().with_planted_shards(cfg!(debug_assertions) && planted()));
+    }
+    match ctx.call(c"CLUSTER", c"Ev", &[Text::new(b"NODES")]) {
+        Answer::Bytes(listing) => Some(Slots::parse(&String::from_utf8_lossy(&listing))),
+        _ => None,
+    }
+}
+
+impl Records for Keyspace {
+    /// Its lowest slot: no other node has it, and one that gets it begins later.
+    fn tag(&self) -> u16 {
+        self.view(Slots::lowest).flatten().unwrap_or_default()
+    }
+
+    fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
+        assert!(!is_planted(key), "planted");
+        self.admits(Ctx::current(), key, op)
+    }
+
+    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+        native::excerpt(&self.server(), key, op, own)
+    }
+
+    fn excerpt_for_all(
+        &self,
+        key: &Bytes,
+        ops: &[&Operation],
+        own: &[&Effect],
+    ) -> Result<(Option<State>, usize), OpError> {
+        native::excerpt_for_all(&self.server(), key, ops, own)
+    }
+
+    fn apply(&self, key: &Bytes, effects: &[&Effect]) {
+        native::apply(&self.server(), key, effects);
+    }
+}
+
+/// Whether to panic at this key, so that a test sees what becomes of it: the environment names it, in builds for tests.
+fn is_planted(key: &Bytes) -> bool {
+    let planted = || std::env::var("CLARET_PLANTED_PANIC");
+    cfg!(debug_assertions) && planted().is_ok_and(|planted| *planted.as_bytes() == **key)
+}
+
+/// The server, within an entry.
+struct KeyspaceServer<'a> {
+    ctx: Ctx,
+    keyspace: &'a Keyspace,
+}
+
+impl KeyspaceServer<'_> {
+    fn run<'b>(
+        &self,
+        command: &CStr,
+        flags: &CStr,
+        name: &Text,
+        arguments: impl IntoIterator<Item = &'b [u8]>,
+    ) -> Answer {
+        let arguments: SmallVec<[Text; 4]> = arguments.into_iter().map(Text::new).collect();
+        self.ctx.call(command, flags, std::iter::once(name).chain(&arguments))
+    }
+}
+
+impl Server for KeyspaceServer<'_> {
+    type Text = Text;
+    type Key = Key;
+
+    fn text(&self, bytes: &[u8]) -> Text {
+        Text::new(bytes)
+    }
+
+    fn open(&self, key: &Bytes, name: &Text) -> Option<Key> {
+        self.keyspace.is_looking.store(true, Ordering::Relaxed);
+        let opened = self.ctx.open(name);
+        self.keyspace.is_looking.store(false, Ordering::Relaxed);
+        let opened = opened?;
+        if let Some(end) = opened.expires_at() {
+            self.keyspace.note_end(key, end);
+        }
+        Some(opened)
+    }
+
+    fn read<'b>(&self, command: &CStr, name: &Text, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
+        self.run(command, c"Ev", name, arguments)
+    }
+
+    fn write<'b>(
+        &self,
+        command: &CStr,
+        name: &Text,
+        arguments: impl IntoIterator<Item = &'b [u8]>,
+    ) -> Answer {
+        self.run(command, c"!Ev", name, arguments)
+    }
+
+    fn put(&self, command: &CStr, name: &Text, value: &[u8]) -> Answer {
+        self.ctx.call_with_value(command, name, value)
+    }
+
+    fn append_bytes_max(&self) -> Option<usize> {
+        let asked = [&b"GET"[..], b"proto-max-bulk-len"].map(Text::new);
+        self.ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1)?.as_str()?.parse().ok()
+    }
+
+    fn warn(&self, text: &str) {
+        self.ctx.log(Log::Warning, text);
+    }
+}
+
+impl OpenKey for Key {
+    type Text = Text;
+
+    fn kind(&self) -> Kind {
+        self.kind()
+    }
+
+    fn len(&self) -> usize {
+        self.len()
+    }
+
+    fn string(&self) -> &[u8] {
+        self.string()
+    }
+
+    fn field(&self, name: &[u8]) -> Option<Text> {
+        self.field(&Text::new(name))
+    }
+
+    fn score(&self, member: &[u8]) -> Option<f64> {
+        self.score(&Text::new(member))
+    }
+
+    fn outermost(&self, end: Side, count: usize) -> Vec<(Bytes, f64)> {
+        self.outermost(end, count)
+    }
+}

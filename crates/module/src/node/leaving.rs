@@ -1,0 +1,130 @@
+//! Slots that leave: not while keys of them are held, of which the other node would not know (trap 17).
+//!
+//! The slot is closed to newcomers first, and `CLUSTER SETSLOT` waits until nobody uses a key of it. Valkey 8 makes the client
+//! of this very command wait for the replicas, which it cannot do to a command of a module's: it would end. There the server
+//! runs the command itself, and only the slot is closed, from the look at the command until it has been carried out;
+//! where it had to wait its client has to send it again, and finds the slot closed and free.
+
+use claret_core::Shard;
+use claret_types::Bytes;
+
+use super::{Node, settings};
+use crate::ffi::{Answer, Blocked, Ctx, Filtered, Text, User};
+use crate::parts::error::Error;
+use crate::parts::leaving::{LeaveStage, slot_that_leaves};
+use crate::parts::slots::{Closed, slot_of};
+
+/// From this version on the server may make a client wait in `CLUSTER SETSLOT`.
+const WAITS_SINCE: i32 = 8;
+
+/// What becomes of a command that takes a slot away.
+pub(crate) enum Taking {
+    /// Nobody uses a key of it, or it is none of this node's.
+    Runs,
+    /// This key of it is in use.
+    InUse { slot: u16, key: Bytes },
+}
+
+impl Node {
+    /// The filter is shown a `CLUSTER` command. Whether the module is to run it.
+    pub(super) fn looks_at_slot(&mut self, ctx: Ctx, filtered: &Filtered, client: Option<u64>) -> bool {
+        let Some(slot) = slot_that_leaves(|at| filtered.word(at)).filter(|slot| self.is_mine(*slot)) else {
+            return false;
+        };
+        let Some(shard) = &self.shard else { return false };
+        let runs_itself = client.filter(|_| may_wait_by_itself(ctx) && !Ctx::filters_in_script());
+        let Some(client) = runs_itself else { return true };
+        if self.open_multis.is_open(Some(client)) || key_in_use(shard, slot).is_some() {
+            return true;
+        }
+        // The server refuses whoever may not.
+        if may_run(ctx, client, &filtered.words()) {
+            self.close(ctx, slot, LeaveStage::Server(client));
+        }
+        false
+    }
+
+    fn is_mine(&self, slot: u16) -> bool {
+        self.keyspace.view(|view| view.is_mine(slot)) == Some(true)
+    }
+
+    /// What becomes of a command with these words.
+    pub(crate) fn takes_slot(&self, words: &[&[u8]]) -> Taking {
+        let slot = slot_that_leaves(|at| words.get(at).copied()).filter(|slot| self.is_mine(*slot));
+        let key = |slot| Some((slot, key_in_use(self.shard.as_ref()?, slot)?));
+        match slot.and_then(key) {
+            Some((slot, key)) => Taking::InUse { slot, key },
+            None => Taking::Runs,
+        }
+    }
+
+    /// The client of such a command waits from now on, until nobody uses a key of its slot.
+    pub(crate) fn slot_waits(&mut self, ctx: Ctx, slot: u16, key: Bytes, client: Blocked) {
+        self.close(ctx, slot, LeaveStage::Waits(client, key));
+    }
+
+    /// A client was let go that waited under this number. Its command may run as long as what this returns lives.
+    pub(crate) fn slot_waited(&mut self, ctx: Ctx, number: u64) -> Result<Closed, Error> {
+        let leave = self.leaving.take(number).ok_or(Error::NotReady)?;
+        if let Some(key) = self.shard.as_ref().and_then(|shard| key_in_use(shard, leave.slot())) {
+            return Err(Error::SlotInUse(key));
+        }
+        if would_wait(ctx) {
+            self.close(ctx, leave.slot(), LeaveStage::Again);
+            return Err(Error::SlotClosed(settings::PLAIN_WAIT_MS.get()));
+        }
+        Ok(leave.into_slot())
+    }
+
+    /// The client of such a command is gone. Whether it still waited.
+    pub(crate) fn slot_left(&mut self, client: Blocked) -> bool {
+        self.leaving.leave(client)
+    }
+
+    fn close(&mut self, ctx: Ctx, slot: u16, stage: LeaveStage) {
+        let until = if let LeaveStage::Server(_) = stage { self.now() } else { self.waits_until() };
+        if let Some(closed) = self.keyspace.close(slot) {
+            self.leaving.begin(closed, until, stage);
+        }
+        self.tick_again(ctx);
+    }
+
+    /// Lets those go whose slots are free, or whose time is over, and opens slots again whose commands have run.
+    pub(super) fn look_after_leaving(&mut self, ctx: Ctx) {
+        let now = self.now();
+        let shard = self.shard.as_ref();
+        let is_held = |key: &Bytes| shard.is_some_and(|shard| shard.is_held(key));
+        for (client, number) in self.leaving.release(now, is_held, |slot| key_in_use(shard?, slot)) {
+            client.release(number);
+        }
+        let over = self.leaving.over(now, |client| ctx.is_blocked(client));
+        if !over.is_empty() {
+            // First it is known where the slots are, then they are open again.
+            self.look_around(ctx);
+            self.leaving.open(&over);
+        }
+    }
+}
+
+/// A key of the slot that is held, or is about to be.
+fn key_in_use(shard: &Shard, slot: u16) -> Option<Bytes> {
+    shard.keys_in_use().find(|key| slot_of(key) == slot).cloned()
+}
+
+fn may_run(ctx: Ctx, client: u64, words: &[Text]) -> bool {
+    let user = ctx.user_of(client).and_then(|name| User::named(&name));
+    user.is_some_and(|user| user.may_run(&words.iter().collect::<Vec<_>>()))
+}
+
+fn may_wait_by_itself(ctx: Ctx) -> bool {
+    ctx.server_release() >= WAITS_SINCE
+}
+
+/// Whether the server would make the client of a `CLUSTER SETSLOT` wait now: if it has replicas.
+pub(crate) fn would_wait(ctx: Ctx) -> bool {
+    if !may_wait_by_itself(ctx) {
+        return false;
+    }
+    let Answer::Bytes(info) = ctx.call(c"INFO", c"Ev", &[Text::new(b"replication")]) else { return true };
+    !String::from_utf8_lossy(&info).lines().any(|line| line.trim_end() == "connected_slaves:0")
+}

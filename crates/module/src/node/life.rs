@@ -1,0 +1,187 @@
+//! Lives of the shard, and the periodic check.
+//!
+//! A shard begins when the node serves slots as a primary. It begins anew, as another incarnation, when the node
+//! becomes a primary or panicked: what it had in memory may be wrong then. When slots leave it goes on as another
+//! incarnation that remembers the votes, even if none is left.
+
+use std::sync::atomic::Ordering;
+
+use claret_core::message::Refusal;
+use claret_core::{Incarnation, SessionId, Shard, Survives, Switches, Time};
+
+use super::{Node, limits, settings, unix_time};
+use crate::ffi::{Ctx, Flag, Log};
+use crate::parts::owner::Name;
+use crate::parts::slots::Namesake;
+
+impl Node {
+    /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
+    pub(crate) fn look_around(&mut self, ctx: Ctx) {
+        let before = self.keyspace.renew(ctx);
+        if ctx.is(Flag::Replica) || ctx.is(Flag::Loading) {
+            return self.end(ctx);
+        }
+        // What comes to a shard that served nothing is as new to it as to one that begins.
+        let lost = before.is_some_and(|before| {
+            self.keyspace
+                .view(|view| !view.keeps(&before) || view.serves_some() && !before.serves_some())
+                .unwrap_or(false)
+        });
+        let (serves, id) =
+            self.keyspace.view(|view| (view.serves_some(), view.shard())).unwrap_or((false, Ok(None)));
+        match (&mut self.shard, id) {
+            (None, _) if serves => self.begin(ctx),
+            // The node has another id: it was reset, and is another one to everybody.
+            (Some(shard), Ok(Some(id))) if shard.id() != id => {
+                self.end(ctx);
+                self.begin(ctx);
+            }
+            (Some(_), _) if lost => self.go_on(ctx),
+            (Some(_), _) | (None, _) => {}
+        }
+    }
+
+    /// Slots left, even all of them: what was voted stays, and whoever asks hears of it.
+    fn go_on(&mut self, ctx: Ctx) {
+        let (now, next) = (self.now(), next_incarnation(self.incarnation));
+        let Some(shard) = &mut self.shard else { return };
+        shard.restart(now, next, Survives::Votes);
+        self.incarnation = next;
+        self.counts.incarnations += 1;
+        self.dismiss();
+        ctx.log(Log::Notice, &format!("slots left or came: the shard goes on as incarnation {}", next.0));
+    }
+
+    fn begin(&mut self, ctx: Ctx) {
+        let id = match self.keyspace.view(|view| view.serves_some().then(|| view.shard())).flatten() {
+            Some(Ok(Some(id))) => id,
+            Some(Err(Namesake(other))) => {
+                // Said once and not with each check.
+                if !std::mem::replace(&mut self.is_namesake, true) {
+                    let advice = "give this one another with CLUSTER RESET HARD";
+                    let text = format!("no shard begins: the id of node {other} begins alike; {advice}");
+                    ctx.log(Log::Warning, &text);
+                }
+                return;
+            }
+            Some(Ok(None)) | None => return,
+        };
+        self.is_namesake = false;
+        self.incarnation = next_incarnation(self.incarnation);
+        self.counts.incarnations += 1;
+        let shard = Shard::over(self.keyspace, id, self.incarnation, Switches::CLARET, limits());
+        self.shard = Some(shard);
+        self.begin_to_look(ctx);
+        ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));
+    }
+
+    /// What comes before anything else in an entry: whoever waits no more is refused, and from the first look on that sees
+    /// the setting nobody has a lock that it could still vote for.
+    pub(crate) fn drain(&mut self, now: Time) {
+        self.refuse_late(now);
+        let is_draining = settings::DRAIN.get() == 1;
+        if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.is_drained) {
+            shard.refuse_unvoted(now, &Refusal::ReadOnly);
+        }
+        self.is_drained = is_draining;
+    }
+
+    /// The shard's memory goes. Its sessions have to say hello again.
+    fn end(&mut self, ctx: Ctx) {
+        self.dismiss();
+        if self.shard.take().is_some() {
+            settings::DRAIN.value.store(0, Ordering::Relaxed);
+            ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
+        }
+    }
+
+    /// Whoever speaks to another incarnation has to know, so everybody says hello again.
+    fn dismiss(&mut self) {
+        self.one_shots.clear();
+        self.release_one_shots();
+        for poller in self.sessions.clear() {
+            poller.release(0);
+        }
+        self.with_queue(|queue, _, _| queue.clear());
+    }
+
+    /// After a panic nothing in memory can be trusted.
+    pub(crate) fn restart_after_panic(&mut self, ctx: Ctx) {
+        self.counts.panics += 1;
+        self.dismiss();
+        self.shard = None;
+        self.begin(ctx);
+    }
+
+    /// As a replica, or as a primary that was one, the node remembers nothing that counts.
+    pub(crate) fn role_changed(&mut self, ctx: Ctx) {
+        self.end(ctx);
+    }
+
+    /// A session comes that was not known, and the shard is another incarnation to it than to any that came before.
+    pub(crate) fn greet(&mut self, session: SessionId, user: &Name) -> Option<Incarnation> {
+        let shard = self.shard.as_mut()?;
+        self.incarnation = next_incarnation(self.incarnation);
+        shard.greet(session, user.account(), self.incarnation);
+        Some(self.incarnation)
+    }
+}
+
+fn next_incarnation(before: Incarnation) -> Incarnation {
+    Incarnation(unix_time().0.max(before.0 + 1))
+}
+
+/// The periodic check: looks around every `claret.topology-ms`, as long as there is something that changes without an entry.
+/// A server alone with its clients, none of which is a session, is not woken for it.
+impl Node {
+    pub(crate) fn check(&mut self, ctx: Ctx) {
+        self.counts.checks += 1;
+        self.look_around(ctx);
+        let (now, after_us) = (self.now(), settings::FORGET_MS.get() * 1_000);
+        let forgotten = self.sessions.forget(now, after_us);
+        if let Some(shard) = &mut self.shard {
+            shard.set_bounds(limits());
+            shard.forget_strangers(now, after_us);
+            forgotten.into_iter().for_each(|session| shard.forget(now, session));
+        }
+        if !self.keyspace.is_barred(ctx) {
+            self.drain(self.now());
+            self.beat();
+            self.carry_out(ctx, None);
+        }
+    }
+
+    /// After a check, however it ended.
+    pub(crate) fn checked(&mut self, ctx: Ctx) {
+        self.is_checked = false;
+        if !self.is_quiet(ctx) {
+            self.check_again(ctx, settings::TOPOLOGY_MS.get());
+        }
+    }
+
+    /// Whether nothing has to be looked after: no slots, no client process, no transaction, and the shard is there where
+    /// one should be.
+    fn is_quiet(&self, ctx: Ctx) -> bool {
+        let is_primary = !ctx.is(Flag::Replica) && !ctx.is(Flag::Loading);
+        !ctx.is(Flag::Cluster)
+            && self.shard.is_some() == is_primary
+            && self.is_drained == (settings::DRAIN.get() == 1)
+            && self.sessions.len() == 0
+            && self.one_shots.len() == 0
+            && self.queue.len() == 0
+            && self.shard.as_ref().is_none_or(|shard| shard.open_attempts() == 0)
+    }
+
+    pub(super) fn check_again(&mut self, ctx: Ctx, millis: u64) {
+        if !std::mem::replace(&mut self.is_checked, true) {
+            ctx.timer(millis, self.procs.check);
+        }
+    }
+
+    /// The server's own round, for which it wakes anyway.
+    pub(crate) fn server_looked_around(&mut self, ctx: Ctx) {
+        if !self.is_checked && !self.is_quiet(ctx) {
+            self.check_again(ctx, 0);
+        }
+    }
+}

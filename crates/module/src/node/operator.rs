@@ -1,0 +1,120 @@
+//! For people who look at a stuck shard: who holds what, and the end of attempts (`CLARET.LOCKS`, `CLARET.RESOLVE`).
+
+use std::collections::BTreeSet;
+
+use claret_core::message::{Refusal, Request, Status};
+use claret_core::{AttemptId, Shard, Wait};
+use claret_types::{Access, Bytes};
+
+use super::{Caller, Node};
+use crate::ffi::{Ctx, Log};
+use crate::parts::error::{Error, Outcome};
+use crate::parts::owner::{Name, Owner};
+use crate::parts::queue::OWN;
+
+/// A key that is held, for people.
+pub(crate) struct Shown {
+    pub(crate) key: Bytes,
+    /// Who holds it, and who waits for it.
+    pub(crate) attempts: [Vec<ShownAttempt>; 2],
+}
+
+/// An attempt, for people.
+pub(crate) struct ShownAttempt {
+    pub(crate) attempt: AttemptId,
+    pub(crate) has_voted: bool,
+    /// `None`: of a session that is forgotten, or of keys that are kept for a client whom the server did not name.
+    pub(crate) owner: Option<Owner>,
+}
+
+impl Node {
+    /// The keys that are held and that the caller may look at, in order; or this one alone.
+    pub(crate) fn locks(&self, caller: &Caller, key: Option<&Bytes>) -> Result<Vec<Shown>, Error> {
+        let shard = self.shard.as_ref().ok_or(Error::NotReady)?;
+        let wanted = |wait: &Wait| key.is_none_or(|key| wait.key == *key);
+        let mut waits: Vec<Wait> =
+            shard.waits().filter(|wait| wanted(wait) && caller.may_run("TYPE", &wait.key)).collect();
+        waits.sort_by(|a, b| a.key.cmp(&b.key));
+        let show = |mut attempts: Vec<AttemptId>| {
+            attempts.sort_unstable();
+            let show = |attempt| ShownAttempt {
+                attempt,
+                has_voted: shard.written(attempt) == Some(Status::Prepared),
+                owner: self.owner_of(attempt),
+            };
+            attempts.into_iter().map(show).collect()
+        };
+        let shown = |Wait { key, holders, waiters }| Shown { key, attempts: [show(holders), show(waiters)] };
+        Ok(waits.into_iter().map(shown).collect())
+    }
+
+    fn owner_of(&self, attempt: AttemptId) -> Option<Owner> {
+        match attempt.tx.session {
+            OWN => self.queue.owner_of(attempt.tx.sequence.0),
+            session if session == self.one_shots.session() => self.one_shots.owner_of(attempt),
+            session => self.sessions.owner_of(session),
+        }
+    }
+
+    /// Ends one by its name: what has voted either way, what is open by abort.
+    pub(crate) fn resolve(
+        &mut self,
+        ctx: Ctx,
+        caller: &Caller,
+        attempt: AttemptId,
+        commits: bool,
+    ) -> Outcome {
+        let now = self.now();
+        self.refuse_late(now);
+        let link = self.one_shots.link();
+        let shard = self.shard.as_mut().ok_or(Error::NotReady)?;
+        let has_voted = shard.written(attempt) == Some(Status::Prepared);
+        if !has_voted && (commits || !shard.is_open(attempt)) {
+            return Err(Error::NotInDoubt(attempt));
+        }
+        may_end(ctx, shard, caller, |it| it == attempt)?;
+        let word = if commits { "committed" } else { "aborted" };
+        let others = if has_voted { ", whatever the others have" } else { "" };
+        ctx.log(Log::Warning, &format!("{attempt} is {word} by user '{}'{others}", caller.name()));
+        let refused_by = Some(shard.id());
+        match has_voted {
+            true if commits => shard.handle(now, link, Request::Apply { attempt }),
+            true => shard.handle(now, link, Request::Abort { attempt, refused_by }),
+            false => shard.refuse_these(now, &[attempt], &Refusal::Resolved),
+        }
+        self.counts.resolved += 1;
+        self.carry_out(ctx, None);
+        Ok(())
+    }
+
+    /// Ends all of a user that have not voted: how many.
+    pub(crate) fn resolve_all_of(&mut self, ctx: Ctx, caller: &Caller, user: &Name) -> Result<u64, Error> {
+        let now = self.now();
+        let shard = self.shard.as_ref().ok_or(Error::NotReady)?;
+        let is_of = |attempt: &AttemptId| self.owner_of(*attempt).is_some_and(|owner| owner.user == *user);
+        let in_locks = shard.waits().flat_map(|wait| wait.holders.into_iter().chain(wait.waiters));
+        let unvoted = in_locks.filter(|attempt| shard.written(*attempt) != Some(Status::Prepared));
+        let all: BTreeSet<AttemptId> = unvoted.filter(is_of).collect();
+        may_end(ctx, shard, caller, |attempt| all.contains(&attempt))?;
+        let (by, count) = (caller.name(), all.len() as u64);
+        ctx.log(Log::Warning, &format!("{count} attempts of user '{user}' are aborted by user '{by}'"));
+        let all: Vec<AttemptId> = all.into_iter().collect();
+        if let Some(shard) = &mut self.shard {
+            shard.refuse_these(now, &all, &Refusal::Resolved);
+        }
+        self.counts.resolved += count;
+        self.carry_out(ctx, None);
+        Ok(count)
+    }
+}
+
+/// Whoever decides what becomes of keys may change them.
+fn may_end(ctx: Ctx, shard: &Shard, caller: &Caller, is_meant: impl Fn(AttemptId) -> bool) -> Outcome {
+    let foreign = |wait: &Wait| {
+        wait.holders.iter().any(|attempt| is_meant(*attempt)) && !caller.may_run("DEL", &wait.key)
+    };
+    match shard.waits().find(foreign) {
+        None => Ok(()),
+        Some(Wait { key, .. }) => Err(caller.denied(ctx, "DEL", &key, Access::Write)),
+    }
+}

@@ -1,0 +1,211 @@
+//! What can be set, each declared once: the registration and `docs/commands.md` come from here.
+
+use std::sync::atomic::{AtomicI64, Ordering};
+
+/// One setting.
+pub(crate) struct Setting {
+    /// Without the module's name, which the server puts before it.
+    pub(crate) name: &'static str,
+    pub(crate) value: AtomicI64,
+    pub(crate) default: i64,
+    pub(crate) min: i64,
+    pub(crate) max: i64,
+    /// Only at load; after it, the value that it has is all it takes.
+    pub(crate) fixed: bool,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page shows it"))]
+    pub(crate) summary: &'static str,
+}
+
+impl Setting {
+    const fn new(
+        name: &'static str,
+        default: i64,
+        bounds: (i64, i64),
+        fixed: bool,
+        summary: &'static str,
+    ) -> Self {
+        Setting {
+            name,
+            value: AtomicI64::new(default),
+            default,
+            min: bounds.0,
+            max: bounds.1,
+            fixed,
+            summary,
+        }
+    }
+
+    /// The value; within its bounds, none of which is negative.
+    pub(crate) fn get(&self) -> u64 {
+        self.value.load(Ordering::Relaxed).unsigned_abs()
+    }
+}
+
+const MINUTE_MS: i64 = 60_000;
+
+pub(crate) static LEASE_MS: Setting = Setting::new(
+    "lease-ms",
+    10_000,
+    (50, 60 * MINUTE_MS),
+    true,
+    "how long an attempt that has not voted is kept without a sign of life, in milliseconds; what has voted asks the \
+     other shards after it",
+);
+pub(crate) static INQUIRE_MS: Setting = Setting::new(
+    "inquire-ms",
+    100,
+    (1, MINUTE_MS),
+    true,
+    "how long an attempt in doubt waits after it asked the other shards for the first time, in milliseconds; twice as long \
+     after each further time, up to five seconds",
+);
+pub(crate) static FRAME_BYTES_MAX: Setting = Setting::new(
+    "frame-bytes-max",
+    64 << 20,
+    (1 << 10, 512 << 20),
+    false,
+    "the longest frame of requests, in bytes; a longer one is refused as a whole",
+);
+pub(crate) static OUTBOX_MAX: Setting = Setting::new(
+    "outbox-max",
+    1 << 16,
+    (16, 1 << 24),
+    false,
+    "responses that wait for one session; of more, the oldest are dropped and asked for again by the client",
+);
+pub(crate) static OUTBOX_BYTES_MAX: Setting = Setting::new(
+    "outbox-bytes-max",
+    16 << 20,
+    (1 << 10, 1 << 30),
+    false,
+    "bytes of responses that wait for one session; of more, the oldest are dropped and asked for again by the client",
+);
+pub(crate) static ANSWERS_BYTES_MAX: Setting = Setting::new(
+    "answers-bytes-max",
+    1 << 20,
+    (0, 1 << 30),
+    true,
+    "bytes of answers that are kept of one session's committed transactions, for a commit that is sent again; of more, the \
+     oldest go, and such a commit hears that its end is unknown",
+);
+pub(crate) static OUTBOXES_BYTES_MAX: Setting = Setting::new(
+    "outboxes-bytes-max",
+    1 << 30,
+    (1 << 20, 1 << 40),
+    false,
+    "bytes of responses that wait for all sessions; over it each session has the same share, and of more the oldest are dropped \
+     and asked for again by the client",
+);
+pub(crate) static CALLS_MAX: Setting = Setting::new(
+    "calls-max",
+    1 << 20,
+    (1, 1 << 30),
+    false,
+    "operations of one transaction at this node; one with more is refused",
+);
+pub(crate) static USER_BYTES_MAX: Setting = Setting::new(
+    "user-bytes-max",
+    1 << 30,
+    (1 << 16, 1 << 40),
+    false,
+    "bytes that are kept for all sessions of one user: operations and answers of open transactions, and what is remembered of \
+     those that are over; what would be more is refused",
+);
+pub(crate) static SHARD_BYTES_MAX: Setting =
+    Setting::new("shard-bytes-max", 4 << 30, (1 << 16, 1 << 44), false, "the same for all users");
+pub(crate) static STRANGERS_MAX: Setting = Setting::new(
+    "strangers-max",
+    1 << 16,
+    (16, 1 << 24),
+    false,
+    "sessions about which other nodes asked and that did not come; of more nothing is answered until some are forgotten",
+);
+pub(crate) static FORGET_MS: Setting = Setting::new(
+    "forget-ms",
+    10_000,
+    (10, 60 * MINUTE_MS),
+    false,
+    "how long a session is known that has no connection, in milliseconds; what a transaction of it may have committed meanwhile \
+     without its hearing of it, it will not learn",
+);
+pub(crate) static RESERVATIONS_MAX: Setting = Setting::new(
+    "reservations-max",
+    1_024,
+    (0, 1 << 20),
+    false,
+    "keys that are kept at a time for the next try of plain commands; of more none are kept",
+);
+pub(crate) static USER_SESSIONS_MAX: Setting = Setting::new(
+    "user-sessions-max",
+    8_000,
+    (1, 1 << 20),
+    false,
+    "client processes of one user that are known at a time; more are refused",
+);
+pub(crate) static SESSIONS_MAX: Setting = Setting::new(
+    "sessions-max",
+    10_000,
+    (1, 1 << 20),
+    false,
+    "client processes that are known at a time; more are refused",
+);
+pub(crate) static POLL_MS_MAX: Setting = Setting::new(
+    "poll-ms-max",
+    MINUTE_MS,
+    (1, 60 * MINUTE_MS),
+    false,
+    "the longest time that CLARET.POLL waits, in milliseconds",
+);
+pub(crate) static PLAIN_WAIT_MS: Setting = Setting::new(
+    "plain-wait-ms",
+    5_000,
+    (1, 60 * MINUTE_MS),
+    false,
+    "how long CLARET.EXEC and plain commands wait for locks before they give up, in milliseconds",
+);
+pub(crate) static RESERVATION_MS: Setting = Setting::new(
+    "reservation-ms",
+    20,
+    (1, MINUTE_MS),
+    false,
+    "how long keys are kept for the next try of a plain command that was answered -TRYAGAIN, in milliseconds",
+);
+pub(crate) static TOPOLOGY_MS: Setting = Setting::new(
+    "topology-ms",
+    100,
+    (10, MINUTE_MS),
+    false,
+    "how often a node of a cluster looks which slots are whose, in milliseconds",
+);
+pub(crate) static DRAIN: Setting = Setting::new(
+    "drain",
+    0,
+    (0, 1),
+    false,
+    "1: transactions are refused here and run again elsewhere or later, until nothing is in doubt and a planned failover \
+     can lose nothing; it is 0 again when the node becomes a replica",
+);
+
+/// All of them.
+pub(crate) static SETTINGS: [&Setting; 20] = [
+    &LEASE_MS,
+    &INQUIRE_MS,
+    &FRAME_BYTES_MAX,
+    &OUTBOX_MAX,
+    &OUTBOX_BYTES_MAX,
+    &OUTBOXES_BYTES_MAX,
+    &CALLS_MAX,
+    &USER_BYTES_MAX,
+    &SHARD_BYTES_MAX,
+    &STRANGERS_MAX,
+    &FORGET_MS,
+    &RESERVATIONS_MAX,
+    &USER_SESSIONS_MAX,
+    &ANSWERS_BYTES_MAX,
+    &SESSIONS_MAX,
+    &POLL_MS_MAX,
+    &PLAIN_WAIT_MS,
+    &RESERVATION_MS,
+    &TOPOLOGY_MS,
+    &DRAIN,
+];

@@ -1,0 +1,73 @@
+//! Which plain command does the same as an operation: whoever may run the one may do the other.
+
+/// The plain command that does the same as an operation; and what is done to the key beside it, for a TopK.
+pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static str>) {
+    let command = match method {
+        "BCREATE" | "BAG.ADD" => "HSET",
+        "BINCRBY" | "BINCRBY.RETURNING" | "BDECRBY" | "BDECRBY.RETURNING" => "HINCRBY",
+        "BGET" => "HGET",
+        "BBOUNDS" | "BAG.COUNT" | "BAG.SUM" | "BAG.MEAN" | "BAG.MIN" | "BAG.MAX" | "BAG.SUMMARY" => "HMGET",
+        "TOPK.ADD" => return ("ZADD", Some("SET")),
+        "TOPK.MAX" | "TOPK.LIST" => return ("ZRANGE", Some("GET")),
+        "TOPK.COUNT" => return ("ZCARD", Some("GET")),
+        "UID.NEXT" => "INCR",
+        "UID.ISSUED" => "GET",
+        plain => plain.strip_suffix(".RETURNING").unwrap_or(plain),
+    };
+    (command, None)
+}
+
+/// Whether a plain command is refused over `maxmemory`.
+pub(crate) fn adds(command: &str) -> bool {
+    matches!(
+        command,
+        "SET" | "GETSET" | "APPEND" | "SETNX" | "INCR" | "INCRBY" | "INCRBYFLOAT" | "HSET" | "HINCRBY"
+    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH")
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_types::{Access, BUILTIN};
+
+    use super::{adds, equivalent};
+
+    #[test]
+    fn every_method_has_a_plain_command_of_its_own_kind() {
+        let reads = [
+            "GET",
+            "STRLEN",
+            "HGET",
+            "HMGET",
+            "HEXISTS",
+            "HLEN",
+            "HKEYS",
+            "HGETALL",
+            "SISMEMBER",
+            "SCARD",
+            "SMEMBERS",
+            "ZSCORE",
+            "ZCARD",
+            "ZRANGE",
+            "ZRANGEBYSCORE",
+            "ZCOUNT",
+            "ZRANK",
+            "LLEN",
+            "LRANGE",
+            "LINDEX",
+        ];
+        let takes = ["DEL", "HDEL", "SREM", "ZREM", "LPOP", "RPOP", "DECR", "DECRBY"];
+        for method in BUILTIN.iter().flat_map(|kind| kind.methods) {
+            let (command, _) = equivalent(method.name);
+            match method.access {
+                Access::Read => assert!(reads.contains(&command), "{} reads with {command}", method.name),
+                Access::Write => {
+                    assert!(
+                        adds(command) || takes.contains(&command),
+                        "{} writes with {command}",
+                        method.name
+                    );
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! The server, as far as records are read from it and written to it. What runs within one is
+//! [`KeyspaceServer`](crate::node::keyspace); tests have a small model of one.
+
+use std::ffi::CStr;
+
+use claret_types::Bytes;
+
+use crate::ffi::{Answer, Kind, Side};
+
+/// A server with keys.
+pub(crate) trait Server {
+    /// A string of its own.
+    type Text: AsRef<[u8]>;
+    /// A key that is open.
+    type Key: OpenKey;
+
+    fn text(&self, bytes: &[u8]) -> Self::Text;
+
+    /// Opens a key, which goes by this name; `None` when it is not there.
+    fn open(&self, key: &Bytes, name: &Self::Text) -> Option<Self::Key>;
+
+    /// Runs a command that reads, on a key.
+    fn read<'a>(
+        &self,
+        command: &CStr,
+        name: &Self::Text,
+        arguments: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Answer;
+
+    /// Runs a command that writes, on a key, and passes it on to the replicas and the append-only file.
+    fn write<'a>(
+        &self,
+        command: &CStr,
+        name: &Self::Text,
+        arguments: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Answer;
+
+    /// The same with one value, of which the server makes what it is kept as.
+    fn put(&self, command: &CStr, name: &Self::Text, value: &[u8]) -> Answer;
+
+    /// The longest string that the server appends to, in bytes.
+    fn append_bytes_max(&self) -> Option<usize>;
+
+    /// Tells the operator.
+    fn warn(&self, text: &str);
+}
+
+/// A key that is there, and open.
+pub(crate) trait OpenKey {
+    /// What the server hands out.
+    type Text: AsRef<[u8]>;
+
+    fn kind(&self) -> Kind;
+
+    /// Elements, or bytes of a string.
+    fn len(&self) -> usize;
+
+    /// The bytes of a string; one that is kept in a compact way becomes an ordinary one.
+    fn string(&self) -> &[u8];
+
+    /// The value of a hash's field.
+    fn field(&self, name: &[u8]) -> Option<Self::Text>;
+
+    /// The score of a sorted set's member.
+    fn score(&self, member: &[u8]) -> Option<f64>;
+
+    /// So many members of a sorted set with their scores, from an end of it.
+    fn outermost(&self, end: Side, count: usize) -> Vec<(Bytes, f64)>;
+}
