@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod layers;
 mod links;
 mod rules;
 mod source;
@@ -67,6 +68,14 @@ fn sources_and_functions_are_short() {
     for exception in LONG_FUNCTIONS {
         assert!(allowed.iter().any(|problem| excused(problem, exception)), "no longer needed: {exception:?}");
     }
+}
+
+#[test]
+fn rooms_use_those_beneath_them_alone() {
+    let document = fs::read_to_string(root().join("ARCHITECTURE.md")).expect("it is there");
+    let (orders, sources) = (layers::orders(&document), files(&[".rs"]));
+    assert!(!orders.is_empty(), "ARCHITECTURE.md declares no layers");
+    assert_none(orders.iter().flat_map(|order| layers::problems(order, &sources)).collect());
 }
 
 #[test]
