@@ -9,6 +9,8 @@ use std::time::Duration;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::workload::Promise;
+
 /// The shortest latency told apart from a shorter one.
 const LATENCY_NS_MIN: u64 = 8;
 /// The longest latency told apart from a longer one.
@@ -185,6 +187,29 @@ pub struct Summary {
     pub kinds: std::collections::BTreeMap<&'static str, u64>,
     /// Whether the run was interrupted before its time.
     pub interrupted: bool,
+}
+
+/// What the check of one mode came to.
+#[derive(Clone, Debug, Serialize)]
+pub struct Check {
+    /// The mode.
+    pub mode: &'static str,
+    /// What was checked: `transactions`, or `operations` where there are no transactions.
+    pub promise: &'static str,
+    /// Whether all is as acknowledged.
+    pub passed: bool,
+    /// What is not, the first of them.
+    pub violations: Vec<String>,
+}
+
+impl Check {
+    pub(crate) fn new(mode: &'static str, promise: Promise, violations: Vec<String>) -> Self {
+        let promise = match promise {
+            Promise::Transactions => "transactions",
+            Promise::Operations => "operations",
+        };
+        Check { mode, promise, passed: violations.is_empty(), violations }
+    }
 }
 
 #[cfg(test)]

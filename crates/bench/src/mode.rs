@@ -2,8 +2,6 @@
 
 use claret::Mode;
 
-use crate::baseline::redis::Scheme;
-
 /// What runs the transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Engine {
@@ -13,6 +11,37 @@ pub enum Engine {
     Store(Mode),
     /// Plain Redis commands (`baseline/redis`).
     Redis(Scheme),
+}
+
+/// How transactions are made of Redis commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheme {
+    /// A lock for each key, taken in the order of their names.
+    Lock,
+    /// Optimistic: `WATCH`, and again when somebody was faster.
+    Watch,
+    /// `MULTI` and `EXEC` of what is known up front.
+    Multi,
+    /// A script of what is known up front.
+    Lua,
+}
+
+impl Scheme {
+    /// Whether it runs on one server that is no part of a cluster.
+    pub fn is_single(self) -> bool {
+        match self {
+            Scheme::Lock => false,
+            Scheme::Watch | Scheme::Multi | Scheme::Lua => true,
+        }
+    }
+
+    /// Whether a transaction may do one operation after the other.
+    pub fn is_interactive(self) -> bool {
+        match self {
+            Scheme::Lock | Scheme::Watch => true,
+            Scheme::Multi | Scheme::Lua => false,
+        }
+    }
 }
 
 /// A mode as it is asked for. `claret` is `boost+phase`, unless a store means another one by it.

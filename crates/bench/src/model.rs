@@ -9,10 +9,9 @@ use claret_sim::model::{self, Costs, Latencies, Measured, Model, Setup};
 use claret_types::Reply;
 use serde::Serialize;
 
-use crate::measure::{Figures, Setting};
+use crate::measure::{Check, Figures, Setting};
 use crate::mode::{BenchMode, Engine};
 use crate::pace::Pace;
-use crate::subject::Check;
 use crate::workload::{Call, Client, Promise, Stage, VIOLATIONS_MAX, Workload};
 
 /// What to run in the model.

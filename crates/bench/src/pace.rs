@@ -5,8 +5,6 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use crate::baseline::mutex::Issue;
-
 /// How a transaction goes.
 ///
 /// Time to think is waited for with tokio's timer, which rounds up to its next tick: a think time of 1 ms
@@ -21,6 +19,15 @@ pub enum Pace {
     /// Every operation is awaited by itself inside a transaction. In between other clients run, and the
     /// application works for so long.
     Interactive(Duration),
+}
+
+/// Whether the operations of a transaction are issued together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Issue {
+    /// All under one lock.
+    Together,
+    /// One by one, each under the lock.
+    Interactive,
 }
 
 impl Pace {

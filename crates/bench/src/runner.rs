@@ -3,7 +3,6 @@
 //! A runner lives as long as its mode; between slices it has no open transaction. Its loop reads the clock once for each
 //! transaction if the runner has its thread to itself, and twice if it yields to others after each: the same in all modes.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -13,17 +12,9 @@ use smallvec::SmallVec;
 use crate::baseline::mutex::MutexClient;
 use crate::baseline::redis::{RedisBaseline, RedisRunner};
 use crate::measure::Counts;
-use crate::pace::{Pace, think, yield_once};
+use crate::pace::{Pace, think};
+use crate::schedule::{Outcome, Schedule};
 use crate::workload::{Call, Client, Stage};
-
-/// When a runner stops, and whether it shares its thread.
-#[derive(Clone, Debug)]
-pub(super) struct Schedule {
-    pub(super) deadline: Instant,
-    pub(super) stop: Arc<AtomicBool>,
-    pub(super) shares_thread: bool,
-    pub(super) pace: Pace,
-}
 
 /// A client, whatever it runs on.
 pub(super) enum Runner {
@@ -50,15 +41,6 @@ struct Work {
 pub(super) struct MutexRunner {
     client: Box<dyn MutexClient>,
     counts: Counts,
-}
-
-/// How a transaction ended, for the counts.
-#[derive(Clone, Copy)]
-pub(super) enum Outcome {
-    Committed(usize),
-    Aborted,
-    /// The run cannot go on.
-    Broken,
 }
 
 impl Runner {
@@ -112,27 +94,6 @@ impl Runner {
             Runner::Mutex(runner) => runner.client.finish(),
             Runner::Redis(runner) => runner.finish(),
         }
-    }
-}
-
-impl Schedule {
-    /// Notes how a transaction ended. When the next one begins; `None` when there is to be none.
-    pub(super) async fn next(&self, began: Instant, ended: Outcome, counts: &mut Counts) -> Option<Instant> {
-        let now = Instant::now();
-        let in_time = now < self.deadline;
-        match ended {
-            Outcome::Committed(kind) => counts.committed(kind, now - began, in_time),
-            Outcome::Aborted => counts.aborts += 1,
-            Outcome::Broken => return None,
-        }
-        if !in_time || self.stop.load(Ordering::Relaxed) {
-            return None;
-        }
-        if !self.shares_thread {
-            return Some(now);
-        }
-        yield_once().await;
-        Some(Instant::now())
     }
 }
 

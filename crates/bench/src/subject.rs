@@ -5,15 +5,16 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use claret::{Mode, Stats, Store};
-use serde::Serialize;
 
 use crate::baseline::mutex::{self, MutexBaseline};
-use crate::baseline::redis::{RedisBaseline, Scheme};
-use crate::comparison::{Observer, Place, Plan};
-use crate::measure::{Counts, Figures, Setting, Slice, Summary};
-use crate::mode::{BenchMode, Engine};
+use crate::baseline::redis::RedisBaseline;
+use crate::measure::{Check, Counts, Figures, Setting, Slice, Summary};
+use crate::mode::{BenchMode, Engine, Scheme};
+use crate::observer::Observer;
 use crate::pace::Pace;
-use crate::runner::{Runner, Schedule};
+use crate::plan::{Place, Plan};
+use crate::runner::Runner;
+use crate::schedule::Schedule;
 use crate::servers::Servers;
 use crate::threads::{ClientThreads, Reach};
 use crate::workload::{Call, Promise, Run, VIOLATIONS_MAX, Violation, Workload};
@@ -44,29 +45,6 @@ pub struct Subject {
     before: Stats,
     /// Last: connections end on the threads that they were made on.
     threads: ClientThreads,
-}
-
-/// What the check of one mode came to.
-#[derive(Clone, Debug, Serialize)]
-pub struct Check {
-    /// The mode.
-    pub mode: &'static str,
-    /// What was checked: `transactions`, or `operations` where there are no transactions.
-    pub promise: &'static str,
-    /// Whether all is as acknowledged.
-    pub passed: bool,
-    /// What is not, the first of them.
-    pub violations: Vec<String>,
-}
-
-impl Check {
-    pub(super) fn new(mode: &'static str, promise: Promise, violations: Vec<String>) -> Self {
-        let promise = match promise {
-            Promise::Transactions => "transactions",
-            Promise::Operations => "operations",
-        };
-        Check { mode, promise, passed: violations.is_empty(), violations }
-    }
 }
 
 impl Subject {

@@ -10,8 +10,8 @@ use claret::types::{Counter, CounterOp};
 use claret::{Bytes, Operation, Records, Reply, Store, TransactionError};
 use rand::{Rng, RngExt};
 
-use crate::Progress;
 use crate::history::{History, Outcome, Step};
+use crate::plan::Progress;
 use crate::traffic::{Client, outcome_of, pause};
 
 const ACCOUNTS: usize = 8;

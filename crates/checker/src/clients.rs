@@ -13,7 +13,8 @@ use crate::clock::Clock;
 use crate::history::{Entry, History, Outcome};
 use crate::intent::Keys;
 use crate::journal::Journal;
-use crate::{Progress, Settings, intent, plain, traffic};
+use crate::plan::{Progress, Settings};
+use crate::{intent, plain, traffic};
 
 /// What the clients of a process share.
 #[derive(Clone, Copy, Debug)]

@@ -18,8 +18,8 @@ use claret::types::{
 use claret::{Bytes, Operation, Reply};
 use rand::{Rng, RngExt};
 
-use crate::Settings;
 use crate::history::Step;
+use crate::plan::Settings;
 
 /// A kind of record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -43,11 +43,13 @@
 mod bank;
 mod clients;
 mod clock;
-mod faults;
+mod fault;
 mod history;
+mod injection;
 mod intent;
 mod journal;
 mod plain;
+mod plan;
 mod planted;
 mod processes;
 mod report;
@@ -57,95 +59,10 @@ mod target;
 mod traffic;
 mod verdict;
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, AtomicU64};
-use std::time::Duration;
-
-pub use faults::Fault;
+pub use fault::Fault;
 pub use history::Why;
+pub use plan::{Plan, Progress};
 pub use processes::{StartWorker, Worker};
 pub use report::Report;
 pub use rounds::{check, take_part};
 pub use target::Target;
-
-/// What is to be run.
-#[derive(Clone, Debug)]
-pub struct Plan {
-    /// Clients over all processes, each with one transaction at a time; every eighth works at the bank.
-    pub clients: u64,
-    /// Clients beside them that use plain commands, over all processes.
-    pub plain: u64,
-    /// How many processes share them, this one included.
-    pub processes: u64,
-    /// Records in use at one time, a quarter of each kind that gives way to others.
-    pub keys: u64,
-    /// How long a record is in use.
-    pub rotation: Duration,
-    /// Whether clients pause between calls, up to a second.
-    pub pauses: bool,
-    /// For what the clients do, and what is done to them.
-    pub seed: u64,
-    /// Before every key; nobody else's begin like this.
-    pub prefix: String,
-    /// How long clients work. With faults a run may take longer: each strikes at least once.
-    pub time: Duration,
-    /// The faults that strike meanwhile; each needs a [`Target`] that was started for them.
-    pub faults: Vec<Fault>,
-    /// Where what was seen is written, a JSON document; of several rounds, the last one.
-    pub history: Option<PathBuf>,
-}
-
-impl Plan {
-    /// The part of a process, from 0.
-    fn settings(&self, process: u64) -> Settings {
-        Settings {
-            clients: self.clients.div_ceil(self.processes) as usize,
-            plain: self.plain.div_ceil(self.processes) as usize,
-            until: 0,
-            round: 0,
-            keys: self.keys,
-            rotation: self.rotation,
-            pauses: self.pauses,
-            process,
-            processes: self.processes,
-            seed: self.seed,
-            prefix: self.prefix.clone(),
-        }
-    }
-}
-
-/// What the clients of one process do in one round.
-#[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    /// Clients of this process, each one transaction at a time.
-    clients: usize,
-    /// Clients of this process that use plain commands.
-    plain: usize,
-    /// When the round ends, by the run's [`clock::Clock`].
-    until: u64,
-    /// The round, from 0.
-    round: u64,
-    /// As in the [`Plan`].
-    keys: u64,
-    /// As in the [`Plan`].
-    rotation: Duration,
-    /// As in the [`Plan`].
-    pauses: bool,
-    /// Which of the processes this is, from 0.
-    process: u64,
-    /// How many processes take part.
-    processes: u64,
-    /// As in the [`Plan`].
-    seed: u64,
-    /// As in the [`Plan`].
-    prefix: String,
-}
-
-/// How far it has come, for those who watch.
-#[derive(Debug, Default)]
-pub struct Progress {
-    /// Transactions of this process that ended.
-    pub ended: AtomicU64,
-    /// Clients are to stop; what they saw is judged all the same.
-    pub stop: AtomicBool,
-}

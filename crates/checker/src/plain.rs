@@ -7,10 +7,10 @@ use claret::cluster::{Command, Dedicated, Plain, PlainError};
 use claret::{Bytes, Reply};
 use rand::RngExt;
 
-use crate::Progress;
 use crate::bank::{Bank, sum, two_of};
 use crate::history::{History, Outcome, Step, Why};
 use crate::intent::Intent;
+use crate::plan::Progress;
 use crate::traffic::Client;
 
 /// Works until the time is over.

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::Progress;
 use crate::clock::Clock;
 use crate::history::History;
 use crate::journal::read_journal;
+use crate::plan::Progress;
 
 /// How long a process may take to connect, or to come to rest after a round.
 const PATIENCE: Duration = Duration::from_secs(120);

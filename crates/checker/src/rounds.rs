@@ -17,13 +17,15 @@ use tokio::task::{JoinHandle, block_in_place, spawn_blocking};
 use crate::bank::Bank;
 use crate::clients::{self, Shared};
 use crate::clock::Clock;
-use crate::faults::{Fault, FaultyCluster, Injected, Injector, LEASE, add_ends};
+use crate::fault::Fault;
 use crate::history::History;
+use crate::injection::{FaultyCluster, Injected, Injector, LEASE, add_ends};
 use crate::intent::Keys;
 use crate::journal::Journal;
+use crate::plan::{Plan, Progress, Settings};
 use crate::processes::{Processes, StartWorker, rounds_of_parent, say_ready, say_rested};
 use crate::report::{Report, Tally};
-use crate::{Plan, Progress, Settings, Target};
+use crate::target::Target;
 
 /// How long locks may be held when all clients have come to rest: a lease, and a round of asking, on a machine with other
 /// things to do.
@@ -38,7 +40,7 @@ const CONNECT_TRIES: u32 = 20;
 /// A run.
 struct Run<'a> {
     plan: &'a Plan,
-    /// Is told what is waited for.
+    /// Hears what the run waits for.
     say: &'a dyn Fn(&'static str),
     store: Store,
     plain: Option<Plain>,
@@ -47,12 +49,12 @@ struct Run<'a> {
     processes: Arc<Mutex<Processes>>,
     progress: Arc<Progress>,
     random: SmallRng,
-    /// Those that have not injected since all have.
+    /// Faults that have not struck since all have.
     remaining: Vec<Fault>,
     tally: Tally,
 }
 
-/// Runs a plan on a store, on a runtime of several threads with timers and sockets. `say` is told what is waited for;
+/// Runs a plan on a store, on a runtime of several threads with timers and sockets. `say` hears what the run waits for;
 /// `progress.stop` ends the run with the round. The keys of the run are deleted at its end.
 ///
 /// # Errors

@@ -7,7 +7,7 @@ use claret::cluster::Plain;
 use claret::{Mode, Store};
 use claret_rig::{Cluster, Module, RigError, delete_keys_everywhere};
 
-use crate::faults::FaultyCluster;
+use crate::injection::FaultyCluster;
 
 /// A store, in one of its modes. What was started for it ends with it.
 #[derive(Debug)]

@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::history::{Entry, History, Outcome, Step, Why};
 use crate::intent::{Intent, Keys, Kind, PREFIX_END, ROTATING};
 use crate::journal::Journal;
-use crate::{Progress, Settings};
+use crate::plan::{Progress, Settings};
 
 /// One client.
 pub(super) struct Client {
@@ -185,7 +185,7 @@ pub(super) fn outcome_of(error: &TransactionError) -> Result<Outcome, String> {
     }
 }
 
-/// What intents are to write.
+/// What these intents would write.
 pub(super) fn meant(intents: &[Intent]) -> Vec<Step> {
     intents.iter().flat_map(Intent::meant).collect()
 }

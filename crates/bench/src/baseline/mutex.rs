@@ -13,18 +13,10 @@
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use crate::pace::Issue;
 use crate::workload::names::Digits;
 use crate::workload::rawmix::OPERATIONS;
 use crate::workload::{Violation, WorkloadSpec, Zipf, hot, rawmix};
-
-/// Whether the operations of a transaction are issued together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Issue {
-    /// All under one lock.
-    Together,
-    /// One by one, each under the lock.
-    Interactive,
-}
 
 /// A workload by hand, with its collections.
 pub(crate) trait MutexBaseline: Send + Sync {

@@ -23,10 +23,10 @@ pub(crate) struct Order {
     layers: Vec<Vec<String>>,
 }
 
-/// The orders that a document declares.
+/// The orders that a document declares, in all its blocks.
 pub(crate) fn orders(document: &str) -> Vec<Order> {
-    let lines = document.lines().skip_while(|line| line.trim() != "```layers").skip(1);
-    let declared = lines.take_while(|line| line.trim() != "```");
+    let blocks = document.split("```layers\n").skip(1);
+    let declared = blocks.flat_map(|block| block.lines().take_while(|line| line.trim() != "```"));
     let order = |line: &str| {
         let (path, layers) = line.split_once(": ")?;
         let rooms = |layer: &str| layer.split_whitespace().map(str::to_owned).collect();
@@ -326,6 +326,11 @@ fn rooms_have_a_layer_and_layers_have_rooms() {
     assert_eq!(found("c: a > b", &[("lib", ""), ("a", ""), ("d/e", "")]).len(), 1);
     assert_eq!(found("elsewhere: a > b", &[("a", "")]).len(), 1);
     assert_eq!(orders("no block"), []);
+    let paths: Vec<String> = orders("a\n```layers\nc: x\nd: y > z\n```\ne: no\n```layers\nf: x\n```\n")
+        .into_iter()
+        .map(|order| order.path)
+        .collect();
+    assert_eq!(paths, ["c", "d", "f"]);
 }
 
 #[test]

@@ -13,7 +13,8 @@ use std::sync::atomic::Ordering;
 use claret::Reply;
 use claret::cluster::Command;
 
-use super::{Failed, RedisBaseline, RedisRunner, Scheme, commands, shape};
+use super::{Failed, RedisBaseline, RedisRunner, commands, shape};
+use crate::mode::Scheme;
 use crate::workload::{Call, Stage};
 
 /// Runs commands: for each one the number of its words behind the key, its name and those words.

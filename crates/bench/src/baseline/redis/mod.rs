@@ -29,50 +29,20 @@ use claret::types::{Access, UidGenerator, UidOp};
 use claret::{Reply, Store};
 
 use crate::measure::Counts;
+use crate::mode::Scheme;
 use crate::pace::Pace;
-use crate::runner::{Outcome, Schedule};
+use crate::schedule::{Outcome, Schedule};
 use crate::workload::{Call, Client, Promise, Stage};
 use backoff::Backoff;
 
 /// How long a transaction may take, all attempts together, as in a store.
 const DEADLINE: Duration = Duration::from_secs(10);
 
-/// How transactions are made of Redis commands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scheme {
-    /// A lock for each key, taken in the order of their names.
-    Lock,
-    /// Optimistic: `WATCH`, and again when somebody was faster.
-    Watch,
-    /// `MULTI` and `EXEC` of what is known up front.
-    Multi,
-    /// A script of what is known up front.
-    Lua,
-}
-
-impl Scheme {
-    /// Whether it runs on one server that is no part of a cluster.
-    pub fn is_single(self) -> bool {
-        match self {
-            Scheme::Lock => false,
-            Scheme::Watch | Scheme::Multi | Scheme::Lua => true,
-        }
-    }
-
-    /// Whether a transaction may do one operation after the other.
-    pub fn is_interactive(self) -> bool {
-        match self {
-            Scheme::Lock | Scheme::Watch => true,
-            Scheme::Multi | Scheme::Lua => false,
-        }
-    }
-
-    /// The shortest and the longest backoff between tries that served best, in microseconds (`docs/performance.md`).
-    fn best_backoff_us(self) -> (u64, u64) {
-        match self {
-            Scheme::Lock => (1_000, 64_000),
-            Scheme::Watch | Scheme::Multi | Scheme::Lua => (4_000, 64_000),
-        }
+/// The shortest and the longest backoff between tries that served best, in microseconds (`docs/performance.md`).
+fn best_backoff_us(scheme: Scheme) -> (u64, u64) {
+    match scheme {
+        Scheme::Lock => (1_000, 64_000),
+        Scheme::Watch | Scheme::Multi | Scheme::Lua => (4_000, 64_000),
     }
 }
 
@@ -132,7 +102,7 @@ impl RedisBaseline {
             scheme,
             plain,
             scripts: Scripts::default(),
-            backoff: backoff.unwrap_or(scheme.best_backoff_us()),
+            backoff: backoff.unwrap_or(best_backoff_us(scheme)),
             retries: AtomicU64::new(0),
             refused: AtomicU64::new(0),
             was_torn: AtomicBool::new(false),

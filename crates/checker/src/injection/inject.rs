@@ -12,9 +12,9 @@ use rand::RngExt;
 use rand::rngs::SmallRng;
 use tokio::runtime::Handle;
 
-use super::Fault;
 use super::cluster::{FaultyCluster, LEASE, USER};
 use crate::clock::Clock;
+use crate::fault::Fault;
 use crate::history::{Entry, Outcome, Reason, Step, Why};
 use crate::intent::Keys;
 use crate::processes::Processes;
@@ -34,7 +34,7 @@ const AFTER_US: u64 = 1_500_000;
 /// What a fault did to the history.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Injected {
-    /// Whether it injected at all.
+    /// Whether it struck at all.
     pub(crate) did: bool,
     pub(super) expiries: Vec<Entry>,
     pub(super) flushes: Vec<Flush>,

@@ -1,0 +1,102 @@
+//! What to run: the workload, where, in which modes, and by how many clients for how long.
+
+use std::time::Duration;
+
+use crate::baseline::mutex;
+use crate::mode::{BenchMode, Engine};
+use crate::pace::Pace;
+use crate::servers::Servers;
+use crate::workload::WorkloadSpec;
+
+/// Where it runs.
+#[derive(Debug)]
+pub enum Place {
+    /// In this process.
+    Embedded,
+    /// On real servers.
+    Servers(Box<Servers>),
+}
+
+impl Place {
+    /// What the output says.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Place::Embedded => "embedded",
+            Place::Servers(servers) => servers.name,
+        }
+    }
+}
+
+/// What to run.
+#[derive(Debug)]
+pub struct Plan {
+    /// Where it runs.
+    pub place: Place,
+    /// The workload.
+    pub workload: WorkloadSpec,
+    /// What to compare.
+    pub modes: Vec<BenchMode>,
+    /// Shards of each store, where it is embedded.
+    pub shards: u32,
+    /// Clients, all threads together.
+    pub clients: usize,
+    /// Threads, each with a runtime of its own and its part of the clients.
+    pub threads: usize,
+    /// How transactions go.
+    pub pace: Pace,
+    /// How long each mode runs, all slices together.
+    pub time: Duration,
+    /// How long a slice is.
+    pub slice: Duration,
+    /// What the clients' choices are made from.
+    pub seed: u64,
+}
+
+impl Plan {
+    /// Refuses what cannot be run.
+    ///
+    /// # Errors
+    /// Names what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        let name = self.workload.name();
+        if self.modes.is_empty() {
+            return Err("no mode to run; name some with --modes".into());
+        }
+        let has_mutex = self.modes.iter().any(|mode| mode.engine == Engine::Mutex);
+        if has_mutex && !mutex::has(&self.workload) {
+            return Err(format!(
+                "the mode 'mutex' exists for rawmix and hot only, not for '{name}': leave it out of --modes"
+            ));
+        }
+        let thinks = match self.pace {
+            Pace::Together => false,
+            Pace::Pause(time) | Pace::Interactive(time) => !time.is_zero(),
+        };
+        if self.pace != Pace::Together
+            && let Some(mode) = self.modes.iter().find(|mode| mode.is_one_shot())
+        {
+            return Err(format!(
+                "the mode '{}' sends a transaction in one go: it has no --interactive and no --think",
+                mode.name
+            ));
+        }
+        if has_mutex && thinks {
+            return Err("the mode 'mutex' has no --think: leave one of them out".into());
+        }
+        if self.threads == 0 || self.clients < self.threads {
+            return Err(format!(
+                "{} clients on {} threads: there must be at least one client for each thread, and one thread",
+                self.clients, self.threads
+            ));
+        }
+        if self.slice.is_zero() || self.time < self.slice {
+            return Err("a slice must be longer than nothing and not longer than the whole".into());
+        }
+        Ok(())
+    }
+
+    /// How many slices each mode runs.
+    pub(crate) fn rounds(&self) -> usize {
+        (self.time.as_secs_f64() / self.slice.as_secs_f64()).round().max(1.0) as usize
+    }
+}
