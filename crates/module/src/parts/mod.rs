@@ -17,6 +17,8 @@ pub(crate) mod sessions;
 pub(crate) mod sleepers;
 pub(crate) mod slots;
 pub(crate) mod stored;
+#[cfg(test)]
+pub(crate) mod testing;
 pub(crate) mod users;
 pub(crate) mod vanished;
 pub(crate) mod verdict;

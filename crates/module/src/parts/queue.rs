@@ -423,7 +423,7 @@ impl Waiting {
                 // It gave way to an elder, or the record vanished: from the beginning, with the same birth.
                 Event::Restart { .. } if self.stage != Stage::Over => self.begin_again(now, shard),
                 // The command will fail by itself, once it may run: as one that uses the whole record.
-                Event::Failed { refusal: Refusal::Operation { .. } } => {
+                Event::Failed { refusal: Refusal::Operation { .. } } if !self.uses_all_as_a_whole() => {
                     for want in &mut self.wants {
                         want.op = whole(want.access);
                     }
@@ -434,6 +434,10 @@ impl Waiting {
                 Event::Restart { .. } | Event::Aborted | Event::Committed { .. } => {}
             }
         }
+    }
+
+    fn uses_all_as_a_whole(&self) -> bool {
+        self.wants.iter().all(|want| want.op == whole(want.access))
     }
 
     fn begin_again(&mut self, now: Time, shard: &mut Shard) {
@@ -471,6 +475,9 @@ pub(crate) fn wants_of<'a>(keys: impl Iterator<Item = (&'a [u8], Access)>) -> Ve
     }
     wants
 }
+
+#[cfg(test)]
+mod policy;
 
 #[cfg(test)]
 mod tests {

@@ -169,19 +169,12 @@ impl Asked<'_> {
 
 #[cfg(test)]
 mod tests {
-    use claret_core::message::{Call, Link, Request};
-    use claret_core::{
-        AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
-        Time, TxId,
-    };
-    use claret_types::{Access, Bytes, Counter, CounterOp, Operation, Register, RegisterOp, Set, SetOp};
+    use claret_types::{Access, Bytes, Counter, CounterOp, Operation, Register, RegisterOp};
 
     use super::{Asked, Asker, Locks, Look, Standing, Verdict};
     use crate::parts::command_table::{Keys, Row, Special};
     use crate::parts::error::Error;
-    use crate::parts::plain;
-    use crate::parts::queue::{Asking, Queue, Want};
-    use crate::parts::sleepers::Sleepers;
+    use crate::parts::testing::{Beside, add, want};
 
     const WRITES: Row = Row {
         keys: Keys::Fixed { first: 1, last: 1, step: 1 },
@@ -270,92 +263,55 @@ mod tests {
 
     // --- locks ---
 
-    /// A shard, with a transaction that holds keys.
-    struct Held {
-        shard: Shard,
-        queue: Queue,
-        sleepers: Sleepers,
-        attempts: u64,
+    fn conflict(beside: &Beside, key: &str, access: Access, op: Option<&Operation>) -> [bool; 2] {
+        let locks = Locks { shard: &beside.shard, queue: &beside.queue, sleepers: &beside.sleepers };
+        [Look::Locks, Look::Records].map(|look| locks.conflict(key.as_bytes(), access, op, look))
     }
 
-    impl Held {
-        fn by(calls: impl IntoIterator<Item = (&'static str, Operation)>) -> Held {
-            let shard = Shard::new(ShardId(0), Incarnation(1), Switches::CLARET, Limits::default());
-            let mut held =
-                Held { shard, queue: Queue::default(), sleepers: Sleepers::default(), attempts: 0 };
-            for (key, op) in calls {
-                held.attempts += 1;
-                let session = SessionId(7);
-                let tx = TxId { session, sequence: Sequence(held.attempts) };
-                let call = Call { no: CallNo(1), op, member: Member::default(), reserve: None };
-                let request = Request::Execute {
-                    attempt: AttemptId { tx, attempt: 1 },
-                    birth: Birth { time: Time(held.attempts), tx },
-                    incarnation: None,
-                    key: Bytes::from(key),
-                    calls: std::iter::once(call).collect(),
-                };
-                held.shard.handle(Time(1), Link { session, connection: 1 }, request);
-                assert!(held.shard.is_held(key.as_bytes()), "{key}");
-            }
-            held
-        }
-
-        fn conflict(&self, key: &str, access: Access, op: Option<&Operation>) -> [bool; 2] {
-            let locks = Locks { shard: &self.shard, queue: &self.queue, sleepers: &self.sleepers };
-            [Look::Locks, Look::Records].map(|look| locks.conflict(key.as_bytes(), access, op, look))
-        }
-    }
-
-    fn add(member: &str) -> Operation {
-        Operation::new::<Set>(SetOp::AddReturning([Bytes::from(member)].into_iter().collect()))
+    fn held_by(key: &str, op: Operation) -> Beside {
+        let mut beside = Beside::new();
+        beside.holds(key, op);
+        beside
     }
 
     #[test]
     fn a_command_that_is_an_operation_is_compared_by_its_types_table() {
-        let held = Held::by([("k", add("x"))]);
-        assert_eq!(held.conflict("other", Access::Write, None), [false; 2]);
-        assert_eq!(held.conflict("k", Access::Write, Some(&add("y"))), [false; 2]);
-        assert_eq!(held.conflict("k", Access::Write, Some(&add("x"))), [true; 2]);
-        assert_eq!(held.conflict("k", Access::Write, None), [true; 2], "any other uses all of it");
-        assert_eq!(held.conflict("k", Access::Read, None), [true; 2]);
+        let held = held_by("k", add("x"));
+        assert_eq!(conflict(&held, "other", Access::Write, None), [false; 2]);
+        assert_eq!(conflict(&held, "k", Access::Write, Some(&add("y"))), [false; 2]);
+        assert_eq!(conflict(&held, "k", Access::Write, Some(&add("x"))), [true; 2]);
+        assert_eq!(conflict(&held, "k", Access::Write, None), [true; 2], "any other uses all of it");
+        assert_eq!(conflict(&held, "k", Access::Read, None), [true; 2]);
         let get = Operation::new::<Register>(RegisterOp::Get);
-        assert_eq!(held.conflict("k", Access::Read, Some(&get)), [true; 2], "of another type, too");
+        assert_eq!(conflict(&held, "k", Access::Read, Some(&get)), [true; 2], "of another type, too");
     }
 
     #[test]
     fn readers_share_and_writers_do_not() {
-        let held = Held::by([("k", Operation::new::<Counter>(CounterOp::Get))]);
+        let held = held_by("k", Operation::new::<Counter>(CounterOp::Get));
         let get = Operation::new::<Counter>(CounterOp::Get);
-        assert_eq!(held.conflict("k", Access::Read, Some(&get)), [false; 2]);
-        assert_eq!(held.conflict("k", Access::Read, None), [false; 2]);
-        assert_eq!(held.conflict("k", Access::Write, None), [true; 2]);
+        assert_eq!(conflict(&held, "k", Access::Read, Some(&get)), [false; 2]);
+        assert_eq!(conflict(&held, "k", Access::Read, None), [false; 2]);
+        assert_eq!(conflict(&held, "k", Access::Write, None), [true; 2]);
     }
 
     #[test]
     fn what_would_reach_a_sleeper_waits_whatever_it_is() {
-        let mut held = Held::by([("k", add("x"))]);
+        let mut held = held_by("k", add("x"));
         held.sleepers.note(b"k", false);
-        assert_eq!(held.conflict("k", Access::Write, Some(&add("y"))), [true; 2]);
-        assert_eq!(held.conflict("other", Access::Write, Some(&add("y"))), [false; 2], "nobody holds it");
+        assert_eq!(conflict(&held, "k", Access::Write, Some(&add("y"))), [true; 2]);
+        assert_eq!(conflict(&held, "other", Access::Write, Some(&add("y"))), [false; 2], "nobody holds it");
     }
 
     #[test]
     fn what_is_kept_for_a_next_try_is_in_nobodys_way() {
-        let mut held = Held::by([]);
-        let want = Want { key: Bytes::from("k"), op: plain::whole(Access::Write), access: Access::Write };
-        let asking = Asking { wants: vec![want], rest: Vec::new(), owner: None };
-        let (now, limits) = (Time(1), Limits::default());
-        let number = held.queue.begin(now, Time(1), limits, &mut held.shard, asking);
-        held.queue.reserve(number, 1_000, Time(1_000));
-        while let Some(output) = held.shard.poll_output() {
-            if let claret_core::message::Output::Respond { response, .. } = output {
-                held.queue.hear(now, &mut held.shard, response);
-            }
-        }
+        let mut held = Beside::new();
+        let holder = held.holds("k", add("x"));
+        let number = held.asks(vec![want("k", Access::Write)], &[]);
+        held.queue.reserve(number, 1_000, held.now.plus(1_000));
+        assert_eq!(conflict(&held, "k", Access::Write, None), [true; 2], "a transaction has it");
+        held.aborts(holder);
         assert!(held.shard.is_held(b"k"));
-        assert_eq!(held.conflict("k", Access::Write, None), [false; 2]);
-        held.queue.end(now, &mut held.shard, number);
-        assert!(!held.shard.is_held(b"k"));
+        assert_eq!(conflict(&held, "k", Access::Write, None), [false; 2]);
     }
 }

@@ -9,10 +9,14 @@
 
 mod hashes;
 mod lists;
+#[cfg(test)]
+mod model;
 mod server;
 mod sets;
 mod side;
 mod strings;
+#[cfg(test)]
+mod tests;
 mod zsets;
 
 use std::ffi::CStr;

@@ -1,0 +1,201 @@
+//! What transactions do to records on a model of a server is what they do in memory: answers, errors, and what is left.
+
+use claret_types::{
+    BoundedCounter, Bytes, Counter, Dict, Effect, Examples, FloatCounter, List, Operation, Register,
+    RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TypeInfo, UidGenerator, Unique,
+};
+
+use super::model::{Model, Value};
+use super::{Record, apply, excerpt, excerpt_for_all, whole};
+
+const KEY: &str = "k";
+const UNIQUE: Unique = Unique(1_000_001);
+
+/// So many different states of a type are looked at, at most.
+const STATES_MAX: usize = 40;
+
+fn key() -> Bytes {
+    Bytes::from(KEY)
+}
+
+/// What an operation comes to: its answer, or why it cannot be done; and its effect.
+type Outcome = (Result<Reply, String>, Option<Effect>);
+
+fn told(executed: Result<(claret_types::Executed, claret_types::Room), claret_types::OpError>) -> Outcome {
+    match executed {
+        Ok((executed, _)) => (Ok(executed.reply), executed.effect),
+        Err(error) => (Err(error.to_string()), None),
+    }
+}
+
+fn in_memory(state: Option<&State>, op: &Operation, own: &[&Effect]) -> Outcome {
+    told(op.execute_in_excerpt(state.cloned(), own, UNIQUE))
+}
+
+/// The whole record, as a state of a type.
+fn left(model: &Model, kind: &TypeInfo) -> Option<State> {
+    whole(&Record::new(model, &key(), "a test"), kind).expect("of its type")
+}
+
+/// Strings are the same whether they are kept as numbers or as text.
+fn is_same(left: Option<&State>, right: Option<&State>) -> bool {
+    let text = |state: &State| state.downcast::<Register>().map(claret_types::Text::to_bytes);
+    match (left.and_then(text), right.and_then(text)) {
+        (Some(left), Some(right)) => left == right,
+        _ => left == right,
+    }
+}
+
+/// States that a few operations lead to, in memory and on the model, each once.
+fn reached(ops: &[Operation]) -> Vec<(Option<State>, Model)> {
+    let mut all = vec![(None, Model::default())];
+    let mut at = 0;
+    while at < all.len() && all.len() < STATES_MAX {
+        let (state, model): (Option<State>, Model) = all[at].clone();
+        for op in ops {
+            let (_, Some(effect)) = in_memory(state.as_ref(), op, &[]) else { continue };
+            let (mut state, model) = (state.clone(), model.clone());
+            apply(&model, &key(), &[&effect]);
+            effect.apply(&mut state);
+            if all.len() < STATES_MAX && all.iter().all(|(known, _)| *known != state) {
+                all.push((state, model));
+            }
+        }
+        at += 1;
+    }
+    all
+}
+
+/// Each operation alone, and each pair of them as one transaction, in each state.
+fn check<T: Examples>() {
+    let kind = TypeInfo::of::<T>();
+    let ops: Vec<Operation> = T::operations().into_iter().map(Operation::new::<T>).collect();
+    let states = reached(&ops);
+    assert!(states.len() > 2, "{}: operations lead somewhere", kind.name);
+    for (state, model) in &states {
+        let found = left(model, kind);
+        assert!(is_same(found.as_ref(), state.as_ref()), "{found:?}, {state:?}: {:?}", model.written);
+        for first in &ops {
+            let one = excerpt(model, &key(), first, &[]).expect("of its type");
+            let (answer, effect) = told(first.execute_in_excerpt(one, &[], UNIQUE));
+            assert_eq!(answer, in_memory(state.as_ref(), first, &[]).0, "{first:?} in {state:?}");
+            let own: Vec<&Effect> = effect.iter().collect();
+            for second in &ops {
+                let expected = in_memory(state.as_ref(), second, &own).0;
+                let part = excerpt(model, &key(), second, &own).expect("of its type");
+                let (found, further) = told(second.execute_in_excerpt(part, &own, UNIQUE));
+                assert_eq!(found, expected, "{second:?} after {first:?} in {state:?}");
+                if let (all, 2) = excerpt_for_all(model, &key(), &[first, second], &[]).expect("of its type")
+                {
+                    let found = told(first.execute_in_excerpt(all.clone(), &[], UNIQUE)).0;
+                    assert_eq!(found, answer, "{first:?} before {second:?} in {state:?}");
+                    let found = told(second.execute_in_excerpt(all, &own, UNIQUE)).0;
+                    assert_eq!(found, expected, "{second:?} behind {first:?} in {state:?}");
+                }
+                carry_out(state, model, kind, &own.iter().copied().chain(&further).collect::<Vec<_>>());
+            }
+        }
+    }
+}
+
+/// Effects of one transaction, all at once.
+fn carry_out(state: &Option<State>, model: &Model, kind: &TypeInfo, effects: &[&Effect]) {
+    let (mut state, model) = (state.clone(), model.clone());
+    apply(&model, &key(), effects);
+    effects.iter().for_each(|effect| drop((*effect).clone().apply(&mut state)));
+    let found = left(&model, kind);
+    let is_same = is_same(found.as_ref(), state.as_ref());
+    assert!(is_same, "{found:?}, {state:?}: {effects:?}: {:?}", model.written);
+    assert_eq!(*model.told.borrow(), [] as [String; 0]);
+}
+
+#[test]
+fn strings_are_as_in_memory() {
+    check::<Register>();
+    check::<Counter>();
+    check::<FloatCounter>();
+    check::<UidGenerator>();
+}
+
+#[test]
+fn hashes_are_as_in_memory() {
+    check::<Dict>();
+    check::<BoundedCounter>();
+    check::<SummaryBag>();
+}
+
+#[test]
+fn sets_are_as_in_memory() {
+    check::<Set>();
+}
+
+#[test]
+fn lists_are_as_in_memory() {
+    check::<List>();
+}
+
+#[test]
+fn sorted_sets_are_as_in_memory() {
+    check::<ScoredSet>();
+    check::<TopK>();
+}
+
+#[test]
+fn a_key_of_another_type_is_refused_by_both_names() {
+    let model = Model::default();
+    model.put_value(KEY, Value::List(["a"].map(Bytes::from).into()));
+    let add = Operation::new::<Set>(SetOp::Contains(Bytes::from("a")));
+    let error = excerpt(&model, &key(), &add, &[]).expect_err("it is a list");
+    assert!(error.to_string().starts_with("WRONGTYPE the key holds a list, and SISMEMBER"), "{error}");
+}
+
+#[test]
+fn effects_of_other_types_are_looked_at_in_the_whole_record() {
+    let model = Model::default();
+    let set = Operation::new::<Register>(RegisterOp::Set("5".into()));
+    let (_, effect) = in_memory(None, &set, &[]);
+    let own = effect.expect("it writes");
+    let incr = Operation::new::<Counter>(claret_types::CounterOp::AddReturning(2));
+    let part = excerpt(&model, &key(), &incr, &[&own]).expect("both are strings");
+    assert_eq!(told(incr.execute_in_excerpt(part, &[&own], UNIQUE)).0, Ok(Reply::Int(7)));
+}
+
+#[test]
+fn what_follows_each_other_is_written_with_one_command() {
+    let effects = |ops: &[Operation]| {
+        let mut state = None;
+        let effect = |op: &Operation| {
+            let (_, effect) = in_memory(state.as_ref(), op, &[]);
+            let effect = effect.expect("it changes something");
+            effect.clone().apply(&mut state);
+            effect
+        };
+        ops.iter().map(effect).collect::<Vec<Effect>>()
+    };
+    let written = |ops: &[Operation]| {
+        let (model, effects) = (Model::default(), effects(ops));
+        apply(&model, &key(), &effects.iter().collect::<Vec<_>>());
+        model.written.into_inner()
+    };
+    let add = |members: &[&str]| {
+        Operation::new::<Set>(SetOp::Add(members.iter().map(|it| Bytes::from(*it)).collect()))
+    };
+    assert_eq!(written(&[add(&["a"]), add(&["b", "c"])]), ["SADD k a b c"]);
+    let incr = |by| Operation::new::<Counter>(claret_types::CounterOp::AddReturning(by));
+    assert_eq!(written(&[incr(2), incr(3)]), ["INCRBY k 5"]);
+}
+
+#[test]
+fn an_effect_that_the_server_refuses_is_told_to_the_operator() {
+    let model = Model::default();
+    let add = Operation::new::<Set>(SetOp::Add([Bytes::from("a")].into_iter().collect()));
+    let effect = in_memory(None, &add, &[]).1.expect("it adds");
+    model.put_value(KEY, Value::List(["x"].map(Bytes::from).into()));
+    apply(&model, &key(), &[&effect]);
+    let told = model.told.borrow();
+    assert!(
+        told.len() == 1 && told[0].starts_with("SADD of a committed transaction failed on key 'k'"),
+        "{told:?}"
+    );
+    assert_eq!(model.get(KEY), Some(Value::List(["x"].map(Bytes::from).into())), "nothing is overwritten");
+}
