@@ -137,7 +137,11 @@ impl Run<'_> {
         self.note_locks(&injected);
         (self.say)("reading everything");
         if history.broken.is_none() {
-            clients::finish(&self.store, settings, self.clock, &mut history).await?;
+            let read = clients::finish(&self.store, settings, self.clock, &mut history).await;
+            read.map_err(|error| match &self.cluster {
+                Some(cluster) => format!("{error}\n{}", block_in_place(|| cluster.describe())),
+                None => error,
+            })?;
         }
         (self.say)("judging");
         let injected = injected.into_iter().map(|(_, injected)| injected).collect();

@@ -10,7 +10,7 @@ use rand_distr::weighted::WeightedAliasIndex;
 
 /// A Zipf distribution over ranks from zero.
 #[derive(Clone, Debug)]
-pub struct Zipf {
+pub(crate) struct Zipf {
     table: WeightedAliasIndex<f64>,
 }
 
@@ -19,7 +19,7 @@ impl Zipf {
     ///
     /// # Panics
     /// When `count` is zero or `alpha` is negative or not finite.
-    pub fn new(count: usize, alpha: f64) -> Self {
+    pub(crate) fn new(count: usize, alpha: f64) -> Self {
         assert!(alpha >= 0.0 && alpha.is_finite(), "alpha is {alpha}; it must be zero or more");
         let weights = (1..=count).map(|rank| weight(rank, alpha)).collect();
         let table = WeightedAliasIndex::new(weights).expect("there are ranks, and their weights are finite");
@@ -27,12 +27,12 @@ impl Zipf {
     }
 
     /// Picks a rank. O(1).
-    pub fn pick(&self, rng: &mut impl Rng) -> usize {
+    pub(crate) fn pick(&self, rng: &mut impl Rng) -> usize {
         self.table.sample(rng)
     }
 
     /// The share of each rank, by the formula.
-    pub fn shares(count: usize, alpha: f64) -> Vec<f64> {
+    pub(crate) fn shares(count: usize, alpha: f64) -> Vec<f64> {
         let sum: f64 = (1..=count).map(|rank| weight(rank, alpha)).sum();
         (1..=count).map(|rank| weight(rank, alpha) / sum).collect()
     }

@@ -89,7 +89,7 @@ impl Witness {
 }
 
 /// Reads a store and collects what is wrong.
-pub struct Checker<'a> {
+pub(crate) struct Checker<'a> {
     promise: Promise,
     read: &'a mut dyn FnMut(Call) -> Reply,
     violations: Violations,
@@ -97,12 +97,12 @@ pub struct Checker<'a> {
 
 impl<'a> Checker<'a> {
     /// Reads through `read`.
-    pub fn new(promise: Promise, read: &'a mut dyn FnMut(Call) -> Reply) -> Self {
+    pub(crate) fn new(promise: Promise, read: &'a mut dyn FnMut(Call) -> Reply) -> Self {
         Checker { promise, read, violations: Violations::default() }
     }
 
     /// Whether checks that hold for transactions alone are to be made.
-    pub fn is_transactional(&self) -> bool {
+    pub(crate) fn is_transactional(&self) -> bool {
         self.promise == Promise::Transactions
     }
 
@@ -122,12 +122,12 @@ impl<'a> Checker<'a> {
     }
 
     /// Reads one thing.
-    pub fn ask(&mut self, key: &Bytes, op: Operation) -> Reply {
+    pub(crate) fn ask(&mut self, key: &Bytes, op: Operation) -> Reply {
         (self.read)(Call::new(key, op))
     }
 
     /// Reads one thing that must be `expected`.
-    pub fn expect(&mut self, key: &Bytes, op: Operation, what: &'static str, expected: &Reply) {
+    pub(crate) fn expect(&mut self, key: &Bytes, op: Operation, what: &'static str, expected: &Reply) {
         let found = self.ask(key, op);
         if found != *expected {
             self.report(key, what, expected, found);
@@ -135,7 +135,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Notes a violation.
-    pub fn report(
+    pub(crate) fn report(
         &mut self,
         key: &Bytes,
         what: &'static str,
@@ -146,7 +146,7 @@ impl<'a> Checker<'a> {
     }
 
     /// What was wrong.
-    pub fn finish(self) -> Vec<Violation> {
+    pub(crate) fn finish(self) -> Vec<Violation> {
         self.violations.0
     }
 }

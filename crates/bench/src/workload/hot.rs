@@ -41,19 +41,19 @@ pub fn hot_key(options: &Options) -> Bytes {
 
 /// Draws transactions: which counter besides the hot one.
 #[derive(Debug)]
-pub struct Picker {
+pub(crate) struct Picker {
     rng: SmallRng,
     counters: usize,
 }
 
 impl Picker {
     /// The choices of the client with this seed.
-    pub fn new(options: &Options, seed: u64) -> Self {
+    pub(crate) fn new(options: &Options, seed: u64) -> Self {
         Picker { rng: SmallRng::seed_from_u64(seed), counters: options.counters }
     }
 
     /// The next transaction.
-    pub fn draw(&mut self) -> usize {
+    pub(crate) fn draw(&mut self) -> usize {
         self.rng.random_range(0..self.counters)
     }
 }

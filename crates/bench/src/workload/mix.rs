@@ -4,7 +4,7 @@ use rand::{Rng, RngExt};
 
 /// Kinds and their shares. The shares need not add up to one.
 #[derive(Clone, Debug)]
-pub struct Mix<K> {
+pub(crate) struct Mix<K> {
     /// Each kind with the sum of the shares up to and with it.
     bounds: Vec<(f64, K)>,
 }
@@ -14,7 +14,7 @@ impl<K: Copy> Mix<K> {
     ///
     /// # Panics
     /// When a share is negative or all are zero.
-    pub fn new(shares: &[(K, f64)]) -> Self {
+    pub(crate) fn new(shares: &[(K, f64)]) -> Self {
         let mut sum = 0.0;
         let mut bounds = Vec::with_capacity(shares.len());
         for (kind, share) in shares {
@@ -27,7 +27,7 @@ impl<K: Copy> Mix<K> {
     }
 
     /// Draws a kind. O(kinds).
-    pub fn draw(&self, rng: &mut impl Rng) -> K {
+    pub(crate) fn draw(&self, rng: &mut impl Rng) -> K {
         let (sum, last) = self.bounds[self.bounds.len() - 1];
         let at = rng.random::<f64>() * sum;
         self.bounds.iter().find(|(bound, _)| at < *bound).map_or(last, |(_, kind)| *kind)

@@ -21,7 +21,7 @@ pub mod fair;
 pub mod hot;
 mod id;
 mod mix;
-pub mod names;
+pub(crate) mod names;
 pub mod ops;
 pub mod rawmix;
 pub mod retwis;
@@ -29,9 +29,10 @@ pub mod rubis;
 pub mod sequential;
 mod spec;
 
-pub use alias::Zipf;
-pub use check::{Checker, Promise, VIOLATIONS_MAX, Violation};
-pub use mix::Mix;
+pub(crate) use alias::Zipf;
+pub(crate) use check::Checker;
+pub use check::{Promise, VIOLATIONS_MAX, Violation};
+pub(crate) use mix::Mix;
 pub use spec::WorkloadSpec;
 
 use claret_types::{Bytes, Operation, Reply};

@@ -7,14 +7,14 @@ use claret_types::Bytes;
 
 /// The decimal digits of a number, in a buffer of one's own.
 #[derive(Clone, Copy, Debug)]
-pub struct Digits {
+pub(crate) struct Digits {
     buffer: [u8; 20],
     start: usize,
 }
 
 impl Digits {
     /// Those of `value`.
-    pub fn of(mut value: u64) -> Self {
+    pub(crate) fn of(mut value: u64) -> Self {
         let mut digits = Digits { buffer: [0; 20], start: 20 };
         loop {
             digits.start -= 1;
@@ -27,30 +27,30 @@ impl Digits {
     }
 
     /// As bytes.
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.buffer[self.start..]
     }
 
     /// As text.
-    pub fn as_str(&self) -> &str {
+    pub(crate) fn as_str(&self) -> &str {
         std::str::from_utf8(self.as_bytes()).expect("digits are ASCII")
     }
 }
 
 /// A number in decimal.
-pub fn decimal(value: u64) -> Bytes {
+pub(crate) fn decimal(value: u64) -> Bytes {
     Bytes::copy_from(Digits::of(value).as_bytes())
 }
 
 /// A number in decimal after a prefix: `item:17`.
-pub fn numbered(prefix: &str, number: u64) -> Bytes {
+pub(crate) fn numbered(prefix: &str, number: u64) -> Bytes {
     let mut name = Bytes::from(prefix);
     name.extend(Digits::of(number).as_bytes());
     name
 }
 
 /// Two numbers with a dash: `17-250`.
-pub fn pair(first: u64, second: u64) -> Bytes {
+pub(crate) fn pair(first: u64, second: u64) -> Bytes {
     let mut name = decimal(first);
     name.extend(b"-");
     name.extend(Digits::of(second).as_bytes());
@@ -58,12 +58,12 @@ pub fn pair(first: u64, second: u64) -> Bytes {
 }
 
 /// A table of numbered names.
-pub fn table(prefix: &str, count: usize) -> Vec<Bytes> {
+pub(crate) fn table(prefix: &str, count: usize) -> Vec<Bytes> {
     (0..count as u64).map(|number| numbered(prefix, number)).collect()
 }
 
 /// The number that a name is, if it is one in decimal.
-pub fn number(name: &Bytes) -> Option<u64> {
+pub(crate) fn number(name: &Bytes) -> Option<u64> {
     name.as_str()?.parse().ok()
 }
 

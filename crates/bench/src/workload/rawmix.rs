@@ -19,7 +19,7 @@ use super::{Batches, Call, Checker, Client, Kind, Promise, Run, Stage, Violation
 use super::{integer, names, ops};
 
 /// How many operations a transaction has.
-pub const OPERATIONS: usize = 4;
+pub(crate) const OPERATIONS: usize = 4;
 
 /// Its name.
 pub(super) const NAME: &str = "rawmix";
@@ -47,7 +47,7 @@ impl Default for Options {
 
 /// One operation of a transaction, as drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Pick {
+pub(crate) struct Pick {
     /// Which key.
     pub key: usize,
     /// The member to add; `None` for `SCARD`.
@@ -56,7 +56,7 @@ pub struct Pick {
 
 /// Draws transactions: the random choices of a client, whatever it runs on.
 #[derive(Debug)]
-pub struct Picker {
+pub(crate) struct Picker {
     rng: SmallRng,
     zipf: Arc<Zipf>,
     adds: f64,
@@ -65,14 +65,14 @@ pub struct Picker {
 
 impl Picker {
     /// The choices of the client with this seed.
-    pub fn new(options: &Options, zipf: Arc<Zipf>, seed: u64) -> Self {
+    pub(crate) fn new(options: &Options, zipf: Arc<Zipf>, seed: u64) -> Self {
         let mut rng = SmallRng::seed_from_u64(seed);
         let next_member = rng.random();
         Picker { rng, zipf, adds: (options.adds_percent / 100.0).clamp(0.0, 1.0), next_member }
     }
 
     /// The next transaction.
-    pub fn draw(&mut self) -> [Pick; OPERATIONS] {
+    pub(crate) fn draw(&mut self) -> [Pick; OPERATIONS] {
         std::array::from_fn(|_| {
             let key = self.zipf.pick(&mut self.rng);
             let add = self.rng.random_bool(self.adds).then(|| {

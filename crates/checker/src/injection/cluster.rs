@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use claret_rig::{Cluster, Module, RigError};
+use claret_rig::{Cluster, Module, RigError, Server};
 
 use super::proxy::Proxy;
 
@@ -25,6 +25,9 @@ const SCRIPT_TIME: Duration = Duration::from_secs(30);
 
 /// So much of a node's log is shown.
 const LOG_LINES: usize = 40;
+
+/// And so much of its `CLUSTER INFO`: its state, and how many slots are well.
+const CLUSTER_INFO_LINES: usize = 5;
 
 pub(super) const USER: &str = "checker";
 
@@ -152,6 +155,16 @@ impl FaultyCluster {
         let moved = self.moved.lock().expect("nobody panics with it").get(&slot).copied();
         let began = |master: &usize| slot <= self.rig.slots(*master).1;
         moved.unwrap_or_else(|| (0..self.masters()).find(began).expect("all slots have a master"))
+    }
+
+    /// How each node sees the cluster, and the end of its log: for whoever wants to know why it does not answer.
+    pub(crate) fn describe(&self) -> String {
+        let describe = |(node, server): (usize, &Server)| {
+            let state = self.rig.query::<String>(node, &["CLUSTER", "INFO"]).unwrap_or_else(text);
+            let state: Vec<&str> = state.lines().take(CLUSTER_INFO_LINES).collect();
+            format!("node {node}: {}; the end of its log:\n{}\n", state.join(", "), server.log(LOG_LINES))
+        };
+        self.rig.servers().iter().enumerate().map(describe).collect()
     }
 
     /// Waits until nothing is held anywhere, so long at most; how long it took.
