@@ -72,10 +72,8 @@ impl Keyspace {
     /// Whether a user may run every command on every key.
     fn is_almighty(&self, ctx: Ctx, user: &User, name: &Text) -> bool {
         let now = Instant::now();
-        let seen =
-            self.users.with(|users| (users.is_almighty(name.bytes(), now), users.rights(name.bytes())));
-        let (is_almighty, rights) = seen.unwrap_or_default();
-        if let Some(is_almighty) = is_almighty {
+        let seen = self.users.with(|users| users.seen(name.bytes(), now)).flatten();
+        if let Some((Some(is_almighty), _)) = seen {
             return is_almighty;
         }
         let about = ctx.call(c"ACL", c"Ev", [&Text::new(b"GETUSER"), name]).items();
@@ -84,7 +82,7 @@ impl Keyspace {
             pair.is_some_and(|pair| pair[1].is(wanted))
         };
         let is_almighty = is("commands", "+@all") && is("keys", "~*");
-        let rights = rights.unwrap_or_else(|| rights_of(ctx, user, name.bytes()));
+        let rights = seen.map_or_else(|| rights_of(ctx, user, name.bytes()), |(_, rights)| rights);
         self.users.with(|users| users.note(name.bytes(), is_almighty, rights, now));
         is_almighty
     }

@@ -47,14 +47,11 @@ impl Users {
         self.seen.values_mut().for_each(|seen| seen.at = None);
     }
 
-    /// Whether a user may run every command on every key, if that was seen lately.
-    pub(crate) fn is_almighty(&self, name: &[u8], now: Instant) -> Option<bool> {
-        self.seen.get(name).filter(|seen| counts(seen.at, now)).map(|seen| seen.is_almighty)
-    }
-
-    /// What was on the lists of a user before they changed last, if it came since.
-    pub(crate) fn rights(&self, name: &[u8]) -> Option<u64> {
-        self.seen.get(name).map(|seen| seen.rights)
+    /// Of a user that came: whether it may run every command on every key, if that was seen lately; and what was on its lists
+    /// before they changed last, as a hash.
+    pub(crate) fn seen(&self, name: &[u8], now: Instant) -> Option<(Option<bool>, u64)> {
+        let seen = self.seen.get(name)?;
+        Some((counts(seen.at, now).then_some(seen.is_almighty), seen.rights))
     }
 
     /// Notes what was seen of a user now.
@@ -103,16 +100,17 @@ mod tests {
     #[test]
     fn what_was_seen_counts_for_a_moment_and_not_beyond_a_change() {
         let (mut users, now) = (Users::default(), Instant::now());
-        assert_eq!((users.is_almighty(b"ada", now), users.lets_in(now)), (None, None));
+        assert_eq!((users.seen(b"ada", now), users.lets_in(now)), (None, None));
         users.note(b"ada", true, 7, now);
         users.note_lets_in(true, now);
-        assert_eq!((users.is_almighty(b"ada", now), users.lets_in(now)), (Some(true), Some(true)));
-        assert_eq!(users.is_almighty(b"bob", now), None);
+        assert_eq!((users.seen(b"ada", now), users.lets_in(now)), (Some((Some(true), 7)), Some(true)));
+        assert_eq!(users.seen(b"bob", now), None);
         let later = now + COUNTS_FOR;
-        assert_eq!((users.is_almighty(b"ada", later), users.lets_in(later)), (None, None));
+        assert_eq!((users.seen(b"ada", later), users.lets_in(later)), (Some((None, 7)), None));
         users.forget();
-        assert_eq!((users.is_almighty(b"ada", now), users.lets_in(now)), (None, None));
-        assert_eq!(users.rights(b"ada"), Some(7), "what it might do before is compared with what it may");
+        let seen = users.seen(b"ada", now);
+        assert_eq!(seen, Some((None, 7)), "what it might do before is compared with what it may");
+        assert_eq!(users.lets_in(now), None);
     }
 
     #[test]
