@@ -8,7 +8,7 @@ use redis_module::raw;
 use super::frame::in_first_database;
 use super::{entry, keyspace, with_node};
 use crate::ffi::{Arg, Blocked, Ctx, Flag};
-use crate::node::{Begun, limits, place};
+use crate::node::{Begun, check_placement, limits};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::one_shots::{Calls, Ended};
 
@@ -17,7 +17,7 @@ pub(super) fn exec(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     in_first_database(ctx)?;
     let calls = parse(&arguments[1..])?;
     let caller = keyspace().caller(ctx);
-    keyspace().view(|slots| place(slots, &calls)).unwrap_or(Ok(()))?;
+    keyspace().view(|slots| check_placement(slots, &calls)).unwrap_or(Ok(()))?;
     keyspace().may_write(ctx)?;
     let may_wait = !caller.is(Flag::Multi) && !caller.is(Flag::Lua) && !caller.is(Flag::DenyBlocking);
     match with_node(|node| node.exec(ctx, calls, &caller, may_wait)) {

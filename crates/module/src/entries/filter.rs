@@ -14,7 +14,7 @@ pub(super) unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFil
     // SAFETY: it is what the server just called the filter with, and is used within this call alone.
     let filtered = unsafe { Filtered::new(filtered) };
     // Nothing unwinds out of the module from here either; where nothing panics that costs nothing.
-    let row = match caught(|| with_node(|node| node.glance(&filtered)).flatten()) {
+    let row = match caught(|| with_node(|node| node.fast_path(&filtered)).flatten()) {
         Ok(Some(row)) => Ok(row),
         Ok(None) => return,
         Err(said) => Err(said),

@@ -8,7 +8,7 @@ use crate::ffi::{Arg, Ctx, Denial, Flag};
 use crate::node::rights::Caller;
 use crate::node::{Hello, Welcome, limits, settings};
 use crate::parts::error::{Error, Outcome};
-use crate::parts::sessions::{Greeting, Way};
+use crate::parts::sessions::{Handshake, Way};
 
 /// `CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]`
 ///
@@ -39,8 +39,8 @@ pub(super) fn hello(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     if caller.is(Flag::Multi) {
         return Err(Error::InMulti("CLARET.HELLO"));
     }
-    let greeting = Greeting { client: ctx.client(), user: caller.name(), key, connection, words: &words };
-    let welcome = with_node(|node| node.hello(ctx, &caller, Hello { greeting, way, proof }));
+    let handshake = Handshake { client: ctx.client(), user: caller.name(), key, connection, words: &words };
+    let welcome = with_node(|node| node.hello(ctx, &caller, Hello { handshake, way, proof }));
     reply(ctx, welcome.unwrap_or(Err(Error::NotReady))?);
     Ok(())
 }

@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::{entry, keyspace, pops, set_slot, with_node};
 use crate::ffi::{Arg, Blocked, Ctx, Flag, Text};
-use crate::node::{Ended, Judged};
+use crate::node::{Judged, Waited};
 use crate::parts::command_table::{Row, Special};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::queue::Left;
@@ -67,12 +67,12 @@ fn standing(ctx: Ctx, own: Arg<'_>, row: Row, words: &[Text]) -> Standing {
 /// Runs what was waited for, if it was granted, and lets everything go.
 fn finish(ctx: Ctx, words: &[Arg<'_>], number: u64) {
     match with_node(|node| node.plain_granted(ctx, number)) {
-        Some(Ended::Granted) => {
+        Some(Waited::Granted) => {
             // It may be a script, whose commands the filter sees: nobody is at the node.
             ctx.run_for_client(words, false);
             with_node(|node| node.plain_ran(number));
         }
-        Some(Ended::Refused(error)) => ctx.reply_error(&error.line()),
+        Some(Waited::Refused(error)) => ctx.reply_error(&error.line()),
         None => ctx.reply_error(&Error::NotReady.line()),
     }
     with_node(|node| node.plain_ends(ctx, number));

@@ -6,7 +6,7 @@ use super::{Answer, Arg, Ctx, Text, api};
 
 /// A client, as the list of all of them shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Listed {
+pub(crate) struct ClientInfo {
     pub(crate) id: u64,
     /// How many commands are queued in its MULTI, if one is open.
     pub(crate) queued: Option<u64>,
@@ -18,9 +18,9 @@ pub(crate) struct Listed {
     pub(crate) user: Vec<u8>,
 }
 
-impl Listed {
-    fn parse(line: &[u8]) -> Listed {
-        let mut found = Listed::default();
+impl ClientInfo {
+    fn parse(line: &[u8]) -> ClientInfo {
+        let mut found = ClientInfo::default();
         for field in line.split(|byte| *byte == b' ') {
             let Some(at) = field.iter().position(|byte| *byte == b'=') else { continue };
             let (name, value) = (&field[..at], &field[at + 1..]);
@@ -42,9 +42,14 @@ impl Listed {
 
 impl Ctx {
     /// All clients. O(clients). `None`: the server does not say.
-    pub(crate) fn clients(self) -> Option<Vec<Listed>> {
+    pub(crate) fn clients(self) -> Option<Vec<ClientInfo>> {
         let Answer::Bytes(list) = self.call(c"CLIENT", c"Ev", &[Text::new(b"LIST")]) else { return None };
-        Some(list.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()).map(Listed::parse).collect())
+        Some(
+            list.split(|byte| *byte == b'\n')
+                .filter(|line| !line.is_empty())
+                .map(ClientInfo::parse)
+                .collect(),
+        )
     }
 
     /// Whether a client has a MULTI open: the server let it, so it has said who it is.
@@ -75,13 +80,13 @@ impl Ctx {
 
 #[cfg(test)]
 mod tests {
-    use super::Listed;
+    use super::ClientInfo;
 
     #[test]
     fn a_line_of_the_list_is_read() {
         let line = b"id=7 addr=127.0.0.1:1 name= flags=b multi=-1 argv-mem=12 cmd=blpop user=\xff resp=2";
-        let read = Listed::parse(line);
-        let wanted = Listed {
+        let read = ClientInfo::parse(line);
+        let wanted = ClientInfo {
             id: 7,
             queued: None,
             has_words: true,
@@ -90,7 +95,7 @@ mod tests {
             user: b"\xff".to_vec(),
         };
         assert_eq!(read, wanted);
-        let open = Listed::parse(b"id=8 flags=x multi=2 argv-mem=0 cmd=get user=default");
+        let open = ClientInfo::parse(b"id=8 flags=x multi=2 argv-mem=0 cmd=get user=default");
         assert_eq!((open.queued, open.has_words, open.is_blocked), (Some(2), false, false));
     }
 }

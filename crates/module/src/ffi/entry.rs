@@ -1,7 +1,7 @@
 //! Where the server calls in: nothing unwinds out of the module.
 //!
 //! A panic is caught at every entry, logged, and answered with an error. What it may have left half done is the
-//! shard's memory of locks, so the host begins another incarnation, as after a restart.
+//! shard's memory of locks, so the shard is another incarnation then, as after a restart.
 
 use std::any::Any;
 use std::cell::Cell;
@@ -19,14 +19,14 @@ fn said(panic: &(dyn Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
 }
 
-/// Runs an entry of the server's: the context is the current one meanwhile, and `mend` runs after a panic.
-pub(crate) fn guarded<R>(ctx: Ctx, name: &str, mend: fn(Ctx), run: impl FnOnce(Ctx) -> R) -> Option<R> {
+/// Runs an entry of the server's: the context is the current one meanwhile, and `restart` runs after a panic.
+pub(crate) fn guarded<R>(ctx: Ctx, name: &str, restart: fn(Ctx), run: impl FnOnce(Ctx) -> R) -> Option<R> {
     let _current = Current::enter(ctx);
     match caught(|| run(ctx)) {
         Ok(result) => Some(result),
         Err(said) => {
             ctx.log(Log::Warning, &format!("{name} panicked: {said}; the shard begins anew"));
-            if let Err(said) = caught(|| mend(ctx)) {
+            if let Err(said) = caught(|| restart(ctx)) {
                 ctx.log(Log::Warning, &format!("and cannot begin anew: {said}"));
             }
             None

@@ -16,7 +16,7 @@ mod string;
 mod user;
 
 pub(crate) use call::Answer;
-pub(crate) use client::Listed;
+pub(crate) use client::ClientInfo;
 pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Rejected, Timer, TimerProc};
 pub(crate) use entry::{caught, guarded};
 pub(crate) use filter::{Filtered, Place};

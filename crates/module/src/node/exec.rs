@@ -85,7 +85,7 @@ impl Node {
 }
 
 /// Whether all keys are of this node; if they are of another one, that is said as the server says it.
-pub(crate) fn place(slots: &Slots, calls: &Calls) -> Outcome {
+pub(crate) fn check_placement(slots: &Slots, calls: &Calls) -> Outcome {
     let mut elsewhere = calls.iter().map(|(key, _)| slot_of(key)).filter(|slot| !slots.is_mine(*slot));
     let Some(slot) = elsewhere.next() else { return Ok(()) };
     let owner = slots.owner(slot).ok_or(Error::NobodyServes(slot))?;

@@ -9,14 +9,14 @@ use super::{Caller, Node, settings, unix_time};
 use crate::ffi::{Blocked, Ctx, Denial};
 use crate::parts::error::Error;
 use crate::parts::queue::OWN;
-use crate::parts::sessions::{Greeting, SessionBounds, Way};
+use crate::parts::sessions::{Handshake, SessionBounds, Way};
 
 /// How old a transaction may say that it is (P22c), in microseconds.
 const BIRTH_AGE_US_MAX: u64 = 60_000_000;
 
 /// What a client says with a hello.
 pub(crate) struct Hello<'a> {
-    pub(crate) greeting: Greeting<'a>,
+    pub(crate) handshake: Handshake<'a>,
     pub(crate) way: Option<Way>,
     pub(crate) proof: Option<Signature>,
 }
@@ -40,22 +40,22 @@ pub(crate) enum Polled {
 impl Node {
     /// Takes a hello.
     pub(crate) fn hello(&mut self, ctx: Ctx, caller: &Caller, hello: Hello<'_>) -> Result<Welcome, Error> {
-        let Hello { greeting, way, proof } = hello;
+        let Hello { handshake, way, proof } = hello;
         if self.shard.is_none() {
             self.look_around(ctx);
         }
-        let session = greeting.key.session();
+        let session = handshake.key.session();
         if [OWN, self.one_shots.session()].contains(&session) {
             return Err(Error::OwnSession);
         }
         let shard = self.shard.as_ref().ok_or(Error::NotReady)?.id();
         let Some(proof) = proof else {
             let challenge = Challenge(ctx.random_bytes());
-            self.sessions.ask(greeting.client, challenge)?;
+            self.sessions.ask(handshake.client, challenge)?;
             return Ok(Welcome::Prove { shard, challenge });
         };
         self.sessions
-            .prove(&greeting, shard, &proof)
+            .prove(&handshake, shard, &proof)
             .inspect_err(|_| caller.log_denial(ctx, b"claret.hello", Denial::Login))?;
         let pushes = matches!(way, Some(Way::Push(_)));
         let is_known = self.sessions.is_known(session);
@@ -63,10 +63,10 @@ impl Node {
             sessions_max: settings::SESSIONS_MAX.get(),
             user_sessions_max: settings::USER_SESSIONS_MAX.get(),
         };
-        self.sessions.hello(&greeting, way, bounds)?;
+        self.sessions.hello(&handshake, way, bounds)?;
         let incarnation = match is_known {
             true => self.shard.as_ref().map(|shard| shard.incarnation_to(session)),
-            false => self.greet(session, greeting.user),
+            false => self.greet(session, handshake.user),
         };
         // From now on there are transactions at this node.
         self.sleepers.come();

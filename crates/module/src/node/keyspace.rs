@@ -199,7 +199,7 @@ impl Records for Keyspace {
     }
 
     fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
-        native::excerpt(&self.server(), key, op, own)
+        native::partial_state(&self.server(), key, op, own)
     }
 
     fn excerpt_for_all(
@@ -208,7 +208,7 @@ impl Records for Keyspace {
         ops: &[&Operation],
         own: &[&Effect],
     ) -> Result<(Option<State>, usize), OpError> {
-        native::excerpt_for_all(&self.server(), key, ops, own)
+        native::partial_state_for_all(&self.server(), key, ops, own)
     }
 
     fn apply(&self, key: &Bytes, effects: &[&Effect]) {

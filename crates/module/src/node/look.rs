@@ -33,7 +33,7 @@ impl Node {
     /// What is known of a command that needs a closer look. Every command of every client passes here, so this only reads, and
     /// asks what is cheap to know first: mostly nothing is held, and else mostly other keys.
     #[inline]
-    pub(crate) fn glance(&mut self, filtered: &Filtered) -> Option<Row> {
+    pub(crate) fn fast_path(&mut self, filtered: &Filtered) -> Option<Row> {
         let name = filtered.word(0)?;
         let is_busy = self.is_busy()?;
         if !is_busy && !is_never_passed(name) {

@@ -40,11 +40,11 @@ use crate::parts::sleepers::Sleepers;
 use keyspace::Keyspace;
 use rights::Caller;
 
-pub(crate) use exec::{Begun, place};
+pub(crate) use exec::{Begun, check_placement};
 pub(crate) use frames::{Hello, Polled, Welcome};
 pub(crate) use leaving::{Taking, would_wait};
 pub(crate) use operator::{Shown, ShownAttempt};
-pub(crate) use plain::{Ended, Judged};
+pub(crate) use plain::{Judged, Waited};
 
 /// How long an attempt in doubt waits at most before it asks the other shards again, in microseconds.
 const INQUIRE_US_MAX: u64 = 5_000_000;

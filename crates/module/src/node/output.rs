@@ -38,7 +38,7 @@ impl Node {
                         _ => self.sessions.put(session, response, outbox_bounds()),
                     }
                 }
-                Output::Tell { shard, message } => match peers::tell(ctx, self.keyspace, shard, &message) {
+                Output::Tell { shard, message } => match peers::send(ctx, self.keyspace, shard, &message) {
                     Sent::Yes => self.counts.peer_messages_out += 1,
                     Sent::No => self.counts.peer_messages_unsent += 1,
                     Sent::ToNobody => self.answer_for_the_gone(shard, &message),

@@ -21,10 +21,10 @@ pub(super) enum Sent {
 }
 
 /// Sends.
-pub(super) fn tell(ctx: Ctx, keyspace: &Keyspace, shard: ShardId, message: &PeerMessage) -> Sent {
+pub(super) fn send(ctx: Ctx, keyspace: &Keyspace, shard: ShardId, message: &PeerMessage) -> Sent {
     let id = keyspace.view(|view| match view.bearer(shard) {
-        Bearer::Node(node) if !node.myself => CString::new(node.id.as_str()).map_err(|_| Sent::No),
-        Bearer::Node(_) | Bearer::Unheard => Err(Sent::No),
+        Bearer::Primary(node) if !node.myself => CString::new(node.id.as_str()).map_err(|_| Sent::No),
+        Bearer::Primary(_) | Bearer::Unheard => Err(Sent::No),
         Bearer::Gone => Err(Sent::ToNobody),
     });
     match id.unwrap_or(Err(Sent::No)) {

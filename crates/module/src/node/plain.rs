@@ -40,7 +40,7 @@ pub(crate) enum Judged {
 }
 
 /// How the wait of a command ended.
-pub(crate) enum Ended {
+pub(crate) enum Waited {
     /// All its keys are granted, and nothing of them is in its way until [`Node::plain_ran`].
     Granted,
     Refused(Error),
@@ -117,17 +117,17 @@ impl Node {
     }
 
     /// Whether a command has got what it waited for.
-    pub(crate) fn plain_granted(&mut self, ctx: Ctx, number: u64) -> Ended {
+    pub(crate) fn plain_granted(&mut self, ctx: Ctx, number: u64) -> Waited {
         let stage = self.queue.stage(number);
         // Clients may have been paused since it was let go, and a write would end the server.
         let is_paused = Ctx::must_not_write() && ctx.blocked_answers();
         if stage == Stage::Granted && !is_paused {
             // What it uses is its own meanwhile, also where a script uses it.
             self.queue.lend(number);
-            return Ended::Granted;
+            return Waited::Granted;
         }
         self.counts.try_again += 1;
-        Ended::Refused(match stage {
+        Waited::Refused(match stage {
             Stage::Resolved => Error::EndedByOperator,
             Stage::Waits(_) | Stage::Granted | Stage::Refused | Stage::Over if is_paused => Error::Paused,
             Stage::Waits(_) | Stage::Granted | Stage::Refused | Stage::Over => {

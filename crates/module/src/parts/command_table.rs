@@ -48,18 +48,18 @@ pub(crate) struct Row {
 }
 
 /// By name.
-pub(crate) struct Table(HashMap<Name, Row, foldhash::fast::FixedState>);
+pub(crate) struct Table(HashMap<CommandName, Row, foldhash::fast::FixedState>);
 
 /// The name of a command whatever the case of its letters, and its length last. Of a size that is known, since to look one
 /// up is much of what the guard costs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Name(u128, u128);
+struct CommandName(u128, u128);
 
 /// Longer names are no commands that have keys.
 const NAME_MAX: usize = 31;
 
-impl Name {
-    fn new(name: &[u8]) -> Option<Name> {
+impl CommandName {
+    fn new(name: &[u8]) -> Option<CommandName> {
         // The bit that makes a letter small is set in digits, dots and hyphens, and of no length. What else it makes alike
         // is in no command's name: control characters.
         const SMALL: u128 = u128::from_ne_bytes([b' '; 16]);
@@ -68,7 +68,7 @@ impl Name {
         bytes[NAME_MAX] = name.len() as u8;
         let (first, last) = bytes.split_at(bytes.len() / 2);
         let number = |half: &[u8]| Some(u128::from_ne_bytes(half.try_into().ok()?));
-        Some(Name(number(first)? | SMALL, number(last)? | SMALL))
+        Some(CommandName(number(first)? | SMALL, number(last)? | SMALL))
     }
 }
 
@@ -77,11 +77,11 @@ impl Table {
     pub(crate) fn of(commands: Answer) -> Table {
         let commands = commands.items();
         let rows = commands.into_iter().filter_map(|command| row(command.items()));
-        Table(rows.filter_map(|(name, row)| Some((Name::new(&name)?, row))).collect())
+        Table(rows.filter_map(|(name, row)| Some((CommandName::new(&name)?, row))).collect())
     }
 
     pub(crate) fn find(&self, name: &[u8]) -> Option<Row> {
-        self.0.get(&Name::new(name)?).copied()
+        self.0.get(&CommandName::new(name)?).copied()
     }
 }
 
@@ -196,16 +196,18 @@ impl Row {
 mod tests {
     use claret_types::Access;
 
-    use super::{Keys, Name, Row, Special};
+    use super::{CommandName, Keys, Row, Special};
 
     #[test]
     fn names_are_told_apart_whatever_the_case_of_their_letters() {
-        assert_eq!(Name::new(b"SetRange"), Name::new(b"setrange"));
-        assert_eq!(Name::new(b"GEORADIUSBYMEMBER_RO"), Name::new(b"georadiusbymember_ro"));
-        assert_ne!(Name::new(b"set"), Name::new(b"set\0"));
-        assert_ne!(Name::new(b"set"), Name::new(b"get"));
-        assert!(Name::new(&[b'x'; 31]).is_some_and(|name| Some(name) != Name::new(&[b'x'; 30])));
-        assert_eq!(Name::new(&[b'x'; 32]), None, "no command is so long");
+        assert_eq!(CommandName::new(b"SetRange"), CommandName::new(b"setrange"));
+        assert_eq!(CommandName::new(b"GEORADIUSBYMEMBER_RO"), CommandName::new(b"georadiusbymember_ro"));
+        assert_ne!(CommandName::new(b"set"), CommandName::new(b"set\0"));
+        assert_ne!(CommandName::new(b"set"), CommandName::new(b"get"));
+        assert!(
+            CommandName::new(&[b'x'; 31]).is_some_and(|name| Some(name) != CommandName::new(&[b'x'; 30]))
+        );
+        assert_eq!(CommandName::new(&[b'x'; 32]), None, "no command is so long");
     }
 
     #[test]

@@ -28,7 +28,7 @@ pub(crate) enum Way {
 }
 
 /// One client process.
-pub(crate) struct Session {
+pub(crate) struct ClientProcess {
     /// Whose signatures count. A number is short enough that, with much effort, another key may be found for it.
     key: PublicKey,
     /// Whose it is.
@@ -54,13 +54,13 @@ pub(crate) struct Session {
 /// All sessions, and the connections that speak for them.
 #[derive(Default)]
 pub(crate) struct Sessions {
-    known: HashMap<SessionId, Session, foldhash::fast::FixedState>,
+    known: HashMap<SessionId, ClientProcess, foldhash::fast::FixedState>,
     /// How many of them each user has.
     users: HashMap<Name, u64, foldhash::fast::FixedState>,
     /// Bytes in all outboxes.
     outbox_bytes: usize,
     /// By the server's number of the client.
-    clients: HashMap<u64, Standing, foldhash::fast::FixedState>,
+    clients: HashMap<u64, Progress, foldhash::fast::FixedState>,
     /// Sessions with something new in their outbox.
     fresh: Vec<SessionId>,
     /// No poller's time is over before this; `None` when nobody polls.
@@ -80,7 +80,7 @@ struct Bound {
 /// How far a connection is with its hello. To look at a proof costs the server more than to send one costs the client,
 /// and a session costs memory: each connection has one proof, and never another challenge.
 #[derive(Clone, Copy, Debug)]
-enum Standing {
+enum Progress {
     /// It is to sign this.
     Asked(Challenge),
     /// Its proof was wrong, or its session was not let in.
@@ -90,7 +90,7 @@ enum Standing {
 
 /// Who says hello.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Greeting<'a> {
+pub(crate) struct Handshake<'a> {
     /// The server's number of the connection.
     pub(crate) client: u64,
     pub(crate) user: &'a Name,
@@ -101,7 +101,7 @@ pub(crate) struct Greeting<'a> {
     pub(crate) words: &'a [&'a [u8]],
 }
 
-impl Greeting<'_> {
+impl Handshake<'_> {
     fn link(&self) -> Link {
         Link { session: self.key.session(), connection: self.connection }
     }
@@ -146,7 +146,7 @@ impl Sessions {
     /// Asks a connection to sign something that was never signed before.
     pub(crate) fn ask(&mut self, client: u64, challenge: Challenge) -> Outcome {
         self.challenge(client)?;
-        self.clients.insert(client, Standing::Asked(challenge));
+        self.clients.insert(client, Progress::Asked(challenge));
         Ok(())
     }
 
@@ -154,21 +154,21 @@ impl Sessions {
     fn challenge(&self, client: u64) -> Result<Option<Challenge>, Error> {
         match self.clients.get(&client) {
             None => Ok(None),
-            Some(Standing::Asked(challenge)) => Ok(Some(*challenge)),
-            Some(Standing::Refused) => Err(Error::HelloFailed),
-            Some(Standing::Bound(_)) => Err(Error::HelloTwice),
+            Some(Progress::Asked(challenge)) => Ok(Some(*challenge)),
+            Some(Progress::Refused) => Err(Error::HelloFailed),
+            Some(Progress::Bound(_)) => Err(Error::HelloTwice),
         }
     }
 
     /// Holds a proof against what was asked.
-    pub(crate) fn prove(&mut self, greeting: &Greeting<'_>, shard: ShardId, proof: &Signature) -> Outcome {
-        let challenge = self.challenge(greeting.client)?.ok_or(Error::NothingToProve)?;
+    pub(crate) fn prove(&mut self, handshake: &Handshake<'_>, shard: ShardId, proof: &Signature) -> Outcome {
+        let challenge = self.challenge(handshake.client)?.ok_or(Error::NothingToProve)?;
         // Until it is let in, whatever is wrong.
-        self.clients.insert(greeting.client, Standing::Refused);
-        let Link { session, connection } = greeting.link();
+        self.clients.insert(handshake.client, Progress::Refused);
+        let Link { session, connection } = handshake.link();
         let version = wire::VERSION;
-        let statement = Statement { version, shard, challenge, session, connection, way: greeting.words };
-        if greeting.key.verify(&statement, proof) { Ok(()) } else { Err(Error::HelloFailed) }
+        let statement = Statement { version, shard, challenge, session, connection, way: handshake.words };
+        if handshake.key.verify(&statement, proof) { Ok(()) } else { Err(Error::HelloFailed) }
     }
 
     /// Bytes of them.
@@ -179,20 +179,20 @@ impl Sessions {
     /// Binds a connection that just proved its session, and that listens if no way is given for the session.
     pub(crate) fn hello(
         &mut self,
-        greeting: &Greeting<'_>,
+        handshake: &Handshake<'_>,
         way: Option<Way>,
         bounds: SessionBounds,
     ) -> Outcome {
         let bound = match way {
-            Some(way) => self.speak(greeting, way, bounds)?,
-            None => self.listen(greeting)?,
+            Some(way) => self.speak(handshake, way, bounds)?,
+            None => self.listen(handshake)?,
         };
-        self.clients.insert(greeting.client, Standing::Bound(bound));
+        self.clients.insert(handshake.client, Progress::Bound(bound));
         Ok(())
     }
 
-    fn speak(&mut self, greeting: &Greeting<'_>, way: Way, bounds: SessionBounds) -> Result<Bound, Error> {
-        let (link, user) = (greeting.link(), greeting.user);
+    fn speak(&mut self, handshake: &Handshake<'_>, way: Way, bounds: SessionBounds) -> Result<Bound, Error> {
+        let (link, user) = (handshake.link(), handshake.user);
         if !self.known.contains_key(&link.session) {
             if self.known.len() as u64 >= bounds.sessions_max {
                 return Err(Error::TooManySessions(bounds.sessions_max));
@@ -203,11 +203,11 @@ impl Sessions {
                 return Err(Error::TooManySessionsOfUser(limit));
             }
             *of_user += 1;
-            let fresh = Session {
-                key: greeting.key,
+            let fresh = ClientProcess {
+                key: handshake.key,
                 user: user.clone(),
                 connection: link.connection,
-                client: greeting.client,
+                client: handshake.client,
                 way: Way::Waits,
                 outbox: Outbox::default(),
                 is_fresh: false,
@@ -219,27 +219,27 @@ impl Sessions {
             self.known.insert(link.session, fresh);
         }
         let session = self.known.get_mut(&link.session).expect("just put there");
-        session.is_of(greeting)?;
+        session.is_of(handshake)?;
         if link.connection < session.connection {
             return Err(Error::OldConnection { newer: session.connection });
         }
         session.connection = link.connection;
-        session.client = greeting.client;
+        session.client = handshake.client;
         session.way = way;
         session.bound += 1;
         Ok(Bound { link, listens: false })
     }
 
-    fn listen(&self, greeting: &Greeting<'_>) -> Result<Bound, Error> {
-        let link = greeting.link();
-        self.known.get(&link.session).ok_or(Error::NoSession)?.is_of(greeting)?;
+    fn listen(&self, handshake: &Handshake<'_>) -> Result<Bound, Error> {
+        let link = handshake.link();
+        self.known.get(&link.session).ok_or(Error::NoSession)?.is_of(handshake)?;
         Ok(Bound { link, listens: true })
     }
 
     fn bound(&self, client: u64) -> Option<Bound> {
         match self.clients.get(&client)? {
-            Standing::Bound(bound) => Some(*bound),
-            Standing::Asked(_) | Standing::Refused => None,
+            Progress::Bound(bound) => Some(*bound),
+            Progress::Asked(_) | Progress::Refused => None,
         }
     }
 
@@ -284,10 +284,11 @@ impl Sessions {
 
     /// Forgets sessions that have had no connection for so long, and returns them.
     pub(crate) fn forget(&mut self, now: Time, after_us: u64) -> Vec<SessionId> {
-        let is_gone = |session: &Session| {
+        let is_gone = |session: &ClientProcess| {
             session.bound == 0 && session.poller.is_none() && now.since(session.alone_since) >= after_us
         };
-        let gone: Vec<(SessionId, Session)> = self.known.extract_if(|_, session| is_gone(session)).collect();
+        let gone: Vec<(SessionId, ClientProcess)> =
+            self.known.extract_if(|_, session| is_gone(session)).collect();
         for (_, session) in &gone {
             self.outbox_bytes -= session.outbox.bytes();
             if let Some(count) = self.users.get_mut(&session.user) {
@@ -412,15 +413,15 @@ impl Sessions {
     }
 }
 
-impl Session {
+impl ClientProcess {
     fn belongs_to(&self, user: &Name) -> Outcome {
         if self.user == *user { Ok(()) } else { Err(Error::OtherUser) }
     }
 
-    fn is_of(&self, greeting: &Greeting<'_>) -> Outcome {
-        if self.key != greeting.key {
+    fn is_of(&self, handshake: &Handshake<'_>) -> Outcome {
+        if self.key != handshake.key {
             return Err(Error::OtherKey);
         }
-        self.belongs_to(greeting.user)
+        self.belongs_to(handshake.user)
     }
 }

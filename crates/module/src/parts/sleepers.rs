@@ -15,7 +15,7 @@ use claret_core::TxId;
 use claret_types::Bytes;
 use hashbrown::HashMap;
 
-use crate::ffi::Listed;
+use crate::ffi::ClientInfo;
 
 /// More keys than these are not told apart.
 const KEYS_MAX: usize = 16_384;
@@ -74,7 +74,7 @@ impl Sleepers {
 
     /// Nobody has looked until now.
     /// These are the clients there are; `None` where the server does not say.
-    pub(crate) fn begin_to_look(&mut self, clients: Option<&[Listed]>) {
+    pub(crate) fn begin_to_look(&mut self, clients: Option<&[ClientInfo]>) {
         let is_anywhere = clients.is_none_or(|clients| clients.iter().any(sleeps));
         *self = Sleepers { is_used: self.is_used, is_anywhere, ..Sleepers::default() };
     }
@@ -123,7 +123,7 @@ impl Sleepers {
 }
 
 /// Whether it is a pop that sleeps in the server.
-pub(crate) fn sleeps(client: &Listed) -> bool {
+pub(crate) fn sleeps(client: &ClientInfo) -> bool {
     let pops = ["blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop"];
     client.is_blocked && pops.contains(&client.command.as_str())
 }
@@ -134,7 +134,7 @@ mod tests {
     use claret_types::Bytes;
 
     use super::{KEYS_MAX, Sleepers};
-    use crate::ffi::Listed;
+    use crate::ffi::ClientInfo;
 
     fn tx(number: u64) -> TxId {
         TxId { session: SessionId(1), sequence: Sequence(number) }
@@ -202,8 +202,11 @@ mod tests {
 
     #[test]
     fn whoever_slept_before_anybody_looked_may_sleep_anywhere() {
-        let client =
-            |command: &str, is_blocked| Listed { command: command.into(), is_blocked, ..Listed::default() };
+        let client = |command: &str, is_blocked| ClientInfo {
+            command: command.into(),
+            is_blocked,
+            ..ClientInfo::default()
+        };
         for (clients, is_anywhere) in [
             (None, true),
             (Some(vec![client("blpop", true)]), true),

@@ -95,7 +95,7 @@ const TABLE: [u16; 256] = {
 
 /// A primary of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Node {
+pub(crate) struct Primary {
     /// Its id on the cluster bus.
     pub(crate) id: String,
     /// `host:port` for clients.
@@ -107,7 +107,7 @@ pub(crate) struct Node {
     pub(crate) ranges: Vec<(u16, u16)>,
 }
 
-impl Node {
+impl Primary {
     /// The name of its shard: as much of the node's id as fits.
     fn shard(&self) -> Option<ShardId> {
         u32::from_str_radix(self.id.get(..8)?, 16).ok().map(ShardId)
@@ -118,7 +118,7 @@ impl Node {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Bearer<'a> {
     /// This node, or one that may come back.
-    Node(&'a Node),
+    Primary(&'a Primary),
     /// There was one, and it is no primary any more: a replica took its place, or it left the cluster. What its shard
     /// had in memory is gone.
     Gone,
@@ -132,7 +132,7 @@ pub(crate) struct Slots {
     clustered: bool,
     /// For each slot the place of its owner in `nodes`, plus one; 0 is nobody.
     owners: Box<[u16; SLOTS]>,
-    nodes: Vec<Node>,
+    nodes: Vec<Primary>,
     /// Of this node, with keys on their way to another one, or from it.
     moving: Vec<u16>,
     /// The slots that are here and not on their way: asked for each operation.
@@ -198,7 +198,7 @@ impl Slots {
                 slots.owners[usize::from(*first)..=usize::from(*last)].fill(place);
             }
             let has_failed = flags.contains(&"fail");
-            slots.nodes.push(Node { id: (*id).to_owned(), address, myself, has_failed, ranges });
+            slots.nodes.push(Primary { id: (*id).to_owned(), address, myself, has_failed, ranges });
         }
         for slot in 0..SLOTS as u16 {
             slots.served[usize::from(slot)] = slots.is_mine(slot);
@@ -210,7 +210,7 @@ impl Slots {
     }
 
     /// Who owns a slot; `None` without a cluster, or if nobody does.
-    pub(crate) fn owner(&self, slot: u16) -> Option<&Node> {
+    pub(crate) fn owner(&self, slot: u16) -> Option<&Primary> {
         let place = usize::from(self.owners[usize::from(slot)]);
         self.nodes.get(place.checked_sub(1)?)
     }
@@ -251,7 +251,7 @@ impl Slots {
         self.probe.as_deref()
     }
 
-    fn myself(&self) -> Option<&Node> {
+    fn myself(&self) -> Option<&Primary> {
         self.nodes.iter().find(|node| node.myself)
     }
 
@@ -273,7 +273,7 @@ impl Slots {
         if !self.clustered {
             return Ok(Some(ShardId(0)));
         }
-        let name = self.myself().and_then(Node::shard);
+        let name = self.myself().and_then(Primary::shard);
         let mut others = self.nodes.iter().filter(|node| !node.myself && node.shard() == name);
         others.next().map_or(Ok(name), |other| Err(Namesake(other.id.clone())))
     }
@@ -288,7 +288,7 @@ impl Slots {
     pub(crate) fn bearer(&self, shard: ShardId) -> Bearer<'_> {
         let node = self.nodes.iter().find(|node| node.shard() == Some(shard));
         match node.filter(|node| !node.has_failed || !node.ranges.is_empty()) {
-            Some(node) => Bearer::Node(node),
+            Some(node) => Bearer::Primary(node),
             None if self.heard_of.contains(&shard) => Bearer::Gone,
             None => Bearer::Unheard,
         }
@@ -304,7 +304,7 @@ impl Slots {
 
     /// The shard of the other primary with this id on the cluster bus.
     pub(crate) fn shard_of(&self, id: &[u8]) -> Option<ShardId> {
-        self.nodes.iter().find(|node| !node.myself && node.id.as_bytes() == id).and_then(Node::shard)
+        self.nodes.iter().find(|node| !node.myself && node.id.as_bytes() == id).and_then(Primary::shard)
     }
 
     /// Takes over what is remembered of the view before, whatever is in view now.
@@ -315,7 +315,7 @@ impl Slots {
         });
         self.heard_of = before.map(|before| before.heard_of.clone()).unwrap_or_default();
         self.closed = before.map(|before| before.closed.clone()).unwrap_or_default();
-        self.heard_of.extend(self.nodes.iter().filter_map(Node::shard));
+        self.heard_of.extend(self.nodes.iter().filter_map(Primary::shard));
         self.heard_of.sort_unstable();
         self.heard_of.dedup();
     }
@@ -371,7 +371,7 @@ mod tests {
         };
         let other = ShardId(0xbb00_0002);
         let whole = with("bb000002 h:2@3 master - 0 1 2 connected 0-4\n");
-        let is_asked = |slots: &Slots| matches!(slots.bearer(other), Bearer::Node(_));
+        let is_asked = |slots: &Slots| matches!(slots.bearer(other), Bearer::Primary(_));
         assert!(is_asked(&whole));
         let later = |other: &str| {
             let mut slots = with(other);

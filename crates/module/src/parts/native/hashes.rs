@@ -10,16 +10,16 @@ use crate::ffi::Kind;
 
 // --- dict ---
 
-pub(super) fn excerpt(
+pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
-    Ok(excerpt_for_all(record, &[op], own)?.0)
+    Ok(partial_state_for_all(record, &[op], own)?.0)
 }
 
 /// For calls one after the other: all fields that they name.
-pub(super) fn excerpt_for_all(
+pub(super) fn partial_state_for_all(
     record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],

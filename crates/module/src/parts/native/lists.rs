@@ -5,16 +5,16 @@ use claret_types::{Bytes, Effect, End, List, ListEffect, ListOp, ListState, OpEr
 use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
 
-pub(super) fn excerpt(
+pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
-    Ok(excerpt_for_all(record, &[op], own)?.0)
+    Ok(partial_state_for_all(record, &[op], own)?.0)
 }
 
 /// For calls one after the other: what all pops take, and what lies in the furthest reach of the others behind that.
-pub(super) fn excerpt_for_all(
+pub(super) fn partial_state_for_all(
     record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],

@@ -1,7 +1,7 @@
 //! The records are the user's own keys: each type of `docs/types.md` read from, and written to, the Redis value that
 //! it is in a cluster.
 //!
-//! Reading makes an excerpt, a state that holds what one operation needs; nothing of it is kept. Writing runs the plain
+//! Reading makes a partial state, which holds what one operation needs; nothing of it is kept. Writing runs the plain
 //! commands that an effect stands for, which go to the append-only file and to the replicas as such: all of one entry
 //! (a frame, a timer) in one MULTI.
 //!
@@ -30,7 +30,7 @@ pub(crate) use server::{OpenKey, Server};
 pub(crate) use side::side_key;
 
 /// [`Records::excerpt`](claret_core::Records::excerpt).
-pub(crate) fn excerpt(
+pub(crate) fn partial_state(
     server: &impl Server,
     key: &Bytes,
     op: &Operation,
@@ -45,12 +45,12 @@ pub(crate) fn excerpt(
         return whole(&record, first.type_info());
     }
     match Stored::of(kind) {
-        Stored::Text => strings::excerpt(&record, op, own),
-        Stored::Set => sets::excerpt(&record, op, own),
-        Stored::Dict => hashes::excerpt(&record, op, own),
-        Stored::ScoredSet => zsets::excerpt(&record, op, own),
-        Stored::TopK => zsets::excerpt_topk(&record, op, own),
-        Stored::List => lists::excerpt(&record, op, own),
+        Stored::Text => strings::partial_state(&record, op, own),
+        Stored::Set => sets::partial_state(&record, op, own),
+        Stored::Dict => hashes::partial_state(&record, op, own),
+        Stored::ScoredSet => zsets::partial_state(&record, op, own),
+        Stored::TopK => zsets::partial_topk(&record, op, own),
+        Stored::List => lists::partial_state(&record, op, own),
         // It looks itself, once it may.
         Stored::Plain => Ok(None),
         Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => whole(&record, kind),
@@ -58,7 +58,7 @@ pub(crate) fn excerpt(
 }
 
 /// [`Records::excerpt_for_all`](claret_core::Records::excerpt_for_all).
-pub(crate) fn excerpt_for_all(
+pub(crate) fn partial_state_for_all(
     server: &impl Server,
     key: &Bytes,
     ops: &[&Operation],
@@ -67,15 +67,15 @@ pub(crate) fn excerpt_for_all(
     let record = Record::new(server, key, ops[0].method().name);
     let kind = ops[0].type_info();
     if !all_are_of(kind, own) {
-        return Ok((excerpt(server, key, ops[0], own)?, 1));
+        return Ok((partial_state(server, key, ops[0], own)?, 1));
     }
     match Stored::of(kind) {
-        Stored::Text => strings::excerpt_for_all(&record, ops, own),
-        Stored::Set => sets::excerpt_for_all(&record, ops, own),
-        Stored::Dict => hashes::excerpt_for_all(&record, ops, own),
-        Stored::ScoredSet => zsets::excerpt_for_all(&record, ops, own),
-        Stored::TopK => zsets::excerpt_topk_for_all(&record, ops, own),
-        Stored::List => lists::excerpt_for_all(&record, ops, own),
+        Stored::Text => strings::partial_state_for_all(&record, ops, own),
+        Stored::Set => sets::partial_state_for_all(&record, ops, own),
+        Stored::Dict => hashes::partial_state_for_all(&record, ops, own),
+        Stored::ScoredSet => zsets::partial_state_for_all(&record, ops, own),
+        Stored::TopK => zsets::partial_topk_for_all(&record, ops, own),
+        Stored::List => lists::partial_state_for_all(&record, ops, own),
         Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => Ok((whole(&record, kind)?, ops.len())),
         Stored::Plain => Ok((None, 1)),
     }

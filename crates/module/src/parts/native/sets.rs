@@ -5,7 +5,7 @@ use claret_types::{Bytes, Effect, OpError, Operation, Set, SetEffect, SetOp, Set
 use super::{OpenKey, Record, Server};
 use crate::ffi::{Answer, Kind};
 
-pub(super) fn excerpt(
+pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
@@ -28,7 +28,7 @@ pub(super) fn excerpt(
 }
 
 /// For calls one after the other: what is in of all that they name.
-pub(super) fn excerpt_for_all(
+pub(super) fn partial_state_for_all(
     record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],

@@ -2,15 +2,15 @@
 
 use claret_types::{
     Bytes, Counter, CounterEffect, CounterOp, DataType, Effect, FloatCounter, FloatCounterEffect,
-    FloatCounterOp, Issued, OpError, Operation, Register, RegisterEffect, RegisterOp, State, Text, UidEffect,
-    UidGenerator,
+    FloatCounterOp, Issued, OpError, Operation, Register, RegisterEffect, RegisterOp, State,
+    Text as TextState, UidEffect, UidGenerator,
 };
 
 use super::{OpenKey, Record, Server, Upcoming};
 use crate::ffi::Kind;
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
-pub(super) fn excerpt(
+pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
@@ -24,8 +24,8 @@ pub(super) fn excerpt(
     let fate = upcoming(length, [op].into_iter(), own);
     let text = match op.downcast::<Register>() {
         // Not what is there: only that something is, and how long it is, which was looked at.
-        Some(RegisterOp::Append(_)) => Text::Bytes(Bytes::default()),
-        Some(op) if own.is_empty() => Text::Bytes(match op {
+        Some(RegisterOp::Append(_)) => TextState::Bytes(Bytes::default()),
+        Some(op) if own.is_empty() => TextState::Bytes(match op {
             // Only whether it is there.
             RegisterOp::Delete | RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
                 Bytes::default()
@@ -39,7 +39,7 @@ pub(super) fn excerpt(
             | RegisterOp::Len
             | RegisterOp::Append(_) => record.string(key, fate),
         }),
-        _ => Text::Bytes(record.string(key, fate)),
+        _ => TextState::Bytes(record.string(key, fate)),
     };
     Ok(Some(State::new::<Register>(text)))
 }
@@ -60,7 +60,7 @@ fn upcoming<'a>(length: usize, mut ops: impl Iterator<Item = &'a Operation>, own
 }
 
 /// For calls one after the other: the value.
-pub(super) fn excerpt_for_all(
+pub(super) fn partial_state_for_all(
     record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
@@ -87,12 +87,12 @@ pub(super) fn excerpt_for_all(
     });
     let most = put.max().unwrap_or(0).max(long) + appended;
     if most > LENGTH_OF_ALL && most > record.server.append_bytes_max().unwrap_or(usize::MAX) {
-        return Ok((excerpt(record, ops[0], own)?, 1));
+        return Ok((partial_state(record, ops[0], own)?, 1));
     }
     let only_appends = registers().filter_map(tail).count() == ops.len();
     match held {
         Some(_) if only_appends => {
-            Ok((Some(State::new::<Register>(Text::Bytes(Bytes::default()))), ops.len()))
+            Ok((Some(State::new::<Register>(TextState::Bytes(Bytes::default()))), ops.len()))
         }
         _ => Ok((value(record, fate)?, ops.len())),
     }
@@ -137,7 +137,7 @@ pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, O
 
 fn value(record: &Record<'_, impl Server>, fate: Upcoming) -> Result<Option<State>, OpError> {
     let Some(key) = record.open(Kind::String)? else { return Ok(None) };
-    Ok(Some(State::new::<Register>(Text::Bytes(record.string(key, fate)))))
+    Ok(Some(State::new::<Register>(TextState::Bytes(record.string(key, fate)))))
 }
 
 pub(super) fn whole_uid(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
@@ -199,7 +199,7 @@ fn add(record: &Record<'_, impl Server>, amount: i64) {
 }
 
 /// `SET` as anybody's: a time to live goes.
-fn put(record: &Record<'_, impl Server>, text: &Text) {
+fn put(record: &Record<'_, impl Server>, text: &TextState) {
     match text.to_bytes() {
         Some(bytes) => record.put(c"SET", &bytes),
         None => record.write(c"DEL", []),
@@ -209,7 +209,8 @@ fn put(record: &Record<'_, impl Server>, text: &Text) {
 /// Redis adds floats in extended precision; the sum that was promised is that of 64-bit floats.
 fn add_float(record: &Record<'_, impl Server>, effect: &FloatCounterEffect) {
     let held = record.open(Kind::String).ok().flatten();
-    let mut text = held.map_or(Text::Absent, |key| Text::Bytes(record.string(key, Upcoming::Write)));
+    let mut text =
+        held.map_or(TextState::Absent, |key| TextState::Bytes(record.string(key, Upcoming::Write)));
     FloatCounter::apply(&mut text, effect.clone());
     match text.to_bytes() {
         Some(bytes) => record.write(c"SET", [&bytes[..], b"KEEPTTL"]),

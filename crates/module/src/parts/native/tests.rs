@@ -6,7 +6,7 @@ use claret_types::{
 };
 
 use super::model::{Model, Value};
-use super::{Record, apply, excerpt, excerpt_for_all, whole};
+use super::{Record, apply, partial_state, partial_state_for_all, whole};
 
 const KEY: &str = "k";
 const UNIQUE: Unique = Unique(1_000_001);
@@ -76,16 +76,17 @@ fn check<T: Examples>() {
         let found = left(model, kind);
         assert!(is_same(found.as_ref(), state.as_ref()), "{found:?}, {state:?}: {:?}", model.written);
         for first in &ops {
-            let one = excerpt(model, &key(), first, &[]).expect("of its type");
+            let one = partial_state(model, &key(), first, &[]).expect("of its type");
             let (answer, effect) = told(first.execute_in_excerpt(one, &[], UNIQUE));
             assert_eq!(answer, in_memory(state.as_ref(), first, &[]).0, "{first:?} in {state:?}");
             let own: Vec<&Effect> = effect.iter().collect();
             for second in &ops {
                 let expected = in_memory(state.as_ref(), second, &own).0;
-                let part = excerpt(model, &key(), second, &own).expect("of its type");
+                let part = partial_state(model, &key(), second, &own).expect("of its type");
                 let (found, further) = told(second.execute_in_excerpt(part, &own, UNIQUE));
                 assert_eq!(found, expected, "{second:?} after {first:?} in {state:?}");
-                if let (all, 2) = excerpt_for_all(model, &key(), &[first, second], &[]).expect("of its type")
+                if let (all, 2) =
+                    partial_state_for_all(model, &key(), &[first, second], &[]).expect("of its type")
                 {
                     let found = told(first.execute_in_excerpt(all.clone(), &[], UNIQUE)).0;
                     assert_eq!(found, answer, "{first:?} before {second:?} in {state:?}");
@@ -145,7 +146,7 @@ fn a_key_of_another_type_is_refused_by_both_names() {
     let model = Model::default();
     model.put_value(KEY, Value::List(["a"].map(Bytes::from).into()));
     let add = Operation::new::<Set>(SetOp::Contains(Bytes::from("a")));
-    let error = excerpt(&model, &key(), &add, &[]).expect_err("it is a list");
+    let error = partial_state(&model, &key(), &add, &[]).expect_err("it is a list");
     assert!(error.to_string().starts_with("WRONGTYPE the key holds a list, and SISMEMBER"), "{error}");
 }
 
@@ -156,7 +157,7 @@ fn effects_of_other_types_are_looked_at_in_the_whole_record() {
     let (_, effect) = in_memory(None, &set, &[]);
     let own = effect.expect("it writes");
     let incr = Operation::new::<Counter>(claret_types::CounterOp::AddReturning(2));
-    let part = excerpt(&model, &key(), &incr, &[&own]).expect("both are strings");
+    let part = partial_state(&model, &key(), &incr, &[&own]).expect("both are strings");
     assert_eq!(told(incr.execute_in_excerpt(part, &[&own], UNIQUE)).0, Ok(Reply::Int(7)));
 }
 

@@ -13,7 +13,7 @@ use crate::ffi::{Answer, Kind, Side};
 
 // --- scored set ---
 
-pub(super) fn excerpt(
+pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
@@ -26,7 +26,7 @@ pub(super) fn excerpt(
     let Some(key) = record.open(Kind::Zset)? else { return Ok(None) };
     let length = key.len();
     let mut members =
-        Members::of(&key, named(op).into_iter().chain(own.iter().flat_map(|effect| touched(effect))));
+        Scores::of(&key, named(op).into_iter().chain(own.iter().flat_map(|effect| touched(effect))));
     drop(key);
     let mut below = 0;
     match op {
@@ -49,7 +49,7 @@ pub(super) fn excerpt(
 }
 
 /// For calls one after the other: those of the first few that name members, or only want to know how many there are.
-pub(super) fn excerpt_for_all(
+pub(super) fn partial_state_for_all(
     record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
@@ -77,12 +77,12 @@ pub(super) fn excerpt_for_all(
         );
         return match moved || is_whole_cheaper(record, ops, own)? {
             true => Ok((whole(record)?, ops.len())),
-            false => Ok((excerpt(record, ops[0], own)?, 1)),
+            false => Ok((partial_state(record, ops[0], own)?, 1)),
         };
     }
     let Some(key) = record.open(Kind::Zset)? else { return Ok((None, naming.len())) };
     let named = naming.iter().flat_map(|op| named(op));
-    let members = Members::of(&key, named.chain(own.iter().flat_map(|effect| touched(effect))));
+    let members = Scores::of(&key, named.chain(own.iter().flat_map(|effect| touched(effect))));
     let elsewhere = key.len() - members.0.len();
     Ok((Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, 0, elsewhere))), naming.len()))
 }
@@ -125,12 +125,12 @@ fn touched(effect: &Effect) -> Vec<&Bytes> {
 }
 
 /// Distinct members with their scores.
-struct Members(BTreeMap<Bytes, f64>);
+struct Scores(BTreeMap<Bytes, f64>);
 
-impl Members {
+impl Scores {
     /// Those that are in.
     fn of<'a>(key: &impl OpenKey, members: impl Iterator<Item = &'a Bytes>) -> Self {
-        Members(members.filter_map(|member| Some((member.clone(), key.score(member)?))).collect())
+        Scores(members.filter_map(|member| Some((member.clone(), key.score(member)?))).collect())
     }
 
     fn extend(&mut self, members: Vec<(Bytes, f64)>) {
@@ -226,7 +226,7 @@ fn number(score: f64) -> String {
 
 // --- topk ---
 
-pub(super) fn excerpt_topk(
+pub(super) fn partial_topk(
     record: &Record<'_, impl Server>,
     op: &Operation,
     own: &[&Effect],
@@ -242,7 +242,7 @@ pub(super) fn excerpt_topk(
         TopKOp::Add { member, .. } => Some(member),
         TopKOp::Max | TopKOp::List { .. } | TopKOp::Count => None,
     };
-    let mut members = Members::of(&key, asked.into_iter().chain(offers));
+    let mut members = Scores::of(&key, asked.into_iter().chain(offers));
     let capacity = capacity(record)?;
     members.extend(key.outermost(Side::Lowest, own.len() + 1));
     match op {
@@ -259,14 +259,14 @@ pub(super) fn excerpt_topk(
 }
 
 /// For calls one after the other: the whole record, if that is no dearer.
-pub(super) fn excerpt_topk_for_all(
+pub(super) fn partial_topk_for_all(
     record: &Record<'_, impl Server>,
     ops: &[&Operation],
     own: &[&Effect],
 ) -> Result<(Option<State>, usize), OpError> {
     match is_whole_cheaper(record, ops, own)? {
         true => Ok((whole_topk(record)?, ops.len())),
-        false => Ok((excerpt_topk(record, ops[0], own)?, 1)),
+        false => Ok((partial_topk(record, ops[0], own)?, 1)),
     }
 }
 
