@@ -284,3 +284,154 @@ pub(crate) enum Next {
 fn is_passing(refusal: &Refusal) -> bool {
     refusal.is_retryable() && !matches!(refusal, Refusal::Elsewhere { .. } | Refusal::ReadOnly)
 }
+
+#[cfg(test)]
+mod tests {
+    use claret_core::message::{Refusal, Request, Response};
+    use claret_core::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
+    use claret_types::{Bytes, Counter, CounterOp, OpError, Operation, Reply};
+
+    use super::{ATTEMPTS_MAX, FLOOR_EVERY, Next, OneShots};
+    use crate::parts::error::Error;
+    use crate::parts::owner::Name;
+    use crate::parts::testing::client;
+
+    const WAIT_MS: u64 = 5_000;
+
+    fn begun(shots: &mut OneShots) -> u64 {
+        let incr = |key| (Bytes::from(key), Operation::new::<Counter>(CounterOp::AddReturning(1)));
+        shots.begin(Time(7), vec![incr("a"), incr("b")], (&Name::new(b"ada"), 33))
+    }
+
+    fn new() -> OneShots {
+        OneShots::new(SessionId(9))
+    }
+
+    fn attempt(shots: &OneShots, number: u64, attempt: u32) -> AttemptId {
+        AttemptId { tx: shots.tx(number), attempt }
+    }
+
+    fn refused(attempt: AttemptId, refusal: Refusal) -> Response {
+        Response::Refused { attempt, shard: ShardId(0), refusal, since: Incarnation(1) }
+    }
+
+    fn committed(attempt: AttemptId) -> Response {
+        let replies = vec![(CallNo(2), Reply::Int(5)), (CallNo(1), Reply::Int(4))];
+        Response::Committed { attempt, replies }
+    }
+
+    #[test]
+    fn one_is_a_prepare_that_is_the_whole_commit_and_is_answered_in_order() {
+        let mut shots = new();
+        let number = begun(&mut shots);
+        let (request, user) = shots.prepare(number, ShardId(3), Incarnation(1)).expect("it is open");
+        let Request::Prepare { attempt, calls, is_last: true, birth, .. } = request else {
+            panic!("{request:?}")
+        };
+        assert_eq!((calls.len(), birth.time, user.to_string()), (2, Time(7), "ada".to_owned()));
+        assert_eq!(shots.owner_of(attempt).and_then(|owner| owner.client), Some(33));
+        shots.wait(number, client(1), Time(100));
+        assert!(shots.hear(committed(attempt), WAIT_MS).is_none());
+        assert_eq!((shots.poll_released(), shots.poll_released()), (Some((client(1), number)), None));
+        assert_eq!(shots.take(number), Some(Ok(vec![Reply::Int(4), Reply::Int(5)])));
+        assert_eq!((shots.take(number), shots.len()), (None, 0));
+    }
+
+    #[test]
+    fn what_may_pass_is_tried_again_and_what_may_not_is_told() {
+        let mut shots = new();
+        let number = begun(&mut shots);
+        let (first, second) = (attempt(&shots, number, 1), attempt(&shots, number, 2));
+        let next = shots.hear(refused(first, Refusal::LostLocks), WAIT_MS);
+        assert!(matches!(next, Some(Next::Prepare(again)) if again == number));
+        assert!(shots.hear(committed(first), WAIT_MS).is_none(), "of an attempt that is over");
+        assert_eq!(shots.len(), 1);
+        let elder = Response::Elder { attempt: second, shard: ShardId(0), birth: Time(1) };
+        assert!(matches!(shots.hear(elder, WAIT_MS), Some(Next::Withdraw(it)) if it == second));
+        let error = OpError::NotANumber("score");
+        let refusal = Refusal::Operation { key: Bytes::from("a"), error };
+        assert!(shots.hear(refused(second, refusal.clone()), WAIT_MS).is_none());
+        assert_eq!(shots.take(number), Some(Err(Error::Refused(refusal))));
+        for refusal in [Refusal::ReadOnly, Refusal::Elsewhere { key: Bytes::from("a") }] {
+            let number = begun(&mut shots);
+            let first = attempt(&shots, number, 1);
+            assert!(shots.hear(refused(first, refusal.clone()), WAIT_MS).is_none(), "it would not pass soon");
+            assert_eq!(shots.take(number), Some(Err(Error::Refused(refusal))));
+        }
+    }
+
+    #[test]
+    fn it_is_not_tried_for_ever() {
+        let mut shots = new();
+        let number = begun(&mut shots);
+        for at in 1..ATTEMPTS_MAX {
+            let next = shots.hear(refused(attempt(&shots, number, at), Refusal::LostLocks), WAIT_MS);
+            assert!(next.is_some(), "attempt {at}");
+        }
+        let last = refused(attempt(&shots, number, ATTEMPTS_MAX), Refusal::LostLocks);
+        assert!(shots.hear(last, WAIT_MS).is_none());
+        assert_eq!(shots.take(number), Some(Err(Error::Refused(Refusal::LostLocks))));
+    }
+
+    #[test]
+    fn one_whose_time_is_over_is_refused_and_then_answered() {
+        let mut shots = new();
+        let number = begun(&mut shots);
+        shots.wait(number, client(1), Time(100));
+        assert!(shots.expire(Time(99)) && shots.take_late().is_empty(), "it waits still");
+        assert!(!shots.expire(Time(100)));
+        let late = attempt(&shots, number, 1);
+        assert_eq!(shots.take_late(), [late]);
+        assert_eq!(shots.poll_released(), None, "not before the shard has refused it");
+        assert!(shots.hear(refused(late, Refusal::LostLocks), WAIT_MS).is_none(), "nobody tries again");
+        assert_eq!(shots.poll_released(), Some((client(1), number)));
+        assert_eq!(shots.take(number), Some(Err(Error::LocksNotFree(WAIT_MS))));
+    }
+
+    #[test]
+    fn a_client_that_goes_is_let_go_once_and_its_answer_is_forgotten() {
+        let mut shots = new();
+        let numbers = [begun(&mut shots), begun(&mut shots)];
+        numbers.iter().zip(1..).for_each(|(number, at)| shots.wait(*number, client(at), Time(100)));
+        assert!(!shots.give_up(client(9)) && shots.give_up(client(1)) && !shots.give_up(client(1)));
+        let gone = attempt(&shots, numbers[0], 1);
+        assert!(shots.take_late().contains(&gone));
+        assert!(shots.hear(committed(gone), WAIT_MS).is_none());
+        assert_eq!((shots.take(numbers[0]), shots.poll_released()), (None, None), "nobody listens");
+        let other = attempt(&shots, numbers[1], 1);
+        assert!(shots.hear(committed(other), WAIT_MS).is_none());
+        assert_eq!(shots.poll_released(), Some((client(2), numbers[1])));
+        assert!(!shots.give_up(client(2)), "it was let go");
+        assert_eq!(shots.take(numbers[1]), None, "and is gone before its answer ran");
+    }
+
+    #[test]
+    fn one_that_cannot_wait_is_late_at_once() {
+        let mut shots = new();
+        let number = begun(&mut shots);
+        shots.leave(number);
+        assert_eq!(shots.take_late(), [attempt(&shots, number, 1)]);
+        assert!(shots.take_late().is_empty(), "the shard is told once");
+    }
+
+    #[test]
+    fn the_floor_is_the_oldest_that_is_open_and_is_told_in_time() {
+        let mut shots = new();
+        assert!(shots.heartbeat().is_none(), "there is nothing to say");
+        let first = begun(&mut shots);
+        for _ in 0..FLOOR_EVERY {
+            assert!(!shots.is_floor_due());
+            let number = begun(&mut shots);
+            assert!(shots.hear(committed(attempt(&shots, number, 1)), WAIT_MS).is_none());
+        }
+        assert!(shots.is_floor_due());
+        let open = attempt(&shots, first, 1);
+        let Some(Request::Heartbeat { live, floor }) = shots.heartbeat() else { panic!("one is open") };
+        assert_eq!((live, floor), (vec![open], Sequence(first)));
+        shots.clear();
+        assert_eq!(shots.take(first), Some(Err(Error::NotReady)));
+        let Some(Request::Heartbeat { live, floor }) = shots.heartbeat() else { panic!("one has ended") };
+        assert_eq!((live.len(), floor), (0, Sequence(first + u64::from(FLOOR_EVERY) + 1)));
+        assert!(shots.heartbeat().is_none());
+    }
+}

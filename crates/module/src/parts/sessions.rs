@@ -425,3 +425,6 @@ impl ClientProcess {
         self.belongs_to(handshake.user)
     }
 }
+
+#[cfg(test)]
+mod tests;
