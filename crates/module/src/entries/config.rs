@@ -17,7 +17,8 @@ pub(crate) fn register(ctx: Ctx) -> Result<(), Rejected> {
     for setting in SETTINGS {
         let name = CString::new(setting.name).expect("a constant without zeros");
         let place: *const Setting = setting;
-        // SAFETY: the name is copied; the setting is static, and the two functions take it for what it is.
+        // SAFETY: context and callback rules; the name ends in a zero, and is copied; the setting is static, and `get` and `set`, which
+        // get it back, take it for a `Setting`.
         let status = unsafe {
             api!(RedisModule_RegisterNumericConfig)(
                 ctx.raw(),
@@ -34,14 +35,14 @@ pub(crate) fn register(ctx: Ctx) -> Result<(), Rejected> {
         };
         Ctx::accepted(status)?;
     }
-    // SAFETY: the context is valid, and all settings are registered.
+    // SAFETY: context rule; all settings are registered, which the server asks for.
     Ctx::accepted(unsafe { api!(RedisModule_LoadConfigs)(ctx.raw()) })?;
     LOADED.store(true, Ordering::Relaxed);
     Ok(())
 }
 
 unsafe extern "C" fn get(_: *const c_char, setting: *mut c_void) -> c_longlong {
-    // SAFETY: registered with a setting, which is static.
+    // SAFETY: it is what this function was registered with: a `Setting`, which is static and shared.
     unsafe { &*setting.cast::<Setting>() }.value.load(Ordering::Relaxed)
 }
 
@@ -51,10 +52,10 @@ unsafe extern "C" fn set(
     setting: *mut c_void,
     refusal: *mut *mut raw::RedisModuleString,
 ) -> c_int {
-    // SAFETY: registered with a setting, which is static.
+    // SAFETY: it is what this function was registered with: a `Setting`, which is static and shared.
     let setting = unsafe { &*setting.cast::<Setting>() };
     if setting.fixed && LOADED.load(Ordering::Relaxed) && setting.value.load(Ordering::Relaxed) != value {
-        // SAFETY: the place is the server's, for the time of this call; it frees the string.
+        // SAFETY: the place is the server's, and may be written until this returns; the count of the string is the server's then.
         unsafe { *refusal = Text::new(b"can't set immutable config").into_raw() };
         return raw::REDISMODULE_ERR as c_int;
     }

@@ -54,7 +54,7 @@ unsafe extern "C" fn role_changed(
     _: u64,
     _: *mut c_void,
 ) {
-    // SAFETY: the context is the server's, and is used within this call alone.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     entry(ctx, "a change of roles", |ctx| with_node(|node| node.role_changed(ctx)));
 }
@@ -66,7 +66,7 @@ unsafe extern "C" fn looked_around(
     _: u64,
     _: *mut c_void,
 ) {
-    // SAFETY: the context is the server's, and is used within this call alone.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     entry(ctx, "the server's round", |ctx| with_node(|node| node.server_looked_around(ctx)));
 }

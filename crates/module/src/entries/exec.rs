@@ -81,7 +81,7 @@ unsafe extern "C" fn answer(
     _: *mut *mut raw::RedisModuleString,
     _: c_int,
 ) -> c_int {
-    // SAFETY: the server's context, for the time of this call.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     let number = ctx.released_with();
     let ended = entry(ctx, "an answer", |_| with_node(|node| node.exec_ended(number))).flatten();
@@ -93,7 +93,7 @@ unsafe extern "C" fn answer(
 
 /// Its connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, blocked: *mut raw::RedisModuleBlockedClient) {
-    // SAFETY: the server's context, for the time of this call.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     let blocked = Blocked::from_raw(blocked);
     let waited = entry(ctx, "a closing client", |ctx| with_node(|node| node.exec_left(ctx, blocked)));

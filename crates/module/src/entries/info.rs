@@ -134,7 +134,7 @@ pub(crate) const FIELDS: &[Field] = &[
 
 /// Asks to be asked.
 pub(super) fn register(ctx: Ctx) -> Result<(), Rejected> {
-    // SAFETY: the function stays as long as the module.
+    // SAFETY: context and callback rules.
     Ctx::accepted(unsafe { api!(RedisModule_RegisterInfoFunc)(ctx.raw(), Some(show)) })
 }
 
@@ -143,20 +143,21 @@ unsafe extern "C" fn show(info: *mut raw::RedisModuleInfoCtx, crashing: c_int) {
     if crashing != 0 {
         return;
     }
-    // SAFETY: needs no client; the log takes no context, too.
+    // SAFETY: no context is given here, and this one is used for the log alone, which takes null; nothing in `tell` asks for it.
     let ctx = unsafe { Ctx::new(std::ptr::null_mut()) };
     guarded(ctx, "INFO", |_| {}, |_| with_node(|node| tell(info, node)));
 }
 
 fn tell(info: *mut raw::RedisModuleInfoCtx, node: &mut Node) {
-    // SAFETY: the server's place for what is told; the section has the module's own name. Not wanted is an error here.
+    // SAFETY: `info` is what the server just called with; the name ends in a zero, and is copied. The empty name is that of the
+    // module itself; where the section is not wanted the answer is no.
     if Ctx::accepted(unsafe { api!(RedisModule_InfoAddSection)(info, c"".as_ptr()) }).is_err() {
         return;
     }
     let stats = node.shard.as_ref().map(Shard::stats).unwrap_or_default();
     for field in FIELDS {
         let name = CString::new(field.name).expect("a constant without zeros");
-        // SAFETY: the name is copied.
+        // SAFETY: `info` is what the server just called with; the name ends in a zero, and is copied.
         unsafe { api!(RedisModule_InfoAddFieldULongLong)(info, name.as_ptr(), (field.read)(node, &stats)) };
     }
 }

@@ -84,7 +84,7 @@ unsafe extern "C" fn answer(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    // SAFETY: the context and the arguments are what the server just called with, and are used within this call alone.
+    // SAFETY: they are what the server just called with, and do not leave this call (context and string rules).
     let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
     let number = ctx.released_with();
     let words = arguments.get(1..).unwrap_or_default();
@@ -96,7 +96,7 @@ unsafe extern "C" fn answer(
 
 /// The connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
-    // SAFETY: the context is the server's, and is used within this call alone.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     let client = Blocked::from_raw(client);
     let left = entry(ctx, "a plain command", |ctx| with_node(|node| node.plain_left(ctx, client)));

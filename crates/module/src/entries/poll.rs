@@ -40,7 +40,7 @@ unsafe extern "C" fn answer(
     _: *mut *mut raw::RedisModuleString,
     _: c_int,
 ) -> c_int {
-    // SAFETY: the server's context, for the time of this call.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     let session = SessionId(ctx.released_with());
     let waiting = entry(ctx, "a poll", |_| with_node(|node| node.sessions.take(session)));
@@ -50,7 +50,7 @@ unsafe extern "C" fn answer(
 
 /// The connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, poller: *mut raw::RedisModuleBlockedClient) {
-    // SAFETY: the server's context, for the time of this call.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     let poller = Blocked::from_raw(poller);
     let waited = entry(ctx, "a poll", |_| with_node(|node| node.sessions.stop_waiting(poller)));

@@ -98,7 +98,7 @@ unsafe extern "C" fn woken(
     argv: *mut *mut raw::RedisModuleString,
     argc: c_int,
 ) -> c_int {
-    // SAFETY: the context and the arguments are what the server just called with, and are used within this call alone.
+    // SAFETY: they are what the server just called with, and do not leave this call (context and string rules).
     let (ctx, arguments) = unsafe { (Ctx::new(ctx), Ctx::arguments(argv, argc)) };
     let served = entry(ctx, "a blocked pop", |ctx| {
         let words = arguments.get(1..).unwrap_or_default();
@@ -141,7 +141,7 @@ unsafe extern "C" fn late(
     _: *mut *mut raw::RedisModuleString,
     _: c_int,
 ) -> c_int {
-    // SAFETY: the context is the server's, and is used within this call alone.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     ctx.reply_nil_array();
     raw::REDISMODULE_OK as c_int

@@ -12,19 +12,19 @@ use crate::node::TimerProcs;
 pub(super) const PROCS: TimerProcs = TimerProcs { deadline, soon, tick, check };
 
 unsafe extern "C" fn deadline(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
-    // SAFETY: the context is the server's, and is used within this call alone.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     entry(ctx, "a timer", |ctx| with_node(|node| node.deadline_fired(ctx)));
 }
 
 unsafe extern "C" fn soon(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
-    // SAFETY: the context is the server's, and is used within this call alone.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     entry(ctx, "a timer", |ctx| with_node(|node| node.soon_fired(ctx)));
 }
 
 unsafe extern "C" fn tick(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
-    // SAFETY: the context is the server's, and is used within this call alone.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     entry(ctx, "the guard's timer", |ctx| {
         let free = with_node(|node| node.tick(ctx));
@@ -36,7 +36,7 @@ unsafe extern "C" fn tick(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
 }
 
 unsafe extern "C" fn check(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
-    // SAFETY: the context is the server's, and is used within this call alone.
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     entry(ctx, "the periodic check", |ctx| with_node(|node| node.check(ctx)));
     // Also after a panic: the next check comes.

@@ -23,23 +23,23 @@ fn count(more: usize, less: usize) {
     IN_USE.store(in_use().wrapping_add(more).wrapping_sub(less), Ordering::Relaxed);
 }
 
-// SAFETY: the system's allocator, with the caller's promises.
+// SAFETY: every call goes to the system's allocator as it comes, and its answer back as it is.
 unsafe impl GlobalAlloc for Counted {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size(), 0);
-        // SAFETY: as the caller promises.
+        // SAFETY: the caller promises the same of `layout` as the system's allocator asks for.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {
         count(0, layout.size());
-        // SAFETY: as the caller promises; the block was made by the function above.
+        // SAFETY: the caller promises that the block is one of this allocator's with this layout, and so of the system's.
         unsafe { System.dealloc(block, layout) }
     }
 
     unsafe fn realloc(&self, block: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count(size, layout.size());
-        // SAFETY: as the caller promises; the block was made by the functions above.
+        // SAFETY: the same, and what the caller promises of `size`.
         unsafe { System.realloc(block, layout, size) }
     }
 }

@@ -33,7 +33,8 @@ impl Ctx {
     ) -> Answer {
         let list: SmallVec<[*mut raw::RedisModuleString; 8]> = arguments.into_iter().map(Text::raw).collect();
         let _running = Running::own();
-        // SAFETY: the format asks for a vector of strings and its length, which follow; they outlive the call.
+        // SAFETY: context rule; each format with which this is called ends in `v`, which reads so many strings of `list`: they live
+        // beyond the call (string rule).
         let reply = unsafe {
             api!(RedisModule_Call)(self.raw(), command.as_ptr(), flags.as_ptr(), list.as_ptr(), list.len())
         };
@@ -46,7 +47,8 @@ impl Ctx {
     /// kept as: of a string that a module holds as well it would make nothing compact.
     pub(crate) fn call_with_value(self, command: &CStr, key: &Text, value: &[u8]) -> Answer {
         let _running = Running::own();
-        // SAFETY: the format asks for a string, and for bytes and their number, which follow; they outlive the call.
+        // SAFETY: context rule; the format's `s` reads a string, and `b` bytes and their number, which follow in this order and live
+        // beyond the call (string rule).
         let reply = unsafe {
             api!(RedisModule_Call)(
                 self.raw(),
@@ -76,7 +78,7 @@ impl CallReply {
 
 impl Drop for CallReply {
     fn drop(&mut self) {
-        // SAFETY: the reply is the caller's, and freed once, the nested ones with it.
+        // SAFETY: the reply is one of `RM_Call`, not null, and owned by `self` alone: freed here, once, with those nested in it.
         unsafe { api!(RedisModule_FreeCallReply)(self.0) }
     }
 }
@@ -85,7 +87,8 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> Answer {
     if reply.is_null() {
         return Answer::Nil;
     }
-    // SAFETY: the reply, or the part of one, is alive; each function is asked of the kind that it is for.
+    // SAFETY: the reply, not null, is that of a `CallReply` which is borrowed, or a part of it; each function is asked of the type
+    // that it is for.
     unsafe {
         match api!(RedisModule_CallReplyType)(reply) as isize {
             raw::REDISMODULE_REPLY_INTEGER => Answer::Int(api!(RedisModule_CallReplyInteger)(reply)),
@@ -107,7 +110,7 @@ fn read(reply: *mut raw::RedisModuleCallReply) -> Answer {
 /// The reply is a string or an error, and outlives the slice.
 pub(super) unsafe fn text_of<'a>(reply: *mut raw::RedisModuleCallReply) -> &'a [u8] {
     let mut length = 0;
-    // SAFETY: as promised; the server says how long it is.
+    // SAFETY: as the caller promises; the server gives null, or so many bytes, which live as long as the reply.
     unsafe {
         let start = api!(RedisModule_CallReplyStringPtr)(reply, &mut length);
         if start.is_null() { &[] } else { std::slice::from_raw_parts(start.cast::<u8>(), length) }

@@ -62,7 +62,7 @@ impl Ctx {
             port: 0,
             db: 0,
         };
-        // SAFETY: the structure is of the version that it says.
+        // SAFETY: the server writes what a structure of the version has that its first field names: this one.
         let status = unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast(), client) };
         status == raw::REDISMODULE_OK as std::ffi::c_int
             && info.flags & u64::from(raw::REDISMODULE_CLIENTINFO_FLAG_MULTI) != 0
@@ -70,7 +70,7 @@ impl Ctx {
 
     /// The key of which a client that was made to wait for keys is told: in its answer.
     pub(crate) fn ready_key<'a>(self) -> Option<Arg<'a>> {
-        // SAFETY: the context is valid; the key lives as long as the callback.
+        // SAFETY: context rule; what comes back is null, or a string that lives as long as the callback in which it is asked.
         unsafe {
             let key = api!(RedisModule_GetBlockedClientReadyKey)(self.raw());
             (!key.is_null()).then(|| Arg::new(key))

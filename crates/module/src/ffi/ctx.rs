@@ -71,7 +71,7 @@ impl Ctx {
     /// # Safety
     /// They are what the server just called with.
     pub(crate) unsafe fn arguments<'a>(argv: *mut *mut raw::RedisModuleString, argc: c_int) -> Vec<Arg<'a>> {
-        // SAFETY: as promised: so many strings, which live while the command runs.
+        // SAFETY: as the caller promises, `argv` has `argc` strings; they live while the command runs (string rule).
         unsafe {
             let list = std::slice::from_raw_parts(argv, usize::try_from(argc).unwrap_or(0));
             list.iter().map(|raw| Arg::new(*raw)).collect()
@@ -81,7 +81,7 @@ impl Ctx {
     // --- the server ---
 
     pub(crate) fn flags(self) -> u32 {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_GetContextFlags)(self.0) as u32 }
     }
 
@@ -92,26 +92,26 @@ impl Ctx {
     /// Whether clients are paused so that replicas see a fixed data set. Writing from anywhere but a client's command
     /// ends the server then (an assertion of its own).
     pub(crate) fn must_not_write() -> bool {
-        // SAFETY: needs no context.
+        // SAFETY: function rule; it takes nothing.
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
     }
 
     /// As in `INFO`.
     pub(crate) fn server_version(self) -> String {
-        // SAFETY: needs no context.
+        // SAFETY: function rule; it takes nothing.
         let version = unsafe { api!(RedisModule_GetServerVersion)() };
         format!("{}.{}.{}", version >> 16 & 0xff, version >> 8 & 0xff, version & 0xff)
     }
 
     /// The server's time of day in milliseconds, by which keys expire.
     pub(crate) fn millis() -> i64 {
-        // SAFETY: needs no context.
+        // SAFETY: function rule; it takes nothing.
         unsafe { api!(RedisModule_Milliseconds)() }
     }
 
     /// The first number of its version.
     pub(crate) fn server_release(self) -> i32 {
-        // SAFETY: needs no context.
+        // SAFETY: function rule; it takes nothing.
         unsafe { api!(RedisModule_GetServerVersion)() >> 16 }
     }
 
@@ -123,7 +123,7 @@ impl Ctx {
     /// Bytes that nobody can guess.
     pub(crate) fn random_bytes<const N: usize>(self) -> [u8; N] {
         let mut bytes = [0; N];
-        // SAFETY: so many bytes are filled.
+        // SAFETY: it writes so many bytes to the array, which is that long.
         unsafe { api!(RedisModule_GetRandomBytes)(bytes.as_mut_ptr(), bytes.len()) };
         bytes
     }
@@ -134,25 +134,25 @@ impl Ctx {
             Log::Warning => c"warning",
         };
         let text = CString::new(text.replace('\0', "\\0")).unwrap_or_default();
-        // SAFETY: the format takes one C string.
+        // SAFETY: context rule (null is allowed here); the format `%s` takes the one C string that follows, which lives.
         unsafe { api!(RedisModule_Log)(self.0, level.as_ptr(), c"%s".as_ptr(), text.as_ptr()) }
     }
 
     /// Calls `proc` in so many milliseconds.
     pub(crate) fn timer(self, millis: u64, proc: TimerProc) -> Timer {
-        // SAFETY: the function stays as long as the module, which does not unload while timers run.
+        // SAFETY: context and callback rules; the data is null, and nobody follows it.
         Timer(unsafe { api!(RedisModule_CreateTimer)(self.0, millis as c_longlong, Some(proc), null_mut()) })
     }
 
     pub(crate) fn stop(self, timer: Timer) {
-        // SAFETY: a timer that fired already is not found, and that is all.
+        // SAFETY: context rule; a timer is a number, and one that fired already is not found. The place for its data may be null.
         unsafe { api!(RedisModule_StopTimer)(self.0, timer.0, null_mut()) };
     }
 
     /// Publishes within the shard: to subscribers at this node and its replicas. How many hear it here.
     pub(crate) fn publish(self, channel: &[u8], message: &[u8]) -> u64 {
         let (channel, message) = (Text::new(channel), Text::new(message));
-        // SAFETY: both strings live.
+        // SAFETY: context and string rules: the server keeps counts of its own of what it queues.
         let heard = unsafe { api!(RedisModule_PublishMessageShard)(self.0, channel.raw(), message.raw()) };
         u64::try_from(heard).unwrap_or(0)
     }
@@ -160,16 +160,16 @@ impl Ctx {
     // --- the client ---
 
     pub(crate) fn client(self) -> u64 {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_GetClientId)(self.0) }
     }
 
     /// Where a client is connected from; `None` when it is gone.
     pub(crate) fn address_of(self, client: u64) -> Option<String> {
-        // SAFETY: all zero is a value of it; the first field says what of it the server may fill in.
+        // SAFETY: the structure has integers and arrays of them alone, of which all zero is a value.
         let mut info: raw::RedisModuleClientInfo = unsafe { std::mem::zeroed() };
         info.version = u64::from(raw::REDISMODULE_CLIENTINFO_VERSION);
-        // SAFETY: it is filled in as far as it says.
+        // SAFETY: the server writes what a structure of the version has that its first field names: this one.
         let status = unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast::<c_void>(), client) };
         if status != raw::REDISMODULE_OK as c_int {
             return None;
@@ -181,7 +181,7 @@ impl Ctx {
 
     /// The name of the ACL user whose command runs; empty, which nobody's is, where there is none.
     pub(crate) fn user(self) -> Text {
-        // SAFETY: the name is the caller's to free.
+        // SAFETY: context rule; the server gives the caller a count of the name, or null (string rule).
         let name = unsafe { Text::take(api!(RedisModule_GetCurrentUserName)(self.0)) };
         name.unwrap_or_else(|| Text::new(b""))
     }
@@ -190,7 +190,7 @@ impl Ctx {
     pub(crate) fn is_blocked(self, client: u64) -> bool {
         let mut info =
             raw::RedisModuleClientInfo { version: 1, flags: 0, id: 0, addr: [0; 46], port: 0, db: 0 };
-        // SAFETY: the place is of the version that it says.
+        // SAFETY: the server writes what a structure of the version has that its first field names: this one.
         let status = unsafe { api!(RedisModule_GetClientInfoById)((&raw mut info).cast::<c_void>(), client) };
         status == raw::REDISMODULE_OK as c_int
             && info.flags & u64::from(raw::REDISMODULE_CLIENTINFO_FLAG_BLOCKED) != 0
@@ -200,32 +200,32 @@ impl Ctx {
 
     pub(crate) fn reply_error(self, text: &str) {
         let text = CString::new(text.replace(['\0', '\r', '\n'], " ")).unwrap_or_default();
-        // SAFETY: the text is copied.
+        // SAFETY: context rule; the text ends in a zero, and is copied.
         unsafe { api!(RedisModule_ReplyWithError)(self.0, text.as_ptr()) };
     }
 
     pub(crate) fn reply_ok(self) {
-        // SAFETY: a constant.
+        // SAFETY: context rule; the text is a constant that ends in a zero, and is copied.
         unsafe { api!(RedisModule_ReplyWithSimpleString)(self.0, c"OK".as_ptr()) };
     }
 
     pub(crate) fn reply_nil(self) {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_ReplyWithNull)(self.0) };
     }
 
     pub(crate) fn reply_int(self, value: i64) {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_ReplyWithLongLong)(self.0, value) };
     }
 
     fn reply_float(self, value: f64) {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_ReplyWithDouble)(self.0, value) };
     }
 
     pub(crate) fn reply_bytes(self, bytes: &[u8]) {
-        // SAFETY: the bytes are copied.
+        // SAFETY: context rule; so many bytes are read, and copied.
         unsafe {
             api!(RedisModule_ReplyWithStringBuffer)(self.0, bytes.as_ptr().cast::<c_char>(), bytes.len())
         };
@@ -248,7 +248,7 @@ impl Ctx {
 
     /// So many answers follow.
     pub(crate) fn reply_array(self, length: usize) {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_ReplyWithArray)(self.0, length as c_long) };
     }
 
@@ -257,19 +257,19 @@ impl Ctx {
     /// Makes the client wait. `answer` runs when it is let go. The server is not asked to look at the time: a client
     /// whose time ends just when it was let go would never be answered.
     pub(crate) fn block(self, answer: raw::RedisModuleCmdFunc) -> Blocked {
-        // SAFETY: the function stays as long as the module; nothing is kept that would have to be freed.
+        // SAFETY: context and callback rules; no data is given that would have to be freed.
         Blocked(unsafe { api!(RedisModule_BlockClient)(self.0, answer, None, None, 0) })
     }
 
     /// Whether this answers a client that waited, and is no command of its own.
     pub(crate) fn blocked_answers(self) -> bool {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_IsBlockedReplyRequest)(self.0) != 0 }
     }
 
     /// The number with which the client was released: in its answer.
     pub(crate) fn released_with(self) -> u64 {
-        // SAFETY: only asked for in such a function; the pointer is a number.
+        // SAFETY: context rule; the pointer is the number that the client was released with, and is never followed.
         unsafe { api!(RedisModule_GetBlockedClientPrivateData)(self.0).addr() as u64 }
     }
 
@@ -283,13 +283,15 @@ impl Blocked {
     /// Lets it go: its answer runs soon, in the main loop, and finds this number with
     /// [`Ctx::released_with`]. After the end of its connection nothing runs, and the handle is freed.
     pub(crate) fn release(self, number: u64) {
-        // SAFETY: released once: whoever takes the handle from its place releases it. The number is never followed.
+        // SAFETY: the handle is one of `block`, and is released once: a part hands out each client once (`poll_released` and its
+        // kin take it from its place), and who is told by `on_disconnect` that it is gone takes it from there, too. The number is
+        // never followed.
         unsafe { api!(RedisModule_UnblockClient)(self.0, without_provenance_mut(number as usize)) };
     }
 
     /// Calls `gone` when the client's connection is closed meanwhile.
     pub(crate) fn on_disconnect(self, gone: raw::RedisModuleDisconnectFunc) {
-        // SAFETY: the handle is fresh, the function stays as long as the module.
+        // SAFETY: callback rule; the handle is one of `block`, whose client is not released yet: it is called right after that.
         unsafe { api!(RedisModule_SetDisconnectCallback)(self.0, gone) };
     }
 

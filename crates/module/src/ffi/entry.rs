@@ -36,7 +36,7 @@ pub(crate) fn guarded<R>(ctx: Ctx, name: &str, restart: fn(Ctx), run: impl FnOnc
 
 struct CurrentCtx(Cell<Option<Ctx>>);
 
-// SAFETY: of the main thread's, as `OnMainThread`.
+// SAFETY: thread rule: a `Cell` that one thread alone reaches.
 unsafe impl Sync for CurrentCtx {}
 
 static CURRENT: CurrentCtx = CurrentCtx(Cell::new(None));

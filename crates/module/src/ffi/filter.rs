@@ -37,14 +37,15 @@ impl Filtered {
     /// How many words it has.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        // SAFETY: valid while the filter runs.
+        // SAFETY: `self` is made by the filter of what it is called with, and does not leave that call.
         usize::try_from(unsafe { api!(RedisModule_CommandFilterArgsCount)(self.0) }).unwrap_or(0)
     }
 
     /// One of its words.
     #[inline]
     pub(crate) fn word(&self, at: usize) -> Option<&[u8]> {
-        // SAFETY: valid while the filter runs; a place that is none gives null.
+        // SAFETY: the same; a place that is none gives null, and a string that is not null lives while the filter runs, as long as
+        // `self` is borrowed: [`Filtered::insert`] only adds.
         unsafe {
             let word = api!(RedisModule_CommandFilterArgGet)(self.0, at as c_int);
             (!word.is_null()).then(|| Arg::new(word).bytes())
@@ -59,13 +60,14 @@ impl Filtered {
     /// Puts a word in.
     pub(crate) fn insert(&self, at: usize, word: &[u8]) {
         let word = Text::new(word).into_raw();
-        // SAFETY: the place is within the command, and the string is the server's from now on.
+        // SAFETY: the same; the place is at most the number of words, which the server checks; the count of the string is the server's
+        // from now on (`into_raw`).
         unsafe { api!(RedisModule_CommandFilterArgInsert)(self.0, at as c_int, word) };
     }
 
     /// The server's number of the client, where it tells: Valkey 8 and Redis 7.2.
     pub(crate) fn client(&self) -> Option<u64> {
-        // SAFETY: the pointer is written once, at load; where the server lacks the function it is null.
+        // SAFETY: function rule: null where the server lacks it; `self` is the filter's, which runs.
         unsafe { raw::RedisModule_CommandFilterGetClientId.map(|ask| ask(self.0)) }
     }
 }
@@ -83,7 +85,7 @@ enum Runs {
 
 struct RunningCommand(Cell<Runs>);
 
-// SAFETY: of the main thread's, as everything here.
+// SAFETY: thread rule: a `Cell` that one thread alone reaches.
 unsafe impl Sync for RunningCommand {}
 
 static RUNNING: RunningCommand = RunningCommand(Cell::new(Runs::Nothing));
@@ -114,7 +116,7 @@ impl Ctx {
         self,
         filter: unsafe extern "C" fn(*mut raw::RedisModuleCommandFilterCtx),
     ) -> Result<(), Rejected> {
-        // SAFETY: the function stays as long as the module.
+        // SAFETY: context and callback rules.
         let made = unsafe { api!(RedisModule_RegisterCommandFilter)(self.raw(), Some(filter), 0) };
         if made.is_null() { Err(Rejected) } else { Ok(()) }
     }
@@ -122,7 +124,7 @@ impl Ctx {
     /// A context that belongs to nobody, for where the server gives none. Good for questions and for the log; nothing
     /// may be written with it, and nothing read that could expire.
     pub(crate) fn detached(self) -> Ctx {
-        // SAFETY: the context is valid; the new one is never freed.
+        // SAFETY: context rule; the new one is never freed, so it is valid as long as the server.
         unsafe { Ctx::new(api!(RedisModule_GetDetachedThreadSafeContext)(self.raw())) }
     }
 
@@ -130,7 +132,8 @@ impl Ctx {
     pub(crate) fn keys_of(self, words: &[Text]) -> Vec<Place> {
         let list: Vec<*mut raw::RedisModuleString> = words.iter().map(Text::raw).collect();
         let (mut count, mut flags) = (0, std::ptr::null_mut());
-        // SAFETY: the words outlive the call; the two arrays are the caller's to free, and of the length it says.
+        // SAFETY: context and string rules; `list` and the strings in it live in `words` beyond the call. What comes back is null, or an
+        // array of `count` numbers, and so is `flags`; both are the caller's to free, once, below.
         unsafe {
             let found = api!(RedisModule_GetCommandKeysWithFlags)(
                 self.raw(),
@@ -157,20 +160,20 @@ impl Ctx {
 
     /// Whether the server only asks for the places of the keys; then they are named.
     pub(crate) fn asks_for_keys(self) -> bool {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_IsKeysPositionRequest)(self.raw()) != 0 }
     }
 
     /// Names the place of a key, so many words further on, and its use: what its user needs a right to.
     pub(crate) fn key_at(self, place: Place, further: usize) {
         let at = (place.at + further) as c_int;
-        // SAFETY: only in answer to the question.
+        // SAFETY: context rule; it does nothing but in answer to the question.
         unsafe { api!(RedisModule_KeyAtPosWithFlags)(self.raw(), at, place.flags) };
     }
 
     /// The database that the client has selected.
     pub(crate) fn database(self) -> i32 {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_GetSelectedDb)(self.raw()) }
     }
 
@@ -195,7 +198,8 @@ impl Ctx {
         let list: Vec<*mut raw::RedisModuleString> = rest.iter().map(|word| word.raw()).collect();
         // Within a script there is no other one.
         let _running = if self.is(Flag::Lua) { Running::own() } else { Running::for_client() };
-        // SAFETY: the format asks for a vector of strings and its length, which outlive the call; the reply is freed once.
+        // SAFETY: context rule; the format's `v` reads so many strings of `list`, which live as long as the command's words (string
+        // rule). The reply is null, or the caller's and freed once, at the end; nothing of it is used after that.
         unsafe {
             let reply = api!(RedisModule_Call)(
                 self.raw(),
@@ -231,14 +235,14 @@ impl Ctx {
 
     /// Whether the server is Redis 7.0, which serves who slept without running the command again.
     pub(crate) fn is_before_7_2() -> bool {
-        // SAFETY: the pointer is written once, at load.
+        // SAFETY: function rule; it is looked at, and not called.
         let ask = unsafe { raw::RedisModule_CommandFilterGetClientId };
         ask.is_none()
     }
 
     /// Whether the command that a filter is shown is a script's.
     pub(crate) fn filters_in_script() -> bool {
-        // SAFETY: needs no context.
+        // SAFETY: function rule; it takes nothing.
         let flags = unsafe { api!(RedisModule_GetContextFlags)(null_mut()) };
         flags & Flag::Lua as c_int != 0
     }
@@ -253,7 +257,8 @@ impl Ctx {
         millis: u64,
     ) {
         let mut list: Vec<*mut raw::RedisModuleString> = keys.iter().map(Text::raw).collect();
-        // SAFETY: the server keeps its own hold of the keys; the functions stay as long as the module.
+        // SAFETY: context and callback rules; so many strings are read of `list`, which live beyond the call, and of which the server
+        // keeps counts of its own (string rule); no data is given that would have to be freed.
         unsafe {
             api!(RedisModule_BlockClientOnKeys)(
                 self.raw(),
@@ -271,13 +276,13 @@ impl Ctx {
     /// Has those who wait for a key asked again.
     pub(crate) fn signal(self, key: &[u8]) {
         let key = Text::new(key);
-        // SAFETY: the key lives, and the server keeps its own hold.
+        // SAFETY: context and string rules; the server keeps a count of its own.
         unsafe { api!(RedisModule_SignalKeyAsReady)(self.raw(), key.raw()) };
     }
 
     /// The nil of a command that answers with an array.
     pub(crate) fn reply_nil_array(self) {
-        // SAFETY: the context is valid.
+        // SAFETY: context rule; nothing is kept of it.
         unsafe { api!(RedisModule_ReplyWithNullArray)(self.raw()) };
     }
 }
@@ -287,7 +292,7 @@ impl Ctx {
 /// # Safety
 /// The reply is alive.
 unsafe fn denial(reply: *mut raw::RedisModuleCallReply, name: &[u8]) -> Option<String> {
-    // SAFETY: as promised; the text of an error lives as long as it.
+    // SAFETY: as the caller promises, the reply is alive; its text lives as long as that, and does not leave this call.
     let said = unsafe {
         let is_error = api!(RedisModule_CallReplyType)(reply) as isize == raw::REDISMODULE_REPLY_ERROR;
         if !is_error {

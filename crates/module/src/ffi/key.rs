@@ -1,6 +1,6 @@
 //! A key, opened: its type, its length and what can be read of it without running a command.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::c_int;
 use std::ptr::null_mut;
 
 use claret_types::Bytes;
@@ -41,13 +41,14 @@ pub(crate) enum Side {
     Highest,
 }
 
-/// An open key that is there.
+/// An open key that is there: made by [`Ctx::open`] alone, of a pointer that is not null, and closed by `Drop` alone. It does not
+/// leave the entry in which it was opened, and the functions here answer no for a value of another type.
 pub(crate) struct Key(*mut raw::RedisModuleKey);
 
 impl Ctx {
     /// Opens a key to read it; `None` when it is not there. No check of slots or permissions.
     pub(crate) fn open(self, name: &Text) -> Option<Key> {
-        // SAFETY: the name lives; reading keeps it.
+        // SAFETY: context and string rules; the key keeps a count of its own of the name.
         let raw =
             unsafe { api!(RedisModule_OpenKey)(self.raw(), name.raw(), raw::REDISMODULE_READ as c_int) };
         (!raw.is_null()).then(|| Key(raw.cast()))
@@ -57,12 +58,12 @@ impl Ctx {
 impl Key {
     /// At which millisecond of the day's time it expires, if it does.
     pub(crate) fn expires_at(&self) -> Option<i64> {
-        // SAFETY: the key is open. Negative is never.
+        // SAFETY: `self` is open (see `Key`). Negative is never.
         Some(unsafe { api!(RedisModule_GetAbsExpire)(self.0) }).filter(|end| *end >= 0)
     }
 
     pub(crate) fn kind(&self) -> Kind {
-        // SAFETY: the key is open.
+        // SAFETY: `self` is open (see `Key`).
         match unsafe { api!(RedisModule_KeyType)(self.0) } as isize {
             raw::REDISMODULE_KEYTYPE_STRING => Kind::String,
             raw::REDISMODULE_KEYTYPE_LIST => Kind::List,
@@ -75,7 +76,7 @@ impl Key {
 
     /// Elements, or bytes of a string.
     pub(crate) fn len(&self) -> usize {
-        // SAFETY: the key is open.
+        // SAFETY: `self` is open (see `Key`).
         unsafe { api!(RedisModule_ValueLength)(self.0) }
     }
 
@@ -84,10 +85,11 @@ impl Key {
     pub(crate) fn string(&self) -> &[u8] {
         debug_assert_eq!(self.kind(), Kind::String);
         let mut length = 0;
-        // SAFETY: the key is open and a string; the bytes stay while it is open, as nothing is written meanwhile.
+        // SAFETY: `self` is open (see `Key`). What comes back is null for another type, or so many bytes, which stay where they are
+        // until somebody writes to the key; whoever borrows them copies them before anything is run.
         unsafe {
             let start = api!(RedisModule_StringDMA)(self.0, &mut length, raw::REDISMODULE_READ as c_int);
-            std::slice::from_raw_parts(start.cast::<c_char>().cast::<u8>(), length)
+            if start.is_null() { &[] } else { std::slice::from_raw_parts(start.cast::<u8>(), length) }
         }
     }
 
@@ -96,7 +98,8 @@ impl Key {
         debug_assert_eq!(self.kind(), Kind::Hash);
         let mut value: *mut raw::RedisModuleString = null_mut();
         let end: *mut raw::RedisModuleString = null_mut();
-        // SAFETY: one pair of field and place for its value, and the end; the value is the caller's.
+        // SAFETY: `self` is open (see `Key`); the words after the flags are one pair of field and place, and the null that ends them. The
+        // place is left null, or gets a count of the value that is the caller's (string rule).
         unsafe {
             api!(RedisModule_HashGet)(
                 self.0,
@@ -113,7 +116,7 @@ impl Key {
     pub(crate) fn score(&self, member: &Text) -> Option<f64> {
         debug_assert_eq!(self.kind(), Kind::Zset);
         let mut score = 0.0;
-        // SAFETY: the key is open and a sorted set.
+        // SAFETY: `self` is open (see `Key`); the member lives (string rule); the score is written only if it is there.
         let status = unsafe { api!(RedisModule_ZsetScore)(self.0, member.raw(), &mut score) };
         (status == raw::REDISMODULE_OK as c_int).then_some(score)
     }
@@ -123,7 +126,8 @@ impl Key {
     pub(crate) fn outermost(&self, end: Side, count: usize) -> Vec<(Bytes, f64)> {
         debug_assert_eq!(self.kind(), Kind::Zset);
         let mut list = Vec::with_capacity(count);
-        // SAFETY: the key is open and a sorted set; the range is begun before it is walked, and ended.
+        // SAFETY: `self` is open (see `Key`); a range that cannot be begun is not walked, nothing is written to the key while one is,
+        // and it is ended. Members are counts that are the caller's, or null (string rule).
         unsafe {
             let (begin, next) = match end {
                 Side::Lowest => (api!(RedisModule_ZsetFirstInScoreRange), api!(RedisModule_ZsetRangeNext)),
@@ -146,7 +150,7 @@ impl Key {
 
 impl Drop for Key {
     fn drop(&mut self) {
-        // SAFETY: opened once, closed once.
+        // SAFETY: `self` is open (see `Key`), and is not used after this.
         unsafe { api!(RedisModule_CloseKey)(self.0) }
     }
 }

@@ -8,8 +8,7 @@ pub(crate) struct OnMainThread<T> {
     value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: the server calls a module from its main thread, or from a thread of a module's that holds the server's lock, and this
-// module starts none: so no two threads are ever here at a time.
+// SAFETY: thread rule: no second thread ever comes to the cells.
 unsafe impl<T> Sync for OnMainThread<T> {}
 
 struct Busy<'a>(&'a Cell<bool>);

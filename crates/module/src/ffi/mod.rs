@@ -1,7 +1,18 @@
 //! The server's functions, made safe to call: the only place, with `lib.rs`, that knows pointers.
 //!
-//! Everything happens on the server's main thread. A [`Ctx`] is handed in by the server and valid until the call that
-//! brought it returns; none is ever kept.
+//! What `unsafe` relies on again and again is said here once, by name:
+//!
+//! - **Function rule.** `api!` reads a pointer that the server wrote while the module was loaded, before anything else ran, and
+//!   that nobody writes again. Where a server may lack the function the pointer is looked at first; elsewhere `api!` panics.
+//! - **Thread rule.** The server calls a module from its main thread, or from a thread of a module's that holds the server's
+//!   lock, and this module starts none: no two threads are ever here at a time.
+//! - **Context rule.** A [`Ctx`] is made by an entry of what the server just called it with, and by nobody else but
+//!   [`Ctx::detached`]. It is `Copy` and is handed down, never stored beyond the entry: whoever has one runs within the entry
+//!   that made it. A detached one is never freed, and is asked questions alone.
+//! - **String rule.** A [`Text`] owns one count of a server's string, which its `Drop` gives back; an [`Arg`] borrows one for
+//!   `'a`, the time of the command that it came with. Nobody writes to either.
+//! - **Callback rule.** The server goes on calling what it was given once. The functions are there as long as it does, since
+//!   `RedisModule_OnUnload` refuses: the module is never unloaded.
 
 pub(crate) mod alloc;
 mod bus;
@@ -25,8 +36,8 @@ pub(crate) use main_thread::OnMainThread;
 pub(crate) use string::{Arg, Text};
 pub(crate) use user::{Denial, User};
 
-/// A function of the server's, within `unsafe`. The pointer is written once, before anything else runs. Those that this
-/// module needs are there in every server that it loads into: loading checks it.
+/// A function of the server's, within `unsafe` (function rule). Those that this module needs are there in every server that it
+/// loads into: loading checks it.
 macro_rules! api {
     ($name:ident) => {
         redis_module::raw::$name.expect(concat!(stringify!($name), " is part of Redis 7.0"))

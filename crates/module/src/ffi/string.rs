@@ -29,7 +29,7 @@ impl<'a> Arg<'a> {
 
     #[inline]
     pub(crate) fn bytes(self) -> &'a [u8] {
-        // SAFETY: the server's string lives as long as `'a`, and nobody writes to it.
+        // SAFETY: string rule: it lives as long as `'a`, and nobody writes to it.
         unsafe { slice(self.raw) }
     }
 
@@ -45,7 +45,7 @@ impl<'a> Arg<'a> {
     /// The number that the server reads in it, whichever way it is written.
     pub(crate) fn float(self) -> Option<f64> {
         let mut number = 0.0;
-        // SAFETY: the string lives.
+        // SAFETY: string rule; the number is written only if there is one.
         let status = unsafe { api!(RedisModule_StringToDouble)(self.raw, &mut number) };
         (status == redis_module::raw::REDISMODULE_OK as std::ffi::c_int).then_some(number)
     }
@@ -64,7 +64,7 @@ pub(crate) struct Text(*mut raw::RedisModuleString);
 
 impl Text {
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        // SAFETY: the bytes are copied; without a context the string is the caller's to free.
+        // SAFETY: so many bytes are read, and copied; without a context the count is the caller's, which is `self` (string rule).
         Text(unsafe {
             api!(RedisModule_CreateString)(null_mut(), bytes.as_ptr().cast::<c_char>(), bytes.len())
         })
@@ -72,7 +72,7 @@ impl Text {
 
     /// The same string, kept for longer than the command that it came with.
     pub(crate) fn of(arg: Arg<'_>) -> Self {
-        // SAFETY: it lives, and without a context the caller lets go of it.
+        // SAFETY: string rule: it lives; without a context the new count is the caller's, which is `self`.
         unsafe { api!(RedisModule_RetainString)(null_mut(), arg.raw) };
         Text(arg.raw)
     }
@@ -98,7 +98,7 @@ impl Text {
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        // SAFETY: this owns the string, and nobody writes to it.
+        // SAFETY: string rule: it lives as long as `self`, and nobody writes to it.
         unsafe { slice(self.0) }
     }
 }
@@ -111,7 +111,7 @@ impl AsRef<[u8]> for Text {
 
 impl Drop for Text {
     fn drop(&mut self) {
-        // SAFETY: made without a context, and freed once.
+        // SAFETY: string rule: this gives back the one count, which was made without a context.
         unsafe { api!(RedisModule_FreeString)(null_mut(), self.0) }
     }
 }
@@ -121,7 +121,7 @@ impl Drop for Text {
 #[inline]
 unsafe fn slice<'a>(raw: *const raw::RedisModuleString) -> &'a [u8] {
     let mut length = 0;
-    // SAFETY: a string of the server's, which says how long it is.
+    // SAFETY: as the caller promises, the string lives; the server says where its bytes are and how many.
     unsafe {
         let start = api!(RedisModule_StringPtrLen)(raw, &mut length);
         std::slice::from_raw_parts(start.cast::<u8>(), length)

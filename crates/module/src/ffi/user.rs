@@ -12,7 +12,7 @@ pub(crate) struct User(*mut raw::RedisModuleUser);
 impl Ctx {
     /// The name of the user that a client speaks as; `None` when the client is gone.
     pub(crate) fn user_of(self, client: u64) -> Option<Text> {
-        // SAFETY: the context is valid; the name is the caller's to free.
+        // SAFETY: context rule; what comes back is null, or a count of the name that is the caller's (string rule).
         unsafe { Text::take(api!(RedisModule_GetClientUserNameById)(self.raw(), client)) }
     }
 }
@@ -20,23 +20,23 @@ impl Ctx {
 impl User {
     /// `None` when there is no such user any more.
     pub(crate) fn named(name: &Text) -> Option<User> {
-        // SAFETY: the name lives; what comes back is the caller's to free.
+        // SAFETY: the name lives (string rule); what comes back is null, or the caller's to free, as `Drop` does.
         let raw = unsafe { api!(RedisModule_GetModuleUserFromUserName)(name.raw()) };
         (!raw.is_null()).then(|| User(raw))
     }
 
     /// The user's rules, as `ACL LIST` shows them; `None` where the server cannot tell.
     pub(crate) fn rules(&self) -> Option<Text> {
-        // SAFETY: the function, where there is one, is never changed after loading.
+        // SAFETY: function rule: null where the server lacks it.
         let get = unsafe { raw::RedisModule_GetModuleUserACLString }?;
-        // SAFETY: the user lives; what comes back is the caller's to free.
+        // SAFETY: `self` is a user until its `Drop`; what comes back is null, or a count that is the caller's (string rule).
         unsafe { Text::take(get(self.0)) }
     }
 
     /// Whether the user may run this command with these arguments, its keys among them.
     pub(crate) fn may_run(&self, command: &[&Text]) -> bool {
         let mut list: Vec<*mut raw::RedisModuleString> = command.iter().map(|text| text.raw()).collect();
-        // SAFETY: so many strings, which live; the user does.
+        // SAFETY: `self` is a user until its `Drop`; the list has so many strings, which live (string rule).
         let status = unsafe {
             api!(RedisModule_ACLCheckCommandPermissions)(self.0, list.as_mut_ptr(), list.len() as c_int)
         };
@@ -59,7 +59,7 @@ impl User {
     }
 
     fn has(&self, key: &Text, flag: u32) -> bool {
-        // SAFETY: the key lives; the user does.
+        // SAFETY: `self` is a user until its `Drop`; the key lives (string rule).
         let status = unsafe { api!(RedisModule_ACLCheckKeyPermissions)(self.0, key.raw(), flag as c_int) };
         status == raw::REDISMODULE_OK as c_int
     }
@@ -78,14 +78,15 @@ impl User {
             Denial::Key => KEY,
             Denial::Channel => CHANNEL,
         };
-        // SAFETY: the context is valid and has a client, as that of every entry; the user lives, and the text is copied.
+        // SAFETY: context rule; the context of every entry has a client, that of a timer or an event one of the module's own, and the
+        // server notes what it is. `self` is a user until its `Drop`; the server keeps a count of its own of the text.
         unsafe { api!(RedisModule_ACLAddLogEntry)(ctx.raw(), self.0, object.raw(), reason) };
     }
 
     /// Whether the user may subscribe to this channel.
     pub(crate) fn may_subscribe(&self, channel: &Text) -> bool {
         let flags = raw::REDISMODULE_CMD_CHANNEL_SUBSCRIBE as c_int;
-        // SAFETY: the channel's name lives; the user does.
+        // SAFETY: `self` is a user until its `Drop`; the channel's name lives (string rule).
         let status = unsafe { api!(RedisModule_ACLCheckChannelPermissions)(self.0, channel.raw(), flags) };
         status == raw::REDISMODULE_OK as c_int
     }
@@ -102,7 +103,7 @@ pub(crate) enum Denial {
 
 impl Drop for User {
     fn drop(&mut self) {
-        // SAFETY: looked up once, freed once; the server's own user stays.
+        // SAFETY: `self` was given to the caller, and is not used after this; the server's own user stays.
         unsafe { api!(RedisModule_FreeModuleUser)(self.0) }
     }
 }
