@@ -14,8 +14,9 @@ use super::proxy::Proxy;
 /// How long a process may be silent: its locks are free after this and a round of asking.
 pub(crate) const LEASE: Duration = Duration::from_millis(2_000);
 
-/// A node that is stopped for less than this is not taken for dead.
-const NODE_TIMEOUT_MS: u32 = 15_000;
+/// A node that is silent for less than this is not taken for dead: stopped by a fault, or starved on a machine with other
+/// things to do. No fault asks for a failover.
+const NODE_TIMEOUT_MS: u32 = 60_000;
 
 /// How long all nodes may take to hear of the proxies.
 const JOIN_TIME: Duration = Duration::from_secs(60);
