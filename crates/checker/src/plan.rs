@@ -27,7 +27,7 @@ pub struct Plan {
     pub prefix: String,
     /// How long clients work. With faults a run may take longer: each strikes at least once.
     pub time: Duration,
-    /// The faults that strike meanwhile; each needs a [`Target`] that was started for them.
+    /// The faults that strike meanwhile; each needs a [`Target`](crate::Target) that was started for them.
     pub faults: Vec<Fault>,
     /// Where what was seen is written, a JSON document; of several rounds, the last one.
     pub history: Option<PathBuf>,
