@@ -156,7 +156,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
-        entry: entry!(plain::plain),
+        entry: entry!(plain::read),
     },
     Command {
         name: c"claret.write",
@@ -168,7 +168,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
-        entry: entry!(plain::plain),
+        entry: entry!(plain::write),
     },
     Command {
         name: c"claret.read-any",
@@ -180,7 +180,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
-        entry: entry!(plain::plain),
+        entry: entry!(plain::read_any),
     },
     Command {
         name: c"claret.write-any",
@@ -192,7 +192,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
-        entry: entry!(plain::plain),
+        entry: entry!(plain::write_any),
     },
     Command {
         name: c"claret.exec",

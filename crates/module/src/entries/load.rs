@@ -6,7 +6,7 @@ use claret_core::SessionId;
 use redis_module::raw;
 use thiserror::Error;
 
-use super::{KEYSPACE, NODE, bus, commands, config, events, filter, info, needs, timers};
+use super::{bus, commands, config, events, filter, info, needs, timers};
 use crate::ffi::{Ctx, Log, Rejected, api, guarded};
 use crate::node::Node;
 
@@ -79,7 +79,7 @@ fn load(ctx: Ctx) -> Result<(), Unfit> {
     accepted("an event", events::subscribe(ctx))?;
     accepted("a section of INFO", info::register(ctx))?;
     ctx.receive(bus::received);
-    NODE.set(Some(Node::new(ctx, &KEYSPACE, timers::PROCS, SessionId(ctx.random()))));
+    super::begin(|keyspace| Node::new(ctx, keyspace, timers::PROCS, SessionId(ctx.random())));
     // In the first turn of the server's loop, before it reads any command of a client: the shard begins.
     ctx.timer(0, timers::PROCS.check);
     accepted("the filter", ctx.filter(filter::filter))?;

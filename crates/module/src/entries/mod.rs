@@ -31,6 +31,11 @@ static NODE: OnMainThread<Node> = OnMainThread::new();
 /// The server's keys. They stand beside the node, since they are asked from within.
 static KEYSPACE: Keyspace = Keyspace::new();
 
+/// The node is there from now on.
+fn begin(node: impl FnOnce(&'static Keyspace) -> Node) {
+    NODE.set(Some(node(&KEYSPACE)));
+}
+
 /// Gives the node to an entry, and to one at a time. `None` while nothing is loaded, or the node is at work.
 #[inline]
 fn with_node<R>(run: impl FnOnce(&mut Node) -> R) -> Option<R> {

@@ -13,8 +13,36 @@ use crate::parts::error::{Error, Outcome};
 use crate::parts::queue::Left;
 use crate::parts::verdict::{Asker, Standing};
 
-/// `CLARET.READ command [argument ...]`, `CLARET.WRITE command [argument ...]`
-pub(super) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+/// Which of the commands it is that are put before others.
+#[derive(Clone, Copy)]
+struct Form {
+    /// What only reads may stand behind it.
+    only_reads: bool,
+    /// Every user may send it, once it is known who that is.
+    is_anybodys: bool,
+}
+
+/// `CLARET.READ command [argument ...]`
+pub(super) fn read(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    plain(ctx, arguments, Form { only_reads: true, is_anybodys: false })
+}
+
+/// `CLARET.WRITE command [argument ...]`
+pub(super) fn write(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    plain(ctx, arguments, Form { only_reads: false, is_anybodys: false })
+}
+
+/// `CLARET.READ-ANY command [argument ...]`
+pub(super) fn read_any(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    plain(ctx, arguments, Form { only_reads: true, is_anybodys: true })
+}
+
+/// `CLARET.WRITE-ANY command [argument ...]`
+pub(super) fn write_any(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    plain(ctx, arguments, Form { only_reads: false, is_anybodys: true })
+}
+
+fn plain(ctx: Ctx, arguments: &[Arg<'_>], form: Form) -> Outcome {
     let words = arguments.get(1..).unwrap_or_default();
     let Some(name) = words.first() else { return Err(Error::NoCommand) };
     // The server may ask for the keys while the filter looks at this command, and so is the node at work.
@@ -27,7 +55,7 @@ pub(super) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
         ctx.keys_of(&texts).into_iter().for_each(|place| ctx.key_at(place, 1));
         return Ok(());
     }
-    let standing = standing(ctx, arguments[0], row, &texts);
+    let standing = standing(ctx, form, row, &texts);
     match with_node(|node| node.judge(ctx, row, &texts, standing)).unwrap_or(Judged::Runs) {
         Judged::Runs => {
             ctx.run_for_client(words, false);
@@ -46,13 +74,12 @@ pub(super) fn plain(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
 }
 
 /// In what circumstances a command is run. Who may not run it is asked only where that matters: it takes a while.
-fn standing(ctx: Ctx, own: Arg<'_>, row: Row, words: &[Text]) -> Standing {
+fn standing(ctx: Ctx, form: Form, row: Row, words: &[Text]) -> Standing {
     let in_script = ctx.is(Flag::Lua);
-    let asks_no_right = own.is("CLARET.READ-ANY") || own.is("CLARET.WRITE-ANY");
     let in_exec = ctx.is(Flag::Multi) && !in_script;
     let asker = Asker::Command {
-        only_reads: own.is("CLARET.READ") || own.is("CLARET.READ-ANY"),
-        is_known: !asks_no_right || keyspace().is_known(ctx),
+        only_reads: form.only_reads,
+        is_known: !form.is_anybodys || keyspace().is_known(ctx),
     };
     Standing {
         asker,

@@ -43,7 +43,7 @@ unsafe extern "C" fn answer(
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     let session = SessionId(ctx.released_with());
-    let waiting = entry(ctx, "a poll", |_| with_node(|node| node.sessions.take(session)));
+    let waiting = entry(ctx, "a poll", |_| with_node(|node| node.polled(session)));
     ctx.reply_bytes(&wire::encode_responses(&waiting.flatten().unwrap_or_default()));
     raw::REDISMODULE_OK as c_int
 }
@@ -53,7 +53,7 @@ unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, poller: *mut raw::Redis
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     let poller = Blocked::from_raw(poller);
-    let waited = entry(ctx, "a poll", |_| with_node(|node| node.sessions.stop_waiting(poller)));
+    let waited = entry(ctx, "a poll", |_| with_node(|node| node.poller_left(poller)));
     // It may have been let go already.
     if waited.flatten() == Some(true) {
         poller.release(0);

@@ -5,13 +5,27 @@
 
 use std::any::Any;
 use std::cell::Cell;
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use super::{Ctx, Log};
 
-/// Runs; what a panic said is the error.
-pub(crate) fn caught<R>(run: impl FnOnce() -> R) -> Result<R, String> {
-    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| said(&*panic))
+/// What a panic said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Panicked(String);
+
+impl fmt::Display for Panicked {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// Runs.
+///
+/// # Errors
+/// When it panics.
+pub(crate) fn caught<R>(run: impl FnOnce() -> R) -> Result<R, Panicked> {
+    catch_unwind(AssertUnwindSafe(run)).map_err(|panic| Panicked(said(&*panic)))
 }
 
 fn said(panic: &(dyn Any + Send)) -> String {
@@ -65,14 +79,20 @@ impl Ctx {
 
 #[cfg(test)]
 mod tests {
-    use super::caught;
+    use super::{Panicked, caught};
 
     #[test]
     fn a_panic_ends_at_the_entry_and_says_what_it_said() {
         assert_eq!(caught(|| 1), Ok(1));
         let index = std::hint::black_box(3);
-        let panicked: Result<i32, String> = caught(|| [1, 2][index]);
-        assert_eq!(panicked, Err("index out of bounds: the len is 2 but the index is 3".to_owned()));
-        assert_eq!(caught(|| -> i32 { std::panic::panic_any(7_u8) }), Err("without a word".to_owned()));
+        let panicked: Result<i32, Panicked> = caught(|| [1, 2][index]);
+        assert_eq!(
+            panicked,
+            Err(Panicked("index out of bounds: the len is 2 but the index is 3".to_owned()))
+        );
+        assert_eq!(
+            caught(|| -> i32 { std::panic::panic_any(7_u8) }),
+            Err(Panicked("without a word".to_owned()))
+        );
     }
 }

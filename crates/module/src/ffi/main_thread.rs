@@ -39,6 +39,7 @@ impl<T> OnMainThread<T> {
 
     /// Runs with the value. `None` when there is none, or when somebody further up the stack is at it: the server
     /// calls back from within its own functions (an expired key's event, for one).
+    #[inline]
     pub(crate) fn with<R>(&self, run: impl FnOnce(&mut T) -> R) -> Option<R> {
         if self.busy.replace(true) {
             return None;

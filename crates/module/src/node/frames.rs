@@ -96,6 +96,16 @@ impl Node {
         self.tick_soon(ctx);
     }
 
+    /// What there is for the client of a poll that was let go.
+    pub(crate) fn polled(&mut self, session: SessionId) -> Vec<Response> {
+        self.sessions.take(session)
+    }
+
+    /// The client of a poll is gone. Whether it still waited.
+    pub(crate) fn poller_left(&mut self, poller: Blocked) -> bool {
+        self.sessions.stop_waiting(poller)
+    }
+
     /// Takes a frame of a client, of so many bytes; what can be said at once.
     pub(crate) fn frame(
         &mut self,

@@ -4,11 +4,14 @@
 //! the node carries out what comes out of the shard (answers, pushes, messages to peers), and sees that a timer is set for
 //! what is due next.
 //!
-//! **One entry at a time.** While the node is at work the server may call in again: an expired key's event within a read, the
-//! filter within a command that the module runs. Such a call finds the node busy and does without it: the filter is not asked
-//! about the module's own commands at all (`ffi/filter.rs`), and events are noted in the [`Keyspace`], which the node tells the
-//! shard of before anything else goes in. Commands of clients, which may be scripts and so bring the filter back, are run
-//! when nobody is at the node.
+//! **One entry at a time.** While the node is at work the server may call in again, and finds it busy:
+//!
+//! - An event, such as that of a key that expires as it is read. It is noted in the [`Keyspace`], and the shard is told of it
+//!   before anything else goes in.
+//! - The filter, within a command that the module runs. It is not asked about the module's own (`ffi/filter.rs`). What is run
+//!   for a client may be a script, whose commands it has to look at: so that is done when nobody is at the node (`entries`).
+//! - The module's own command, of which the server wants to know the keys while the filter looks at it. It goes by what the
+//!   keyspace knows of commands.
 
 pub(crate) mod keyspace;
 pub(crate) mod rights;

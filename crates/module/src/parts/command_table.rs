@@ -194,9 +194,9 @@ impl Row {
 
 #[cfg(test)]
 mod tests {
-    use claret_types::Access;
+    use claret_types::{Access, Bytes};
 
-    use super::{CommandName, Keys, Row, Special};
+    use super::{Answer, CommandName, Keys, Row, Special, Table};
 
     #[test]
     fn names_are_told_apart_whatever_the_case_of_their_letters() {
@@ -208,6 +208,67 @@ mod tests {
             CommandName::new(&[b'x'; 31]).is_some_and(|name| Some(name) != CommandName::new(&[b'x'; 30]))
         );
         assert_eq!(CommandName::new(&[b'x'; 32]), None, "no command is so long");
+    }
+
+    /// As `COMMAND` describes one.
+    fn described(name: &str, arity: i64, flags: &[&str], keys: [i64; 3], subcommands: Vec<Answer>) -> Answer {
+        let text = |text: &str| Answer::Bytes(Bytes::from(text));
+        let flags = Answer::Array(flags.iter().map(|flag| text(flag)).collect());
+        let [first, last, step] = keys.map(Answer::Int);
+        let (categories, tips, specs) = (Answer::Nil, Answer::Nil, Answer::Nil);
+        let subcommands = Answer::Array(subcommands);
+        Answer::Array(vec![
+            text(name),
+            Answer::Int(arity),
+            flags,
+            first,
+            last,
+            step,
+            categories,
+            tips,
+            specs,
+            subcommands,
+        ])
+    }
+
+    #[test]
+    fn what_the_server_says_of_its_commands_is_read() {
+        let encoding = described("object|encoding", 3, &["readonly"], [2, 2, 1], Vec::new());
+        let table = Table::of(Answer::Array(vec![
+            described("get", 2, &["readonly", "fast"], [1, 1, 1], Vec::new()),
+            described("mset", -3, &["write"], [1, -1, 2], Vec::new()),
+            described("sort", -2, &["write", "movablekeys"], [1, 1, 1], Vec::new()),
+            described("object", -2, &[], [0, 0, 0], vec![encoding]),
+            described("blpop", -3, &["write", "noscript", "blocking"], [1, -2, 1], Vec::new()),
+            described("ping", -1, &["fast"], [0, 0, 0], Vec::new()),
+            described("watch", -2, &["noscript"], [1, -1, 1], Vec::new()),
+            described("claret.write", -2, &["write", "movablekeys"], [0, 0, 0], Vec::new()),
+            described("claret.exec", -4, &["write"], [0, 0, 0], Vec::new()),
+            Answer::Nil,
+        ]));
+        let row = |name: &str| table.find(name.as_bytes()).expect("it is listed");
+        assert_eq!(
+            (row("GET").keys, row("GET").access),
+            (Keys::Fixed { first: 1, last: 1, step: 1 }, Access::Read)
+        );
+        assert_eq!(
+            (row("MSET").keys, row("MSET").access),
+            (Keys::Fixed { first: 1, last: -1, step: 2 }, Access::Write)
+        );
+        assert_eq!((row("sort").keys, row("object").keys), (Keys::Asked, Keys::Asked));
+        assert_eq!((row("BLPOP").special, row("BLPOP").no_script), (Special::Pop, true));
+        assert_eq!((row("PING").keys, row("WATCH").keys), (Keys::None, Keys::None), "WATCH only looks later");
+        assert_eq!((row("claret.write").special, row("claret.write").keys), (Special::Own, Keys::Asked));
+        assert_eq!(row("claret.exec").keys, Keys::None);
+        assert!(row("get").waits(None) && !row("ping").waits(None) && !row("claret.write").waits(None));
+        assert_eq!(table.find(b"nothing"), None);
+    }
+
+    #[test]
+    fn of_cluster_it_is_setslot_that_waits() {
+        let table = Table::of(Answer::Array(vec![described("cluster", -2, &[], [0, 0, 0], Vec::new())]));
+        let cluster = table.find(b"CLUSTER").expect("it is listed");
+        assert!(cluster.waits(Some(b"SetSlot")) && !cluster.waits(Some(b"NODES")) && !cluster.waits(None));
     }
 
     #[test]
