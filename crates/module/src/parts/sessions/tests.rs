@@ -136,6 +136,8 @@ fn who_listens_sends_no_frames_and_keeps_no_session() {
     assert_eq!(sessions.link(3, &ada()), Err(Error::NoSession));
     assert!(sessions.may_poll(3, session, &ada()).is_ok());
     assert_eq!(sessions.may_poll(9, session, &ada()), Err(Error::NoSession));
+    assert_eq!(listen(&mut sessions, 4), Ok(session));
+    assert_eq!((sessions.closed(Time(0), 4), sessions.is_bound(session)), (None, true), "a listener is gone");
     assert_eq!(sessions.closed(Time(0), 2), Some(session), "only a listener is left");
 }
 
