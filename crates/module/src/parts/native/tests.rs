@@ -2,7 +2,8 @@
 
 use claret_types::{
     BoundedCounter, Bytes, Counter, Dict, Effect, Examples, FloatCounter, List, Operation, Register,
-    RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TypeInfo, UidGenerator, Unique,
+    RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TopKOp, TypeInfo, UidGenerator,
+    Unique,
 };
 
 use super::model::{Model, Value};
@@ -184,6 +185,29 @@ fn what_follows_each_other_is_written_with_one_command() {
     assert_eq!(written(&[add(&["a"]), add(&["b", "c"])]), ["SADD k a b c"]);
     let incr = |by| Operation::new::<Counter>(claret_types::CounterOp::AddReturning(by));
     assert_eq!(written(&[incr(2), incr(3)]), ["INCRBY k 5"]);
+}
+
+#[test]
+fn of_the_best_no_more_are_kept_than_count() {
+    let (model, mut state) = (Model::default(), None);
+    let mut offer = |score, member: &str| {
+        let op = TopKOp::Add { capacity: 2, score, member: Bytes::from(member) };
+        let (_, effect) = in_memory(state.as_ref(), &Operation::new::<TopK>(op), &[]);
+        let effect = effect.expect("it is offered");
+        apply(&model, &key(), &[&effect]);
+        effect.apply(&mut state);
+        let Some(Value::Zset(best)) = model.get(KEY) else { panic!("a sorted set") };
+        best.keys().map(ToString::to_string).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!([offer(1.0, "a"), offer(2.0, "b")], ["a", "a b"]);
+    assert_eq!(offer(3.0, "c"), "b c");
+    assert_eq!(model.get("{k}:k"), Some(Value::Text(b"2".to_vec())), "how many count stands beside it");
+    // One that was offered when there were fewer, and comes to nothing by now.
+    let late = TopKOp::Add { capacity: 2, score: 0.5, member: Bytes::from("z") };
+    let (_, late) = in_memory(None, &Operation::new::<TopK>(late), &[]);
+    let written = model.written.borrow().len();
+    apply(&model, &key(), &[&late.expect("it was one of the best")]);
+    assert_eq!(model.written.borrow().len(), written, "nothing is written for it");
 }
 
 #[test]
