@@ -5,8 +5,8 @@ use redis_module::raw;
 use super::{entry, with_node};
 use crate::ffi::{Ctx, Filtered, caught};
 
-/// A command that is the module's own, or that the module runs for a client, is none of its business; what a script then calls,
-/// which the module runs for a client, is. The node is not at work meanwhile (see there).
+/// What the module runs for itself it does not look at. What it runs for a client may be a script: the commands of that it looks
+/// at, and finds nobody at the node, since such a command is run between two visits there.
 pub(super) unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFilterCtx) {
     if !Ctx::filters_for_client() {
         return;

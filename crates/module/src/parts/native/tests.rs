@@ -20,16 +20,16 @@ fn key() -> Bytes {
 }
 
 /// What an operation comes to: its answer, or why it cannot be done; and its effect.
-type Outcome = (Result<Reply, String>, Option<Effect>);
+type Answered = (Result<Reply, String>, Option<Effect>);
 
-fn told(executed: Result<(claret_types::Executed, claret_types::Room), claret_types::OpError>) -> Outcome {
+fn told(executed: Result<(claret_types::Executed, claret_types::Room), claret_types::OpError>) -> Answered {
     match executed {
         Ok((executed, _)) => (Ok(executed.reply), executed.effect),
         Err(error) => (Err(error.to_string()), None),
     }
 }
 
-fn in_memory(state: Option<&State>, op: &Operation, own: &[&Effect]) -> Outcome {
+fn in_memory(state: Option<&State>, op: &Operation, own: &[&Effect]) -> Answered {
     told(op.execute_in_excerpt(state.cloned(), own, UNIQUE))
 }
 
