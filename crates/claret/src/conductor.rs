@@ -1,6 +1,6 @@
-//! Who speaks to the shards for a transaction: a coordinator of its own, or, with combining, the frontend that all
-//! transactions of the process share (R16). On a cluster it is the desk that all transactions of the process share
-//! with their connections (`cluster/desk.rs`).
+//! Who speaks to the shards for a transaction: a coordinator of its own, or, with combining, the client state machine
+//! that all transactions of the process share. On a cluster they always share it, with their connections
+//! (`cluster/machine.rs`).
 //!
 //! A conductor is made only when a transaction has something to wait for or to hold; one that does everything
 //! instantly never has any.
@@ -11,9 +11,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use claret_core::message::{Output, Response};
-use claret_core::{
-    AttemptId, CallNo, Closed, Coordinator, Event, Frontend, Session, ShardId, Time, TxHandle,
-};
+use claret_core::{AttemptId, CallNo, Client, Closed, Coordinator, Event, ShardId, Time, TxHandle};
 use claret_types::Claims;
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -33,22 +31,23 @@ pub(crate) enum Conductor {
     Far(Seat),
 }
 
-/// The frontend, and where its transactions are told what happens.
+/// The client state machine that combines, and where its transactions are told what happens.
 #[derive(Debug)]
-pub(crate) struct Desk {
-    frontend: Frontend,
+pub(crate) struct Combined {
+    client: Client,
     mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
 }
 
-impl Desk {
+impl Combined {
     pub(crate) fn new(store: &Embedded) -> Self {
-        let frontend = Frontend::new(Session::new(SESSION), store.switches, store.limits);
-        Desk { frontend, mailboxes: HashMap::default() }
+        let shards = store.shards().len() as u32;
+        let client = Client::direct(SESSION, store.switches, store.limits, shards);
+        Combined { client, mailboxes: HashMap::default() }
     }
 
     /// How many calls were answered by another transaction's held read.
     pub(crate) fn combined(&self) -> u64 {
-        self.frontend.stats().combined
+        self.client.combined()
     }
 }
 
@@ -59,16 +58,17 @@ impl Conductor {
             return Conductor::Far(cluster.seat(mailbox));
         }
         let store = here(host);
-        let birth = store.begin();
-        let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        match &store.desk {
-            Some(desk) => {
-                let mut desk = desk.lock();
-                let tx = desk.frontend.begin(birth.time, seed);
-                desk.mailboxes.insert(tx, Arc::clone(mailbox));
+        match &store.combined {
+            Some(combined) => {
+                let mut combined = combined.lock();
+                let now = store.now();
+                let tx = combined.client.begin(now, now.0);
+                combined.mailboxes.insert(tx, Arc::clone(mailbox));
                 Conductor::Together(tx)
             }
             None => {
+                let birth = store.begin();
+                let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 store.register(birth.tx, mailbox);
                 let coordinator = Coordinator::new(birth, store.switches, store.limits, seed);
                 Conductor::Alone(Box::new(coordinator))
@@ -82,8 +82,8 @@ impl Conductor {
         match self {
             Conductor::Alone(coordinator) => here(host).unregister(coordinator.birth().tx),
             Conductor::Together(tx) => {
-                here(host).together(|frontend, now| frontend.abort(now, *tx));
-                here(host).desk.as_ref().expect("combining").lock().mailboxes.remove(tx);
+                here(host).together(|client, now| client.abandon(now, *tx));
+                here(host).combined.as_ref().expect("combining").lock().mailboxes.remove(tx);
             }
             #[cfg(feature = "cluster")]
             Conductor::Far(_) if is_over => {}
@@ -104,9 +104,10 @@ impl Conductor {
                     coordinator.buffer(attempt, call.shard, call.key, call.op).map(|_| ())
                 })
             }
-            Conductor::Together(tx) => here(host).together(|frontend, now| {
+            Conductor::Together(tx) => here(host).together(|client, now| {
                 calls.drain(..).try_for_each(|call| {
-                    frontend.buffer(now, (*tx, attempt), call.shard, call.key, call.op).map(|_| ())
+                    let place = (call.shard.0 as u16, call.key);
+                    client.buffer(now, (*tx, attempt), place, call.op).map(|_| ())
                 })
             }),
             #[cfg(feature = "cluster")]
@@ -129,8 +130,9 @@ impl Conductor {
                 let attempt = named(coordinator, attempt);
                 coordinator.execute(here(host).now(), attempt, call.shard, call.key, call.op, reserve)
             }
-            Conductor::Together(tx) => here(host).together(|frontend, now| {
-                frontend.execute(now, (*tx, attempt), call.shard, call.key, call.op, reserve)
+            Conductor::Together(tx) => here(host).together(|client, now| {
+                let place = (call.shard.0 as u16, call.key);
+                client.execute(now, (*tx, attempt), place, call.op, reserve)
             }),
             #[cfg(feature = "cluster")]
             Conductor::Far(seat) => seat.execute(attempt, buffered, call, reserve),
@@ -150,9 +152,7 @@ impl Conductor {
                 let attempt = named(coordinator, attempt);
                 coordinator.commit(here(host).now(), attempt, &[])
             }
-            Conductor::Together(tx) => {
-                here(host).together(|frontend, now| frontend.commit(now, (*tx, attempt)))
-            }
+            Conductor::Together(tx) => here(host).together(|client, now| client.commit(now, (*tx, attempt))),
             #[cfg(feature = "cluster")]
             Conductor::Far(seat) => seat.commit(attempt, buffered),
         }
@@ -161,7 +161,7 @@ impl Conductor {
     pub(crate) fn abort(&mut self, host: &Host) {
         match self {
             Conductor::Alone(coordinator) => coordinator.abort(here(host).now()),
-            Conductor::Together(tx) => here(host).together(|frontend, now| frontend.abort(now, *tx)),
+            Conductor::Together(tx) => here(host).together(|client, now| client.abort(now, *tx)),
             #[cfg(feature = "cluster")]
             Conductor::Far(seat) => seat.abort(),
         }
@@ -171,9 +171,7 @@ impl Conductor {
     pub(crate) fn restart(&mut self, host: &Host, ended: u32) -> Result<(), Closed> {
         match self {
             Conductor::Alone(coordinator) => coordinator.restart(named(coordinator, ended)),
-            Conductor::Together(tx) => {
-                here(host).together(|frontend, now| frontend.restart(now, (*tx, ended)).map(|_| ()))
-            }
+            Conductor::Together(tx) => here(host).together(|client, now| client.restart(now, (*tx, ended))),
             #[cfg(feature = "cluster")]
             Conductor::Far(seat) => seat.restart(ended),
         }
@@ -203,7 +201,7 @@ impl Conductor {
         match self {
             Conductor::Alone(coordinator) => coordinator.poll_timeout(),
             Conductor::Together(_) => {
-                here(host).desk.as_ref().expect("combining").lock().frontend.poll_timeout()
+                here(host).combined.as_ref().expect("combining").lock().client.poll_timeout()
             }
             #[cfg(feature = "cluster")]
             Conductor::Far(_) => None,
@@ -213,7 +211,7 @@ impl Conductor {
     pub(crate) fn handle_timeout(&mut self, host: &Host, now: Time) {
         match self {
             Conductor::Alone(coordinator) => coordinator.handle_timeout(now),
-            Conductor::Together(_) => here(host).together(|frontend, now| frontend.handle_timeout(now)),
+            Conductor::Together(_) => here(host).together(|client, now| client.handle_timeout(now)),
             #[cfg(feature = "cluster")]
             Conductor::Far(_) => {}
         }
@@ -231,24 +229,26 @@ fn here(host: &Host) -> &Embedded {
 }
 
 impl Embedded {
-    /// Does something with the frontend, delivers what it wants sent and what it is answered, and tells its
+    /// Does something with the client, delivers what it wants sent and what it is answered, and tells its
     /// transactions what happened.
-    fn together<R>(&self, act: impl FnOnce(&mut Frontend, Time) -> R) -> R {
+    fn together<R>(&self, act: impl FnOnce(&mut Client, Time) -> R) -> R {
         let mut woken = SmallVec::<[Waker; 8]>::new();
         let result = {
-            let mut desk = self.desk.as_ref().expect("combining").lock();
-            let desk = &mut *desk;
-            let result = act(&mut desk.frontend, self.now());
+            let mut combined = self.combined.as_ref().expect("combining").lock();
+            let Combined { client, mailboxes } = &mut *combined;
+            let result = act(client, self.now());
+            client.settle(self.now());
             let mut responses = SmallVec::<[Response; 4]>::new();
-            while let Some((to, request)) = desk.frontend.poll_send() {
+            while let Some((to, request)) = client.poll_send() {
                 let now = self.now();
                 self.exchange(now, to, request, &mut responses);
                 for response in responses.drain(..) {
-                    desk.frontend.handle_response(now, to, response);
+                    client.handle_response(now, to, response);
                 }
+                client.settle(now);
             }
-            while let Some((tx, event)) = desk.frontend.poll_event() {
-                if let Some(mailbox) = desk.mailboxes.get(&tx) {
+            while let Some((tx, event)) = client.poll_event() {
+                if let Some(mailbox) = mailboxes.get(&tx) {
                     mailbox.put_event(event, &mut woken);
                 }
             }
@@ -258,7 +258,7 @@ impl Embedded {
         result
     }
 
-    /// Delivers one request; the responses, for whichever transaction, go to the frontend.
+    /// Delivers one request; the responses, for whichever transaction, go to the client.
     fn exchange(
         &self,
         now: Time,
@@ -277,5 +277,5 @@ impl Embedded {
     }
 }
 
-/// The frontend of a store, where it combines.
-pub(crate) type SharedDesk = Option<Mutex<Desk>>;
+/// The client of a store, where it combines.
+pub(crate) type SharedClient = Option<Mutex<Combined>>;

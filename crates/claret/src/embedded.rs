@@ -9,7 +9,7 @@
 //! the way: all their shards are locked in the order of their numbers, every operation is executed and applied,
 //! and either all stay or all are undone ([`Embedded::instant`]).
 //!
-//! Lock order: a transaction's state, then the frontend's desk, then shards (several in ascending order), then the registry, then a mailbox.
+//! Lock order: a transaction's state, then the combining client, then shards (several in ascending order), then the registry, then a mailbox.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,7 +26,7 @@ use hashbrown::HashMap;
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::conductor::{Desk, SharedDesk};
+use crate::conductor::{Combined, SharedClient};
 use crate::host::{Instantly, Mailbox, Mode, Placed};
 use crate::store::Stats;
 
@@ -40,8 +40,8 @@ type RegistryPart = Mutex<HashMap<Sequence, Arc<Mailbox>, foldhash::fast::FixedS
 pub(crate) struct Embedded {
     shards: Box<[Mutex<Shard>]>,
     registry: Box<[RegistryPart]>,
-    /// With combining: the frontend that all transactions share.
-    pub(crate) desk: SharedDesk,
+    /// With combining: the client state machine that all transactions share.
+    pub(crate) combined: SharedClient,
     pub(crate) mode: Mode,
     pub(crate) switches: Switches,
     pub(crate) limits: Limits,
@@ -66,9 +66,9 @@ impl Embedded {
             began: Instant::now(),
             sequence: AtomicU64::new(1),
             restarts: AtomicU64::new(0),
-            desk: None,
+            combined: None,
         };
-        store.desk = switches.combining.then(|| Mutex::new(Desk::new(&store)));
+        store.combined = switches.combining.then(|| Mutex::new(Combined::new(&store)));
         store
     }
 
@@ -95,7 +95,7 @@ impl Embedded {
 
     pub(crate) fn stats(&self) -> Stats {
         let mut sum = Stats { restarts: self.restarts.load(Ordering::Relaxed), ..Stats::default() };
-        sum.combined = self.desk.as_ref().map_or(0, |desk| desk.lock().combined());
+        sum.combined = self.combined.as_ref().map_or(0, |combined| combined.lock().combined());
         for shard in self.shards() {
             let shard = shard.lock();
             let stats = shard.stats();

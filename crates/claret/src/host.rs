@@ -208,6 +208,14 @@ pub(crate) struct Placed {
     pub(crate) op: Operation,
 }
 
+#[cfg(feature = "cluster")]
+impl Placed {
+    /// On a cluster: the slot and key, and the operation.
+    pub(crate) fn in_slot(self) -> ((u16, Bytes), Operation) {
+        ((self.hash as u16, self.key), self.op)
+    }
+}
+
 /// What an instant transaction came to.
 pub(crate) enum Instantly {
     Done(Vec<Reply>),

@@ -1,11 +1,12 @@
 //! Claret's protocol as state machines without I/O.
 //!
-//! [`Shard`] is the participant's side, [`Coordinator`] the transaction's, [`Frontend`] holds all transactions of
-//! one process and combines them. All are driven from outside: inputs
-//! go in with the time, outputs are drained. Same inputs, same outputs. The rules are in `docs/protocol.md`.
+//! [`Shard`] is the participant's side, [`Coordinator`] the transaction's. [`Client`] is a client process: all its
+//! transactions and its connections; [`Frontend`] combines transactions. All are driven from outside: inputs go in with
+//! the time, outputs are drained. Same inputs, same outputs. The rules are in `docs/protocol.md`.
 //!
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
+mod client;
 mod coordinator;
 mod digest;
 mod gone;
@@ -18,6 +19,7 @@ mod shard;
 mod switches;
 pub mod wire;
 
+pub use client::{Client, Node, Pacing, Pipeline, SlotRange, Unexpected};
 pub use coordinator::{Cause, Closed, Coordinator, Event, Frontend, FrontendStats, Heat, Session, TxHandle};
 pub use digest::digest;
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};

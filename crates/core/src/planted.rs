@@ -102,6 +102,50 @@ bugs! {
     /// A coordinator that serves another transaction takes what is of the one before.
     RenewedTakesStale "renewed-takes-stale" "P30a";
 
+    // --- client processes ---
+    /// A heartbeat lists the latest attempt of each transaction alone.
+    HeartbeatOmitsClosing "heartbeat-omits-closing" "P23, P28";
+    /// A coordinator that serves another transaction is not told which incarnations are known.
+    RecycledUnmet "recycled-unmet" "P26, P45";
+    /// A coordinator that serves another transaction is taken for that of a user who knows the end.
+    RecycledStaysEnded "recycled-stays-ended" "P45";
+    /// The timer of the transaction before is taken for one of this.
+    RecycledKeepsTimer "recycled-keeps-timer" "P45";
+    /// A transaction leaves the table when its user is told, though shards do not know its end.
+    ForgottenWhenTold "forgotten-when-told" "P28, P45";
+    /// A transaction whose user is gone goes on.
+    AbandonedNotAborted "abandoned-not-aborted" "P39";
+    /// A connection begins without a heartbeat.
+    SilentConnection "silent-connection" "P40";
+    /// Transactions are not told that a connection is new.
+    NotMet "not-met" "P26, P40";
+    /// What an earlier connection brings counts.
+    OldConnectionHeard "old-connection-heard" "P40";
+    /// The end of an earlier connection is taken for that of the present one.
+    UnbindsNewer "unbinds-newer" "P40";
+    /// A handshake that took long takes the place of a later connection.
+    OlderHandshakeWins "older-handshake-wins" "P29, P40";
+    /// What waited for an earlier connection goes over the next one.
+    OutboxOutlivesConnection "outbox-outlives-connection" "P40";
+    /// Frames that were sent besides the one that was taken are not counted.
+    FramesUncounted "frames-uncounted" "P41";
+    /// After the first time all that is sent is taken for sent before.
+    AllIsRepetition "all-is-repetition" "P42";
+    /// Of a refused frame the first request is blamed.
+    FirstIsBlamed "first-is-blamed" "P43";
+    /// A request that is refused alone is sent again.
+    RefusedAloneAgain "refused-alone-again" "P43";
+    /// A heartbeat of a refused frame is sent again.
+    HeartbeatSentAgain "heartbeat-sent-again" "P43";
+    /// Slots stay where they were when the first connection was made.
+    SlotsStay "slots-stay" "P44";
+    /// Nobody answers for a shard that is gone.
+    GoneUnanswered "gone-unanswered" "P26b";
+    /// A shard whose node left is given up while it has slots.
+    GoneTooEarly "gone-too-early" "P26b, P44";
+    /// What is answered for a shard that is gone is answered as its last incarnation.
+    GoneKeepsIncarnation "gone-keeps-incarnation" "P26b";
+
     // --- failure ---
     /// A shard that restarts keeps its incarnation.
     SilentRestart "silent-restart" "P26";
@@ -265,6 +309,22 @@ impl crate::Coordinator {
 #[cfg(feature = "planted-bugs")]
 impl crate::Frontend {
     /// Plants a bug in all transactions that begin from now on.
+    pub fn plant(&mut self, bug: Bug) {
+        self.planted = Planted(Some(bug));
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+impl crate::Client {
+    /// Plants a bug, before anything goes in.
+    pub fn plant(&mut self, bug: Bug) {
+        self.plant_in_all(Planted(Some(bug)));
+    }
+}
+
+#[cfg(feature = "planted-bugs")]
+impl crate::Pipeline {
+    /// Plants a bug, before anything goes in.
     pub fn plant(&mut self, bug: Bug) {
         self.planted = Planted(Some(bug));
     }

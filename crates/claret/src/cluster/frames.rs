@@ -1,25 +1,19 @@
-//! Carries frames between one connection and the desk.
-//!
-//! A shard that cannot read a frame, or may not take it for its size, refuses all of it, and one request is to blame.
-//! Its requests are then sent again one by one; the one that is refused alone can never be done, and its transaction
-//! is told so.
+//! Carries frames between one connection and the client state machine: what RESP adds to `claret_core::Pipeline`.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use claret_core::message::{Refusal, Request, Response};
-use claret_core::{AttemptId, Incarnation, wire};
-use claret_types::{Bytes, OpError};
+use claret_core::message::Response;
+use claret_core::{Incarnation, Pipeline, Unexpected, wire};
 use tokio::task::AbortHandle;
 
 use super::connection::{Duty, refusal, unreachable_at};
 use super::error::ConnectError;
 use super::hub::{Hub, Lane};
 use super::options::Address;
-use super::resp::{self, Reader, Said, ServerError, Value};
+use super::resp::{self, Reader, Said, Value};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -27,15 +21,8 @@ pub(super) struct Frames {
     hub: Arc<Hub>,
     node: Address,
     lane: Lane,
-    incarnation: Incarnation,
     poll: Option<AbortHandle>,
-    /// The requests of each frame that has no answer.
-    sent: VecDeque<Vec<Request>>,
-    /// Of frames that were refused: to be sent alone.
-    suspects: VecDeque<Request>,
-    /// Kept for their room.
-    spare: Vec<Vec<Request>>,
-    frame: Vec<u8>,
+    pipeline: Pipeline,
     responses: Vec<Response>,
 }
 
@@ -47,66 +34,28 @@ impl Frames {
         incarnation: Incarnation,
         poll: Option<AbortHandle>,
     ) -> Self {
-        Frames {
-            hub,
-            node,
-            lane,
-            incarnation,
-            poll,
-            sent: VecDeque::new(),
-            suspects: VecDeque::new(),
-            spare: Vec::new(),
-            frame: Vec::new(),
-            responses: Vec::new(),
-        }
-    }
-
-    /// Ends a frame of these requests.
-    fn write(&mut self, requests: Vec<Request>, out: &mut BytesMut) {
-        resp::encode(out, &[&b"CLARET.FRAME"[..], &self.frame]);
-        self.frame.clear();
-        self.sent.push_back(requests);
-    }
-
-    /// Writes requests as frames: their number.
-    fn write_all(&mut self, mut requests: Vec<Request>, out: &mut BytesMut) -> usize {
-        let mut frames = 0;
-        let mut begun = 0;
-        while begun < requests.len() {
-            wire::append_request(&requests[begun], &mut self.frame);
-            begun += 1;
-            if self.frame.len() > wire::FRAME_BYTES_MAX && begun < requests.len() {
-                let rest = requests.split_off(begun);
-                self.write(std::mem::replace(&mut requests, rest), out);
-                (begun, frames) = (0, frames + 1);
-            }
-        }
-        match requests.is_empty() {
-            true => self.spare.push(requests),
-            false => {
-                self.write(requests, out);
-                frames += 1;
-            }
-        }
-        frames
+        let pipeline = Pipeline::new(lane.shard, incarnation);
+        Frames { hub, node, lane, poll, pipeline, responses: Vec::new() }
     }
 
     /// The responses in the reply to a frame.
     fn read_reply(&mut self, value: &Value<'_>) -> Result<(), ConnectError> {
-        let Some(mut requests) = self.sent.pop_front() else {
-            return Err(self.not_understood("a reply that nobody waits for".into()));
-        };
-        match value.bytes() {
-            Some(payload) => self.read(payload)?,
+        let ended = match value.bytes() {
+            Some(payload) => {
+                let taken = self.pipeline.taken();
+                self.read(payload)?;
+                taken
+            }
             None => match value.reply() {
-                Err(error) if error.code() == "ERR" => self.on_refused(&mut requests, &error),
+                Err(error) if error.code() == "ERR" => {
+                    let refused = self.pipeline.refused(&error.to_string());
+                    refused.map(|response| self.responses.extend(response))
+                }
                 Err(error) => return Err(refusal(&self.node, error)),
                 Ok(reply) => return Err(self.not_understood(format!("{reply} to a frame"))),
             },
-        }
-        requests.clear();
-        self.spare.push(requests);
-        Ok(())
+        };
+        ended.map_err(|unexpected: Unexpected| self.not_understood(unexpected.to_string()))
     }
 
     fn read(&mut self, payload: &[u8]) -> Result<(), ConnectError> {
@@ -118,52 +67,18 @@ impl Frames {
     fn not_understood(&self, reason: String) -> ConnectError {
         ConnectError::NotUnderstood { node: self.node.to_string(), reason }
     }
-
-    /// The shard does not take the frame.
-    fn on_refused(&mut self, requests: &mut Vec<Request>, error: &ServerError) {
-        if requests.len() > 1 {
-            // Of heartbeats the next one says more. This one would come behind requests of transactions that it does not list.
-            let is_late = |request: &Request| matches!(request, Request::Heartbeat { .. });
-            self.suspects.extend(requests.drain(..).filter(|request| !is_late(request)));
-            return;
-        }
-        let Some((attempt, key)) = requests.first().and_then(blamed) else { return };
-        // It will never say yes to what it cannot read. What it granted before goes with a no that it writes.
-        self.suspects.push_back(Request::Withdraw { attempt });
-        let refusal = Refusal::Operation { key, error: OpError::Told(error.to_string()) };
-        let shard = self.lane.shard;
-        self.responses.push(Response::Refused { attempt, shard, refusal, since: self.incarnation });
-    }
-}
-
-/// The attempt that a request asks something for, and the first record that it names.
-fn blamed(request: &Request) -> Option<(AttemptId, Bytes)> {
-    match request {
-        Request::Execute { attempt, key, .. } => Some((*attempt, key.clone())),
-        Request::Prepare { attempt, calls, .. } => {
-            Some((*attempt, calls.first().map(|call| call.key.clone()).unwrap_or_default()))
-        }
-        Request::Apply { .. }
-        | Request::Withdraw { .. }
-        | Request::Abort { .. }
-        | Request::Heartbeat { .. }
-        | Request::Ask { .. } => None,
-    }
 }
 
 impl Duty for Frames {
     fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool {
         let Lane { shard, connection } = self.lane;
-        let mut requests = self.spare.pop().unwrap_or_default();
-        let is_done = self.hub.look(|desk| desk.take(shard, connection, waker, &mut requests));
+        let mut requests = self.pipeline.spare();
+        let is_done = self.hub.look(|machine| machine.take(shard, connection, waker, &mut requests));
         let counted = usize::from(!requests.is_empty());
-        let mut frames = self.write_all(requests, out);
-        while let Some(suspect) = self.suspects.pop_front() {
-            frames += self.write_all(vec![suspect], out);
-        }
+        let frames = self.pipeline.write(requests, |frame| resp::encode(out, &[&b"CLARET.FRAME"[..], frame]));
         if frames > counted {
             let now = self.hub.now();
-            self.hub.look(|desk| desk.add_frames(now, shard, connection, frames - counted));
+            self.hub.look(|machine| machine.client.add_frames(now, shard, connection, frames - counted));
         }
         is_done
     }
@@ -193,7 +108,7 @@ impl Duty for Frames {
 
     fn waits(&self) -> Option<Duration> {
         let Lane { shard, connection } = self.lane;
-        let since = self.hub.look(|desk| desk.owes_since(shard, connection))?;
+        let since = self.hub.look(|machine| machine.client.owes_since(shard, connection))?;
         Some(Duration::from_micros(self.hub.now().since(since)))
     }
 }
@@ -204,32 +119,6 @@ impl Drop for Frames {
             poll.abort();
         }
         let Lane { shard, connection } = self.lane;
-        self.hub.look(|desk| desk.unbind(shard, connection));
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use claret_core::{Sequence, SessionId, TxId};
-
-    use super::super::bounds::ReplyLimits;
-    use super::super::hub::tests::{CONNECTION, SHARD, hub};
-    use super::*;
-
-    /// It would come behind a transaction that it does not list, which the shard would take for over.
-    #[test]
-    fn a_heartbeat_of_a_frame_that_was_refused_is_not_said_again() {
-        let lane = Lane { shard: SHARD, connection: CONNECTION };
-        let node = Address { host: "h".into(), port: 1 };
-        let mut frames = Frames::new(hub(), node, lane, Incarnation(5), None);
-        let tx = TxId { session: SessionId(7), sequence: Sequence(1) };
-        let withdraw = Request::Withdraw { attempt: AttemptId { tx, attempt: 1 } };
-        let heartbeat = Request::Heartbeat { live: Vec::new(), floor: Sequence(1) };
-        let mut out = BytesMut::new();
-        frames.write_all(vec![heartbeat, withdraw.clone()], &mut out);
-        let mut reader = Reader::new(ReplyLimits::default().of_work());
-        let refused = b"-ERR message 1 of the frame cannot be read\r\n";
-        assert_eq!(frames.take(refused, &mut reader), Ok(refused.len()));
-        assert_eq!(frames.suspects, [withdraw]);
+        self.hub.look(|machine| machine.disconnected(shard, connection));
     }
 }

@@ -1,17 +1,11 @@
 //! Random and damaged bytes for everything that reads the words of a server. Whatever comes out, it is an error or
 //! something sound: no panic, no bound exceeded, the same however it was cut into pieces. The seeds are fixed.
 
-use std::sync::Arc;
-use std::task::Waker;
-
-use claret_core::message::{Refusal, Response, Status};
-use claret_core::{
-    AttemptId, CallNo, Delivery, Incarnation, Limits, Sequence, SessionId, ShardId, Time, TxId, wire,
-};
-use claret_types::{Counter, CounterOp, OpError, Operation, Reply};
+use claret_core::{Delivery, Incarnation, Limits, SessionId, ShardId, Time};
+use claret_types::Reply;
 
 use super::bounds::ReplyLimits;
-use super::desk::Desk;
+use super::machine::Machine;
 use super::options::Address;
 use super::resp::{Reader, Said, Unreadable};
 use super::topology::Topology;
@@ -156,110 +150,14 @@ fn damaged_replies_to_cluster_slots_are_sound_topologies_or_none() {
         let Ok(reply) = value.reply() else { continue };
         let Ok(topology) = Topology::parse(&reply, &asked, &LIMITS) else { continue };
         taken += 1;
-        let mut desk = desk(Mode::BoostPhase);
-        desk.adopt(Time(1), &topology);
+        let switches = Mode::BoostPhase.switches(Delivery::Network);
+        let mut machine = Machine::new(SessionId(7), switches, Limits::default());
+        machine.connected(Time(0), 1, &asked, (ShardId(0), Incarnation(5)), 1_000_000);
+        machine.adopt(Time(1), &topology);
+        machine.client.check_invariants();
         let covered: usize = topology.ranges.iter().map(|it| usize::from(it.last - it.first) + 1).sum();
         let missing: usize = topology.missing().iter().map(|it| usize::from(it.1 - it.0) + 1).sum();
         assert_eq!(covered + missing, 16_384);
     }
     assert!(taken > 1_000, "{taken}");
-}
-
-fn desk(mode: Mode) -> Desk {
-    let mut desk = Desk::new(SessionId(7), mode.switches(Delivery::Network), Limits::default());
-    let node = |port| Address { host: "h".into(), port };
-    desk.adopt(Time(0), &Topology::alone(node(1)));
-    desk.bind(Time(0), 1, &node(1), ShardId(0), Incarnation(5));
-    desk.bind(Time(0), 2, &node(2), ShardId(1), Incarnation(5));
-    desk
-}
-
-/// A response of any kind, mostly about an attempt that there is.
-fn response(dice: &mut Dice) -> Response {
-    let small = |dice: &mut Dice| *dice.one_of(&[0_u32, 1, 2, 3, 7, u32::MAX]);
-    let tx = TxId { session: SessionId(7), sequence: Sequence(dice.roll(4) as u64) };
-    let attempt = AttemptId { tx, attempt: 1 + dice.roll(2) as u32 };
-    let shard = ShardId(dice.roll(3) as u32);
-    let since = Incarnation(*dice.one_of(&[0, 4, 5, 6, u64::MAX]));
-    let reply = dice.one_of(&[Reply::Nil, Reply::Ok, Reply::Int(i64::MIN), Reply::Bytes("x".into())]).clone();
-    let replies = (0..dice.roll(4)).map(|_| (CallNo(small(dice)), reply.clone())).collect();
-    let key = || "k".into();
-    let refusals = [
-        Refusal::Operation { key: key(), error: OpError::Told("no".into()) },
-        Refusal::Withdrawn,
-        Refusal::Recovered,
-        Refusal::LostLocks,
-        Refusal::Unknown,
-        Refusal::Stale,
-        Refusal::Crowded(key()),
-        Refusal::Elsewhere { key: key() },
-        Refusal::ReadOnly,
-    ];
-    let statuses = [Status::Prepared, Status::Applied, Status::Refused, Status::Forgotten, Status::Lost];
-    match dice.roll(10) {
-        0 | 1 => {
-            let (no, granted) = (CallNo(small(dice)), small(dice));
-            Response::Granted { attempt, no, reply, granted, incarnation: since }
-        }
-        2 => Response::Queued { attempt },
-        3 => Response::Busy { attempt },
-        4 => Response::Voted { attempt, shard, replies },
-        5 => Response::Committed { attempt, replies },
-        6 => Response::Refused { attempt, shard, refusal: dice.one_of(&refusals).clone(), since },
-        7 => Response::Applied { attempt, shard },
-        8 => {
-            let birth = Time(*dice.one_of(&[0, 1, u64::MAX]));
-            Response::Elder { attempt, shard, birth }
-        }
-        _ if dice.roll(2) == 0 => Response::Aborted { attempt, shard },
-        _ => Response::Asked { attempt, status: dice.one_of(&statuses).clone(), since },
-    }
-}
-
-/// One node answers what it likes, to transactions of its own and to those that it was not asked for.
-#[test]
-fn whatever_a_shard_answers_the_desk_goes_on() {
-    for mode in [Mode::BoostPhase, Mode::Boost, Mode::BoostPhaseCombine] {
-        for seed in 0..4_000 {
-            let mut dice = Dice(0x5eed_1000 + seed);
-            let mut desk = desk(mode);
-            let mut now = Time(1);
-            let mut open = Vec::new();
-            for _ in 0..1 + dice.roll(3) {
-                let (mailbox, op) = (Arc::default(), Operation::new::<Counter>(CounterOp::AddReturning(1)));
-                let tx = desk.begin(now, &mailbox);
-                if dice.roll(2) == 0 {
-                    desk.book
-                        .buffer(now, (tx, 1), std::iter::once((ShardId(0), "k".into(), op)))
-                        .expect("it runs");
-                    desk.book.commit(now, (tx, 1)).expect("it runs");
-                } else {
-                    desk.book.execute(now, (tx, 1), (ShardId(0), "k".into()), op, None).expect("it runs");
-                }
-                open.push((tx, mailbox));
-            }
-            desk.settle(now);
-            for _ in 0..dice.roll(40) {
-                now = Time(now.0 + dice.roll(20_000) as u64);
-                let (tx, _) = open[dice.roll(open.len())];
-                let is_known = desk.book.live().iter().any(|attempt| attempt.tx.sequence.0 == tx.0);
-                match dice.roll(8) {
-                    0 if is_known && mode != Mode::BoostPhaseCombine => desk.leave(now, tx),
-                    1 => desk.handle_timeout(now),
-                    2 => {
-                        desk.take(ShardId(0), 1, Waker::noop(), &mut Vec::new());
-                    }
-                    _ => {
-                        let responses = vec![response(&mut dice)];
-                        let frame = wire::encode_responses(&responses);
-                        let said = wire::decode_responses(&frame).expect("a frame").into_iter();
-                        let shard = dice.roll(2) as u32;
-                        desk.deliver(now, ShardId(shard), shard + 1, dice.roll(3), said);
-                    }
-                }
-                desk.settle(now);
-            }
-            desk.book.check_invariants();
-        }
-    }
 }

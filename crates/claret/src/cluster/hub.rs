@@ -1,5 +1,5 @@
-//! The office of transactions: greets nodes, carries frames between their connections and the desk, and keeps the
-//! time: what is due, heartbeats, and the last one.
+//! The office of transactions: greets nodes, carries frames between their connections and the client state machine, and keeps
+//! the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -11,14 +11,14 @@ use claret_identity::Identity;
 use claret_types::Reply;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::backoff::Backoff;
 use super::connection::{Connection, refusal, unreachable_at};
-use super::desk::Desk;
 use super::error::ConnectError;
 use super::frames::Frames;
 use super::greeting::{self, Greeting};
+use super::machine::Machine;
 use super::net::{Net, Office};
 use super::options::{Address, Settings};
 use super::secret::Secret;
@@ -38,11 +38,9 @@ pub(crate) struct Hub {
     /// What nobody else knows of the names of the channels that grants are pushed on.
     secret: Secret<u64>,
     settings: Settings,
-    desk: Mutex<Desk>,
+    machine: Mutex<Machine>,
     /// Connections made so far.
     connections: AtomicU32,
-    /// The shortest lease of any node, in microseconds.
-    lease_us: Mutex<u64>,
     began: std::time::Instant,
     /// Microseconds of the calendar when it began, so that births of several processes can be compared.
     calendar: u64,
@@ -66,9 +64,8 @@ impl Hub {
             identity,
             secret,
             settings,
-            desk: Mutex::new(Desk::new(session, switches, limits)),
+            machine: Mutex::new(Machine::new(session, switches, limits)),
             connections: AtomicU32::new(0),
-            lease_us: Mutex::new(limits.lease_us),
             began: std::time::Instant::now(),
             calendar: calendar.as_micros() as u64,
             sooner: Notify::new(),
@@ -80,87 +77,55 @@ impl Hub {
         Time(self.calendar + self.began.elapsed().as_micros() as u64)
     }
 
-    /// Does something at the desk, and what follows from it.
-    pub(super) fn at_desk<R>(&self, act: impl FnOnce(&mut Desk, Time) -> R) -> R {
+    /// Does something with the machine, and what follows from it.
+    pub(super) fn visit<R>(&self, act: impl FnOnce(&mut Machine, Time) -> R) -> R {
         let now = self.now();
-        let mut desk = self.desk.lock();
-        let result = act(&mut desk, now);
-        desk.settle(now);
-        let is_sooner = desk.sooner();
-        // Most visits wake nobody: then nothing is carried out of the lock.
-        match desk.woken() {
-            None => drop(desk),
-            Some(woken) => {
-                drop(desk);
-                woken.into_iter().for_each(std::task::Waker::wake);
-            }
+        let mut machine = self.machine.lock();
+        let result = act(&mut machine, now);
+        let outcome = machine.settle(now);
+        drop(machine);
+        if let Some(woken) = outcome.woken {
+            woken.into_iter().for_each(std::task::Waker::wake);
         }
-        if is_sooner {
+        if outcome.is_sooner {
             self.sooner.notify_one();
+        }
+        if outcome.doubts_topology {
+            self.doubts.notify_one();
         }
         result
     }
 
-    /// Looks at the desk without changing anything that others have to hear of.
-    pub(super) fn look<R>(&self, at: impl FnOnce(&mut Desk) -> R) -> R {
-        at(&mut self.desk.lock())
-    }
-
-    /// Somebody has a reason to believe that the topology changed.
-    pub(super) fn doubt_topology(&self) {
-        self.doubts.notify_one();
+    /// Looks at the machine without changing anything that others have to hear of.
+    pub(super) fn look<R>(&self, at: impl FnOnce(&mut Machine) -> R) -> R {
+        at(&mut self.machine.lock())
     }
 
     /// A node that owes an answer for longer than any lock is worth waiting for.
     pub(super) fn silent(&self, net: &Net<Hub>) -> Option<ConnectError> {
-        let (node, since) = self.look(|desk| desk.most_owing())?;
+        let (node, since) = self.look(|machine| machine.client.slowest())?;
         let waited = Duration::from_micros(self.now().since(since));
         let is_long = waited > SILENCE.min(net.settings.response_timeout);
-        is_long.then(|| unreachable_at(&node, format!("no answer for {waited:?}")))
+        let reason = format!("no answer for {waited:?}");
+        is_long.then(|| ConnectError::Unreachable { node: node.to_string(), reason })
     }
 
     pub(super) fn deliver(&self, lane: &Lane, frames: usize, responses: &mut Vec<Response>) {
-        self.at_desk(|desk, now| {
-            desk.deliver(now, lane.shard, lane.connection, frames, responses.drain(..));
-            desk.handle_timeout(now);
-        });
+        let from = (lane.shard, lane.connection);
+        self.visit(|machine, now| machine.deliver(now, from, frames, responses.drain(..)));
     }
 
-    /// Does what is due, and sends heartbeats, until the store is closed.
+    /// Does what is due until the store is closed.
     pub(super) async fn keep_time(self: Arc<Self>) {
-        let mut beat = interval(self.beat());
         loop {
-            // At the beginning, and when a node gave a shorter lease than those before: at once then.
-            if beat.period() != self.beat() {
-                beat = interval(self.beat());
-            }
-            beat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-            let due = self.look(Desk::promise);
+            let due = self.look(Machine::promise);
             let due = due.map(|due| Instant::now() + Duration::from_micros(due.since(self.now())));
             tokio::select! {
                 () = self.sooner.notified() => {}
                 () = async { sleep_until(due.expect("guarded")).await }, if due.is_some() => {}
-                _ = beat.tick() => self.at_desk(Desk::heartbeat),
             }
-            self.at_desk(Desk::handle_timeout);
+            self.visit(|machine, now| machine.client.handle_timeout(now));
         }
-    }
-
-    /// A node gave this lease, in microseconds.
-    fn note_lease(&self, lease_us: u64) {
-        let is_shorter = {
-            let mut shortest = self.lease_us.lock();
-            let is_shorter = lease_us < *shortest;
-            *shortest = lease_us.min(*shortest);
-            is_shorter
-        };
-        if is_shorter {
-            self.sooner.notify_one();
-        }
-    }
-
-    fn beat(&self) -> Duration {
-        Duration::from_micros((*self.lease_us.lock() / 3).max(1_000))
     }
 
     /// What is said on a connection.
@@ -212,23 +177,24 @@ impl Office for Hub {
     async fn greet(self: Arc<Self>, connection: &mut Connection) -> Result<Frames, ConnectError> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let node = connection.node.clone();
-        let (topology, expected) = self.look(|desk| (desk.topology().clone(), desk.expected_at(&node)));
+        let (topology, expected) =
+            self.look(|machine| (machine.topology().clone(), machine.expected_at(&node)));
         let greeting = self.greeting(number, expected);
         let hello = greeting::exchange(connection, &topology, self.settings.grants, greeting).await?;
         let lane = Lane { shard: hello.shard, connection: number };
-        self.note_lease(hello.lease_us);
-        self.at_desk(|desk, now| desk.bind(now, number, &node, hello.shard, hello.incarnation));
+        let shard = (hello.shard, hello.incarnation);
+        self.visit(|machine, now| machine.connected(now, number, &node, shard, hello.lease_us));
         let poll = (!hello.pushes)
             .then(|| tokio::spawn(Arc::clone(&self).poll_grants(node.clone(), lane)).abort_handle());
         Ok(Frames::new(self, node, lane, hello.incarnation, poll))
     }
 
     fn adopt(&self, topology: &Topology) {
-        self.at_desk(|desk, now| desk.adopt(now, topology));
+        self.visit(|machine, now| machine.adopt(now, topology));
     }
 
     fn is_gone(&self, node: &Address) {
-        self.at_desk(|desk, now| desk.part_with(now, node));
+        self.visit(|machine, now| machine.part_with(now, node));
     }
 
     /// Transactions wait for it until their deadlines.
@@ -251,7 +217,6 @@ pub(super) mod tests {
     use std::task::Waker;
 
     use bytes::BytesMut;
-    use claret_core::message::Request;
     use claret_core::{Delivery, Incarnation};
 
     use super::super::bounds::ReplyLimits;
@@ -272,26 +237,10 @@ pub(super) mod tests {
         let identity = Identity::of_seed(&[7; 32]);
         let hub = Hub::new(settings, identity, Secret(2), switches, Limits::default());
         hub.adopt(&Topology::alone(node.clone()));
-        hub.at_desk(|desk, now| desk.bind(now, CONNECTION, &node, SHARD, Incarnation(5)));
+        hub.visit(|machine, now| {
+            machine.connected(now, CONNECTION, &node, (SHARD, Incarnation(5)), 1_000_000)
+        });
         Arc::new(hub)
-    }
-
-    /// Heartbeats that wait to be sent; the shard answers them at once.
-    fn heartbeats(hub: &Hub) -> usize {
-        let mut requests = Vec::new();
-        hub.look(|desk| desk.take(SHARD, CONNECTION, Waker::noop(), &mut requests));
-        hub.at_desk(|desk, now| desk.deliver(now, SHARD, CONNECTION, 1, std::iter::empty()));
-        requests.iter().filter(|request| matches!(request, Request::Heartbeat { .. })).count()
-    }
-
-    /// So many come in this time.
-    async fn within(hub: &Hub, time: Duration) -> usize {
-        let mut count = 0;
-        for _ in 0..100 {
-            sleep(time / 100).await;
-            count += heartbeats(hub);
-        }
-        count
     }
 
     /// What the time for responses is held against.
@@ -309,20 +258,5 @@ pub(super) mod tests {
         let mut reader = Reader::new(ReplyLimits::default().of_work());
         assert_eq!(frames.take(b"$0\r\n\r\n", &mut reader), Ok(6));
         assert_eq!(frames.waits(), None);
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn shards_hear_of_the_process_three_times_in_the_shortest_lease() {
-        let hub = hub();
-        [9_000_000, 3_000_000, 6_000_000].into_iter().for_each(|lease| hub.note_lease(lease));
-        let keeper = tokio::spawn(Arc::clone(&hub).keep_time());
-        heartbeats(&hub);
-        let count = within(&hub, Duration::from_secs(30)).await;
-        assert!((29..=31).contains(&count), "{count}");
-        // A node that comes later and gives less is not left waiting for the next one of those.
-        hub.note_lease(300_000);
-        let count = within(&hub, Duration::from_secs(1)).await;
-        assert!((9..=11).contains(&count), "{count}");
-        keeper.abort();
     }
 }

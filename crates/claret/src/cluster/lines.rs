@@ -19,8 +19,8 @@ use thiserror::Error;
 use tokio::sync::Notify;
 
 use super::connection::{Connection, Duty};
-use super::desk::Wakers;
 use super::error::ConnectError;
+use super::machine::Wakers;
 use super::net::Office;
 use super::options::{Address, Settings};
 use super::resp::{self, Reader, Said, ServerError};

@@ -9,22 +9,20 @@
 //! | `rounds` | deadlines that are far away |
 //! | `bounds`, `secret` | what is taken from a server, at most; what is never shown |
 //! | `resp`, `greeting` | RESP3 by a library; what a connection begins with |
-//! | `desk`, `book`, `frames`, `hub` | all transactions of the process behind one mutex; lanes to the shards; frames, time |
+//! | `machine`, `frames`, `hub` | the client state machine (`claret_core::Client`) behind one mutex; frames; time |
 //! | `lines`, `plain`, `commands` | plain commands, multiplexed; mode `none` |
 //!
-//! A transaction's call goes to its coordinator at the desk. What that wants sent gathers in the lane of each shard
+//! A transaction's call goes to its coordinator in the machine. What that wants sent gathers in the outbox of each shard
 //! and leaves as one frame when the connection's task runs next, with what all other transactions want sent there.
-//! The task never waits for earlier replies. What comes back, replies and grants alike, goes through the desk under
+//! The task never waits for earlier replies. What comes back, replies and grants alike, goes into the machine under
 //! one lock for each read, and wakes whom it concerns.
 //!
-//! Lock order: a transaction's state, then the desk or the lines, then a mailbox.
+//! Lock order: a transaction's state, then the machine or the lines, then a mailbox.
 
 mod backoff;
-mod book;
 mod bounds;
 mod commands;
 mod connection;
-mod desk;
 mod driver;
 mod error;
 mod frames;
@@ -33,6 +31,7 @@ mod fuzz;
 mod greeting;
 mod hub;
 mod lines;
+mod machine;
 mod net;
 mod options;
 mod plain;
@@ -69,8 +68,8 @@ use crate::error::TransactionError;
 use crate::host::{Mailbox, Mode, Placed};
 use crate::store::Stats;
 use crate::timer::{Away, Timer};
-use desk::Desk;
 use hub::Hub;
+use machine::Machine;
 use net::Net;
 use options::Settings;
 use plain::PlainSeat;
@@ -110,7 +109,7 @@ pub(crate) enum Seat {
     Plain(Arc<PlainSeat>),
 }
 
-/// A transaction that begins at the desk with the first thing it does there: a batch is one visit.
+/// A transaction that begins with the first thing it does in the machine: a batch is one visit.
 #[derive(Debug)]
 pub(crate) struct DeskSeat {
     hub: Arc<Hub>,
@@ -194,10 +193,10 @@ impl Cluster {
     pub(crate) fn stats(&self) -> Stats {
         let mut stats = Stats { restarts: self.restarts.load(Ordering::Relaxed), ..Stats::default() };
         if let Work::Transactions { hub, .. } = &self.work {
-            hub.look(|desk| {
-                stats.lock_waits = desk.waits;
-                stats.combined = desk.book.combined();
-                stats.open_attempts = desk.book.live().len() as u64;
+            hub.look(|machine| {
+                stats.lock_waits = machine.client.lock_waits();
+                stats.combined = machine.client.combined();
+                stats.open_attempts = machine.client.live().len() as u64;
             });
         }
         stats
@@ -205,7 +204,7 @@ impl Cluster {
 
     pub(crate) fn check_invariants(&self) {
         if let Work::Transactions { hub, .. } = &self.work {
-            hub.look(|desk| desk.book.check_invariants());
+            hub.look(|machine| machine.client.check_invariants());
         }
     }
 
@@ -229,12 +228,7 @@ impl Cluster {
     pub(crate) fn pause_after(&self, refusal: &Refusal) -> Option<(u64, u64)> {
         match refusal {
             Refusal::Withdrawn | Refusal::Recovered | Refusal::Operation { .. } => None,
-            _ => {
-                if let Work::Transactions { hub, .. } = &self.work {
-                    hub.doubt_topology();
-                }
-                Some(REST_US)
-            }
+            _ => Some(REST_US),
         }
     }
 
@@ -255,7 +249,7 @@ impl Cluster {
         match &self.work {
             Work::Transactions { hub, net, .. } => {
                 let until = tokio::time::Instant::now() + self.patience;
-                while !hub.look(|desk| desk.book.is_over()) && tokio::time::Instant::now() < until {
+                while !hub.look(|machine| machine.client.is_over()) && tokio::time::Instant::now() < until {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                 }
                 self.leave();
@@ -269,7 +263,7 @@ impl Cluster {
         if let Work::Transactions { hub, net, timer, .. } = &self.work {
             timer.abort();
             net.close();
-            hub.at_desk(Desk::farewell);
+            hub.visit(|machine, now| machine.client.close(now));
         }
     }
 }
@@ -289,10 +283,10 @@ impl Seat {
         reserve: Option<Claims>,
     ) -> Result<CallNo, Closed> {
         match self {
-            Seat::Desk(seat) => seat.visit(|desk, now, tx| {
-                desk.buffer(now, (tx, attempt), buffered)?;
-                let (shard, key, op) = desk.place(call);
-                desk.book.execute(now, (tx, attempt), (shard, key), op, reserve)
+            Seat::Desk(seat) => seat.visit(|machine, now, tx| {
+                machine.buffer(now, (tx, attempt), buffered)?;
+                let (place, op) = call.in_slot();
+                machine.client.execute(now, (tx, attempt), place, op, reserve)
             }),
             Seat::Plain(seat) => {
                 seat.buffer(buffered);
@@ -303,9 +297,9 @@ impl Seat {
 
     pub(crate) fn commit(&mut self, attempt: u32, buffered: &mut Vec<Placed>) -> Result<(), Closed> {
         match self {
-            Seat::Desk(seat) => seat.visit(|desk, now, tx| {
-                desk.buffer(now, (tx, attempt), buffered)?;
-                desk.book.commit(now, (tx, attempt))
+            Seat::Desk(seat) => seat.visit(|machine, now, tx| {
+                machine.buffer(now, (tx, attempt), buffered)?;
+                machine.client.commit(now, (tx, attempt))
             }),
             Seat::Plain(seat) => {
                 seat.buffer(buffered);
@@ -317,7 +311,7 @@ impl Seat {
 
     pub(crate) fn abort(&mut self) {
         match self {
-            Seat::Desk(seat) => seat.visit(|desk, now, tx| desk.book.abort(now, tx)),
+            Seat::Desk(seat) => seat.visit(|machine, now, tx| machine.client.abort(now, tx)),
             Seat::Plain(seat) => seat.abort(),
         }
     }
@@ -325,7 +319,7 @@ impl Seat {
     /// Plain commands are sent once.
     pub(crate) fn restart(&mut self, ended: u32) -> Result<(), Closed> {
         match self {
-            Seat::Desk(seat) => seat.visit(|desk, now, tx| desk.book.restart(now, (tx, ended))),
+            Seat::Desk(seat) => seat.visit(|machine, now, tx| machine.client.restart(now, (tx, ended))),
             Seat::Plain(_) => Err(Closed),
         }
     }
@@ -333,17 +327,17 @@ impl Seat {
     /// The user is gone.
     pub(crate) fn end(&self) {
         if let Seat::Desk(DeskSeat { hub, tx: Some(tx), .. }) = self {
-            hub.at_desk(|desk, now| desk.leave(now, *tx));
+            hub.visit(|machine, now| machine.abandon(now, *tx));
         }
     }
 }
 
 impl DeskSeat {
-    /// Does something for the transaction at the desk.
-    fn visit<R>(&mut self, act: impl FnOnce(&mut Desk, Time, TxHandle) -> R) -> R {
-        self.hub.at_desk(|desk, now| {
-            let tx = *self.tx.get_or_insert_with(|| desk.begin(now, &self.mailbox));
-            act(desk, now, tx)
+    /// Does something for the transaction.
+    fn visit<R>(&mut self, act: impl FnOnce(&mut Machine, Time, TxHandle) -> R) -> R {
+        self.hub.visit(|machine, now| {
+            let tx = *self.tx.get_or_insert_with(|| machine.begin(now, &self.mailbox));
+            act(machine, now, tx)
         })
     }
 }

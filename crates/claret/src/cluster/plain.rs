@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use tokio::runtime::Handle;
 
 use super::commands::{command_of, reply_of};
-use super::desk::Wakers;
 use super::error::ConnectError;
 use super::lines::{Command, Dedicated, Gather, PlainError, Pool, Receiver, Waiting};
+use super::machine::Wakers;
 use super::net::Net;
 use super::options::Settings;
 use super::slot_of;

@@ -1,0 +1,201 @@
+//! The client state machine of the process, `claret_core::Client`, and whom to wake: what stands behind the one mutex.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use claret_core::message::{Request, Response};
+use claret_core::{
+    Client, Closed, Event, Incarnation, Limits, Node, Pacing, SessionId, ShardId, SlotRange, Switches, Time,
+    TxHandle,
+};
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use super::options::Address;
+use super::topology::{SLOTS, Topology};
+use crate::host::{Mailbox, Placed};
+
+pub(super) type Wakers = SmallVec<[Waker; 8]>;
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Machine {
+    pub(super) client: Client,
+    mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
+    /// The tasks of connections, by their numbers: few.
+    connections: Vec<(u32, Waker)>,
+    woken: Wakers,
+    topology: Topology,
+    /// When the timer is going to look.
+    promised: Option<Time>,
+}
+
+/// What is to be done once the mutex is free.
+#[derive(Debug, Default)]
+pub(super) struct Outcome {
+    pub(super) woken: Option<Wakers>,
+    /// The timer is to look sooner than it is going to.
+    pub(super) is_sooner: bool,
+    /// Somebody has a reason to believe that the topology changed.
+    pub(super) doubts_topology: bool,
+}
+
+impl Machine {
+    pub(super) fn new(session: SessionId, switches: Switches, limits: Limits) -> Self {
+        Machine {
+            client: Client::new(session, switches, limits, SLOTS, Pacing::default()),
+            mailboxes: HashMap::default(),
+            connections: Vec::new(),
+            woken: Wakers::new(),
+            topology: Topology::default(),
+            promised: None,
+        }
+    }
+
+    // --- nodes ---
+
+    pub(super) fn adopt(&mut self, now: Time, topology: &Topology) {
+        self.topology = topology.clone();
+        let ranges = topology.ranges.iter().map(|range| SlotRange {
+            first: range.first,
+            last: range.last,
+            node: name_of(&range.node),
+        });
+        self.client.adopt(now, ranges.collect());
+    }
+
+    pub(super) fn topology(&self) -> &Topology {
+        &self.topology
+    }
+
+    /// The shard that the topology has at a node, or, of one that serves nothing any more, that which it said it was.
+    pub(super) fn expected_at(&self, node: &Address) -> Option<ShardId> {
+        match self.topology.slot_at(node) {
+            Some(_) => self.topology.shard_at(node),
+            None => self.client.shard_at(&node.to_string()),
+        }
+    }
+
+    /// A node left the cluster, or became a replica, and answers no more.
+    pub(super) fn part_with(&mut self, now: Time, node: &Address) {
+        self.client.part_with(now, &node.to_string());
+    }
+
+    // --- transactions ---
+
+    pub(super) fn begin(&mut self, now: Time, mailbox: &Arc<Mailbox>) -> TxHandle {
+        let tx = self.client.begin(now, now.0);
+        self.mailboxes.insert(tx, Arc::clone(mailbox));
+        tx
+    }
+
+    /// Keeps calls for the commit.
+    pub(super) fn buffer(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        calls: &mut Vec<Placed>,
+    ) -> Result<(), Closed> {
+        calls.drain(..).try_for_each(|call| {
+            let (place, op) = call.in_slot();
+            self.client.buffer(now, tx, place, op).map(|_| ())
+        })
+    }
+
+    /// The user is gone.
+    pub(super) fn abandon(&mut self, now: Time, tx: TxHandle) {
+        self.mailboxes.remove(&tx);
+        self.client.abandon(now, tx);
+    }
+
+    // --- connections ---
+
+    pub(super) fn connected(
+        &mut self,
+        now: Time,
+        connection: u32,
+        node: &Address,
+        shard: (ShardId, Incarnation),
+        lease_us: u64,
+    ) {
+        self.client.connected(now, connection, &name_of(node), shard, lease_us);
+    }
+
+    pub(super) fn disconnected(&mut self, shard: ShardId, connection: u32) {
+        self.connections.retain(|(number, _)| *number != connection);
+        self.client.disconnected(shard, connection);
+    }
+
+    /// Moves what waits for a shard into `requests`, as much as one frame may have, and wakes the connection when
+    /// there is more. Returns whether the connection has nothing more to do.
+    pub(super) fn take(
+        &mut self,
+        shard: ShardId,
+        connection: u32,
+        waker: &Waker,
+        requests: &mut Vec<Request>,
+    ) -> bool {
+        let is_done = self.client.take(shard, connection, requests);
+        if !is_done {
+            match self.connections.iter_mut().find(|(number, _)| *number == connection) {
+                Some((_, known)) => known.clone_from(waker),
+                None => self.connections.push((connection, waker.clone())),
+            }
+        }
+        is_done
+    }
+
+    pub(super) fn deliver(
+        &mut self,
+        now: Time,
+        from: (ShardId, u32),
+        frames: usize,
+        responses: impl Iterator<Item = Response>,
+    ) {
+        self.client.deliver(now, from, frames, responses);
+        self.client.handle_timeout(now);
+    }
+
+    // --- time ---
+
+    /// The timer looks: when it is to look again.
+    pub(super) fn promise(&mut self) -> Option<Time> {
+        self.promised = self.client.poll_timeout();
+        self.promised
+    }
+
+    /// Brings about what follows from what went in, and tells whom it concerns.
+    pub(super) fn settle(&mut self, now: Time) -> Outcome {
+        self.client.settle(now);
+        while let Some((tx, event)) = self.client.poll_event() {
+            self.tell(tx, event);
+        }
+        while let Some(connection) = self.client.poll_ready() {
+            let waker = self.connections.iter().find(|(number, _)| *number == connection);
+            self.woken.extend(waker.map(|(_, waker)| waker.clone()));
+        }
+        let due = self.client.poll_timeout();
+        let is_sooner = due.is_some_and(|due| self.promised.is_none_or(|promised| due < promised));
+        if is_sooner {
+            self.promised = due;
+        }
+        // Most visits wake nobody: then nothing is carried out of the lock.
+        let woken = (!self.woken.is_empty()).then(|| std::mem::take(&mut self.woken));
+        Outcome { woken, is_sooner, doubts_topology: self.client.take_doubt() }
+    }
+
+    fn tell(&mut self, tx: TxHandle, event: Event) {
+        if event.is_last() {
+            // Nobody says that he is gone, after this.
+            if let Some(mailbox) = self.mailboxes.remove(&tx) {
+                mailbox.put_event(event, &mut self.woken);
+            }
+        } else if let Some(mailbox) = self.mailboxes.get(&tx) {
+            mailbox.put_event(event, &mut self.woken);
+        }
+    }
+}
+
+fn name_of(node: &Address) -> Node {
+    node.to_string().into()
+}

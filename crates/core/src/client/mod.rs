@@ -1,0 +1,598 @@
+//! A client process: all its transactions on all shards, and its connections to them, as one state machine
+//! (`docs/protocol.md`, P39 to P46).
+//!
+//! Sans I/O, like the shard. The application's calls go in, what connections bring, what the topology says, and the time;
+//! then [`Client::settle`] brings about what follows. Out come requests in frames ([`Client::take`], which a connection
+//! calls when it may write, and [`Client::poll_ready`] says that it should), events for users ([`Client::poll_event`]),
+//! the next time to wake ([`Client::poll_timeout`]), and whether the topology is in doubt ([`Client::take_doubt`]).
+//!
+//! Where shards are a call away there are no connections: [`Client::direct`] hands out each request by itself
+//! ([`Client::poll_send`]).
+//!
+//! | file | what |
+//! |---|---|
+//! | `transactions` | a coordinator for each transaction, used again and again; or the frontend that combines them |
+//! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
+//! | `routes` | which shard serves which slot; shards that are gone for good |
+//! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
+//! | `timers` | when transactions are due |
+
+mod outbox;
+mod pipeline;
+mod routes;
+mod timers;
+mod transactions;
+mod wrong;
+
+use std::collections::VecDeque;
+
+use claret_types::{Bytes, Claims, Operation};
+use smallvec::SmallVec;
+
+use crate::coordinator::{Closed, Event, TxHandle};
+use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
+use crate::limits::Limits;
+use crate::message::{KeyedCall, Refusal, Request, Response};
+use crate::planted::{Bug, Planted};
+use crate::switches::Switches;
+
+use outbox::Outbox;
+pub use pipeline::{Pipeline, Unexpected};
+use routes::Routes;
+pub use routes::{Node, SlotRange};
+use transactions::{Outlet, Transactions};
+
+/// So many transactions that are over everywhere are told before the next heartbeat is due. What a shard remembers of
+/// them is in its way: its caches hold little.
+const OVER_WORTH: u64 = 512;
+
+/// For each shard so many: with many shards each has a part of them in few.
+const OVER_WORTH_OF_A_SHARD: u64 = 128;
+
+/// For each live one, which a heartbeat to each shard lists, so many.
+const OVER_WORTH_OF_A_LIVE_ONE: u64 = 2;
+
+/// A lease has room for so many heartbeats.
+const HEARTBEATS_OF_A_LEASE: u64 = 3;
+
+/// The shortest time between two heartbeats, in microseconds.
+const HEARTBEAT_US_MIN: u64 = 1_000;
+
+/// When frames leave, and how large they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pacing {
+    /// Frames on the way to one shard that it has not answered, at most.
+    pub frames_in_flight_max: usize,
+    /// While the shard owes an answer, requests gather until they are so many. A frame costs both sides as much as
+    /// several requests, and what leaves sooner would mostly wait at the shard.
+    pub frame_requests_worth: usize,
+    /// Requests in one frame, at most: what a shard does without looking up.
+    pub frame_requests_max: usize,
+}
+
+impl Default for Pacing {
+    fn default() -> Self {
+        Pacing { frames_in_flight_max: 16, frame_requests_worth: 12, frame_requests_max: 512 }
+    }
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub struct Client {
+    transactions: Transactions,
+    outputs: Outputs,
+    routes: Routes,
+    resend_us: u64,
+    /// The shortest lease that any shard gave, in microseconds.
+    lease_us: u64,
+    heartbeat_at: Option<Time>,
+    /// From which floor on all shards are told of it.
+    next_floor: Sequence,
+    lock_waits: u64,
+    doubts_topology: bool,
+    planted: Planted,
+}
+
+/// What transactions want sent and told, on its way out.
+#[derive(Clone, Debug)]
+struct Outputs {
+    pacing: Pacing,
+    /// One for each shard: few.
+    outboxes: Vec<Outbox>,
+    /// Where shards are a call away: what to send, in the order in which it was sent.
+    direct: Option<VecDeque<(ShardId, Request)>>,
+    events: VecDeque<(TxHandle, Event)>,
+    /// Connections that have something to take, and wanted to hear.
+    ready: SmallVec<[u32; 8]>,
+    now: Time,
+    /// What shards that are gone answered.
+    echoes: Vec<(ShardId, Response)>,
+    /// What is sent now was sent before: of no use where the first copy is still on its way. So long ago that was.
+    repeats_after: Option<u64>,
+    planted: Planted,
+}
+
+impl Outputs {
+    fn outbox(&mut self, shard: ShardId) -> Option<&mut Outbox> {
+        self.outboxes.iter_mut().find(|outbox| outbox.shard == shard)
+    }
+}
+
+impl Outlet for Outputs {
+    fn send(&mut self, to: ShardId, request: Request) {
+        if let Some(direct) = &mut self.direct {
+            direct.push_back((to, request));
+            return;
+        }
+        // Not by `outbox`, which would borrow all of it.
+        let Some(outbox) = self.outboxes.iter_mut().find(|outbox| outbox.shard == to) else { return };
+        if outbox.is_gone {
+            let answer = wrong::answer_of_the_gone(self.planted, &request, to, outbox.incarnation);
+            self.echoes.extend(answer.map(|response| (to, response)));
+            return;
+        }
+        let on_its_way = |after| outbox.oldest().is_some_and(|since| self.now.since(since) >= after);
+        if self.repeats_after.is_some_and(on_its_way) {
+            return;
+        }
+        outbox.put(self.now, request);
+        self.ready.extend(outbox.tell_once(&self.pacing));
+    }
+
+    fn tell(&mut self, tx: TxHandle, event: Event) {
+        self.events.push_back((tx, event));
+    }
+}
+
+impl Client {
+    /// One that speaks to shards over connections, without any yet. `slots`: how many the keys are in.
+    pub fn new(session: SessionId, switches: Switches, limits: Limits, slots: usize, pacing: Pacing) -> Self {
+        Self::over(session, switches, limits, Routes::new(slots), pacing)
+    }
+
+    /// One whose host calls shards: each slot is the shard of that number.
+    pub fn direct(session: SessionId, switches: Switches, limits: Limits, shards: u32) -> Self {
+        let mut client = Self::over(session, switches, limits, Routes::fixed(shards), Pacing::default());
+        client.outputs.direct = Some(VecDeque::new());
+        client
+    }
+
+    fn over(session: SessionId, switches: Switches, limits: Limits, routes: Routes, pacing: Pacing) -> Self {
+        let outputs = Outputs {
+            pacing,
+            outboxes: Vec::new(),
+            direct: None,
+            events: VecDeque::new(),
+            ready: SmallVec::new(),
+            now: Time(0),
+            echoes: Vec::new(),
+            repeats_after: None,
+            planted: Planted::NONE,
+        };
+        Client {
+            transactions: Transactions::new(session, switches, limits),
+            outputs,
+            routes,
+            resend_us: limits.resend_us,
+            lease_us: limits.lease_us,
+            heartbeat_at: None,
+            next_floor: Sequence(OVER_WORTH),
+            lock_waits: 0,
+            doubts_topology: false,
+            planted: Planted::NONE,
+        }
+    }
+
+    /// See `planted.rs`.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn plant_in_all(&mut self, planted: Planted) {
+        (self.planted, self.outputs.planted) = (planted, planted);
+        match &mut self.transactions {
+            Transactions::Single(table) => table.planted = planted,
+            Transactions::Combined(frontend) => frontend.planted = planted,
+        }
+    }
+
+    // --- getters ---
+
+    /// Under which attempt a transaction speaks to the shards now. `None`: it is over, or between two attempts.
+    pub fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
+        self.transactions.attempt(tx)
+    }
+
+    /// Whether calls of a transaction are unanswered: it must not commit before.
+    pub fn awaits_answers(&self, tx: TxHandle) -> bool {
+        self.transactions.awaits_answers(tx)
+    }
+
+    /// Attempts of which some shard may still hold something. O(transactions).
+    pub fn live(&self) -> Vec<AttemptId> {
+        self.transactions.live()
+    }
+
+    /// No earlier transaction is open anywhere.
+    pub fn floor(&self) -> Sequence {
+        self.transactions.floor()
+    }
+
+    /// Whether every shard knows the end of every transaction.
+    pub fn is_over(&self) -> bool {
+        self.transactions.is_over()
+    }
+
+    /// Answers that transactions shared (combining).
+    pub fn combined(&self) -> u64 {
+        self.transactions.combined()
+    }
+
+    /// Requests that had to wait for a lock.
+    pub fn lock_waits(&self) -> u64 {
+        self.lock_waits
+    }
+
+    /// The shard of a slot, as far as is known.
+    pub fn shard_of(&self, slot: u16) -> ShardId {
+        self.routes.shard_of(slot)
+    }
+
+    /// Which shard a node said it is.
+    pub fn shard_at(&self, node: &str) -> Option<ShardId> {
+        self.routes.shard_at(node)
+    }
+
+    // --- the application's calls ---
+
+    /// Begins a transaction. `seed` is any number, for the jitter of pauses.
+    pub fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
+        self.transactions.begin(now, seed)
+    }
+
+    /// An operation of an attempt whose answer is wanted now: [`Event::Answer`] follows. See
+    /// [`Coordinator::execute`](crate::Coordinator::execute).
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), or ends by this very call: an event tells of that.
+    pub fn execute(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        (slot, key): (u16, Bytes),
+        op: Operation,
+        reserve: Option<Claims>,
+    ) -> Result<CallNo, Closed> {
+        let shard = self.routes.shard_of(slot);
+        self.transactions.execute(now, tx, (shard, key), op, reserve)
+    }
+
+    /// Keeps an operation of an attempt until the commit, or until its record is executed on.
+    ///
+    /// # Errors
+    /// As of [`Self::execute`].
+    pub fn buffer(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        (slot, key): (u16, Bytes),
+        op: Operation,
+    ) -> Result<CallNo, Closed> {
+        let shard = self.routes.shard_of(slot);
+        self.transactions.buffer(now, tx, shard, key, op)
+    }
+
+    /// The attempt is to commit: one of the last [events](Event) follows, or [`Event::Restart`].
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
+    pub fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        self.transactions.commit(now, tx)
+    }
+
+    /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or [`Event::Committed`]
+    /// follows.
+    pub fn abort(&mut self, now: Time, tx: TxHandle) {
+        self.transactions.abort(now, tx);
+    }
+
+    /// The transaction's user is gone, and hears nothing more: as [`Self::abort`].
+    pub fn abandon(&mut self, now: Time, tx: TxHandle) {
+        self.transactions.abandon(now, tx);
+    }
+
+    /// Begins the attempt after this one, which ended in [`Event::Restart`].
+    ///
+    /// # Errors
+    /// [`Closed`] when the user was not told so of that attempt, or the next one runs already.
+    pub fn restart(&mut self, now: Time, ended: (TxHandle, u32)) -> Result<(), Closed> {
+        self.transactions.restart(now, ended)
+    }
+
+    /// Takes the calls of an attempt that has sent nothing: the host carries them out by itself. `None`: it has.
+    pub fn take_buffered(&mut self, tx: (TxHandle, u32)) -> Option<Vec<(ShardId, KeyedCall)>> {
+        self.transactions.take_buffered(tx)
+    }
+
+    /// The host could not: gives the calls back.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run.
+    pub fn put_back(&mut self, tx: (TxHandle, u32), calls: Vec<(ShardId, KeyedCall)>) -> Result<(), Closed> {
+        self.transactions.put_back(tx, calls)
+    }
+
+    /// The host carried out all of the attempt: it is committed, without an event.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run.
+    pub fn close_instantly(&mut self, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        self.transactions.close_instantly(tx)
+    }
+
+    // --- the cluster ---
+
+    /// The topology is known anew.
+    pub fn adopt(&mut self, now: Time, topology: Vec<SlotRange>) {
+        if self.planted.is(Bug::SlotsStay) && !self.outputs.outboxes.is_empty() {
+            return;
+        }
+        self.routes.adopt(topology);
+        self.answer_for_the_gone(now);
+    }
+
+    /// A node left the cluster, or became a replica, and answers no more: what its shard had in memory is lost (P26b).
+    pub fn part_with(&mut self, now: Time, node: &str) {
+        self.routes.part_with(node);
+        self.answer_for_the_gone(now);
+    }
+
+    /// From now on the client itself answers for shards that are gone.
+    fn answer_for_the_gone(&mut self, now: Time) {
+        for shard in self.routes.take_gone(self.planted.is(Bug::GoneTooEarly)) {
+            let Some(outbox) = self.outputs.outbox(shard) else { continue };
+            outbox.clear();
+            outbox.connection = None;
+            outbox.is_gone = true;
+            outbox.incarnation = wrong::after(self.planted, outbox.incarnation);
+            let incarnation = outbox.incarnation;
+            self.transactions.meet(now, shard, incarnation);
+        }
+    }
+
+    // --- connections ---
+
+    /// A connection serves a shard from now on: its node said which one it is, its incarnation, and how long its lease
+    /// is. It begins with a heartbeat: what the shard had over an earlier connection and is not in it is over (trap 19).
+    pub fn connected(
+        &mut self,
+        now: Time,
+        connection: u32,
+        node: &Node,
+        (shard, incarnation): (ShardId, Incarnation),
+        lease_us: u64,
+    ) {
+        let outputs = &mut self.outputs;
+        let at = outputs.outboxes.iter().position(|outbox| outbox.shard == shard).unwrap_or_else(|| {
+            outputs.outboxes.push(Outbox::new(shard));
+            outputs.outboxes.len() - 1
+        });
+        let outbox = &mut outputs.outboxes[at];
+        let is_older = outbox.connection.is_some_and(|newer| newer > connection);
+        if is_older && !self.planted.is(Bug::OlderHandshakeWins) {
+            return; // A handshake that took long: the shard listens to the newer one alone (P29).
+        }
+        outputs.ready.extend(outbox.end_connection(wrong::clears(self.planted)));
+        outbox.incarnation = incarnation.max(outbox.incarnation);
+        (outbox.connection, outbox.is_gone) = (Some(connection), false);
+        if !self.planted.is(Bug::SilentConnection) {
+            let (live, floor) = (self.transactions.live(), self.transactions.floor());
+            outbox.put(now, Request::Heartbeat { live, floor });
+        }
+        self.routes.name(node, shard);
+        self.answer_for_the_gone(now);
+        if !self.planted.is(Bug::NotMet) {
+            self.transactions.meet(now, shard, incarnation);
+        }
+        if lease_us < self.lease_us {
+            (self.lease_us, self.heartbeat_at) = (lease_us, Some(now));
+        }
+        self.heartbeat_at.get_or_insert(now.plus(self.heartbeat_us()));
+    }
+
+    /// The connection is gone: what it did not take, and what it took and has no answer, may be lost.
+    pub fn disconnected(&mut self, shard: ShardId, connection: u32) {
+        let any = self.planted.is(Bug::UnbindsNewer);
+        let Some(outbox) = self.outputs.outbox(shard) else { return };
+        if outbox.connection == Some(connection) || any {
+            outbox.end_connection(wrong::clears(self.planted));
+        }
+    }
+
+    fn outbox(&mut self, shard: ShardId, connection: u32) -> Option<&mut Outbox> {
+        self.outputs.outbox(shard).filter(|outbox| outbox.connection == Some(connection))
+    }
+
+    /// A connection may write: moves what is to leave now into `requests`, which is empty, as one frame. Where there is
+    /// nothing, [`Self::poll_ready`] names the connection when there is. Returns whether the connection has nothing more
+    /// to do: the client closes, or the connection is not the one that serves the shard.
+    pub fn take(&mut self, shard: ShardId, connection: u32, requests: &mut Vec<Request>) -> bool {
+        let pacing = self.outputs.pacing;
+        let Some(outbox) = self.outbox(shard, connection) else { return true };
+        outbox.take(&pacing, requests);
+        requests.is_empty() && outbox.is_closing && outbox.is_quiet()
+    }
+
+    /// What was taken became more than one frame.
+    pub fn add_frames(&mut self, now: Time, shard: ShardId, connection: u32, more: usize) {
+        if self.planted.is(Bug::FramesUncounted) {
+            return;
+        }
+        if let Some(outbox) = self.outbox(shard, connection) {
+            outbox.add_frames(now, more);
+        }
+    }
+
+    /// A connection brought the answers to so many frames, and these responses, with what the shard had to say besides.
+    /// The connection takes again afterwards: there may be room for a frame.
+    pub fn deliver(
+        &mut self,
+        now: Time,
+        (shard, connection): (ShardId, u32),
+        frames: usize,
+        responses: impl Iterator<Item = Response>,
+    ) {
+        let is_heard = |outbox: &&mut Outbox| {
+            outbox.connection == Some(connection) || self.planted.is(Bug::OldConnectionHeard)
+        };
+        let Some(outbox) = self.outputs.outbox(shard).filter(is_heard) else { return };
+        outbox.answered(frames);
+        for response in responses {
+            self.handle_response(now, shard, response);
+        }
+        if self.transactions.floor() >= self.next_floor {
+            self.heartbeat(now);
+        }
+    }
+
+    /// Takes one response of a shard that is a call away.
+    pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
+        match &response {
+            Response::Queued { .. } | Response::Busy { .. } => self.lock_waits += 1,
+            Response::Refused { refusal, .. } if is_about_places(refusal) => self.doubts_topology = true,
+            _ => {}
+        }
+        self.transactions.handle_response(now, from, response);
+    }
+
+    /// Since when the shard owes an answer over a connection.
+    pub fn owes_since(&mut self, shard: ShardId, connection: u32) -> Option<Time> {
+        self.outbox(shard, connection)?.owes_since()
+    }
+
+    /// Frames that a shard has not answered over a connection.
+    pub fn in_flight(&mut self, shard: ShardId, connection: u32) -> usize {
+        self.outbox(shard, connection).map_or(0, |outbox| outbox.in_flight())
+    }
+
+    /// The node that something waits for the longest time, and since when.
+    pub fn slowest(&self) -> Option<(Node, Time)> {
+        let oldest = |shard: ShardId| self.outputs.outboxes.iter().find(|it| it.shard == shard)?.oldest();
+        let waiting = self.routes.shards().iter();
+        let waiting = waiting.filter_map(|(node, shard)| Some((Node::clone(node), oldest(*shard)?)));
+        waiting.min_by_key(|(_, since)| *since)
+    }
+
+    // --- time ---
+
+    /// When [`Self::handle_timeout`] has something to do.
+    pub fn poll_timeout(&self) -> Option<Time> {
+        match (self.transactions.poll_timeout(), self.heartbeat_at) {
+            (Some(due), Some(heartbeat)) => Some(due.min(heartbeat)),
+            (due, heartbeat) => due.or(heartbeat),
+        }
+    }
+
+    /// Does what is due. What is sent again for its sake is not, where the first copy is still on its way.
+    pub fn handle_timeout(&mut self, now: Time) {
+        if self.heartbeat_at.is_some_and(|at| at <= now) {
+            self.heartbeat(now);
+        }
+        if self.transactions.poll_timeout().is_none_or(|due| due > now) {
+            return;
+        }
+        // What was to be sent before is no repetition.
+        self.settle(now);
+        self.outputs.repeats_after = Some(self.resend_us);
+        self.transactions.handle_timeout(now);
+        self.settle(now);
+        if !self.planted.is(Bug::AllIsRepetition) {
+            self.outputs.repeats_after = None;
+        }
+    }
+
+    fn heartbeat_us(&self) -> u64 {
+        (self.lease_us / HEARTBEATS_OF_A_LEASE).max(HEARTBEAT_US_MIN)
+    }
+
+    /// Tells all shards that the process lives, and what is over (P28).
+    fn heartbeat(&mut self, now: Time) {
+        self.outputs.now = now;
+        self.heartbeat_at = Some(now.plus(self.heartbeat_us()));
+        let (live, floor) = (self.transactions.live(), self.transactions.floor());
+        let shards: SmallVec<[ShardId; 8]> = self.routes.shards().iter().map(|(_, shard)| *shard).collect();
+        let each = OVER_WORTH_OF_A_SHARD.max(OVER_WORTH_OF_A_LIVE_ONE * live.len() as u64);
+        self.next_floor = Sequence(floor.0 + OVER_WORTH.max(each * shards.len() as u64));
+        for shard in shards {
+            self.outputs.send(shard, Request::Heartbeat { live: live.clone(), floor });
+        }
+    }
+
+    /// The process ends: tells all shards that nothing of it lives, and lets their connections close behind that.
+    pub fn close(&mut self, now: Time) {
+        let floor = self.transactions.floor();
+        self.heartbeat_at = None;
+        for outbox in &mut self.outputs.outboxes {
+            outbox.put(now, Request::Heartbeat { live: Vec::new(), floor });
+            outbox.is_closing = true;
+            self.outputs.ready.extend(outbox.tell_once(&self.outputs.pacing));
+        }
+    }
+
+    // --- outputs ---
+
+    /// Brings about what follows from what went in since the last time: to be called after one input, or several.
+    pub fn settle(&mut self, now: Time) {
+        self.outputs.now = now;
+        self.transactions.drain(&mut self.outputs);
+        while !self.outputs.echoes.is_empty() {
+            for (shard, response) in std::mem::take(&mut self.outputs.echoes) {
+                self.transactions.handle_response(now, shard, response);
+            }
+            self.transactions.drain(&mut self.outputs);
+        }
+    }
+
+    /// The next event, and whose. After the [last](Event::is_last) one of a transaction nothing of it is told.
+    pub fn poll_event(&mut self) -> Option<(TxHandle, Event)> {
+        self.outputs.events.pop_front()
+    }
+
+    /// A connection that has something to take, and did not when it tried.
+    pub fn poll_ready(&mut self) -> Option<u32> {
+        self.outputs.ready.pop()
+    }
+
+    /// Where shards are a call away: the next request.
+    pub fn poll_send(&mut self) -> Option<(ShardId, Request)> {
+        self.outputs.direct.as_mut()?.pop_front()
+    }
+
+    /// Whether some shard said since the last time what gives a reason to ask for the topology.
+    pub fn take_doubt(&mut self) -> bool {
+        std::mem::take(&mut self.doubts_topology)
+    }
+
+    /// Checks the state machine. Called after every simulated step.
+    ///
+    /// # Panics
+    /// When an invariant does not hold.
+    pub fn check_invariants(&self) {
+        self.transactions.check_invariants();
+        self.outputs.outboxes.iter().for_each(Outbox::check_invariants);
+        assert!(self.outputs.repeats_after.is_none(), "what is sent is no repetition");
+    }
+}
+
+/// Whether a refusal may come of this client's idea of which shard serves what.
+fn is_about_places(refusal: &Refusal) -> bool {
+    matches!(
+        refusal,
+        Refusal::Elsewhere { .. }
+            | Refusal::LostLocks
+            | Refusal::LeaseExpired
+            | Refusal::ReadOnly
+            | Refusal::Unlisted
+            | Refusal::Stale
+    )
+}
+
+#[cfg(test)]
+mod tests;

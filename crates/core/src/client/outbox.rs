@@ -1,0 +1,168 @@
+//! What waits to be sent to one shard, and what is on its way there.
+//!
+//! Requests gather in the outbox until the connection takes them as one frame, applies and aborts first, for they free
+//! locks (R13). While the shard owes an answer they gather until they are worth a frame of their own. An outbox without
+//! a connection keeps nothing: what is sent there is lost, as messages may be, and is sent again when the next connection
+//! is made (P40).
+
+use std::collections::VecDeque;
+
+use super::Pacing;
+use crate::ids::{Incarnation, ShardId, Time};
+use crate::message::Request;
+
+/// Requests that wait in one outbox, at most. More are lost, and sent again later.
+const REQUESTS_MAX: usize = 1 << 16;
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) struct Outbox {
+    pub(super) shard: ShardId,
+    /// The last one that it led to; of a shard that is gone, one that never was.
+    pub(super) incarnation: Incarnation,
+    /// The shard is gone for good: the client answers for it.
+    pub(super) is_gone: bool,
+    /// The number of the connection that serves it.
+    pub(super) connection: Option<u32>,
+    /// Applies and aborts.
+    first: VecDeque<Request>,
+    rest: VecDeque<Request>,
+    /// Since when the oldest of them waits.
+    since: Option<Time>,
+    /// For each frame without an answer, since when its oldest request waits.
+    in_flight: VecDeque<Time>,
+    /// The connection found nothing to take and wants to hear when there is.
+    is_awaited: bool,
+    pub(super) is_closing: bool,
+}
+
+impl Outbox {
+    pub(super) fn new(shard: ShardId) -> Self {
+        Outbox {
+            shard,
+            incarnation: Incarnation(0),
+            is_gone: false,
+            connection: None,
+            first: VecDeque::new(),
+            rest: VecDeque::new(),
+            since: None,
+            in_flight: VecDeque::new(),
+            is_awaited: false,
+            is_closing: false,
+        }
+    }
+
+    /// Forgets what waits and what is on its way: its connection is gone.
+    pub(super) fn clear(&mut self) {
+        self.first.clear();
+        self.rest.clear();
+        self.in_flight.clear();
+        self.since = None;
+    }
+
+    #[inline]
+    pub(super) fn put(&mut self, now: Time, request: Request) {
+        if self.connection.is_none() || self.first.len() + self.rest.len() >= REQUESTS_MAX {
+            return;
+        }
+        match request {
+            Request::Apply { .. } | Request::Abort { .. } => self.first.push_back(request),
+            _ => self.rest.push_back(request),
+        }
+        self.since.get_or_insert(now);
+    }
+
+    /// Whether what waits is to leave now.
+    fn may_send(&self, pacing: &Pacing) -> bool {
+        let waiting = self.first.len() + self.rest.len();
+        match self.in_flight.len() {
+            0 => true,
+            owed => owed < pacing.frames_in_flight_max && waiting >= pacing.frame_requests_worth,
+        }
+    }
+
+    /// The connection, if it is to be told that there is something to take: it wanted to hear, and hears once.
+    #[inline]
+    pub(super) fn tell_once(&mut self, pacing: &Pacing) -> Option<u32> {
+        if !self.is_awaited || !(self.is_closing || self.may_send(pacing)) {
+            return None;
+        }
+        self.is_awaited = false;
+        self.connection
+    }
+
+    /// The connection is gone, and what waits for it and is on its way with it. Returns the one that wanted to hear of
+    /// something to take: it hears that it has nothing more to do.
+    pub(super) fn end_connection(&mut self, clears: bool) -> Option<u32> {
+        if clears {
+            self.clear();
+        }
+        let connection = self.connection.take();
+        connection.filter(|_| std::mem::take(&mut self.is_awaited))
+    }
+
+    /// Since when the oldest request waits that has no answer.
+    pub(super) fn oldest(&self) -> Option<Time> {
+        self.in_flight.front().copied().or(self.since)
+    }
+
+    /// Since when the shard owes an answer.
+    pub(super) fn owes_since(&self) -> Option<Time> {
+        self.in_flight.front().copied()
+    }
+
+    /// Frames that are not answered.
+    pub(super) fn in_flight(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// Moves what may leave into `requests`, which is empty, as much as one frame may have.
+    pub(super) fn take(&mut self, pacing: &Pacing, requests: &mut Vec<Request>) {
+        self.is_awaited = true;
+        let Some(since) = self.since.filter(|_| self.may_send(pacing)) else { return };
+        move_front(&mut self.first, pacing.frame_requests_max, requests);
+        move_front(&mut self.rest, pacing.frame_requests_max, requests);
+        self.in_flight.push_back(since);
+        if self.first.is_empty() && self.rest.is_empty() {
+            self.since = None;
+        }
+    }
+
+    /// The connection sent so many frames more.
+    pub(super) fn add_frames(&mut self, now: Time, more: usize) {
+        self.in_flight.extend(std::iter::repeat_n(now, more));
+    }
+
+    /// So many frames are answered.
+    pub(super) fn answered(&mut self, frames: usize) {
+        self.in_flight.drain(..frames.min(self.in_flight.len()));
+    }
+
+    /// Whether nothing waits here and nothing is on its way.
+    pub(super) fn is_quiet(&self) -> bool {
+        self.oldest().is_none()
+    }
+
+    /// # Panics
+    /// When one of its promises is broken.
+    pub(super) fn check_invariants(&self) {
+        let waiting = self.first.len() + self.rest.len();
+        assert_eq!(self.since.is_some(), waiting > 0, "{}: since when it waits", self.shard);
+        if self.connection.is_none() {
+            assert!(waiting == 0 && self.in_flight.is_empty(), "{}: kept without a connection", self.shard);
+        }
+        assert!(!(self.is_gone && self.connection.is_some()), "{}: gone, and connected", self.shard);
+    }
+}
+
+/// Moves as much as a frame still may have. All of it goes in one piece.
+fn move_front(queue: &mut VecDeque<Request>, most: usize, requests: &mut Vec<Request>) {
+    let room = most - requests.len();
+    if queue.len() > room {
+        requests.extend(queue.drain(..room));
+        return;
+    }
+    let mut all = Vec::from(std::mem::take(queue));
+    requests.append(&mut all);
+    *queue = all.into();
+}

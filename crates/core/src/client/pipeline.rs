@@ -1,0 +1,256 @@
+//! The frames of one connection: what was written and has no answer yet, in order.
+//!
+//! A shard that cannot read a frame, or may not take it for its size, refuses all of it, and one request is to blame.
+//! Its requests are then sent again one by one; the one that is refused alone can never be done, and its transaction
+//! is told so (P43).
+
+use std::collections::VecDeque;
+use std::error::Error;
+use std::fmt;
+
+use claret_types::{Bytes, OpError};
+
+use super::wrong;
+use crate::ids::{AttemptId, Incarnation, ShardId};
+use crate::message::{Refusal, Request, Response};
+use crate::planted::Planted;
+use crate::wire;
+
+/// Kept for their room, at most.
+const SPARE_MAX: usize = 16;
+
+/// See the module's text. It stands beside its connection, and not behind the client's lock.
+#[derive(Clone, Debug)]
+pub struct Pipeline {
+    shard: ShardId,
+    incarnation: Incarnation,
+    frame_bytes_max: usize,
+    /// The requests of each frame that has no answer.
+    sent: VecDeque<Vec<Request>>,
+    /// Of frames that were refused: to be sent alone.
+    suspects: VecDeque<Request>,
+    /// Kept for their room.
+    spare: Vec<Vec<Request>>,
+    frame: Vec<u8>,
+    pub(crate) planted: Planted,
+}
+
+/// An answer came to a frame that was never sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unexpected;
+
+impl fmt::Display for Unexpected {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a reply that nobody waits for")
+    }
+}
+
+impl Error for Unexpected {}
+
+impl Pipeline {
+    /// Of a connection that is new, to this incarnation of a shard.
+    pub fn new(shard: ShardId, incarnation: Incarnation) -> Self {
+        Self::with_frames_of(shard, incarnation, wire::FRAME_BYTES_MAX)
+    }
+
+    /// With frames that end once they are longer than so many bytes.
+    pub fn with_frames_of(shard: ShardId, incarnation: Incarnation, frame_bytes_max: usize) -> Self {
+        Pipeline {
+            shard,
+            incarnation,
+            frame_bytes_max,
+            sent: VecDeque::new(),
+            suspects: VecDeque::new(),
+            spare: Vec::new(),
+            frame: Vec::new(),
+            planted: Planted::NONE,
+        }
+    }
+
+    /// An empty list, for requests of the next frame.
+    pub fn spare(&mut self) -> Vec<Request> {
+        self.spare.pop().unwrap_or_default()
+    }
+
+    fn keep(&mut self, mut requests: Vec<Request>) {
+        requests.clear();
+        if self.spare.len() < SPARE_MAX {
+            self.spare.push(requests);
+        }
+    }
+
+    /// Writes requests as frames, each handed to `write`, and behind them those that are to be sent alone. Returns the
+    /// number of frames.
+    pub fn write(&mut self, requests: Vec<Request>, mut write: impl FnMut(&[u8])) -> usize {
+        let mut frames = self.write_frames(requests, &mut write);
+        while let Some(suspect) = self.suspects.pop_front() {
+            frames += self.write_frames(vec![suspect], &mut write);
+        }
+        frames
+    }
+
+    fn write_frames(&mut self, mut requests: Vec<Request>, write: &mut impl FnMut(&[u8])) -> usize {
+        let mut frames = 0;
+        let mut begun = 0;
+        while begun < requests.len() {
+            wire::append_request(&requests[begun], &mut self.frame);
+            begun += 1;
+            if self.frame.len() > self.frame_bytes_max && begun < requests.len() {
+                let rest = requests.split_off(begun);
+                self.end_frame(std::mem::replace(&mut requests, rest), write);
+                (begun, frames) = (0, frames + 1);
+            }
+        }
+        match requests.is_empty() {
+            true => self.keep(requests),
+            false => {
+                self.end_frame(requests, write);
+                frames += 1;
+            }
+        }
+        frames
+    }
+
+    fn end_frame(&mut self, requests: Vec<Request>, write: &mut impl FnMut(&[u8])) {
+        write(&self.frame);
+        self.frame.clear();
+        self.sent.push_back(requests);
+    }
+
+    /// Frames that have no answer.
+    pub fn unanswered(&self) -> usize {
+        self.sent.len()
+    }
+
+    /// The first of the frames without an answer was taken.
+    ///
+    /// # Errors
+    /// [`Unexpected`] when there is none.
+    pub fn taken(&mut self) -> Result<(), Unexpected> {
+        let requests = self.sent.pop_front().ok_or(Unexpected)?;
+        self.keep(requests);
+        Ok(())
+    }
+
+    /// The shard does not take the first of the frames without an answer: what follows from that alone.
+    ///
+    /// # Errors
+    /// [`Unexpected`] when there is none.
+    pub fn refused(&mut self, reason: &str) -> Result<Option<Response>, Unexpected> {
+        let mut requests = self.sent.pop_front().ok_or(Unexpected)?;
+        let response = match wrong::is_suspect(self.planted, &requests) {
+            true => {
+                // Of heartbeats the next one says more. This one would come behind requests of transactions that it does
+                // not list.
+                let is_late = |request: &Request| {
+                    matches!(request, Request::Heartbeat { .. }) && !wrong::heartbeats_again(self.planted)
+                };
+                self.suspects.extend(requests.drain(..).filter(|request| !is_late(request)));
+                None
+            }
+            false => requests.first().and_then(blamed).map(|(attempt, key)| self.blame(attempt, key, reason)),
+        };
+        self.keep(requests);
+        Ok(response)
+    }
+
+    /// A request that the shard will never say yes to. What it granted before goes with a no that it writes.
+    fn blame(&mut self, attempt: AttemptId, key: Bytes, reason: &str) -> Response {
+        self.suspects.push_back(Request::Withdraw { attempt });
+        let refusal = Refusal::Operation { key, error: OpError::Told(reason.to_owned()) };
+        Response::Refused { attempt, shard: self.shard, refusal, since: self.incarnation }
+    }
+}
+
+/// The attempt that a request asks something for, and the first record that it names.
+fn blamed(request: &Request) -> Option<(AttemptId, Bytes)> {
+    match request {
+        Request::Execute { attempt, key, .. } => Some((*attempt, key.clone())),
+        Request::Prepare { attempt, calls, .. } => {
+            Some((*attempt, calls.first().map(|call| call.key.clone()).unwrap_or_default()))
+        }
+        Request::Apply { .. }
+        | Request::Withdraw { .. }
+        | Request::Abort { .. }
+        | Request::Heartbeat { .. }
+        | Request::Ask { .. } => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{Sequence, SessionId, TxId};
+
+    const SHARD: ShardId = ShardId(3);
+
+    fn attempt(sequence: u64) -> AttemptId {
+        AttemptId { tx: TxId { session: SessionId(7), sequence: Sequence(sequence) }, attempt: 1 }
+    }
+
+    fn withdraw(sequence: u64) -> Request {
+        Request::Withdraw { attempt: attempt(sequence) }
+    }
+
+    /// The frames that come of requests, each as the requests in it.
+    fn written(pipeline: &mut Pipeline, requests: Vec<Request>) -> Vec<Vec<Request>> {
+        let mut frames = Vec::new();
+        let limits = crate::Limits::default();
+        let count = pipeline.write(requests, |frame| {
+            frames.push(wire::decode_requests(frame, &limits).expect("a frame"));
+        });
+        assert_eq!(count, frames.len());
+        frames
+    }
+
+    /// It would come behind a transaction that it does not list, which the shard would take for over.
+    #[test]
+    fn a_heartbeat_of_a_frame_that_was_refused_is_not_said_again() {
+        let mut pipeline = Pipeline::new(SHARD, Incarnation(5));
+        let heartbeat = Request::Heartbeat { live: Vec::new(), floor: Sequence(1) };
+        assert_eq!(written(&mut pipeline, vec![heartbeat, withdraw(1)]).len(), 1);
+        assert_eq!(pipeline.refused("ERR message 1 cannot be read"), Ok(None));
+        assert_eq!(written(&mut pipeline, Vec::new()), [[withdraw(1)]]);
+    }
+
+    #[test]
+    fn the_one_that_is_refused_alone_is_to_blame() {
+        let mut pipeline = Pipeline::new(SHARD, Incarnation(5));
+        let prepare = Request::Prepare {
+            attempt: attempt(2),
+            birth: crate::Birth { time: crate::Time(1), tx: attempt(2).tx },
+            participants: std::sync::Arc::new([crate::message::Listed { shard: SHARD, incarnation: None }]),
+            relies_on: 0,
+            calls: Vec::new(),
+            members: crate::message::Members::All,
+            is_last: false,
+        };
+        assert_eq!(written(&mut pipeline, vec![withdraw(1), prepare.clone(), withdraw(3)]).len(), 1);
+        assert_eq!(pipeline.refused("ERR too large"), Ok(None));
+        let alone = written(&mut pipeline, Vec::new());
+        assert_eq!(alone, [[withdraw(1)], [prepare], [withdraw(3)]]);
+        assert_eq!(pipeline.taken(), Ok(()));
+        let blamed = pipeline.refused("ERR too large").expect("a frame is owed");
+        let Some(Response::Refused { attempt: refused, shard: SHARD, refusal, since }) = blamed else {
+            panic!("{blamed:?}")
+        };
+        assert_eq!((refused, since), (attempt(2), Incarnation(5)));
+        assert!(refusal.to_string().contains("too large") && !refusal.is_retryable(), "{refusal}");
+        assert_eq!(pipeline.taken(), Ok(()));
+        // What the shard granted the attempt before, it gives up.
+        assert_eq!(written(&mut pipeline, Vec::new()), [[withdraw(2)]]);
+        assert_eq!(pipeline.taken(), Ok(()));
+        assert_eq!(pipeline.taken(), Err(Unexpected));
+        assert_eq!(pipeline.refused("ERR"), Err(Unexpected));
+    }
+
+    #[test]
+    fn a_frame_that_is_long_enough_is_ended() {
+        let one = wire::encode_requests(&[withdraw(1)]).len();
+        let mut pipeline = Pipeline::with_frames_of(SHARD, Incarnation(5), 2 * one);
+        let requests: Vec<Request> = (1..=7).map(withdraw).collect();
+        let frames = written(&mut pipeline, requests);
+        assert_eq!(frames.iter().map(Vec::len).collect::<Vec<_>>(), [3, 3, 1]);
+        assert_eq!(pipeline.unanswered(), 3);
+    }
+}

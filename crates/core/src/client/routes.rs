@@ -1,0 +1,128 @@
+//! Which shard serves which slot, as far as the client knows.
+//!
+//! Nodes say which shard they are when a connection to them begins; the topology says which slots a node serves. A node
+//! that leaves takes its shard with it once other shards have all its slots: then nobody of that name remembers
+//! anything, and nobody will (P26b).
+
+use std::sync::Arc;
+
+use crate::ids::ShardId;
+
+/// Slots that follow each other and are served by one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlotRange {
+    /// The first slot.
+    pub first: u16,
+    /// The last slot.
+    pub last: u16,
+    /// Who serves them: the node's address.
+    pub node: Node,
+}
+
+/// The name of a node: what its host calls it, as an address.
+pub type Node = Arc<str>;
+
+/// A slot that nobody serves.
+const NOBODY: ShardId = ShardId(u32::MAX);
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) struct Routes {
+    /// The shard of each slot.
+    slots: Box<[ShardId]>,
+    topology: Vec<SlotRange>,
+    /// Which shard each node said it is.
+    shards: Vec<(Node, ShardId)>,
+    /// Shards whose nodes left. They are gone once other shards have all their slots.
+    leaving: Vec<ShardId>,
+}
+
+impl Routes {
+    /// Nobody serves anything.
+    pub(super) fn new(slots: usize) -> Self {
+        Routes {
+            slots: vec![NOBODY; slots].into(),
+            topology: Vec::new(),
+            shards: Vec::new(),
+            leaving: Vec::new(),
+        }
+    }
+
+    /// Each slot is a shard of that number, for good.
+    pub(super) fn fixed(shards: u32) -> Self {
+        Routes { slots: (0..shards).map(ShardId).collect(), ..Routes::new(0) }
+    }
+
+    /// The shard of a slot.
+    #[inline]
+    pub(super) fn shard_of(&self, slot: u16) -> ShardId {
+        self.slots[usize::from(slot)]
+    }
+
+    /// Which shard a node said it is.
+    pub(super) fn shard_at(&self, node: &str) -> Option<ShardId> {
+        self.shards.iter().find(|(known, _)| **known == *node).map(|(_, shard)| *shard)
+    }
+
+    /// The nodes that said which shard they are.
+    pub(super) fn shards(&self) -> &[(Node, ShardId)] {
+        &self.shards
+    }
+
+    fn serves(&self, node: &str) -> bool {
+        self.topology.iter().any(|range| *range.node == *node)
+    }
+
+    /// The topology is known anew.
+    pub(super) fn adopt(&mut self, topology: Vec<SlotRange>) {
+        self.topology = topology;
+        let (shards, topology) = (&self.shards, &self.topology);
+        let is_back = |shard: &ShardId| {
+            shards
+                .iter()
+                .any(|(node, known)| known == shard && topology.iter().any(|range| range.node == *node))
+        };
+        self.leaving.retain(|shard| !is_back(shard));
+        self.assign();
+    }
+
+    /// A node says which shard it is. One of another name is another one, whatever its address.
+    pub(super) fn name(&mut self, node: &Node, shard: ShardId) {
+        let renamed = self.shards.iter().filter(|(known, was)| known == node && *was != shard);
+        self.leaving.extend(renamed.map(|(_, was)| *was));
+        self.shards.retain(|(known, was)| known != node && *was != shard);
+        self.shards.push((Arc::clone(node), shard));
+        self.leaving.retain(|leaving| *leaving != shard);
+        self.assign();
+    }
+
+    /// A node left, and what its shard had in memory is lost; not if it is back.
+    pub(super) fn part_with(&mut self, node: &str) {
+        if self.serves(node) {
+            return;
+        }
+        if let Some(shard) = self.shard_at(node).filter(|shard| !self.leaving.contains(shard)) {
+            self.leaving.push(shard);
+        }
+    }
+
+    /// Slots of nodes that did not say yet which shard they are stay where they were.
+    fn assign(&mut self) {
+        for range in &self.topology {
+            let said = self.shards.iter().find(|(node, _)| *node == range.node);
+            let slots = self.slots.get_mut(usize::from(range.first)..=usize::from(range.last));
+            if let (Some((_, shard)), Some(slots)) = (said, slots) {
+                slots.fill(*shard);
+            }
+        }
+    }
+
+    /// Shards that are gone by now. Who placed a call at one that is not might place it there again.
+    pub(super) fn take_gone(&mut self, is_early: bool) -> Vec<ShardId> {
+        let slots = &self.slots;
+        let gone: Vec<ShardId> =
+            self.leaving.extract_if(.., |shard| is_early || !slots.contains(shard)).collect();
+        self.shards.retain(|(_, shard)| !gone.contains(shard));
+        gone
+    }
+}

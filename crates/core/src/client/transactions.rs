@@ -1,0 +1,494 @@
+//! The transactions of a client process: a coordinator for each, or one frontend that combines them.
+//!
+//! A transaction stays here until every shard knows the end of it, which is longer than its user is interested: one
+//! that was dropped in mid-commit has its answers still to come. Afterwards its coordinator serves another, and what is
+//! said in its name is not taken: each call names the transaction, by a handle that is never given twice, and the attempt
+//! (P30a).
+
+use claret_types::{Bytes, Claims, Operation};
+use hashbrown::HashMap;
+
+use super::timers::Timers;
+use super::wrong;
+use crate::coordinator::{Closed, Coordinator, Event, Frontend, Heat, Session, TxHandle};
+use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, TxId};
+use crate::limits::Limits;
+use crate::message::{KeyedCall, Request, Response};
+use crate::planted::{Bug, Planted};
+use crate::switches::Switches;
+
+/// Coordinators that are kept for transactions to come, at most.
+const SPARE_MAX: usize = 256;
+
+/// Makes seeds differ that are near each other: 2^64 over the golden ratio.
+const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Takes what comes of it: requests to send, and events for users.
+pub(super) trait Outlet {
+    fn send(&mut self, to: ShardId, request: Request);
+    fn tell(&mut self, tx: TxHandle, event: Event);
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) enum Transactions {
+    Single(Box<Table>),
+    Combined(Box<Frontend>),
+}
+
+/// A coordinator for each transaction; its handle is its sequence.
+#[derive(Clone, Debug)]
+pub(super) struct Table {
+    session: Session,
+    switches: Switches,
+    limits: Limits,
+    /// The shards' incarnations, as their connections told them.
+    met: Vec<(ShardId, Incarnation)>,
+    heat: Heat,
+    /// Of transactions that are over: room for others.
+    #[expect(clippy::vec_box, reason = "an entry is large and stays where it is")]
+    spare: Vec<Box<Entry>>,
+    entries: HashMap<u64, Box<Entry>, foldhash::fast::FixedState>,
+    /// Those that may have something to say.
+    ready: Vec<u64>,
+    /// When each is due. A timer counts if its entry names it.
+    timers: Timers,
+    pub(super) planted: Planted,
+    aliases: wrong::Aliases,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    coordinator: Coordinator,
+    /// Its user knows the end, or is gone.
+    pub(super) ended: bool,
+    pub(super) is_ready: bool,
+    pub(super) timer: Option<Time>,
+}
+
+impl Transactions {
+    pub(super) fn new(id: SessionId, switches: Switches, limits: Limits) -> Self {
+        let session = Session::new(id);
+        if switches.combining {
+            return Transactions::Combined(Box::new(Frontend::new(session, switches, limits)));
+        }
+        Transactions::Single(Box::new(Table {
+            session,
+            switches,
+            limits,
+            met: Vec::new(),
+            heat: Heat::new(switches, limits),
+            spare: Vec::new(),
+            entries: HashMap::default(),
+            ready: Vec::new(),
+            timers: Timers::default(),
+            planted: Planted::NONE,
+            aliases: wrong::Aliases::default(),
+        }))
+    }
+
+    // --- getters ---
+
+    pub(super) fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
+        match self {
+            Transactions::Single(table) => table.entries.get(&tx.0).map(|entry| entry.coordinator.attempt()),
+            Transactions::Combined(frontend) => frontend.attempt(tx),
+        }
+    }
+
+    pub(super) fn awaits_answers(&self, tx: TxHandle) -> bool {
+        match self {
+            Transactions::Single(table) => {
+                table.entries.get(&tx.0).is_some_and(|entry| entry.coordinator.awaits_answers())
+            }
+            Transactions::Combined(frontend) => frontend.awaits_answers(tx),
+        }
+    }
+
+    pub(super) fn live(&self) -> Vec<AttemptId> {
+        match self {
+            Transactions::Single(table) => table.live(),
+            Transactions::Combined(frontend) => frontend.live().collect(),
+        }
+    }
+
+    pub(super) fn floor(&self) -> Sequence {
+        match self {
+            Transactions::Single(table) => wrong::floor(table.planted, table.session.floor()),
+            Transactions::Combined(frontend) => frontend.floor(),
+        }
+    }
+
+    /// Whether every shard knows the end of every transaction.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Transactions::Single(table) => table.entries.is_empty(),
+            Transactions::Combined(frontend) => frontend.is_over(),
+        }
+    }
+
+    pub(super) fn combined(&self) -> u64 {
+        match self {
+            Transactions::Single(_) => 0,
+            Transactions::Combined(frontend) => frontend.stats().combined,
+        }
+    }
+
+    pub(super) fn check_invariants(&self) {
+        match self {
+            Transactions::Single(table) => table.check_invariants(),
+            Transactions::Combined(frontend) => frontend.check_invariants(),
+        }
+    }
+
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        match self {
+            Transactions::Single(table) => table.timers.first().map(|(due, _)| due),
+            Transactions::Combined(frontend) => frontend.poll_timeout(),
+        }
+    }
+
+    // --- the application's calls ---
+
+    pub(super) fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
+        match self {
+            Transactions::Single(table) => table.begin(now, seed),
+            Transactions::Combined(frontend) => frontend.begin(now, seed),
+        }
+    }
+
+    pub(super) fn execute(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        place: (ShardId, Bytes),
+        op: Operation,
+        reserve: Option<Claims>,
+    ) -> Result<CallNo, Closed> {
+        let (shard, key) = place;
+        match self {
+            Transactions::Single(table) => {
+                let (coordinator, attempt) = table.named_entry(tx)?;
+                coordinator.execute(now, attempt, shard, key, op, reserve)
+            }
+            Transactions::Combined(frontend) => frontend.execute(now, tx, shard, key, op, reserve),
+        }
+    }
+
+    pub(super) fn buffer(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        shard: ShardId,
+        key: Bytes,
+        op: Operation,
+    ) -> Result<CallNo, Closed> {
+        match self {
+            Transactions::Single(table) => {
+                let attempt = table.attempt_named(tx);
+                // It has nothing to say before something is executed, or the commit.
+                table.entry(tx.0.0).ok_or(Closed)?.coordinator.buffer(attempt, shard, key, op)
+            }
+            Transactions::Combined(frontend) => frontend.buffer(now, tx, shard, key, op),
+        }
+    }
+
+    pub(super) fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        match self {
+            Transactions::Single(table) => table.commit(now, tx),
+            Transactions::Combined(frontend) => frontend.commit(now, tx),
+        }
+    }
+
+    /// Of a transaction that is over, nothing is left to abort.
+    pub(super) fn abort(&mut self, now: Time, tx: TxHandle) {
+        match self {
+            Transactions::Single(table) => {
+                if let Some(coordinator) = table.make_ready(tx.0) {
+                    coordinator.abort(now);
+                }
+            }
+            Transactions::Combined(frontend) => frontend.abort(now, tx),
+        }
+    }
+
+    /// The user is gone: aborts the transaction if its end is not known to him.
+    pub(super) fn abandon(&mut self, now: Time, tx: TxHandle) {
+        match self {
+            Transactions::Single(table) => table.abandon(now, tx),
+            Transactions::Combined(frontend) => frontend.abort(now, tx),
+        }
+    }
+
+    pub(super) fn restart(&mut self, now: Time, ended: (TxHandle, u32)) -> Result<(), Closed> {
+        match self {
+            Transactions::Single(table) => table.restart(ended),
+            Transactions::Combined(frontend) => frontend.restart(now, ended).map(|_| ()),
+        }
+    }
+
+    // --- transactions that the host carries out by itself ---
+
+    pub(super) fn take_buffered(&mut self, tx: (TxHandle, u32)) -> Option<Vec<(ShardId, KeyedCall)>> {
+        match self {
+            Transactions::Single(table) => {
+                let (coordinator, attempt) = table.named_entry(tx).ok()?;
+                coordinator.take_buffered(attempt)
+            }
+            Transactions::Combined(_) => None,
+        }
+    }
+
+    pub(super) fn put_back(
+        &mut self,
+        tx: (TxHandle, u32),
+        calls: Vec<(ShardId, KeyedCall)>,
+    ) -> Result<(), Closed> {
+        match self {
+            Transactions::Single(table) => {
+                let (coordinator, attempt) = table.named_entry(tx)?;
+                coordinator.put_back(attempt, calls)
+            }
+            Transactions::Combined(_) => Err(Closed),
+        }
+    }
+
+    pub(super) fn close_instantly(&mut self, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        match self {
+            Transactions::Single(table) => {
+                let (coordinator, attempt) = table.named_entry(tx)?;
+                coordinator.close_instantly(attempt)?;
+                if let Some(entry) = table.entry(tx.0.0) {
+                    entry.ended = true;
+                }
+                Ok(())
+            }
+            Transactions::Combined(_) => Err(Closed),
+        }
+    }
+
+    // --- the shards ---
+
+    /// A connection to a shard is new: its incarnation is known, and what was sent over an earlier one may be lost.
+    pub(super) fn meet(&mut self, now: Time, shard: ShardId, incarnation: Incarnation) {
+        match self {
+            Transactions::Single(table) => table.meet(now, shard, incarnation),
+            Transactions::Combined(frontend) => {
+                frontend.meet(shard, incarnation);
+                frontend.send_again(now);
+            }
+        }
+    }
+
+    pub(super) fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
+        match self {
+            Transactions::Single(table) => table.handle_response(now, from, response),
+            Transactions::Combined(frontend) => frontend.handle_response(now, from, response),
+        }
+    }
+
+    pub(super) fn handle_timeout(&mut self, now: Time) {
+        match self {
+            Transactions::Single(table) => table.handle_timeout(now),
+            Transactions::Combined(frontend) => frontend.handle_timeout(now),
+        }
+    }
+
+    /// Hands out what there is to send and to tell.
+    pub(super) fn drain(&mut self, outlet: &mut impl Outlet) {
+        match self {
+            Transactions::Single(table) => table.drain(outlet),
+            Transactions::Combined(frontend) => {
+                while let Some((to, request)) = frontend.poll_send() {
+                    outlet.send(to, request);
+                }
+                while let Some((tx, event)) = frontend.poll_event() {
+                    outlet.tell(tx, event);
+                }
+            }
+        }
+    }
+}
+
+impl Table {
+    /// In the order of their beginnings.
+    #[expect(clippy::disallowed_methods, reason = "it is sorted")]
+    fn live(&self) -> Vec<AttemptId> {
+        let mut live: Vec<AttemptId> =
+            self.entries.values().flat_map(|entry| entry.coordinator.live()).collect();
+        live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
+        wrong::listed(self.planted, live, |attempt| {
+            let entry = self.entries.get(&attempt.tx.sequence.0);
+            entry.is_some_and(|entry| entry.coordinator.attempt() == *attempt)
+        })
+    }
+
+    fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
+        let birth = self.session.begin(now);
+        let sequence = birth.tx.sequence.0;
+        let seed = seed.wrapping_add(sequence).wrapping_mul(SPREAD);
+        let mut entry = self.spare.pop().unwrap_or_else(|| {
+            let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
+            coordinator.planted = self.planted;
+            Box::new(Entry { coordinator, ended: false, is_ready: false, timer: None })
+        });
+        self.aliases.note(self.planted, entry.coordinator.birth().tx.sequence, birth.tx.sequence);
+        entry.coordinator.renew(birth, seed, wrong::met(self.planted, &self.met));
+        self.entries.insert(sequence, entry);
+        TxHandle(sequence)
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "it is sorted")]
+    fn meet(&mut self, now: Time, shard: ShardId, incarnation: Incarnation) {
+        self.met.retain(|(known, _)| *known != shard);
+        self.met.push((shard, incarnation));
+        let mut all: Vec<u64> = self.entries.keys().copied().collect();
+        all.sort_unstable();
+        for tx in all {
+            let Some(coordinator) = self.make_ready(tx) else { continue };
+            coordinator.meet(shard, incarnation);
+            coordinator.send_again(now);
+        }
+    }
+
+    fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        let attempt = self.attempt_named(tx);
+        let at = self.resolve(tx.0.0);
+        self.make_ready(at).ok_or(Closed)?.check_commit(attempt)?;
+        let coordinator = &mut self.entries.get_mut(&at).ok_or(Closed)?.coordinator;
+        let hot = self.heat.arrange(coordinator);
+        coordinator.commit(now, attempt, &hot)
+    }
+
+    fn restart(&mut self, ended: (TxHandle, u32)) -> Result<(), Closed> {
+        let (coordinator, attempt) = self.named_entry(ended)?;
+        coordinator.restart(attempt)?;
+        let at = self.resolve(ended.0.0);
+        let coordinator = &mut self.entries.get_mut(&at).ok_or(Closed)?.coordinator;
+        for (shard, incarnation) in wrong::met(self.planted, &self.met) {
+            coordinator.meet(*shard, *incarnation);
+        }
+        Ok(())
+    }
+
+    fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
+        let tx = response.attempt().tx.sequence.0;
+        if self.make_ready(tx).is_some()
+            && let Some(entry) = self.entries.get_mut(&tx)
+        {
+            self.heat.learn(&entry.coordinator, from, &response);
+            entry.coordinator.handle_response(now, from, response);
+        }
+    }
+
+    fn abandon(&mut self, now: Time, tx: TxHandle) {
+        let Some(entry) = self.entries.get_mut(&tx.0) else { return };
+        if !std::mem::replace(&mut entry.ended, true) && !self.planted.is(Bug::AbandonedNotAborted) {
+            self.abort(now, tx.0);
+        }
+    }
+
+    fn abort(&mut self, now: Time, tx: u64) {
+        if let Some(coordinator) = self.make_ready(tx) {
+            coordinator.abort(now);
+        }
+    }
+
+    // --- entries ---
+
+    /// An attempt, as the shards know it.
+    fn attempt_named(&self, (tx, attempt): (TxHandle, u32)) -> AttemptId {
+        let tx = TxId { session: self.session.id(), sequence: Sequence(tx.0) };
+        AttemptId { tx, attempt }
+    }
+
+    /// The coordinator that a call is for, if its transaction is not over, and the attempt that it names.
+    fn named_entry(&mut self, tx: (TxHandle, u32)) -> Result<(&mut Coordinator, AttemptId), Closed> {
+        let attempt = self.attempt_named(tx);
+        let coordinator = self.make_ready(self.resolve(tx.0.0)).ok_or(Closed)?;
+        Ok((coordinator, attempt))
+    }
+
+    /// Where a transaction is to be looked for: under its handle, and nowhere else.
+    fn resolve(&self, tx: u64) -> u64 {
+        self.aliases.resolve(self.planted, tx)
+    }
+
+    fn entry(&mut self, tx: u64) -> Option<&mut Entry> {
+        let tx = self.resolve(tx);
+        self.entries.get_mut(&tx).map(Box::as_mut)
+    }
+
+    /// Its coordinator, which is drained next. `None`: it is over.
+    fn make_ready(&mut self, tx: u64) -> Option<&mut Coordinator> {
+        let entry = self.entries.get_mut(&tx)?;
+        if !std::mem::replace(&mut entry.is_ready, true) {
+            self.ready.push(tx);
+        }
+        Some(&mut entry.coordinator)
+    }
+
+    fn handle_timeout(&mut self, now: Time) {
+        while let Some((due, tx)) = self.timers.pop(now) {
+            let Some(entry) = self.entries.get_mut(&tx).filter(|entry| entry.timer == Some(due)) else {
+                continue;
+            };
+            entry.timer = None;
+            // What is due later than was promised is promised anew when it is drained.
+            if let Some(coordinator) = self.make_ready(tx) {
+                coordinator.handle_timeout(now);
+            }
+        }
+    }
+
+    /// Keeps the coordinator of a transaction that is over.
+    fn recycle(&mut self, mut entry: Box<Entry>) {
+        if self.spare.len() < SPARE_MAX && entry.coordinator.vacate() {
+            wrong::reset(self.planted, &mut entry);
+            self.spare.push(entry);
+        }
+    }
+
+    fn drain(&mut self, outlet: &mut impl Outlet) {
+        let mut ready = std::mem::take(&mut self.ready);
+        for tx in ready.drain(..) {
+            let Some(entry) = self.entries.get_mut(&tx) else { continue };
+            entry.is_ready = false;
+            while let Some((to, request)) = entry.coordinator.poll_send() {
+                outlet.send(to, request);
+            }
+            while let Some(event) = entry.coordinator.poll_event() {
+                entry.ended |= event.is_last();
+                outlet.tell(TxHandle(tx), event);
+            }
+            if entry.ended && wrong::is_over(self.planted, &entry.coordinator) {
+                self.session.end(entry.coordinator.birth().tx);
+                if let Some(entry) = self.entries.remove(&tx) {
+                    self.recycle(entry);
+                }
+                continue;
+            }
+            // A later due than was promised needs no new promise: the old one looks again.
+            let due = entry.coordinator.poll_timeout();
+            if let Some(due) = due.filter(|due| entry.timer.is_none_or(|timer| *due < timer)) {
+                entry.timer = Some(due);
+                self.timers.set(due, tx);
+            }
+        }
+        self.ready = ready;
+    }
+
+    /// # Panics
+    /// When an entry is not its transaction's, or is due and has no timer.
+    fn check_invariants(&self) {
+        for (tx, entry) in &self.entries {
+            assert_eq!(entry.coordinator.birth().tx.sequence.0, *tx, "an entry of another transaction");
+            let is_promised = match (entry.coordinator.poll_timeout(), entry.timer) {
+                (Some(due), Some(timer)) => timer <= due,
+                (Some(_), None) => false,
+                (None, _) => true,
+            };
+            assert!(entry.is_ready || is_promised, "{tx} is due and has no timer");
+        }
+    }
+}
