@@ -141,8 +141,8 @@ bugs! {
     SlotsStay "slots-stay" "P44";
     /// Nobody answers for a shard that is gone.
     GoneUnanswered "gone-unanswered" "P26b";
-    /// A shard whose node left is given up while it has slots.
-    GoneTooEarly "gone-too-early" "P26b, P44";
+    /// The client goes on to answer for a shard that is back.
+    ReturnedStaysGone "returned-stays-gone" "P26b, P44";
     /// What is answered for a shard that is gone is answered as its last incarnation.
     GoneKeepsIncarnation "gone-keeps-incarnation" "P26b";
 

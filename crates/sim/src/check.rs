@@ -99,6 +99,8 @@ pub(crate) struct Ledger {
     failed: BTreeSet<RunId>,
     /// Runs whose users were told so: members of a group are run again, each alone.
     told_failed: BTreeSet<RunId>,
+    /// Transactions that ask a shard for something that it cannot read.
+    unreadable: BTreeSet<(SessionId, TxHandle)>,
     /// Shards that restarted without their votes.
     forgetful: BTreeSet<ShardId>,
     /// Sessions that are gone, as a shard was told.
@@ -113,7 +115,8 @@ pub(crate) struct Ledger {
 pub(crate) struct End<'a> {
     pub(crate) reference: Reference,
     pub(crate) records: BTreeMap<&'a Bytes, &'a State>,
-    pub(crate) place: &'a dyn Fn(&Bytes) -> ShardId,
+    /// The shard of a record, after so many decisions.
+    pub(crate) place: &'a dyn Fn(&Bytes, usize) -> ShardId,
     /// Nothing is under way any more: whatever was decided must have been applied.
     pub(crate) settled: bool,
 }
@@ -191,19 +194,41 @@ impl Ledger {
         }
     }
 
-    /// A user hears that a transaction failed for good.
-    pub(crate) fn told_failed(&mut self, run: RunId) -> Result<(), Violation> {
+    /// A user hears that a transaction failed for good; `is_for_operation`: because something in it cannot be done.
+    pub(crate) fn told_failed(&mut self, run: RunId, is_for_operation: bool) -> Result<(), Violation> {
         self.told_failed.insert(run);
+        let is_said = self.failed.contains(&run) || self.unreadable.contains(&(run.session, run.tx));
+        if is_for_operation && !is_said {
+            return Err(format!("{run}: its user hears that it failed, and no shard said so"));
+        }
         self.told_over(run)
+    }
+
+    /// A shard cannot read what a transaction asks for: it will never write yes.
+    pub(crate) fn note_unreadable(&mut self, attempt: AttemptId, shard: ShardId) {
+        // Without combining a handle is the place in the session.
+        self.unreadable.insert((attempt.tx.session, TxHandle(attempt.tx.sequence.0)));
+        let entry = self.attempts.entry(attempt).or_default();
+        entry.no.insert(shard);
+        entry.void = true;
+    }
+
+    /// So many moments have their places by now.
+    pub(crate) fn decisions(&self) -> usize {
+        self.order.len()
     }
 
     /// A user hears that nobody knows what became of a transaction: only where votes were lost, or its answers.
     pub(crate) fn told_unknown(&mut self, run: RunId) -> Result<(), Violation> {
-        if self.under.get(&run).is_some_and(|attempt| self.attempts[attempt].unanswered) {
+        // What cannot be read is refused in the name of the incarnation that is connected, which may be another one.
+        let is_unreadable = self.unreadable.contains(&(run.session, run.tx));
+        if is_unreadable || self.under.get(&run).is_some_and(|attempt| self.attempts[attempt].unanswered) {
             return Ok(());
         }
         let listed = self.under.get(&run).and_then(|attempt| self.participants(*attempt));
-        match listed.is_some_and(|listed| !listed.is_disjoint(&self.forgetful)) {
+        // Its prepares may not have left the process: whom they were for is not known here.
+        let forgot = listed.map_or(!self.forgetful.is_empty(), |listed| !listed.is_disjoint(&self.forgetful));
+        match forgot {
             true => Ok(()),
             false => {
                 Err(format!("{run}: its user hears that its end is unknown, and no shard lost its votes"))
@@ -522,7 +547,7 @@ impl Ledger {
             let attempt = match moment {
                 Moment::Decided(attempt) => attempt,
                 Moment::Wiped(shard) => {
-                    reference.forget(|key| (end.place)(key) == *shard);
+                    reference.forget(|key| (end.place)(key, place) == *shard);
                     continue;
                 }
                 Moment::Failed(run, key) => {
@@ -533,7 +558,7 @@ impl Ledger {
                 }
             };
             let entry = &self.attempts[attempt];
-            let undone = |key: &Bytes| !entry.applied.contains(&(end.place)(key));
+            let undone = |key: &Bytes| !entry.applied.contains(&(end.place)(key, place));
             let mut undo: Vec<(&Bytes, Effect)> = Vec::new();
             for run in &entry.members {
                 for issued in &self.runs[run].issued {

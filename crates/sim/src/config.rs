@@ -1,7 +1,7 @@
 //! The configuration of a run, drawn from its seed (swarm testing: each run switches a random set of features
 //! and faults on, so that rare combinations come up). `settings.rs` names every part of it.
 
-use claret_core::{Delivery, Limits, Locks, Survives, Switches};
+use claret_core::{Delivery, Limits, Locks, Pacing, Survives, Switches};
 
 use crate::random::{Random, Stream};
 
@@ -25,8 +25,6 @@ pub struct Config {
     pub families: u32,
     /// How many of a thousand keys are records for the judge of observed results instead (`observed.rs`).
     pub probes_permille: u64,
-    /// Sessions have a frontend for all their transactions, instead of a coordinator for each. Combining needs it.
-    pub desk: bool,
     /// Reader/writer instead of abstract locks.
     pub reader_writer: bool,
     /// Waiters queue in phases.
@@ -46,10 +44,10 @@ pub struct Config {
     pub faults: FaultConfig,
     /// What transactions do.
     pub programs: ProgramConfig,
-    /// How often sessions say that they live, in microseconds.
-    pub heartbeat_us: u64,
     /// How long everything may take once faults have stopped, in microseconds of virtual time.
     pub finish_us_max: u64,
+    /// When frames leave: 0 as in a store, 1 at once, 2 so late that all is met.
+    pub pacing: u32,
     /// Transactions whose programs are empty, by session * 2^32 + place: left out while shrinking.
     pub skip: Vec<u64>,
 }
@@ -75,6 +73,9 @@ pub struct NetworkConfig {
     pub held_us: u64,
     /// Whether messages between two ends arrive in the order in which they left.
     pub ordered: bool,
+    /// Whether what goes over a connection goes in frames, in order, and is lost only with the connection. Otherwise each
+    /// message goes its own way.
+    pub framed: bool,
 }
 
 /// What goes wrong, until `until_us`.
@@ -108,6 +109,12 @@ pub struct FaultConfig {
     pub expiries: u32,
     /// How many times all records of a shard are flushed, where they are lent.
     pub flushes: u32,
+    /// How many times a slot moves to another shard, where records are lent.
+    pub moves: u32,
+    /// A node gives all its slots away and leaves, where records are lent.
+    pub leaves: bool,
+    /// How many of a thousand frames of several requests are refused as a whole.
+    pub refused_frames_permille: u64,
 }
 
 /// What transactions do.
@@ -132,6 +139,11 @@ pub struct ProgramConfig {
     pub pause_us_max: u64,
     /// How many of a thousand users go on with a run that is over, and know it or not.
     pub stale_permille: u64,
+    /// How many of a thousand users leave a transaction, at any time.
+    pub abandon_permille: u64,
+    /// How many of a thousand transactions ask a shard for something that it cannot read, where there are frames and no
+    /// combining.
+    pub unreadable_permille: u64,
 }
 
 impl Config {
@@ -150,7 +162,6 @@ impl Config {
             keys: random.between(1, 10) as u32,
             families: random.between(1, 5) as u32,
             probes_permille: *random.pick(&[0, 0, 300, 1000, 1000]),
-            desk: combining || random.chance(300),
             reader_writer: random.chance(250),
             phasing: random.chance(800),
             combining,
@@ -159,9 +170,9 @@ impl Config {
             network: random_network(random, faulty, direct),
             faults: random_faults(random, faulty, limits.lease_us),
             programs: random_programs(random),
-            heartbeat_us: limits.lease_us / 4,
             limits,
             finish_us_max: 20_000_000,
+            pacing: 0,
             skip: Vec::new(),
         };
         // After all others: what a seed draws besides stays as it was.
@@ -175,6 +186,13 @@ impl Config {
         config.limits.answers_bytes_max = *random.pick(&[0, 64, 1 << 20, 1 << 20]);
         config.limits.again_bytes_max = *random.pick(&[1, 64, 1 << 20, 1 << 20]);
         config.finish_us_max += PAUSES_MAX * config.programs.pause_us_max;
+        config.network.framed = !direct && random.chance(600);
+        config.faults.moves = *random.pick(&[0, 0, 3, 12]);
+        config.faults.leaves = faulty && random.chance(200);
+        config.faults.refused_frames_permille = if faulty { *random.pick(&[0, 0, 30, 200]) } else { 0 };
+        config.programs.abandon_permille = *random.pick(&[0, 0, 50, 300]);
+        config.programs.unreadable_permille = if combining { 0 } else { *random.pick(&[0, 0, 20]) };
+        config.pacing = *random.pick(&[0, 1, 2]);
         config
     }
 
@@ -198,9 +216,19 @@ impl Config {
             phasing: self.phasing,
             // No mode combines without phases. Where nothing is remembered, a `Busy` for what a member that left had
             // asked for would be taken for one of the prepare.
-            combining: self.combining && self.desk && (self.phasing || !self.direct),
+            combining: self.combining && (self.phasing || !self.direct),
             delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
         }
+    }
+
+    /// When frames leave.
+    pub fn pacing(&self) -> Pacing {
+        let (frames_in_flight_max, frame_requests_worth, frame_requests_max) = match self.pacing {
+            0 => return Pacing::default(),
+            1 => (usize::MAX, 1, 512),
+            _ => (1, 2, 3),
+        };
+        Pacing { frames_in_flight_max, frame_requests_worth, frame_requests_max }
     }
 
     /// Whether the records are a host's.
@@ -270,6 +298,7 @@ fn random_network(random: &mut Random, faulty: bool, direct: bool) -> NetworkCon
         held: if faulty { *random.pick(&[0, 0, 1, 3]) } else { 0 },
         held_us: 60_000_000,
         ordered: direct || random.chance(500),
+        framed: false,
     }
 }
 
@@ -291,6 +320,9 @@ fn random_faults(random: &mut Random, faulty: bool, lease_us: u64) -> FaultConfi
         refusals: 0,
         expiries: 0,
         flushes: 0,
+        moves: 0,
+        leaves: false,
+        refused_frames_permille: 0,
     }
 }
 
@@ -305,5 +337,7 @@ fn random_programs(random: &mut Random) -> ProgramConfig {
         think_us_max: *random.pick(&[0, 100, 5_000]),
         pause_us_max: 0,
         stale_permille: 0,
+        abandon_permille: 0,
+        unreadable_permille: 0,
     }
 }

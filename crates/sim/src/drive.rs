@@ -1,20 +1,19 @@
-//! What clients do in the simulated world: they begin transactions, run their programs, hear events, say that
-//! they live, ask about the dead, and die.
+//! What client processes do in the simulated world: they begin transactions, run their programs, hear events, ask about
+//! the dead, and die.
 
 use std::collections::BTreeSet;
 
-use claret_core::message::{KeyedCall, Request};
-use claret_core::{AttemptId, CallNo, Delivery, Event, SessionId, ShardId, Time, TxHandle, key_hash};
+use claret_core::message::{KeyedCall, Refusal, Request, Response};
+use claret_core::{AttemptId, CallNo, Client, Event, SessionId, ShardId, Time, TxHandle, key_hash};
 use claret_types::{Claims, Reply};
 
 use crate::check::Violation;
-use crate::client::{Client, Stage, Transaction};
-use crate::desk::Desk;
 use crate::happening::Happening;
+use crate::process::{Process, Stage, Transaction};
 use crate::random::{Random, Stream};
 use crate::run::RunId;
 use crate::workload::{Action, Ending, Step};
-use crate::world::World;
+use crate::world::{World, slot_of};
 
 /// The longest pause before an attempt is run again, in microseconds.
 const RERUN_US_MAX: u64 = 300;
@@ -23,29 +22,59 @@ const RERUN_US_MAX: u64 = 300;
 /// pause is doubled at most.
 const RERUN_DOUBLINGS_MAX: u32 = 9;
 
+/// Users try so often, as stores do by default, and then give up.
+const RUNS_MAX: u32 = 100;
+
 /// A dead client may be followed by a new one with so many transactions at most.
 const SUCCESSOR_TRANSACTIONS_MAX: u64 = 10;
 
 impl World {
-    /// Carries out what happens at a client.
-    pub(crate) fn step_client(&mut self, happening: Happening) -> Result<(), Violation> {
+    /// Carries out what happens at a process.
+    pub(crate) fn step_process(&mut self, happening: Happening) -> Result<(), Violation> {
         match happening {
+            // An answer to one who asked about another's transaction is for nobody's coordinator.
+            Happening::Response { from, session, response: Response::Asked { attempt, status, since } }
+            | Happening::Push {
+                from, session, response: Response::Asked { attempt, status, since }, ..
+            } if attempt.tx.session != session => self.ledger.told_asked(from, attempt, &status, since),
             Happening::Response { from, session, response } => {
                 let now = self.local(session);
-                let Some(desk) = self.desk(session) else { return Ok(()) };
-                desk.handle_response(now, from, response);
+                let Some(client) = self.client(session) else { return Ok(()) };
+                client.handle_response(now, from, response);
                 self.pump(session)
             }
-            Happening::DeskTimer(session, due) => {
+            Happening::Answer { from, session, connection, refused, responses } => {
+                self.answered(from, session, connection, refused, responses)
+            }
+            Happening::Push { from, session, connection, response } => {
+                self.pushed(from, session, connection, response)
+            }
+            Happening::Write(session, shard, number) => self.write(session, shard, number),
+            Happening::Connected(session, shard, number, incarnation) => {
+                self.connected(session, (shard, number), incarnation);
+                self.pump(session)
+            }
+            Happening::Broken(session, shard, number) => {
+                self.broken(session, shard, number);
+                self.pump(session)
+            }
+            Happening::Learn(session) => self.learn_topology(session),
+            Happening::Part(session, shard) => {
                 let now = self.local(session);
-                let Some(client) = self.clients.get_mut(&session) else { return Ok(()) };
+                let Some(client) = self.client(session) else { return Ok(()) };
+                client.part_with(now, &crate::connections::name_of(shard));
+                self.pump(session)
+            }
+            Happening::ClientTimer(session, due) => {
+                let now = self.local(session);
+                let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
                 // If it has asked for another time since, that one counts.
-                if client.timer != Some(due) {
+                if process.timer != Some(due) {
                     return Ok(());
                 }
-                client.timer = None;
-                let Some(desk) = &mut client.desk else { return Ok(()) };
-                desk.handle_timeout(now);
+                process.timer = None;
+                let Some(client) = &mut process.client else { return Ok(()) };
+                client.handle_timeout(now);
                 self.pump(session)
             }
             Happening::Begin(session) => self.begin(session),
@@ -55,28 +84,33 @@ impl World {
                 if self.running(run).is_none_or(|it| it.stage != Stage::Ending) {
                     return Ok(());
                 }
-                if let Some(desk) = self.desk(run.session) {
-                    desk.abort(now, run.tx);
+                if let Some(client) = self.client(run.session) {
+                    client.abort(now, run.tx);
                 }
                 self.pump(run.session)
             }
+            Happening::Abandon(session, tx) => self.abandon(session, tx),
             Happening::Rerun(run) => self.rerun(run),
             Happening::Stale(run, left) => self.go_on_though_over(run, left),
-            Happening::Heartbeat(session) => {
-                self.heartbeat(session);
+            Happening::Break(session, shard) => {
+                self.break_connection(session, shard);
                 Ok(())
             }
-            Happening::Reconnect(session, shard) => {
-                self.reconnect(session, shard);
+            Happening::Reconnect(session, shard, overlaps) => {
+                self.reconnect(session, shard, overlaps);
                 Ok(())
             }
             Happening::Ask(session, shard, attempt) => {
-                if self.desk(session).is_some() {
-                    self.send_request(session, shard, Request::Ask { attempt });
+                if self.client(session).is_some() {
+                    self.ask(session, shard, attempt);
                 }
                 Ok(())
             }
             Happening::Request { .. }
+            | Happening::Frame { .. }
+            | Happening::Handshake(..)
+            | Happening::Move(..)
+            | Happening::Leave(_)
             | Happening::Peer { .. }
             | Happening::ShardTimer(..)
             | Happening::Cut(..)
@@ -87,38 +121,43 @@ impl World {
             | Happening::Flush(_)
             | Happening::Desert(..)
             | Happening::Forget(..)
-            | Happening::Audit(_) => unreachable!("not a client's step"),
+            | Happening::Audit(_) => unreachable!("not a process's step"),
         }
     }
 
-    fn desk(&mut self, session: SessionId) -> Option<&mut Desk> {
-        self.clients.get_mut(&session)?.desk.as_mut()
+    pub(crate) fn client(&mut self, session: SessionId) -> Option<&mut Client> {
+        self.processes.get_mut(&session)?.client.as_mut()
     }
 
     /// A transaction, if this is the run it is at and its user was not told the end.
     fn running(&mut self, run: RunId) -> Option<&mut Transaction> {
-        let client = self.clients.get_mut(&run.session).filter(|client| client.desk.is_some())?;
-        client.transactions.get_mut(&run.tx).filter(|it| it.run == run.run)
+        let process = self.processes.get_mut(&run.session).filter(|process| process.client.is_some())?;
+        process.transactions.get_mut(&run.tx).filter(|it| it.run == run.run)
     }
 
     // --- programs ---
 
     fn begin(&mut self, session: SessionId) -> Result<(), Violation> {
         let now = self.local(session);
-        let Some(client) = self.clients.get_mut(&session) else { return Ok(()) };
-        let Some(desk) = client.desk.as_mut().filter(|_| client.to_begin > 0) else { return Ok(()) };
-        client.to_begin -= 1;
-        client.begun += 1;
-        let place = session.0 << 32 | client.begun;
-        let stream = Stream::Program { session: session.0, sequence: client.begun };
+        let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
+        let Some(client) = process.client.as_mut().filter(|_| process.to_begin > 0) else { return Ok(()) };
+        process.to_begin -= 1;
+        process.begun += 1;
+        let place = session.0 << 32 | process.begun;
+        let stream = Stream::Program { session: session.0, sequence: process.begun };
         let mut random = Random::new(self.seed, stream);
         let mut program = self.workload.program(&self.config.programs, &mut random);
         if self.config.skip.contains(&place) {
             program.steps.clear();
         }
-        let tx = desk.begin(now, random.number());
-        client.transactions.insert(tx, Transaction::new(program));
+        let tx = client.begin(now, random.number());
+        process.transactions.insert(tx, Transaction::new(program));
         let run = RunId { session, tx, run: 1 };
+        if self.stale.chance(self.config.programs.abandon_permille) {
+            let most = *self.stale.pick(&[1, 1_000, 20_000]);
+            let at = self.now.plus(self.stale.below(most));
+            self.schedule(at, Happening::Abandon(session, tx));
+        }
         self.ledger.note_begin(run, self.now);
         self.go_on(run)
     }
@@ -130,8 +169,8 @@ impl World {
         };
         transaction.rewind();
         let next = RunId { run: transaction.run, ..run };
-        if let Some(desk) = self.desk(run.session) {
-            desk.restart(now, (run.tx, run.run)).map_err(|_| format!("{run:?}: may not run again"))?;
+        if let Some(client) = self.client(run.session) {
+            client.restart(now, (run.tx, run.run)).map_err(|_| format!("{run:?}: may not run again"))?;
         }
         self.ledger.note_begin(next, self.now);
         self.go_on(next)
@@ -140,7 +179,7 @@ impl World {
     /// Takes the steps of a program up to the next one that waits for something.
     fn go_on(&mut self, run: RunId) -> Result<(), Violation> {
         loop {
-            let waits = self.desk(run.session).is_none_or(|desk| desk.awaits_answers(run.tx));
+            let waits = self.client(run.session).is_none_or(|client| client.awaits_answers(run.tx));
             let Some(transaction) = self.running(run).filter(|it| it.stage == Stage::Running && !waits)
             else {
                 return Ok(());
@@ -172,20 +211,20 @@ impl World {
 
     /// Issues an operation: at once if it is to be executed and its answer is wanted, otherwise with the commit.
     fn issue(&mut self, run: RunId, action: &Action, place: u64, at_once: bool) {
-        let (now, shard) = (self.local(run.session), self.shard_of(&action.key));
+        let (now, slot) = (self.local(run.session), slot_of(&action.key, self.moves.slots()));
         let reader_writer = self.config.reader_writer;
         let Some(transaction) = self.running(run).filter(|it| it.stage == Stage::Running) else { return };
         let (op, probe) = action.operation(&transaction.last, run, place);
         let at = self.ledger.note_issued(run, &action.key, &op, probe);
-        let Some(desk) = self.desk(run.session) else { return };
-        let to = (shard, action.key.clone());
+        let Some(client) = self.client(run.session) else { return };
+        let to = (slot, action.key.clone());
         let no = if at_once && op.returns() {
             let claims = |op: &claret_types::Operation| -> Claims {
                 if reader_writer { op.reader_writer() } else { op.footprint() }
             };
-            desk.execute(now, (run.tx, run.run), to, op, action.reserve.as_ref().map(claims))
+            client.execute(now, (run.tx, run.run), to, op, action.reserve.as_ref().map(claims))
         } else {
-            desk.buffer(now, (run.tx, run.run), to, op)
+            client.buffer(now, (run.tx, run.run), to, op)
         };
         if let Ok(no) = no
             && let Some(transaction) = self.running(run)
@@ -196,22 +235,22 @@ impl World {
 
     fn end(&mut self, run: RunId) -> Result<(), Violation> {
         let (now, world_now) = (self.local(run.session), self.now);
-        let direct = self.config.direct && !self.config.desk;
+        let direct = self.config.direct && !self.config.switches().combining;
         let Some(transaction) = self.running(run) else { return Ok(()) };
         transaction.stage = Stage::Ending;
         let ending = transaction.program.ending;
         if direct && ending == Ending::Commit && self.finish_instantly(run)? {
             return Ok(());
         }
-        let Some(desk) = self.desk(run.session) else { return Ok(()) };
+        let Some(client) = self.client(run.session) else { return Ok(()) };
         match ending {
-            Ending::Abort => desk.abort(now, run.tx),
+            Ending::Abort => client.abort(now, run.tx),
             // Where the attempt is over, an event tells of that.
             Ending::Commit => {
-                let _ = desk.commit(now, (run.tx, run.run));
+                let _ = client.commit(now, (run.tx, run.run));
             }
             Ending::CommitThenAbort(micros) => {
-                let _ = desk.commit(now, (run.tx, run.run));
+                let _ = client.commit(now, (run.tx, run.run));
                 self.schedule(world_now.plus(micros), Happening::TakeBack(run));
             }
         }
@@ -221,19 +260,20 @@ impl World {
     /// Carries a transaction out on all its shards at once, as a host that can stop them does. Returns whether
     /// it is over.
     fn finish_instantly(&mut self, run: RunId) -> Result<bool, Violation> {
-        let Some(desk) = self.desk(run.session) else { return Ok(false) };
-        let Some(calls) = desk.take_buffered((run.tx, run.run)) else { return Ok(false) };
-        let attempt = desk.attempt(run.tx).expect("it runs");
+        let Some(client) = self.client(run.session) else { return Ok(false) };
+        let Some(calls) = client.take_buffered((run.tx, run.run)) else { return Ok(false) };
+        let attempt = client.attempt(run.tx).expect("it runs");
         let shards: BTreeSet<ShardId> = calls.iter().map(|(shard, _)| *shard).collect();
         let done = self.run_instantly(&calls);
-        let Some(desk) = self.desk(run.session) else { return Ok(false) };
+        let Some(client) = self.client(run.session) else { return Ok(false) };
         let Some(done) = done else {
-            desk.put_back((run.tx, run.run), calls).map_err(|_| format!("{run:?}: is over"))?;
+            client.put_back((run.tx, run.run), calls).map_err(|_| format!("{run:?}: is over"))?;
             return Ok(false);
         };
-        desk.close_instantly((run.tx, run.run)).map_err(|_| format!("{run:?}: is over"))?;
+        client.close_instantly((run.tx, run.run)).map_err(|_| format!("{run:?}: is over"))?;
         self.ledger.note_instant(run, attempt, shards, self.now);
         self.hear(run.session, run.tx, Event::Committed { replies: done })?;
+        self.pump(run.session)?;
         Ok(true)
     }
 
@@ -260,39 +300,83 @@ impl World {
 
     // --- what comes of it ---
 
-    /// Sends what a client has to send, hears what its transactions are told.
-    fn pump(&mut self, session: SessionId) -> Result<(), Violation> {
+    /// Sends what a process has to send, hears what its transactions are told.
+    pub(crate) fn pump(&mut self, session: SessionId) -> Result<(), Violation> {
         loop {
-            let Some(desk) = self.desk(session) else { return Ok(()) };
-            if let Some((to, request)) = desk.poll_send() {
-                if !self.send_request(session, to, request) {
+            let now = self.local(session);
+            let Some(client) = self.client(session) else { return Ok(()) };
+            client.settle(now);
+            if let Some((to, request)) = client.poll_send() {
+                if !self.call_shard(session, to, request) {
                     return Ok(());
                 }
                 continue;
             }
-            let Some((tx, event)) = desk.poll_event() else { break };
-            self.hear(session, tx, event)?;
+            if let Some((tx, event)) = client.poll_event() {
+                self.hear(session, tx, event)?;
+                continue;
+            }
+            if let Some(number) = client.poll_ready() {
+                self.wake(session, number);
+                continue;
+            }
+            if client.take_doubt() {
+                self.ask_topology(session);
+            }
+            break;
         }
+        self.close_if_done(session);
         self.promise_timeout(session);
         Ok(())
     }
 
+    /// A process that has nothing left to do says so to all shards.
+    fn close_if_done(&mut self, session: SessionId) {
+        let now = self.local(session);
+        let Some(process) = self.processes.get_mut(&session) else { return };
+        if self.config.direct || process.is_closed || !process.is_done() {
+            return;
+        }
+        process.is_closed = true;
+        let Some(client) = &mut process.client else { return };
+        client.close(now);
+        while let Some(number) = self.client(session).and_then(Client::poll_ready) {
+            self.wake(session, number);
+        }
+    }
+
+    /// A user leaves: nobody hears what becomes of the transaction.
+    fn abandon(&mut self, session: SessionId, tx: TxHandle) -> Result<(), Violation> {
+        let now = self.local(session);
+        let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
+        let Some(client) = &mut process.client else { return Ok(()) };
+        let Some(transaction) = process.transactions.remove(&tx) else { return Ok(()) };
+        process.abandoned.insert(tx, transaction.run);
+        client.abandon(now, tx);
+        self.outcome.abandoned += 1;
+        self.schedule(self.now.plus(1), Happening::Begin(session));
+        self.pump(session)
+    }
+
     fn hear(&mut self, session: SessionId, tx: TxHandle, event: Event) -> Result<(), Violation> {
-        let Some(client) = self.clients.get_mut(&session) else { return Ok(()) };
-        let Some(transaction) = client.transactions.get_mut(&tx) else {
+        let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
+        if process.abandoned.contains_key(&tx) {
+            return Ok(());
+        }
+        let Some(transaction) = process.transactions.get_mut(&tx) else {
             return Err(format!("c{}.t{}: its user heard the end and now {event:?}", session.0, tx.0));
         };
         let run = RunId { session, tx, run: transaction.run };
         if !matches!(event, Event::Answer { .. }) {
             self.keep_handle(run);
         }
-        let Some(client) = self.clients.get_mut(&session) else { return Ok(()) };
-        let Some(transaction) = client.transactions.get_mut(&tx) else { return Ok(()) };
+        let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
+        let Some(transaction) = process.transactions.get_mut(&tx) else { return Ok(()) };
         match event {
             Event::Answer { no, reply } => {
                 self.ledger.note_heard(run, transaction.places[&no], &reply)?;
                 transaction.last = reply;
-                if !client.desk.as_ref().is_some_and(|desk| desk.awaits_answers(tx)) {
+                if !process.client.as_ref().is_some_and(|client| client.awaits_answers(tx)) {
                     self.schedule(self.now, Happening::Continue(run));
                 }
             }
@@ -307,6 +391,10 @@ impl World {
                 transaction.stage = Stage::Between;
                 self.ledger.told_over(run)?;
                 self.outcome.restarts += 1;
+                if run.run >= RUNS_MAX {
+                    self.outcome.aborted += 1;
+                    return self.abandon(session, tx);
+                }
                 let doublings = if self.config.phasing { 0 } else { run.run.min(RERUN_DOUBLINGS_MAX) };
                 let after = self.now.plus(self.random.below(RERUN_US_MAX << doublings));
                 self.schedule(after, Happening::Rerun(run));
@@ -316,8 +404,9 @@ impl World {
                 self.outcome.aborted += 1;
                 self.leave(run);
             }
-            Event::Failed { .. } => {
-                self.ledger.told_failed(run)?;
+            Event::Failed { refusal } => {
+                let is_for_operation = matches!(refusal, Refusal::Operation { .. });
+                self.ledger.told_failed(run, is_for_operation)?;
                 self.outcome.failed += 1;
                 self.leave(run);
             }
@@ -333,93 +422,75 @@ impl World {
     /// The user knows the end; its worker begins the next transaction.
     fn leave(&mut self, run: RunId) {
         let at = self.now.plus(self.random.below(self.config.programs.think_us_max + 1));
-        if let Some(client) = self.clients.get_mut(&run.session) {
-            client.transactions.remove(&run.tx);
+        if let Some(process) = self.processes.get_mut(&run.session) {
+            process.transactions.remove(&run.tx);
             self.schedule(at, Happening::Begin(run.session));
         }
     }
 
     fn promise_timeout(&mut self, session: SessionId) {
-        let Some(client) = self.clients.get_mut(&session) else { return };
-        let Some(desk) = &client.desk else { return };
-        desk.check_invariants();
-        let due = desk.poll_timeout();
-        if due != client.timer {
-            client.timer = due;
+        let Some(process) = self.processes.get_mut(&session) else { return };
+        let Some(client) = &process.client else { return };
+        client.check_invariants();
+        let due = client.poll_timeout();
+        if due != process.timer {
+            process.timer = due;
             if let Some(due) = due {
-                let at = client.clock.reaches(due);
-                self.schedule(at, Happening::DeskTimer(session, due));
+                let at = process.clock.reaches(due);
+                self.schedule(at, Happening::ClientTimer(session, due));
             }
         }
     }
 
     // --- sessions ---
 
-    fn heartbeat(&mut self, session: SessionId) {
-        // Once it has nothing to do, it closes its connections.
-        if self.clients[&session].is_done() {
-            return;
-        }
-        for number in 0..self.config.shards {
-            if !self.send_heartbeat(session, ShardId(number)) {
-                return;
-            }
-        }
-        self.schedule(self.now.plus(self.config.heartbeat_us), Happening::Heartbeat(session));
-    }
-
-    fn send_heartbeat(&mut self, session: SessionId, to: ShardId) -> bool {
-        let Some(desk) = self.desk(session) else { return false };
-        let request = Request::Heartbeat { live: desk.live(), floor: desk.floor() };
-        self.send_request(session, to, request)
-    }
-
-    /// A new connection: the session learns the shard's incarnation with it, and says at once what lives.
-    fn reconnect(&mut self, session: SessionId, to: ShardId) {
-        let incarnation = self.shard(to).incarnation();
-        let Some(client) = self.clients.get_mut(&session) else { return };
-        let Some(desk) = &mut client.desk else { return };
-        *client.connections.entry(to).or_insert(0) += 1;
-        desk.meet(to, incarnation);
-        self.outcome.faults += 1;
-        self.send_heartbeat(session, to);
-    }
-
     /// A client process begins, and connects to all shards.
-    pub(crate) fn add_client(&mut self, id: SessionId, transactions: u32) {
+    pub(crate) fn add_process(&mut self, id: SessionId, transactions: u32) {
         let clock = self.clock(Stream::Clock { end: 1 << 32 | id.0 });
         let config = &self.config;
-        let mut desk = Desk::new(id, config.desk, config.switches(), config.limits, self.plant);
-        for number in 0..config.shards {
-            desk.meet(ShardId(number), self.hosts[number as usize].shard.incarnation());
-        }
-        self.clients.insert(id, Client::new(id, desk, clock, transactions));
+        let (switches, limits) = (config.switches(), config.limits);
+        let client = match config.direct {
+            true => Client::direct(id, switches, limits, config.shards),
+            false => Client::new(id, switches, limits, usize::from(self.moves.slots()), config.pacing()),
+        };
+        let client = self.plant.in_client(client);
+        self.processes.insert(id, Process::new(id, client, clock, transactions));
         for _ in 0..self.config.workers {
             let at = self.now.plus(self.random.below(500));
             self.schedule(at, Happening::Begin(id));
         }
-        if self.config.switches().delivery == Delivery::Network {
-            let at = self.now.plus(self.random.below(self.config.heartbeat_us));
-            self.schedule(at, Happening::Heartbeat(id));
+        if !self.config.direct {
+            self.connect_to_all(id);
+            self.promise_timeout(id);
+        }
+    }
+
+    /// Somebody asks a shard about another's attempt.
+    fn ask(&mut self, session: SessionId, to: ShardId, attempt: AttemptId) {
+        if self.may_send(session, to, &Request::Ask { attempt }) {
+            let connection = self.processes[&session].connection_to(to).unwrap_or(0);
+            let link = claret_core::message::Link { session, connection };
+            self.send_alone(to, link, &Request::Ask { attempt });
         }
     }
 
     /// A client process ends in the middle of what it was doing. Another may take its place, and somebody may ask
     /// what became of what it left.
     pub(crate) fn kill(&mut self, session: SessionId) {
-        let Some(client) = self.clients.get_mut(&session) else { return };
-        let Some(desk) = client.desk.take() else { return };
-        client.transactions.clear();
-        self.outcome.combined += desk.combined();
-        let last_arrival = client.last_arrival;
+        let Some(process) = self.processes.get_mut(&session) else { return };
+        let Some(client) = process.client.take() else { return };
+        process.transactions.clear();
+        process.connections.clear();
+        self.outcome.combined += client.combined();
+        let last_arrival = process.last_arrival;
         self.outcome.faults += 1;
         self.trace.note(self.now, &[50, session.0], || format!("c{}: dies", session.0));
         if self.random.chance(500) {
-            let successor = SessionId(self.clients.len() as u64);
+            let successor = SessionId(self.processes.len() as u64);
             let transactions = self.random.between(1, SUCCESSOR_TRANSACTIONS_MAX) as u32;
-            self.add_client(successor, transactions);
+            self.add_process(successor, transactions);
         }
-        let asked = self.ask_about(&desk.live());
+        let asked = self.ask_about(&client.live());
         self.part_from(session, last_arrival, &asked);
         let from = self.now.0.max(last_arrival.0).max(self.config.calm_us());
         let audit = Time(from + self.config.release_us_max());
@@ -448,7 +519,7 @@ impl World {
     fn ask_about(&mut self, left: &[AttemptId]) -> BTreeSet<ShardId> {
         let mut all = BTreeSet::new();
         let living: Vec<SessionId> =
-            self.clients.values().filter(|it| it.desk.is_some()).map(|it| it.id).collect();
+            self.processes.values().filter(|it| it.client.is_some()).map(|it| it.id).collect();
         for attempt in left {
             if living.is_empty() || !self.random.chance(self.config.faults.asks_permille) {
                 continue;
@@ -467,7 +538,7 @@ impl World {
 
     /// Faults have stopped, and a dead session's lease has run out: no shard may hold anything for it.
     pub(crate) fn audit(&mut self, session: SessionId) -> Result<(), Violation> {
-        let late = self.clients[&session].last_arrival;
+        let late = self.processes[&session].last_arrival;
         if late.plus(self.config.release_us_max()) > self.now {
             // A double of what it sent came later.
             let at = late.plus(self.config.release_us_max());

@@ -3,7 +3,7 @@
 use std::fmt::{self, Write};
 
 use claret_core::message::{Call, Link, Listed, Members, PeerMessage, Request, Response};
-use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, key_hash};
+use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, TxHandle, key_hash};
 use claret_types::{Bytes, Operation, Reply};
 
 use crate::network::End;
@@ -14,14 +14,22 @@ use crate::run::RunId;
 pub(crate) enum Happening {
     /// A request arrives at a shard.
     Request { to: ShardId, link: Link, request: Request },
-    /// A response arrives at a client.
+    /// A frame arrives at a shard.
+    Frame { to: ShardId, link: Link, requests: Vec<Request> },
+    /// The answer to a frame arrives at a process: it was not taken, or brought these responses.
+    Answer { from: ShardId, session: SessionId, connection: u32, refused: bool, responses: Vec<Response> },
+    /// What a shard says besides arrives at a process.
+    Push { from: ShardId, session: SessionId, connection: u32, response: Response },
+    /// Where shards are a call away: a response.
     Response { from: ShardId, session: SessionId, response: Response },
     /// A shard's message arrives at another.
     Peer { from: ShardId, to: ShardId, message: PeerMessage },
     /// A shard asked to be called at this time.
     ShardTimer(ShardId, Time),
-    /// A client's desk asked to be called at this time.
-    DeskTimer(SessionId, Time),
+    /// A process asked to be called at this time.
+    ClientTimer(SessionId, Time),
+    /// A connection looks what there is to write.
+    Write(SessionId, ShardId, u32),
     /// A client begins a transaction.
     Begin(SessionId),
     /// A program goes on with its next step.
@@ -32,10 +40,26 @@ pub(crate) enum Happening {
     Rerun(RunId),
     /// The run is over, and its user goes on with it: so many more times.
     Stale(RunId, u32),
-    /// A client says that it lives.
-    Heartbeat(SessionId),
-    /// A client connects anew to a shard.
-    Reconnect(SessionId, ShardId),
+    /// The user leaves.
+    Abandon(SessionId, TxHandle),
+    /// A connection breaks.
+    Break(SessionId, ShardId),
+    /// A process connects anew to a shard; it knows that its last connection is broken, or not yet.
+    Reconnect(SessionId, ShardId, bool),
+    /// A shard is asked which incarnation it is.
+    Handshake(SessionId, ShardId, u32),
+    /// It answered.
+    Connected(SessionId, ShardId, u32, Incarnation),
+    /// A process finds that a connection is broken.
+    Broken(SessionId, ShardId, u32),
+    /// A process learns who serves what.
+    Learn(SessionId),
+    /// A process gives a node up.
+    Part(SessionId, ShardId),
+    /// A slot is to go to another shard.
+    Move(u16, ShardId),
+    /// A node that serves nothing leaves.
+    Leave(ShardId),
     /// Two ends lose sight of each other.
     Cut(End, End, Time),
     /// An end stands still.
@@ -62,24 +86,39 @@ impl Happening {
     /// Whose step it is; `None` for what befalls the world as a whole.
     pub(crate) fn at(&self) -> Option<End> {
         match self {
-            Happening::Request { to, .. } | Happening::Peer { to, .. } | Happening::ShardTimer(to, _) => {
-                Some(End::Shard(*to))
-            }
+            Happening::Request { to, .. }
+            | Happening::Frame { to, .. }
+            | Happening::Peer { to, .. }
+            | Happening::Handshake(_, to, _)
+            | Happening::ShardTimer(to, _) => Some(End::Shard(*to)),
             Happening::Response { session, .. }
+            | Happening::Answer { session, .. }
+            | Happening::Push { session, .. }
+            | Happening::Write(session, ..)
+            | Happening::Connected(session, ..)
+            | Happening::Broken(session, ..)
+            | Happening::Learn(session)
+            | Happening::Part(session, _)
+            | Happening::Abandon(session, _)
             | Happening::Begin(session)
-            | Happening::Heartbeat(session)
-            | Happening::Reconnect(session, _) => Some(End::Session(*session)),
-            Happening::DeskTimer(session, _) | Happening::Ask(session, ..) => Some(End::Session(*session)),
+            | Happening::Reconnect(session, ..) => Some(End::Session(*session)),
+            Happening::ClientTimer(session, _) | Happening::Ask(session, ..) => Some(End::Session(*session)),
             Happening::Continue(run)
             | Happening::TakeBack(run)
             | Happening::Rerun(run)
             | Happening::Stale(run, _) => Some(End::Session(run.session)),
             Happening::Refuse(shard)
+            | Happening::Leave(shard)
             | Happening::Expire(shard, _)
             | Happening::Flush(shard)
             | Happening::Desert(shard, _)
             | Happening::Forget(shard, _) => Some(End::Shard(*shard)),
-            Happening::Cut(..) | Happening::Pause(..) | Happening::Restart(..) | Happening::Audit(_) => None,
+            Happening::Cut(..)
+            | Happening::Break(..)
+            | Happening::Move(..)
+            | Happening::Pause(..)
+            | Happening::Restart(..)
+            | Happening::Audit(_) => None,
         }
     }
 
@@ -88,7 +127,11 @@ impl Happening {
         matches!(
             self,
             Happening::Request { .. }
+                | Happening::Frame { .. }
+                | Happening::Answer { .. }
+                | Happening::Push { .. }
                 | Happening::Response { .. }
+                | Happening::Write(..)
                 | Happening::Peer { .. }
                 | Happening::Audit(_)
         )
@@ -108,21 +151,47 @@ impl Happening {
                     None => [1, place, link.session.0, 0, 0],
                 }
             }
-            Happening::Response { from, response, .. } => {
+            Happening::Response { from, response, .. } | Happening::Push { from, response, .. } => {
                 of(10 + response_kind(response), u64::from(from.0), response.attempt())
+            }
+            Happening::Frame { to, link, requests } => {
+                [61, u64::from(to.0), link.session.0, u64::from(link.connection), requests.len() as u64]
+            }
+            Happening::Answer { from, session, connection, refused, responses } => {
+                let place = u64::from(from.0) << 32 | u64::from(*connection);
+                [62, place, session.0, u64::from(*refused), responses.len() as u64]
             }
             Happening::Peer { to, message, .. } => match message {
                 PeerMessage::Inquire { attempt, .. } => of(30, u64::from(to.0), *attempt),
                 PeerMessage::Answer { attempt, .. } => of(31, u64::from(to.0), *attempt),
             },
             Happening::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
-            Happening::DeskTimer(session, _) => [41, 0, session.0, 0, 0],
+            Happening::ClientTimer(session, _) => [41, 0, session.0, 0, 0],
+            Happening::Write(session, shard, number) => {
+                [63, u64::from(shard.0), session.0, u64::from(*number), 0]
+            }
+            Happening::Handshake(session, shard, number) => {
+                [64, u64::from(shard.0), session.0, u64::from(*number), 0]
+            }
+            Happening::Connected(session, shard, number, incarnation) => {
+                [65, u64::from(shard.0), session.0, u64::from(*number), incarnation.0]
+            }
+            Happening::Broken(session, shard, number) => {
+                [66, u64::from(shard.0), session.0, u64::from(*number), 0]
+            }
+            Happening::Learn(session) => [67, 0, session.0, 0, 0],
+            Happening::Part(session, shard) => [68, u64::from(shard.0), session.0, 0, 0],
+            Happening::Move(slot, to) => [69, u64::from(*slot), u64::from(to.0), 0, 0],
+            Happening::Leave(shard) => [70, u64::from(shard.0), 0, 0, 0],
+            Happening::Abandon(session, tx) => [71, session.0, tx.0, 0, 0],
+            Happening::Break(session, shard) => [72, u64::from(shard.0), session.0, 0, 0],
             Happening::Begin(session) => [42, 0, session.0, 0, 0],
             Happening::Continue(id) => run(43, id),
             Happening::TakeBack(id) => run(44, id),
             Happening::Rerun(id) => run(45, id),
-            Happening::Heartbeat(session) => [46, 0, session.0, 0, 0],
-            Happening::Reconnect(session, shard) => [47, u64::from(shard.0), session.0, 0, 0],
+            Happening::Reconnect(session, shard, overlaps) => {
+                [47, u64::from(shard.0), session.0, u64::from(*overlaps), 0]
+            }
             Happening::Cut(_, _, until) => [48, until.0, 0, 0, 0],
             Happening::Pause(_, until) => [49, until.0, 0, 0, 0],
             Happening::Restart(shard, until) => [51, u64::from(shard.0), until.0, 0, 0],
@@ -153,12 +222,49 @@ impl fmt::Display for Happening {
                 write!(f, "{from} -> c{}: ", session.0)?;
                 describe_response(f, response, &Numbers)
             }
+            Happening::Push { from, session, connection, response } => {
+                write!(f, "{from} -> c{}#{connection}: ", session.0)?;
+                describe_response(f, response, &Numbers)
+            }
+            Happening::Frame { to, link, requests } => {
+                write!(f, "c{}#{} -> {to}: a frame", link.session.0, link.connection)?;
+                requests.iter().try_for_each(|request| {
+                    f.write_str("; ")?;
+                    describe_request(f, request, &Numbers)
+                })
+            }
+            Happening::Answer { from, session, connection, refused, responses } => {
+                let what = if *refused { "the frame is refused" } else { "the frame is taken" };
+                write!(f, "{from} -> c{}#{connection}: {what}", session.0)?;
+                responses.iter().try_for_each(|response| {
+                    f.write_str("; ")?;
+                    describe_response(f, response, &Numbers)
+                })
+            }
             Happening::Peer { from, to, message } => {
                 write!(f, "{from} -> {to}: ")?;
                 describe_peer(f, message, &Numbers)
             }
             Happening::ShardTimer(shard, _) => write!(f, "{shard}: time"),
-            Happening::DeskTimer(session, _) => write!(f, "c{}: time", session.0),
+            Happening::ClientTimer(session, _) => write!(f, "c{}: time", session.0),
+            Happening::Write(session, shard, number) => {
+                write!(f, "c{}#{number}: may write to {shard}", session.0)
+            }
+            Happening::Handshake(session, shard, number) => {
+                write!(f, "c{}#{number} -> {shard}: who are you?", session.0)
+            }
+            Happening::Connected(session, shard, number, incarnation) => {
+                write!(f, "c{}#{number}: serves {shard}@{}", session.0, incarnation.0)
+            }
+            Happening::Broken(session, shard, number) => {
+                write!(f, "c{}#{number}: finds that it is cut off from {shard}", session.0)
+            }
+            Happening::Learn(session) => write!(f, "c{}: learns who serves what", session.0),
+            Happening::Part(session, shard) => write!(f, "c{}: gives {shard} up", session.0),
+            Happening::Move(slot, to) => write!(f, "slot {slot} is to go to {to}"),
+            Happening::Leave(shard) => write!(f, "{shard}: leaves for good, if it serves nothing"),
+            Happening::Abandon(session, tx) => write!(f, "c{}.t{}: its user leaves", session.0, tx.0),
+            Happening::Break(session, shard) => write!(f, "c{}: its connection to {shard} breaks", session.0),
             Happening::Begin(session) => write!(f, "c{}: begins a transaction", session.0),
             Happening::Continue(run) => write!(f, "{run}: goes on"),
             Happening::TakeBack(run) => write!(f, "{run}: its user takes the commit back"),
@@ -172,8 +278,7 @@ impl fmt::Display for Happening {
             Happening::Flush(shard) => write!(f, "{shard}: all its records are flushed"),
             Happening::Desert(shard, session) => write!(f, "{shard}: hears that c{} is gone", session.0),
             Happening::Forget(shard, session) => write!(f, "{shard}: forgets c{}", session.0),
-            Happening::Heartbeat(session) => write!(f, "c{}: heartbeat", session.0),
-            Happening::Reconnect(session, shard) => write!(f, "c{}: reconnects to {shard}", session.0),
+            Happening::Reconnect(session, shard, _) => write!(f, "c{}: reconnects to {shard}", session.0),
             Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),
             Happening::Pause(end, until) => write!(f, "{end} stands still until {until}"),
             Happening::Restart(shard, until) => {

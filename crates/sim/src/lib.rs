@@ -3,7 +3,7 @@
 //! A seed gives a configuration (`config.rs`: shards, clients, switches, delays, faults) and a workload
 //! (`workload.rs`: programs over keys of every type). The real state machines of `claret-core` run in virtual
 //! time (`world.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while
-//! clients die, stand still and reconnect, shards restart with and without what they had, and records that a host lent them
+//! clients die, stand still and reconnect (`connections.rs`), slots move (`moves.rs`), shards restart with and without what they had, and records that a host lent them
 //! vanish (`vanish.rs`). Each machine checks
 //! its invariants after every step; at the end all that committed is replayed on a sequential model (`check.rs`,
 //! `reference.rs`) and judged from what users saw alone ([`observed`]), nothing may be left behind, and all must be
@@ -16,22 +16,23 @@
 #[allow(dead_code, unreachable_pub)]
 mod book;
 mod check;
-mod client;
 mod clock;
 mod config;
+mod connections;
 /// Excerpts as small as each type allows.
 #[path = "../../types/tests/excerpts/cut.rs"]
 mod cut;
-mod desk;
 mod drive;
 mod happening;
 #[cfg(feature = "planted-bugs")]
 pub mod hunt;
 pub mod model;
+mod moves;
 mod network;
 pub mod observed;
 mod plant;
 mod probe;
+mod process;
 mod queue;
 mod random;
 mod reference;
@@ -178,6 +179,14 @@ pub struct Totals {
     pub shard_restarts: u64,
     /// Records that vanished by themselves.
     pub vanished: u64,
+    /// Slots that went from one shard to another.
+    pub moved: u64,
+    /// Nodes that left for good.
+    pub left: u64,
+    /// Frames that shards did not take.
+    pub refused_frames: u64,
+    /// Transactions whose users left before they knew the end.
+    pub abandoned: u64,
     /// Transactions torn by restarts that lost votes.
     pub torn: u64,
     /// Transactions whose users heard that their end is unknown.
@@ -203,6 +212,10 @@ impl Totals {
         self.recoveries += outcome.recoveries;
         self.shard_restarts += outcome.shard_restarts;
         self.vanished += outcome.vanished;
+        self.moved += outcome.moved;
+        self.left += outcome.left;
+        self.refused_frames += outcome.refused_frames;
+        self.abandoned += outcome.abandoned;
         self.torn += outcome.torn;
         self.unknown += outcome.unknown;
         self.judged += outcome.judged;

@@ -35,6 +35,8 @@ pub(crate) struct Network {
     faults_until: Time,
     /// The last arrival on each link, where order is kept.
     last: BTreeMap<(End, End), Time>,
+    /// The last arrival over each connection.
+    streams: BTreeMap<(End, End, u32), Time>,
     /// Pairs of ends that do not see each other until then.
     outages: BTreeMap<(End, End), Time>,
     /// Messages lost, doubled or slowed.
@@ -43,7 +45,15 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new(config: NetworkConfig, random: Random, faults_until: Time) -> Self {
-        Network { config, random, faults_until, last: BTreeMap::new(), outages: BTreeMap::new(), faults: 0 }
+        Network {
+            config,
+            random,
+            faults_until,
+            last: BTreeMap::new(),
+            streams: BTreeMap::new(),
+            outages: BTreeMap::new(),
+            faults: 0,
+        }
     }
 
     /// Cuts two ends off from each other.
@@ -66,6 +76,23 @@ impl Network {
             arrivals.push(self.arrival(now, from, to, faulty));
         }
         arrivals
+    }
+
+    /// When what leaves now over a connection arrives: behind all before it. `None`: the ends do not see each other.
+    pub(crate) fn stream(&mut self, now: Time, from: End, to: End, connection: u32) -> Option<Time> {
+        if self.outages.get(&(from.min(to), from.max(to))).is_some_and(|until| now < *until) {
+            self.faults += 1;
+            return None;
+        }
+        let mut delay = self.random.between(self.config.delay_us_min, self.config.delay_us_max);
+        if now < self.faults_until && self.random.chance(self.config.slow_permille) {
+            self.faults += 1;
+            delay += self.random.below(self.config.slow_us_max);
+        }
+        let arrival = now.plus(delay);
+        let last = self.streams.entry((from, to, connection)).or_insert(arrival);
+        *last = arrival.max(*last);
+        Some(*last)
     }
 
     fn arrival(&mut self, now: Time, from: End, to: End, faulty: bool) -> Time {

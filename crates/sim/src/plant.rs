@@ -1,7 +1,7 @@
 //! Faults planted on purpose, to see that the checks notice: each breaks one promise of the protocol.
 
 use claret_core::message::{Request, Response};
-use claret_core::{Coordinator, Frontend, Shard, ShardId};
+use claret_core::{Client, Pipeline, Shard, ShardId};
 use claret_types::Reply;
 
 /// A fault that every run with it must be able to show.
@@ -46,24 +46,24 @@ impl Plant {
         shard
     }
 
-    /// A new frontend, with the bug in it if there is one.
+    /// A new client, with the bug in it if there is one.
     #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
-    pub(crate) fn in_frontend(self, mut frontend: Frontend) -> Frontend {
+    pub(crate) fn in_client(self, mut client: Client) -> Client {
         #[cfg(feature = "planted-bugs")]
         if let Plant::Bug(bug) = self {
-            frontend.plant(bug);
+            client.plant(bug);
         }
-        frontend
+        client
     }
 
-    /// A new coordinator, with the bug in it if there is one.
+    /// A new connection's frames, with the bug in them if there is one.
     #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
-    pub(crate) fn in_coordinator(self, mut coordinator: Coordinator) -> Coordinator {
+    pub(crate) fn in_pipeline(self, mut pipeline: Pipeline) -> Pipeline {
         #[cfg(feature = "planted-bugs")]
         if let Plant::Bug(bug) = self {
-            coordinator.plant(bug);
+            pipeline.plant(bug);
         }
-        coordinator
+        pipeline
     }
 
     /// Looks at a request that leaves for `to`.

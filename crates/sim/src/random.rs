@@ -31,6 +31,10 @@ pub(crate) enum Stream {
     Flushes,
     /// When shards hear that a session is gone, and forget it.
     Partings,
+    /// Which frames are refused.
+    Frames,
+    /// Which slots move, and when.
+    Moves,
     /// A client process of the performance model.
     Model(u64),
 }
@@ -51,6 +55,8 @@ impl Random {
             Stream::Expiries => 5,
             Stream::Flushes => 6,
             Stream::Partings => 7,
+            Stream::Frames => 8,
+            Stream::Moves => 9,
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,

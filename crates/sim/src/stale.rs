@@ -7,7 +7,7 @@ use claret_types::{Counter, CounterOp, Operation};
 use crate::check::Violation;
 use crate::happening::Happening;
 use crate::run::RunId;
-use crate::world::World;
+use crate::world::{World, slot_of};
 
 /// So many times one user goes on, at most.
 const TIMES_MAX: u64 = 4;
@@ -32,16 +32,14 @@ impl World {
     pub(crate) fn go_on_though_over(&mut self, run: RunId, left: u32) -> Result<(), Violation> {
         let now = self.local(run.session);
         let key = self.stale.pick(&self.workload.keys).name.clone();
-        let (place, name) = ((self.shard_of(&key), key), (run.tx, run.run));
+        let (place, name) = ((slot_of(&key, self.moves.slots()), key), (run.tx, run.run));
         let what = self.stale.below(3);
-        let Some(desk) = self.clients.get_mut(&run.session).and_then(|client| client.desk.as_mut()) else {
-            return Ok(());
-        };
+        let Some(client) = self.client(run.session) else { return Ok(()) };
         let op = |op| Operation::new::<Counter>(op);
         let (called, taken) = match what {
-            0 => ("a call", desk.execute(now, name, place, op(CounterOp::AddReturning(1)), None).is_ok()),
-            1 => ("a void call", desk.buffer(now, name, place, op(CounterOp::Add(1))).is_ok()),
-            _ => ("a commit", desk.commit(now, name) != Err(Closed)),
+            0 => ("a call", client.execute(now, name, place, op(CounterOp::AddReturning(1)), None).is_ok()),
+            1 => ("a void call", client.buffer(now, name, place, op(CounterOp::Add(1))).is_ok()),
+            _ => ("a commit", client.commit(now, name) != Err(Closed)),
         };
         if taken {
             return Err(format!("{run}: it is over, and {called} in its name was taken"));

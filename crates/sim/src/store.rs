@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use claret_core::Records;
 use claret_core::message::Refusal;
+use claret_core::{Records, ShardId};
 use claret_types::{Bytes, Effect, OpError, Operation, State, Unique};
 
 use crate::cut::cut;
+use crate::moves::Moves;
+use crate::world::slot_of;
 
 /// Stores that no run has now: a shard wants records for ever, and runs are many.
 static SPARE: Mutex<Vec<&'static Store>> = Mutex::new(Vec::new());
@@ -23,6 +25,10 @@ struct Content {
     /// What unique numbers begin with.
     tag: u16,
     records: BTreeMap<Bytes, State>,
+    /// How many slots there are in all.
+    slots: u16,
+    /// Those that are here, and whether newcomers are let in.
+    served: BTreeMap<u16, bool>,
 }
 
 impl Store {
@@ -46,6 +52,26 @@ impl Store {
         std::mem::take(&mut self.content().records).into_keys().collect()
     }
 
+    /// Keeps newcomers away from a slot.
+    pub(crate) fn close(&self, slot: u16) {
+        self.content().served.insert(slot, false);
+    }
+
+    /// A slot goes, with its records.
+    pub(crate) fn give(&self, slot: u16) -> BTreeMap<Bytes, State> {
+        let content = &mut *self.content();
+        content.served.remove(&slot);
+        let slots = content.slots;
+        content.records.extract_if(.., |key, _| slot_of(key, slots) == slot).collect()
+    }
+
+    /// A slot comes, with its records.
+    pub(crate) fn take(&self, slot: u16, records: BTreeMap<Bytes, State>) {
+        let content = &mut *self.content();
+        content.served.insert(slot, true);
+        content.records.extend(records);
+    }
+
     /// Does an operation by itself, before the run. Returns whether it could be done.
     pub(crate) fn prepare(&self, key: &Bytes, op: &Operation) -> bool {
         let executed = op.execute(self.content().records.get(key), Unique(0));
@@ -60,8 +86,12 @@ impl Records for Store {
         self.content().tag
     }
 
-    fn admit(&self, _: &Bytes, _: &Operation) -> Result<(), Refusal> {
-        Ok(())
+    fn admit(&self, key: &Bytes, _: &Operation) -> Result<(), Refusal> {
+        let content = self.content();
+        match content.served.get(&slot_of(key, content.slots)) {
+            Some(true) => Ok(()),
+            Some(false) | None => Err(Refusal::Elsewhere { key: key.clone() }),
+        }
     }
 
     /// No more of it than each type says will do.
@@ -84,11 +114,13 @@ impl Records for Store {
 pub(crate) struct Lease(&'static Store);
 
 impl Lease {
-    /// An empty one, whose unique numbers begin with `tag`.
-    pub(crate) fn new(tag: u16) -> Self {
+    /// An empty one, of a shard that begins with these slots.
+    pub(crate) fn new(shard: ShardId, moves: &Moves) -> Self {
         let spare = SPARE.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let store = spare.unwrap_or_else(|| Box::leak(Box::default()));
-        *store.content() = Content { tag, records: BTreeMap::new() };
+        let (tag, slots) = (shard.0 as u16, moves.slots());
+        let served = (0..slots).filter(|slot| moves.owner(*slot) == shard).map(|slot| (slot, true));
+        *store.content() = Content { tag, records: BTreeMap::new(), slots, served: served.collect() };
         Lease(store)
     }
 

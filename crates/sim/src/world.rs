@@ -4,32 +4,30 @@
 //! nothing is read from outside. Each step hands one happening to one state machine, drains what comes out,
 //! and checks that machine's invariants. What clients do stands in `drive.rs`.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response};
 use claret_core::{
-    AttemptId, Delivery, Incarnation, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash,
+    AttemptId, Client, Incarnation, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash,
 };
 use claret_types::{Bytes, Operation, State};
 
 use crate::check::{End as LedgerEnd, Ledger, Violation};
-use crate::client::Client;
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::happening::Happening;
+use crate::moves::Moves;
 use crate::network::{End, Network};
 use crate::observed::judge;
 use crate::plant::{Plant, Planted};
 use crate::probe;
+use crate::process::Process;
 use crate::queue::Queue;
 use crate::random::{Random, Stream};
 use crate::reference::Reference;
 use crate::store::{Lease, Store};
 use crate::trace::Trace;
 use crate::workload::Workload;
-
-/// Within so many microseconds all sessions have connected to a shard that restarted.
-const RECONNECT_US_MAX: u64 = 5_000;
 
 /// No incarnation executes as many calls.
 const LENT_INCARNATIONS_APART: u64 = 1 << 20;
@@ -60,6 +58,14 @@ pub struct Outcome {
     pub shard_restarts: u64,
     /// Records that vanished by themselves.
     pub vanished: u64,
+    /// Slots that went from one shard to another.
+    pub moved: u64,
+    /// Nodes that left for good.
+    pub left: u64,
+    /// Frames that shards did not take.
+    pub refused_frames: u64,
+    /// Transactions whose users left before they knew the end.
+    pub abandoned: u64,
     /// Transactions torn by restarts that lost votes, as `docs/protocol.md` says they may be.
     pub torn: u64,
     /// Transactions that were judged from observed results alone.
@@ -88,8 +94,8 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    fn new(id: ShardId, config: &Config, plant: Plant) -> Host {
-        let store = config.is_lent().then(|| Lease::new(id.0 as u16));
+    fn new(id: ShardId, config: &Config, moves: &Moves, plant: Plant) -> Host {
+        let store = config.is_lent().then(|| Lease::new(id, moves));
         let (first, switches, limits) = (Incarnation(1), config.switches(), config.limits);
         let shard = match &store {
             Some(store) => Shard::over(store.lend(), id, first, switches, limits),
@@ -139,7 +145,16 @@ pub(crate) struct World {
     pub(crate) now: Time,
     queue: Queue,
     pub(crate) hosts: Vec<Host>,
-    pub(crate) clients: BTreeMap<SessionId, Client>,
+    pub(crate) processes: BTreeMap<SessionId, Process>,
+    /// The connection over which a shard last heard of a session.
+    links: BTreeMap<(ShardId, SessionId), u32>,
+    /// Up to which connection between two ends all is torn: what was on its way is lost.
+    pub(crate) torn: BTreeMap<(SessionId, ShardId), u32>,
+    /// While a shard handles a frame: whose it is, and what goes into the answer.
+    pub(crate) answering: Option<(SessionId, Vec<Response>)>,
+    pub(crate) moves: Moves,
+    /// Shards whose nodes have left for good.
+    pub(crate) gone: BTreeSet<ShardId>,
     pub(crate) network: Network,
     pub(crate) workload: Workload,
     pub(crate) ledger: Ledger,
@@ -148,6 +163,8 @@ pub(crate) struct World {
     pub(crate) stale: Random,
     /// When shards hear that a session is gone, and forget it.
     pub(crate) partings: Random,
+    /// Which frames are refused.
+    pub(crate) frames: Random,
     pub(crate) plant: Plant,
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
@@ -160,7 +177,8 @@ impl World {
     pub(crate) fn new(seed: u64, config: Config, plant: Plant, in_words: bool) -> Self {
         let mut setup = Random::new(seed, Stream::Setup);
         let workload = Workload::random(&config, &mut setup);
-        let hosts = (0..config.shards).map(|number| Host::new(ShardId(number), &config, plant));
+        let moves = Moves::new(&config);
+        let hosts = (0..config.shards).map(|number| Host::new(ShardId(number), &config, &moves, plant));
         let until = Time(config.faults.until_us);
         let mut deaths = config.faults.deaths.clone();
         deaths.sort_unstable();
@@ -169,13 +187,19 @@ impl World {
             now: Time(0),
             queue: Queue::default(),
             hosts: hosts.collect(),
-            clients: BTreeMap::new(),
+            processes: BTreeMap::new(),
+            links: BTreeMap::new(),
+            torn: BTreeMap::new(),
+            answering: None,
+            moves,
+            gone: BTreeSet::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
             ledger: Ledger::new(config.direct, config.limits.answers_bytes_max),
             random: Random::new(seed, Stream::Client),
             stale: Random::new(seed, Stream::Stale),
             partings: Random::new(seed, Stream::Partings),
+            frames: Random::new(seed, Stream::Frames),
             plant,
             deaths: deaths.into(),
             paused: BTreeMap::new(),
@@ -188,10 +212,11 @@ impl World {
         }
         world.prepare_records(&mut setup);
         for number in 0..u64::from(world.config.sessions) {
-            world.add_client(SessionId(number), world.config.workers * world.config.transactions);
+            world.add_process(SessionId(number), world.config.workers * world.config.transactions);
         }
         world.schedule_faults(&mut setup);
         world.schedule_vanishing();
+        world.schedule_moves();
         world
     }
 
@@ -214,7 +239,7 @@ impl World {
         let sessions = u64::from(self.config.sessions);
         for _ in 0..faults.reconnects {
             let (session, shard) = (SessionId(random.below(sessions)), shard(random));
-            self.schedule(Time(random.below(faults.until_us)), Happening::Reconnect(session, shard));
+            self.schedule(Time(random.below(faults.until_us)), Happening::Break(session, shard));
         }
         for _ in 0..faults.outages {
             let other = match random.chance(500) {
@@ -256,7 +281,7 @@ impl World {
 
     /// What a session's clock shows.
     pub(crate) fn local(&self, session: SessionId) -> Time {
-        self.clients.get(&session).map_or(self.now, |client| client.clock.shows(self.now))
+        self.processes.get(&session).map_or(self.now, |process| process.clock.shows(self.now))
     }
 
     // --- the queue ---
@@ -304,10 +329,16 @@ impl World {
         }
         self.trace.note(self.now, &happening.words(), || happening.to_string());
         match happening {
+            Happening::Request { to, .. } if self.gone.contains(&to) => Ok(()),
             Happening::Request { to, link, request } => {
                 let now = self.shard_time(to);
+                self.note_link(to, link);
                 self.host(to).shard.handle(now, link, request);
                 self.drain_shard(to)
+            }
+            Happening::Peer { from, to, message } if self.gone.contains(&to) => {
+                self.answer_for_the_gone(from, to, &message);
+                Ok(())
             }
             Happening::Peer { to, message, .. } => {
                 let now = self.shard_time(to);
@@ -324,8 +355,16 @@ impl World {
                 host.shard.handle_timeout(now);
                 self.drain_shard(id)
             }
+            Happening::Frame { to, link, requests } => self.handle_frame(to, link, requests),
+            Happening::Handshake(session, shard, connection) => {
+                self.shake_hands(session, shard, connection);
+                Ok(())
+            }
+            Happening::Move(slot, to) => self.begin_move(slot, to),
+            Happening::Leave(shard) => self.leave_cluster(shard),
             Happening::Cut(a, b, until) => {
                 self.network.cut(a, b, until);
+                self.break_between(a, b, until);
                 Ok(())
             }
             Happening::Pause(end, until) => {
@@ -354,27 +393,24 @@ impl World {
                 self.drain_shard(id)
             }
             Happening::Audit(session) => self.audit(session),
-            // An answer to one who asked about another's transaction is for nobody's coordinator.
-            Happening::Response { from, session, response: Response::Asked { attempt, status, since } }
-                if attempt.tx.session != session =>
-            {
-                self.ledger.told_asked(from, attempt, &status, since)
-            }
-            of_client => self.step_client(of_client),
+            of_process => self.step_process(of_process),
         }
     }
 
     /// Whether nothing is left to wait for: every client is done, every shard knows it, no message is under way.
     fn is_quiet(&self) -> bool {
         self.queue.awaited() == 0
-            && self.clients.values().all(Client::is_done)
-            && self.hosts.iter().all(|host| host.shard.open_attempts() == 0)
+            && self.processes.values().all(Process::is_done)
+            && self
+                .hosts
+                .iter()
+                .all(|host| host.shard.open_attempts() == 0 || self.gone.contains(&host.shard.id()))
     }
 
     // --- shards ---
 
     pub(crate) fn shard_of(&self, key: &Bytes) -> ShardId {
-        ShardId((key_hash(key) % u64::from(self.config.shards)) as u32)
+        self.moves.owner(slot_of(key, self.moves.slots()))
     }
 
     pub(crate) fn shard_time(&self, id: ShardId) -> Time {
@@ -389,10 +425,8 @@ impl World {
         self.outcome.shard_restarts += 1;
         self.ledger.note_restart(id, survives);
         self.paused.insert(End::Shard(id), until);
-        let sessions: Vec<SessionId> = self.clients.keys().copied().collect();
-        for session in sessions {
-            let at = until.plus(self.random.below(RECONNECT_US_MAX));
-            self.schedule(at, Happening::Reconnect(session, id));
+        if !self.config.direct {
+            self.break_all_to(id, until);
         }
         self.drain_shard(id)
     }
@@ -418,6 +452,7 @@ impl World {
                 Output::Tell { shard: to, message } => self.send_peer(id, to, message),
             }
         }
+        self.finish_moves(id)?;
         let host = self.host(id);
         host.shard.check_invariants();
         let due = host.shard.poll_timeout();
@@ -441,20 +476,31 @@ impl World {
         let written = self.hosts[from.0 as usize].shard.written(response.attempt());
         self.ledger.note_response(from, &response, written, self.now)?;
         if let Response::Refused { attempt, refusal: Refusal::Operation { key, .. }, .. } = &response
-            && let Some(client) = self.clients.get(&session)
-            && let [run] = client.members(*attempt)[..]
+            && let Some(process) = self.processes.get(&session)
+            && let [run] = process.members(*attempt)[..]
         {
             self.ledger.note_failed(run, key);
         }
-        self.deliver_response(from, session, response);
+        match &mut self.answering {
+            Some((whose, responses)) if *whose == session => responses.push(response),
+            _ if self.config.direct => {
+                self.outcome.messages += 1;
+                self.schedule(self.now, Happening::Response { from, session, response });
+            }
+            _ => self.push(from, session, response),
+        }
         Ok(())
     }
 
-    fn deliver_response(&mut self, from: ShardId, session: SessionId, response: Response) {
-        self.outcome.messages += 1;
-        for at in self.network.arrivals(self.now, End::Shard(from), End::Session(session)) {
-            self.schedule(at, Happening::Response { from, session, response: response.clone() });
-        }
+    /// A shard hears of a session over a connection.
+    pub(crate) fn note_link(&mut self, shard: ShardId, link: Link) {
+        let known = self.links.entry((shard, link.session)).or_insert(link.connection);
+        *known = link.connection.max(*known);
+    }
+
+    /// The connection over which a shard last heard of a session.
+    pub(crate) fn link_of(&self, shard: ShardId, session: SessionId) -> u32 {
+        self.links.get(&(shard, session)).copied().unwrap_or(0)
     }
 
     fn send_peer(&mut self, from: ShardId, to: ShardId, message: PeerMessage) {
@@ -464,31 +510,41 @@ impl World {
         }
     }
 
-    /// Sends a client's request. Returns whether the client survived it.
-    pub(crate) fn send_request(&mut self, session: SessionId, to: ShardId, request: Request) -> bool {
+    /// A process sends a request: it is noted, and the process may die of it. Returns whether it survived.
+    pub(crate) fn may_send(&mut self, session: SessionId, to: ShardId, request: &Request) -> bool {
         if self.deaths.front().is_some_and(|at| *at <= self.outcome.messages) {
             self.deaths.pop_front();
             self.kill(session);
             return false;
         }
         self.outcome.messages += 1;
-        let client = self.clients.get_mut(&session).expect("it sends");
-        self.ledger.note_request(to, &request, |attempt| client.members(attempt));
-        let last = ShardId(self.config.shards - 1);
-        if let Planted::Answered(response) = self.plant.on_request(to, last, &request) {
-            self.deliver_response(to, session, response);
-            return true;
+        let process = self.processes.get_mut(&session).expect("it sends");
+        self.ledger.note_request(to, request, |attempt| process.members(attempt));
+        true
+    }
+
+    /// Something of a process arrives at that time.
+    pub(crate) fn note_arrival(&mut self, session: SessionId, at: Time) {
+        if let Some(process) = self.processes.get_mut(&session) {
+            process.last_arrival = process.last_arrival.max(at);
         }
-        let client = self.clients.get_mut(&session).expect("it sends");
-        let connection = client.connections.get(&to).copied().unwrap_or(0);
-        let link = Link { session, connection };
-        let arrivals = match self.config.switches().delivery {
-            Delivery::Direct => vec![self.now],
-            Delivery::Network => self.network.arrivals(self.now, End::Session(session), End::Shard(to)),
-        };
-        client.last_arrival = arrivals.iter().copied().fold(client.last_arrival, Time::max);
-        for at in arrivals {
-            self.schedule(at, Happening::Request { to, link, request: request.clone() });
+    }
+
+    /// Where shards are a call away: sends a request. Returns whether the process survived it.
+    pub(crate) fn call_shard(&mut self, session: SessionId, to: ShardId, request: Request) -> bool {
+        if !self.may_send(session, to, &request) {
+            return false;
+        }
+        let last = ShardId(self.config.shards - 1);
+        match self.plant.on_request(to, last, &request) {
+            Planted::Answered(response) => {
+                self.schedule(self.now, Happening::Response { from: to, session, response });
+            }
+            Planted::Passes => {
+                self.note_arrival(session, self.now);
+                let link = Link { session, connection: 0 };
+                self.schedule(self.now, Happening::Request { to, link, request });
+            }
         }
         true
     }
@@ -497,9 +553,12 @@ impl World {
 
     /// Raises all floors, and checks that nothing is left.
     fn leave_nothing(&mut self) -> Result<(), Violation> {
-        let ids: Vec<SessionId> = self.clients.keys().copied().collect();
+        let ids: Vec<SessionId> = self.processes.keys().copied().collect();
         for number in 0..self.config.shards {
             let id = ShardId(number);
+            if self.gone.contains(&id) {
+                continue;
+            }
             for session in &ids {
                 self.say_farewell(*session, id);
             }
@@ -525,8 +584,8 @@ impl World {
         let recoveries = |host: &Host| host.recoveries + host.shard.stats().recoveries;
         self.outcome.recoveries = self.hosts.iter().map(recoveries).sum();
         self.outcome.committed = self.ledger.committed() as u64;
-        let desks = self.clients.values().filter_map(|client| client.desk.as_ref());
-        self.outcome.combined += desks.map(crate::desk::Desk::combined).sum::<u64>();
+        let clients = self.processes.values().filter_map(|process| process.client.as_ref());
+        self.outcome.combined += clients.map(Client::combined).sum::<u64>();
         self.outcome.torn = self.ledger.torn() as u64;
         self.outcome.faults += self.network.faults;
         self.outcome.micros = self.now.0;
@@ -540,9 +599,9 @@ impl World {
         if self.config.direct {
             return;
         }
-        let client = &self.clients[&session];
-        let floor = client.desk.as_ref().map_or(Sequence(u64::MAX), crate::desk::Desk::floor);
-        let connection = client.connections.get(&to).copied().unwrap_or(0);
+        let process = &self.processes[&session];
+        let floor = process.client.as_ref().map_or(Sequence(u64::MAX), Client::floor);
+        let connection = process.dialled + 1;
         let now = self.shard_time(to);
         let request = Request::Heartbeat { live: Vec::new(), floor };
         self.host(to).shard.handle(now, Link { session, connection }, request);
@@ -561,7 +620,7 @@ impl World {
         self.ledger.check_serial(LedgerEnd {
             reference,
             records: contents.iter().collect(),
-            place: &|key| self.shard_of(key),
+            place: &|key, place| self.moves.owner_at(slot_of(key, self.moves.slots()), place),
             settled: !self.config.faults.endless,
         })
     }
@@ -595,10 +654,10 @@ impl World {
                 ));
             }
         }
-        for (id, client) in &self.clients {
-            let live = client.desk.as_ref().map(crate::desk::Desk::live).unwrap_or_default();
-            lines.push(format!("  c{}: at shards [{}], due {:?}", id.0, list(&live), client.timer));
-            for (tx, transaction) in &client.transactions {
+        for (id, process) in &self.processes {
+            let live = process.client.as_ref().map(Client::live).unwrap_or_default();
+            lines.push(format!("  c{}: at shards [{}], due {:?}", id.0, list(&live), process.timer));
+            for (tx, transaction) in &process.transactions {
                 lines.push(format!(
                     "  c{}.t{}/{}: at step {} of {}, {:?}",
                     id.0,
@@ -612,4 +671,9 @@ impl World {
         }
         lines.join("\n")
     }
+}
+
+/// A key's slot.
+pub(crate) fn slot_of(key: &Bytes, slots: u16) -> u16 {
+    (key_hash(key) % u64::from(slots)) as u16
 }

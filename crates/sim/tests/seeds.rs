@@ -50,7 +50,12 @@ fn configurations_cover_the_switches() {
     both(|config| config.network.doubled_permille > 0);
     both(|config| !config.faults.deaths.is_empty());
     both(|config| config.faults.pauses > 0);
-    both(|config| config.desk);
+    both(|config| config.network.framed);
+    both(|config| config.is_lent() && config.faults.moves > 0);
+    both(|config| config.is_lent() && config.faults.leaves);
+    both(|config| config.network.framed && config.faults.refused_frames_permille > 0);
+    both(|config| config.network.framed && config.programs.unreadable_permille > 0);
+    both(|config| config.programs.abandon_permille > 0);
     both(|config| config.combining);
     both(|config| config.probes_permille > 0);
     both(|config| config.network.held > 0);

@@ -5,7 +5,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use claret_core::message::Response;
+use claret_core::message::{Request, Response};
 use claret_core::{Incarnation, Pipeline, Unexpected, wire};
 use tokio::task::AbortHandle;
 
@@ -75,7 +75,8 @@ impl Duty for Frames {
         let mut requests = self.pipeline.spare();
         let is_done = self.hub.look(|machine| machine.take(shard, connection, waker, &mut requests));
         let counted = usize::from(!requests.is_empty());
-        let frames = self.pipeline.write(requests, |frame| resp::encode(out, &[&b"CLARET.FRAME"[..], frame]));
+        let send = |_: &[Request], frame: &[u8]| resp::encode(out, &[&b"CLARET.FRAME"[..], frame]);
+        let frames = self.pipeline.write(requests, wire::append_request, send);
         if frames > counted {
             let now = self.hub.now();
             self.hub.look(|machine| machine.client.add_frames(now, shard, connection, frames - counted));

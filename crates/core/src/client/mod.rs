@@ -346,7 +346,7 @@ impl Client {
 
     /// From now on the client itself answers for shards that are gone.
     fn answer_for_the_gone(&mut self, now: Time) {
-        for shard in self.routes.take_gone(self.planted.is(Bug::GoneTooEarly)) {
+        for shard in self.routes.take_gone() {
             let Some(outbox) = self.outputs.outbox(shard) else { continue };
             outbox.clear();
             outbox.connection = None;
@@ -381,7 +381,8 @@ impl Client {
         }
         outputs.ready.extend(outbox.end_connection(wrong::clears(self.planted)));
         outbox.incarnation = incarnation.max(outbox.incarnation);
-        (outbox.connection, outbox.is_gone) = (Some(connection), false);
+        outbox.connection = Some(connection);
+        outbox.is_gone &= self.planted.is(Bug::ReturnedStaysGone);
         if !self.planted.is(Bug::SilentConnection) {
             let (live, floor) = (self.transactions.live(), self.transactions.floor());
             outbox.put(now, Request::Heartbeat { live, floor });
@@ -467,9 +468,9 @@ impl Client {
         self.outbox(shard, connection)?.owes_since()
     }
 
-    /// Frames that a shard has not answered over a connection.
-    pub fn in_flight(&mut self, shard: ShardId, connection: u32) -> usize {
-        self.outbox(shard, connection).map_or(0, |outbox| outbox.in_flight())
+    /// Frames that a shard has not answered over a connection. `None`: it does not serve the shard.
+    pub fn in_flight(&mut self, shard: ShardId, connection: u32) -> Option<usize> {
+        Some(self.outbox(shard, connection)?.in_flight())
     }
 
     /// The node that something waits for the longest time, and since when.

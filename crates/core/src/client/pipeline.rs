@@ -79,42 +79,57 @@ impl Pipeline {
         }
     }
 
-    /// Writes requests as frames, each handed to `write`, and behind them those that are to be sent alone. Returns the
-    /// number of frames.
-    pub fn write(&mut self, requests: Vec<Request>, mut write: impl FnMut(&[u8])) -> usize {
-        let mut frames = self.write_frames(requests, &mut write);
+    /// Writes requests as frames, and behind them those that are to be sent alone. `append` writes one request, as
+    /// [`wire::append_request`] does; `send` takes a frame, as requests and as bytes. Returns the number of frames.
+    pub fn write(
+        &mut self,
+        requests: Vec<Request>,
+        append: impl Fn(&Request, &mut Vec<u8>),
+        mut send: impl FnMut(&[Request], &[u8]),
+    ) -> usize {
+        let mut frames = self.write_frames(requests, &append, &mut send);
         while let Some(suspect) = self.suspects.pop_front() {
-            frames += self.write_frames(vec![suspect], &mut write);
+            frames += self.write_frames(vec![suspect], &append, &mut send);
         }
         frames
     }
 
-    fn write_frames(&mut self, mut requests: Vec<Request>, write: &mut impl FnMut(&[u8])) -> usize {
+    fn write_frames(
+        &mut self,
+        mut requests: Vec<Request>,
+        append: &impl Fn(&Request, &mut Vec<u8>),
+        send: &mut impl FnMut(&[Request], &[u8]),
+    ) -> usize {
         let mut frames = 0;
         let mut begun = 0;
         while begun < requests.len() {
-            wire::append_request(&requests[begun], &mut self.frame);
+            append(&requests[begun], &mut self.frame);
             begun += 1;
             if self.frame.len() > self.frame_bytes_max && begun < requests.len() {
                 let rest = requests.split_off(begun);
-                self.end_frame(std::mem::replace(&mut requests, rest), write);
+                self.end_frame(std::mem::replace(&mut requests, rest), send);
                 (begun, frames) = (0, frames + 1);
             }
         }
         match requests.is_empty() {
             true => self.keep(requests),
             false => {
-                self.end_frame(requests, write);
+                self.end_frame(requests, send);
                 frames += 1;
             }
         }
         frames
     }
 
-    fn end_frame(&mut self, requests: Vec<Request>, write: &mut impl FnMut(&[u8])) {
-        write(&self.frame);
+    fn end_frame(&mut self, requests: Vec<Request>, send: &mut impl FnMut(&[Request], &[u8])) {
+        send(&requests, &self.frame);
         self.frame.clear();
         self.sent.push_back(requests);
+    }
+
+    /// Whether something waits to be sent alone.
+    pub fn has_suspects(&self) -> bool {
+        !self.suspects.is_empty()
     }
 
     /// Frames that have no answer.
@@ -196,8 +211,9 @@ mod tests {
     fn written(pipeline: &mut Pipeline, requests: Vec<Request>) -> Vec<Vec<Request>> {
         let mut frames = Vec::new();
         let limits = crate::Limits::default();
-        let count = pipeline.write(requests, |frame| {
-            frames.push(wire::decode_requests(frame, &limits).expect("a frame"));
+        let count = pipeline.write(requests, wire::append_request, |requests, frame| {
+            assert_eq!(wire::decode_requests(frame, &limits).expect("a frame"), requests);
+            frames.push(requests.to_vec());
         });
         assert_eq!(count, frames.len());
         frames

@@ -118,10 +118,9 @@ impl Routes {
     }
 
     /// Shards that are gone by now. Who placed a call at one that is not might place it there again.
-    pub(super) fn take_gone(&mut self, is_early: bool) -> Vec<ShardId> {
+    pub(super) fn take_gone(&mut self) -> Vec<ShardId> {
         let slots = &self.slots;
-        let gone: Vec<ShardId> =
-            self.leaving.extract_if(.., |shard| is_early || !slots.contains(shard)).collect();
+        let gone: Vec<ShardId> = self.leaving.extract_if(.., |shard| !slots.contains(shard)).collect();
         self.shards.retain(|(_, shard)| !gone.contains(shard));
         gone
     }

@@ -69,7 +69,7 @@ fn frames_in_flight_are_bounded_and_answers_make_room() {
     let gather =
         |client: &mut Client| (0..pacing.frame_requests_worth).for_each(|_| send(client, withdraw(1)));
     for in_flight in 0..pacing.frames_in_flight_max {
-        assert_eq!(client.in_flight(SHARD, CONNECTION), in_flight);
+        assert_eq!(client.in_flight(SHARD, CONNECTION), Some(in_flight));
         gather(&mut client);
         assert!(!frame(&mut client).is_empty());
     }
@@ -79,7 +79,7 @@ fn frames_in_flight_are_bounded_and_answers_make_room() {
     assert_eq!(frame(&mut client).len(), pacing.frame_requests_worth);
     // What became of one take may be several frames.
     client.add_frames(Time(2), SHARD, CONNECTION, 2);
-    assert_eq!(client.in_flight(SHARD, CONNECTION), pacing.frames_in_flight_max + 2);
+    assert_eq!(client.in_flight(SHARD, CONNECTION), Some(pacing.frames_in_flight_max + 2));
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn without_a_connection_nothing_is_kept_and_an_old_connection_takes_nothing() {
     assert!(client.owes_since(SHARD, 3).is_some(), "the new one is not closed with the old one");
     let late = Response::Queued { attempt: attempt(1) };
     client.deliver(Time(9), (SHARD, CONNECTION), 1, std::iter::once(late));
-    assert_eq!((client.lock_waits(), client.in_flight(SHARD, 3)), (0, 1), "nor is it heard");
+    assert_eq!((client.lock_waits(), client.in_flight(SHARD, 3)), (0, Some(1)), "nor is it heard");
 }
 
 #[test]

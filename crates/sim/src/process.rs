@@ -1,14 +1,14 @@
-//! One simulated client process: a session, its transactions, and how far each has come in its program.
+//! One simulated client process: its state machine, which is the one that ships, its connections, its transactions, and
+//! how far each has come in its program.
 //!
-//! This file decides what a transaction does next; `drive.rs` carries it out.
+//! This file holds what is known; `drive.rs` carries programs out, `connections.rs` carries frames.
 
 use std::collections::BTreeMap;
 
-use claret_core::{AttemptId, CallNo, SessionId, ShardId, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Client, Pipeline, SessionId, ShardId, Time, TxHandle};
 use claret_types::Reply;
 
 use crate::clock::Clock;
-use crate::desk::Desk;
 use crate::run::RunId;
 use crate::workload::Program;
 
@@ -62,53 +62,81 @@ impl Transaction {
     }
 }
 
+/// A connection to a shard, as the process sees it.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) pipeline: Pipeline,
+    /// It is to look what there is to write.
+    pub(crate) is_woken: bool,
+}
+
 /// See the module's text.
 #[derive(Debug)]
-pub(crate) struct Client {
+pub(crate) struct Process {
     pub(crate) id: SessionId,
     /// `None` once it has died.
-    pub(crate) desk: Option<Desk>,
+    pub(crate) client: Option<Client>,
     pub(crate) clock: Clock,
-    /// The number of its connection to each shard.
-    pub(crate) connections: BTreeMap<ShardId, u32>,
+    /// Those that were made and are not known to be broken, by their numbers.
+    pub(crate) connections: BTreeMap<(ShardId, u32), Connection>,
+    /// Connections begun.
+    pub(crate) dialled: u32,
+    /// It asked for the topology and has no answer.
+    pub(crate) asks_topology: bool,
     /// Transactions whose users do not know the end.
     pub(crate) transactions: BTreeMap<TxHandle, Transaction>,
+    /// Transactions whose users left, and in which run.
+    pub(crate) abandoned: BTreeMap<TxHandle, u32>,
     /// Transactions begun.
     pub(crate) begun: u64,
     /// Transactions still to begin.
     pub(crate) to_begin: u32,
-    /// When the desk was last promised a timeout.
+    /// When the client was last promised a timeout.
     pub(crate) timer: Option<Time>,
     /// When the last of what it sent arrives.
     pub(crate) last_arrival: Time,
+    /// It has nothing left to do, and said so to all shards.
+    pub(crate) is_closed: bool,
 }
 
-impl Client {
-    pub(crate) fn new(id: SessionId, desk: Desk, clock: Clock, to_begin: u32) -> Self {
-        Client {
+impl Process {
+    pub(crate) fn new(id: SessionId, client: Client, clock: Clock, to_begin: u32) -> Self {
+        Process {
             id,
-            desk: Some(desk),
+            client: Some(client),
             clock,
             connections: BTreeMap::new(),
+            dialled: 0,
+            asks_topology: false,
             transactions: BTreeMap::new(),
+            abandoned: BTreeMap::new(),
             begun: 0,
             to_begin,
             timer: None,
             last_arrival: Time(0),
+            is_closed: false,
         }
+    }
+
+    /// The connection to a shard that was made last.
+    pub(crate) fn connection_to(&self, shard: ShardId) -> Option<u32> {
+        let numbers = self.connections.range((shard, 0)..=(shard, u32::MAX));
+        numbers.last().map(|((_, number), _)| *number)
     }
 
     /// The runs that speak to shards as this attempt.
     pub(crate) fn members(&self, attempt: AttemptId) -> Vec<RunId> {
-        let Some(desk) = &self.desk else { return Vec::new() };
-        let speaks = self.transactions.iter().filter(|(tx, _)| desk.attempt(**tx) == Some(attempt));
-        speaks.map(|(tx, it)| RunId { session: self.id, tx: *tx, run: it.run }).collect()
+        let Some(client) = &self.client else { return Vec::new() };
+        let known = self.transactions.iter().map(|(tx, it)| (*tx, it.run));
+        let all = known.chain(self.abandoned.iter().map(|(tx, run)| (*tx, *run)));
+        let speaks = all.filter(|(tx, _)| client.attempt(*tx) == Some(attempt));
+        speaks.map(|(tx, run)| RunId { session: self.id, tx, run }).collect()
     }
 
     /// Whether it has nothing left to do or to wait for.
     pub(crate) fn is_done(&self) -> bool {
-        match &self.desk {
-            Some(desk) => self.to_begin == 0 && self.transactions.is_empty() && desk.is_over(),
+        match &self.client {
+            Some(client) => self.to_begin == 0 && self.transactions.is_empty() && client.is_over(),
             None => true,
         }
     }

@@ -1,0 +1,385 @@
+//! Connections of client processes: they are made, carry frames and what comes back, and break.
+//!
+//! The client state machine is told what the host of a cluster's client tells it: that a connection serves a shard, that
+//! it is gone, what it brought. In between frames are late, cut off, refused as a whole, and answered over connections
+//! that are no more.
+
+use claret_core::message::{Link, Request, Response};
+use claret_core::{Incarnation, Pipeline, SessionId, ShardId, Time};
+
+use crate::check::Violation;
+use crate::happening::Happening;
+use crate::network::End;
+use crate::plant::Planted;
+use crate::process::Connection;
+use crate::world::World;
+
+/// A process whose connection broke tries again after so many microseconds at most.
+const RECONNECT_US_MAX: u64 = 5_000;
+
+/// Whoever may write does so within so many microseconds: others may add to the frame.
+const WRITE_US_MAX: u64 = 40;
+
+/// A frame whose requests are so many is ended: small enough that most takes are several.
+const FRAME_REQUESTS: usize = 5;
+
+/// What a shard says to a frame that it does not take.
+const REFUSED: &str = "ERR a message of the frame cannot be read";
+
+impl World {
+    // --- making and breaking ---
+
+    /// A process that begins connects to all shards before it does anything, as a store does that is opened.
+    pub(crate) fn connect_to_all(&mut self, session: SessionId) {
+        let now = self.local(session);
+        let topology = self.topology();
+        if let Some(client) = self.client(session) {
+            client.adopt(now, topology);
+        }
+        for number in 0..self.config.shards {
+            let shard = ShardId(number);
+            if self.gone.contains(&shard) {
+                continue;
+            }
+            let (connection, incarnation) = (self.dial(session), self.shard(shard).incarnation());
+            self.connected(session, (shard, connection), incarnation);
+        }
+    }
+
+    /// A number for a connection.
+    fn dial(&mut self, session: SessionId) -> u32 {
+        let process = self.processes.get_mut(&session).expect("it lives");
+        process.dialled += 1;
+        process.dialled
+    }
+
+    /// A process connects anew to a shard. `overlaps`: it does not know yet that its last connection is broken.
+    pub(crate) fn reconnect(&mut self, session: SessionId, shard: ShardId, overlaps: bool) {
+        let is_closed = self.processes.get(&session).is_none_or(|process| process.is_closed);
+        if is_closed || self.client(session).is_none() || self.gone.contains(&shard) {
+            return;
+        }
+        let before = self.processes[&session].connection_to(shard);
+        if let Some(number) = before {
+            let broken = Happening::Broken(session, shard, number);
+            let after = if overlaps { self.random.below(4 * RECONNECT_US_MAX) } else { 0 };
+            self.schedule(self.now.plus(after), broken);
+        }
+        self.outcome.faults += 1;
+        let connection = self.dial(session);
+        let arrival = self.network.stream(self.now, End::Session(session), End::Shard(shard), connection);
+        let Some(at) = arrival else { return self.reconnect_later(session, shard) };
+        self.schedule(at, Happening::Handshake(session, shard, connection));
+    }
+
+    pub(crate) fn reconnect_later(&mut self, session: SessionId, shard: ShardId) {
+        let at = self.now.plus(1 + self.random.below(RECONNECT_US_MAX));
+        self.schedule(at, Happening::Reconnect(session, shard, false));
+    }
+
+    /// A shard answers a handshake: which incarnation it is.
+    pub(crate) fn shake_hands(&mut self, session: SessionId, shard: ShardId, connection: u32) {
+        if self.gone.contains(&shard) {
+            return;
+        }
+        let incarnation = self.shard(shard).incarnation();
+        match self.network.stream(self.now, End::Shard(shard), End::Session(session), connection) {
+            Some(at) => {
+                // Now and then a handshake takes longer than the next one.
+                let slow = if self.random.chance(200) { self.random.below(4 * RECONNECT_US_MAX) } else { 0 };
+                self.schedule(at.plus(slow), Happening::Connected(session, shard, connection, incarnation));
+            }
+            None => self.reconnect_later(session, shard),
+        }
+    }
+
+    /// A connection serves a shard from now on.
+    pub(crate) fn connected(
+        &mut self,
+        session: SessionId,
+        (shard, number): (ShardId, u32),
+        as_: Incarnation,
+    ) {
+        let (now, lease_us) = (self.local(session), self.lease_told_us());
+        let Some(client) = self.client(session) else { return };
+        client.connected(now, number, &name_of(shard), (shard, as_), lease_us);
+        let pipeline = Pipeline::with_frames_of(shard, as_, FRAME_REQUESTS - 1);
+        let pipeline = self.plant.in_pipeline(pipeline);
+        let process = self.processes.get_mut(&session).expect("just seen");
+        process.connections.insert((shard, number), Connection { pipeline, is_woken: false });
+        if self.gone.contains(&shard) {
+            let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
+            self.schedule(at, Happening::Broken(session, shard, number));
+        }
+        self.wake(session, number);
+    }
+
+    /// A process finds that a connection is broken, and connects anew if it was the last one.
+    pub(crate) fn broken(&mut self, session: SessionId, shard: ShardId, number: u32) {
+        let Some(process) = self.processes.get_mut(&session) else { return };
+        process.connections.remove(&(shard, number));
+        if let Some(client) = &mut process.client {
+            client.disconnected(shard, number);
+        }
+        if self.gone.contains(&shard) {
+            let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
+            self.schedule(at, Happening::Part(session, shard));
+        }
+    }
+
+    /// A fault: what is on its way over the last connection between two ends may be lost, and it is made anew.
+    pub(crate) fn break_connection(&mut self, session: SessionId, shard: ShardId) {
+        if self.random.chance(500) {
+            self.tear(session, shard);
+        }
+        let overlaps = self.random.chance(250);
+        self.reconnect(session, shard, overlaps);
+    }
+
+    /// Two ends lose sight of each other: what they say over their connections until then is lost, and they connect anew.
+    pub(crate) fn break_between(&mut self, a: End, b: End, until: Time) {
+        let (session, shard) = match (a, b) {
+            (End::Session(session), End::Shard(shard)) | (End::Shard(shard), End::Session(session)) => {
+                (session, shard)
+            }
+            _ => return,
+        };
+        let at = until.plus(self.random.below(RECONNECT_US_MAX));
+        self.schedule(at, Happening::Reconnect(session, shard, false));
+    }
+
+    /// A shard restarts: all connect to it anew, each in its time.
+    pub(crate) fn break_all_to(&mut self, shard: ShardId, until: Time) {
+        let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
+        for session in sessions {
+            self.tear(session, shard);
+            let at = until.plus(self.random.below(RECONNECT_US_MAX));
+            self.schedule(at, Happening::Reconnect(session, shard, false));
+        }
+    }
+
+    /// What is on its way over the last connection between two ends is lost, both ways.
+    fn tear(&mut self, session: SessionId, shard: ShardId) {
+        if let Some(number) = self.processes.get(&session).and_then(|process| process.connection_to(shard)) {
+            self.torn.insert((session, shard), number);
+        }
+    }
+
+    /// Whether what arrives over a connection was lost with it.
+    pub(crate) fn is_torn(&self, session: SessionId, shard: ShardId, number: u32) -> bool {
+        self.torn.get(&(session, shard)).is_some_and(|torn| number <= *torn)
+    }
+
+    // --- writing ---
+
+    /// A connection is to look what there is to write, soon.
+    pub(crate) fn wake(&mut self, session: SessionId, number: u32) {
+        let Some(process) = self.processes.get_mut(&session) else { return };
+        let woken = process.connections.iter_mut().find(|((_, known), _)| *known == number);
+        let Some(((shard, _), connection)) = woken else { return };
+        if !std::mem::replace(&mut connection.is_woken, true) {
+            let shard = *shard;
+            let at = self.now.plus(self.random.below(WRITE_US_MAX));
+            self.schedule(at, Happening::Write(session, shard, number));
+        }
+    }
+
+    /// A connection writes all there is.
+    pub(crate) fn write(&mut self, session: SessionId, shard: ShardId, number: u32) -> Result<(), Violation> {
+        let now = self.local(session);
+        loop {
+            let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
+            let Some(connection) = process.connections.get_mut(&(shard, number)) else { return Ok(()) };
+            connection.is_woken = false;
+            let Some(client) = &mut process.client else { return Ok(()) };
+            let mut requests = connection.pipeline.spare();
+            let is_useless = client.take(shard, number, &mut requests);
+            if is_useless && !requests.is_empty() {
+                return Err(format!("c{}#{number} has nothing to do, and takes {requests:?}", session.0));
+            }
+            let counted = usize::from(!requests.is_empty());
+            let mut frames: Vec<Vec<Request>> = Vec::new();
+            // Types that users wrote cannot be encoded: a frame's length is the number of its requests.
+            let append = |_: &Request, frame: &mut Vec<u8>| frame.push(0);
+            connection.pipeline.write(requests, append, |requests, _| frames.push(requests.to_vec()));
+            client.add_frames(now, shard, number, frames.len() - counted.min(frames.len()));
+            if is_useless {
+                self.broken(session, shard, number);
+                return Ok(());
+            }
+            if frames.is_empty() {
+                return Ok(());
+            }
+            for frame in frames {
+                if !self.send_frame(session, shard, number, frame)? {
+                    return Ok(());
+                }
+            }
+        }
+    }
+
+    /// Returns whether the process survived it.
+    fn send_frame(
+        &mut self,
+        session: SessionId,
+        to: ShardId,
+        connection: u32,
+        requests: Vec<Request>,
+    ) -> Result<bool, Violation> {
+        let link = Link { session, connection };
+        let is_whole = self.config.network.framed;
+        let mut kept = Vec::new();
+        for request in requests {
+            if !self.may_send(session, to, &request) {
+                return Ok(false);
+            }
+            match self.plant.on_request(to, ShardId(self.config.shards - 1), &request) {
+                Planted::Answered(response) => self.push(to, session, response),
+                Planted::Passes if is_whole => kept.push(request),
+                Planted::Passes => self.send_alone(to, link, &request),
+            }
+        }
+        if let Some(at) = self.network.stream(self.now, End::Session(session), End::Shard(to), connection) {
+            self.note_arrival(session, at);
+            self.schedule(at, Happening::Frame { to, link, requests: kept });
+        }
+        Ok(true)
+    }
+
+    /// A request goes its own way: it may be lost, doubled, or overtaken.
+    pub(crate) fn send_alone(&mut self, to: ShardId, link: Link, request: &Request) {
+        for at in self.network.arrivals(self.now, End::Session(link.session), End::Shard(to)) {
+            self.note_arrival(link.session, at);
+            self.schedule(at, Happening::Request { to, link, request: request.clone() });
+        }
+    }
+
+    // --- what comes back ---
+
+    /// A shard takes a frame, and answers it; or it does not take it.
+    pub(crate) fn handle_frame(
+        &mut self,
+        to: ShardId,
+        link: Link,
+        requests: Vec<Request>,
+    ) -> Result<(), Violation> {
+        if self.gone.contains(&to) || self.is_torn(link.session, to, link.connection) {
+            return Ok(());
+        }
+        let refused = requests.iter().any(|request| self.cannot_be_read(to, request))
+            || requests.len() > 1 && self.frames.chance(self.config.faults.refused_frames_permille);
+        let mut responses = Vec::new();
+        self.outcome.refused_frames += u64::from(refused);
+        if !refused {
+            let now = self.shard_time(to);
+            self.note_link(to, link);
+            self.answering = Some((link.session, Vec::new()));
+            for request in requests {
+                self.shard(to).handle(now, link, request);
+            }
+            let drained = self.drain_shard(to);
+            responses = self.answering.take().map(|(_, responses)| responses).unwrap_or_default();
+            drained?;
+        }
+        let Link { session, connection } = link;
+        if let Some(at) = self.network.stream(self.now, End::Shard(to), End::Session(session), connection) {
+            let answer = Happening::Answer { from: to, session, connection, refused, responses };
+            self.schedule(at, answer);
+        }
+        Ok(())
+    }
+
+    /// Whether the shard cannot read a request, and never will: a few transactions ask for what it does not know.
+    fn cannot_be_read(&mut self, to: ShardId, request: &Request) -> bool {
+        let attempt = match request {
+            Request::Execute { attempt, .. } | Request::Prepare { attempt, .. } => *attempt,
+            _ => return false,
+        };
+        let number = attempt.tx.session.0 ^ attempt.tx.sequence.0.rotate_left(32) ^ u64::from(to.0) << 16;
+        let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        let is_strange = mixed % 1_000 < self.config.programs.unreadable_permille;
+        if is_strange {
+            self.ledger.note_unreadable(attempt, to);
+        }
+        is_strange
+    }
+
+    /// A process is answered.
+    pub(crate) fn answered(
+        &mut self,
+        from: ShardId,
+        session: SessionId,
+        number: u32,
+        refused: bool,
+        mut responses: Vec<Response>,
+    ) -> Result<(), Violation> {
+        if self.is_torn(session, from, number) {
+            return Ok(());
+        }
+        let now = self.local(session);
+        let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
+        let Some(client) = &mut process.client else { return Ok(()) };
+        let connection = process.connections.get_mut(&(from, number));
+        let has_connection = connection.is_some();
+        if let Some(Connection { pipeline, .. }) = connection {
+            let ended = match refused {
+                true => pipeline.refused(REFUSED).map(|response| responses.extend(response)),
+                false => pipeline.taken(),
+            };
+            ended.map_err(|unexpected| format!("c{}#{number}: {unexpected}", session.0))?;
+        }
+        client.deliver(now, (from, number), 1, responses.into_iter());
+        client.handle_timeout(now);
+        if let Some(Connection { pipeline, .. }) = process.connections.get(&(from, number)) {
+            let (counted, owed) = (client.in_flight(from, number), pipeline.unanswered());
+            if let Some(counted) = counted.filter(|counted| *counted != owed) {
+                return Err(format!("c{}#{number} counts {counted} frames, and {owed} are owed", session.0));
+            }
+        }
+        self.pump(session)?;
+        if has_connection { self.write(session, from, number) } else { Ok(()) }
+    }
+
+    /// A shard says something besides: it reaches the process over the connection that the shard knows.
+    pub(crate) fn push(&mut self, from: ShardId, session: SessionId, response: Response) {
+        let connection = self.link_of(from, session);
+        self.outcome.messages += 1;
+        let way = (End::Shard(from), End::Session(session));
+        let arrivals = match self.config.network.framed {
+            true => self.network.stream(self.now, way.0, way.1, connection).into_iter().collect(),
+            false => self.network.arrivals(self.now, way.0, way.1),
+        };
+        for at in arrivals {
+            let response = response.clone();
+            self.schedule(at, Happening::Push { from, session, connection, response });
+        }
+    }
+
+    pub(crate) fn pushed(
+        &mut self,
+        from: ShardId,
+        session: SessionId,
+        connection: u32,
+        response: Response,
+    ) -> Result<(), Violation> {
+        if self.config.network.framed && self.is_torn(session, from, connection) {
+            return Ok(());
+        }
+        let now = self.local(session);
+        let Some(client) = self.client(session) else { return Ok(()) };
+        client.deliver(now, (from, connection), 0, std::iter::once(response));
+        client.handle_timeout(now);
+        self.pump(session)
+    }
+
+    /// The lease that shards tell, in microseconds: short enough for clocks as they are.
+    fn lease_told_us(&self) -> u64 {
+        let skew = if self.config.faults.clocks { crate::clock::RATE_MAX.pow(2) } else { 1 };
+        self.config.limits.lease_us / skew
+    }
+}
+
+/// A shard's node.
+pub(crate) fn name_of(shard: ShardId) -> claret_core::Node {
+    shard.to_string().into()
+}

@@ -1,0 +1,203 @@
+//! Slots that move from shard to shard, nodes that leave, and what processes learn of that.
+//!
+//! A slot leaves a shard as from a server with the module: newcomers to it are refused, and when nobody uses anything in
+//! it any more its records go, all at once. Processes hear of it when they ask for the topology; until then they send
+//! their calls where the slot was.
+
+use claret_core::message::{PeerMessage, Status};
+use claret_core::{SessionId, ShardId, SlotRange, Survives, Time};
+
+use crate::check::Violation;
+use crate::config::Config;
+use crate::connections::name_of;
+use crate::happening::Happening;
+use crate::random::{Random, Stream};
+use crate::world::{World, slot_of};
+
+/// Slots of one shard at the beginning.
+const SLOTS_OF_A_SHARD: u16 = 4;
+
+/// A process that asks for the topology is answered after so many microseconds at most.
+const LEARN_US_MAX: u64 = 3_000;
+
+/// A process that found that a node serves nothing and does not answer gives it up within so many microseconds.
+const PART_US_MAX: u64 = 10_000;
+
+/// Who serves which slot in truth, and what is about to change.
+#[derive(Debug)]
+pub(crate) struct Moves {
+    owners: Vec<ShardId>,
+    /// Slots that are about to leave, and where they go.
+    leaving: Vec<(u16, ShardId)>,
+    /// What has moved: after so many decisions which slot, and from where.
+    moved: Vec<(usize, u16, ShardId)>,
+}
+
+impl Moves {
+    pub(crate) fn new(config: &Config) -> Self {
+        let each = if config.is_lent() { SLOTS_OF_A_SHARD } else { 1 };
+        let owners = (0..each).flat_map(|_| (0..config.shards).map(ShardId)).collect();
+        Moves { owners, leaving: Vec::new(), moved: Vec::new() }
+    }
+
+    /// How many there are.
+    pub(crate) fn slots(&self) -> u16 {
+        self.owners.len() as u16
+    }
+
+    /// Who serves a slot now.
+    pub(crate) fn owner(&self, slot: u16) -> ShardId {
+        self.owners[usize::from(slot)]
+    }
+
+    /// Who served it when there were so many decisions.
+    pub(crate) fn owner_at(&self, slot: u16, place: usize) -> ShardId {
+        let later = self.moved.iter().find(|(moved, which, _)| *which == slot && *moved > place);
+        later.map_or(self.owner(slot), |(_, _, from)| *from)
+    }
+
+    fn serves(&self, shard: ShardId) -> bool {
+        self.owners.contains(&shard)
+    }
+}
+
+impl World {
+    /// When which slots move, and which node leaves. Only records that a host lends can go from one to another.
+    pub(crate) fn schedule_moves(&mut self) {
+        let (moves, leaves) = (self.config.faults.moves, self.config.faults.leaves);
+        let shards = u64::from(self.config.shards);
+        let loses_records = self.config.faults.restarts > 0 && self.config.survives() == Survives::Nothing;
+        // Without phases nobody is in a queue: who is told to ask again may be let in after the slot went.
+        if !self.config.is_lent() || !self.config.phasing || shards < 2 || loses_records {
+            return;
+        }
+        let random = &mut Random::new(self.seed, Stream::Moves);
+        let until = self.config.faults.until_us;
+        for _ in 0..moves {
+            let slot = random.below(u64::from(self.moves.slots())) as u16;
+            let (at, to) = (random.below(until), ShardId(random.below(shards) as u32));
+            self.schedule(Time(at), Happening::Move(slot, to));
+        }
+        if leaves {
+            // It gives all its slots away, one after the other, and is gone some time after the last one.
+            let leaver = ShardId(random.below(shards) as u32);
+            for slot in 0..self.moves.slots() {
+                let to = ShardId((leaver.0 + 1 + random.below(shards - 1) as u32) % self.config.shards);
+                if self.moves.owner(slot) == leaver {
+                    self.schedule(Time(random.below(until)), Happening::Move(slot, to));
+                }
+            }
+            self.schedule(Time(until + random.below(until)), Happening::Leave(leaver));
+        }
+    }
+
+    /// A slot is to go to another shard.
+    pub(crate) fn begin_move(&mut self, slot: u16, to: ShardId) -> Result<(), Violation> {
+        let from = self.moves.owner(slot);
+        let is_moving = self.moves.leaving.iter().any(|(leaving, _)| *leaving == slot);
+        if from == to || is_moving || self.gone.contains(&to) {
+            return Ok(());
+        }
+        self.outcome.faults += 1;
+        self.store(from).expect("records are lent").close(slot);
+        self.moves.leaving.push((slot, to));
+        self.drain_shard(from)
+    }
+
+    /// Slots of a shard in which nobody uses anything any more go.
+    pub(crate) fn finish_moves(&mut self, from: ShardId) -> Result<(), Violation> {
+        let slots = self.moves.slots();
+        for at in (0..self.moves.leaving.len()).rev() {
+            let (slot, to) = self.moves.leaving[at];
+            if self.moves.owner(slot) != from {
+                continue;
+            }
+            if self.shard(from).keys_in_use().any(|key| slot_of(key, slots) == slot) {
+                continue;
+            }
+            self.moves.leaving.swap_remove(at);
+            let place = self.ledger.decisions();
+            self.moves.moved.push((place, slot, from));
+            let records = self.store(from).expect("records are lent").give(slot);
+            self.store(to).expect("records are lent").take(slot, records);
+            self.moves.owners[usize::from(slot)] = to;
+            self.outcome.moved += 1;
+            self.trace.note(self.now, &[60, u64::from(slot), u64::from(to.0)], || {
+                format!("slot {slot} goes from {from} to {to}")
+            });
+        }
+        Ok(())
+    }
+
+    /// A node leaves for good, if it serves nothing. What its shard remembers is lost.
+    pub(crate) fn leave_cluster(&mut self, shard: ShardId) -> Result<(), Violation> {
+        let is_taking = self.moves.leaving.iter().any(|(_, to)| *to == shard);
+        if self.moves.serves(shard) || is_taking {
+            // Not yet.
+            let again = self.now.plus(self.config.faults.until_us);
+            if again.0 < 4 * self.config.faults.until_us {
+                self.schedule(again, Happening::Leave(shard));
+            }
+            return Ok(());
+        }
+        self.outcome.faults += 1;
+        self.outcome.left += 1;
+        self.gone.insert(shard);
+        self.ledger.note_restart(shard, Survives::Records);
+        let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
+        for session in sessions {
+            if let Some(number) = self.processes[&session].connection_to(shard) {
+                let at = self.now.plus(self.random.below(PART_US_MAX));
+                self.schedule(at, Happening::Broken(session, shard, number));
+            }
+            self.ask_topology(session);
+        }
+        Ok(())
+    }
+
+    /// Whoever asks a shard that is gone hears from its own host that nobody knows (P26b).
+    pub(crate) fn answer_for_the_gone(&mut self, asking: ShardId, gone: ShardId, message: &PeerMessage) {
+        if let PeerMessage::Inquire { attempt, .. } = message {
+            let answer = PeerMessage::Answer { attempt: *attempt, from: gone, status: Status::Lost };
+            self.schedule(self.now.plus(1), Happening::Peer { from: gone, to: asking, message: answer });
+        }
+    }
+
+    // --- what processes learn ---
+
+    /// As every node tells it.
+    pub(crate) fn topology(&self) -> Vec<SlotRange> {
+        let slots = 0..self.moves.slots();
+        slots
+            .map(|slot| SlotRange { first: slot, last: slot, node: name_of(self.moves.owner(slot)) })
+            .collect()
+    }
+
+    /// A process has a reason to ask who serves what.
+    pub(crate) fn ask_topology(&mut self, session: SessionId) {
+        let Some(process) = self.processes.get_mut(&session) else { return };
+        if !std::mem::replace(&mut process.asks_topology, true) {
+            let at = self.now.plus(1 + self.random.below(LEARN_US_MAX));
+            self.schedule(at, Happening::Learn(session));
+        }
+    }
+
+    pub(crate) fn learn_topology(&mut self, session: SessionId) -> Result<(), Violation> {
+        let (now, topology) = (self.local(session), self.topology());
+        let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
+        process.asks_topology = false;
+        let Some(client) = &mut process.client else { return Ok(()) };
+        client.adopt(now, topology);
+        for shard in (0..self.config.shards).map(ShardId) {
+            if self.moves.serves(shard) {
+                continue;
+            }
+            // One that lives answers for itself. One that does not is given up in time.
+            if self.gone.contains(&shard) {
+                let at = self.now.plus(self.random.below(PART_US_MAX));
+                self.schedule(at, Happening::Part(session, shard));
+            }
+        }
+        self.pump(session)
+    }
+}
