@@ -103,8 +103,8 @@ bugs! {
     RenewedTakesStale "renewed-takes-stale" "P30a";
 
     // --- client processes ---
-    /// A heartbeat lists the latest attempt of each transaction alone.
-    HeartbeatOmitsClosing "heartbeat-omits-closing" "P23, P28";
+    /// A heartbeat does not list transactions that wait for no answer.
+    HeartbeatOmitsIdle "heartbeat-omits-idle" "P23, P46";
     /// A coordinator that serves another transaction is not told which incarnations are known.
     RecycledUnmet "recycled-unmet" "P26, P45";
     /// A coordinator that serves another transaction is taken for that of a user who knows the end.

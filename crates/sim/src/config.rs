@@ -228,7 +228,8 @@ impl Config {
             1 => (usize::MAX, 1, 512),
             _ => (1, 2, 3),
         };
-        Pacing { frames_in_flight_max, frame_requests_worth, frame_requests_max }
+        // Few enough that floors pass in between heartbeats.
+        Pacing { frames_in_flight_max, frame_requests_worth, frame_requests_max, over_worth: 4 }
     }
 
     /// Whether the records are a host's.

@@ -4,8 +4,8 @@
 //! it is gone, what it brought. In between frames are late, cut off, refused as a whole, and answered over connections
 //! that are no more.
 
-use claret_core::message::{Link, Request, Response};
-use claret_core::{Incarnation, Pipeline, SessionId, ShardId, Time};
+use claret_core::message::{Link, Refusal, Request, Response};
+use claret_core::{AttemptId, Incarnation, Pipeline, SessionId, ShardId, Time};
 
 use crate::check::Violation;
 use crate::happening::Happening;
@@ -270,6 +270,7 @@ impl World {
             || requests.len() > 1 && self.frames.chance(self.config.faults.refused_frames_permille);
         let mut responses = Vec::new();
         self.outcome.refused_frames += u64::from(refused);
+        self.check_begins_with_heartbeat(to, link, refused, &requests)?;
         if !refused {
             let now = self.shard_time(to);
             self.note_link(to, link);
@@ -287,6 +288,47 @@ impl World {
             self.schedule(at, answer);
         }
         Ok(())
+    }
+
+    /// What begins or goes on over a connection comes behind a heartbeat (P40); of frames that were refused it is not sent
+    /// again.
+    fn check_begins_with_heartbeat(
+        &mut self,
+        to: ShardId,
+        link: Link,
+        refused: bool,
+        requests: &[Request],
+    ) -> Result<(), Violation> {
+        let connection = (link.session, to, link.connection);
+        for request in requests {
+            match request {
+                Request::Heartbeat { .. } => drop(self.begun.insert(connection)),
+                Request::Execute { .. } | Request::Prepare { .. } if !self.begun.contains(&connection) => {
+                    return Err(format!(
+                        "c{}#{}: begins without a heartbeat",
+                        link.session.0, link.connection
+                    ));
+                }
+                _ => {}
+            }
+        }
+        if refused {
+            self.begun.insert(connection);
+        }
+        Ok(())
+    }
+
+    /// A shard that hears all that a process says, in order, never takes for over what lives there.
+    pub(crate) fn check_not_stale(&self, session: SessionId, response: &Response) -> Result<(), Violation> {
+        let Response::Refused { attempt, shard, refusal: Refusal::Stale, .. } = response else {
+            return Ok(());
+        };
+        let client = self.processes.get(&session).and_then(|process| process.client.as_ref());
+        let lives = client.is_some_and(|client| is_latest(&client.live(), *attempt));
+        match lives && self.config.network.framed {
+            true => Err(format!("{attempt}: {shard} takes it for over, and it lives")),
+            false => Ok(()),
+        }
     }
 
     /// Whether the shard cannot read a request, and never will: a few transactions ask for what it does not know.
@@ -382,4 +424,10 @@ impl World {
 /// A shard's node.
 pub(crate) fn name_of(shard: ShardId) -> claret_core::Node {
     shard.to_string().into()
+}
+
+/// Whether an attempt is listed, and no later one of its transaction.
+fn is_latest(live: &[AttemptId], attempt: AttemptId) -> bool {
+    let of_it = live.iter().filter(|listed| listed.tx == attempt.tx);
+    of_it.max_by_key(|listed| listed.attempt) == Some(&attempt)
 }

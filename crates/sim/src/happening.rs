@@ -122,6 +122,17 @@ impl Happening {
         }
     }
 
+    /// Whether it is nothing to tell of: what is written is seen when it arrives, and where each message goes its own way
+    /// frames have nothing in them.
+    pub(crate) fn is_without_words(&self) -> bool {
+        match self {
+            Happening::Write(..) => true,
+            Happening::Frame { requests, .. } => requests.is_empty(),
+            Happening::Answer { refused, responses, .. } => !refused && responses.is_empty(),
+            _ => false,
+        }
+    }
+
     /// Whether a run that has come to rest still waits for it: a message on its way, a check.
     pub(crate) fn is_awaited(&self) -> bool {
         matches!(

@@ -18,7 +18,7 @@ pub struct Catch {
 }
 
 /// What a check says, and which it is. The first that fits counts.
-const CHECKS: [(&str, &str); 33] = [
+const CHECKS: [(&str, &str); 39] = [
     ("an assertion does not hold", "invariant"),
     ("no order explains the results", "results alone"),
     ("no order has both", "results alone"),
@@ -50,6 +50,12 @@ const CHECKS: [(&str, &str); 33] = [
     ("which is dead, beyond the bound", "locks of the dead"),
     ("not done after", "not finished"),
     ("nothing will happen any more", "not finished"),
+    ("begins without a heartbeat", "connection begins wrong"),
+    ("and it lives", "living taken for over"),
+    ("frames, and", "frames miscounted"),
+    ("a reply that nobody waits for", "frames miscounted"),
+    ("hears that it failed, and no shard", "untrue error"),
+    ("and takes", "old connection takes"),
     ("in its name was taken", "taken though over"),
     ("", "other"),
 ];

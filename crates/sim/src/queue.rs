@@ -20,23 +20,32 @@ pub(crate) struct Queue {
 impl Queue {
     /// Behind everything that happens at the same time. O(log n).
     pub(crate) fn push(&mut self, at: Time, happening: Happening) {
-        self.awaited += u64::from(happening.is_awaited());
         self.number += 1;
+        self.push_as(self.number, at, happening);
+    }
+
+    /// Puts off what was taken: at its new time it comes before what was pushed after it.
+    pub(crate) fn put_off(&mut self, number: u64, at: Time, happening: Happening) {
+        self.push_as(number, at, happening);
+    }
+
+    fn push_as(&mut self, number: u64, at: Time, happening: Happening) {
+        self.awaited += u64::from(happening.is_awaited());
         let place = self.free.pop().unwrap_or_else(|| {
             self.kept.push(None);
             self.kept.len() - 1
         });
         self.kept[place] = Some(happening);
-        self.order.push(Reverse((at, self.number, place)));
+        self.order.push(Reverse((at, number, place)));
     }
 
-    /// The next. O(log n).
-    pub(crate) fn pop(&mut self) -> Option<(Time, Happening)> {
-        let Reverse((at, _, place)) = self.order.pop()?;
+    /// The next, with its number. O(log n).
+    pub(crate) fn pop(&mut self) -> Option<(Time, u64, Happening)> {
+        let Reverse((at, number, place)) = self.order.pop()?;
         let happening = self.kept[place].take().expect("each place is in the order once");
         self.free.push(place);
         self.awaited -= u64::from(happening.is_awaited());
-        Some((at, happening))
+        Some((at, number, happening))
     }
 
     /// Messages and audits that a run waits for.

@@ -22,7 +22,7 @@ pub(crate) fn shrink(found: Box<Failure>, options: &SimOptions) -> Box<Failure> 
 }
 
 /// Settings that say what is asked of a run, rather than what it does.
-const KEPT: [&str; 2] = ["finish_us_max", "lease_us"];
+const KEPT: [&str; 3] = ["finish_us_max", "lease_us", "resend_us"];
 
 fn names(config: &Config) -> Vec<&'static str> {
     settings(&mut config.clone()).into_iter().map(|(name, _)| name).collect()

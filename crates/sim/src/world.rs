@@ -150,6 +150,8 @@ pub(crate) struct World {
     links: BTreeMap<(ShardId, SessionId), u32>,
     /// Up to which connection between two ends all is torn: what was on its way is lost.
     pub(crate) torn: BTreeMap<(SessionId, ShardId), u32>,
+    /// Connections over which a heartbeat came, or was refused.
+    pub(crate) begun: BTreeSet<(SessionId, ShardId, u32)>,
     /// While a shard handles a frame: whose it is, and what goes into the answer.
     pub(crate) answering: Option<(SessionId, Vec<Response>)>,
     pub(crate) moves: Moves,
@@ -190,6 +192,7 @@ impl World {
             processes: BTreeMap::new(),
             links: BTreeMap::new(),
             torn: BTreeMap::new(),
+            begun: BTreeSet::new(),
             answering: None,
             moves,
             gone: BTreeSet::new(),
@@ -294,7 +297,7 @@ impl World {
     pub(crate) fn run(&mut self) -> Result<Outcome, Violation> {
         let deadline = Time(self.config.deadline_us());
         while !self.is_quiet() {
-            let Some((at, happening)) = self.queue.pop() else {
+            let Some((at, number, happening)) = self.queue.pop() else {
                 return Err(format!("nothing will happen any more\n{}", self.picture()));
             };
             if self.config.faults.endless && at.0 >= self.config.faults.until_us {
@@ -310,7 +313,7 @@ impl World {
                     self.picture()
                 ));
             }
-            self.step(happening)?;
+            self.step(number, happening)?;
         }
         if !self.config.faults.endless {
             self.leave_nothing()?;
@@ -319,15 +322,17 @@ impl World {
         Ok(self.outcome)
     }
 
-    fn step(&mut self, happening: Happening) -> Result<(), Violation> {
+    fn step(&mut self, number: u64, happening: Happening) -> Result<(), Violation> {
         if let Some(end) = happening.at()
             && let Some(until) = self.paused.get(&end).copied()
             && until > self.now
         {
-            self.schedule(until, happening);
+            self.queue.put_off(number, until, happening);
             return Ok(());
         }
-        self.trace.note(self.now, &happening.words(), || happening.to_string());
+        if !happening.is_without_words() {
+            self.trace.note(self.now, &happening.words(), || happening.to_string());
+        }
         match happening {
             Happening::Request { to, .. } if self.gone.contains(&to) => Ok(()),
             Happening::Request { to, link, request } => {
@@ -369,7 +374,7 @@ impl World {
             }
             Happening::Pause(end, until) => {
                 self.outcome.faults += 1;
-                self.paused.insert(end, until);
+                self.pause(end, until);
                 Ok(())
             }
             Happening::Restart(id, until) => self.restart_shard(id, until),
@@ -424,11 +429,17 @@ impl World {
         self.outcome.faults += 1;
         self.outcome.shard_restarts += 1;
         self.ledger.note_restart(id, survives);
-        self.paused.insert(End::Shard(id), until);
+        self.pause(End::Shard(id), until);
         if !self.config.direct {
             self.break_all_to(id, until);
         }
         self.drain_shard(id)
+    }
+
+    /// An end stands still, for the longest that any fault wants.
+    fn pause(&mut self, end: End, until: Time) {
+        let paused = self.paused.entry(end).or_insert(until);
+        *paused = until.max(*paused);
     }
 
     fn host(&mut self, id: ShardId) -> &mut Host {
@@ -473,6 +484,7 @@ impl World {
         response: Response,
     ) -> Result<(), Violation> {
         let Some(response) = self.plant.on_response(from, response) else { return Ok(()) };
+        self.check_not_stale(session, &response)?;
         let written = self.hosts[from.0 as usize].shard.written(response.attempt());
         self.ledger.note_response(from, &response, written, self.now)?;
         if let Response::Refused { attempt, refusal: Refusal::Operation { key, .. }, .. } = &response

@@ -89,7 +89,7 @@ fn key_on(shard: u64, shards: u64, number: usize) -> Bytes {
 }
 
 fn setup(mode: Mode) -> Setup {
-    Setup { costs: COSTS, heartbeat_us: 1_000_000_000, ..Setup::new(mode) }
+    Setup { costs: COSTS, heartbeat_us: 1_000_000_000, over_worth: u64::MAX, ..Setup::new(mode) }
 }
 
 /// One client, some seconds; what was measured, and what it was told.

@@ -42,11 +42,7 @@ use routes::Routes;
 pub use routes::{Node, SlotRange};
 use transactions::{Outlet, Transactions};
 
-/// So many transactions that are over everywhere are told before the next heartbeat is due. What a shard remembers of
-/// them is in its way: its caches hold little.
-const OVER_WORTH: u64 = 512;
-
-/// For each shard so many: with many shards each has a part of them in few.
+/// For each shard so many transactions that are over are worth a heartbeat: with many shards each has a part of them in few.
 const OVER_WORTH_OF_A_SHARD: u64 = 128;
 
 /// For each live one, which a heartbeat to each shard lists, so many.
@@ -58,7 +54,7 @@ const HEARTBEATS_OF_A_LEASE: u64 = 3;
 /// The shortest time between two heartbeats, in microseconds.
 const HEARTBEAT_US_MIN: u64 = 1_000;
 
-/// When frames leave, and how large they are.
+/// When frames and heartbeats leave, and how large frames are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pacing {
     /// Frames on the way to one shard that it has not answered, at most.
@@ -68,11 +64,19 @@ pub struct Pacing {
     pub frame_requests_worth: usize,
     /// Requests in one frame, at most: what a shard does without looking up.
     pub frame_requests_max: usize,
+    /// So many transactions that are over everywhere are told before the next heartbeat is due. What a shard remembers of
+    /// them is in its way: its caches hold little.
+    pub over_worth: u64,
 }
 
 impl Default for Pacing {
     fn default() -> Self {
-        Pacing { frames_in_flight_max: 16, frame_requests_worth: 12, frame_requests_max: 512 }
+        Pacing {
+            frames_in_flight_max: 16,
+            frame_requests_worth: 12,
+            frame_requests_max: 512,
+            over_worth: 512,
+        }
     }
 }
 
@@ -176,7 +180,7 @@ impl Client {
             resend_us: limits.resend_us,
             lease_us: limits.lease_us,
             heartbeat_at: None,
-            next_floor: Sequence(OVER_WORTH),
+            next_floor: Sequence(pacing.over_worth),
             lock_waits: 0,
             doubts_topology: false,
             planted: Planted::NONE,
@@ -520,7 +524,8 @@ impl Client {
         let (live, floor) = (self.transactions.live(), self.transactions.floor());
         let shards: SmallVec<[ShardId; 8]> = self.routes.shards().iter().map(|(_, shard)| *shard).collect();
         let each = OVER_WORTH_OF_A_SHARD.max(OVER_WORTH_OF_A_LIVE_ONE * live.len() as u64);
-        self.next_floor = Sequence(floor.0 + OVER_WORTH.max(each * shards.len() as u64));
+        let worth = self.outputs.pacing.over_worth.max(each * shards.len() as u64);
+        self.next_floor = Sequence(floor.0.saturating_add(worth));
         for shard in shards {
             self.outputs.send(shard, Request::Heartbeat { live: live.clone(), floor });
         }

@@ -203,11 +203,7 @@ impl Transactions {
     /// Of a transaction that is over, nothing is left to abort.
     pub(super) fn abort(&mut self, now: Time, tx: TxHandle) {
         match self {
-            Transactions::Single(table) => {
-                if let Some(coordinator) = table.make_ready(tx.0) {
-                    coordinator.abort(now);
-                }
-            }
+            Transactions::Single(table) => table.abort(now, tx.0),
             Transactions::Combined(frontend) => frontend.abort(now, tx),
         }
     }
@@ -319,7 +315,7 @@ impl Table {
         live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
         wrong::listed(self.planted, live, |attempt| {
             let entry = self.entries.get(&attempt.tx.sequence.0);
-            entry.is_some_and(|entry| entry.coordinator.attempt() == *attempt)
+            entry.is_some_and(|entry| entry.coordinator.awaits_answers())
         })
     }
 
@@ -382,15 +378,20 @@ impl Table {
     }
 
     fn abandon(&mut self, now: Time, tx: TxHandle) {
-        let Some(entry) = self.entries.get_mut(&tx.0) else { return };
-        if !std::mem::replace(&mut entry.ended, true) && !self.planted.is(Bug::AbandonedNotAborted) {
+        if !self.planted.is(Bug::AbandonedNotAborted) {
             self.abort(now, tx.0);
+        }
+        if let Some(entry) = self.entries.get_mut(&tx.0) {
+            entry.ended = true;
         }
     }
 
     fn abort(&mut self, now: Time, tx: u64) {
-        if let Some(coordinator) = self.make_ready(tx) {
+        if self.entries.get(&tx).is_some_and(|entry| !entry.ended)
+            && let Some(coordinator) = self.make_ready(tx)
+        {
             coordinator.abort(now);
+            coordinator.give_up();
         }
     }
 

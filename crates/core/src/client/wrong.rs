@@ -34,15 +34,14 @@ pub(super) fn floor(planted: Planted, floor: Sequence) -> Sequence {
     Sequence(floor.0 + u64::from(planted.is(Bug::FloorPassesOpen)))
 }
 
-/// What a heartbeat lists: all that is live, or of each transaction its latest attempt only,
-/// [`Bug::HeartbeatOmitsClosing`].
+/// What a heartbeat lists: all that is live, or of those that wait for nothing none, [`Bug::HeartbeatOmitsIdle`].
 pub(super) fn listed(
     planted: Planted,
     mut live: Vec<AttemptId>,
-    is_latest: impl Fn(&AttemptId) -> bool,
+    waits: impl Fn(&AttemptId) -> bool,
 ) -> Vec<AttemptId> {
-    if planted.is(Bug::HeartbeatOmitsClosing) {
-        live.retain(is_latest);
+    if planted.is(Bug::HeartbeatOmitsIdle) {
+        live.retain(waits);
     }
     live
 }

@@ -236,6 +236,15 @@ impl Coordinator {
         }
     }
 
+    /// Gives the transaction up where its user was told that he may run it again: [`Event::Aborted`] follows. Otherwise
+    /// nothing changes.
+    pub(crate) fn give_up(&mut self) {
+        if self.state == (State::Idle { again: true }) {
+            self.state = State::Idle { again: false };
+            self.events.push_back(Event::Aborted);
+        }
+    }
+
     /// Begins the next attempt, after [`Event::Restart`] of this one, or [`Event::Failed`]. The birth stays (R11).
     ///
     /// # Errors

@@ -36,7 +36,7 @@ enum Happening {
         seat: usize,
         number: u64,
     },
-    Heartbeat(usize),
+    Watch(usize),
     /// From now on it counts.
     Warm,
     /// It counts no more, and no transaction begins.
@@ -168,7 +168,7 @@ impl Model {
                 self.schedule(at, Happening::Alarm { process, seat, number });
             }
             let beat = self.setup.heartbeat_us * 1_000;
-            self.schedule(beat + process as u64, Happening::Heartbeat(process));
+            self.schedule(beat + process as u64, Happening::Watch(process));
         }
         let warm = self.setup.warm_up_us * 1_000;
         let over = warm + self.setup.measured_us * 1_000;
@@ -217,10 +217,10 @@ impl Model {
             Happening::Alarm { process, seat, number } => {
                 self.hand(process, Incoming::Alarm { seat, number });
             }
-            Happening::Heartbeat(process) => {
+            Happening::Watch(process) => {
                 let next = self.now + self.setup.heartbeat_us * 1_000;
-                self.schedule(next, Happening::Heartbeat(process));
-                self.hand(process, Incoming::Heartbeat);
+                self.schedule(next, Happening::Watch(process));
+                self.hand(process, Incoming::Watch);
             }
             Happening::Tick(process) => self.tick(process),
             Happening::Ticked(process) => {

@@ -1,13 +1,16 @@
-//! A client process as a server: one thread, a frontend, and many clients.
+//! A client process as a server: one thread, the client state machine that ships, and many clients.
 //!
-//! In one tick it takes everything that has come, tells its clients, and sends what they and the frontend have
+//! In one tick it takes everything that has come, tells its clients, and sends what they and the machine have
 //! to say: one frame for each shard. So what comes while it is busy is answered together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use claret_core::message::Request;
-use claret_core::{Cause, Event, Frontend, Session, SessionId, ShardId, Time, TxHandle, key_hash};
+use claret_core::message::Response;
+use claret_core::{
+    Cause, Client as Machine, Event, Incarnation, Limits, Pacing, SessionId, ShardId, SlotRange, Time,
+    TxHandle, key_hash,
+};
 
 use super::client::{Call, Client, Stage};
 use super::measure::Tally;
@@ -21,8 +24,12 @@ use crate::random::{Random, Stream};
 #[derive(Debug)]
 pub(super) enum Incoming {
     Frame(TellFrame),
-    Alarm { seat: usize, number: u64 },
-    Heartbeat,
+    Alarm {
+        seat: usize,
+        number: u64,
+    },
+    /// Somebody may be late.
+    Watch,
 }
 
 /// What a tick comes to.
@@ -40,12 +47,12 @@ pub(super) struct Process {
     id: usize,
     setup: Arc<Setup>,
     /// None in the mode without transactions.
-    frontend: Option<Box<Frontend>>,
+    machine: Option<Box<Machine>>,
     seats: Vec<Seat>,
     by_tx: BTreeMap<TxHandle, usize>,
     inbox: Vec<Incoming>,
+    /// Without transactions: what waits to be sent, and frames not answered, by shard.
     outbox: BTreeMap<usize, Vec<Asked>>,
-    /// Frames not answered, by shard.
     unanswered: Vec<u32>,
     alarms: Vec<(u64, usize, u64)>,
     random: Random,
@@ -60,12 +67,10 @@ pub(super) struct Process {
 
 impl Process {
     pub(super) fn new(id: usize, setup: &Arc<Setup>, clients: Vec<Box<dyn Client>>) -> Self {
-        let session = Session::new(SessionId(id as u64));
-        let frontend = || Box::new(Frontend::new(session, setup.mode.switches(), setup.limits));
         Process {
             id,
             setup: Arc::clone(setup),
-            frontend: (setup.mode != Mode::None).then(frontend),
+            machine: (setup.mode != Mode::None).then(|| Box::new(machine(id, setup))),
             seats: clients.into_iter().map(Seat::new).collect(),
             by_tx: BTreeMap::new(),
             inbox: Vec::new(),
@@ -92,9 +97,9 @@ impl Process {
         self.inbox.push(incoming);
     }
 
-    /// When the frontend wants to be asked.
+    /// When the machine wants to be asked; at the end nobody waits for its heartbeats.
     pub(super) fn poll_timeout(&self) -> Option<Time> {
-        self.frontend.as_ref().and_then(|frontend| frontend.poll_timeout())
+        self.machine.as_ref().and_then(|machine| machine.poll_timeout()).filter(|_| !self.is_quiet())
     }
 
     pub(super) fn has_work(&self, now: Time) -> bool {
@@ -105,12 +110,12 @@ impl Process {
     pub(super) fn is_quiet(&self) -> bool {
         self.is_closing
             && self.seats.iter().all(|seat| !seat.is_active)
-            && self.frontend.as_ref().is_none_or(|frontend| frontend.is_over())
+            && self.machine.as_ref().is_none_or(|machine| machine.is_over())
     }
 
     /// Ends its clients: what they came to, and how many reads were combined.
     pub(super) fn finish(self) -> (Tally, u64) {
-        let combined = self.frontend.map_or(0, |frontend| frontend.stats().combined);
+        let combined = self.machine.map_or(0, |machine| machine.combined());
         self.seats.into_iter().for_each(|seat| seat.client.finish());
         (self.tally, combined)
     }
@@ -123,23 +128,19 @@ impl Process {
         for incoming in std::mem::take(&mut self.inbox) {
             match incoming {
                 Incoming::Frame(frame) => {
-                    self.unanswered[frame.shard] -= u32::from(frame.is_answer);
                     ns += costs.process_frame;
                     ns += costs.process_message * frame.parts.iter().map(told_weight).sum::<u64>();
-                    frame.parts.into_iter().for_each(|part| self.take(frame.shard, part));
+                    self.take(frame);
                 }
                 Incoming::Alarm { seat, number } => self.wake(seat, number),
-                Incoming::Heartbeat => self.heartbeat(),
+                Incoming::Watch => self.look_for_late_ones(),
             }
             self.hear();
         }
         if self.poll_timeout().is_some_and(|due| due <= self.time()) {
             let time = self.time();
-            self.frontend().handle_timeout(time);
+            self.machine().handle_timeout(time);
             self.hear();
-        }
-        while let Some((shard, request)) = self.frontend.as_mut().and_then(|it| it.poll_send()) {
-            self.outbox.entry(shard.0 as usize).or_default().push(Asked::Request(request));
         }
         let frames = self.frames();
         for (_, frame) in &frames {
@@ -151,6 +152,16 @@ impl Process {
 
     /// What leaves now: for each shard one frame, unless too many are unanswered there.
     fn frames(&mut self) -> Vec<(usize, AskFrame)> {
+        let process = self.id;
+        if let Some(machine) = &mut self.machine {
+            let take = |shard: usize| {
+                let mut requests = Vec::new();
+                machine.take(ShardId(shard as u32), connection_to(shard), &mut requests);
+                let parts: Vec<Asked> = requests.into_iter().map(Asked::Request).collect();
+                (!parts.is_empty()).then_some((shard, AskFrame { process, parts }))
+            };
+            return (0..self.setup.shards as usize).filter_map(take).collect();
+        }
         let (window, unanswered) = (self.setup.window, &mut self.unanswered);
         let mut leaves = |shard: &usize, _: &mut Vec<Asked>| {
             let may = unanswered[*shard] < window;
@@ -158,27 +169,36 @@ impl Process {
             may
         };
         let leaving: Vec<_> = self.outbox.extract_if(.., &mut leaves).collect();
-        leaving.into_iter().map(|(shard, parts)| (shard, AskFrame { process: self.id, parts })).collect()
+        leaving.into_iter().map(|(shard, parts)| (shard, AskFrame { process, parts })).collect()
     }
 
     // --- what comes ---
 
-    fn take(&mut self, shard: usize, part: Told) {
-        match part {
-            Told::Response(response) => {
-                let time = self.time();
-                self.frontend().handle_response(time, ShardId(shard as u32), response);
-            }
-            Told::Plain { seat: number, at, reply } => {
-                let seat = &mut self.seats[number];
-                if at < seat.replies.len() {
-                    seat.replies[at] = reply;
+    fn take(&mut self, frame: TellFrame) {
+        let (shard, frames) = (frame.shard, u32::from(frame.is_answer));
+        let mut responses: Vec<Response> = Vec::new();
+        for part in frame.parts {
+            match part {
+                Told::Response(response) => responses.push(response),
+                Told::Plain { seat: number, at, reply } => {
+                    let seat = &mut self.seats[number];
+                    if at < seat.replies.len() {
+                        seat.replies[at] = reply;
+                    }
+                    seat.awaited -= 1;
+                    if seat.awaited == 0 {
+                        if seat.is_committing { self.committed(number) } else { self.go_on(number) }
+                    }
                 }
-                seat.awaited -= 1;
-                if seat.awaited == 0 {
-                    if seat.is_committing { self.committed(number) } else { self.go_on(number) }
-                }
             }
+        }
+        let time = self.time();
+        match &mut self.machine {
+            Some(machine) => {
+                let from = (ShardId(shard as u32), connection_to(shard));
+                machine.deliver(time, from, frames as usize, responses.into_iter());
+            }
+            None => self.unanswered[shard] -= frames,
         }
     }
 
@@ -202,25 +222,27 @@ impl Process {
         self.alarms.push((self.now + us * 1_000, at, seat.alarm));
     }
 
-    /// Tells all shards that the session lives, and gives up what has taken too long.
-    fn heartbeat(&mut self) {
+    /// Gives up what has taken too long.
+    fn look_for_late_ones(&mut self) {
         let time = self.time();
-        let Some(frontend) = &mut self.frontend else { return };
-        let (live, floor) = (frontend.live().collect::<Vec<_>>(), frontend.floor());
-        for shard in 0..self.setup.shards as usize {
-            let request = Request::Heartbeat { live: live.clone(), floor };
-            self.outbox.entry(shard).or_default().push(Asked::Request(request));
-        }
         let late = |seat: &&Seat| seat.is_active && seat.began + self.setup.deadline_us * 1_000 <= self.now;
         let late: Vec<TxHandle> = self.seats.iter().filter(late).filter_map(|seat| seat.tx).collect();
         for tx in late {
-            self.frontend().abort(time, tx);
+            self.machine().abort(time, tx);
         }
     }
 
-    /// Hears what the frontend tells its transactions.
+    /// The next event, once all is brought about that what was done comes to.
+    fn next_event(&mut self) -> Option<(TxHandle, Event)> {
+        let time = self.time();
+        let machine = self.machine.as_mut()?;
+        machine.settle(time);
+        machine.poll_event()
+    }
+
+    /// Hears what the machine tells its transactions.
     fn hear(&mut self) {
-        while let Some((tx, event)) = self.frontend.as_mut().and_then(|it| it.poll_event()) {
+        while let Some((tx, event)) = self.next_event() {
             let Some(at) = self.by_tx.get(&tx).copied() else { continue };
             let seat = &mut self.seats[at];
             match event {
@@ -258,7 +280,7 @@ impl Process {
         }
         let (now, time) = (self.now, self.time());
         let seed = self.random.number();
-        let tx = self.frontend.as_mut().map(|frontend| frontend.begin(time, seed));
+        let tx = self.machine.as_mut().map(|machine| machine.begin(time, seed));
         self.by_tx.extend(tx.map(|tx| (tx, at)));
         let seat = &mut self.seats[at];
         seat.kind = seat.client.draw();
@@ -274,7 +296,7 @@ impl Process {
         let seat = &mut self.seats[at];
         let late = seat.began + self.setup.deadline_us * 1_000 <= self.now;
         if seat.attempts >= self.setup.attempts_max || late {
-            return self.frontend().abort(time, tx);
+            return self.machine().abort(time, tx);
         }
         // As the embedded store does: who gave way waits in a queue next and need not pause; without queues a pause
         // that doubles, with jitter, is what keeps two from meeting again and again.
@@ -292,7 +314,7 @@ impl Process {
         let time = self.time();
         let tx = self.seats[at].tx.expect("it is a transaction");
         let ended = (tx, self.seats[at].attempts);
-        self.frontend().restart(time, ended).expect("it was told to");
+        self.machine().restart(time, ended).expect("it was told to");
         let seat = &mut self.seats[at];
         seat.attempts += 1;
         seat.client.restart();
@@ -395,11 +417,11 @@ impl Process {
         seat.awaited += 1;
         let attempt = seat.attempts;
         let Call { key, op } = seat.calls[number].clone();
-        match (&mut self.frontend, seat.tx) {
-            (Some(frontend), Some(tx)) => {
-                let shard = place(&self.setup, &key).1;
+        match (&mut self.machine, seat.tx) {
+            (Some(machine), Some(tx)) => {
+                let slot = place(&self.setup, &key).1 as u16;
                 // A call that ends its attempt, or comes when that is over, is told of by an event.
-                let _ = frontend.execute(time, (tx, attempt), ShardId(shard as u32), key, op, None);
+                let _ = machine.execute(time, (tx, attempt), (slot, key), op, None);
             }
             _ => self.send_plain(at, number, Call { key, op }),
         }
@@ -409,11 +431,11 @@ impl Process {
         let time = self.time();
         let seat = &mut self.seats[at];
         let (call, attempt) = (seat.calls[number].clone(), seat.attempts);
-        match (&mut self.frontend, seat.tx) {
-            (Some(frontend), Some(tx)) => {
-                let shard = place(&self.setup, &call.key).1;
+        match (&mut self.machine, seat.tx) {
+            (Some(machine), Some(tx)) => {
+                let slot = place(&self.setup, &call.key).1 as u16;
                 // As above.
-                let _ = frontend.buffer(time, (tx, attempt), ShardId(shard as u32), call.key, call.op);
+                let _ = machine.buffer(time, (tx, attempt), (slot, call.key), call.op);
             }
             // Of an earlier stage nobody looks at the answers.
             _ if seat.stage == Stage::Read => seat.later.push((usize::MAX, call)),
@@ -424,9 +446,9 @@ impl Process {
     fn commit(&mut self, at: usize) {
         let time = self.time();
         let seat = &mut self.seats[at];
-        if let (Some(frontend), Some(tx)) = (&mut self.frontend, seat.tx) {
+        if let (Some(machine), Some(tx)) = (&mut self.machine, seat.tx) {
             // As above.
-            let _ = frontend.commit(time, (tx, seat.attempts));
+            let _ = machine.commit(time, (tx, seat.attempts));
             return;
         }
         seat.is_committing = true;
@@ -450,8 +472,8 @@ impl Process {
         Time(self.now / 1_000)
     }
 
-    fn frontend(&mut self) -> &mut Frontend {
-        self.frontend.as_mut().expect("there are transactions")
+    fn machine(&mut self) -> &mut Machine {
+        self.machine.as_mut().expect("there are transactions")
     }
 }
 
@@ -459,4 +481,36 @@ impl Process {
 pub(super) fn place(setup: &Setup, key: &[u8]) -> (u64, usize) {
     let hash = key_hash(key);
     (hash, (hash % u64::from(setup.shards)) as usize)
+}
+
+/// A client that is connected to all shards, each of which is a slot.
+fn machine(id: usize, setup: &Setup) -> Machine {
+    let pacing = Pacing {
+        frames_in_flight_max: setup.window as usize,
+        frame_requests_worth: 1,
+        frame_requests_max: usize::MAX,
+        over_worth: setup.over_worth,
+    };
+    let (session, shards) = (SessionId(id as u64), setup.shards);
+    // Heartbeats are three to a lease.
+    let lease_us = 3 * setup.heartbeat_us;
+    let limits = Limits { lease_us, ..setup.limits };
+    let mut machine = Machine::new(session, setup.mode.switches(), limits, shards as usize, pacing);
+    let node = |shard: u32| ShardId(shard).to_string().into();
+    let slots =
+        (0..shards).map(|shard| SlotRange { first: shard as u16, last: shard as u16, node: node(shard) });
+    machine.adopt(Time(0), slots.collect());
+    for shard in 0..shards {
+        let (number, as_) = (connection_to(shard as usize), (ShardId(shard), FIRST));
+        machine.connected(Time(0), number, &node(shard), as_, lease_us);
+    }
+    machine
+}
+
+/// The only incarnation of each shard.
+pub(super) const FIRST: Incarnation = Incarnation(1);
+
+/// The number of the connection to a shard.
+fn connection_to(shard: usize) -> u32 {
+    shard as u32 + 1
 }

@@ -1,6 +1,6 @@
 //! What is run.
 
-use claret_core::{Delivery, Limits, Locks, Switches};
+use claret_core::{Delivery, Limits, Locks, Pacing, Switches};
 
 use super::costs::Costs;
 
@@ -69,8 +69,10 @@ pub struct Setup {
     pub attempts_max: u32,
     /// How long a transaction may take before it is given up, in microseconds.
     pub deadline_us: u64,
-    /// How often a process tells shards that it lives and what is over, in microseconds.
+    /// How often a process tells shards that it lives, and looks for transactions that are late, in microseconds.
     pub heartbeat_us: u64,
+    /// So many transactions that are over are told before that.
+    pub over_worth: u64,
     /// How long it runs before anything is counted, in microseconds. Clients start within this time.
     pub warm_up_us: u64,
     /// How long it is counted, in microseconds.
@@ -105,6 +107,7 @@ impl Setup {
             attempts_max: 100,
             deadline_us: 10_000_000,
             heartbeat_us: 20_000,
+            over_worth: Pacing::default().over_worth,
             warm_up_us: 50_000,
             measured_us: 500_000,
             seed: 1,

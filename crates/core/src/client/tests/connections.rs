@@ -108,9 +108,10 @@ fn what_is_on_its_way_is_not_sent_again() {
 
 #[test]
 fn what_is_over_is_told_before_the_next_heartbeat_is_due() {
+    let over_worth = Pacing::default().over_worth;
     let mut client = connected(false);
     let mut floors = Vec::new();
-    for sequence in 1..=OVER_WORTH + 1 {
+    for sequence in 1..=over_worth + 1 {
         let tx = committing(&mut client, 1);
         assert_eq!(tx, TxHandle(sequence));
         let requests = frame(&mut client);
@@ -122,7 +123,7 @@ fn what_is_over_is_told_before_the_next_heartbeat_is_due() {
         client.deliver(Time(1), (SHARD, CONNECTION), 1, std::iter::once(committed));
         client.settle(Time(1));
     }
-    assert_eq!(floors, [Sequence(OVER_WORTH)]);
+    assert_eq!(floors, [Sequence(over_worth)]);
 }
 
 #[test]

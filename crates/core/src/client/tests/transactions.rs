@@ -208,3 +208,22 @@ fn a_transaction_whose_user_is_gone_is_aborted_and_leaves_nothing() {
         assert!(client.is_over());
     }
 }
+
+/// Otherwise it would hold up the floor for ever.
+#[test]
+fn a_transaction_that_is_given_up_between_two_attempts_is_over() {
+    for mut client in both() {
+        let tx = client.begin(Time(1), 1);
+        let attempt = granted(&mut client, (tx, 1));
+        let (refusal, since) = (Refusal::Recovered, INCARNATION);
+        deliver(&mut client, 1, Response::Refused { attempt, shard: SHARD, refusal, since });
+        assert!(matches!(told(&mut client, 1)[..], [(_, Event::Restart { .. })]));
+        client.abort(Time(2), tx);
+        assert_eq!(told(&mut client, 2), [(tx, Event::Aborted)]);
+        assert_eq!(client.restart(Time(2), (tx, 1)), Err(Closed));
+        client.abort(Time(2), tx);
+        assert_eq!(told(&mut client, 2), [], "it is told once");
+        assert!(client.is_over());
+        assert_eq!(client.floor(), Sequence(2));
+    }
+}
