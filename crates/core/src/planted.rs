@@ -139,6 +139,8 @@ bugs! {
     HeartbeatSentAgain "heartbeat-sent-again" "P43";
     /// Slots stay where they were when the first connection was made.
     SlotsStay "slots-stay" "P44";
+    /// Calls of one attempt on one record go to two shards when its slot moves in between.
+    CallsOfOneRecordPart "calls-of-one-record-part" "P44";
     /// Nobody answers for a shard that is gone.
     GoneUnanswered "gone-unanswered" "P26b";
     /// The client goes on to answer for a shard that is back.

@@ -41,6 +41,8 @@ struct Entry {
     members: Vec<RunId>,
     /// Where prepares have left for.
     asked: BTreeSet<ShardId>,
+    /// Where each record was asked for: its slot may move, and a shard forget.
+    places: BTreeMap<Bytes, ShardId>,
     yes: BTreeSet<ShardId>,
     no: BTreeSet<ShardId>,
     /// Some shard wrote no, though it may have forgotten that.
@@ -115,8 +117,7 @@ pub(crate) struct Ledger {
 pub(crate) struct End<'a> {
     pub(crate) reference: Reference,
     pub(crate) records: BTreeMap<&'a Bytes, &'a State>,
-    /// The shard of a record, after so many decisions.
-    pub(crate) place: &'a dyn Fn(&Bytes, usize) -> ShardId,
+    pub(crate) place: &'a dyn Fn(&Bytes) -> ShardId,
     /// Nothing is under way any more: whatever was decided must have been applied.
     pub(crate) settled: bool,
 }
@@ -213,11 +214,6 @@ impl Ledger {
         entry.void = true;
     }
 
-    /// So many moments have their places by now.
-    pub(crate) fn decisions(&self) -> usize {
-        self.order.len()
-    }
-
     /// A user hears that nobody knows what became of a transaction: only where votes were lost, or its answers.
     pub(crate) fn told_unknown(&mut self, run: RunId) -> Result<(), Violation> {
         // What cannot be read is refused in the name of the incarnation that is connected, which may be another one.
@@ -280,8 +276,12 @@ impl Ledger {
         members: impl FnOnce(AttemptId) -> Vec<RunId>,
     ) {
         match request {
-            Request::Prepare { attempt, participants, .. } => {
+            Request::Execute { attempt, key, .. } => {
+                self.attempts.entry(*attempt).or_default().places.insert(key.clone(), to);
+            }
+            Request::Prepare { attempt, participants, calls, .. } => {
                 let entry = self.attempts.entry(*attempt).or_default();
+                entry.places.extend(calls.iter().map(|call| (call.key.clone(), to)));
                 entry.asked.insert(to);
                 if entry.participants.is_none() {
                     let listed = participants.iter().map(|it| (it.shard, it.incarnation));
@@ -295,8 +295,7 @@ impl Ledger {
                 let entry = self.attempts.entry(*attempt).or_default();
                 entry.void |= !entry.asked.contains(refuser);
             }
-            Request::Execute { .. }
-            | Request::Apply { .. }
+            Request::Apply { .. }
             | Request::Withdraw { .. }
             | Request::Abort { .. }
             | Request::Heartbeat { .. }
@@ -547,7 +546,7 @@ impl Ledger {
             let attempt = match moment {
                 Moment::Decided(attempt) => attempt,
                 Moment::Wiped(shard) => {
-                    reference.forget(|key| (end.place)(key, place) == *shard);
+                    reference.forget(|key| (end.place)(key) == *shard);
                     continue;
                 }
                 Moment::Failed(run, key) => {
@@ -558,7 +557,8 @@ impl Ledger {
                 }
             };
             let entry = &self.attempts[attempt];
-            let undone = |key: &Bytes| !entry.applied.contains(&(end.place)(key, place));
+            let shard_of = |key: &Bytes| entry.places.get(key).copied().unwrap_or_else(|| (end.place)(key));
+            let undone = |key: &Bytes| !entry.applied.contains(&shard_of(key));
             let mut undo: Vec<(&Bytes, Effect)> = Vec::new();
             for run in &entry.members {
                 for issued in &self.runs[run].issued {

@@ -158,6 +158,20 @@ impl World {
         }
     }
 
+    /// When what leaves now over a connection arrives. Where the ends do not see each other it is lost, and all that comes
+    /// behind it.
+    fn stream(&mut self, from: End, to: End, connection: u32) -> Option<Time> {
+        let arrival = self.network.stream(self.now, from, to, connection);
+        if arrival.is_none()
+            && let (End::Session(session), End::Shard(shard)) | (End::Shard(shard), End::Session(session)) =
+                (from, to)
+        {
+            let torn = self.torn.entry((session, shard)).or_insert(connection);
+            *torn = connection.max(*torn);
+        }
+        arrival
+    }
+
     /// What is on its way over the last connection between two ends is lost, both ways.
     fn tear(&mut self, session: SessionId, shard: ShardId) {
         if let Some(number) = self.processes.get(&session).and_then(|process| process.connection_to(shard)) {
@@ -239,7 +253,7 @@ impl World {
                 Planted::Passes => self.send_alone(to, link, &request),
             }
         }
-        if let Some(at) = self.network.stream(self.now, End::Session(session), End::Shard(to), connection) {
+        if let Some(at) = self.stream(End::Session(session), End::Shard(to), connection) {
             self.note_arrival(session, at);
             self.schedule(at, Happening::Frame { to, link, requests: kept });
         }
@@ -283,7 +297,7 @@ impl World {
             drained?;
         }
         let Link { session, connection } = link;
-        if let Some(at) = self.network.stream(self.now, End::Shard(to), End::Session(session), connection) {
+        if let Some(at) = self.stream(End::Shard(to), End::Session(session), connection) {
             let answer = Happening::Answer { from: to, session, connection, refused, responses };
             self.schedule(at, answer);
         }
@@ -388,7 +402,7 @@ impl World {
         self.outcome.messages += 1;
         let way = (End::Shard(from), End::Session(session));
         let arrivals = match self.config.network.framed {
-            true => self.network.stream(self.now, way.0, way.1, connection).into_iter().collect(),
+            true => self.stream(way.0, way.1, connection).into_iter().collect(),
             false => self.network.arrivals(self.now, way.0, way.1),
         };
         for at in arrivals {

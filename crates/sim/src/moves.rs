@@ -29,15 +29,13 @@ pub(crate) struct Moves {
     owners: Vec<ShardId>,
     /// Slots that are about to leave, and where they go.
     leaving: Vec<(u16, ShardId)>,
-    /// What has moved: after so many decisions which slot, and from where.
-    moved: Vec<(usize, u16, ShardId)>,
 }
 
 impl Moves {
     pub(crate) fn new(config: &Config) -> Self {
         let each = if config.is_lent() { SLOTS_OF_A_SHARD } else { 1 };
         let owners = (0..each).flat_map(|_| (0..config.shards).map(ShardId)).collect();
-        Moves { owners, leaving: Vec::new(), moved: Vec::new() }
+        Moves { owners, leaving: Vec::new() }
     }
 
     /// How many there are.
@@ -48,12 +46,6 @@ impl Moves {
     /// Who serves a slot now.
     pub(crate) fn owner(&self, slot: u16) -> ShardId {
         self.owners[usize::from(slot)]
-    }
-
-    /// Who served it when there were so many decisions.
-    pub(crate) fn owner_at(&self, slot: u16, place: usize) -> ShardId {
-        let later = self.moved.iter().find(|(moved, which, _)| *which == slot && *moved > place);
-        later.map_or(self.owner(slot), |(_, _, from)| *from)
     }
 
     fn serves(&self, shard: ShardId) -> bool {
@@ -116,8 +108,6 @@ impl World {
                 continue;
             }
             self.moves.leaving.swap_remove(at);
-            let place = self.ledger.decisions();
-            self.moves.moved.push((place, slot, from));
             let records = self.store(from).expect("records are lent").give(slot);
             self.store(to).expect("records are lent").take(slot, records);
             self.moves.owners[usize::from(slot)] = to;

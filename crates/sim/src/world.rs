@@ -632,7 +632,7 @@ impl World {
         self.ledger.check_serial(LedgerEnd {
             reference,
             records: contents.iter().collect(),
-            place: &|key, place| self.moves.owner_at(slot_of(key, self.moves.slots()), place),
+            place: &|key| self.shard_of(key),
             settled: !self.config.faults.endless,
         })
     }

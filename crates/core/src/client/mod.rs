@@ -24,7 +24,7 @@ mod timers;
 mod transactions;
 mod wrong;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;
@@ -86,6 +86,8 @@ pub struct Client {
     transactions: Transactions,
     outputs: Outputs,
     routes: Routes,
+    /// Transactions under way since before some slot went to another shard.
+    moved_under: BTreeSet<TxHandle>,
     resend_us: u64,
     /// The shortest lease that any shard gave, in microseconds.
     lease_us: u64,
@@ -177,6 +179,7 @@ impl Client {
             transactions: Transactions::new(session, switches, limits),
             outputs,
             routes,
+            moved_under: BTreeSet::new(),
             resend_us: limits.resend_us,
             lease_us: limits.lease_us,
             heartbeat_at: None,
@@ -264,8 +267,19 @@ impl Client {
         op: Operation,
         reserve: Option<Claims>,
     ) -> Result<CallNo, Closed> {
-        let shard = self.routes.shard_of(slot);
+        let shard = self.place(tx.0, slot, &key);
         self.transactions.execute(now, tx, (shard, key), op, reserve)
+    }
+
+    /// The shard of a call. All calls of an attempt on one record go to one shard, though its slot has gone to another one
+    /// since: there they would be carried out without the earlier ones (P44).
+    #[inline]
+    fn place(&self, tx: TxHandle, slot: u16, key: &Bytes) -> ShardId {
+        let shard = self.routes.shard_of(slot);
+        if self.moved_under.is_empty() || !self.moved_under.contains(&tx) {
+            return shard;
+        }
+        self.transactions.shard_of(tx, key).unwrap_or(shard)
     }
 
     /// Keeps an operation of an attempt until the commit, or until its record is executed on.
@@ -279,7 +293,7 @@ impl Client {
         (slot, key): (u16, Bytes),
         op: Operation,
     ) -> Result<CallNo, Closed> {
-        let shard = self.routes.shard_of(slot);
+        let shard = self.place(tx.0, slot, &key);
         self.transactions.buffer(now, tx, shard, key, op)
     }
 
@@ -338,7 +352,9 @@ impl Client {
         if self.planted.is(Bug::SlotsStay) && !self.outputs.outboxes.is_empty() {
             return;
         }
-        self.routes.adopt(topology);
+        if self.routes.adopt(topology) {
+            self.note_moves();
+        }
         self.answer_for_the_gone(now);
     }
 
@@ -346,6 +362,13 @@ impl Client {
     pub fn part_with(&mut self, now: Time, node: &str) {
         self.routes.part_with(node);
         self.answer_for_the_gone(now);
+    }
+
+    /// Slots went to other shards.
+    fn note_moves(&mut self) {
+        if !self.planted.is(Bug::CallsOfOneRecordPart) {
+            self.moved_under = self.transactions.handles();
+        }
     }
 
     /// From now on the client itself answers for shards that are gone.
@@ -391,7 +414,9 @@ impl Client {
             let (live, floor) = (self.transactions.live(), self.transactions.floor());
             outbox.put(now, Request::Heartbeat { live, floor });
         }
-        self.routes.name(node, shard);
+        if self.routes.name(node, shard) {
+            self.note_moves();
+        }
         self.answer_for_the_gone(now);
         if !self.planted.is(Bug::NotMet) {
             self.transactions.meet(now, shard, incarnation);
@@ -558,7 +583,12 @@ impl Client {
 
     /// The next event, and whose. After the [last](Event::is_last) one of a transaction nothing of it is told.
     pub fn poll_event(&mut self) -> Option<(TxHandle, Event)> {
-        self.outputs.events.pop_front()
+        let (tx, event) = self.outputs.events.pop_front()?;
+        // The next attempt places its calls anew.
+        if !self.moved_under.is_empty() && !matches!(event, Event::Answer { .. }) {
+            self.moved_under.remove(&tx);
+        }
+        Some((tx, event))
     }
 
     /// A connection that has something to take, and did not when it tried.

@@ -73,8 +73,8 @@ impl Routes {
         self.topology.iter().any(|range| *range.node == *node)
     }
 
-    /// The topology is known anew.
-    pub(super) fn adopt(&mut self, topology: Vec<SlotRange>) {
+    /// The topology is known anew. Returns whether any slot went to another shard.
+    pub(super) fn adopt(&mut self, topology: Vec<SlotRange>) -> bool {
         self.topology = topology;
         let (shards, topology) = (&self.shards, &self.topology);
         let is_back = |shard: &ShardId| {
@@ -83,17 +83,18 @@ impl Routes {
                 .any(|(node, known)| known == shard && topology.iter().any(|range| range.node == *node))
         };
         self.leaving.retain(|shard| !is_back(shard));
-        self.assign();
+        self.assign()
     }
 
-    /// A node says which shard it is. One of another name is another one, whatever its address.
-    pub(super) fn name(&mut self, node: &Node, shard: ShardId) {
+    /// A node says which shard it is. One of another name is another one, whatever its address. Returns as
+    /// [`Self::adopt`].
+    pub(super) fn name(&mut self, node: &Node, shard: ShardId) -> bool {
         let renamed = self.shards.iter().filter(|(known, was)| known == node && *was != shard);
         self.leaving.extend(renamed.map(|(_, was)| *was));
         self.shards.retain(|(known, was)| known != node && *was != shard);
         self.shards.push((Arc::clone(node), shard));
         self.leaving.retain(|leaving| *leaving != shard);
-        self.assign();
+        self.assign()
     }
 
     /// A node left, and what its shard had in memory is lost; not if it is back.
@@ -106,15 +107,19 @@ impl Routes {
         }
     }
 
-    /// Slots of nodes that did not say yet which shard they are stay where they were.
-    fn assign(&mut self) {
+    /// Slots of nodes that did not say yet which shard they are stay where they were. Returns whether any went to another
+    /// shard.
+    fn assign(&mut self) -> bool {
+        let mut has_moved = false;
         for range in &self.topology {
             let said = self.shards.iter().find(|(node, _)| *node == range.node);
             let slots = self.slots.get_mut(usize::from(range.first)..=usize::from(range.last));
             if let (Some((_, shard)), Some(slots)) = (said, slots) {
+                has_moved |= slots.iter().any(|slot| slot != shard);
                 slots.fill(*shard);
             }
         }
+        has_moved
     }
 
     /// Shards that are gone by now. Who placed a call at one that is not might place it there again.

@@ -5,6 +5,8 @@
 //! said in its name is not taken: each call names the transaction, by a handle that is never given twice, and the attempt
 //! (P30a).
 
+use std::collections::BTreeSet;
+
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 
@@ -102,6 +104,23 @@ impl Transactions {
                 table.entries.get(&tx.0).is_some_and(|entry| entry.coordinator.awaits_answers())
             }
             Transactions::Combined(frontend) => frontend.awaits_answers(tx),
+        }
+    }
+
+    /// All that are not over.
+    #[expect(clippy::disallowed_methods, reason = "they become a set")]
+    pub(super) fn handles(&self) -> BTreeSet<TxHandle> {
+        match self {
+            Transactions::Single(table) => table.entries.keys().map(|tx| TxHandle(*tx)).collect(),
+            Transactions::Combined(frontend) => frontend.handles().into_iter().collect(),
+        }
+    }
+
+    /// Where calls on a record are that are not answered, or wait for the commit.
+    pub(super) fn shard_of(&self, tx: TxHandle, key: &Bytes) -> Option<ShardId> {
+        match self {
+            Transactions::Single(table) => table.entries.get(&tx.0)?.coordinator.shard_of(key),
+            Transactions::Combined(frontend) => frontend.shard_of(tx, key),
         }
     }
 

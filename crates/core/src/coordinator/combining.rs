@@ -134,6 +134,22 @@ impl Frontend {
         group.coordinator.awaits_answers_of(member) || group.deferred.iter().any(|deferred| deferred.tx == tx)
     }
 
+    /// Where calls of a transaction, or of its mates, on a record are that are not answered, or wait for the commit.
+    pub(crate) fn shard_of(&self, tx: TxHandle, key: &Bytes) -> Option<ShardId> {
+        let (at, _) = self.txs.get(&tx)?.place?;
+        let group = &self.groups[at];
+        let deferred = group.deferred.iter().find(|call| call.key == *key).map(|call| call.shard);
+        deferred.or_else(|| group.coordinator.shard_of(key))
+    }
+
+    /// The transactions whose users do not know the end, in the order of their handles.
+    #[expect(clippy::disallowed_methods, reason = "they are sorted")]
+    pub(crate) fn handles(&self) -> Vec<TxHandle> {
+        let mut handles: Vec<TxHandle> = self.txs.keys().copied().collect();
+        handles.sort_unstable();
+        handles
+    }
+
     /// Attempts of which some participant may still hold something: they must be kept alive.
     pub fn live(&self) -> impl Iterator<Item = AttemptId> + '_ {
         self.groups.iter().flat_map(|(_, group)| group.coordinator.live())

@@ -208,6 +208,12 @@ impl Coordinator {
         running.into_iter().chain(closing.map(|closing| closing.attempt))
     }
 
+    /// Where calls of this attempt on a record are that are not answered, or wait for the commit. O(such calls).
+    pub(crate) fn shard_of(&self, key: &Bytes) -> Option<ShardId> {
+        let buffered = self.buffered.iter().find(|(_, call)| call.key == *key).map(|(shard, _)| *shard);
+        buffered.or_else(|| self.outstanding.iter().find(|it| it.key == *key).map(|it| it.shard))
+    }
+
     // --- the shards' responses ---
 
     /// Takes one response. Late, doubled and reordered ones are told by their attempt and the state.

@@ -227,3 +227,37 @@ fn a_transaction_that_is_given_up_between_two_attempts_is_over() {
         assert_eq!(client.floor(), Sequence(2));
     }
 }
+
+/// Bug: a slot moved between two calls on one record. The second one went to the new shard without the first, could not be
+/// done there, and the user was told so for good.
+#[test]
+fn calls_of_an_attempt_on_one_record_go_to_one_shard() {
+    for mut client in both() {
+        let tx = client.begin(Time(1), 1);
+        buffer(&mut client, (tx, 1), SLOT).expect("it runs");
+        client.adopt(Time(2), vec![range(SLOT, "b"), range(OTHER_SLOT, "b")]);
+        buffer(&mut client, (tx, 1), SLOT).expect("it runs");
+        client.buffer(Time(2), (tx, 1), (SLOT, "other".into()), add()).expect("it runs");
+        client.commit(Time(2), (tx, 1)).expect("it runs");
+        let keys = |client: &mut Client, shard| match &sent_to(client, 2, shard)[..] {
+            [Request::Prepare { calls, .. }] => calls.iter().map(|call| call.key.clone()).collect(),
+            other => panic!("{other:?}"),
+        };
+        let (here, there): (Vec<Bytes>, Vec<Bytes>) = (keys(&mut client, SHARD), keys(&mut client, OTHER));
+        assert_eq!(here, ["k", "k"].map(Bytes::from));
+        assert_eq!(there, ["other"].map(Bytes::from));
+        // The next attempt asks where the slot is now.
+        let (refusal, since) = (Refusal::Elsewhere { key: "k".into() }, INCARNATION);
+        deliver(&mut client, 3, Response::Refused { attempt: attempt(1), shard: SHARD, refusal, since });
+        assert!(matches!(told(&mut client, 3)[..], [(_, Event::Restart { .. })]));
+        client.restart(Time(3), (tx, 1)).expect("it was told to");
+        buffer(&mut client, (tx, 2), SLOT).expect("it runs");
+        client.commit(Time(3), (tx, 2)).expect("it runs");
+        assert!(sent_to(&mut client, 3, SHARD).is_empty());
+        let sent = sent_to(&mut client, 3, OTHER);
+        assert!(
+            sent.iter().any(|it| matches!(it, Request::Prepare { calls, .. } if calls.len() == 1)),
+            "{sent:?}"
+        );
+    }
+}
