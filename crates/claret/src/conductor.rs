@@ -196,7 +196,7 @@ impl Conductor {
         }
     }
 
-    /// When [`Self::handle_timeout`] has something to do. On a cluster the desk sees to that itself.
+    /// When [`Self::handle_timeout`] has something to do. On a cluster the client sees to that itself.
     pub(crate) fn poll_timeout(&self, host: &Host) -> Option<Time> {
         match self {
             Conductor::Alone(coordinator) => coordinator.poll_timeout(),
