@@ -188,7 +188,7 @@ impl Config {
         config.finish_us_max += PAUSES_MAX * config.programs.pause_us_max;
         config.network.framed = !direct && random.chance(600);
         config.faults.moves = *random.pick(&[0, 0, 3, 12]);
-        config.faults.leaves = faulty && random.chance(200);
+        config.faults.leaves = faulty && random.chance(400);
         config.faults.refused_frames_permille = if faulty { *random.pick(&[0, 0, 30, 200]) } else { 0 };
         config.programs.abandon_permille = *random.pick(&[0, 0, 50, 300]);
         config.programs.unreadable_permille = if combining { 0 } else { *random.pick(&[0, 0, 20]) };

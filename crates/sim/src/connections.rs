@@ -27,6 +27,43 @@ const FRAME_REQUESTS: usize = 5;
 const REFUSED: &str = "ERR a message of the frame cannot be read";
 
 impl World {
+    /// Carries out what happens at a connection of a process.
+    pub(crate) fn step_connection(&mut self, happening: Happening) -> Result<(), Violation> {
+        match happening {
+            Happening::Answer { from, session, connection, refused, responses } => {
+                self.answered(from, session, connection, refused, responses)
+            }
+            Happening::Push { from, session, connection, response } => {
+                self.pushed(from, session, connection, response)
+            }
+            Happening::Write(session, shard, number) => self.write(session, shard, number),
+            Happening::Connected(session, shard, number, incarnation) => {
+                self.connected(session, (shard, number), incarnation);
+                self.pump(session)
+            }
+            Happening::Broken(session, shard, number) => {
+                self.broken(session, shard, number);
+                self.pump(session)
+            }
+            Happening::Break(session, shard) => {
+                self.break_connection(session, shard);
+                Ok(())
+            }
+            Happening::Reconnect(session, shard, overlaps) => {
+                self.reconnect(session, shard, overlaps);
+                Ok(())
+            }
+            Happening::Learn(session) => self.learn_topology(session),
+            Happening::Part(session, shard) => {
+                let now = self.local(session);
+                let Some(client) = self.client(session) else { return Ok(()) };
+                client.part_with(now, &name_of(shard));
+                self.pump(session)
+            }
+            other => unreachable!("not a process's step: {other}"),
+        }
+    }
+
     // --- making and breaking ---
 
     /// A process that begins connects to all shards before it does anything, as a store does that is opened.
@@ -173,7 +210,7 @@ impl World {
     }
 
     /// What is on its way over the last connection between two ends is lost, both ways.
-    fn tear(&mut self, session: SessionId, shard: ShardId) {
+    pub(crate) fn tear(&mut self, session: SessionId, shard: ShardId) {
         if let Some(number) = self.processes.get(&session).and_then(|process| process.connection_to(shard)) {
             self.torn.insert((session, shard), number);
         }

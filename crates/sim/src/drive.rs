@@ -22,8 +22,9 @@ const RERUN_US_MAX: u64 = 300;
 /// pause is doubled at most.
 const RERUN_DOUBLINGS_MAX: u32 = 9;
 
-/// Users try so often, as stores do by default, and then give up.
-const RUNS_MAX: u32 = 100;
+/// After each so many runs the longest pause doubles: what is refused at once while somebody pauses would be run thousands of
+/// times.
+const RUNS_A_DOUBLING: u32 = 50;
 
 /// A dead client may be followed by a new one with so many transactions at most.
 const SUCCESSOR_TRANSACTIONS_MAX: u64 = 10;
@@ -43,28 +44,6 @@ impl World {
                 client.handle_response(now, from, response);
                 self.pump(session)
             }
-            Happening::Answer { from, session, connection, refused, responses } => {
-                self.answered(from, session, connection, refused, responses)
-            }
-            Happening::Push { from, session, connection, response } => {
-                self.pushed(from, session, connection, response)
-            }
-            Happening::Write(session, shard, number) => self.write(session, shard, number),
-            Happening::Connected(session, shard, number, incarnation) => {
-                self.connected(session, (shard, number), incarnation);
-                self.pump(session)
-            }
-            Happening::Broken(session, shard, number) => {
-                self.broken(session, shard, number);
-                self.pump(session)
-            }
-            Happening::Learn(session) => self.learn_topology(session),
-            Happening::Part(session, shard) => {
-                let now = self.local(session);
-                let Some(client) = self.client(session) else { return Ok(()) };
-                client.part_with(now, &crate::connections::name_of(shard));
-                self.pump(session)
-            }
             Happening::ClientTimer(session, due) => {
                 let now = self.local(session);
                 let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
@@ -77,6 +56,13 @@ impl World {
                 client.handle_timeout(now);
                 self.pump(session)
             }
+            of_user => self.step_user(of_user),
+        }
+    }
+
+    /// Carries out what happens at a user.
+    fn step_user(&mut self, happening: Happening) -> Result<(), Violation> {
+        match happening {
             Happening::Begin(session) => self.begin(session),
             Happening::Continue(run) => self.go_on(run),
             Happening::TakeBack(run) => {
@@ -92,36 +78,13 @@ impl World {
             Happening::Abandon(session, tx) => self.abandon(session, tx),
             Happening::Rerun(run) => self.rerun(run),
             Happening::Stale(run, left) => self.go_on_though_over(run, left),
-            Happening::Break(session, shard) => {
-                self.break_connection(session, shard);
-                Ok(())
-            }
-            Happening::Reconnect(session, shard, overlaps) => {
-                self.reconnect(session, shard, overlaps);
-                Ok(())
-            }
             Happening::Ask(session, shard, attempt) => {
                 if self.client(session).is_some() {
                     self.ask(session, shard, attempt);
                 }
                 Ok(())
             }
-            Happening::Request { .. }
-            | Happening::Frame { .. }
-            | Happening::Handshake(..)
-            | Happening::Move(..)
-            | Happening::Leave(_)
-            | Happening::Peer { .. }
-            | Happening::ShardTimer(..)
-            | Happening::Cut(..)
-            | Happening::Pause(..)
-            | Happening::Restart(..)
-            | Happening::Refuse(_)
-            | Happening::Expire(..)
-            | Happening::Flush(_)
-            | Happening::Desert(..)
-            | Happening::Forget(..)
-            | Happening::Audit(_) => unreachable!("not a process's step"),
+            of_connection => self.step_connection(of_connection),
         }
     }
 
@@ -391,11 +354,8 @@ impl World {
                 transaction.stage = Stage::Between;
                 self.ledger.told_over(run)?;
                 self.outcome.restarts += 1;
-                if run.run >= RUNS_MAX {
-                    self.outcome.aborted += 1;
-                    return self.abandon(session, tx);
-                }
-                let doublings = if self.config.phasing { 0 } else { run.run.min(RERUN_DOUBLINGS_MAX) };
+                let doublings = if self.config.phasing { run.run / RUNS_A_DOUBLING } else { run.run };
+                let doublings = doublings.min(RERUN_DOUBLINGS_MAX);
                 let after = self.now.plus(self.random.below(RERUN_US_MAX << doublings));
                 self.schedule(after, Happening::Rerun(run));
             }

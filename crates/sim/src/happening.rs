@@ -258,6 +258,36 @@ impl fmt::Display for Happening {
             }
             Happening::ShardTimer(shard, _) => write!(f, "{shard}: time"),
             Happening::ClientTimer(session, _) => write!(f, "c{}: time", session.0),
+            Happening::Continue(run) => write!(f, "{run}: goes on"),
+            Happening::TakeBack(run) => write!(f, "{run}: its user takes the commit back"),
+            Happening::Rerun(run) => write!(f, "{run}: is run again"),
+            Happening::Stale(run, _) => write!(f, "{run}: is over, and its user goes on"),
+            Happening::Refuse(shard) => write!(f, "{shard}: refuses all that has not voted"),
+            Happening::Expire(shard, keys) => {
+                let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
+                write!(f, "{shard}: these expire, if they are there: {}", keys.join(" "))
+            }
+            Happening::Flush(shard) => write!(f, "{shard}: all its records are flushed"),
+            Happening::Desert(shard, session) => write!(f, "{shard}: hears that c{} is gone", session.0),
+            Happening::Forget(shard, session) => write!(f, "{shard}: forgets c{}", session.0),
+            Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),
+            Happening::Pause(end, until) => write!(f, "{end} stands still until {until}"),
+            Happening::Restart(shard, until) => {
+                write!(f, "{shard}: restarts, and stands still until {until}")
+            }
+            Happening::Ask(session, shard, attempt) => {
+                write!(f, "c{}: asks {shard} what became of {attempt}", session.0)
+            }
+            Happening::Audit(session) => write!(f, "c{}: must have left nothing by now", session.0),
+            other => other.describe_connection(f),
+        }
+    }
+}
+
+impl Happening {
+    /// What happens to a connection, to a slot, or at the ends of a transaction, in a line.
+    fn describe_connection(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Happening::Write(session, shard, number) => {
                 write!(f, "c{}#{number}: may write to {shard}", session.0)
             }
@@ -272,33 +302,13 @@ impl fmt::Display for Happening {
             }
             Happening::Learn(session) => write!(f, "c{}: learns who serves what", session.0),
             Happening::Part(session, shard) => write!(f, "c{}: gives {shard} up", session.0),
+            Happening::Break(session, shard) => write!(f, "c{}: its connection to {shard} breaks", session.0),
+            Happening::Reconnect(session, shard, _) => write!(f, "c{}: reconnects to {shard}", session.0),
             Happening::Move(slot, to) => write!(f, "slot {slot} is to go to {to}"),
             Happening::Leave(shard) => write!(f, "{shard}: leaves for good, if it serves nothing"),
             Happening::Abandon(session, tx) => write!(f, "c{}.t{}: its user leaves", session.0, tx.0),
-            Happening::Break(session, shard) => write!(f, "c{}: its connection to {shard} breaks", session.0),
             Happening::Begin(session) => write!(f, "c{}: begins a transaction", session.0),
-            Happening::Continue(run) => write!(f, "{run}: goes on"),
-            Happening::TakeBack(run) => write!(f, "{run}: its user takes the commit back"),
-            Happening::Rerun(run) => write!(f, "{run}: is run again"),
-            Happening::Stale(run, _) => write!(f, "{run}: is over, and its user goes on"),
-            Happening::Refuse(shard) => write!(f, "{shard}: refuses all that has not voted"),
-            Happening::Expire(shard, keys) => {
-                let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
-                write!(f, "{shard}: these expire, if they are there: {}", keys.join(" "))
-            }
-            Happening::Flush(shard) => write!(f, "{shard}: all its records are flushed"),
-            Happening::Desert(shard, session) => write!(f, "{shard}: hears that c{} is gone", session.0),
-            Happening::Forget(shard, session) => write!(f, "{shard}: forgets c{}", session.0),
-            Happening::Reconnect(session, shard, _) => write!(f, "c{}: reconnects to {shard}", session.0),
-            Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),
-            Happening::Pause(end, until) => write!(f, "{end} stands still until {until}"),
-            Happening::Restart(shard, until) => {
-                write!(f, "{shard}: restarts, and stands still until {until}")
-            }
-            Happening::Ask(session, shard, attempt) => {
-                write!(f, "c{}: asks {shard} what became of {attempt}", session.0)
-            }
-            Happening::Audit(session) => write!(f, "c{}: must have left nothing by now", session.0),
+            _ => unreachable!("described before"),
         }
     }
 }

@@ -29,13 +29,15 @@ pub(crate) struct Moves {
     owners: Vec<ShardId>,
     /// Slots that are about to leave, and where they go.
     leaving: Vec<(u16, ShardId)>,
+    /// The shard that gives all its slots away.
+    leaver: Option<ShardId>,
 }
 
 impl Moves {
     pub(crate) fn new(config: &Config) -> Self {
         let each = if config.is_lent() { SLOTS_OF_A_SHARD } else { 1 };
         let owners = (0..each).flat_map(|_| (0..config.shards).map(ShardId)).collect();
-        Moves { owners, leaving: Vec::new() }
+        Moves { owners, leaving: Vec::new(), leaver: None }
     }
 
     /// How many there are.
@@ -73,6 +75,7 @@ impl World {
         if leaves {
             // It gives all its slots away, one after the other, and is gone some time after the last one.
             let leaver = ShardId(random.below(shards) as u32);
+            self.moves.leaver = Some(leaver);
             for slot in 0..self.moves.slots() {
                 let to = ShardId((leaver.0 + 1 + random.below(shards - 1) as u32) % self.config.shards);
                 if self.moves.owner(slot) == leaver {
@@ -116,6 +119,11 @@ impl World {
                 format!("slot {slot} goes from {from} to {to}")
             });
         }
+        if self.moves.leaver == Some(from) && !self.moves.serves(from) && self.frames.chance(500) {
+            // At once, with what it has just answered.
+            self.moves.leaver = None;
+            self.schedule(self.now, Happening::Leave(from));
+        }
         Ok(())
     }
 
@@ -130,12 +138,16 @@ impl World {
             }
             return Ok(());
         }
+        if self.gone.contains(&shard) {
+            return Ok(());
+        }
         self.outcome.faults += 1;
         self.outcome.left += 1;
         self.gone.insert(shard);
         self.ledger.note_restart(shard, Survives::Records);
         let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
         for session in sessions {
+            self.tear(session, shard);
             if let Some(number) = self.processes[&session].connection_to(shard) {
                 let at = self.now.plus(self.random.below(PART_US_MAX));
                 self.schedule(at, Happening::Broken(session, shard, number));

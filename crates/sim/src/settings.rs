@@ -1,6 +1,8 @@
 //! Every setting of a configuration by its name: so that one line tells how a run differs from what its seed gives,
 //! and that line replays it.
 
+use claret_core::Limits;
+
 use crate::config::Config;
 
 /// A place in a configuration.
@@ -14,9 +16,9 @@ pub(crate) enum Setting<'a> {
 
 /// All of them, in the order in which shrinking tries them.
 pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> {
-    use Setting::{Flag, List, Number, Size, Small};
+    use Setting::{Flag, List, Number, Small};
     let Config { limits, network, faults, programs, .. } = config;
-    vec![
+    let of_runs = vec![
         ("sessions", Small(&mut config.sessions)),
         ("workers", Small(&mut config.workers)),
         ("transactions", Small(&mut config.transactions)),
@@ -70,6 +72,14 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("direct", Flag(&mut config.direct)),
         ("lent", Flag(&mut config.lent)),
         ("finish_us_max", Number(&mut config.finish_us_max)),
+    ];
+    of_runs.into_iter().chain(of_limits(limits)).collect()
+}
+
+/// Those of the protocol's bounds.
+fn of_limits(limits: &mut Limits) -> Vec<(&'static str, Setting<'_>)> {
+    use Setting::{Number, Size, Small};
+    vec![
         ("phase_joins_max", Small(&mut limits.phase_joins_max)),
         ("phase_us_max", Number(&mut limits.phase_us_max)),
         ("settle_misses_max", Small(&mut limits.settle_misses_max)),

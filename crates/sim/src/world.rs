@@ -334,6 +334,27 @@ impl World {
             self.trace.note(self.now, &happening.words(), || happening.to_string());
         }
         match happening {
+            Happening::Move(slot, to) => self.begin_move(slot, to),
+            Happening::Leave(shard) => self.leave_cluster(shard),
+            Happening::Cut(a, b, until) => {
+                self.network.cut(a, b, until);
+                self.break_between(a, b, until);
+                Ok(())
+            }
+            Happening::Pause(end, until) => {
+                self.outcome.faults += 1;
+                self.pause(end, until);
+                Ok(())
+            }
+            Happening::Restart(id, until) => self.restart_shard(id, until),
+            Happening::Audit(session) => self.audit(session),
+            of_shard => self.step_shard(of_shard),
+        }
+    }
+
+    /// Carries out what happens at a shard.
+    fn step_shard(&mut self, happening: Happening) -> Result<(), Violation> {
+        match happening {
             Happening::Request { to, .. } if self.gone.contains(&to) => Ok(()),
             Happening::Request { to, link, request } => {
                 let now = self.shard_time(to);
@@ -365,19 +386,6 @@ impl World {
                 self.shake_hands(session, shard, connection);
                 Ok(())
             }
-            Happening::Move(slot, to) => self.begin_move(slot, to),
-            Happening::Leave(shard) => self.leave_cluster(shard),
-            Happening::Cut(a, b, until) => {
-                self.network.cut(a, b, until);
-                self.break_between(a, b, until);
-                Ok(())
-            }
-            Happening::Pause(end, until) => {
-                self.outcome.faults += 1;
-                self.pause(end, until);
-                Ok(())
-            }
-            Happening::Restart(id, until) => self.restart_shard(id, until),
             Happening::Refuse(id) => {
                 let now = self.shard_time(id);
                 self.outcome.faults += 1;
@@ -397,7 +405,6 @@ impl World {
                 self.host(id).shard.forget(now, session);
                 self.drain_shard(id)
             }
-            Happening::Audit(session) => self.audit(session),
             of_process => self.step_process(of_process),
         }
     }

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use claret_sim::{Bug, hunt};
 
 /// Some bugs need a rare configuration: `examples/planted.rs` prints how many seeds each takes.
-const SEEDS_MAX: u64 = 2_000;
+const SEEDS_MAX: u64 = 4_000;
 
 /// Where the search begins, and begins again.
 const STARTS: [u64; 3] = [0, 100_000, 200_000];

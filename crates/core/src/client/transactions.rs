@@ -500,15 +500,14 @@ impl Table {
 
     /// # Panics
     /// When an entry is not its transaction's, or is due and has no timer.
+    #[expect(clippy::disallowed_methods, reason = "all of them are checked")]
     fn check_invariants(&self) {
-        for (tx, entry) in &self.entries {
-            assert_eq!(entry.coordinator.birth().tx.sequence.0, *tx, "an entry of another transaction");
-            let is_promised = match (entry.coordinator.poll_timeout(), entry.timer) {
-                (Some(due), Some(timer)) => timer <= due,
-                (Some(_), None) => false,
-                (None, _) => true,
-            };
-            assert!(entry.is_ready || is_promised, "{tx} is due and has no timer");
-        }
+        let is_right = |tx: u64, entry: &Entry| {
+            let due = entry.coordinator.poll_timeout();
+            let is_promised = due.is_none_or(|due| entry.timer.is_some_and(|timer| timer <= due));
+            entry.coordinator.birth().tx.sequence.0 == tx && (entry.is_ready || is_promised)
+        };
+        let are_right = self.entries.iter().all(|(tx, entry)| is_right(*tx, entry));
+        assert!(are_right, "an entry of another transaction, or due without a timer");
     }
 }
