@@ -5,7 +5,7 @@
 //! A conductor is made only when a transaction has something to wait for or to hold; one that does everything
 //! instantly never has any.
 //!
-//! Each call names the attempt that it is of. One that is over takes nothing, whatever its user does with it (P30a).
+//! Each call names the attempt that it is of. One that is over takes nothing, whatever its user does with it (P61).
 
 use std::sync::Arc;
 use std::task::Waker;

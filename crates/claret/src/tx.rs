@@ -6,7 +6,7 @@
 //! [`OperationError::Restart`].
 //!
 //! That word may come at any time: while the closure waits for something else, say. So every call, and the commit, first
-//! takes note of what has come, and names its attempt to the conductor, which may know more by then (P30a).
+//! takes note of what has come, and names its attempt to the conductor, which may know more by then (P61).
 //!
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
 //! locks go and nothing is applied.

@@ -1,4 +1,4 @@
-//! What anybody may answer for a shard that is gone for good (P26b).
+//! What anybody may answer for a shard that is gone for good (P56).
 //!
 //! It is what the shard itself would say as an incarnation that remembers nothing and serves nothing, so that
 //! coordinators need no rule of their own for it.

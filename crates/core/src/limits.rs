@@ -10,11 +10,11 @@ pub struct Limits {
     /// Operations in one transaction: at a coordinator, and of one attempt at a shard.
     pub calls_max: u32,
     /// Bytes that a shard keeps for one user over a network: calls and answers of open attempts, and what it remembers of those
-    /// that are over (P28d).
+    /// that are over (P60).
     pub user_bytes_max: usize,
     /// The same for all users.
     pub shard_bytes_max: usize,
-    /// Sessions that nobody greeted and others asked about; of more a shard says nothing (P28d).
+    /// Sessions that nobody greeted and others asked about; of more a shard says nothing (P60).
     pub strangers_max: usize,
     /// Calls that one input executes, or locks that it lets go, before others get their turn: a fraction of a millisecond
     /// (P38).
@@ -42,7 +42,7 @@ pub struct Limits {
     /// round trip (R11).
     pub give_way_us: u64,
     /// How many must have waited for a record lately before it is hot, and its shard asked last; with 0 every record is
-    /// hot (P22a).
+    /// hot (P49).
     pub hot_waits_min: u32,
     /// How long a coordinator waits for an answer before it sends again, in microseconds.
     pub resend_us: u64,

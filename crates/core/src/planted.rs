@@ -94,13 +94,13 @@ bugs! {
 
     // --- attempts that are over ---
     /// A call or a commit of an attempt that is over is taken.
-    ClosedTakesCalls "closed-takes-calls" "P30a";
+    ClosedTakesCalls "closed-takes-calls" "P61";
     /// A commit of an attempt that is over is taken, though calls are not.
-    ClosedCommits "closed-commits" "P30a";
+    ClosedCommits "closed-commits" "P61";
     /// A call or a commit of an earlier attempt is taken for one of this.
-    EarlierTakenForThis "earlier-taken-for-this" "P30a, P8";
+    EarlierTakenForThis "earlier-taken-for-this" "P61, P8";
     /// A coordinator that serves another transaction takes what is of the one before.
-    RenewedTakesStale "renewed-takes-stale" "P30a";
+    RenewedTakesStale "renewed-takes-stale" "P61";
 
     // --- client processes ---
     /// A heartbeat does not list transactions that wait for no answer.
@@ -142,11 +142,11 @@ bugs! {
     /// Calls of one attempt on one record go to two shards when its slot moves in between.
     CallsOfOneRecordPart "calls-of-one-record-part" "P44";
     /// Nobody answers for a shard that is gone.
-    GoneUnanswered "gone-unanswered" "P26b";
+    GoneUnanswered "gone-unanswered" "P56";
     /// The client goes on to answer for a shard that is back.
-    ReturnedStaysGone "returned-stays-gone" "P26b, P44";
+    ReturnedStaysGone "returned-stays-gone" "P56, P44";
     /// What is answered for a shard that is gone is answered as its last incarnation.
-    GoneKeepsIncarnation "gone-keeps-incarnation" "P26b";
+    GoneKeepsIncarnation "gone-keeps-incarnation" "P56";
 
     // --- failure ---
     /// A shard that restarts keeps its incarnation.
@@ -198,9 +198,9 @@ bugs! {
     /// Those who had voted on a record that vanished leave, and nobody who waits is let in.
     GoneWakesNobody "gone-wakes-nobody" "P36";
     /// A prepare of what is applied, whose answers are gone, is answered without them.
-    AnswersGoneAreNone "answers-gone-are-none" "P28a";
+    AnswersGoneAreNone "answers-gone-are-none" "P57";
     /// A session that is gone is forgotten with decisions that its floor has not passed.
-    ForgetsWithSession "forgets-with-session" "P28b";
+    ForgetsWithSession "forgets-with-session" "P58";
 
     // --- locks and phases ---
     /// A transaction does not read its own writes.

@@ -1,5 +1,5 @@
 //! What a shard keeps is bounded for each user and for all, whatever users and other shards say, and what the protocol needs
-//! stays (P28b to P28d).
+//! stays (P58 to P60).
 
 use claret_core::message::{
     Bound, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,

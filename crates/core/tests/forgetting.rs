@@ -1,4 +1,4 @@
-//! What a shard remembers of a session is bounded, and goes with it, as far as nobody can ask for it any more (P28a). What it
+//! What a shard remembers of a session is bounded, and goes with it, as far as nobody can ask for it any more (P57). What it
 //! says again at once is bounded, too (P38).
 
 use claret_core::message::{

@@ -242,7 +242,7 @@ impl Ledger {
     ) -> Result<(), Violation> {
         let Some(entry) = self.attempts.get(&attempt) else { return Ok(()) };
         if self.departed.contains(&(from, attempt.tx.session)) {
-            return Ok(()); // The host lets nobody ask about that (P28b).
+            return Ok(()); // The host lets nobody ask about that (P58).
         }
         let wrong = match status {
             Status::Applied => !entry.is_decided(),
@@ -381,7 +381,7 @@ impl Ledger {
         refusal: &Refusal,
         since: Incarnation,
     ) -> Result<(), Violation> {
-        // It forgot its yes when all had carried it out (P28b); if one had not, it shows there.
+        // It forgot its yes when all had carried it out (P58); if one had not, it shows there.
         let departed = self.departed.contains(&(from, attempt.tx.session));
         if departed && self.attempts.get(&attempt).is_some_and(|entry| entry.yes.contains(&from)) {
             return Ok(());

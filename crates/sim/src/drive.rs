@@ -458,7 +458,7 @@ impl World {
     }
 
     /// Hosts of shards may see that its connections are closed; and once none was open for a lease they forget it, unless
-    /// somebody asks: of what is forgotten nobody may (P28b).
+    /// somebody asks: of what is forgotten nobody may (P58).
     fn part_from(&mut self, session: SessionId, last_arrival: Time, asked: &BTreeSet<ShardId>) {
         let lease_us = self.config.limits.lease_us;
         for number in 0..self.config.shards {

@@ -157,7 +157,7 @@ impl World {
         Ok(())
     }
 
-    /// Whoever asks a shard that is gone hears from its own host that nobody knows (P26b).
+    /// Whoever asks a shard that is gone hears from its own host that nobody knows (P56).
     pub(crate) fn answer_for_the_gone(&mut self, asking: ShardId, gone: ShardId, message: &PeerMessage) {
         if let PeerMessage::Inquire { attempt, .. } = message {
             let answer = PeerMessage::Answer { attempt: *attempt, from: gone, status: Status::Lost };

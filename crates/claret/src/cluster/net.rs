@@ -244,7 +244,7 @@ impl<O: Office> Net<O> {
     }
 
     /// Waits for the end of a node that serves nothing any more: one that gave its slots away and lives answers for
-    /// itself (P26b).
+    /// itself (P56).
     async fn part_with(self: Arc<Self>, mut left: Known) {
         loop {
             if timeout(PARTING, &mut left.keeper).await.is_ok() {

@@ -358,7 +358,7 @@ impl Client {
         self.answer_for_the_gone(now);
     }
 
-    /// A node left the cluster, or became a replica, and answers no more: what its shard had in memory is lost (P26b).
+    /// A node left the cluster, or became a replica, and answers no more: what its shard had in memory is lost (P56).
     pub fn part_with(&mut self, now: Time, node: &str) {
         self.routes.part_with(node);
         self.answer_for_the_gone(now);

@@ -2,7 +2,7 @@
 //!
 //! Nodes say which shard they are when a connection to them begins; the topology says which slots a node serves. A node
 //! that leaves takes its shard with it once other shards have all its slots: then nobody of that name remembers
-//! anything, and nobody will (P26b).
+//! anything, and nobody will (P56).
 
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 //! A transaction stays here until every shard knows the end of it, which is longer than its user is interested: one
 //! that was dropped in mid-commit has its answers still to come. Afterwards its coordinator serves another, and what is
 //! said in its name is not taken: each call names the transaction, by a handle that is never given twice, and the attempt
-//! (P30a).
+//! (P61).
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,7 @@
 //! The application's calls: operations, the commit, the abort, the next attempt.
 //!
 //! User code may do anything between two of them, and hold on to what is over. Each therefore names its attempt, and is
-//! taken only while that one runs; otherwise nothing is done, and the caller hears [`Closed`] (P30a).
+//! taken only while that one runs; otherwise nothing is done, and the caller hears [`Closed`] (P61).
 
 use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;
@@ -14,7 +14,7 @@ use crate::message::{Call, KeyedCall, Listed, Members, Refusal};
 use crate::planted::Bug;
 
 impl Coordinator {
-    /// Lets in what names the attempt that runs, and nothing else (P30a).
+    /// Lets in what names the attempt that runs, and nothing else (P61).
     #[inline]
     fn check_running(&self, attempt: AttemptId) -> Result<(), Closed> {
         let named = self.attempt();

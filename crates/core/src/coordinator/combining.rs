@@ -615,7 +615,7 @@ impl Frontend {
         Ok(no)
     }
 
-    /// Where the named attempt may still do something (P30a).
+    /// Where the named attempt may still do something (P61).
     fn running(&self, tx: TxHandle, attempt: u32) -> Result<(usize, Member), Closed> {
         let it = self.txs.get(&tx).ok_or(Closed)?;
         let is_meant = it.attempt() == attempt || self.planted.is(Bug::EarlierTakenForThis);

@@ -61,7 +61,7 @@ pub enum Cause {
     Parted,
 }
 
-/// A call, a commit or a restart names an attempt that does not run, or not any more. Nothing was done (P30a).
+/// A call, a commit or a restart names an attempt that does not run, or not any more. Nothing was done (P61).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Closed;
 

@@ -1,5 +1,5 @@
-//! Which records are hot: their shards are asked last, one after the other (P22a). And which shards rest: they are asked
-//! first (P22b).
+//! Which records are hot: their shards are asked last, one after the other (P49). And which shards rest: they are asked
+//! first (P50).
 //!
 //! Prepares that leave all at once hold a hot record for a round trip. Whoever asks its shard when all others have
 //! voted holds it for no time: the shard votes, applies and lets go in one step (P9; the last agent of J. Gray's linear

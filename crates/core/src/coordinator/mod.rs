@@ -15,7 +15,7 @@
 //! all yes, or unknown to all when a shard lost its memory (trap 1), and the last of these is not run again; the next
 //! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9). Once it gave way
 //! while its prepares were out, the prepares of later attempts leave one after the other, in the order of shards.
-//! Calls, commits and restarts name their attempt, and are taken only while that one is where they want it (P30a).
+//! Calls, commits and restarts name their attempt, and are taken only while that one is where they want it (P61).
 
 mod calls;
 mod closing;
@@ -123,7 +123,7 @@ pub struct Coordinator {
     next_call: u32,
     /// An earlier attempt gave way between prepares: they leave in turn, so that two that met do not meet again.
     in_turn: bool,
-    /// Asked alone, before all others (P22b).
+    /// Asked alone, before all others (P50).
     first: Option<ShardId>,
     /// When the eldest began that waits for what this attempt holds. A shard tells of elders only (P20), so whoever is
     /// told of has precedence, whatever the clocks say.

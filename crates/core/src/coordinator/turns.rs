@@ -9,7 +9,7 @@
 //! Shards with hot records come after all others, in turn, the hottest last (`heat.rs`). Whoever is asked when all
 //! others have voted yes hears so, and decides.
 //!
-//! A shard that rests is asked before all others, alone (P22b).
+//! A shard that rests is asked before all others, alone (P50).
 
 use super::{Coordinator, Party, Request};
 use crate::ids::ShardId;

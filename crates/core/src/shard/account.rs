@@ -1,4 +1,4 @@
-//! What a shard keeps for its users, in bytes (P28d): calls and answers of open attempts, decisions, and answers of what is
+//! What a shard keeps for its users, in bytes (P60): calls and answers of open attempts, decisions, and answers of what is
 //! applied. Counted for each account, which is what the host calls a user, and for all.
 //!
 //! With direct delivery nothing is counted: who calls a shard is in the process that pays for it.

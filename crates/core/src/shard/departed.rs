@@ -1,4 +1,4 @@
-//! Sessions that are gone, as their host knows (P28b).
+//! Sessions that are gone, as their host knows (P58).
 //!
 //! What nobody can ask for is forgotten: noes, since whoever asks hears a no again, and what was applied here alone. Of what
 //! was applied with others one of them may be in doubt, so these are asked, a few at a time and ever more seldom, and it
@@ -70,7 +70,7 @@ impl AllDeparted {
 impl Shard {
     /// A session comes, of which nobody speaks from before. It is counted under this account, and the shard is to it the
     /// incarnation that it is told, which is later than any that was told before: what it knows of an earlier one
-    /// may be forgotten (P28c).
+    /// may be forgotten (P59).
     pub fn greet(&mut self, session: SessionId, account: u64, incarnation: Incarnation) {
         let is_forgotten = self.departed.take(session).is_some() || !self.sessions.contains_key(&session);
         let history = self.sessions.entry(session).or_default();
@@ -90,7 +90,7 @@ impl Shard {
     }
 
     /// The host knows that no connection of a session is open and none was for long. Nothing of it is under way, and it is to
-    /// be greeted anew if it comes back. It is forgotten with the next timeouts, as far as that harms nobody (P28b).
+    /// be greeted anew if it comes back. It is forgotten with the next timeouts, as far as that harms nobody (P58).
     pub fn forget(&mut self, now: Time, session: SessionId) {
         self.latest = now;
         let Some(history) = self.sessions.get_mut(&session) else { return };

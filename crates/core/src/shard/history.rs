@@ -8,7 +8,7 @@
 //! that nobody knows what was answered.
 //!
 //! Where there is no room for a no, it is written for a range: all of the session from the first to the last such place is
-//! refused that is neither open nor decided (P28d).
+//! refused that is neither open nor decided (P60).
 //!
 //! Invariant: nothing at or above the floor is forgotten; nothing below it is kept.
 

@@ -77,7 +77,7 @@ impl Shard {
         self.table.conflicts_with(key_hash(key), key, kind, claims)
     }
 
-    /// From now on, and until it is said as often that [`Self::let_on`], nobody gets a record that nobody holds (P37a): a
+    /// From now on, and until it is said as often that [`Self::let_on`], nobody gets a record that nobody holds (P63): a
     /// command of the host is about to run, in the same turn of the host's loop or the next.
     pub fn hold_off(&mut self) {
         self.held_off += 1;

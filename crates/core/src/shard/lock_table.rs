@@ -222,7 +222,7 @@ impl LockTable {
         }
     }
 
-    /// Calls on one record that are all known: where two of them conflict, the first takes along what all claim (P19b).
+    /// Calls on one record that are all known: where two of them conflict, the first takes along what all claim (P48).
     /// Many, or large ones, are left as they are: comparing them would take longer than giving way.
     pub(crate) fn reserve_for_all(&self, calls: &mut [Call]) {
         const CALLS_MAX: usize = 8;

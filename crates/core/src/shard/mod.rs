@@ -76,12 +76,12 @@ pub struct Shard {
     put_off: BTreeMap<u64, AttemptId>,
     deserted: VecDeque<Deserted>,
     departed: AllDeparted,
-    /// Bytes that are kept for each account, and for all (P28d).
+    /// Bytes that are kept for each account, and for all (P60).
     accounts: HashMap<u64, usize, foldhash::fast::FixedState>,
     kept: usize,
     /// So many calls are still executed, or locks let go, before others get their turn.
     at_once: usize,
-    /// So many commands of the host are about to run for which everybody who comes is put off (P37a).
+    /// So many commands of the host are about to run for which everybody who comes is put off (P63).
     held_off: usize,
     /// So many bytes of answers are still said again.
     again_bytes: usize,

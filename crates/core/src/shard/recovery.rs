@@ -162,7 +162,7 @@ impl Shard {
         }
     }
 
-    /// The host learned that a session is gone, from its last connection: its leases are over at once (P23a). What has
+    /// The host learned that a session is gone, from its last connection: its leases are over at once (P52). What has
     /// not voted is refused, what has asks the others, with the next timeouts (P38).
     pub fn deserted(&mut self, now: Time, session: SessionId) {
         self.latest = now;

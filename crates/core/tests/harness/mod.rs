@@ -401,7 +401,7 @@ impl World {
         self.client_is_gone = true;
     }
 
-    /// The host of a shard sees the session's last connection close (P23a).
+    /// The host of a shard sees the session's last connection close (P52).
     pub(crate) fn desert(&mut self, at: u32) {
         let shard = &mut self.shards[at as usize];
         shard.deserted(self.now, self.session.id());

@@ -68,7 +68,7 @@ fn places() -> Vec<Place> {
     list.map(place).into()
 }
 
-/// Nothing in the name of an attempt that is over is taken (P30a).
+/// Nothing in the name of an attempt that is over is taken (P61).
 fn assert_closed(now: Time, coordinator: &mut Coordinator, ended: AttemptId) {
     let before = coordinator.digest();
     let op = || Operation::new::<Counter>(CounterOp::AddReturning(1));

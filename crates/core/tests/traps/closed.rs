@@ -2,7 +2,7 @@
 //!
 //! Bug: the coordinator takes calls of the attempt that is over, and its commit. Consequence: a commit that lists only
 //! what was called since, half of the transaction; or a call whose answer counts for one of the next attempt, which then
-//! waits for ever. Mend: calls, commits and restarts name their attempt, and nothing of one that is over is taken (P30a).
+//! waits for ever. Mend: calls, commits and restarts name their attempt, and nothing of one that is over is taken (P61).
 
 use claret_core::message::Request;
 use claret_core::{AttemptId, CallNo, Closed, Coordinator, Event, Limits, ShardId, Switches};

@@ -2,7 +2,7 @@
 //!
 //! Bug: it has all that it asked for, and what it did not ask for is free, but the command runs with the host's next turn,
 //! and others come in between. Consequence: it sees one half of what a transaction did. Mend: until it has run nobody gets a
-//! record that nobody holds, neither who comes nor who was woken and goes on to further records (P37a).
+//! record that nobody holds, neither who comes nor who was woken and goes on to further records (P63).
 
 use claret_core::message::{Call, KeyedCall, Link, Listed, Members, Request, Status};
 use claret_core::{

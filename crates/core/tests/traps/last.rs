@@ -1,5 +1,5 @@
-//! Whoever is asked last decides (P9), hot shards are asked last (P22a), and a prepare holds nothing behind what it
-//! waits for (P19a): what could go wrong there.
+//! Whoever is asked last decides (P9), hot shards are asked last (P49), and a prepare holds nothing behind what it
+//! waits for (P47): what could go wrong there.
 
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{Event, Heat, Incarnation, Limits, ShardId, Switches};
@@ -242,7 +242,7 @@ fn a_single_participant_is_told_that_it_is_the_last() {
 }
 
 /// Bug: the host of a shard is about to be replaced, and everybody who asks it also asks others. Consequence: the others
-/// vote, the answer never comes, and nobody knows the end. Mend: who rests is asked alone (P22b).
+/// vote, the answer never comes, and nobody knows the end. Mend: who rests is asked alone (P50).
 #[test]
 fn a_shard_that_rests_is_asked_before_anybody_else() {
     let mut w = World::new(3);

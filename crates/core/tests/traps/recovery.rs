@@ -172,7 +172,7 @@ fn trap_07_only_prepared_participants_ask() {
 }
 
 /// A host that sees the last connection of a session close need not wait for leases: what has voted asks, what has not
-/// is refused, by the same rules (P23a).
+/// is refused, by the same rules (P52).
 #[test]
 fn trap_07_who_is_deserted_asks_at_once() {
     let mut w = World::new(3);

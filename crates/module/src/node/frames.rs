@@ -11,7 +11,7 @@ use crate::parts::error::Error;
 use crate::parts::queue::OWN;
 use crate::parts::sessions::{Handshake, SessionBounds, Way};
 
-/// How old a transaction may say that it is (P22c), in microseconds.
+/// How old a transaction may say that it is (P51), in microseconds.
 const BIRTH_AGE_US_MAX: u64 = 60_000_000;
 
 /// What a client says with a hello.

@@ -60,7 +60,7 @@ impl Node {
         self.set_timer(ctx);
     }
 
-    /// A shard whose memory is gone would say so, if there was one (P26b).
+    /// A shard whose memory is gone would say so, if there was one (P56).
     fn answer_for_the_gone(&mut self, from: ShardId, message: &PeerMessage) {
         let now = self.now();
         if let (Some(shard), PeerMessage::Inquire { attempt, .. }) = (&mut self.shard, message) {

@@ -3,7 +3,7 @@
 //!
 //! A command over many keys asks only for those that somebody holds. When it has these it looks at the **rest** again, asks
 //! for what is held of it by now, and so on; when nothing of it is held, the shard holds off everybody until the command has
-//! run (P37a), which is within the next turn of the server's loop.
+//! run (P63), which is within the next turn of the server's loop.
 //!
 //! A **reservation** is the same without a command: where a plain command could not wait, its keys are queued for it all
 //! the same and, once granted, kept for a moment, so that the client's next try finds them free.

@@ -2,7 +2,7 @@
 //!
 //! In a cluster a node's view comes from `CLUSTER NODES`, asked again every `claret.topology-ms` and whenever something
 //! hints at a change; without a cluster one node owns everything. The shard is named after its node, and not after what
-//! it owns: slots come and go, and what was voted stays with the node that voted (P26b).
+//! it owns: slots come and go, and what was voted stays with the node that voted (P56).
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -71,7 +71,7 @@ pub(crate) struct Plan {
     /// One for each client, the eldest first. All begin at once.
     pub(crate) programs: Vec<Vec<Step>>,
     pub(crate) locks: Locks,
-    /// The shard that everybody who prepares at both asks last (P22a).
+    /// The shard that everybody who prepares at both asks last (P49).
     pub(crate) hot: Option<usize>,
     /// `Limits::phase_joins_max`.
     pub(crate) joins_max: u32,
