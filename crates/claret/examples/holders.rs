@@ -1,4 +1,4 @@
-//! Measures whether granting, checking and releasing grow with the number of holders of one record (R9).
+//! Measures whether granting, checking and releasing grow with the number of holders of one record (P11).
 //!
 //! For 10 and for 10,000 transactions that hold the record in the same mode, it times, in turn: one more is granted
 //! and released; one in a conflicting mode is checked, queued and taken back. Prints nanoseconds (medians of rounds)

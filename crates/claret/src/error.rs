@@ -1,7 +1,7 @@
 //! Errors, one enum per activity: an operation inside a transaction, and a transaction as a whole (single
 //! operations and batches are transactions too). Each variant is retryable or final and says what to do next.
 //!
-//! No error ever means "it did commit" (R4).
+//! No error ever means "it did commit" (P65).
 
 use std::fmt;
 use std::time::Duration;

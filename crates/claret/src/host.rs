@@ -166,7 +166,7 @@ impl Host {
     }
 }
 
-/// What the store does about concurrency (R19). The default is what serves best; the others exist for measuring.
+/// What the store does about concurrency (P70). The default is what serves best; the others exist for measuring.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mode {
     /// No transactions: each operation is applied at once, by itself. Promises nothing. On a cluster these are plain

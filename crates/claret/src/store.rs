@@ -226,7 +226,7 @@ impl Store {
             let end = match &result {
                 Ok(_) => match deadline.race(tx.commit()).await {
                     Some(end) => end,
-                    // The votes may be in all the same; then it is committed, and that is what we say (R4).
+                    // The votes may be in all the same; then it is committed, and that is what we say (P65).
                     None => tx.abort_and_wait().await,
                 },
                 Err(_) => tx.abort_and_wait().await,

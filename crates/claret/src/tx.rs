@@ -36,7 +36,7 @@ pub(crate) enum End {
     Aborted,
     Restart(Cause),
     Failed(OperationError),
-    /// What became of it, nobody knows (R4).
+    /// What became of it, nobody knows (P65).
     Unknown,
 }
 
@@ -162,7 +162,7 @@ impl Tx {
             });
         }
         if !placed.op.returns() {
-            // Nothing to wait for: its lock is taken at commit (R5).
+            // Nothing to wait for: its lock is taken at commit (P66).
             state.buffered.push(placed);
             return Started::Ready(Ok(Reply::Ok));
         }

@@ -7,7 +7,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Microseconds since whenever the host began to count. Serves liveness only, never safety (R14).
+/// Microseconds since whenever the host began to count. Serves liveness only, never safety (P69).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Time(#[serde(with = "postcard::fixint::le")] pub u64);
 
@@ -27,7 +27,7 @@ impl Time {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ShardId(pub u32);
 
-/// Changes whenever a shard may have lost what it held in memory: restart, promotion, reset (R14).
+/// Changes whenever a shard may have lost what it held in memory: restart, promotion, reset (P26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Incarnation(#[serde(with = "postcard::fixint::le")] pub u64);
 
@@ -59,7 +59,7 @@ pub struct AttemptId {
 }
 
 /// When a transaction first began: the elder of two has the smaller birth. A restart keeps it, so every
-/// transaction becomes the eldest in time (R11).
+/// transaction becomes the eldest in time (P22).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Birth {
     /// The coordinator's clock at the first attempt. Skewed clocks harm fairness only.
@@ -72,7 +72,7 @@ pub struct Birth {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallNo(pub u32);
 
-/// A member of a combined group (R16); a transaction on its own has just the founder.
+/// A member of a combined group (C2); a transaction on its own has just the founder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Member(pub u16);
 

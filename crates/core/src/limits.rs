@@ -23,23 +23,23 @@ pub struct Limits {
     pub answers_bytes_max: usize,
     /// Bytes of answers that one input has said again (P38).
     pub again_bytes_max: usize,
-    /// How many may join a phase once somebody waits for its end (R10).
+    /// How many may join a phase once somebody waits for its end (P17).
     pub phase_joins_max: u32,
-    /// How long a phase takes in joiners once somebody waits for its end, in microseconds (R10).
+    /// How long a phase takes in joiners once somebody waits for its end, in microseconds (P17).
     pub phase_us_max: u64,
     /// Waiters on one record; more are refused.
     pub waiters_max: usize,
     /// How many refused waiters of one mode a release looks past before it gives up on that mode.
     pub settle_misses_max: u32,
-    /// How long a participant keeps an unprepared attempt without a sign of life, in microseconds (R6).
+    /// How long a participant keeps an unprepared attempt without a sign of life, in microseconds (P23).
     pub lease_us: u64,
     /// How long a participant in doubt waits after its first round of asking, in microseconds; twice as long after each
-    /// further one (R14).
+    /// further one (P23).
     pub inquire_us: u64,
     /// How long it waits between two rounds at most, in microseconds.
     pub inquire_us_max: u64,
     /// How long a coordinator that is blocked waits before it gives way to an elder, in microseconds: about a
-    /// round trip (R11).
+    /// round trip (P21).
     pub give_way_us: u64,
     /// How many must have waited for a record lately before it is hot, and its shard asked last; with 0 every record is
     /// hot (P49).
@@ -52,11 +52,11 @@ pub struct Limits {
     pub backoff_us_max: u64,
     /// Without phases: after so many refusals of one lock the attempt restarts.
     pub lock_tries_max: u32,
-    /// Transactions in one combined group (R16).
+    /// Transactions in one combined group (C6).
     pub group_members_max: u16,
-    /// Reads held on one record that a read looks at, before it gives up on combining (R16).
+    /// Reads held on one record that a read looks at, before it gives up on combining (C6).
     pub combine_misses_max: u32,
-    /// How long a group waits for its slowest member once one wants to commit, in microseconds (R16).
+    /// How long a group waits for its slowest member once one wants to commit, in microseconds (C10).
     pub group_wait_us_max: u64,
 }
 

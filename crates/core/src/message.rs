@@ -19,10 +19,10 @@ pub struct Call {
     pub no: CallNo,
     /// The operation.
     pub op: Operation,
-    /// Which member of a combined group asks (R16).
+    /// Which member of a combined group asks (C4, C13).
     pub member: Member,
     /// Claims to take besides the operation's own: what an earlier attempt needed on this record, or what
-    /// `get_for_update` announces (R11). Few calls have any, and many calls may come at once.
+    /// `get_for_update` announces (P22). Few calls have any, and many calls may come at once.
     pub reserve: Option<Box<Claims>>,
 }
 
@@ -45,7 +45,7 @@ pub struct Listed {
     pub incarnation: Option<Incarnation>,
 }
 
-/// The participants of an attempt: immutable once the first prepare left (R12).
+/// The participants of an attempt: immutable once the first prepare left (P8).
 pub type Participants = Arc<[Listed]>;
 
 /// From a coordinator to a shard.
@@ -61,11 +61,11 @@ pub enum Request {
         incarnation: Option<Incarnation>,
         /// The record.
         key: Bytes,
-        /// Buffered operations of the transaction on this record, and then the one that is waited for (R3).
+        /// Buffered operations of the transaction on this record, and then the one that is waited for (P10, P12).
         #[serde(deserialize_with = "short_list")]
         calls: SmallVec<[Call; 1]>,
     },
-    /// Round one. For a single participant, or the last one, it is the whole commit (R13).
+    /// Round one. For a single participant, or the last one, it is the whole commit (P9).
     Prepare {
         /// The attempt.
         attempt: AttemptId,
@@ -104,7 +104,7 @@ pub enum Request {
     Heartbeat {
         /// Attempts that are still open.
         live: Vec<AttemptId>,
-        /// No earlier transaction of the session is open (R14).
+        /// No earlier transaction of the session is open (P28).
         floor: Sequence,
     },
     /// What became of it? Answered from the write-once register, and writes no if nothing is there.
@@ -422,7 +422,7 @@ impl Response {
     }
 }
 
-/// Between shards: recovery of attempts in doubt (R14).
+/// Between shards: recovery of attempts in doubt (P23 to P25).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum PeerMessage {
     /// What have you written? Writes no if nothing is there.

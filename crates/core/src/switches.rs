@@ -1,4 +1,4 @@
-//! The switches that exist for measuring (R19): each is a real alternative.
+//! The switches that exist for measuring (P70): each is a real alternative.
 
 /// Which conflicts a lock sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,14 +19,14 @@ pub enum Delivery {
     Network,
 }
 
-/// See R19.
+/// What is switched on (P70).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
     /// Reader/writer or abstract locks.
     pub locks: Locks,
     /// Waiters queue in phases; otherwise a refused request is retried after a pause.
     pub phasing: bool,
-    /// Transactions of one process share locks and answers (R16).
+    /// Transactions of one process share locks and answers (C1).
     pub combining: bool,
     /// How messages travel.
     pub delivery: Delivery,

@@ -1,4 +1,4 @@
-//! Combining (R16): what is shared, what must not be, and who pays for whom. The rules are numbered in
+//! Combining: what is shared, what must not be, and who pays for whom. The rules are numbered in
 //! `docs/combining.md`; a test that springs a trap carries its number.
 
 mod rig;

@@ -1,4 +1,4 @@
-//! Nobody does with Claret what their user may not do without it (R18).
+//! Nobody does with Claret what their user may not do without it (P35).
 
 mod common;
 

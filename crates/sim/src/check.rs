@@ -5,10 +5,10 @@
 //! that conflict, the one decided first was applied before the other got its lock, and the order of decisions
 //! is a serial order. It agrees with real time, because a decision lies between a transaction's begin and the
 //! moment its user hears of it. Replaying all committed transactions in that order on the sequential model
-//! must give every answer that was heard, and the final records (R1). Records that vanish by themselves have their places
+//! must give every answer that was heard, and the final records (P64). Records that vanish by themselves have their places
 //! in that order (`check/vanished.rs`).
 //!
-//! Also checked, as it happens: registers are written once (R12); no user is told what did not happen (R4);
+//! Also checked, as it happens: registers are written once (P2); no user is told what did not happen (P65);
 //! of a transaction's runs at most one commits (trap 2); an answer never changes.
 //!
 //! A restart that loses votes may tear a transaction that has not been applied everywhere (docs/protocol.md, "What

@@ -1,4 +1,4 @@
-//! Clocks of the ends: each runs at its own rate, from its own start. They serve liveness only (R14), so no rate
+//! Clocks of the ends: each runs at its own rate, from its own start. They serve liveness only (P69), so no rate
 //! may make a run unsafe.
 
 use claret_core::Time;

@@ -18,7 +18,7 @@ use crate::world::{World, slot_of};
 /// The longest pause before an attempt is run again, in microseconds.
 const RERUN_US_MAX: u64 = 300;
 
-/// Without phases nobody becomes the eldest, and only pauses that grow end a stampede (R2): so many times the
+/// Without phases nobody becomes the eldest, and only pauses that grow end a stampede (P68): so many times the
 /// pause is doubled at most.
 const RERUN_DOUBLINGS_MAX: u32 = 9;
 

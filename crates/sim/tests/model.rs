@@ -124,7 +124,7 @@ fn without_transactions_the_latency_is_the_sum() {
     assert_eq!(told.borrow().replies.len(), 2);
 }
 
-/// One shard: a prepare is the whole commit (R13).
+/// One shard: a prepare is the whole commit (P9).
 #[test]
 fn with_one_participant_a_commit_is_one_message() {
     let calls: Vec<Call> = (0..2).map(|at| Call { key: key_on(0, 1, at), op: increment() }).collect();

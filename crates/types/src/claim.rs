@@ -1,17 +1,17 @@
 //! Claims: what an operation asks of a record's abstract lock, and the lock itself.
 //!
-//! A type states its commutativity specification (R7) in three parts:
+//! A type states its commutativity specification (P67) in three parts:
 //!
 //! 1. its lock **modes** and which of them conflict ([`Modes`]);
 //! 2. for each operation, in the state where it is granted, the **claims** it makes: a mode on the whole
 //!    record or on one element of it;
 //! 3. for escrow types a **draw**: how far the operation may move a value down or up. Draws of all pending
 //!    operations are summed against the room that the state leaves, so three withdrawals that are fine
-//!    pair by pair and overdraw together are caught (R7).
+//!    pair by pair and overdraw together are caught (P4).
 //!
 //! [`Held`] is the sum of all granted claims on one record. It answers "does this claim commute with
 //! everything that *others* hold?" in time that depends on the number of modes, never on the number of
-//! holders (R9). Invariant: every count in [`Held`] is the sum over the holders' own claims; what is added
+//! holders (P11). Invariant: every count in [`Held`] is the sum over the holders' own claims; what is added
 //! by [`Held::add`] is taken back by exactly one [`Held::remove`] with the same claims.
 //!
 //! Two elements are told apart by a 64-bit hash. A collision makes a conflict where there is none, never
@@ -121,7 +121,7 @@ pub struct Claim {
     pub mode: Mode,
 }
 
-/// How far an operation may move a bounded value: the escrow part of a claim (R7).
+/// How far an operation may move a bounded value: the escrow part of a claim (P4).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draw {
     /// At most this far down.

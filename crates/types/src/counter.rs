@@ -14,7 +14,7 @@
 //! | move-seen | x | x | x |
 //! | read | x | x | |
 //!
-//! Near the bounds two increments that each fit may not fit together (trap "apply cannot fail"): the draws
+//! Near the bounds two increments that each fit may not fit together (P4, trap 15): the draws
 //! of all that is pending are summed against the room, so the second waits, and is then refused or done.
 //! An increment that does not fit in the committed state at all is refused with an overflow error.
 //!

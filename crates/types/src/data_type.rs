@@ -1,7 +1,7 @@
 //! The contract of a data type.
 //!
 //! Whoever writes a type, in this crate or outside it, implements [`DataType`] and gets abstract locks,
-//! phases, combining, read-your-writes and the oracle, with nothing else to touch (R7, R8). Operations are
+//! phases, combining, read-your-writes and the oracle, with nothing else to touch (P67). Operations are
 //! split as in the Claret paper (`claret-2015`, s.3.3): *execute* reads and decides, once the lock is
 //! granted; *apply* mutates, at commit. Between the two stands the **effect**, which carries what was
 //! decided (named elements, amounts) and never a choice to be made again, because other effects may be
@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 
 use crate::{Bytes, Claims, Modes, OpError, Reply, Room};
 
-/// Whether an operation reads or writes: its reader/writer reading, for the baseline (R7).
+/// Whether an operation reads or writes: its reader/writer reading, for the baseline (P70).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Leaves the record as it is.
@@ -34,7 +34,7 @@ pub enum Access {
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
     /// The Redis name, in capitals. The variant that returns something ends in `.RETURNING` where Redis
-    /// has one name for both (R5).
+    /// has one name for both (P66).
     pub name: &'static str,
     /// The arguments after the key, in Redis's notation: `member [member ...]`.
     pub arguments: &'static str,
@@ -42,7 +42,7 @@ pub struct Method {
     pub summary: &'static str,
     /// Its reader/writer reading.
     pub access: Access,
-    /// Whether it answers with something. Void operations take their lock at commit and cost no round trip (R5).
+    /// Whether it answers with something. Void operations take their lock at commit and cost no round trip (P66).
     pub returns: bool,
     /// Cost of executing and applying it.
     pub complexity: &'static str,

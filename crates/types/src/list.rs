@@ -31,7 +31,7 @@
 //! Two pushes at one end conflict, because their order shows. The ends are independent as long as enough
 //! values lie between them: each pending pop draws one from the length, so pops at both ends share the lock
 //! while each can have a value of its own, and the one that would need the last value a second time waits
-//! (R7). Pending pushes are not counted. An effect names the values that it takes (trap "deferred update").
+//! (P67). Pending pushes are not counted. An effect names the values that it takes (P4, trap 16).
 //! An empty list is pinned against pushes only: where a pop finds nothing, nobody else has a pop pending,
 //! because that would have drawn on a value.
 

@@ -342,7 +342,7 @@ fn a_read_that_does_not_keep_what_it_saw_is_refused() {
     assert!(found.to_string().contains("SISMEMBER"), "{found}");
 }
 
-/// Forgets what the increments of others may still do to the room (trap "apply cannot fail").
+/// Forgets what the increments of others may still do to the room (P4, trap 15).
 struct NoDraws;
 
 fn undrawn(claims: Claims) -> Claims {

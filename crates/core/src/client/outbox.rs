@@ -1,7 +1,7 @@
 //! What waits to be sent to one shard, and what is on its way there.
 //!
 //! Requests gather in the outbox until the connection takes them as one frame, applies and aborts first, for they free
-//! locks (R13). While the shard owes an answer they gather until they are worth a frame of their own. An outbox without
+//! locks (P41). While the shard owes an answer they gather until they are worth a frame of their own. An outbox without
 //! a connection keeps nothing: what is sent there is lost, as messages may be, and is sent again when the next connection
 //! is made (P40).
 

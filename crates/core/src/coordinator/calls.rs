@@ -33,7 +33,7 @@ impl Coordinator {
     }
 
     /// Sends an operation whose answer is wanted now, behind what the transaction has buffered for its record
-    /// (R3). `reserve` are claims to take besides its own.
+    /// (P12). `reserve` are claims to take besides its own.
     ///
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).
@@ -50,7 +50,7 @@ impl Coordinator {
         self.execute_for(now, Member(0), shard, key, op, reserve)
     }
 
-    /// [`Self::execute`] for a member of the group. Another member's buffered calls stay behind (R16).
+    /// [`Self::execute`] for a member of the group. Another member's buffered calls stay behind (C4).
     pub(super) fn execute_for(
         &mut self,
         now: Time,
@@ -165,7 +165,7 @@ impl Coordinator {
         Ok(())
     }
 
-    /// Starts the commit: one message with one participant (R13), otherwise round one (R12), in which `hot` shards are
+    /// Starts the commit: one message with one participant (P9), otherwise round one (P1), in which `hot` shards are
     /// asked last, in this order (P22): see [`Heat`](super::Heat).
     ///
     /// # Errors
@@ -245,7 +245,7 @@ impl Coordinator {
         }
     }
 
-    /// Begins the next attempt, after [`Event::Restart`] of this one, or [`Event::Failed`]. The birth stays (R11).
+    /// Begins the next attempt, after [`Event::Restart`] of this one, or [`Event::Failed`]. The birth stays (P22).
     ///
     /// # Errors
     /// [`Closed`] when the transaction's user was told neither of that attempt, or it runs again already.

@@ -1,4 +1,4 @@
-//! The frontend: all transactions of one client process, and combining between them (R16, `claret-2015` s.4.3
+//! The frontend: all transactions of one client process, and combining between them (C1 to C16, `claret-2015` s.4.3
 //! and s.5.3). The rules, numbered, are in `docs/combining.md`.
 //!
 //! Sans I/O, like [`Coordinator`], which it drives: one for each transaction that speaks to shards under its own
@@ -434,7 +434,7 @@ impl Frontend {
             && !self.groups[own].is_combined()
             && self.groups[own].coordinator.is_untouched();
         let group = &self.groups[at];
-        // Joiners must not prolong a phase for ever while an elder waits for its end (R10).
+        // Joiners must not prolong a phase for ever while an elder waits for its end (C6).
         let overtakes = group.coordinator.waiting_elder().is_some_and(|elder| elder <= it.birth.time);
         if !alone || overtakes || group.joined >= self.limits.group_members_max {
             return false;

@@ -18,7 +18,7 @@ pub enum Event {
         /// Its answer.
         reply: Reply,
     },
-    /// All participants have voted yes. Told before anything is applied (R12).
+    /// All participants have voted yes. Told before anything is applied (P3).
     Committed {
         /// Answers of the calls that were buffered until commit and return something, in no useful order.
         replies: Vec<(CallNo, Reply)>,
@@ -37,7 +37,7 @@ pub enum Event {
         refusal: Refusal,
     },
     /// A participant lost its memory after the prepare had left: whether the transaction committed there, nobody
-    /// knows any more. It is not run again (R4).
+    /// knows any more. It is not run again (P55, P65).
     Unknown,
 }
 
@@ -51,13 +51,13 @@ impl Event {
 /// Why an attempt restarts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cause {
-    /// An elder waited for what it held, while it waited itself (R11).
+    /// An elder waited for what it held, while it waited itself (P21).
     GaveWay,
     /// Without phases: a lock was refused too often.
     Busy,
     /// A shard refused.
     Refused(Refusal),
-    /// It was taken out of its combined group: it conflicted with the others, or kept them waiting (R16).
+    /// It was taken out of its combined group: it conflicted with the others, or kept them waiting (C12).
     Parted,
 }
 

@@ -1,4 +1,4 @@
-//! When an attempt gives way to an elder, and how one ends whose prepares have left (R11, traps 1, 9).
+//! When an attempt gives way to an elder, and how one ends whose prepares have left (P6, P21, traps 1, 9).
 
 use super::{Cause, Coordinator, Goal, State};
 use crate::ids::{Incarnation, Time};
@@ -19,7 +19,7 @@ impl Coordinator {
         }
     }
 
-    /// R11: an elder waits for what this attempt holds, this attempt is blocked itself, a vote is missing, and
+    /// P21: an elder waits for what this attempt holds, this attempt is blocked itself, a vote is missing, and
     /// about a round trip has passed.
     pub(super) fn consider_giving_way(&mut self, now: Time) {
         let waited = self.blocked_since.is_some_and(|since| now.since(since) >= self.limits.give_way_us);

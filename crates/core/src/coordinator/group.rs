@@ -1,4 +1,4 @@
-//! A combined group: transactions of one process that commit together, as one attempt (R16).
+//! A combined group: transactions of one process that commit together, as one attempt (C1 to C16).
 //!
 //! Every transaction begins as the founder and only member of a group of its own, and most end so. The group's
 //! coordinator speaks to the shards under the founder's id, with the founder's birth.

@@ -1,4 +1,4 @@
-//! What a coordinator knows of its shards' incarnations, and what follows when one has lost its memory (R14, traps 3,
+//! What a coordinator knows of its shards' incarnations, and what follows when one has lost its memory (P26, P55, traps 3,
 //! 8): before a prepare has left the attempt is run again, afterwards its end may be unknown (P26, P55).
 
 use super::{Coordinator, Event, Goal, Party, State};

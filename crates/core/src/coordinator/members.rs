@@ -1,4 +1,4 @@
-//! What a coordinator does for a combined group and a transaction on its own never needs (R16): members that
+//! What a coordinator does for a combined group and a transaction on its own never needs (C9 to C14): members that
 //! leave, and the little that the frontend must know. Who is a member is the frontend's business.
 
 use claret_types::{Bytes, Operation};

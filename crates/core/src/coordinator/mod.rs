@@ -626,7 +626,7 @@ impl Coordinator {
         }
     }
 
-    /// A pause that doubles with each refusal, with jitter (R2).
+    /// A pause that doubles with each refusal, with jitter (P68).
     fn pause(&mut self) -> u64 {
         self.jitter ^= self.jitter << 13;
         self.jitter ^= self.jitter >> 7;

@@ -36,7 +36,7 @@ pub(super) struct Outstanding {
     pub(super) calls: SmallVec<[Call; 1]>,
     /// Without phases: it is to be asked for again.
     pub(super) is_busy: bool,
-    /// Its member left the group: nobody waits for the answer (R16).
+    /// Its member left the group: nobody waits for the answer (C12).
     pub(super) stale: bool,
     /// It is not sent yet.
     pub(super) is_kept_back: bool,

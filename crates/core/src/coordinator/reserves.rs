@@ -1,4 +1,4 @@
-//! What earlier attempts needed on each record, to be taken at the first touch of it (R11, trap 12).
+//! What earlier attempts needed on each record, to be taken at the first touch of it (P22, trap 12).
 //!
 //! Only records on which an attempt did several things are kept: where it did one, there is nothing to join.
 //! What one attempt found stays for all later ones: an attempt may end before it comes to the record.

@@ -1,5 +1,5 @@
 //! A session: one client process. It numbers transactions and knows which are still open, so that shards may
-//! forget the others (the floor, R14).
+//! forget the others (the floor, P28).
 //!
 //! Invariant: the floor never passes an open transaction; a number is never given twice.
 

@@ -1,4 +1,4 @@
-//! What a shard remembers of a session's transactions that are over (R14, traps 2, 6, 7, 19).
+//! What a shard remembers of a session's transactions that are over (P28, P57, P60, traps 2, 6, 7, 19).
 //!
 //! A decision is kept until the session's floor passes it; the coordinator raises the floor only over
 //! transactions that every participant has acknowledged. Below the floor everything is refused, never taken

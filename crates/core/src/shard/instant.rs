@@ -6,7 +6,7 @@
 //! awaits; then the host undoes and goes the long way.
 //!
 //! An instant transaction may pass those who wait: it holds nothing when it is over, so it lengthens nobody's
-//! phase. It is a transaction of one participant in the sense of R13, whose participant is the union of the shards.
+//! phase. It is a transaction of one participant in the sense of P9, whose participant is the union of the shards.
 
 use claret_types::{Bytes, OpError, Operation, Reply};
 
@@ -22,7 +22,7 @@ impl Shard {
         self.table.instant(hash, key, op, true)
     }
 
-    /// The same with no regard to locks: for measuring what they cost (R19, mode `none`).
+    /// The same with no regard to locks: for measuring what they cost (P70, mode `none`).
     ///
     /// # Errors
     /// When the operation cannot be done in this state.

@@ -1,4 +1,4 @@
-//! The records of a shard and their abstract locks (R9-R11).
+//! The records of a shard and their abstract locks (P11 to P20).
 //!
 //! One lock a record, and only while somebody holds it or waits for it: an idle record carries no lock
 //! memory. Granting, checking and releasing cost the same for ten holders as for ten thousand, because the
@@ -7,8 +7,8 @@
 //!
 //! Effects of a holder are kept beside its claims and applied at release (deferred update). A call of a
 //! transaction that has effects here already is executed on top of them: they are applied, the call is
-//! executed, and they are undone, all before anybody else looks (R3). Members of one combined group are one
-//! owner to the lock and yet do not see each other's effects, since any of them may still leave (R16).
+//! executed, and they are undone, all before anybody else looks (P12). Members of one combined group are one
+//! owner to the lock and yet do not see each other's effects, since any of them may still leave (C4).
 //!
 //! Invariants ([`LockTable::check_invariants`]): the sum of the holders' claims is what `held` says; claims of
 //! different holders do not conflict; an idle lock has no waiters; who waits is not granted.
@@ -310,7 +310,7 @@ impl LockTable {
         }
     }
 
-    /// R10: whether a request that the holders admit may pass those who wait.
+    /// P17: whether a request that the holders admit may pass those who wait.
     fn may_join(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> bool {
         let Some(lock) = &mut self.records[record].lock else { return true };
         let holds = lock.holders.contains_key(&owner.attempt) && !self.planted.is(Bug::HoldersQueue);
@@ -374,7 +374,7 @@ impl LockTable {
 
     // --- letting waiters in ---
 
-    /// Grants what can be granted after somebody left (R10). What leaves the queue may have been in the way of
+    /// Grants what can be granted after somebody left (P16). What leaves the queue may have been in the way of
     /// somebody who was looked at before, so it goes on until nothing moves.
     fn settle(&mut self, now: Time, record: RecordIx) {
         if self.records[record].lock.as_ref().is_none_or(|lock| lock.phaser.is_quiet()) {

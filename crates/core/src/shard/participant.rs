@@ -1,4 +1,4 @@
-//! One attempt at one shard: what it holds, what it still waits for, and its write-once register (R12).
+//! One attempt at one shard: what it holds, what it still waits for, and its write-once register (P2).
 //!
 //! ```text
 //!   Open --prepare--> Preparing --all locked and executed--> Prepared --apply or abort--> gone
@@ -123,7 +123,7 @@ impl Participant {
         }
     }
 
-    /// Takes out what waits only for members that left their group (R16).
+    /// Takes out what waits only for members that left their group (C13).
     pub(crate) fn leave_behind(&mut self, members: &Members) -> AllBlocked {
         let stays = |blocked: &Blocked| blocked.calls.iter().any(|call| members.includes(call.member));
         let blocked = std::mem::take(&mut self.blocked);

@@ -1,4 +1,4 @@
-//! The phaser of one record: who waits for its lock, in which mode (R10).
+//! The phaser of one record: who waits for its lock, in which mode (P16 to P18).
 //!
 //! Waiters stand in one queue a set of modes, eldest first, so that a release looks at a handful of heads,
 //! however many wait. When a phase ends, the eldest waiter's modes begin the next one and all that want these

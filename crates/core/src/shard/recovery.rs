@@ -1,4 +1,4 @@
-//! Leases and the recovery of attempts in doubt (R6, R14; traps 1, 3, 6, 7, 8).
+//! Leases and the recovery of attempts in doubt (P23 to P25; traps 1, 3, 6, 7, 8).
 //!
 //! Only a prepared participant asks, and it asks all others on its list. Whoever is asked and has written
 //! nothing writes no, so that an answer never becomes untrue. What the answers say:

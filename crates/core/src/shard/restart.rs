@@ -1,4 +1,4 @@
-//! A shard goes on as another incarnation (R14, traps 3, 5, 8): its process restarted, or another took its place.
+//! A shard goes on as another incarnation (P26, traps 3, 5, 8): its process restarted, or another took its place.
 //!
 //! What is lost is for the host to say. Whatever it is, attempts that have not voted are gone without a refusal:
 //! nobody may take a no for recorded that nobody recorded. Their coordinators learn it from the new incarnation.

@@ -1,4 +1,4 @@
-//! Messages of other shards, over the cluster bus (R14). A client cannot forge one: the bus is between nodes.
+//! Messages of other shards, over the cluster bus (P23 to P25). A client cannot forge one: the bus is between nodes.
 
 use std::ffi::c_char;
 

@@ -1,4 +1,4 @@
-//! Other shards, over the cluster bus: recovery of attempts in doubt (R14). A send that the server took can still be lost, and
+//! Other shards, over the cluster bus: recovery of attempts in doubt (P23 to P25). A send that the server took can still be lost, and
 //! the protocol asks again.
 
 use std::ffi::CString;

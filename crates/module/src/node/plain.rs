@@ -1,4 +1,4 @@
-//! Plain commands beside transactions (R17), as `CLARET.READ` and `CLARET.WRITE` run them, and blocking pops: what becomes of
+//! Plain commands beside transactions (P37), as `CLARET.READ` and `CLARET.WRITE` run them, and blocking pops: what becomes of
 //! each, who waits, and who is let go. `docs/plain-commands.md` has the rules.
 
 use claret_core::TxId;

@@ -2,7 +2,7 @@
 //! later, with a vote, cannot fail for any of this.
 //!
 //! The rules are those of the plain command that does the same: the calling user needs the permission for it and for
-//! the key (R18), `maxmemory` refuses it if it may add, a server that takes no writes refuses it if it writes. Nothing
+//! the key (P35), `maxmemory` refuses it if it may add, a server that takes no writes refuses it if it writes. Nothing
 //! is remembered from one command to the next but who is almighty.
 
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -2,7 +2,7 @@
 //! time.
 //!
 //! Shards and client processes are single-threaded servers with a queue of frames each. A frame is everything that
-//! one end has for another at one instant (R13); it takes time to work off, and what comes out of it leaves when
+//! one end has for another at one instant (P41); it takes time to work off, and what comes out of it leaves when
 //! that is done. Which transactions meet, wait, give way and run again is decided by the same code that a store
 //! runs; how long anything takes is decided by [`Costs`] alone. So a curve can be drawn on any machine, and the
 //! same [`Setup`] gives the same figures to the last digit.

@@ -4,7 +4,7 @@ use claret_core::{Delivery, Limits, Locks, Pacing, Switches};
 
 use super::costs::Costs;
 
-/// What the store does about concurrency (R19).
+/// What the store does about concurrency (P70).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// No transactions: the same operations in the same frames, each applied by itself.
@@ -43,7 +43,7 @@ pub enum Pace {
     /// microseconds, before the next stage and before the commit.
     Pause(u64),
     /// Every operation that answers something is awaited before the next one is issued, and the application works
-    /// for so many microseconds in between. What answers nothing waits for the commit (R5).
+    /// for so many microseconds in between. What answers nothing waits for the commit (P66).
     Interactive(u64),
 }
 

@@ -45,7 +45,7 @@ pub(super) struct TellFrame {
 }
 
 impl AskFrame {
-    /// Puts what frees locks first (R13), behind nothing but earlier parts of its own attempt.
+    /// Puts what frees locks first (P41), behind nothing but earlier parts of its own attempt.
     pub(super) fn put_releases_first(&mut self) {
         let mut seen: Vec<AttemptId> = Vec::new();
         let (mut first, mut rest) = (Vec::new(), Vec::new());

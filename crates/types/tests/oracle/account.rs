@@ -1,5 +1,5 @@
 //! A balance to withdraw from. With escrow it is right; without, each withdrawal is checked against
-//! the state and one other, and three overdraw together (R7).
+//! the state and one other, and three overdraw together (P4).
 
 use claret_types::{
     Access, Arguments, Bytes, Claims, DataType, Draw, Examples, Execution, Few, Method, Mode, Modes, OpError,

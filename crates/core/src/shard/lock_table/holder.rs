@@ -97,7 +97,7 @@ impl Holder {
     }
 
     /// Whether the draws of the other members leave too little room. They are of one owner, so it must not wait
-    /// for them; and any of them may leave, so they are not part of what it was executed on (R16).
+    /// for them; and any of them may leave, so they are not part of what it was executed on (C4).
     pub(super) fn overdraws_with(&self, member: Member, claims: &Claims, room: Room) -> bool {
         let draw = claims.draw;
         if draw.down == 0 && draw.up == 0 {
