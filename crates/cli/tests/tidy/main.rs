@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 mod layers;
 mod links;
+mod numbers;
 mod rules;
 mod source;
 
@@ -111,4 +112,25 @@ fn no_file_names_a_machine_or_is_half_merged() {
 fn links_in_documents_lead_somewhere() {
     let root = root();
     assert_none(files(&[".md"]).iter().flat_map(|file| links::broken(&root, file)).collect());
+}
+
+/// A page that maps what was to what is cites what is no more.
+const HISTORY: &str = "docs/names.md";
+
+#[test]
+fn rules_and_traps_that_are_cited_are_defined() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("it is there");
+    let (page, mut rules) = (read("docs/traps.md"), Vec::new());
+    for (letter, path) in numbers::RULES {
+        let found = numbers::rules(*letter, &read(path));
+        assert!(found.len() > 10, "{path} defines {} rules", found.len());
+        assert_none(numbers::doubled(path, &found));
+        rules.extend(found.into_iter().map(|(_, name)| name));
+    }
+    let (traps, sources) = (numbers::traps(&page), files(&[".rs", ".md", ".txt", "Cargo.toml"]));
+    let defined = numbers::Defined::new(rules, &traps);
+    let citing = sources.iter().filter(|file| file.path != HISTORY);
+    assert_none(citing.flat_map(|file| numbers::undefined(file, &defined)).collect());
+    assert!(!traps.is_empty(), "docs/traps.md has no table");
+    assert_none(numbers::untested(&traps, &sources, numbers::UNTESTED));
 }

@@ -1,9 +1,10 @@
 //! The traps of the protocol, each sprung by hand, message by message.
 //!
-//! A test opens with the bug, its consequence and the mend; it fails when the mend is taken out. One file a
-//! topic: `commit` (writing yes and no), `closed` (users who go on with an attempt that is over), `last` (who is asked last), `put_off` (who has more calls than are executed at once), `restart` (incarnations, connections), `recovery`, `deadlock`
-//! (giving way, phases, upgrades), `effects` (escrow, deferred update), `release` (what must go when an
-//! attempt ends), `simulated` (what the simulator found), `strangers` (shards that were not asked).
+//! A test opens with the bug, its consequence and the mend; it fails when the mend is taken out. `docs/traps.md` lists them by their
+//! numbers. One file a topic: `commit` (writing yes and no), `last` (who is asked last), `closed` (users who go on with an attempt
+//! that is over), `put_off` (who has more calls than are executed at once), `held_off` (plain commands over many keys), `restart`
+//! (incarnations, connections), `recovery`, `deadlock` (giving way, phases, upgrades), `effects` (escrow, deferred update), `release`
+//! (what must go when an attempt ends), `simulated` (what the simulator found), `strangers` (shards that were not asked).
 
 #[path = "../harness/mod.rs"]
 mod harness;
