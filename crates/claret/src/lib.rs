@@ -46,7 +46,18 @@ pub use records::{
 pub use store::{Stats, Store, StoreBuilder, TxOptions};
 pub use tx::{Answer, Tx};
 
-/// Compiles and runs the examples of the README.
+/// The examples of documents, which are compiled and run as tests.
 #[cfg(doctest)]
-#[doc = include_str!("../../../README.md")]
-struct Readme;
+mod documents {
+    #[doc = include_str!("../../../README.md")]
+    struct Readme;
+
+    #[doc = include_str!("../../../docs/howto/keep-transactions-short.md")]
+    struct KeepTransactionsShort;
+
+    #[doc = include_str!("../../../docs/howto/move-from-multi-and-watch.md")]
+    struct MoveFromMultiAndWatch;
+
+    #[doc = include_str!("../../../docs/howto/unknown-outcome.md")]
+    struct UnknownOutcome;
+}

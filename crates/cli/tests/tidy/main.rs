@@ -114,6 +114,18 @@ fn links_in_documents_lead_somewhere() {
     assert_none(files(&[".md"]).iter().flat_map(|file| links::broken(&root, file)).collect());
 }
 
+#[test]
+fn examples_in_documents_are_compiled() {
+    let library = fs::read_to_string(root().join("crates/claret/src/lib.rs")).expect("it is there");
+    let with_examples = files(&[".md"]).into_iter().filter(|file| file.text.contains("```rust"));
+    let forgotten = with_examples.filter(|file| !library.contains(&format!("../{}\")", file.path)));
+    assert_none(
+        forgotten
+            .map(|file| format!("{}: crates/claret/src/lib.rs does not include it", file.path))
+            .collect(),
+    );
+}
+
 /// A page that maps what was to what is cites what is no more.
 const HISTORY: &str = "docs/names.md";
 
