@@ -10,6 +10,7 @@ use crate::batch::Batch;
 use crate::error::{Abort, OperationError, TransactionError};
 use crate::records::Scope;
 use crate::store::TxOptions;
+use crate::wrong;
 
 /// A store, blocking. See [`crate::Store`].
 #[derive(Clone, Debug)]
@@ -153,7 +154,7 @@ impl Scope for Tx {
     type Value<R: FromReply> = Result<R, OperationError>;
 
     fn void(&self, key: Bytes, op: Operation) -> Self::Void {
-        self.inner.issue(key, op)
+        wrong::issued(self.inner.issue(key, op))
     }
 
     fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Self::Value<R> {

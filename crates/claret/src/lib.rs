@@ -31,6 +31,7 @@ mod records;
 mod store;
 mod timer;
 mod tx;
+mod wrong;
 
 pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;

@@ -210,3 +210,27 @@ async fn a_password_is_in_nothing_that_is_printed() {
         assert!(!shown.contains(PASSWORD), "{shown}");
     }
 }
+
+#[tokio::test]
+async fn a_dead_seed_does_not_matter() {
+    let fake = Fake::start(|_| Say::Usual);
+    // Nobody listens at port 1.
+    let url = format!("redis://127.0.0.1:1,{}", fake.address());
+    let plain = in_time(Store::cluster(url).connect_plain()).await.expect("the other one answers");
+    assert_eq!(plain.nodes(), [fake.address()]);
+}
+
+#[tokio::test]
+async fn the_user_of_the_url_logs_in() {
+    let fake = Fake::start(|_| Say::Usual);
+    let login = |url: String| {
+        let (fake, before) = (&fake, fake.heard().len());
+        async move {
+            drop(in_time(Store::cluster(url).connect_plain()).await.expect("connected"));
+            fake.heard()[before].clone()
+        }
+    };
+    assert_eq!(login(format!("redis://ada:hunter2@{}", fake.address())).await, "HELLO 3 AUTH ada hunter2");
+    assert_eq!(login(format!("redis://:hunter2@{}", fake.address())).await, "HELLO 3 AUTH default hunter2");
+    assert_eq!(login(fake.url()).await, "HELLO 3");
+}

@@ -20,6 +20,7 @@ use super::bounds::Bounds;
 use super::error::ConnectError;
 use super::options::{Address, Settings};
 use super::resp::{self, Reader, Said, ServerError};
+use super::wrong;
 
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -229,7 +230,7 @@ impl Connection {
         let mut check = tokio::time::interval(patience / 4);
         let served = poll_fn(|cx| {
             while check.poll_tick(cx).is_ready() {
-                if duty.waits().is_some_and(|waited| waited > patience) {
+                if duty.waits().is_some_and(|waited| wrong::is_silent(waited > patience)) {
                     let reason = format!("no answer for {patience:?}");
                     return Poll::Ready(Err(unreachable_at(&self.node, reason)));
                 }

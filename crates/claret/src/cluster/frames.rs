@@ -14,6 +14,7 @@ use super::error::ConnectError;
 use super::hub::{Hub, Lane};
 use super::options::Address;
 use super::resp::{self, Reader, Said, Value};
+use super::wrong;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -47,7 +48,7 @@ impl Frames {
                 taken
             }
             None => match value.reply() {
-                Err(error) if error.code() == "ERR" => {
+                Err(error) if wrong::is_of_frame(error.code() == "ERR") => {
                     let refused = self.pipeline.refused(&error.to_string());
                     refused.map(|response| self.responses.extend(response))
                 }
@@ -93,8 +94,10 @@ impl Duty for Frames {
                     self.read_reply(value)?;
                 }
                 Said::Push(values) => match (values.first().and_then(Value::bytes), &values[..]) {
-                    (Some(b"smessage"), [_, _, payload]) => self.read(payload.bytes().unwrap_or_default())?,
-                    (Some(b"sunsubscribe"), _) => {
+                    (Some(b"smessage"), [_, _, payload]) => {
+                        self.read(wrong::pushed(payload.bytes().unwrap_or_default()))?;
+                    }
+                    (Some(said), _) if wrong::has_moved(said == b"sunsubscribe") => {
                         let reason = "its slots moved, and the channel of grants with them".to_owned();
                         return Err(unreachable_at(&self.node, reason));
                     }
@@ -121,5 +124,63 @@ impl Drop for Frames {
         }
         let Lane { shard, connection } = self.lane;
         self.hub.look(|machine| machine.disconnected(shard, connection));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::{AttemptId, Sequence, TxId};
+
+    use super::super::bounds::ReplyLimits;
+    use super::super::hub::tests::{CONNECTION, SHARD, hub};
+    use super::*;
+
+    /// The only connection of a process, to a server that is bytes alone.
+    fn frames() -> Frames {
+        let hub = hub();
+        let node = Address { host: "h".into(), port: 1 };
+        Frames::new(hub, node, Lane { shard: SHARD, connection: CONNECTION }, Incarnation(5), None)
+    }
+
+    fn take(frames: &mut Frames, said: &[u8]) -> Result<usize, ConnectError> {
+        frames.take(said, &mut Reader::new(ReplyLimits::default().of_work()))
+    }
+
+    /// A message on the channel of grants.
+    fn pushed(payload: &[u8]) -> Vec<u8> {
+        let head = format!(">3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n${}\r\n", payload.len());
+        [head.as_bytes(), payload, b"\r\n"].concat()
+    }
+
+    #[test]
+    fn what_is_pushed_is_read() {
+        let mut frames = frames();
+        let tx = TxId { session: claret_core::SessionId(1), sequence: Sequence(1) };
+        let queued = Response::Queued { attempt: AttemptId { tx, attempt: 1 } };
+        let said = pushed(&wire::encode_responses(&[queued]));
+        assert_eq!(take(&mut frames, &said), Ok(said.len()));
+        let garbled = pushed(b"no frame of responses");
+        let error = take(&mut frames, &garbled).expect_err("it is looked at");
+        assert!(matches!(error, ConnectError::NotUnderstood { .. }), "{error}");
+    }
+
+    /// Its slots moved: a new connection is told another channel.
+    #[test]
+    fn a_connection_whose_channel_moved_is_made_anew() {
+        let mut frames = frames();
+        let error =
+            take(&mut frames, b">3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n").expect_err("it is deaf");
+        assert!(error.is_retryable(), "{error}");
+        let other = b">2\r\n+invalidate\r\n_\r\n";
+        assert_eq!(take(&mut frames, other), Ok(other.len()), "any other push is not for it");
+    }
+
+    #[test]
+    fn a_frame_that_is_refused_breaks_no_connection() {
+        let mut frames = frames();
+        assert!(!frames.fill(Waker::noop(), &mut BytesMut::new()), "the first heartbeat");
+        let refused = b"-ERR a frame of 99 bytes is longer than claret.frame-bytes-max\r\n";
+        assert_eq!(take(&mut frames, refused), Ok(refused.len()));
+        assert!(take(&mut frames, refused).is_err(), "it had one frame");
     }
 }

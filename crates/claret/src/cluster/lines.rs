@@ -25,6 +25,7 @@ use super::net::Office;
 use super::options::{Address, Settings};
 use super::resp::{self, Reader, Said, ServerError};
 use super::topology::{SLOTS, Topology, slot_of};
+use super::wrong;
 
 /// How often one command is sent elsewhere, at most.
 const TRIES_MAX: u8 = 16;
@@ -241,11 +242,11 @@ impl Pool {
     fn redirect(self: &Arc<Self>, mut waiting: Waiting, error: &ServerError) -> Option<Waiting> {
         let code = error.code();
         let goes = matches!(code, "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING");
-        if !goes || waiting.tries >= TRIES_MAX || waiting.to.is_none() {
+        if !goes || wrong::is_too_often(waiting.tries >= TRIES_MAX) || waiting.to.is_none() {
             return Some(waiting);
         }
         waiting.tries += 1;
-        if code != "ASK" {
+        if wrong::is_doubtful(code != "ASK") {
             self.doubts.notify_one();
         }
         let target = error.words().nth(1).filter(|_| matches!(code, "MOVED" | "ASK"));
@@ -257,13 +258,14 @@ impl Pool {
                 }
                 return;
             };
-            if code == "ASK" {
+            if wrong::is_announced(code == "ASK") {
                 let asking = Waiting { command: Command::new("ASKING"), to: None, no: 0, tries: 0 };
                 lines.put(at, asking, woken);
-            } else if let Some(slot) = waiting.command.slot {
-                lines.slots[usize::from(slot)] = at;
+            } else if let Some(slot) = waiting.command.slot.filter(|_| code != "ASK") {
+                let slot = usize::from(slot);
+                lines.slots[slot] = wrong::line_of_moved(at, lines.slots[slot]);
             }
-            lines.put(at, waiting, woken);
+            wrong::moved(waiting).into_iter().for_each(|waiting| lines.put(at, waiting, woken));
         });
         None
     }
@@ -271,7 +273,7 @@ impl Pool {
     async fn wake_resting(self: Arc<Self>) {
         tokio::time::sleep(REST).await;
         self.with(|lines, woken| {
-            for waiting in std::mem::take(&mut lines.resting) {
+            for waiting in wrong::rested(std::mem::take(&mut lines.resting)) {
                 lines.place(waiting, woken);
             }
         });
@@ -314,7 +316,8 @@ impl Office for Pool {
             let at = lines.line_of(node);
             let line = &mut lines.lines[at];
             let since = *line.away_since.get_or_insert_with(Instant::now);
-            if since.elapsed() >= self.settings.response_timeout || !error.is_retryable() {
+            let is_long = since.elapsed() >= self.settings.response_timeout;
+            if wrong::is_told(is_long || !error.is_retryable()) {
                 let queued = std::mem::take(&mut line.queued);
                 queued.into_iter().for_each(|it| it.end(Err(PlainError::Away(error.clone())), woken));
             }
@@ -325,9 +328,9 @@ impl Office for Pool {
     fn is_gone(&self, node: &Address) {
         self.with(|lines, woken| {
             let Some(at) = lines.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
-            lines.nodes[at] = None;
+            lines.nodes[at] = wrong::nobodys_line(node);
             lines.assign();
-            for waiting in std::mem::take(&mut lines.lines[at]).queued {
+            for waiting in wrong::queued(std::mem::take(&mut lines.lines[at]).queued) {
                 match waiting.command.slot {
                     Some(_) => lines.place(waiting, woken),
                     None => waiting.end(Err(PlainError::NoSuchNode(node.to_string())), woken),
@@ -391,7 +394,7 @@ impl Duty for Commands {
                 continue;
             };
             let unasked = || not_understood("a reply that nobody waits for".into());
-            let (_, waiting) = self.in_flight.pop_front().ok_or_else(unasked)?;
+            let (_, waiting) = wrong::answered(&mut self.in_flight).ok_or_else(unasked)?;
             match value.reply() {
                 Ok(reply) => waiting.end(Ok(reply), &mut woken),
                 Err(error) => {
@@ -429,7 +432,8 @@ impl Drop for Commands {
             Some(error) => error.to_string(),
             None => format!("{node} was left"),
         };
-        for (_, waiting) in self.in_flight.drain(..) {
+        let in_flight = std::mem::take(&mut self.in_flight);
+        for (_, waiting) in wrong::lost(in_flight, |(_, waiting)| self.pool.send([waiting])) {
             waiting.end(Err(PlainError::Lost { node: node.clone(), reason: reason.clone() }), &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);

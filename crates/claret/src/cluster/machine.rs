@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 
 use super::options::Address;
 use super::topology::{SLOTS, Topology};
+use super::wrong;
 use crate::host::{Mailbox, Placed};
 
 pub(super) type Wakers = SmallVec<[Waker; 8]>;
@@ -118,7 +119,7 @@ impl Machine {
         shard: (ShardId, Incarnation),
         lease_us: u64,
     ) {
-        self.client.connected(now, connection, &name_of(node), shard, lease_us);
+        self.client.connected(now, connection, &name_of(node), shard, wrong::lease(lease_us));
     }
 
     pub(super) fn disconnected(&mut self, shard: ShardId, connection: u32) {
@@ -176,6 +177,7 @@ impl Machine {
         }
         let due = self.client.poll_timeout();
         let is_sooner = due.is_some_and(|due| self.promised.is_none_or(|promised| due < promised));
+        let is_sooner = wrong::is_sooner(is_sooner);
         if is_sooner {
             self.promised = due;
         }
@@ -198,4 +200,47 @@ impl Machine {
 
 fn name_of(node: &Address) -> Node {
     node.to_string().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::Delivery;
+
+    use super::*;
+    use crate::host::Mode;
+
+    const SHARD: ShardId = ShardId(0);
+
+    /// Connected to one node at the beginning of time.
+    fn connected(lease_us: u64) -> Machine {
+        let node = Address { host: "h".into(), port: 1 };
+        let switches = Mode::BoostPhase.switches(Delivery::Network);
+        let mut machine = Machine::new(SessionId(1), switches, Limits::default());
+        machine.adopt(Time(0), &Topology::alone(node.clone()));
+        machine.connected(Time(0), 1, &node, (SHARD, Incarnation(5)), lease_us);
+        machine
+    }
+
+    #[test]
+    fn heartbeats_go_by_the_lease_of_the_node() {
+        for lease_us in [300_000, 9_000_000] {
+            let mut machine = connected(lease_us);
+            machine.settle(Time(0));
+            let due = machine.promise().expect("a heartbeat");
+            assert!(due <= Time(lease_us / 3), "{due:?}");
+        }
+    }
+
+    #[test]
+    fn the_timer_hears_what_is_due_sooner() {
+        let mut machine = connected(9_000_000);
+        assert!(machine.settle(Time(0)).is_sooner, "the first heartbeat");
+        machine.take(SHARD, 1, Waker::noop(), &mut Vec::new());
+        machine.deliver(Time(0), (SHARD, 1), 1, std::iter::empty());
+        assert!(machine.promise() > Some(Time(1_000_000)), "the next one is far away");
+        assert!(!machine.settle(Time(1)).is_sooner, "nothing is new");
+        let node = Address { host: "h".into(), port: 1 };
+        machine.connected(Time(2), 2, &node, (SHARD, Incarnation(5)), 300_000);
+        assert!(machine.settle(Time(2)).is_sooner, "a shorter lease");
+    }
 }

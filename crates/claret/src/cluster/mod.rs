@@ -40,6 +40,7 @@ mod rounds;
 mod secret;
 mod tls;
 mod topology;
+mod wrong;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -21,6 +21,7 @@ use super::connection::{Connection, Duty, refusal, unreachable_at};
 use super::error::ConnectError;
 use super::options::{Address, Settings};
 use super::topology::Topology;
+use super::wrong;
 
 /// The topology is asked for this often, at most.
 const REFRESH_GAP: Duration = Duration::from_millis(100);
@@ -292,7 +293,7 @@ impl<O: Office> Net<O> {
             }
             // While a cluster fails over it contradicts itself: what is not whole is not believed.
             match self.ask_topology().await {
-                Ok(topology) if topology.missing().is_empty() => self.adopt(topology),
+                Ok(topology) if wrong::is_whole(topology.missing().is_empty()) => self.adopt(topology),
                 Ok(_) | Err(_) => {}
             }
             sleep(REFRESH_GAP).await;
@@ -302,7 +303,7 @@ impl<O: Office> Net<O> {
     /// Asks the nodes that are known, and then those that were named at the beginning.
     async fn ask_topology(&self) -> Result<Topology, ConnectError> {
         let mut nodes = self.nodes();
-        nodes.extend(self.settings.seeds.iter().cloned());
+        nodes.extend_from_slice(wrong::seeds(&self.settings.seeds));
         // One that is silent leaves time for the others.
         let share = self.settings.connect_timeout / (nodes.len() as u32 + 1);
         let mut failed = None;

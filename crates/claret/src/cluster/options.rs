@@ -11,6 +11,7 @@ use super::bounds::ReplyLimits;
 use super::error::ConnectError;
 use super::secret::{Secret, without_passwords};
 use super::tls::{Identity, Tls};
+use super::wrong;
 use super::{Cluster, Plain};
 use crate::host::{Host, Mode};
 use crate::store::{Store, TxOptions};
@@ -70,7 +71,7 @@ pub(super) struct Settings {
 impl Settings {
     /// Whom the servers take this process for.
     pub(super) fn user(&self) -> &str {
-        self.user.as_deref().unwrap_or("default")
+        wrong::user(self.user.as_deref()).unwrap_or("default")
     }
 }
 
@@ -190,7 +191,8 @@ impl ClusterBuilder {
             settings.seeds.extend(parse(url)?.seeds);
         }
         settings.connect_timeout = self.connect_timeout.unwrap_or(settings.connect_timeout);
-        settings.response_timeout = self.response_timeout.unwrap_or(settings.response_timeout);
+        settings.response_timeout =
+            wrong::response_time(self.response_timeout).unwrap_or(settings.response_timeout);
         settings.grants = self.grants.unwrap_or(settings.grants);
         settings.limits = self.reply_limits;
         if let Some(identity) = &self.identity {

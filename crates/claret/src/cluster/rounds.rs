@@ -10,6 +10,8 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
+use super::wrong;
+
 /// How long a round is.
 pub(crate) const ROUND: Duration = Duration::from_millis(100);
 
@@ -67,7 +69,7 @@ impl Rounds {
             let mut inner = self.inner.lock();
             inner.number += 1;
             inner.is_over = is_over;
-            std::mem::take(&mut inner.waiting)
+            wrong::woken(std::mem::take(&mut inner.waiting))
         };
         waiting.into_iter().for_each(Waker::wake);
     }
@@ -78,5 +80,41 @@ struct Keeper(Arc<Rounds>);
 impl Drop for Keeper {
     fn drop(&mut self) {
         self.0.end(true);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::task::Wake;
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Woken(AtomicU32);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_joined_is_woken_at_the_end_of_the_round() {
+        let (rounds, one, other) =
+            (Arc::<Rounds>::default(), Arc::<Woken>::default(), Arc::<Woken>::default());
+        let keeper = tokio::spawn(Arc::clone(&rounds).keep());
+        let count = || [&one, &other].map(|woken| woken.0.load(Ordering::Relaxed));
+        let first = rounds.join(&Waker::from(Arc::clone(&one))).expect("they are kept");
+        assert_eq!(rounds.join(&Waker::from(Arc::clone(&other))), Some(first));
+        assert_eq!(count(), [0, 0]);
+        sleep(ROUND * 2).await;
+        assert_eq!(count(), [1, 1], "each once");
+        let second = rounds.join(&Waker::from(Arc::clone(&one)));
+        assert!(second > Some(first), "it is another round");
+        keeper.abort();
+        assert!(keeper.await.is_err_and(|error| error.is_cancelled()));
+        assert_eq!(count(), [2, 1], "the last round ends with its keeper");
+        assert!(rounds.is_over() && rounds.join(Waker::noop()).is_none());
     }
 }

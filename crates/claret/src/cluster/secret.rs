@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Deref;
 
+use super::wrong;
+
 /// Printed as `***`.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Secret<T>(pub(crate) T);
@@ -34,7 +36,8 @@ pub fn without_passwords(text: &str) -> String {
     let before = without_logins(before);
     // A password may have anything in it: to the last @ all of it is.
     if let Some((login, hosts)) = rest.rsplit_once('@') {
-        let login = login.split_once(':').map_or("***".to_owned(), |(user, _)| format!("{user}:***"));
+        let hidden = login.split_once(':').map_or("***".to_owned(), |(user, _)| format!("{user}:***"));
+        let login = wrong::shown(hidden, login);
         return format!("{before}://{login}@{}", without_parameters(hosts));
     }
     // It may be a login without a host.

@@ -9,6 +9,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName}
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
 use super::secret::Secret;
+use super::wrong;
 
 /// A certificate of this process with those that it rests on, the own one first, and its private key: both as PEM, and both
 /// hidden, as the one is easily given for the other.
@@ -56,13 +57,13 @@ impl Tls {
 
     /// The same, and servers that ask for a certificate see this one.
     pub(super) fn with_identity(mut self, identity: &Identity) -> Result<Self, String> {
-        self.connector = connector(&self.roots, Some(identity))?;
+        self.connector = connector(&self.roots, wrong::certificate(Some(identity)))?;
         Ok(self)
     }
 
     /// The name that a server's certificate must be for.
     pub(super) fn name_of(&self, host: &str) -> Result<ServerName<'static>, String> {
-        let name = self.name.as_deref().unwrap_or(host).to_owned();
+        let name = wrong::name_in_certificate(self.name.as_deref()).unwrap_or(host).to_owned();
         ServerName::try_from(name).map_err(|error| format!("'{host}' is no name for TLS: {error}"))
     }
 }

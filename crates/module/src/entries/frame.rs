@@ -9,6 +9,7 @@ use crate::node::rights::Caller;
 use crate::node::{Hello, Welcome, limits, settings};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::sessions::{Handshake, Way};
+use crate::parts::wrong::sessions as wrong;
 
 /// `CLARET.HELLO wire-version public-key connection [PUSH channel | POLL | LISTEN] [PROOF signature]`
 ///
@@ -80,7 +81,7 @@ fn reply(ctx: Ctx, welcome: Welcome) {
 fn push_to(ctx: Ctx, caller: &Caller, channel: Arg<'_>) -> Result<Way, Error> {
     let (channel, user) = (channel.to_bytes(), caller.name());
     let own = own_channels(ctx.user().bytes());
-    if !channel.starts_with(own.as_bytes()) {
+    if !wrong::is_own_channel(channel.starts_with(own.as_bytes())) {
         return Err(Error::OthersChannel { user: user.clone(), own, channel });
     }
     if !caller.may_subscribe(&channel) {

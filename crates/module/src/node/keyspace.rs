@@ -25,6 +25,7 @@ use crate::parts::native::{self, OpenKey, Server};
 use crate::parts::slots::{Closed, Slots};
 use crate::parts::users::Users;
 use crate::parts::vanished::{Change, Changes, Expiring};
+use crate::parts::wrong;
 
 /// See the module's text.
 pub(crate) struct Keyspace {
@@ -114,7 +115,7 @@ impl Keyspace {
     /// Whether what is decided now could not be carried out: clients are paused, which nobody but a client may ignore, or
     /// the cluster is down. A write from a timer or from the bus would end a server whose clients are paused.
     pub(crate) fn is_barred(&self, ctx: Ctx) -> bool {
-        Ctx::must_not_write() || self.may_write(ctx).is_err()
+        wrong::records::is_barred(Ctx::must_not_write() || self.may_write(ctx).is_err())
     }
 
     // --- what changes behind the shard's back ---
@@ -127,8 +128,10 @@ impl Keyspace {
     /// Whether the key ended before anybody of those came who hold it when the shard is told: who looks at it just now found
     /// it gone, and whoever had held it would have had its end noted.
     pub(crate) fn is_found_gone(&self, key: &Bytes) -> bool {
-        self.is_looking.load(Ordering::Relaxed)
-            && self.expiring.with(|expiring| !expiring.is_ripe(Ctx::millis(), key)) == Some(true)
+        let is_ripe = |expiring: &mut Expiring| expiring.is_ripe(Ctx::millis(), key);
+        wrong::sessions::is_found_gone(
+            self.is_looking.load(Ordering::Relaxed) && self.expiring.with(is_ripe) == Some(false),
+        )
     }
 
     /// Tells the shard what has changed. Before anything else goes into it, within every entry.
@@ -146,7 +149,7 @@ impl Keyspace {
             };
             shard.gone(now, &gone);
             // Whoever may not change them may try to.
-            if is_of_rights && self.have_rights_changed(ctx) {
+            if is_of_rights && wrong::sessions::have_changed(self.have_rights_changed(ctx)) {
                 shard.refuse_unvoted(now, &Refusal::LostLocks);
             }
         }
@@ -254,7 +257,7 @@ impl Server for KeyspaceServer<'_> {
         let opened = self.ctx.open(name);
         self.keyspace.is_looking.store(false, Ordering::Relaxed);
         let opened = opened?;
-        if let Some(end) = opened.expires_at() {
+        if let Some(end) = wrong::sessions::end(opened.expires_at()) {
             self.keyspace.note_end(key, end);
         }
         Some(opened)
@@ -270,7 +273,7 @@ impl Server for KeyspaceServer<'_> {
         name: &Text,
         arguments: impl IntoIterator<Item = &'b [u8]>,
     ) -> Answer {
-        self.run(command, c"!Ev", name, arguments)
+        self.run(command, wrong::records::flags(command, c"!Ev"), name, arguments)
     }
 
     fn put(&self, command: &CStr, name: &Text, value: &[u8]) -> Answer {

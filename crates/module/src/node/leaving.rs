@@ -13,6 +13,7 @@ use crate::ffi::{Answer, Blocked, Ctx, Filtered, Text, User};
 use crate::parts::error::Error;
 use crate::parts::leaving::{LeaveStage, slot_that_leaves};
 use crate::parts::slots::{Closed, slot_of};
+use crate::parts::wrong::guard as wrong;
 
 /// From this version on the server may make a client wait in `CLUSTER SETSLOT`.
 const WAITS_SINCE: i32 = 8;
@@ -52,7 +53,7 @@ impl Node {
     pub(crate) fn takes_slot(&self, words: &[&[u8]]) -> Taking {
         let slot = slot_that_leaves(|at| words.get(at).copied()).filter(|slot| self.is_mine(*slot));
         let key = |slot| Some((slot, key_in_use(self.shard.as_ref()?, slot)?));
-        match slot.and_then(key) {
+        match wrong::in_use(slot.and_then(key)) {
             Some((slot, key)) => Taking::InUse { slot, key },
             None => Taking::Runs,
         }

@@ -13,6 +13,7 @@ use super::{Node, limits, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::owner::Name;
 use crate::parts::slots::Namesake;
+use crate::parts::wrong::sessions as wrong;
 
 impl Node {
     /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
@@ -45,7 +46,7 @@ impl Node {
     fn go_on(&mut self, ctx: Ctx) {
         let (now, next) = (self.now(), next_incarnation(self.incarnation));
         let Some(shard) = &mut self.shard else { return };
-        shard.restart(now, next, Survives::Votes);
+        shard.restart(now, next, wrong::survives(Survives::Votes));
         self.incarnation = next;
         self.counts.incarnations += 1;
         self.dismiss();

@@ -15,6 +15,7 @@ use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
 use crate::parts::vanished::Change;
 use crate::parts::verdict::{Asked, Asker, Locks, Look, Standing, Verdict};
+use crate::parts::wrong::guard as wrong;
 
 /// Once something was held, so many commands are looked at without asking whether it still is: to ask takes as long as
 /// to look, and to look in vain does no harm.
@@ -104,16 +105,19 @@ impl Node {
             // What its user may not run is not queued, and its keys are nobody's concern.
             (Queues::Yes, Some(client)) => {
                 let user = ctx.user_of(client).and_then(|name| User::named(&name));
-                user.is_some_and(|user| user.may_run(&filtered.words().iter().collect::<Vec<_>>()))
+                wrong::may_note(
+                    user.is_some_and(|user| user.may_run(&filtered.words().iter().collect::<Vec<_>>())),
+                )
             }
             (Queues::Yes | Queues::Perhaps, _) => true,
         };
         let words = filtered.len();
         let held = self.held_uses(ctx, filtered, row, notes.then_some(client));
-        let is_pop = row.special == Special::Pop && queues != Queues::Yes && row.fits(words);
+        let is_queued = wrong::is_queued(queues == Queues::Yes, row.special == Special::Pop);
+        let is_pop = row.special == Special::Pop && !is_queued && row.fits(words);
         let standing = Standing {
             asker: Asker::Filter,
-            in_exec: queues == Queues::Yes,
+            in_exec: is_queued,
             in_script: is_pop && Ctx::filters_in_script(),
             may_wait: true,
             is_allowed: true,
@@ -124,7 +128,7 @@ impl Node {
         let single = row.places(words).take(2).count() == 1;
         let locks = self.locks_of(shard);
         let conflict = || {
-            held.into_iter().find(|(place, access)| {
+            wrong::judged(held).into_iter().find(|(place, access)| {
                 let key = filtered.word(*place).unwrap_or_default();
                 let as_one = single && *place == 1;
                 let op = as_one.then(|| operation_of(filtered, shard.held_as(key))).flatten();
@@ -165,6 +169,8 @@ impl Node {
     ) -> Vec<(usize, Access)> {
         let mut held = Vec::new();
         let Some(shard) = &self.shard else { return held };
+        let name = || filtered.word(0).unwrap_or_default();
+        let notes = wrong::noted_for(notes, row.keys == Keys::Asked, name);
         let mut look = |place: usize, access: Access| {
             let Some(key) = filtered.word(place) else { return };
             if let Some(client) = notes {
@@ -176,7 +182,9 @@ impl Node {
         };
         match row.keys {
             Keys::None => {}
-            Keys::Fixed { .. } => row.places(filtered.len()).for_each(|place| look(place, row.access)),
+            Keys::Fixed { .. } => {
+                wrong::places(row.places(filtered.len()), name).for_each(|place| look(place, row.access));
+            }
             Keys::Asked => {
                 let places = ctx.keys_of(&filtered.words());
                 places.into_iter().for_each(|place| look(place.at, row.access_at(place)));
@@ -215,7 +223,7 @@ impl Node {
             self.rights_change(ctx);
         }
         let held = self.held_of_exec(client);
-        self.open_multis.end(client);
+        self.open_multis.end(wrong::ended_by_exec(client, held.is_some()));
         let Some(held) = held else { return };
         // Only what its client may know of is a reason.
         let Some((keys, is_sure)) = self.own_keys(ctx, client, held) else { return };
@@ -266,7 +274,7 @@ impl Node {
         }
         let users: Vec<User> = senders.iter().filter_map(User::named).collect();
         let is_any = keys.is_empty();
-        let may_see = |key: &Bytes| users.iter().any(|user| user.may_see(&Text::new(key)));
+        let may_see = |key: &Bytes| wrong::may_see(users.iter().any(|user| user.may_see(&Text::new(key))));
         let own: Vec<(Bytes, Access)> = keys.into_iter().filter(|(key, _)| may_see(key)).collect();
         // Where it is not known which keys are held, it is only known that somebody has a MULTI open.
         (!own.is_empty() || is_any && !users.is_empty()).then_some((own, senders.len() == 1))

@@ -14,6 +14,7 @@ use crate::parts::plain;
 use crate::parts::queue::{Asking, Left, Stage, Want, wants_of};
 use crate::parts::sleepers::sleeps;
 use crate::parts::verdict::{Asked, Look, Standing, Verdict};
+use crate::parts::wrong::guard as wrong;
 
 /// How often those who wait are looked after, in milliseconds.
 const TICK_MS: u64 = 10;
@@ -300,7 +301,7 @@ fn keys_here(ctx: Ctx, row: Row, words: &[Text]) -> Vec<(&[u8], Access)> {
     let writes_elsewhere = |name: &Text| {
         name.bytes().eq_ignore_ascii_case(b"MOVE") || name.bytes().eq_ignore_ascii_case(b"COPY")
     };
-    match ctx.database() == 0 || words.first().is_some_and(writes_elsewhere) {
+    match wrong::is_of_records(ctx.database() == 0) || words.first().is_some_and(writes_elsewhere) {
         true => row.keys(words, |words| ctx.keys_of(words)),
         false => Vec::new(),
     }

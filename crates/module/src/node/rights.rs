@@ -19,6 +19,7 @@ use crate::parts::error::Error;
 use crate::parts::native::side_key;
 use crate::parts::owner::Name;
 use crate::parts::slots::Slots;
+use crate::parts::wrong::sessions as wrong;
 
 /// Who calls, and how the server is, for the time of one command.
 pub(crate) struct Caller {
@@ -103,7 +104,8 @@ impl Keyspace {
     /// server does not tell, so that is a no.
     pub(crate) fn is_known(&self, ctx: Ctx) -> bool {
         let name = ctx.user();
-        !name.bytes().is_empty() && (name.bytes() != DEFAULT_USER || lets_everybody_in(ctx))
+        let is_known = !name.bytes().is_empty() && (name.bytes() != DEFAULT_USER || lets_everybody_in(ctx));
+        wrong::is_known(is_known)
     }
 
     /// The same of a client by its number, where the server tells it. What is seen of the default user counts for a moment:
@@ -236,17 +238,17 @@ impl Caller {
         if is_draining || (op.method().access == Access::Write && self.is(Flag::ReadOnly)) {
             return Err(Refusal::ReadOnly);
         }
-        if adds(command) && self.is(Flag::OutOfMemory) {
+        if adds(command) && wrong::is_out_of_memory(self.is(Flag::OutOfMemory)) {
             return Err(Refusal::NoMemory { key: key.clone() });
         }
         let denied = |command: &str, denied: &[u8]| {
             let reason = self.denied(ctx, command, denied, op.method().access).line();
             Err(Refusal::Denied { key: key.clone(), reason })
         };
-        if !self.may_run(command, key) {
+        if !wrong::may(self.may_run(command, key)) {
             return denied(command, key);
         }
-        if let Some(command) = beside {
+        if let Some(command) = wrong::beside(beside) {
             let side = side_key(key);
             if !self.may_run(command, &side) {
                 return denied(command, &side);
@@ -258,7 +260,7 @@ impl Caller {
     /// What is answered where the caller may not run a command on a key. The denial is put into the server's log, as the
     /// server does with its own.
     pub(crate) fn denied(&self, ctx: Ctx, command: &str, key: &[u8], access: Access) -> Error {
-        if let Some(user) = &self.user {
+        if let Some(user) = wrong::logged(self.user.as_ref()) {
             let (name, text) = (Text::new(command.as_bytes()), Text::new(key));
             let has_key = match access {
                 Access::Read => user.may_look_at(&text),

@@ -5,6 +5,7 @@ use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
 
 use crate::ffi::{Answer, Place, Text};
+use crate::parts::wrong::guard as wrong;
 
 /// Where the keys of a command are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -160,7 +161,9 @@ impl Row {
     /// Visits the keys of a command of so many words, while the visitor wants more. Not of those that are asked for.
     pub(crate) fn places(self, words: usize) -> impl Iterator<Item = usize> {
         let (first, last, step) = match self.keys {
-            Keys::Fixed { first, last, step } if last < 0 => (first, words as i32 + last, step),
+            Keys::Fixed { first, last, step } if last < 0 => {
+                (first, wrong::last(words as i32 + last, first), step)
+            }
             Keys::Fixed { first, last, step } => (first, last.min(words as i32 - 1), step),
             Keys::None | Keys::Asked => (1, 0, 1),
         };

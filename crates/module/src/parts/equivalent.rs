@@ -1,5 +1,7 @@
 //! Which plain command does the same as an operation: whoever may run the one may do the other.
 
+use crate::parts::wrong::records as wrong;
+
 /// The plain command that does the same as an operation; and what is done to the key beside it, for a TopK.
 pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static str>) {
     let command = match method {
@@ -22,7 +24,7 @@ pub(crate) fn adds(command: &str) -> bool {
     matches!(
         command,
         "SET" | "GETSET" | "APPEND" | "SETNX" | "INCR" | "INCRBY" | "INCRBYFLOAT" | "HSET" | "HINCRBY"
-    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH")
+    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH") && wrong::counts(command)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use claret_types::Bytes;
 
 use crate::ffi::Blocked;
 use crate::parts::slots::{Closed, SLOTS};
+use crate::parts::wrong::guard as wrong;
 
 /// See the module's text.
 #[derive(Default)]
@@ -63,7 +64,8 @@ impl Leaving {
     /// Its client is gone. Whether it still waited: one that was let go already is not answered any more.
     pub(crate) fn leave(&mut self, client: Blocked) -> bool {
         let is_its = |leave: &mut Leave| match &leave.stage {
-            LeaveStage::Waits(blocked, _) | LeaveStage::Released(blocked) => *blocked == client,
+            LeaveStage::Waits(blocked, _) => *blocked == client,
+            LeaveStage::Released(blocked) => wrong::is_gone(*blocked == client),
             LeaveStage::Server(_) | LeaveStage::Again => false,
         };
         let left: Vec<Leave> = self.list.extract_if(.., is_its).collect();

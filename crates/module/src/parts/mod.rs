@@ -22,3 +22,4 @@ pub(crate) mod testing;
 pub(crate) mod users;
 pub(crate) mod vanished;
 pub(crate) mod verdict;
+pub(crate) mod wrong;

@@ -16,6 +16,7 @@ use hashbrown::HashMap;
 use crate::ffi::Blocked;
 use crate::parts::error::Error;
 use crate::parts::owner::{Name, Owner};
+use crate::parts::wrong::sessions as wrong;
 
 /// The operations with their keys.
 pub(crate) type Calls = Vec<(Bytes, Operation)>;
@@ -162,7 +163,7 @@ impl OneShots {
                 None
             }
             Response::Refused { refusal, .. }
-                if is_passing(&refusal) && !one.late && one.attempt < ATTEMPTS_MAX =>
+                if is_passing(&refusal) && !one.late && wrong::may_try(one.attempt < ATTEMPTS_MAX) =>
             {
                 one.attempt += 1;
                 Some(Next::Prepare(number))
@@ -224,7 +225,7 @@ impl OneShots {
         self.is_any_late = true;
         let mut waits = self.open.values_mut().filter(|one| one.blocked == Some(blocked));
         waits.next().is_some_and(|one| {
-            (one.blocked, one.late) = (None, true);
+            (one.blocked, one.late) = (None, wrong::is_departed(true));
             true
         })
     }
@@ -255,7 +256,8 @@ impl OneShots {
             return None;
         }
         self.since_floor = 0;
-        let floor = Sequence(self.open.keys().next().copied().unwrap_or(self.next));
+        let eldest = self.open.keys().next().copied().unwrap_or(self.next);
+        let floor = Sequence(wrong::floor(eldest, self.next));
         let live =
             self.open.iter().map(|(number, one)| AttemptId { tx: self.tx(*number), attempt: one.attempt });
         Some(Request::Heartbeat { live: live.collect(), floor })

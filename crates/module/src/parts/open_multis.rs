@@ -12,6 +12,8 @@ use claret_core::Limits;
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
 
+use crate::parts::wrong::guard as wrong;
+
 /// What the keys of one MULTI may take, in bytes; of one with more any key counts.
 const BYTES_MAX: usize = 4 << 20;
 
@@ -93,7 +95,7 @@ impl OpenMultis {
     /// Commands are looked at from now on, and were not before.
     pub(crate) fn begin_to_look(&mut self) {
         // What was known of an earlier shard's time may be over.
-        *self = OpenMultis { unseen: Unseen::Anybody, ..OpenMultis::default() };
+        *self = OpenMultis { unseen: wrong::at_first(Unseen::Anybody), ..OpenMultis::default() };
     }
 
     pub(crate) fn begin(&mut self, client: Option<u64>) {
@@ -117,14 +119,14 @@ impl OpenMultis {
             None => &mut self.pooled,
         };
         if let Some(known) = multi.used.get_mut(key) {
-            if access == Access::Write {
+            if wrong::becomes_written(access == Access::Write) {
                 *known = access;
             }
             return;
         }
         let bytes = key.len() + ENTRY_BYTES;
         if multi.bytes + bytes > BYTES_MAX || self.bytes + bytes > ALL_BYTES_MAX {
-            multi.is_overfull = true;
+            multi.is_overfull = wrong::is_overfull(true);
             return;
         }
         multi.used.insert(Bytes::copy_from(key), access);
@@ -198,7 +200,7 @@ impl OpenMultis {
 mod tests {
     use claret_types::Access;
 
-    use super::{ALL_BYTES_MAX, BYTES_MAX, OpenMultis, Queued};
+    use super::{ALL_BYTES_MAX, BYTES_MAX, ENTRY_BYTES, OpenMultis, Queued};
 
     fn names(open: &OpenMultis, client: Option<u64>) -> Option<usize> {
         match open.queued(client)? {
@@ -234,6 +236,16 @@ mod tests {
         }
         open.end(Some(99));
         assert_eq!((open.bytes, open.is_any()), (0, false));
+    }
+
+    #[test]
+    fn of_a_multi_with_too_many_keys_any_counts() {
+        let mut open = OpenMultis::default();
+        open.begin(Some(1));
+        (0..=BYTES_MAX / ENTRY_BYTES).for_each(|number| {
+            open.note(Some(1), number.to_string().as_bytes(), Access::Read);
+        });
+        assert!(matches!(open.queued(Some(1)), Some(Queued::Anything)));
     }
 
     #[test]

@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use claret_core::message::Response;
 
+use crate::parts::wrong::sessions as wrong;
+
 /// See the module's text.
 #[derive(Default)]
 pub(crate) struct Outbox {
@@ -34,7 +36,7 @@ impl Outbox {
     pub(crate) fn put_back(&mut self, responses: Vec<Response>) {
         for response in responses.into_iter().rev() {
             self.bytes += response.size();
-            self.responses.push_front(response);
+            wrong::put_in_front(&mut self.responses, response);
         }
     }
 
@@ -49,7 +51,7 @@ impl Outbox {
         while self.responses.len() > 1
             && (self.responses.len() as u64 > count_max || self.bytes as u64 > bytes_max)
         {
-            let Some(oldest) = self.responses.pop_front() else { break };
+            let Some(oldest) = wrong::oldest(&mut self.responses) else { break };
             self.bytes -= oldest.size();
             dropped += 1;
         }

@@ -21,6 +21,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::ffi::Blocked;
 use crate::parts::owner::Owner;
 use crate::parts::plain::whole;
+use crate::parts::wrong::guard as wrong;
 
 /// The session of the node's own transactions. No client can say hello with it.
 pub(crate) const OWN: SessionId = SessionId(0);
@@ -192,7 +193,8 @@ impl Queue {
 
     /// Lets those go whose time is over.
     pub(crate) fn expire(&mut self, now: Time) {
-        for (number, waiting) in self.waiting.iter_mut().filter(|(_, waiting)| waiting.until <= now) {
+        let is_late = |waiting: &Waiting| wrong::is_late(waiting.until <= now);
+        for (number, waiting) in self.waiting.iter_mut().filter(|(_, waiting)| is_late(waiting)) {
             waiting.let_go(*number, &mut self.released);
         }
     }
@@ -227,7 +229,7 @@ impl Queue {
     pub(crate) fn end_later(&mut self, shard: Option<&mut Shard>, number: u64) {
         if let Some(waiting) = self.waiting.get_mut(&number) {
             (waiting.client, waiting.ends) = (None, true);
-            if let Some(shard) = shard {
+            if let Some(shard) = shard.filter(|_| wrong::lets_on()) {
                 waiting.let_on(shard);
             }
         }
@@ -237,7 +239,7 @@ impl Queue {
     pub(crate) fn end(&mut self, now: Time, shard: &mut Shard, number: u64) {
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
         if let Some(reservation) = waiting.reservation.take() {
-            self.reservations -= 1;
+            self.reservations -= wrong::over(1);
             if reservation.counts {
                 unreserve_all(&mut self.reserved, &waiting.wants);
             }
@@ -263,7 +265,7 @@ impl Queue {
         if let Some(reservation) = &mut waiting.reservation {
             let granted = waiting.stage == Stage::Granted;
             if granted && !reservation.counts {
-                reservation.ends = now.plus(reservation.hold_us);
+                reservation.ends = wrong::kept_until(now.plus(reservation.hold_us), reservation.ends);
                 reserve_all(&mut self.reserved, &waiting.wants);
             } else if reservation.counts && !granted {
                 unreserve_all(&mut self.reserved, &waiting.wants);
@@ -342,7 +344,7 @@ fn unreserve_all(reserved: &mut Reserved, wants: &[Want]) {
     for Want { key, .. } in wants {
         if let Some(count) = reserved.get_mut(key) {
             *count -= 1;
-            if *count == 0 {
+            if wrong::is_free(*count == 0) {
                 reserved.remove(key);
             }
         }
@@ -380,7 +382,7 @@ impl Waiting {
             return;
         }
         let asked = self.wants.len();
-        let mut more = held_of(&self.rest, shard);
+        let mut more = wrong::held_of_rest(held_of(&self.rest, shard));
         if !more.is_empty() {
             let known: HashSet<&Bytes, foldhash::fast::FixedState> =
                 self.wants.iter().map(|want| &want.key).collect();
@@ -421,7 +423,9 @@ impl Waiting {
                     }
                 }
                 // It gave way to an elder, or the record vanished: from the beginning, with the same birth.
-                Event::Restart { .. } if self.stage != Stage::Over => self.begin_again(now, shard),
+                Event::Restart { .. } if wrong::asks_again(self.stage != Stage::Over) => {
+                    self.begin_again(now, shard);
+                }
                 // The command will fail by itself, once it may run: as one that uses the whole record.
                 Event::Failed { refusal: Refusal::Operation { .. } } if !self.uses_all_as_a_whole() => {
                     for want in &mut self.wants {
@@ -463,7 +467,7 @@ pub(crate) fn wants_of<'a>(keys: impl Iterator<Item = (&'a [u8], Access)>) -> Ve
     let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
     for (key, access) in keys {
         if let Some(known) = places.get(key) {
-            if access == Access::Write {
+            if wrong::wants_to_write(access == Access::Write) {
                 let known = &mut wants[*known];
                 (known.access, known.op) = (access, whole(access));
             }
@@ -483,7 +487,18 @@ mod policy;
 mod tests {
     use claret_types::{Access, Bytes};
 
-    use super::{Reserved, Want, reserve_all, unreserve_all, whole};
+    use super::{Reserved, Want, reserve_all, unreserve_all, wants_of, whole};
+
+    #[test]
+    fn a_key_that_is_read_and_written_is_asked_for_once_and_to_write() {
+        use Access::{Read, Write};
+        let keys: [(&[u8], Access); 5] =
+            [(b"a", Read), (b"b", Write), (b"a", Write), (b"b", Read), (b"c", Read)];
+        let wants = wants_of(keys.into_iter());
+        let shown: Vec<_> = wants.iter().map(|want| (want.key.to_string(), want.access)).collect();
+        assert_eq!(shown, [("a", Write), ("b", Write), ("c", Read)].map(|(key, it)| (key.to_owned(), it)));
+        assert!(wants.iter().all(|want| want.op == whole(want.access)));
+    }
 
     #[test]
     fn a_key_that_is_reserved_twice_is_free_when_both_are_over() {

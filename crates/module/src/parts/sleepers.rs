@@ -16,6 +16,7 @@ use claret_types::Bytes;
 use hashbrown::HashMap;
 
 use crate::ffi::ClientInfo;
+use crate::parts::wrong::guard as wrong;
 
 /// More keys than these are not told apart.
 const KEYS_MAX: usize = 16_384;
@@ -118,7 +119,8 @@ impl Sleepers {
         let (entry, is_stirred) = (self.entry, self.is_stirred);
         let Some(known) = self.keys.get_mut(key) else { return false };
         let other = known.last.replace((tx, entry)).filter(|(last, _)| *last != tx);
-        known.is_target || other.is_some_and(|(_, at)| is_held || is_stirred || at == entry)
+        let is_in_the_way = |(_, at): (TxId, u64)| is_held || is_stirred || at == entry;
+        wrong::is_target(known.is_target) || wrong::is_in_the_way(other.is_some_and(is_in_the_way))
     }
 }
 

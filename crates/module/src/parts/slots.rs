@@ -9,6 +9,8 @@ use std::rc::Rc;
 
 use claret_core::ShardId;
 
+use crate::parts::wrong::guard as wrong;
+
 /// How many slots there are.
 pub(crate) const SLOTS: usize = 16_384;
 
@@ -204,7 +206,7 @@ impl Slots {
             slots.served[usize::from(slot)] = slots.is_mine(slot);
         }
         for slot in slots.moving.iter().filter(|slot| usize::from(**slot) < SLOTS) {
-            slots.served[usize::from(*slot)] = false;
+            slots.served[usize::from(*slot)] = wrong::is_served(false);
         }
         slots
     }
@@ -280,7 +282,9 @@ impl Slots {
 
     /// Whether every slot that `before` had here is here still.
     pub(crate) fn keeps(&self, before: &Slots) -> bool {
-        (0..SLOTS as u16).all(|slot| self.is_mine(slot) || !before.is_mine(slot))
+        crate::parts::wrong::sessions::keeps(
+            (0..SLOTS as u16).all(|slot| self.is_mine(slot) || !before.is_mine(slot)),
+        )
     }
 
     /// Whom to ask for a shard. A primary that serves nothing may have given its slots away, and remembers; one that

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 
 use claret_types::Bytes;
 
+use crate::parts::wrong::sessions as wrong;
+
 /// Something that the shard has to hear of.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Change {
@@ -49,22 +51,23 @@ impl Expiring {
 
     /// Whether the key is among those whose time has come.
     pub(crate) fn is_ripe(&self, now: i64, key: &Bytes) -> bool {
-        self.by_end.range(..(now + 1, Bytes::default())).any(|(_, ripe)| ripe == key)
+        self.by_end.range(..(wrong::ends_before(now + 1), Bytes::default())).any(|(_, ripe)| ripe == key)
     }
 
     /// Takes those whose time has come and that somebody holds.
     pub(crate) fn take_ripe(&mut self, now: i64, is_held: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
         let is_ripe = |(end, _): &&(i64, Bytes)| *end <= now;
-        if self.by_end.first().filter(is_ripe).is_none() && self.by_end.len() <= self.prune_at {
+        let next = wrong::next_end(self.by_end.first(), self.by_end.last());
+        if next.filter(is_ripe).is_none() && self.by_end.len() <= self.prune_at {
             return Vec::new();
         }
-        let later = self.by_end.split_off(&(now + 1, Bytes::default()));
+        let later = self.by_end.split_off(&(wrong::ends_before(now + 1), Bytes::default()));
         let ripe = std::mem::replace(&mut self.by_end, later);
         if self.by_end.len() > self.prune_at {
             self.by_end.retain(|(_, key)| is_held(key));
             self.prune_at = KEPT_MIN.max(2 * self.by_end.len());
         }
-        ripe.into_iter().map(|(_, key)| key).filter(|key| is_held(key)).collect()
+        wrong::ripe(ripe.into_iter()).map(|(_, key)| key).filter(|key| is_held(key)).collect()
     }
 }
 
@@ -90,6 +93,16 @@ mod tests {
         assert_eq!(expiring.take_ripe(10, |_| true), [] as [Bytes; 0]);
         assert_eq!(expiring.take_ripe(11, |_| false), [] as [Bytes; 0], "nobody holds it");
         assert_eq!(expiring.take_ripe(11, |_| true), [] as [Bytes; 0], "and it is forgotten");
+    }
+
+    #[test]
+    fn keys_that_end_together_are_taken_together() {
+        let mut expiring = Expiring::default();
+        for (name, end) in [("a", 10), ("b", 10), ("c", 9), ("d", 11)] {
+            expiring.note(&key(name), end);
+        }
+        assert_eq!(expiring.take_ripe(10, |_| true), ["c", "a", "b"].map(key));
+        assert_eq!(expiring.take_ripe(11, |_| true), [key("d")]);
     }
 
     #[test]

@@ -109,3 +109,128 @@ fn lines_are_as_many_as_nodes_however_many_come_and_go() {
     }
     assert!(pool.inner.lock().lines.len() <= 3);
 }
+
+#[test]
+fn where_a_slot_moved_to_is_kept() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1, 2]));
+    let (_moved, one) = waiting(command());
+    assert!(pool.redirect(one, &ServerError::new(b"MOVED 16383 h:1")).is_none());
+    let (_next, other) = waiting(command());
+    pool.send([other]);
+    assert_eq!((queued(&pool, 1), queued(&pool, 2)), (2, 0));
+    // What is asked for elsewhere stays where it is.
+    let (_asked, one) = waiting(command());
+    assert!(pool.redirect(one, &ServerError::new(b"ASK 16383 h:2")).is_none());
+    let (_later, other) = waiting(command());
+    pool.send([other]);
+    assert_eq!(
+        (queued(&pool, 1), queued(&pool, 2)),
+        (3, 2),
+        "ASKING and the command; the next one as before"
+    );
+}
+
+/// Whether somebody rang since this was last asked.
+async fn is_in_doubt(pool: &Pool) -> bool {
+    tokio::time::timeout(Duration::from_secs(1), pool.doubts().notified()).await.is_ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_moved_is_a_reason_to_ask_who_serves_what() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1, 2]));
+    for (said, doubts) in
+        [("MOVED 16383 h:1", true), ("TRYAGAIN x", true), ("CLUSTERDOWN x", true), ("ASK 16383 h:1", false)]
+    {
+        let (_gather, it) = waiting(command());
+        assert!(pool.redirect(it, &ServerError::new(said.as_bytes())).is_none(), "{said}");
+        assert_eq!(is_in_doubt(&pool).await, doubts, "{said}");
+    }
+}
+
+#[test]
+fn a_command_is_sent_elsewhere_so_often() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1]));
+    let (_gather, mut it) = waiting(command());
+    let moved = ServerError::new(b"MOVED 16383 h:1");
+    for at in 0..TRIES_MAX {
+        assert!(pool.redirect(it, &moved).is_none(), "{at}");
+        it = pool.inner.lock().lines[0].queued.pop_front().expect("it is sent again");
+    }
+    assert!(pool.redirect(it, &moved).is_some(), "that is the reply, then");
+}
+
+#[test]
+fn what_waits_for_a_node_that_is_away_hears_why() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1]));
+    let told = |error: &ConnectError| {
+        let (gather, it) = waiting(command());
+        pool.send([it]);
+        pool.is_away(&node(1), error);
+        gather.take(Waker::noop())
+    };
+    let silent = ConnectError::Unreachable { node: "h:1".into(), reason: "silent".into() };
+    assert!(told(&silent).is_none(), "it may be there again in time");
+    let final_one = ConnectError::NoModule { node: "h:1".into() };
+    let told = told(&final_one).expect("nothing will change that");
+    assert_eq!(told, [Err(PlainError::Away(final_one))]);
+}
+
+/// Carries the commands of the only node over a connection that is bytes alone.
+fn connected(pool: &Arc<Pool>) -> Commands {
+    pool.inner.lock().lines[0].connection = Some(1);
+    Commands {
+        pool: Arc::clone(pool),
+        node: node(1),
+        line: 0,
+        connection: 1,
+        taken: VecDeque::new(),
+        in_flight: VecDeque::new(),
+        broken: None,
+    }
+}
+
+fn reader() -> Reader {
+    Reader::new(super::super::bounds::ReplyLimits::default().of_work())
+}
+
+#[test]
+fn replies_go_to_commands_in_their_order() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1]));
+    let (gathers, all): (Vec<_>, Vec<_>) = (0..3).map(|_| waiting(command())).unzip();
+    pool.send(all);
+    let mut commands = connected(&pool);
+    let mut out = BytesMut::new();
+    assert!(!commands.fill(Waker::noop(), &mut out));
+    assert_eq!(out.len(), 3 * b"*2\r\n$3\r\nGET\r\n$1\r\nk\r\n".len());
+    assert_eq!(commands.take(b":0\r\n:1\r\n-ERR 2\r\n:3", &mut reader()), Ok(16));
+    let replies: Vec<_> = gathers.iter().filter_map(|gather| gather.take(Waker::noop())).flatten().collect();
+    let error = PlainError::Server(ServerError::new(b"ERR 2"));
+    assert_eq!(replies, [Ok(Reply::Int(0)), Ok(Reply::Int(1)), Err(error)]);
+    assert!(commands.take(b":3\r\n", &mut reader()).is_err(), "nobody waits for it");
+}
+
+/// It may have been carried out: to send it again could do it twice.
+#[test]
+fn what_had_no_reply_when_its_connection_broke_is_not_sent_again() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1]));
+    let (gather, it) = waiting(command());
+    pool.send([it]);
+    let mut commands = connected(&pool);
+    commands.fill(Waker::noop(), &mut BytesMut::new());
+    let (_later, other) = waiting(command());
+    pool.send([other]);
+    commands.give_up(&ConnectError::Unreachable { node: "h:1".into(), reason: "it broke".into() });
+    drop(commands);
+    assert_eq!(queued(&pool, 1), 1, "what was not sent yet waits for the next connection");
+    let told = gather.take(Waker::noop()).expect("nobody will answer");
+    assert!(
+        matches!(&told[..], [Err(PlainError::Lost { reason, .. })] if reason.contains("it broke")),
+        "{told:?}"
+    );
+}

@@ -7,6 +7,7 @@ use claret_types::{
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
+use crate::parts::wrong::records as wrong;
 
 // --- dict ---
 
@@ -56,7 +57,7 @@ pub(super) fn partial_state_for_all(
     let value = |field: &Bytes| key.field(field).map(|value| DictValue::from(value.as_ref()));
     let found: Vec<(Bytes, DictValue)> =
         fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
-    let elsewhere = key.len() - found.len();
+    let elsewhere = wrong::other_fields(key.len() - found.len());
     Ok((Some(State::new::<Dict>(DictState::excerpt(found, elsewhere))), ops.len()))
 }
 
@@ -77,7 +78,7 @@ pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<S
     let (Some(value), Some(min), Some(max)) = (value, min, max) else {
         return Err(record.wrong("hash without value, min and max", "bounded-counter"));
     };
-    if value < min || value > max {
+    if wrong::is_out_of_bounds(value < min || value > max) {
         return Err(OpError::Mismatch(format!(
             "the hash holds the value {value}, which is out of its bounds {min} to {max}; mend it with HSET"
         )));

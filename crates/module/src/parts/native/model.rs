@@ -23,6 +23,10 @@ pub(super) enum Value {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     keys: RefCell<BTreeMap<Bytes, Value>>,
+    /// Keys with a time to live.
+    expiring: RefCell<BTreeSet<Bytes>>,
+    /// The longest string that is appended to; by default 512 MiB.
+    pub(super) append_max: Option<usize>,
     /// Commands that wrote, in order.
     pub(super) written: RefCell<Vec<String>>,
     /// What the operator was told.
@@ -36,6 +40,15 @@ impl Model {
 
     pub(super) fn put_value(&self, key: &str, value: Value) {
         self.keys.borrow_mut().insert(Bytes::from(key), value);
+    }
+
+    /// Gives a key a time to live.
+    pub(super) fn expire(&self, key: &str) {
+        self.expiring.borrow_mut().insert(Bytes::from(key));
+    }
+
+    pub(super) fn expires(&self, key: &str) -> bool {
+        self.expiring.borrow().contains(key.as_bytes())
     }
 
     fn run(&self, command: &CStr, key: &Bytes, arguments: &[&[u8]]) -> Answer {
@@ -56,9 +69,11 @@ impl Model {
             }
             other => panic!("the model knows no {other}"),
         };
-        if let Some(value) = value.filter(|value| !is_empty(value)) {
-            keys.insert(key.clone(), value);
+        let value = value.filter(|value| !is_empty(value));
+        if value.is_none() || name == "SET" && !arguments.contains(&&b"KEEPTTL"[..]) {
+            self.expiring.borrow_mut().remove(key);
         }
+        keys.extend(value.map(|value| (key.clone(), value)));
         answer
     }
 }
@@ -284,7 +299,7 @@ impl Server for Model {
     }
 
     fn append_bytes_max(&self) -> Option<usize> {
-        Some(512 << 20)
+        Some(self.append_max.unwrap_or(512 << 20))
     }
 
     fn warn(&self, text: &str) {

@@ -10,6 +10,7 @@
 //! first brace and its end has a closing brace in it, which the first has not.
 
 use crate::parts::slots::{hash_tag, slot_of};
+use crate::parts::wrong::records as wrong;
 
 /// The key beside a TopK's own.
 pub(crate) fn side_key(key: &[u8]) -> Vec<u8> {
@@ -17,7 +18,7 @@ pub(crate) fn side_key(key: &[u8]) -> Vec<u8> {
         return [key, b"::k"].concat();
     }
     if !key.is_empty() && !key.contains(&b'}') {
-        return [b"{", key, b"}:k"].concat();
+        return wrong::beside([b"{", key, b"}:k"].concat());
     }
     let slot = slot_of(key);
     let number = (0_u32..).map(|number| number.to_string()).find(|number| slot_of(number.as_bytes()) == slot);

@@ -8,6 +8,7 @@ use claret_types::{
 
 use super::{OpenKey, Record, Server, Upcoming};
 use crate::ffi::Kind;
+use crate::parts::wrong::records as wrong;
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
 pub(super) fn partial_state(
@@ -116,7 +117,9 @@ fn refuse_long(
         return Ok(());
     }
     match record.server.append_bytes_max() {
-        Some(limit) if size > limit => Err(OpError::TooLarge { what: "string", size, limit }),
+        Some(limit) if wrong::is_too_long(size > limit) => {
+            Err(OpError::TooLarge { what: "string", size, limit })
+        }
         _ => Ok(()),
     }
 }
@@ -164,7 +167,7 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
             change(record, effect);
         }
     }
-    if let Some(sum) = sum {
+    if let Some(sum) = wrong::left_to_add(sum) {
         add(record, sum);
     }
 }
@@ -213,7 +216,7 @@ fn add_float(record: &Record<'_, impl Server>, effect: &FloatCounterEffect) {
         held.map_or(TextState::Absent, |key| TextState::Bytes(record.string(key, Upcoming::Write)));
     FloatCounter::apply(&mut text, effect.clone());
     match text.to_bytes() {
-        Some(bytes) => record.write(c"SET", [&bytes[..], b"KEEPTTL"]),
+        Some(bytes) => record.write(c"SET", wrong::keeping_end([&bytes[..], b"KEEPTTL"])),
         None => record.write(c"DEL", []),
     }
 }

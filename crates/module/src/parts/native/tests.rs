@@ -1,13 +1,13 @@
 //! What transactions do to records on a model of a server is what they do in memory: answers, errors, and what is left.
 
 use claret_types::{
-    BoundedCounter, Bytes, Counter, Dict, Effect, Examples, FloatCounter, List, Operation, Register,
-    RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TopKOp, TypeInfo, UidGenerator,
-    Unique,
+    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Examples, FloatCounter, List, Operation,
+    Register, RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TopKOp, TypeInfo,
+    UidGenerator, Unique,
 };
 
 use super::model::{Model, Value};
-use super::{Record, apply, partial_state, partial_state_for_all, whole};
+use super::{ELEMENTS_MAX, Record, apply, partial_state, partial_state_for_all, whole};
 
 const KEY: &str = "k";
 const UNIQUE: Unique = Unique(1_000_001);
@@ -162,6 +162,53 @@ fn effects_of_other_types_are_looked_at_in_the_whole_record() {
     assert_eq!(told(incr.execute_in_excerpt(part, &[&own], UNIQUE)).0, Ok(Reply::Int(7)));
 }
 
+fn examples<T: Examples>() -> Vec<Operation> {
+    T::operations().into_iter().map(Operation::new::<T>).collect()
+}
+
+/// What a transaction did as one type, and does then as any other.
+#[test]
+fn records_that_are_used_as_two_types_are_as_in_memory() {
+    let all = [
+        examples::<Register>(),
+        examples::<Counter>(),
+        examples::<FloatCounter>(),
+        examples::<UidGenerator>(),
+        examples::<Dict>(),
+        examples::<BoundedCounter>(),
+        examples::<SummaryBag>(),
+        examples::<Set>(),
+        examples::<ScoredSet>(),
+        examples::<TopK>(),
+        examples::<List>(),
+    ];
+    let mut agreed = 0;
+    for firsts in &all {
+        for (state, model) in reached(firsts).into_iter().take(3) {
+            for (first, second) in
+                firsts.iter().flat_map(|first| all.iter().flatten().map(move |it| (first, it)))
+            {
+                let Some(effect) = in_memory(state.as_ref(), first, &[]).1 else { continue };
+                let own = [&effect];
+                let wanted = in_memory(state.as_ref(), second, &own).0;
+                let part = partial_state(&model, &key(), second, &own);
+                let found = part.map(|part| told(second.execute_in_excerpt(part, &own, UNIQUE)).0);
+                let found = found.unwrap_or_else(|error| Err(error.to_string()));
+                assert_eq!(
+                    found.is_ok(),
+                    wanted.is_ok(),
+                    "{second:?} after {first:?} in {state:?}: {found:?}, {wanted:?}"
+                );
+                if wanted.is_ok() {
+                    assert_eq!(found, wanted, "{second:?} after {first:?} in {state:?}");
+                    agreed += usize::from(first.type_info().id != second.type_info().id);
+                }
+            }
+        }
+    }
+    assert!(agreed > 100, "{agreed}");
+}
+
 #[test]
 fn what_follows_each_other_is_written_with_one_command() {
     let effects = |ops: &[Operation]| {
@@ -223,4 +270,130 @@ fn an_effect_that_the_server_refuses_is_told_to_the_operator() {
         "{told:?}"
     );
     assert_eq!(model.get(KEY), Some(Value::List(["x"].map(Bytes::from).into())), "nothing is overwritten");
+}
+
+// --- what small examples do not show ---
+
+/// An operation by its name.
+fn op<T: DataType>(name: &str, arguments: &[&str]) -> Operation {
+    let arguments: Vec<Bytes> = arguments.iter().map(|word| Bytes::from(*word)).collect();
+    Operation::new::<T>(T::parse(name, &arguments).expect("well-formed"))
+}
+
+/// What an operation is answered, over the model.
+fn asked(model: &Model, op: &Operation) -> Answered {
+    match partial_state(model, &key(), op, &[]) {
+        Ok(part) => told(op.execute_in_excerpt(part, &[], UNIQUE)),
+        Err(error) => (Err(error.to_string()), None),
+    }
+}
+
+/// The same, and its effect is carried out.
+fn done(model: &Model, op: &Operation) -> Result<Reply, String> {
+    let (answer, effect) = asked(model, op);
+    apply(model, &key(), &effect.iter().collect::<Vec<_>>());
+    answer
+}
+
+#[test]
+fn more_elements_than_one_command_takes_are_all_written() {
+    const COUNT: usize = 2 * ELEMENTS_MAX + 1;
+    let names: Vec<String> = (0..COUNT).map(|number| number.to_string()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (set, list) = (Model::default(), Model::default());
+    done(&set, &op::<Set>("SADD", &names)).expect("added");
+    done(&list, &op::<List>("RPUSH", &names)).expect("pushed");
+    assert_eq!(asked(&set, &op::<Set>("SCARD", &[])).0, Ok(Reply::Int(COUNT as i64)));
+    assert_eq!(asked(&list, &op::<List>("LLEN", &[])).0, Ok(Reply::Int(COUNT as i64)));
+    done(&set, &op::<Set>("SREM", &names)).expect("removed");
+    assert_eq!((set.get(KEY), set.written.borrow().len()), (None, 6));
+}
+
+#[test]
+fn what_is_added_keeps_the_time_to_live() {
+    for add in [
+        op::<Counter>("INCRBY", &["2"]),
+        op::<FloatCounter>("INCRBYFLOAT", &["0.5"]),
+        op::<Register>("APPEND", &["1"]),
+        op::<Register>("SET", &["9"]),
+    ] {
+        let model = Model::default();
+        model.put_value(KEY, Value::Text(b"1".to_vec()));
+        model.expire(KEY);
+        done(&model, &add).expect("added");
+        assert_eq!(model.expires(KEY), add.method().name != "SET", "{:?}", model.written);
+    }
+}
+
+#[test]
+fn scores_and_sums_are_written_to_the_last_bit() {
+    let sum = 0.1 + 0.2;
+    let model = Model::default();
+    done(&model, &op::<ScoredSet>("ZADD", &[&format!("{sum:?}"), "a"])).expect("added");
+    let score = asked(&model, &op::<ScoredSet>("ZSCORE", &["a"])).0;
+    assert_eq!(score, Ok(Reply::Float(sum)));
+    let model = Model::default();
+    for by in ["0.1", "0.2"] {
+        done(&model, &op::<FloatCounter>("INCRBYFLOAT", &[by])).expect("added");
+    }
+    assert_eq!(model.get(KEY), Some(Value::Text(format!("{sum:?}").into_bytes())));
+}
+
+#[test]
+fn what_is_read_of_a_long_list_is_all_that_is_asked_for() {
+    let model = Model::default();
+    let values: Vec<Bytes> = (0..50).map(|number| Bytes::from(number.to_string())).collect();
+    model.put_value(KEY, Value::List(values.iter().cloned().collect()));
+    let range = |name: &str, arguments: &[&str]| asked(&model, &op::<List>(name, arguments)).0;
+    for (start, stop) in [("0", "3"), ("2", "9"), ("-4", "-1"), ("-9", "-3"), ("0", "-1"), ("48", "99")] {
+        let whole = op::<List>("LRANGE", &[start, stop]);
+        let state = left(&model, TypeInfo::of::<List>());
+        assert_eq!(
+            range("LRANGE", &[start, stop]),
+            in_memory(state.as_ref(), &whole, &[]).0,
+            "{start} {stop}"
+        );
+    }
+    for at in [0_i64, 7, 49, -1, -50] {
+        let value = values[at.rem_euclid(50) as usize].clone();
+        assert_eq!(range("LINDEX", &[&at.to_string()]), Ok(Reply::Bytes(value)), "{at}");
+    }
+}
+
+#[test]
+fn numbers_that_the_server_does_not_add_to_are_refused() {
+    for text in ["007", "+7", " 7", "7.0", "-0"] {
+        let model = Model::default();
+        model.put_value(KEY, Value::Text(text.into()));
+        assert!(asked(&model, &op::<UidGenerator>("UID.NEXT", &[])).0.is_err(), "{text}");
+        let fields = [("value", text), ("min", "0"), ("max", "9")];
+        let hash = fields.map(|(field, value)| (Bytes::from(field), Bytes::from(value)));
+        model.put_value(KEY, Value::Hash(hash.into_iter().collect()));
+        assert!(asked(&model, &op::<BoundedCounter>("BINCRBY", &["1"])).0.is_err(), "{text}");
+    }
+}
+
+#[test]
+fn a_counter_that_is_out_of_its_bounds_is_refused() {
+    for (value, is_taken) in [("-1", false), ("0", true), ("9", true), ("10", false)] {
+        let model = Model::default();
+        let fields = [("value", value), ("min", "0"), ("max", "9")];
+        let hash = fields.map(|(field, value)| (Bytes::from(field), Bytes::from(value)));
+        model.put_value(KEY, Value::Hash(hash.into_iter().collect()));
+        assert_eq!(asked(&model, &op::<BoundedCounter>("BGET", &[])).0.is_ok(), is_taken, "{value}");
+    }
+}
+
+#[test]
+fn what_would_be_too_long_is_refused_before_it_is_promised() {
+    const LIMIT: usize = 2 << 20;
+    let mut model = Model::default();
+    model.append_max = Some(LIMIT);
+    model.put_value(KEY, Value::Text(vec![b'x'; LIMIT - 3]));
+    let (fits, long) = (op::<Register>("APPEND", &["abc"]), op::<Register>("APPEND", &["abcd"]));
+    assert!(partial_state(&model, &key(), &fits, &[]).is_ok());
+    let refused = asked(&model, &long).0.expect_err("one byte too many");
+    assert!(refused.contains(&LIMIT.to_string()), "{refused}");
+    let own = asked(&model, &op::<Register>("APPEND", &["a"])).1.expect("it appends");
+    assert!(partial_state(&model, &key(), &fits, &[&own]).is_err(), "with what it did before");
 }

@@ -167,6 +167,17 @@ fn what_waits_is_pushed_polled_or_taken_along_and_never_twice() {
 }
 
 #[test]
+fn what_nobody_took_is_told_before_what_came_since() {
+    let mut sessions = Sessions::default();
+    let session = polls(&mut sessions, 1, 1, 1);
+    (0..2).for_each(|number| sessions.put(session, response(session, number), WIDE));
+    let taken = sessions.take(session);
+    sessions.put(session, response(session, 2), WIDE);
+    sessions.put_back(session, taken);
+    assert_eq!(sessions.take(session), [0, 1, 2].map(|number| response(session, number)));
+}
+
+#[test]
 fn a_poller_waits_for_so_long_and_one_at_a_time() {
     let mut sessions = Sessions::default();
     let session = polls(&mut sessions, 1, 1, 1);

@@ -1,0 +1,148 @@
+//! Planted bugs of native records: partial states, effects as plain commands, and their way to replicas and the append-only file.
+
+use std::ffi::CStr;
+
+use claret_planted::{Bug, is_planted};
+
+use crate::ffi::Answer;
+
+// --- what is passed on ---
+
+/// The flags of a write: [`Bug::HdelUnreplicated`], [`Bug::SremUnreplicated`], [`Bug::DelUnreplicated`].
+pub(crate) fn flags(command: &CStr, passed_on: &'static CStr) -> &'static CStr {
+    let stays = |bug, name: &CStr| is_planted(bug) && command == name;
+    let stays_here = stays(Bug::HdelUnreplicated, c"HDEL")
+        || stays(Bug::SremUnreplicated, c"SREM")
+        || stays(Bug::DelUnreplicated, c"DEL");
+    if stays_here { c"Ev" } else { passed_on }
+}
+
+/// Whether what is decided now could not be carried out: [`Bug::WritesWhilePaused`].
+pub(crate) fn is_barred(is_barred: bool) -> bool {
+    is_barred && !is_planted(Bug::WritesWhilePaused)
+}
+
+/// Whether a command may add to the memory: [`Bug::SortedSetsOverMemory`].
+pub(crate) fn counts(command: &str) -> bool {
+    !(is_planted(Bug::SortedSetsOverMemory) && command.starts_with('Z'))
+}
+
+// --- effects ---
+
+/// The effects that are carried out: [`Bug::FirstEffectAlone`].
+pub(crate) fn carried_out<T>(effects: &[T]) -> &[T] {
+    if is_planted(Bug::FirstEffectAlone) { &effects[..1] } else { effects }
+}
+
+/// The portions in which much is written: [`Bug::FirstPortionAlone`].
+pub(crate) fn written<T>(portions: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    portions.take(if is_planted(Bug::FirstPortionAlone) { 1 } else { usize::MAX })
+}
+
+/// What the server said of a write: [`Bug::RefusalUntold`].
+pub(crate) fn said(answer: Answer) -> Answer {
+    if is_planted(Bug::RefusalUntold) { Answer::Nil } else { answer }
+}
+
+/// A value, and that its time to live stays: [`Bug::FloatLosesEnd`].
+pub(crate) fn keeping_end(words: [&[u8]; 2]) -> impl Iterator<Item = &[u8]> {
+    words.into_iter().take(if is_planted(Bug::FloatLosesEnd) { 1 } else { 2 })
+}
+
+/// What is left to add: [`Bug::LastSumUnwritten`].
+pub(crate) fn left_to_add(sum: Option<i64>) -> Option<i64> {
+    sum.filter(|_| !is_planted(Bug::LastSumUnwritten))
+}
+
+/// How many values a pop takes: [`Bug::PopsOne`].
+pub(crate) fn popped(count: usize) -> usize {
+    if is_planted(Bug::PopsOne) { 1 } else { count }
+}
+
+/// The values of a push, in order: [`Bug::PushesTurned`].
+pub(crate) fn pushed<T>(mut values: Vec<T>) -> Vec<T> {
+    if is_planted(Bug::PushesTurned) {
+        values.reverse();
+    }
+    values
+}
+
+/// A score as text: [`Bug::ScoresRounded`].
+pub(crate) fn digits(score: f64) -> String {
+    if is_planted(Bug::ScoresRounded) { format!("{score:.3}") } else { format!("{score:?}") }
+}
+
+/// Whether more are in than count: [`Bug::BestUntrimmed`].
+pub(crate) fn is_over(is_over: bool) -> bool {
+    is_over && !is_planted(Bug::BestUntrimmed)
+}
+
+/// Whether how many count is to be written: [`Bug::CapacityUnwritten`].
+pub(crate) fn is_new(is_new: bool) -> bool {
+    is_new && !is_planted(Bug::CapacityUnwritten)
+}
+
+/// Whether an offer comes to nothing: [`Bug::LateOfferWritten`].
+pub(crate) fn is_below(is_below: bool) -> bool {
+    is_below && !is_planted(Bug::LateOfferWritten)
+}
+
+// --- what is read ---
+
+/// Whether a key is of the kind that is asked for: [`Bug::AnyKindTaken`].
+pub(crate) fn is_of_kind(is: bool) -> bool {
+    is || is_planted(Bug::AnyKindTaken)
+}
+
+/// Whether effects are of an operation's own type: [`Bug::OtherTypesUnread`].
+pub(crate) fn are_own(are_own: bool) -> bool {
+    are_own || is_planted(Bug::OtherTypesUnread)
+}
+
+/// What the owner's own effects touch: [`Bug::OwnUnseen`].
+pub(crate) fn touched<T>(touched: impl Iterator<Item = T>) -> impl Iterator<Item = T> {
+    touched.take(if is_planted(Bug::OwnUnseen) { 0 } else { usize::MAX })
+}
+
+/// How many members a set has besides those that are looked at: [`Bug::OthersUncounted`].
+pub(crate) fn elsewhere(count: usize) -> usize {
+    if is_planted(Bug::OthersUncounted) { 0 } else { count }
+}
+
+/// How many fields a dict has besides those that are looked at: [`Bug::FieldsUncounted`].
+pub(crate) fn other_fields(count: usize) -> usize {
+    if is_planted(Bug::FieldsUncounted) { 0 } else { count }
+}
+
+/// How far into a list a position reaches: [`Bug::ReachTooShort`].
+pub(crate) fn reach(reach: usize) -> usize {
+    reach - usize::from(is_planted(Bug::ReachTooShort))
+}
+
+/// How many members are below: [`Bug::RanksFromZero`].
+pub(crate) fn below(below: usize) -> usize {
+    if is_planted(Bug::RanksFromZero) { 0 } else { below }
+}
+
+/// Whether a number is written as the server writes it: [`Bug::PaddedNumbersTaken`].
+pub(crate) fn is_canonical(is_canonical: bool) -> bool {
+    is_canonical || is_planted(Bug::PaddedNumbersTaken)
+}
+
+/// Whether a counter is out of its bounds: [`Bug::OutOfBoundsTaken`].
+pub(crate) fn is_out_of_bounds(is_out: bool) -> bool {
+    is_out && !is_planted(Bug::OutOfBoundsTaken)
+}
+
+/// Whether a string would be longer than the server makes it: [`Bug::LongAppendPromised`].
+pub(crate) fn is_too_long(is_too_long: bool) -> bool {
+    is_too_long && !is_planted(Bug::LongAppendPromised)
+}
+
+/// The key beside another one, in its slot: [`Bug::SideInOtherSlot`].
+pub(crate) fn beside(mut key: Vec<u8>) -> Vec<u8> {
+    if is_planted(Bug::SideInOtherSlot) {
+        key.retain(|byte| !b"{}".contains(byte));
+    }
+    key
+}

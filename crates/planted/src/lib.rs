@@ -1,0 +1,128 @@
+//! Bugs that can be planted in the hosts (the cluster client and the module), to see that their tests notice.
+//!
+//! With the feature `planted-bugs` the environment plants one: `CLARET_PLANT=name`. Without it [`is_planted`] is a constant
+//! `false`, and no bug is in the code that is shipped. What a bug does stands in a `wrong` module of its room, as a named function
+//! through which the right value passes. `tools/host-bugs` builds once, plants each bug in turn, and runs the tests that are
+//! named here until one fails; `docs/planted-bugs.md` has the same list as a table.
+//!
+//! Bugs of the protocol are planted in another way: `claret_core::planted`.
+
+mod catalogue;
+
+use std::fmt::Write;
+
+pub use catalogue::{Bug, Room};
+
+/// A test that can see a bug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Test {
+    /// The crate, without `claret-`; the client's is `claret`.
+    pub package: &'static str,
+    /// The test program; `lib` for the tests within the crate.
+    pub program: &'static str,
+    /// It sees the bug on Valkey alone: Redis 7.0 does not name clients to the filter.
+    pub on_valkey: bool,
+    /// Its path within the program.
+    pub name: &'static str,
+}
+
+impl Test {
+    /// Reads `module/multi a_test` or `module/multi@valkey a_test`.
+    fn parse(line: &'static str) -> Option<Test> {
+        let (place, name) = line.split_once(' ')?;
+        let (place, on_valkey) = match place.split_once('@') {
+            Some((place, "valkey")) => (place, true),
+            Some(_) => return None,
+            None => (place, false),
+        };
+        let (package, program) = place.split_once('/')?;
+        Some(Test { package, program, on_valkey, name })
+    }
+
+    /// The file that the test is in, from the root; `None` if there is no such test.
+    fn file(&self) -> String {
+        let crate_folder = format!("crates/{}", self.package);
+        match self.program {
+            "lib" => format!("{crate_folder}/src"),
+            program => format!("{crate_folder}/tests/{program}.rs"),
+        }
+    }
+}
+
+impl Bug {
+    /// Its name, in words with hyphens: what the environment says.
+    pub fn name(self) -> String {
+        let variant = format!("{self:?}");
+        let mut name = String::new();
+        for (at, letter) in variant.char_indices() {
+            if at > 0 && letter.is_uppercase() {
+                name.push('-');
+            }
+            name.push(letter.to_ascii_lowercase());
+        }
+        name
+    }
+
+    /// The bug of that name.
+    pub fn parse(name: &str) -> Option<Bug> {
+        Bug::ALL.iter().copied().find(|bug| bug.name() == name)
+    }
+
+    /// The tests that can see it, those that take least first. None of a bug that [survives](Bug::survives).
+    ///
+    /// # Panics
+    /// When a line of the catalogue is none; a test reads them all.
+    pub fn tests(self) -> Vec<Test> {
+        let test = |line: &&'static str| Test::parse(line).unwrap_or_else(|| panic!("{self:?}: {line}"));
+        self.seen_by().iter().map(test).collect()
+    }
+}
+
+/// Whether this bug is planted in this process.
+#[cfg(feature = "planted-bugs")]
+pub fn is_planted(bug: Bug) -> bool {
+    static PLANTED: std::sync::LazyLock<Option<Bug>> = std::sync::LazyLock::new(|| {
+        let name = std::env::var("CLARET_PLANT").ok().filter(|name| !name.is_empty())?;
+        let bug = Bug::parse(&name);
+        if bug.is_none() {
+            eprintln!(
+                "error: CLARET_PLANT={name}: there is no such bug; crates/planted/src/catalogue.rs has them all"
+            );
+            std::process::exit(2);
+        }
+        bug
+    });
+    *PLANTED == Some(bug)
+}
+
+/// Never.
+#[cfg(not(feature = "planted-bugs"))]
+#[inline(always)]
+pub const fn is_planted(_: Bug) -> bool {
+    false
+}
+
+/// The catalogue as a table for people, room by room.
+pub fn table() -> String {
+    let mut out = String::new();
+    for room in Room::ALL {
+        let bugs: Vec<Bug> = Bug::ALL.iter().copied().filter(|bug| bug.room() == *room).collect();
+        let _ = writeln!(out, "### {}: {} bugs\n", room.title(), bugs.len());
+        out.push_str("| bug | what is wrong | seen by |\n|---|---|---|\n");
+        for bug in bugs {
+            let seen = match bug.survives() {
+                Some(why) => format!("nothing: {why}"),
+                None => bug.tests().iter().map(shown).collect::<Vec<_>>().join(", "),
+            };
+            let _ = writeln!(out, "| `{}` | {} | {seen} |", bug.name(), bug.what());
+        }
+        out.push('\n');
+    }
+    out
+}
+
+fn shown(test: &Test) -> String {
+    let valkey = if test.on_valkey { " (Valkey)" } else { "" };
+    let name = test.name.rsplit("::").next().unwrap_or(test.name);
+    format!("{}: `{name}`{valkey}", test.file().trim_start_matches("crates/"))
+}
