@@ -13,6 +13,7 @@ mod gone;
 mod ids;
 mod limits;
 pub mod message;
+#[cfg(feature = "planted-bugs")]
 mod planted;
 mod records;
 mod shard;
@@ -25,7 +26,7 @@ pub use digest::digest;
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]
-pub use planted::Bug;
+pub use planted::{Bug, with_bug};
 pub use records::Records;
 pub use shard::{Shard, Stats, Survives, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

@@ -1,22 +1,25 @@
 //! Bugs that can be planted in the protocol, to see that its tests notice: a check that cannot fail proves nothing.
 //!
-//! Only with the feature `planted-bugs` can one be planted, with `Shard::plant`, `Coordinator::plant` or
-//! `Frontend::plant`. Without it [`Planted`] is nothing, [`Planted::is`] is always false, and no bug is in the code
-//! that is shipped. Each bug is one line or one condition in the protocol's code, found by its name there; what it
-//! takes out is a rule of `docs/protocol.md` (P) or `docs/combining.md` (C). `crates/sim/examples/planted.rs` says
-//! which check catches it, and how soon.
+//! The rules that a bug can take out are functions of their own, in a file `right.rs` of each room, and the code of the
+//! room calls them as `rules`. With the feature `planted-bugs` alone, `rules` is the file `wrong.rs` beside it instead: the
+//! same functions, each of which breaks its rule while the bug of its name is planted ([`with_bug`]) and keeps it
+//! otherwise. Without the feature neither that file nor this one is compiled, and no bug is in the code that is shipped.
+//!
+//! What a bug takes out is a rule of `docs/protocol.md` (P) or `docs/combining.md` (C). Faults of messages and of hosts
+//! are no code of the protocol: the simulator makes them (`crates/sim/src/tamper.rs`).
+//! `crates/sim/examples/planted.rs` says which check catches each, and how soon.
+
+use std::cell::Cell;
 
 /// Defines [`Bug`]: the variants with what is wrong, their names, and the rule that each takes out.
 macro_rules! bugs {
     ($($(#[doc = $doc:literal])+ $bug:ident $name:literal $rule:literal;)+) => {
         /// A bug that an implementer could make.
-        #[cfg_attr(not(feature = "planted-bugs"), allow(unreachable_pub, dead_code, reason = "nobody can plant it"))]
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum Bug {
             $($(#[doc = $doc])+ $bug,)+
         }
 
-        #[cfg(feature = "planted-bugs")]
         impl Bug {
             /// All of them.
             pub const ALL: &[Bug] = &[$(Bug::$bug),+];
@@ -34,41 +37,18 @@ macro_rules! bugs {
                     $(Bug::$bug => $rule,)+
                 }
             }
-
-            /// The bug of that name.
-            pub fn parse(name: &str) -> Option<Bug> {
-                Bug::ALL.iter().copied().find(|bug| bug.name() == name)
-            }
         }
     };
 }
 
 bugs! {
     // --- votes, refusals, attempts ---
-    /// An attempt whose prepares have left is aborted without a refusal, and prepared participants obey.
-    AbortByFiat "abort-by-fiat" "P6, P7";
-    /// The same at the coordinator alone: it begins its next attempt and never asked for a refusal.
-    RestartUnrefused "restart-unrefused" "P8";
     /// Withdraw turns a yes into a no.
     WithdrawUnvotes "withdraw-unvotes" "P2, P6";
-    /// A vote of an earlier attempt counts for this one.
-    StaleVoteCounts "stale-vote-counts" "P8";
     /// All attempts of a transaction bear one number.
     AttemptsShareNumber "attempts-share-number" "P8";
-    /// Votes are counted, not voters: a doubled one stands for another's.
-    DoubledVoteCounts "doubled-vote-counts" "P3, P10";
-    /// The user is told when one vote is still missing.
-    ToldBeforeLastVote "told-before-last-vote" "P3";
-    /// Votes that come after a withdraw was sent are ignored.
-    WithdrawingDeafToVotes "withdrawing-deaf-to-votes" "P6";
-    /// Every participant is told that all others have voted.
-    EverybodyIsLast "everybody-is-last" "P9";
-    /// A participant that was only read is not waited for.
-    ReadersDoNotVote "readers-do-not-vote" "P5";
     /// A participant votes when the first of its waiting calls is granted.
     VoteBeforeLastGrant "vote-before-last-grant" "P1, P2";
-    /// A participant applies and releases when it votes.
-    ReleaseAtVote "release-at-vote" "P5";
     /// Of several records at a participant only the first gets its effects.
     ApplySkipsRecords "apply-skips-records" "P3";
     /// A withdraw that comes before its prepare leaves nothing behind.
@@ -79,10 +59,6 @@ bugs! {
     RefusedLetIn "refused-let-in" "P2, P28";
     /// What is applied is not remembered.
     ForgetsApplied "forgets-applied" "P10, P28";
-    /// What is applied is remembered without its answers.
-    ForgetsAnswers "forgets-answers" "P10";
-    /// Calls on one record may overtake each other.
-    CallsOvertake "calls-overtake" "P10";
     /// A call that came twice is executed twice.
     ExecuteTwice "execute-twice" "P10";
     /// A prepare of what is applied is carried out again.
@@ -103,8 +79,6 @@ bugs! {
     RenewedTakesStale "renewed-takes-stale" "P61";
 
     // --- client processes ---
-    /// A heartbeat does not list transactions that wait for no answer.
-    HeartbeatOmitsIdle "heartbeat-omits-idle" "P23, P46";
     /// A coordinator that serves another transaction is not told which incarnations are known.
     RecycledUnmet "recycled-unmet" "P26, P45";
     /// A coordinator that serves another transaction is taken for that of a user who knows the end.
@@ -115,20 +89,12 @@ bugs! {
     ForgottenWhenTold "forgotten-when-told" "P28, P45";
     /// A transaction whose user is gone goes on.
     AbandonedNotAborted "abandoned-not-aborted" "P39";
-    /// A connection begins without a heartbeat.
-    SilentConnection "silent-connection" "P40";
     /// Transactions are not told that a connection is new.
     NotMet "not-met" "P26, P40";
-    /// What an earlier connection brings counts.
-    OldConnectionHeard "old-connection-heard" "P40";
-    /// The end of an earlier connection is taken for that of the present one.
-    UnbindsNewer "unbinds-newer" "P40";
     /// A handshake that took long takes the place of a later connection.
     OlderHandshakeWins "older-handshake-wins" "P29, P40";
     /// What waited for an earlier connection goes over the next one.
     OutboxOutlivesConnection "outbox-outlives-connection" "P40";
-    /// Frames that were sent besides the one that was taken are not counted.
-    FramesUncounted "frames-uncounted" "P41";
     /// After the first time all that is sent is taken for sent before.
     AllIsRepetition "all-is-repetition" "P42";
     /// Of a refused frame the first request is blamed.
@@ -137,8 +103,6 @@ bugs! {
     RefusedAloneAgain "refused-alone-again" "P43";
     /// A heartbeat of a refused frame is sent again.
     HeartbeatSentAgain "heartbeat-sent-again" "P43";
-    /// Slots stay where they were when the first connection was made.
-    SlotsStay "slots-stay" "P44";
     /// Calls of one attempt on one record go to two shards when its slot moves in between.
     CallsOfOneRecordPart "calls-of-one-record-part" "P44";
     /// Nobody answers for a shard that is gone.
@@ -151,38 +115,16 @@ bugs! {
     // --- failure ---
     /// A shard that restarts keeps its incarnation.
     SilentRestart "silent-restart" "P26";
-    /// An execute that relies on another incarnation is let in.
-    ExecuteOfAnyIncarnation "execute-of-any-incarnation" "P26";
-    /// A prepare that lists another incarnation is let in.
-    PrepareOfAnyIncarnation "prepare-of-any-incarnation" "P26";
-    /// The list names no incarnations.
-    ListNamesNoIncarnation "list-names-no-incarnation" "P26";
     /// Unique numbers begin anew with each incarnation.
     UniqueStartsAnew "unique-starts-anew" "P26";
-    /// A recoverer's question is answered with no, and no is not written.
-    QuestionWritesNothing "question-writes-nothing" "P24";
-    /// A recoverer that heard one prepared participant takes it for all.
-    SomePreparedIsAll "some-prepared-is-all" "P25";
-    /// A participant in doubt asks once.
-    AsksOnce "asks-once" "P23";
     /// A lease that runs out refuses what has voted.
     LeaseEndsPrepared "lease-ends-prepared" "P23";
     /// A heartbeat that does not list an attempt refuses it though it has voted.
     UnlistedPreparedEnds "unlisted-prepared-ends" "P23";
     /// What is below the floor is taken for new.
     BelowFloorIsNew "below-floor-is-new" "P28";
-    /// The floor passes the eldest open transaction.
-    FloorPassesOpen "floor-passes-open" "P28";
-    /// A transaction is over when its user is told, though applies are unacknowledged.
-    OverWhenTold "over-when-told" "P28";
     /// The frontend forgets an id while participants do not know its end.
     BuriesEarly "buries-early" "P28, C14";
-    /// An abort is sent once.
-    AbortNotResent "abort-not-resent" "P28";
-    /// An apply is sent once.
-    ApplyNotResent "apply-not-resent" "P28";
-    /// A prepare is sent once.
-    PrepareNotResent "prepare-not-resent" "P1";
 
     // --- records that vanish, sessions that are gone ---
     /// Who has not voted on a record that vanished goes on.
@@ -193,8 +135,6 @@ bugs! {
     GoneTakesEffects "gone-takes-effects" "P36";
     /// Whoever comes after a record vanished is let in beside those who had voted.
     GoneLetsIn "gone-lets-in" "P36";
-    /// Of records that vanish together each lets others in before the next one is gone.
-    GoneOneByOne "gone-one-by-one" "P36";
     /// Those who had voted on a record that vanished leave, and nobody who waits is let in.
     GoneWakesNobody "gone-wakes-nobody" "P36";
     /// A prepare of what is applied, whose answers are gone, is answered without them.
@@ -225,12 +165,8 @@ bugs! {
     SettlesOnce "settles-once" "P16";
     /// A second call on a record that its transaction waits for stands beside the first.
     WaitsTwice "waits-twice" "P19";
-    /// Nobody hears of an elder.
-    ElderNeverTold "elder-never-told" "P20";
     /// Whoever is granted a record that an elder waits for is not told.
     GrantTellsNoElder "grant-tells-no-elder" "P20";
-    /// Word of an elder is not sent again.
-    ElderToldOnce "elder-told-once" "P20";
     /// Word of an elder counts only while the attempt is blocked.
     ElderForgotten "elder-forgotten" "P20, P21";
     /// Who has one vote gives way no more.
@@ -255,100 +191,35 @@ bugs! {
     PartedWaits "parted-waits" "C13";
     /// A founder that left goes on under the id of the group.
     FounderKeepsId "founder-keeps-id" "C14";
-    /// The prepare names the eldest member alone.
-    MatesLeftBehind "mates-left-behind" "C9";
 }
 
-/// The bug that a state machine was given, if any.
-#[cfg(feature = "planted-bugs")]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Planted(Option<Bug>);
-
-/// No bug: see the module's text.
-#[cfg(not(feature = "planted-bugs"))]
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Planted;
-
-impl Planted {
-    /// The protocol as it is.
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) const NONE: Planted = Planted(None);
-
-    /// The protocol as it is.
-    #[cfg(not(feature = "planted-bugs"))]
-    pub(crate) const NONE: Planted = Planted;
-
-    /// Whether this bug is planted.
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) fn is(self, bug: Bug) -> bool {
-        self.0 == Some(bug)
-    }
-
-    /// Never.
-    #[cfg(not(feature = "planted-bugs"))]
-    pub(crate) const fn is(self, _: Bug) -> bool {
-        false
-    }
+thread_local! {
+    /// What is planted in the state machines that this thread runs: they do not know of it themselves.
+    static PLANTED: Cell<Option<Bug>> = const { Cell::new(None) };
+    /// How many times anything was planted: what a bug remembers is of one run.
+    static RUNS: Cell<u64> = const { Cell::new(0) };
 }
 
-#[cfg(feature = "planted-bugs")]
-impl crate::Shard {
-    /// Plants a bug, before the shard is given anything.
-    pub fn plant(&mut self, bug: Bug) {
-        self.planted = Planted(Some(bug));
-        self.table.planted = self.planted;
-    }
-}
-
-#[cfg(feature = "planted-bugs")]
-impl crate::Coordinator {
-    /// Plants a bug, before the transaction does anything.
-    pub fn plant(&mut self, bug: Bug) {
-        self.planted = Planted(Some(bug));
-    }
-}
-
-#[cfg(feature = "planted-bugs")]
-impl crate::Frontend {
-    /// Plants a bug in all transactions that begin from now on.
-    pub fn plant(&mut self, bug: Bug) {
-        self.planted = Planted(Some(bug));
-    }
-}
-
-#[cfg(feature = "planted-bugs")]
-impl crate::Client {
-    /// Plants a bug, before anything goes in.
-    pub fn plant(&mut self, bug: Bug) {
-        self.plant_in_all(Planted(Some(bug)));
-    }
-}
-
-#[cfg(feature = "planted-bugs")]
-impl crate::Pipeline {
-    /// Plants a bug, before anything goes in.
-    pub fn plant(&mut self, bug: Bug) {
-        self.planted = Planted(Some(bug));
-    }
-}
-
-#[cfg(all(test, feature = "planted-bugs"))]
-mod tests {
-    use super::Bug;
-
-    #[test]
-    fn names_are_kebab_case_of_the_variants_and_parse_back() {
-        for bug in Bug::ALL {
-            let kebab: String = format!("{bug:?}")
-                .char_indices()
-                .flat_map(|(at, letter)| {
-                    let hyphen = (at > 0 && letter.is_uppercase()).then_some('-');
-                    hyphen.into_iter().chain(letter.to_lowercase())
-                })
-                .collect();
-            assert_eq!(bug.name(), kebab);
-            assert_eq!(Bug::parse(bug.name()), Some(*bug));
+/// Does something with a bug planted in all that the protocol does meanwhile, in this thread.
+pub fn with_bug<T>(bug: Option<Bug>, run: impl FnOnce() -> T) -> T {
+    /// Puts back what was planted before, also when the run panics.
+    struct Before(Option<Bug>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            PLANTED.set(self.0);
         }
-        assert_eq!(Bug::parse("none"), None);
     }
+    RUNS.set(RUNS.get() + 1);
+    let _before = Before(PLANTED.replace(bug));
+    run()
+}
+
+/// Whether this bug is planted.
+pub(crate) fn is(bug: Bug) -> bool {
+    PLANTED.get() == Some(bug)
+}
+
+/// In which run of [`with_bug`] this is.
+pub(crate) fn run_number() -> u64 {
+    RUNS.get()
 }

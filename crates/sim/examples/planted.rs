@@ -24,7 +24,7 @@ fn main() -> ExitCode {
     let number = |at: usize| arguments.get(at).and_then(|it| it.parse().ok());
     let (trials, seeds) = (number(0).unwrap_or(15), number(1).unwrap_or(2_000));
     let named: Vec<Bug> = arguments.iter().skip(2).filter_map(|name| Bug::parse(name)).collect();
-    let bugs = if named.is_empty() { Bug::ALL.to_vec() } else { named };
+    let bugs = if named.is_empty() { Bug::all() } else { named };
     let found = hunt::silently(|| hunt_all(&bugs, trials, seeds));
 
     println!("| bug | rule | caught by | trials | median seeds | most |\n|---|---|---|---|---|---|");

@@ -10,8 +10,8 @@ use claret_core::{AttemptId, Incarnation, Pipeline, SessionId, ShardId, Time};
 use crate::check::Violation;
 use crate::happening::Happening;
 use crate::network::End;
-use crate::plant::Planted;
 use crate::process::Connection;
+use crate::tamper::{Sent, Tampering};
 use crate::world::World;
 
 /// A process whose connection broke tries again after so many microseconds at most.
@@ -141,7 +141,6 @@ impl World {
         let Some(client) = self.client(session) else { return };
         client.connected(now, number, &name_of(shard), (shard, as_), lease_us);
         let pipeline = Pipeline::with_frames_of(shard, as_, FRAME_REQUESTS - 1);
-        let pipeline = self.plant.in_pipeline(pipeline);
         let process = self.processes.get_mut(&session).expect("just seen");
         process.connections.insert((shard, number), Connection { pipeline, is_woken: false });
         if self.gone.contains(&shard) {
@@ -153,10 +152,13 @@ impl World {
 
     /// A process finds that a connection is broken, and connects anew if it was the last one.
     pub(crate) fn broken(&mut self, session: SessionId, shard: ShardId, number: u32) {
+        let unbinds_newer = self.tamper.is(Tampering::UnbindsNewer);
         let Some(process) = self.processes.get_mut(&session) else { return };
         process.connections.remove(&(shard, number));
+        let newest = process.connection_to(shard);
         if let Some(client) = &mut process.client {
-            client.disconnected(shard, number);
+            let ended = if unbinds_newer { newest.unwrap_or(number) } else { number };
+            client.disconnected(shard, ended);
         }
         if self.gone.contains(&shard) {
             let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
@@ -253,7 +255,9 @@ impl World {
             // Types that users wrote cannot be encoded: a frame's length is the number of its requests.
             let append = |_: &Request, frame: &mut Vec<u8>| frame.push(0);
             connection.pipeline.write(requests, append, |requests, _| frames.push(requests.to_vec()));
-            client.add_frames(now, shard, number, frames.len() - counted.min(frames.len()));
+            if !self.tamper.is(Tampering::FramesUncounted) {
+                client.add_frames(now, shard, number, frames.len() - counted.min(frames.len()));
+            }
             if is_useless {
                 self.broken(session, shard, number);
                 return Ok(());
@@ -280,14 +284,18 @@ impl World {
         let link = Link { session, connection };
         let is_whole = self.config.network.framed;
         let mut kept = Vec::new();
-        for request in requests {
+        for mut request in requests {
             if !self.may_send(session, to, &request) {
                 return Ok(false);
             }
-            match self.plant.on_request(to, ShardId(self.config.shards - 1), &request) {
-                Planted::Answered(response) => self.push(to, session, response),
-                Planted::Passes if is_whole => kept.push(request),
-                Planted::Passes => self.send_alone(to, link, &request),
+            let Sent { passes, forged } = self.leaves(to, link, &mut request);
+            if let Some(response) = forged {
+                self.push(to, session, response);
+            }
+            if passes && is_whole {
+                kept.push(request);
+            } else if passes {
+                self.send_alone(to, link, &request);
             }
         }
         if let Some(at) = self.stream(End::Session(session), End::Shard(to), connection) {
@@ -404,12 +412,14 @@ impl World {
         session: SessionId,
         number: u32,
         refused: bool,
-        mut responses: Vec<Response>,
+        responses: Vec<Response>,
     ) -> Result<(), Violation> {
         if self.is_torn(session, from, number) {
             return Ok(());
         }
         let now = self.local(session);
+        let (mut responses, in_other_names) = self.hear_as(session, from, responses);
+        let heard_over = self.heard_over(session, from, number);
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
         let Some(client) = &mut process.client else { return Ok(()) };
         let connection = process.connections.get_mut(&(from, number));
@@ -421,7 +431,10 @@ impl World {
             };
             ended.map_err(|unexpected| format!("c{}#{number}: {unexpected}", session.0))?;
         }
-        client.deliver(now, (from, number), 1, responses.into_iter());
+        client.deliver(now, (from, heard_over), 1, responses.into_iter());
+        for (from, number, response) in in_other_names {
+            client.deliver(now, (from, number), 0, std::iter::once(response));
+        }
         client.handle_timeout(now);
         if let Some(Connection { pipeline, .. }) = process.connections.get(&(from, number)) {
             let (counted, owed) = (client.in_flight(from, number), pipeline.unanswered());
@@ -448,6 +461,34 @@ impl World {
         }
     }
 
+    /// Responses that a process takes for this shard's, and those that it takes for another's, with the connection to that.
+    fn hear_as(
+        &mut self,
+        session: SessionId,
+        from: ShardId,
+        responses: Vec<Response>,
+    ) -> (Vec<Response>, Vec<(ShardId, u32, Response)>) {
+        let (mut own, mut others) = (Vec::with_capacity(responses.len()), Vec::new());
+        for mut response in responses {
+            match self.tamper.hear(from, &mut response) {
+                None => {}
+                Some(shard) if shard == from => own.push(response),
+                Some(shard) => {
+                    let process = self.processes.get(&session);
+                    let connection = process.and_then(|process| process.connection_to(shard));
+                    others.extend(connection.map(|connection| (shard, connection, response)));
+                }
+            }
+        }
+        (own, others)
+    }
+
+    /// Over which connection a process believes that it hears what came over this one.
+    fn heard_over(&self, session: SessionId, from: ShardId, connection: u32) -> u32 {
+        let process = self.processes.get(&session).filter(|_| self.tamper.is(Tampering::OldConnectionHeard));
+        process.and_then(|process| process.connection_to(from)).unwrap_or(connection)
+    }
+
     pub(crate) fn pushed(
         &mut self,
         from: ShardId,
@@ -459,8 +500,13 @@ impl World {
             return Ok(());
         }
         let now = self.local(session);
+        let (responses, in_other_names) = self.hear_as(session, from, vec![response]);
+        let heard_over = self.heard_over(session, from, connection);
         let Some(client) = self.client(session) else { return Ok(()) };
-        client.deliver(now, (from, connection), 0, std::iter::once(response));
+        client.deliver(now, (from, heard_over), 0, responses.into_iter());
+        for (from, number, response) in in_other_names {
+            client.deliver(now, (from, number), 0, std::iter::once(response));
+        }
         client.handle_timeout(now);
         self.pump(session)
     }

@@ -38,8 +38,9 @@ impl World {
             | Happening::Push {
                 from, session, response: Response::Asked { attempt, status, since }, ..
             } if attempt.tx.session != session => self.ledger.told_asked(from, attempt, &status, since),
-            Happening::Response { from, session, response } => {
+            Happening::Response { from, session, mut response } => {
                 let now = self.local(session);
+                let Some(from) = self.tamper.hear(from, &mut response) else { return Ok(()) };
                 let Some(client) = self.client(session) else { return Ok(()) };
                 client.handle_response(now, from, response);
                 self.pump(session)
@@ -413,7 +414,6 @@ impl World {
             true => Client::direct(id, switches, limits, config.shards),
             false => Client::new(id, switches, limits, usize::from(self.moves.slots()), config.pacing()),
         };
-        let client = self.plant.in_client(client);
         self.processes.insert(id, Process::new(id, client, clock, transactions));
         for _ in 0..self.config.workers {
             let at = self.now.plus(self.random.below(500));

@@ -1,8 +1,6 @@
 //! Runs seeds with a bug planted until one fails, and names the check that noticed.
 
-use claret_core::Bug;
-
-use crate::{Plant, SimOptions, run, run_with};
+use crate::{Bug, SimOptions, run, run_with};
 
 /// A bug was noticed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,7 +61,7 @@ const CHECKS: [(&str, &str); 39] = [
 /// The first of `limit` seeds from `start` that fails with the bug. One that fails without it shows nothing.
 pub fn first_failure(bug: Bug, start: u64, limit: u64) -> Option<Catch> {
     (0..limit).find_map(|at| {
-        let options = SimOptions { plant: Plant::Bug(bug), ..SimOptions::seed(start + at) };
+        let options = SimOptions { plant: bug.plant(), ..SimOptions::seed(start + at) };
         let reason = run_with(&options).err().filter(|_| run(options.seed).is_ok())?.reason;
         let (_, check) =
             CHECKS.iter().find(|(part, _)| reason.contains(part)).expect("the last one fits all");

@@ -15,6 +15,8 @@
 #[path = "../../claret/examples/sealed_bids/book.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod book;
+#[cfg(feature = "planted-bugs")]
+mod bug;
 mod check;
 mod clock;
 mod config;
@@ -42,6 +44,7 @@ mod settings;
 mod shrink;
 mod stale;
 mod store;
+mod tamper;
 mod trace;
 mod vanish;
 mod workload;
@@ -52,9 +55,10 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[cfg(feature = "planted-bugs")]
-pub use claret_core::Bug;
+pub use bug::Bug;
 pub use config::{Config, FaultConfig, NetworkConfig, ProgramConfig};
 pub use plant::Plant;
+pub use tamper::Tampering;
 pub use world::Outcome;
 
 use world::World;
@@ -142,7 +146,8 @@ pub fn run_with(options: &SimOptions) -> Result<(Outcome, Vec<String>), Box<Fail
 fn attempt(options: &SimOptions, in_words: bool) -> Result<(Outcome, Vec<String>), Box<Failure>> {
     let config = options.config.clone().unwrap_or_else(|| Config::random(options.seed));
     let mut world = World::new(options.seed, config.clone(), options.plant, in_words);
-    let reason = match catch_unwind(AssertUnwindSafe(|| world.run())) {
+    let run = AssertUnwindSafe(|| options.plant.during(|| world.run()));
+    let reason = match catch_unwind(run) {
         Ok(Ok(outcome)) => return Ok((outcome, world.trace.lines())),
         Ok(Err(violation)) => violation,
         Err(panic) => panic_text(panic.as_ref()),

@@ -12,6 +12,7 @@ use crate::config::Config;
 use crate::connections::name_of;
 use crate::happening::Happening;
 use crate::random::{Random, Stream};
+use crate::tamper::Tampering;
 use crate::world::{World, slot_of};
 
 /// Slots of one shard at the beginning.
@@ -189,7 +190,9 @@ impl World {
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
         process.asks_topology = false;
         let Some(client) = &mut process.client else { return Ok(()) };
-        client.adopt(now, topology);
+        if !self.tamper.is(Tampering::SlotsStay) {
+            client.adopt(now, topology);
+        }
         for shard in (0..self.config.shards).map(ShardId) {
             if self.moves.serves(shard) {
                 continue;

@@ -1,8 +1,10 @@
 //! Faults planted on purpose, to see that the checks notice: each breaks one promise of the protocol.
 
+use claret_core::ShardId;
 use claret_core::message::{Request, Response};
-use claret_core::{Client, Pipeline, Shard, ShardId};
 use claret_types::Reply;
+
+use crate::tamper::{Sent, Tampering};
 
 /// A fault that every run with it must be able to show.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,63 +24,45 @@ pub enum Plant {
     ForgetEffects,
     /// Nothing that the first shard says arrives.
     SilenceShard,
+    /// A bug that shows in messages, or in what a host tells.
+    Tampering(Tampering),
     /// A bug in the protocol itself.
     #[cfg(feature = "planted-bugs")]
     Bug(claret_core::Bug),
 }
 
-/// What becomes of a request under a plant.
-pub(crate) enum Planted {
-    /// It goes its way.
-    Passes,
-    /// It vanishes, and this comes back.
-    Answered(Response),
-}
-
 impl Plant {
-    /// A new shard, with the bug in it if there is one.
-    #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
-    pub(crate) fn in_shard(self, mut shard: Shard) -> Shard {
+    /// Runs something with the bug in the protocol, if it is one.
+    pub(crate) fn during<T>(self, run: impl FnOnce() -> T) -> T {
         #[cfg(feature = "planted-bugs")]
-        if let Plant::Bug(bug) = self {
-            shard.plant(bug);
-        }
-        shard
+        let run = || {
+            let bug = if let Plant::Bug(bug) = self { Some(bug) } else { None };
+            claret_core::with_bug(bug, run)
+        };
+        run()
     }
 
-    /// A new client, with the bug in it if there is one.
-    #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
-    pub(crate) fn in_client(self, mut client: Client) -> Client {
-        #[cfg(feature = "planted-bugs")]
-        if let Plant::Bug(bug) = self {
-            client.plant(bug);
+    /// What is done to messages, if anything is.
+    pub(crate) fn tampering(self) -> Option<Tampering> {
+        match self {
+            Plant::Tampering(what) => Some(what),
+            _ => None,
         }
-        client
-    }
-
-    /// A new connection's frames, with the bug in them if there is one.
-    #[cfg_attr(not(feature = "planted-bugs"), allow(unused_mut, reason = "no bug to plant"))]
-    pub(crate) fn in_pipeline(self, mut pipeline: Pipeline) -> Pipeline {
-        #[cfg(feature = "planted-bugs")]
-        if let Plant::Bug(bug) = self {
-            pipeline.plant(bug);
-        }
-        pipeline
     }
 
     /// Looks at a request that leaves for `to`.
-    pub(crate) fn on_request(self, to: ShardId, last: ShardId, request: &Request) -> Planted {
+    pub(crate) fn on_request(self, to: ShardId, last: ShardId, request: &Request) -> Sent {
         let at_last = last == to;
         match (self, request) {
             (Plant::ForgeApplied, Request::Apply { attempt }) if at_last => {
-                Planted::Answered(Response::Applied { attempt: *attempt, shard: to })
+                Sent::answered(Response::Applied { attempt: *attempt, shard: to })
             }
             (Plant::ForgeVote, Request::Prepare { attempt, participants, .. })
                 if at_last && participants.len() > 1 =>
             {
-                Planted::Answered(Response::Voted { attempt: *attempt, shard: to, replies: Vec::new() })
+                Sent::answered(Response::Voted { attempt: *attempt, shard: to, replies: Vec::new() })
             }
-            _ => Planted::Passes,
+            _ => Sent::PASSES,
         }
     }
 

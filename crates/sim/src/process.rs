@@ -133,6 +133,12 @@ impl Process {
         speaks.map(|(tx, run)| RunId { session: self.id, tx, run }).collect()
     }
 
+    /// Whether calls of an attempt are not answered.
+    pub(crate) fn awaits_answers(&self, attempt: AttemptId) -> bool {
+        let client = self.client.as_ref();
+        client.is_some_and(|client| self.members(attempt).iter().any(|run| client.awaits_answers(run.tx)))
+    }
+
     /// Whether it has nothing left to do or to wait for.
     pub(crate) fn is_done(&self) -> bool {
         match &self.client {

@@ -7,6 +7,7 @@ use claret_types::Bytes;
 use crate::check::Violation;
 use crate::happening::Happening;
 use crate::random::{Random, Stream};
+use crate::tamper::Tampering;
 use crate::world::World;
 
 /// Most happens in the beginning of a run, and half of what vanishes within this time, in microseconds.
@@ -60,9 +61,7 @@ impl World {
         keys.retain(|key| store.lose(key));
         self.ledger.note_vanished(id, &keys, self.now);
         self.outcome.vanished += keys.len() as u64;
-        let now = self.shard_time(id);
-        self.shard(id).gone(now, &keys);
-        self.drain_shard(id)
+        self.tell_gone(id, &keys)
     }
 
     /// All records of the shard are flushed. The host tells of those that somebody holds, as if they were there.
@@ -73,8 +72,16 @@ impl World {
         let held: Vec<Bytes> = self.shard(id).held_keys().cloned().collect();
         lost.extend(held.iter().filter(|key| !lost.contains(key)).cloned().collect::<Vec<_>>());
         self.ledger.note_vanished(id, &lost, self.now);
+        self.tell_gone(id, &held)
+    }
+
+    /// The host tells the shard which records vanished, all of them together.
+    fn tell_gone(&mut self, id: ShardId, keys: &[Bytes]) -> Result<(), Violation> {
         let now = self.shard_time(id);
-        self.shard(id).gone(now, &held);
+        match self.tamper.is(Tampering::GoneOneByOne) {
+            true => keys.chunks(1).for_each(|key| self.shard(id).gone(now, key)),
+            false => self.shard(id).gone(now, keys),
+        }
         self.drain_shard(id)
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response};
+use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response, Status};
 use claret_core::{
     AttemptId, Client, Incarnation, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash,
 };
@@ -19,13 +19,14 @@ use crate::happening::Happening;
 use crate::moves::Moves;
 use crate::network::{End, Network};
 use crate::observed::judge;
-use crate::plant::{Plant, Planted};
+use crate::plant::Plant;
 use crate::probe;
 use crate::process::Process;
 use crate::queue::Queue;
 use crate::random::{Random, Stream};
 use crate::reference::Reference;
 use crate::store::{Lease, Store};
+use crate::tamper::{Sent, Tamper, Tampering};
 use crate::trace::Trace;
 use crate::workload::Workload;
 
@@ -94,14 +95,14 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    fn new(id: ShardId, config: &Config, moves: &Moves, plant: Plant) -> Host {
+    fn new(id: ShardId, config: &Config, moves: &Moves) -> Host {
         let store = config.is_lent().then(|| Lease::new(id, moves));
         let (first, switches, limits) = (Incarnation(1), config.switches(), config.limits);
         let shard = match &store {
             Some(store) => Shard::over(store.lend(), id, first, switches, limits),
             None => Shard::new(id, first, switches, limits),
         };
-        Host { shard: plant.in_shard(shard), store, timer: None, clock: Clock::TRUE, recoveries: 0 }
+        Host { shard, store, timer: None, clock: Clock::TRUE, recoveries: 0 }
     }
 
     /// Does an operation before the run. Returns whether it could be done.
@@ -168,6 +169,7 @@ pub(crate) struct World {
     /// Which frames are refused.
     pub(crate) frames: Random,
     pub(crate) plant: Plant,
+    pub(crate) tamper: Tamper,
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
     paused: BTreeMap<End, Time>,
@@ -180,7 +182,7 @@ impl World {
         let mut setup = Random::new(seed, Stream::Setup);
         let workload = Workload::random(&config, &mut setup);
         let moves = Moves::new(&config);
-        let hosts = (0..config.shards).map(|number| Host::new(ShardId(number), &config, &moves, plant));
+        let hosts = (0..config.shards).map(|number| Host::new(ShardId(number), &config, &moves));
         let until = Time(config.faults.until_us);
         let mut deaths = config.faults.deaths.clone();
         deaths.sort_unstable();
@@ -204,6 +206,7 @@ impl World {
             partings: Random::new(seed, Stream::Partings),
             frames: Random::new(seed, Stream::Frames),
             plant,
+            tamper: Tamper::new(plant.tampering()),
             deaths: deaths.into(),
             paused: BTreeMap::new(),
             outcome: Outcome::default(),
@@ -366,11 +369,7 @@ impl World {
                 self.answer_for_the_gone(from, to, &message);
                 Ok(())
             }
-            Happening::Peer { to, message, .. } => {
-                let now = self.shard_time(to);
-                self.host(to).shard.handle_peer(now, message);
-                self.drain_shard(to)
-            }
+            Happening::Peer { from, to, message } => self.hear_peer(from, to, message),
             Happening::ShardTimer(id, due) => {
                 let now = self.shard_time(id);
                 let host = self.host(id);
@@ -490,7 +489,10 @@ impl World {
         session: SessionId,
         response: Response,
     ) -> Result<(), Violation> {
-        let Some(response) = self.plant.on_response(from, response) else { return Ok(()) };
+        let Some(mut response) = self.plant.on_response(from, response) else { return Ok(()) };
+        if !self.tamper.respond(from, &mut response) {
+            return Ok(());
+        }
         self.check_not_stale(session, &response)?;
         let written = self.hosts[from.0 as usize].shard.written(response.attempt());
         self.ledger.note_response(from, &response, written, self.now)?;
@@ -499,6 +501,13 @@ impl World {
             && let [run] = process.members(*attempt)[..]
         {
             self.ledger.note_failed(run, key);
+        }
+        if let Response::Voted { attempt, .. } = response
+            && self.tamper.is(Tampering::ReleaseAtVote)
+        {
+            let link = Link { session, connection: self.link_of(from, session) };
+            let request = Request::Apply { attempt };
+            self.schedule(self.now, Happening::Request { to: from, link, request });
         }
         match &mut self.answering {
             Some((whose, responses)) if *whose == session => responses.push(response),
@@ -524,9 +533,45 @@ impl World {
 
     fn send_peer(&mut self, from: ShardId, to: ShardId, message: PeerMessage) {
         self.outcome.messages += 1;
+        if !self.tamper.tell(from, to, &message) {
+            return;
+        }
         for at in self.network.arrivals(self.now, End::Shard(from), End::Shard(to)) {
             self.schedule(at, Happening::Peer { from, to, message: message.clone() });
         }
+    }
+
+    /// A shard hears of another.
+    fn hear_peer(&mut self, from: ShardId, to: ShardId, message: PeerMessage) -> Result<(), Violation> {
+        if let PeerMessage::Inquire { attempt, .. } = message
+            && self.tamper.is(Tampering::QuestionWritesNothing)
+            && self.shard(to).written(attempt).is_none()
+        {
+            self.send_peer(to, from, PeerMessage::Answer { attempt, from: to, status: Status::Refused });
+            return Ok(());
+        }
+        let now = self.shard_time(to);
+        let forged = self.tamper.forge_answers(to, &message);
+        for message in std::iter::once(message).chain(forged) {
+            self.shard(to).handle_peer(now, message);
+        }
+        self.drain_shard(to)
+    }
+
+    /// What becomes of a request that leaves a process.
+    pub(crate) fn leaves(&mut self, to: ShardId, link: Link, request: &mut Request) -> Sent {
+        let last = ShardId(self.config.shards - 1);
+        let sent = self.plant.on_request(to, last, request);
+        if !sent.passes {
+            return sent;
+        }
+        if let Request::Heartbeat { live, .. } = request
+            && self.tamper.is(Tampering::HeartbeatOmitsIdle)
+            && let Some(process) = self.processes.get(&link.session)
+        {
+            live.retain(|attempt| process.awaits_answers(*attempt));
+        }
+        self.tamper.send(to, link, request)
     }
 
     /// A process sends a request: it is noted, and the process may die of it. Returns whether it survived.
@@ -550,20 +595,18 @@ impl World {
     }
 
     /// Where shards are a call away: sends a request. Returns whether the process survived it.
-    pub(crate) fn call_shard(&mut self, session: SessionId, to: ShardId, request: Request) -> bool {
+    pub(crate) fn call_shard(&mut self, session: SessionId, to: ShardId, mut request: Request) -> bool {
         if !self.may_send(session, to, &request) {
             return false;
         }
-        let last = ShardId(self.config.shards - 1);
-        match self.plant.on_request(to, last, &request) {
-            Planted::Answered(response) => {
-                self.schedule(self.now, Happening::Response { from: to, session, response });
-            }
-            Planted::Passes => {
-                self.note_arrival(session, self.now);
-                let link = Link { session, connection: 0 };
-                self.schedule(self.now, Happening::Request { to, link, request });
-            }
+        let link = Link { session, connection: 0 };
+        let Sent { passes, forged } = self.leaves(to, link, &mut request);
+        if let Some(response) = forged {
+            self.schedule(self.now, Happening::Response { from: to, session, response });
+        }
+        if passes {
+            self.note_arrival(session, self.now);
+            self.schedule(self.now, Happening::Request { to, link, request });
         }
         true
     }

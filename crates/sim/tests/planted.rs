@@ -14,7 +14,7 @@ const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 #[test]
 fn every_planted_bug_is_noticed() {
-    let bugs = Mutex::new(Bug::ALL.iter());
+    let bugs = Mutex::new(Bug::all().into_iter());
     let missed = Mutex::new(Vec::new());
     let hunt = || {
         while let Some(bug) = next(&bugs) {
@@ -33,6 +33,6 @@ fn every_planted_bug_is_noticed() {
     assert!(missed.is_empty(), "nobody noticed {missed:?}");
 }
 
-fn next(bugs: &Mutex<std::slice::Iter<'_, Bug>>) -> Option<Bug> {
-    bugs.lock().expect("no thread panics").next().copied()
+fn next(bugs: &Mutex<std::vec::IntoIter<Bug>>) -> Option<Bug> {
+    bugs.lock().expect("no thread panics").next()
 }

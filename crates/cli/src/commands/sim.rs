@@ -77,7 +77,7 @@ fn plants() -> Vec<(&'static str, Plant)> {
     let plants = PLANTS.to_vec();
     #[cfg(feature = "planted-bugs")]
     let plants =
-        [plants, claret_sim::Bug::ALL.iter().map(|bug| (bug.name(), Plant::Bug(*bug))).collect()].concat();
+        [plants, claret_sim::Bug::all().into_iter().map(|bug| (bug.name(), bug.plant())).collect()].concat();
     plants
 }
 

@@ -19,9 +19,11 @@
 
 mod outbox;
 mod pipeline;
+mod right;
 mod routes;
 mod timers;
 mod transactions;
+#[cfg(feature = "planted-bugs")]
 mod wrong;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -33,14 +35,17 @@ use crate::coordinator::{Closed, Event, TxHandle};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Refusal, Request, Response};
-use crate::planted::{Bug, Planted};
 use crate::switches::Switches;
 
 use outbox::Outbox;
 pub use pipeline::{Pipeline, Unexpected};
+#[cfg(not(feature = "planted-bugs"))]
+use right as rules;
 use routes::Routes;
 pub use routes::{Node, SlotRange};
 use transactions::{Outlet, Transactions};
+#[cfg(feature = "planted-bugs")]
+use wrong as rules;
 
 /// For each shard so many transactions that are over are worth a heartbeat: with many shards each has a part of them in few.
 const OVER_WORTH_OF_A_SHARD: u64 = 128;
@@ -96,7 +101,6 @@ pub struct Client {
     next_floor: Sequence,
     lock_waits: u64,
     doubts_topology: bool,
-    planted: Planted,
 }
 
 /// What transactions want sent and told, on its way out.
@@ -115,7 +119,6 @@ struct Outputs {
     echoes: Vec<(ShardId, Response)>,
     /// What is sent now was sent before: of no use where the first copy is still on its way. So long ago that was.
     repeats_after: Option<u64>,
-    planted: Planted,
 }
 
 impl Outputs {
@@ -133,7 +136,7 @@ impl Outlet for Outputs {
         // Not by `outbox`, which would borrow all of it.
         let Some(outbox) = self.outboxes.iter_mut().find(|outbox| outbox.shard == to) else { return };
         if outbox.is_gone {
-            let answer = wrong::answer_of_the_gone(self.planted, &request, to, outbox.incarnation);
+            let answer = rules::answer_of_the_gone(&request, to, outbox.incarnation);
             self.echoes.extend(answer.map(|response| (to, response)));
             return;
         }
@@ -173,7 +176,6 @@ impl Client {
             now: Time(0),
             echoes: Vec::new(),
             repeats_after: None,
-            planted: Planted::NONE,
         };
         Client {
             transactions: Transactions::new(session, switches, limits),
@@ -186,17 +188,6 @@ impl Client {
             next_floor: Sequence(pacing.over_worth),
             lock_waits: 0,
             doubts_topology: false,
-            planted: Planted::NONE,
-        }
-    }
-
-    /// See `planted.rs`.
-    #[cfg(feature = "planted-bugs")]
-    pub(crate) fn plant_in_all(&mut self, planted: Planted) {
-        (self.planted, self.outputs.planted) = (planted, planted);
-        match &mut self.transactions {
-            Transactions::Single(table) => table.planted = planted,
-            Transactions::Combined(frontend) => frontend.planted = planted,
         }
     }
 
@@ -349,9 +340,6 @@ impl Client {
 
     /// The topology is known anew.
     pub fn adopt(&mut self, now: Time, topology: Vec<SlotRange>) {
-        if self.planted.is(Bug::SlotsStay) && !self.outputs.outboxes.is_empty() {
-            return;
-        }
         if self.routes.adopt(topology) {
             self.note_moves();
         }
@@ -366,9 +354,7 @@ impl Client {
 
     /// Slots went to other shards.
     fn note_moves(&mut self) {
-        if !self.planted.is(Bug::CallsOfOneRecordPart) {
-            self.moved_under = self.transactions.handles();
-        }
+        self.moved_under = rules::moved_under(&self.transactions);
     }
 
     /// From now on the client itself answers for shards that are gone.
@@ -378,7 +364,7 @@ impl Client {
             outbox.clear();
             outbox.connection = None;
             outbox.is_gone = true;
-            outbox.incarnation = wrong::after(self.planted, outbox.incarnation);
+            outbox.incarnation = rules::incarnation_after(outbox.incarnation);
             let incarnation = outbox.incarnation;
             self.transactions.meet(now, shard, incarnation);
         }
@@ -402,25 +388,20 @@ impl Client {
             outputs.outboxes.len() - 1
         });
         let outbox = &mut outputs.outboxes[at];
-        let is_older = outbox.connection.is_some_and(|newer| newer > connection);
-        if is_older && !self.planted.is(Bug::OlderHandshakeWins) {
+        if rules::is_older(connection, outbox) {
             return; // A handshake that took long: the shard listens to the newer one alone (P29).
         }
-        outputs.ready.extend(outbox.end_connection(wrong::clears(self.planted)));
+        outputs.ready.extend(rules::end_connection(outbox));
         outbox.incarnation = incarnation.max(outbox.incarnation);
         outbox.connection = Some(connection);
-        outbox.is_gone &= self.planted.is(Bug::ReturnedStaysGone);
-        if !self.planted.is(Bug::SilentConnection) {
-            let (live, floor) = (self.transactions.live(), self.transactions.floor());
-            outbox.put(now, Request::Heartbeat { live, floor });
-        }
+        rules::is_back(outbox);
+        let (live, floor) = (self.transactions.live(), self.transactions.floor());
+        outbox.put(now, Request::Heartbeat { live, floor });
         if self.routes.name(node, shard) {
             self.note_moves();
         }
         self.answer_for_the_gone(now);
-        if !self.planted.is(Bug::NotMet) {
-            self.transactions.meet(now, shard, incarnation);
-        }
+        rules::meet(&mut self.transactions, now, shard, incarnation);
         if lease_us < self.lease_us {
             (self.lease_us, self.heartbeat_at) = (lease_us, Some(now));
         }
@@ -429,10 +410,8 @@ impl Client {
 
     /// The connection is gone: what it did not take, and what it took and has no answer, may be lost.
     pub fn disconnected(&mut self, shard: ShardId, connection: u32) {
-        let any = self.planted.is(Bug::UnbindsNewer);
-        let Some(outbox) = self.outputs.outbox(shard) else { return };
-        if outbox.connection == Some(connection) || any {
-            outbox.end_connection(wrong::clears(self.planted));
+        if let Some(outbox) = self.outbox(shard, connection) {
+            rules::end_connection(outbox);
         }
     }
 
@@ -452,9 +431,6 @@ impl Client {
 
     /// What was taken became more than one frame.
     pub fn add_frames(&mut self, now: Time, shard: ShardId, connection: u32, more: usize) {
-        if self.planted.is(Bug::FramesUncounted) {
-            return;
-        }
         if let Some(outbox) = self.outbox(shard, connection) {
             outbox.add_frames(now, more);
         }
@@ -469,10 +445,7 @@ impl Client {
         frames: usize,
         responses: impl Iterator<Item = Response>,
     ) {
-        let is_heard = |outbox: &&mut Outbox| {
-            outbox.connection == Some(connection) || self.planted.is(Bug::OldConnectionHeard)
-        };
-        let Some(outbox) = self.outputs.outbox(shard).filter(is_heard) else { return };
+        let Some(outbox) = self.outbox(shard, connection) else { return };
         outbox.answered(frames);
         for response in responses {
             self.handle_response(now, shard, response);
@@ -533,9 +506,7 @@ impl Client {
         self.outputs.repeats_after = Some(self.resend_us);
         self.transactions.handle_timeout(now);
         self.settle(now);
-        if !self.planted.is(Bug::AllIsRepetition) {
-            self.outputs.repeats_after = None;
-        }
+        rules::end_repetition(&mut self.outputs);
     }
 
     fn heartbeat_us(&self) -> u64 {

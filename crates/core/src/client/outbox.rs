@@ -93,10 +93,13 @@ impl Outbox {
 
     /// The connection is gone, and what waits for it and is on its way with it. Returns the one that wanted to hear of
     /// something to take: it hears that it has nothing more to do.
-    pub(super) fn end_connection(&mut self, clears: bool) -> Option<u32> {
-        if clears {
-            self.clear();
-        }
+    pub(super) fn end_connection(&mut self) -> Option<u32> {
+        self.clear();
+        self.unbind()
+    }
+
+    /// Belongs to no connection any more; what it has stays. Returns what [`Self::end_connection`] does.
+    pub(super) fn unbind(&mut self) -> Option<u32> {
         let connection = self.connection.take();
         connection.filter(|_| std::mem::take(&mut self.is_awaited))
     }

@@ -10,10 +10,9 @@ use std::fmt;
 
 use claret_types::{Bytes, OpError};
 
-use super::wrong;
+use super::rules;
 use crate::ids::{AttemptId, Incarnation, ShardId};
 use crate::message::{Refusal, Request, Response};
-use crate::planted::Planted;
 use crate::wire;
 
 /// Kept for their room, at most.
@@ -32,7 +31,6 @@ pub struct Pipeline {
     /// Kept for their room.
     spare: Vec<Vec<Request>>,
     frame: Vec<u8>,
-    pub(crate) planted: Planted,
 }
 
 /// An answer came to a frame that was never sent.
@@ -63,7 +61,6 @@ impl Pipeline {
             suspects: VecDeque::new(),
             spare: Vec::new(),
             frame: Vec::new(),
-            planted: Planted::NONE,
         }
     }
 
@@ -153,14 +150,11 @@ impl Pipeline {
     /// [`Unexpected`] when there is none.
     pub fn refused(&mut self, reason: &str) -> Result<Option<Response>, Unexpected> {
         let mut requests = self.sent.pop_front().ok_or(Unexpected)?;
-        let response = match wrong::is_suspect(self.planted, &requests) {
+        let response = match rules::are_suspect(&requests) {
             true => {
                 // Of heartbeats the next one says more. This one would come behind requests of transactions that it does
                 // not list.
-                let is_late = |request: &Request| {
-                    matches!(request, Request::Heartbeat { .. }) && !wrong::heartbeats_again(self.planted)
-                };
-                self.suspects.extend(requests.drain(..).filter(|request| !is_late(request)));
+                self.suspects.extend(requests.drain(..).filter(rules::goes_again));
                 None
             }
             false => requests.first().and_then(blamed).map(|(attempt, key)| self.blame(attempt, key, reason)),

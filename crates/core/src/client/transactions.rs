@@ -10,13 +10,12 @@ use std::collections::BTreeSet;
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 
+use super::rules;
 use super::timers::Timers;
-use super::wrong;
 use crate::coordinator::{Closed, Coordinator, Event, Frontend, Heat, Session, TxHandle};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, TxId};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Request, Response};
-use crate::planted::{Bug, Planted};
 use crate::switches::Switches;
 
 /// Coordinators that are kept for transactions to come, at most.
@@ -55,8 +54,6 @@ pub(super) struct Table {
     ready: Vec<u64>,
     /// When each is due. A timer counts if its entry names it.
     timers: Timers,
-    pub(super) planted: Planted,
-    aliases: wrong::Aliases,
 }
 
 #[derive(Clone, Debug)]
@@ -84,8 +81,6 @@ impl Transactions {
             entries: HashMap::default(),
             ready: Vec::new(),
             timers: Timers::default(),
-            planted: Planted::NONE,
-            aliases: wrong::Aliases::default(),
         }))
     }
 
@@ -133,7 +128,7 @@ impl Transactions {
 
     pub(super) fn floor(&self) -> Sequence {
         match self {
-            Transactions::Single(table) => wrong::floor(table.planted, table.session.floor()),
+            Transactions::Single(table) => table.session.floor(),
             Transactions::Combined(frontend) => frontend.floor(),
         }
     }
@@ -332,10 +327,7 @@ impl Table {
         let mut live: Vec<AttemptId> =
             self.entries.values().flat_map(|entry| entry.coordinator.live()).collect();
         live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
-        wrong::listed(self.planted, live, |attempt| {
-            let entry = self.entries.get(&attempt.tx.sequence.0);
-            entry.is_some_and(|entry| entry.coordinator.awaits_answers())
-        })
+        live
     }
 
     fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
@@ -343,12 +335,10 @@ impl Table {
         let sequence = birth.tx.sequence.0;
         let seed = seed.wrapping_add(sequence).wrapping_mul(SPREAD);
         let mut entry = self.spare.pop().unwrap_or_else(|| {
-            let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
-            coordinator.planted = self.planted;
+            let coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
             Box::new(Entry { coordinator, ended: false, is_ready: false, timer: None })
         });
-        self.aliases.note(self.planted, entry.coordinator.birth().tx.sequence, birth.tx.sequence);
-        entry.coordinator.renew(birth, seed, wrong::met(self.planted, &self.met));
+        rules::renew(&mut entry.coordinator, birth, seed, &self.met);
         self.entries.insert(sequence, entry);
         TxHandle(sequence)
     }
@@ -380,9 +370,7 @@ impl Table {
         coordinator.restart(attempt)?;
         let at = self.resolve(ended.0.0);
         let coordinator = &mut self.entries.get_mut(&at).ok_or(Closed)?.coordinator;
-        for (shard, incarnation) in wrong::met(self.planted, &self.met) {
-            coordinator.meet(*shard, *incarnation);
-        }
+        rules::meet_all(coordinator, &self.met);
         Ok(())
     }
 
@@ -397,15 +385,13 @@ impl Table {
     }
 
     fn abandon(&mut self, now: Time, tx: TxHandle) {
-        if !self.planted.is(Bug::AbandonedNotAborted) {
-            self.abort(now, tx.0);
-        }
+        rules::abort_abandoned(self, now, tx);
         if let Some(entry) = self.entries.get_mut(&tx.0) {
             entry.ended = true;
         }
     }
 
-    fn abort(&mut self, now: Time, tx: u64) {
+    pub(super) fn abort(&mut self, now: Time, tx: u64) {
         if self.entries.get(&tx).is_some_and(|entry| !entry.ended)
             && let Some(coordinator) = self.make_ready(tx)
         {
@@ -431,7 +417,7 @@ impl Table {
 
     /// Where a transaction is to be looked for: under its handle, and nowhere else.
     fn resolve(&self, tx: u64) -> u64 {
-        self.aliases.resolve(self.planted, tx)
+        rules::place_of(self.session.id(), tx)
     }
 
     fn entry(&mut self, tx: u64) -> Option<&mut Entry> {
@@ -464,7 +450,7 @@ impl Table {
     /// Keeps the coordinator of a transaction that is over.
     fn recycle(&mut self, mut entry: Box<Entry>) {
         if self.spare.len() < SPARE_MAX && entry.coordinator.vacate() {
-            wrong::reset(self.planted, &mut entry);
+            rules::reset(&mut entry);
             self.spare.push(entry);
         }
     }
@@ -481,7 +467,7 @@ impl Table {
                 entry.ended |= event.is_last();
                 outlet.tell(TxHandle(tx), event);
             }
-            if entry.ended && wrong::is_over(self.planted, &entry.coordinator) {
+            if entry.ended && rules::is_forgotten(&entry.coordinator) {
                 self.session.end(entry.coordinator.birth().tx);
                 if let Some(entry) = self.entries.remove(&tx) {
                     self.recycle(entry);

@@ -1,96 +1,140 @@
-//! What planted bugs do in a client process (`planted.rs`). Without the feature all of it is what is right.
+//! The rules of `right.rs` with a planted bug in one of them.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::transactions::Entry;
-use crate::coordinator::Coordinator;
-use crate::ids::{AttemptId, Incarnation, Sequence, ShardId};
+use super::outbox::Outbox;
+use super::transactions::{Entry, Table, Transactions};
+use super::{Outputs, right};
+use crate::coordinator::{Coordinator, TxHandle};
+use crate::ids::{Birth, Incarnation, SessionId, ShardId, Time};
 use crate::message::{Request, Response};
-use crate::planted::{Bug, Planted};
+use crate::planted::{Bug, is, run_number};
 
-/// Whose coordinator serves whom now: the worst that a table could take for a transaction that is over.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Aliases(BTreeMap<u64, u64>);
+/// Whose coordinator serves whom: the worst that a table could take for a transaction that is over.
+type Heirs = BTreeMap<(SessionId, u64), u64>;
 
-impl Aliases {
-    pub(super) fn note(&mut self, planted: Planted, before: Sequence, now: Sequence) {
-        if before != now && planted.is(Bug::RenewedTakesStale) {
-            self.0.insert(before.0, now.0);
+thread_local! {
+    /// In which run, and the heirs there.
+    static HEIRS: RefCell<(u64, Heirs)> = const { RefCell::new((0, Heirs::new())) };
+}
+
+/// Does something with the heirs of this run.
+fn with_heirs<T>(read: impl FnOnce(&mut Heirs) -> T) -> T {
+    HEIRS.with_borrow_mut(|(run, heirs)| {
+        if std::mem::replace(run, run_number()) != run_number() {
+            heirs.clear();
         }
+        read(heirs)
+    })
+}
+
+/// [`Bug::RenewedTakesStale`].
+pub(super) fn place_of(session: SessionId, handle: u64) -> u64 {
+    let mut place = right::place_of(session, handle);
+    if is(Bug::RenewedTakesStale) {
+        with_heirs(|heirs| {
+            while let Some(heir) = heirs.get(&(session, place)) {
+                place = *heir;
+            }
+        });
     }
+    place
+}
 
-    pub(super) fn resolve(&self, planted: Planted, mut tx: u64) -> u64 {
-        while planted.is(Bug::RenewedTakesStale)
-            && let Some(heir) = self.0.get(&tx)
-        {
-            tx = *heir;
-        }
-        tx
+/// [`Bug::RecycledUnmet`]. For [`Bug::RenewedTakesStale`] it notes who is served.
+pub(super) fn renew(coordinator: &mut Coordinator, birth: Birth, seed: u64, met: &[(ShardId, Incarnation)]) {
+    let (before, now) = (coordinator.birth().tx, birth.tx);
+    if before != now && is(Bug::RenewedTakesStale) {
+        with_heirs(|heirs| heirs.insert((before.session, before.sequence.0), now.sequence.0));
+    }
+    let met = if is(Bug::RecycledUnmet) { &[] } else { met };
+    right::renew(coordinator, birth, seed, met);
+}
+
+/// [`Bug::RecycledUnmet`].
+pub(super) fn meet_all(coordinator: &mut Coordinator, met: &[(ShardId, Incarnation)]) {
+    if !is(Bug::RecycledUnmet) {
+        right::meet_all(coordinator, met);
     }
 }
 
-/// The floor, or one above it: [`Bug::FloorPassesOpen`].
-pub(super) fn floor(planted: Planted, floor: Sequence) -> Sequence {
-    Sequence(floor.0 + u64::from(planted.is(Bug::FloorPassesOpen)))
-}
-
-/// What a heartbeat lists: all that is live, or of those that wait for nothing none, [`Bug::HeartbeatOmitsIdle`].
-pub(super) fn listed(
-    planted: Planted,
-    mut live: Vec<AttemptId>,
-    waits: impl Fn(&AttemptId) -> bool,
-) -> Vec<AttemptId> {
-    if planted.is(Bug::HeartbeatOmitsIdle) {
-        live.retain(waits);
+/// [`Bug::RecycledStaysEnded`], [`Bug::RecycledKeepsTimer`].
+pub(super) fn reset(entry: &mut Entry) {
+    let (ended, timer) = (entry.ended, entry.timer);
+    right::reset(entry);
+    if is(Bug::RecycledStaysEnded) {
+        entry.ended = ended;
     }
-    live
+    if is(Bug::RecycledKeepsTimer) {
+        entry.timer = timer;
+    }
 }
 
-/// The incarnations that a transaction begins with: all that are known, or none, [`Bug::RecycledUnmet`].
-pub(super) fn met(planted: Planted, met: &[(ShardId, Incarnation)]) -> &[(ShardId, Incarnation)] {
-    if planted.is(Bug::RecycledUnmet) { &[] } else { met }
+/// [`Bug::ForgottenWhenTold`].
+pub(super) fn is_forgotten(coordinator: &Coordinator) -> bool {
+    right::is_forgotten(coordinator) || is(Bug::ForgottenWhenTold)
 }
 
-/// Makes an entry as good as new, but for [`Bug::RecycledStaysEnded`] and [`Bug::RecycledKeepsTimer`].
-pub(super) fn reset(planted: Planted, entry: &mut Entry) {
-    entry.ended &= planted.is(Bug::RecycledStaysEnded);
-    entry.is_ready = false;
-    entry.timer = entry.timer.filter(|_| planted.is(Bug::RecycledKeepsTimer));
+/// [`Bug::AbandonedNotAborted`].
+pub(super) fn abort_abandoned(table: &mut Table, now: Time, tx: TxHandle) {
+    if !is(Bug::AbandonedNotAborted) {
+        right::abort_abandoned(table, now, tx);
+    }
 }
 
-/// Whether the table may forget a transaction: when all shards know its end, or at once, [`Bug::ForgottenWhenTold`].
-pub(super) fn is_over(planted: Planted, coordinator: &Coordinator) -> bool {
-    coordinator.is_over() || planted.is(Bug::ForgottenWhenTold)
+/// [`Bug::OlderHandshakeWins`].
+pub(super) fn is_older(connection: u32, outbox: &Outbox) -> bool {
+    right::is_older(connection, outbox) && !is(Bug::OlderHandshakeWins)
 }
 
-/// The incarnation as which a client answers for a shard that is gone: one after the last, or the last itself,
+/// [`Bug::OutboxOutlivesConnection`].
+pub(super) fn end_connection(outbox: &mut Outbox) -> Option<u32> {
+    if is(Bug::OutboxOutlivesConnection) { outbox.unbind() } else { right::end_connection(outbox) }
+}
+
+/// [`Bug::NotMet`].
+pub(super) fn meet(transactions: &mut Transactions, now: Time, shard: ShardId, incarnation: Incarnation) {
+    if !is(Bug::NotMet) {
+        right::meet(transactions, now, shard, incarnation);
+    }
+}
+
+/// [`Bug::AllIsRepetition`].
+pub(super) fn end_repetition(outputs: &mut Outputs) {
+    if !is(Bug::AllIsRepetition) {
+        right::end_repetition(outputs);
+    }
+}
+
+/// [`Bug::RefusedAloneAgain`], [`Bug::FirstIsBlamed`].
+pub(super) fn are_suspect(requests: &[Request]) -> bool {
+    (right::are_suspect(requests) || is(Bug::RefusedAloneAgain)) && !is(Bug::FirstIsBlamed)
+}
+
+/// [`Bug::HeartbeatSentAgain`].
+pub(super) fn goes_again(request: &Request) -> bool {
+    right::goes_again(request) || is(Bug::HeartbeatSentAgain)
+}
+
+/// [`Bug::CallsOfOneRecordPart`].
+pub(super) fn moved_under(transactions: &Transactions) -> BTreeSet<TxHandle> {
+    if is(Bug::CallsOfOneRecordPart) { BTreeSet::new() } else { right::moved_under(transactions) }
+}
+
 /// [`Bug::GoneKeepsIncarnation`].
-pub(super) fn after(planted: Planted, last: Incarnation) -> Incarnation {
-    Incarnation(last.0 + u64::from(!planted.is(Bug::GoneKeepsIncarnation)))
+pub(super) fn incarnation_after(last: Incarnation) -> Incarnation {
+    if is(Bug::GoneKeepsIncarnation) { last } else { right::incarnation_after(last) }
 }
 
-/// What a client answers for a shard that is gone; nothing, [`Bug::GoneUnanswered`].
-pub(super) fn answer_of_the_gone(
-    planted: Planted,
-    request: &Request,
-    shard: ShardId,
-    since: Incarnation,
-) -> Option<Response> {
-    request.answer_of_the_gone(shard, since).filter(|_| !planted.is(Bug::GoneUnanswered))
+/// [`Bug::GoneUnanswered`].
+pub(super) fn answer_of_the_gone(request: &Request, shard: ShardId, since: Incarnation) -> Option<Response> {
+    right::answer_of_the_gone(request, shard, since).filter(|_| !is(Bug::GoneUnanswered))
 }
 
-/// Whether an outbox is cleared when its connection is gone; not with [`Bug::OutboxOutlivesConnection`].
-pub(super) fn clears(planted: Planted) -> bool {
-    !planted.is(Bug::OutboxOutlivesConnection)
-}
-
-/// Whether it is not clear which request of a refused frame is to blame: there are several. With [`Bug::FirstIsBlamed`] it
-/// is the first, and with [`Bug::RefusedAloneAgain`] never clear.
-pub(super) fn is_suspect(planted: Planted, requests: &[Request]) -> bool {
-    (requests.len() > 1 || planted.is(Bug::RefusedAloneAgain)) && !planted.is(Bug::FirstIsBlamed)
-}
-
-/// Whether heartbeats of a refused frame are sent again: [`Bug::HeartbeatSentAgain`].
-pub(super) fn heartbeats_again(planted: Planted) -> bool {
-    planted.is(Bug::HeartbeatSentAgain)
+/// [`Bug::ReturnedStaysGone`].
+pub(super) fn is_back(outbox: &mut Outbox) {
+    if !is(Bug::ReturnedStaysGone) {
+        right::is_back(outbox);
+    }
 }

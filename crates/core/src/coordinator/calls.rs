@@ -8,28 +8,21 @@ use smallvec::SmallVec;
 
 use super::outstanding::{Outstanding, REPEATS_MAX};
 use super::reserves::{add_modes, bounded};
-use super::{Cause, Closed, Coordinator, Event, Goal, Party, State};
+use super::{Cause, Closed, Coordinator, Event, Goal, Party, State, rules};
 use crate::ids::{AttemptId, CallNo, Member, ShardId, Time};
 use crate::message::{Call, KeyedCall, Listed, Members, Refusal};
-use crate::planted::Bug;
 
 impl Coordinator {
     /// Lets in what names the attempt that runs, and nothing else (P61).
     #[inline]
     fn check_running(&self, attempt: AttemptId) -> Result<(), Closed> {
-        let named = self.attempt();
-        let is_meant = match attempt.attempt == named.attempt {
-            true => attempt.tx == named.tx || self.planted.is(Bug::RenewedTakesStale),
-            false => attempt.tx == named.tx && self.planted.is(Bug::EarlierTakenForThis),
-        };
-        if is_meant { self.check_open() } else { Err(Closed) }
+        if rules::is_named(self, attempt) { self.check_open() } else { Err(Closed) }
     }
 
     /// Lets in what is of the attempt that runs.
     #[inline]
     pub(super) fn check_open(&self) -> Result<(), Closed> {
-        let is_open = self.is_running() || self.planted.is(Bug::ClosedTakesCalls);
-        if is_open { Ok(()) } else { Err(Closed) }
+        if rules::is_open(self) { Ok(()) } else { Err(Closed) }
     }
 
     /// Sends an operation whose answer is wanted now, behind what the transaction has buffered for its record
@@ -84,7 +77,7 @@ impl Coordinator {
             self.outstanding.add(at, calls);
             return Ok(no);
         }
-        let is_kept_back = under_way.len() >= REPEATS_MAX && !self.planted.is(Bug::CallsOvertake);
+        let is_kept_back = under_way.len() >= REPEATS_MAX;
         let returning = calls.iter().filter(|call| call.op.returns()).map(|call| call.no).collect();
         if !is_kept_back {
             self.repeat_unanswered(&under_way, &mut calls);
@@ -180,8 +173,7 @@ impl Coordinator {
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).
     pub fn check_commit(&self, attempt: AttemptId) -> Result<(), Closed> {
-        let taken = self.check_running(attempt);
-        if self.planted.is(Bug::ClosedCommits) { Ok(()) } else { taken }
+        if rules::may_commit(self.check_running(attempt).is_ok()) { Ok(()) } else { Err(Closed) }
     }
 
     /// [`Self::commit`] of the attempt that runs.
@@ -212,9 +204,7 @@ impl Coordinator {
             self.tell_restart(Cause::Refused(Refusal::LostLocks));
             return Ok(());
         }
-        let named = !self.planted.is(Bug::ListNamesNoIncarnation);
-        let listed =
-            |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation.filter(|_| named) };
+        let listed = |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation };
         self.participants = Some(self.parties.iter().map(listed).collect());
         self.state = State::Preparing;
         self.begin_prepares(hot);
@@ -226,8 +216,8 @@ impl Coordinator {
     /// shard lost its memory, [`Event::Unknown`] follows. Nothing follows if the attempt is over.
     pub fn abort(&mut self, now: Time) {
         match self.state {
-            State::Preparing if !self.planted.is(Bug::AbortByFiat) => self.withdraw(now, Goal::Abort),
-            State::Running | State::Preparing => {
+            State::Preparing => self.withdraw(now, Goal::Abort),
+            State::Running => {
                 self.close_attempt(now, None);
                 self.events.push_back(Event::Aborted);
             }
@@ -261,7 +251,7 @@ impl Coordinator {
         let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
         let touched = self.touched.iter().map(|(key, op)| (key, op));
         self.reserves.note(self.switches.locks, touched.chain(buffered));
-        self.number += u32::from(!self.planted.is(Bug::AttemptsShareNumber));
+        self.number = rules::number_after(self.number);
         self.state = State::Running;
         self.members = Members::All;
         self.buffered.clear();

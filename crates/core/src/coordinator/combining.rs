@@ -22,11 +22,10 @@ use smallvec::SmallVec;
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
 use super::heat::Heat;
 use super::held_reads::HeldReads;
-use super::{Cause, Closed, Coordinator, Event, Session};
+use super::{Cause, Closed, Coordinator, Event, Session, rules};
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, TxId};
 use crate::limits::Limits;
-use crate::message::{Members, Request, Response};
-use crate::planted::{Bug, Planted};
+use crate::message::{Request, Response};
 use crate::switches::Switches;
 
 /// A transaction of a frontend, over all its attempts. Never given twice.
@@ -87,7 +86,6 @@ pub struct Frontend {
     heat: Heat,
     next: u64,
     pub(super) stats: FrontendStats,
-    pub(crate) planted: Planted,
 }
 
 impl Frontend {
@@ -109,7 +107,6 @@ impl Frontend {
             heat: Heat::new(switches, limits),
             next: 0,
             stats: FrontendStats::default(),
-            planted: Planted::NONE,
         }
     }
 
@@ -157,7 +154,7 @@ impl Frontend {
 
     /// No earlier transaction of the session is open.
     pub fn floor(&self) -> Sequence {
-        Sequence(self.session.floor().0 + u64::from(self.planted.is(Bug::FloorPassesOpen)))
+        self.session.floor()
     }
 
     /// Whether every participant of every attempt knows the end of it, and every transaction has ended.
@@ -396,7 +393,7 @@ impl Frontend {
         self.combines(it)
             && op.returns()
             && op.method().access == Access::Read
-            && it.log.get(key).is_none_or(|touch| !touch.wrote || self.planted.is(Bug::OwnWriterShares))
+            && rules::may_share(it.log.get(key).is_some_and(|touch| touch.wrote))
     }
 
     pub(super) fn combines(&self, it: &Tx) -> bool {
@@ -451,7 +448,7 @@ impl Frontend {
         if group.uses.is_some() {
             return;
         }
-        let mut uses = Uses::new(self.switches.locks, self.planted);
+        let mut uses = Uses::new(self.switches.locks);
         for (member, tx) in &group.present {
             for (key, op) in it_ops(&self.txs[tx].log) {
                 uses.add(*member, key, op);
@@ -473,8 +470,7 @@ impl Frontend {
         parked.dissolve();
         let group = &mut self.groups[at];
         let member = group.admit(tx);
-        let moved = if self.planted.is(Bug::JoinerLosesBuffered) { 0 } else { calls.len() };
-        for ((shard, keyed), no) in calls.into_iter().zip(numbers).take(moved) {
+        for ((shard, keyed), no) in rules::moved_by_joining(calls).into_iter().zip(numbers) {
             if group.coordinator.buffer_for(member, shard, keyed.key, keyed.call.op).is_ok() {
                 group.calls.push(Called { member, no, read: None });
             }
@@ -522,7 +518,7 @@ impl Frontend {
         let (at, member) = it.place.take().expect("a member");
         let group = &mut self.groups[at];
         group.part(member);
-        if it.home == Some(at) && !self.planted.is(Bug::FounderKeepsId) {
+        if rules::leaves_its_id(it.home, at) {
             it.home = None;
             group.owner = None;
         }
@@ -583,14 +579,9 @@ impl Frontend {
         if !self.groups[at].is_ready() {
             return;
         }
-        if !self.planted.is(Bug::GroupStaysOpen) {
-            self.close(at);
-        }
+        rules::close_before_prepare(self, at);
         let group = &mut self.groups[at];
-        let members = match self.planted.is(Bug::MatesLeftBehind) {
-            true => Members::Only(group.present.iter().take(1).map(|(member, _)| *member).collect()),
-            false => group.members(),
-        };
+        let members = group.members();
         let hot = self.heat.arrange(&mut group.coordinator);
         // Where it is not taken the attempt is over, and its members hear so.
         let _ = group.coordinator.commit_for(now, members, &hot);
@@ -601,7 +592,6 @@ impl Frontend {
     /// A new id, and the group under it.
     fn found(&mut self, birth: Birth, seed: u64, owner: TxHandle) -> usize {
         let mut coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
-        coordinator.planted = self.planted;
         self.met.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
         let at = self.groups.insert(Group::new(coordinator, owner));
         self.by_id.insert(birth.tx, at);
@@ -618,7 +608,7 @@ impl Frontend {
     /// Where the named attempt may still do something (P61).
     fn running(&self, tx: TxHandle, attempt: u32) -> Result<(usize, Member), Closed> {
         let it = self.txs.get(&tx).ok_or(Closed)?;
-        let is_meant = it.attempt() == attempt || self.planted.is(Bug::EarlierTakenForThis);
+        let is_meant = rules::is_same_attempt(attempt, it.attempt());
         let (at, member) = it.place.filter(|_| is_meant).ok_or(Closed)?;
         let group = &self.groups[at];
         let is_open = group.coordinator.is_running() && !group.ready.contains(&member);

@@ -13,7 +13,6 @@ impl Coordinator {
         let Coordinator {
             birth,
             number,
-            planted: _,
             switches: _,
             limits: _,
             state,

@@ -1,20 +1,15 @@
 //! When an attempt gives way to an elder, and how one ends whose prepares have left (P6, P21, traps 1, 9).
 
-use super::{Cause, Coordinator, Goal, State};
+use super::{Cause, Coordinator, Goal, State, rules};
 use crate::ids::{Incarnation, Time};
 use crate::message::{Refusal, Request};
-use crate::planted::Bug;
 
 impl Coordinator {
     /// Whether it waits for somebody else at a shard, and a vote is missing.
     pub(super) fn may_give_way(&self) -> bool {
         match self.state {
             State::Running => self.parties.iter().any(|party| party.waiting > 0),
-            State::Preparing => {
-                let stays =
-                    self.planted.is(Bug::OneVoteStays) && self.parties.iter().any(|it| it.vote.is_some());
-                self.parties.iter().any(|party| party.queued && party.vote.is_none()) && !stays
-            }
+            State::Preparing => rules::may_give_way_in_prepare(self),
             State::Withdrawing(_) | State::Committed | State::Idle { .. } => false,
         }
     }
@@ -30,8 +25,7 @@ impl Coordinator {
 
     /// Ends an attempt that should be run again.
     pub(super) fn end_attempt(&mut self, now: Time, goal: Goal) {
-        let by_fiat = self.planted.is(Bug::AbortByFiat) || self.planted.is(Bug::RestartUnrefused);
-        if self.state == State::Preparing && !by_fiat {
+        if self.state == State::Preparing {
             return self.withdraw(now, goal);
         }
         self.close_attempt(now, None);

@@ -11,13 +11,12 @@ use claret_types::{Access, Bytes, Claims, Held, Mode, Operation, TypeInfo};
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
-use super::Coordinator;
 use super::combining::TxHandle;
 use super::reserves::state_free;
+use super::{Coordinator, rules};
 use crate::ids::{CallNo, Member, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::Members;
-use crate::planted::{Bug, Planted};
 use crate::switches::Locks;
 
 /// Counts since the frontend began.
@@ -190,7 +189,7 @@ struct Used {
 }
 
 #[derive(Clone, Debug, Default)]
-struct Claimed {
+pub(super) struct Claimed {
     sum: Held,
     list: Vec<(Member, Claims)>,
 }
@@ -201,24 +200,25 @@ struct Claimed {
 pub(super) struct Uses {
     locks: Locks,
     by_key: IndexMap<Bytes, Used, foldhash::fast::FixedState>,
-    planted: Planted,
 }
 
 impl Uses {
-    pub(super) fn new(locks: Locks, planted: Planted) -> Self {
-        Uses { locks, by_key: IndexMap::default(), planted }
+    pub(super) fn new(locks: Locks) -> Self {
+        Uses { locks, by_key: IndexMap::default() }
     }
 
     /// Whether an operation commutes with everything that other members do on the record, whatever its state.
     /// O(modes x own operations on the record).
     pub(super) fn admit(&self, member: Option<Member>, key: &Bytes, op: &Operation) -> bool {
-        let used = self.by_key.get(key).filter(|_| !self.planted.is(Bug::MembersUnchecked));
-        let Some(used) = used else { return true };
+        let Some(used) = self.by_key.get(key) else { return true };
         let claims = used.claims_of(self.locks, op);
         // Reads commute, though what they may claim in different states does not: a member that is in and one
         // that is not.
         let reads = (op.method().access == Access::Write).then_some(&used.reads);
-        reads.into_iter().chain([&used.writes]).all(|claimed| claimed.admit(used.kind, member, &claims))
+        reads
+            .into_iter()
+            .chain([&used.writes])
+            .all(|claimed| rules::commutes(claimed, used.kind, member, &claims))
     }
 
     pub(super) fn add(&mut self, member: Member, key: &Bytes, op: &Operation) {
@@ -257,7 +257,7 @@ impl Uses {
 }
 
 impl Claimed {
-    fn admit(&self, kind: &TypeInfo, member: Option<Member>, claims: &Claims) -> bool {
+    pub(super) fn admit(&self, kind: &TypeInfo, member: Option<Member>, claims: &Claims) -> bool {
         let own = self.list.iter().filter(|(of, _)| Some(*of) == member).map(|(_, claims)| claims);
         self.sum.admits_modes(&kind.modes, claims, own)
     }

@@ -32,8 +32,11 @@ mod outcome;
 mod outstanding;
 mod reserves;
 mod reuse;
+mod right;
 mod session;
 mod turns;
+#[cfg(feature = "planted-bugs")]
+mod wrong;
 
 use std::collections::VecDeque;
 
@@ -43,7 +46,6 @@ use smallvec::SmallVec;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Members, Participants, Refusal, Request, Response, Status};
-use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
@@ -53,7 +55,11 @@ pub use group::FrontendStats;
 pub use heat::Heat;
 use outstanding::{Outstanding, Outstandings};
 use reserves::Reserves;
+#[cfg(not(feature = "planted-bugs"))]
+use right as rules;
 pub use session::Session;
+#[cfg(feature = "planted-bugs")]
+use wrong as rules;
 
 /// One shard that takes part in the attempt.
 #[derive(Clone, Debug)]
@@ -137,7 +143,6 @@ pub struct Coordinator {
     closing: Vec<Closing>,
     sends: VecDeque<(ShardId, Request)>,
     events: VecDeque<Event>,
-    pub(crate) planted: Planted,
 }
 
 impl Coordinator {
@@ -170,7 +175,6 @@ impl Coordinator {
             closing: Vec::new(),
             sends: VecDeque::new(),
             events: VecDeque::new(),
-            planted: Planted::NONE,
         }
     }
 
@@ -218,9 +222,7 @@ impl Coordinator {
 
     /// Takes one response. Late, doubled and reordered ones are told by their attempt and the state.
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        let stale = response.attempt() != self.attempt()
-            && !(self.planted.is(Bug::StaleVoteCounts) && matches!(response, Response::Voted { .. }));
-        if stale || self.is_idle() {
+        if response.attempt() != self.attempt() || self.is_idle() {
             return self.handle_closing(from, &response);
         }
         if !self.parties.iter().any(|party| party.shard == from) {
@@ -233,10 +235,7 @@ impl Coordinator {
             Response::Queued { .. } => self.on_queued(now, from),
             Response::Busy { .. } => self.on_busy(now, from),
             Response::Elder { birth, .. } => {
-                let heard = self.may_give_way() || !self.planted.is(Bug::ElderForgotten);
-                if self.elder.is_none_or(|known| birth < known) && heard {
-                    self.elder = Some(birth);
-                }
+                self.elder = rules::eldest_heard_of(self, birth);
                 self.consider_giving_way(now);
             }
             Response::Voted { replies, .. } => self.on_vote(now, from, replies, false),
@@ -352,13 +351,10 @@ impl Coordinator {
     /// A yes. It may have been the last one, and is carried out there already.
     fn on_vote(&mut self, now: Time, from: ShardId, mut replies: Vec<(CallNo, Reply)>, applied: bool) {
         self.keep_own(from, &mut replies);
-        let deaf = self.planted.is(Bug::WithdrawingDeafToVotes) && self.state != State::Preparing;
-        if !matches!(self.state, State::Preparing | State::Withdrawing(_)) || deaf {
+        if !matches!(self.state, State::Preparing | State::Withdrawing(_)) {
             return;
         }
-        let missing = self.parties.iter().find(|party| party.vote.is_none());
-        let counted = missing.filter(|_| self.planted.is(Bug::DoubledVoteCounts)).map(|party| party.shard);
-        let party = self.party(counted.unwrap_or(from));
+        let party = self.party(from);
         if party.vote.is_some() {
             return; // A double.
         }
@@ -369,10 +365,7 @@ impl Coordinator {
             true => self.replies = replies,
             false => self.replies.extend(replies),
         }
-        let writes = |shard| self.buffered.iter().any(|(to, _)| *to == shard);
-        let counts = |shard| !self.planted.is(Bug::ReadersDoNotVote) || writes(shard);
-        let missing = self.parties.iter().filter(|it| it.vote != Some(true) && counts(it.shard)).count();
-        if missing <= usize::from(self.planted.is(Bug::ToldBeforeLastVote)) {
+        if self.parties.iter().all(|party| party.vote == Some(true)) {
             self.state = State::Committed;
             let replies = std::mem::take(&mut self.replies);
             self.events.push_back(Event::Committed { replies });
@@ -444,7 +437,7 @@ impl Coordinator {
     }
 
     fn end_if_applied(&mut self) {
-        if self.parties.iter().all(|party| party.applied) || self.planted.is(Bug::OverWhenTold) {
+        if self.parties.iter().all(|party| party.applied) {
             self.state = State::Idle { again: false };
             self.forget_attempt();
         }
@@ -505,7 +498,6 @@ impl Coordinator {
                 let sent: Vec<usize> = (0..self.outstanding.len()).filter(is_sent).collect();
                 sent.into_iter().for_each(|at| self.send_execute(now, at));
             }
-            State::Preparing if self.planted.is(Bug::PrepareNotResent) => {}
             State::Preparing => {
                 for at in 0..self.parties.len() {
                     if self.parties[at].vote.is_none() && self.parties[at].asked {
@@ -518,7 +510,6 @@ impl Coordinator {
                     self.sends.push_back((party.shard, Request::Withdraw { attempt }));
                 }
             }
-            State::Committed if self.planted.is(Bug::ApplyNotResent) => {}
             State::Committed => {
                 for party in self.parties.iter().filter(|party| !party.applied) {
                     self.sends.push_back((party.shard, Request::Apply { attempt }));
@@ -526,7 +517,7 @@ impl Coordinator {
             }
             State::Idle { .. } => {}
         }
-        for closing in self.closing.iter().filter(|_| !self.planted.is(Bug::AbortNotResent)) {
+        for closing in &self.closing {
             closing.send(&mut self.sends);
         }
         let rests = self.is_idle() || self.state == State::Running && self.outstanding.is_empty();

@@ -7,9 +7,8 @@ use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
 
 use super::combining::{Frontend, TxHandle};
-use super::{Cause, Event};
+use super::{Cause, Event, rules};
 use crate::ids::{CallNo, Time};
-use crate::planted::Bug;
 
 impl Frontend {
     /// Carries on with a group after something was put into it: hands on what it sends, hears what it tells.
@@ -149,8 +148,7 @@ impl Frontend {
 
     fn bury(&mut self, at: usize) {
         let Some(group) = self.groups.get(at) else { return };
-        let over = group.coordinator.is_over() || self.planted.is(Bug::BuriesEarly);
-        if group.owner.is_some() || !group.present.is_empty() || !over {
+        if group.owner.is_some() || !group.present.is_empty() || !rules::is_buried(&group.coordinator) {
             return;
         }
         let id = group.coordinator.birth().tx;

@@ -13,7 +13,6 @@ use smallvec::SmallVec;
 use super::Coordinator;
 use crate::ids::{CallNo, Member, ShardId, Time};
 use crate::message::Call;
-use crate::planted::Bug;
 use crate::switches::Delivery;
 
 /// So many are looked through.
@@ -259,8 +258,7 @@ impl Coordinator {
     /// Puts what is under way to the same record before new calls: two messages may overtake each other, and calls
     /// of one transaction on one record are executed in the order in which they were made. The shard knows doubles.
     pub(super) fn repeat_unanswered(&self, under_way: &[usize], calls: &mut SmallVec<[Call; 1]>) {
-        let overtake = self.planted.is(Bug::CallsOvertake);
-        if self.switches.delivery == Delivery::Direct && self.switches.phasing || overtake {
+        if self.switches.delivery == Delivery::Direct && self.switches.phasing {
             return; // Nothing overtakes anything, what waits keeps its place, and shards keep no list of calls.
         }
         if under_way.is_empty() {

@@ -41,7 +41,6 @@ impl Coordinator {
             closing,
             sends,
             events,
-            planted: _,
         } = self;
         (*number, *state, *next_call, *tries) = (1, State::Idle { again: false }, 0, 0);
         (*elder, *blocked_since, *resend_at, *backoff_at) = (None, None, None, None);

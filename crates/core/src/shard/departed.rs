@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;
 
 use super::history::Place;
-use super::{AttemptId, Bug, Output, Participants, PeerMessage, Shard, ShardId, Status, Time};
+use super::{AttemptId, Output, Participants, PeerMessage, Shard, ShardId, Status, Time, rules};
 use crate::ids::{Incarnation, SessionId, TxId};
 
 /// To ask the others of one decision costs as much as so many calls.
@@ -140,7 +140,7 @@ impl Shard {
             if self.at_once == 0 {
                 break false;
             }
-            let in_doubt = entry.listed.clone().filter(|_| !self.planted.is(Bug::ForgetsWithSession));
+            let in_doubt = rules::whom_to_ask(entry);
             match in_doubt {
                 None => {
                     history.forget(place);

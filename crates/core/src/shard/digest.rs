@@ -28,7 +28,6 @@ impl Shard {
             latest: _,
             outputs,
             stats: _,
-            planted: _,
         } = self;
         let mut open: Vec<(&AttemptId, &Participant)> = Vec::new();
         // In any order: sorted below.

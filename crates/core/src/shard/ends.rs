@@ -1,10 +1,8 @@
 //! How an attempt ends here: no is written, what was voted is carried out or dropped, and the decision is remembered.
 
-use std::collections::BTreeSet;
-
 use super::{
-    AttemptId, Bug, Decided, Delivery, Entry, Fate, Incarnation, Participants, RecordIx, Refusal, Response,
-    SessionId, Shard, ShardId, Stage, Time,
+    AttemptId, Decided, Delivery, Entry, Fate, Incarnation, Participants, Refusal, Response, SessionId,
+    Shard, ShardId, Stage, Time, rules,
 };
 
 impl Shard {
@@ -44,9 +42,7 @@ impl Shard {
     /// Writes no, unless something is written, and answers with what is.
     pub(super) fn write_no(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
         match self.attempts.get(&attempt) {
-            Some(participant) if participant.is_prepared() && !self.planted.is(Bug::WithdrawUnvotes) => {
-                self.vote_again(attempt);
-            }
+            Some(participant) if rules::outlives_withdraw(participant) => self.vote_again(attempt),
             Some(_) => self.refuse(now, attempt, refusal),
             None => match self.decided(attempt) {
                 Some(Decided::Applied { .. }) => self.tell_applied(attempt, false),
@@ -57,9 +53,7 @@ impl Shard {
                 // Nothing is late here: whatever became of it has been said.
                 None if self.switches.delivery == Delivery::Direct => {}
                 // So late that nobody listens; what was written may have been yes.
-                None if self.is_below_floor(attempt) || self.planted.is(Bug::NoTombstone) => {
-                    self.respond_refused(attempt, Refusal::Stale);
-                }
+                None if rules::is_too_late(self, attempt) => self.respond_refused(attempt, Refusal::Stale),
                 // Its prepare is late, or lost: a tombstone awaits it.
                 None => self.refuse(now, attempt, refusal),
             },
@@ -69,11 +63,7 @@ impl Shard {
     pub(super) fn abort(&mut self, now: Time, attempt: AttemptId, refused_by: Option<ShardId>) {
         match self.attempts.get(&attempt) {
             // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
-            Some(participant)
-                if participant.is_prepared()
-                    && refused_by.is_none()
-                    && !self.planted.is(Bug::AbortByFiat) =>
-            {
+            Some(participant) if participant.is_prepared() && refused_by.is_none() => {
                 return self.vote_again(attempt);
             }
             Some(_) => self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Withdrawn), None),
@@ -110,29 +100,10 @@ impl Shard {
         if let Some(turn) = participant.turn {
             self.put_off.remove(&turn);
         }
-        if self.switches.phasing && !self.planted.is(Bug::QueuePlacesStay) && !participant.blocked.is_empty()
-        {
-            let held: BTreeSet<RecordIx> = participant.held.iter().copied().collect();
-            for record in participant.blocked.values().filter_map(|blocked| blocked.record) {
-                if self.planted.is(Bug::StepGrantStays) {
-                    self.table.leave_queue(now, record, participant.owner);
-                    continue;
-                }
-                self.table.cancel(record, participant.owner);
-                // It may have been granted already, in this very step: what it got there goes too.
-                if !held.contains(&record) {
-                    self.table.release(now, record, attempt, Fate::Drop);
-                }
-            }
+        if self.switches.phasing && !participant.blocked.is_empty() {
+            rules::leave_queues(&mut self.table, now, &participant);
         }
-        self.release_held(now, attempt, &participant.held, fate);
-    }
-
-    pub(super) fn release_held(&mut self, now: Time, attempt: AttemptId, held: &[RecordIx], fate: Fate<'_>) {
-        for (at, record) in held.iter().enumerate() {
-            let skipped = at > 0 && self.planted.is(Bug::ApplySkipsRecords);
-            self.table.release(now, *record, attempt, if skipped { Fate::Drop } else { fate });
-        }
+        rules::release_all(&mut self.table, now, &participant, fate);
     }
 
     /// The first incarnation whose votes and decisions are remembered for a session.
@@ -170,11 +141,7 @@ impl Shard {
         let history = self.sessions.entry(attempt.tx.session).or_default();
         let place = (attempt.tx.sequence, attempt.attempt);
         history.open.remove(&place);
-        let forgotten = match decided {
-            Decided::Applied { .. } => self.planted.is(Bug::ForgetsApplied),
-            Decided::Refused(_) => self.planted.is(Bug::ForgetsRefused),
-        };
-        if !forgotten && attempt.tx.sequence >= history.floor {
+        if rules::is_remembered(history, attempt.tx.sequence, &decided) {
             let before = history.bytes();
             match barred {
                 Some(refusal) => history.bar(place, refusal),

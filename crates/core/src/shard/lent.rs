@@ -6,7 +6,7 @@
 
 use claret_types::{Bytes, Claims, Operation, TypeInfo};
 
-use super::{AttemptId, Bug, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash};
+use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash, rules};
 use crate::records::{Lent, Records};
 
 impl Shard {
@@ -108,20 +108,13 @@ impl Shard {
     /// All that vanished since the last input is told at once: whoever is let in for the sake of one record finds the
     /// others gone already, and comes after that. Not to be called for what [`Records::apply`] did.
     pub fn gone(&mut self, now: Time, keys: &[Bytes]) {
-        if self.planted.is(Bug::GoneOneByOne) && keys.len() > 1 {
-            return keys.iter().for_each(|key| self.gone(now, std::slice::from_ref(key)));
-        }
         let mut refused: Vec<(AttemptId, &Bytes)> = Vec::new();
         for key in keys {
             let Some(record) = self.table.find(key_hash(key), key) else { continue };
             refused.extend(self.table.vanish(record).into_iter().map(|attempt| (attempt, key)));
         }
         for (attempt, key) in refused {
-            let is_spared = match self.is_unvoted(attempt) {
-                true => self.planted.is(Bug::GoneRefusesNobody),
-                false => !self.is_open(attempt) || !self.planted.is(Bug::GoneRefusesVoted),
-            };
-            if !is_spared {
+            if rules::ends_with_its_record(self, attempt) {
                 self.refuse(now, attempt, Refusal::Vanished { key: key.clone() });
             }
         }
@@ -159,7 +152,7 @@ impl Shard {
         self.attempts.contains_key(&attempt)
     }
 
-    fn is_unvoted(&self, attempt: AttemptId) -> bool {
+    pub(super) fn is_unvoted(&self, attempt: AttemptId) -> bool {
         self.attempts.get(&attempt).is_some_and(|participant| !participant.is_prepared())
     }
 }

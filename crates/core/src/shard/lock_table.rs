@@ -20,6 +20,7 @@ mod digest;
 mod holder;
 mod instant;
 mod lent;
+mod right;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
@@ -34,13 +35,16 @@ use smallvec::SmallVec;
 
 pub(crate) use deciding::{Answers, Stop};
 use holder::{Holder, Item};
+#[cfg(not(feature = "planted-bugs"))]
+use right as rules;
+#[cfg(feature = "planted-bugs")]
+use wrong as rules;
 
 use super::phaser::{Phaser, Waiter, Wanted, same};
 use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
-use crate::planted::{Bug, Planted};
 use crate::records::Lent;
 use crate::switches::{Locks, Switches};
 
@@ -142,7 +146,6 @@ pub(crate) struct LockTable {
     pub(crate) phases: u64,
     /// Effects of a transaction's own earlier calls that were added to a state before a call was executed in it.
     pub(crate) replays: u64,
-    pub(crate) planted: Planted,
 }
 
 /// How many idle locks are kept for reuse.
@@ -166,7 +169,6 @@ impl LockTable {
             waits: 0,
             phases: 0,
             replays: 0,
-            planted: Planted::NONE,
         }
     }
 
@@ -256,16 +258,13 @@ impl LockTable {
 
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
-        let (planted, lent) = (self.planted, self.lent);
+        let lent = self.lent;
         let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             holder.claims().for_each(|claims| lock.held.remove(claims));
-            let is_applied = |item: &Item| match fate {
-                Fate::Apply(members) => members.includes(item.member) || planted.is(Bug::PartedCount),
-                Fate::Drop => false,
-            };
+            let is_applied = |item: &Item| rules::is_applied(item, fate);
             match lent {
-                _ if lock.vanished && !planted.is(Bug::GoneTakesEffects) => {}
+                _ if rules::drops_effects(lock) => {}
                 None => {
                     let applied = holder.items.into_iter().filter(is_applied);
                     applied.filter_map(|item| item.effect).for_each(|effect| drop(effect.apply(state)));
@@ -280,16 +279,11 @@ impl LockTable {
                 }
             }
         }
-        let wakes_nobody = lock.vanished && planted.is(Bug::GoneWakesNobody);
         if lock.holders.is_empty() {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
-            lock.youngest = None;
-            lock.kind = None;
-            lock.vanished = false;
+            rules::reset(lock);
         }
-        if !wakes_nobody {
-            self.settle(now, record);
-        }
+        self.settle(now, record);
         self.tidy(record);
     }
 
@@ -313,16 +307,14 @@ impl LockTable {
     /// P17: whether a request that the holders admit may pass those who wait.
     fn may_join(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> bool {
         let Some(lock) = &mut self.records[record].lock else { return true };
-        let holds = lock.holders.contains_key(&owner.attempt) && !self.planted.is(Bug::HoldersQueue);
-        if lock.phaser.is_empty() || holds {
+        if lock.phaser.is_empty() || rules::passes_waiters(lock, owner) {
             return true;
         }
         let footprint = footprint(&self.switches, call);
         let Some(eldest) = lock.phaser.eldest_conflicting(call.op.type_info(), &footprint, false) else {
             return true;
         };
-        let (joins_max, us_max) = (self.limits.phase_joins_max, self.limits.phase_us_max);
-        if !lock.phaser.is_capped(now, joins_max, us_max) || self.planted.is(Bug::NeverCapped) {
+        if !rules::is_capped(&lock.phaser, now, &self.limits) {
             lock.phaser.joins += 1;
             return true;
         }
@@ -338,10 +330,7 @@ impl LockTable {
         lock.youngest = lock.youngest.max(Some(owner.birth));
         let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder::new(owner.birth));
         if !lock.phaser.is_empty()
-            && let Some(elder) = lock.phaser.eldest()
-            && elder < owner.birth
-            && holder.told.is_none_or(|told| elder < told)
-            && !self.planted.is(Bug::GrantTellsNoElder)
+            && let Some(elder) = rules::elder_to_tell_of(&lock.phaser, owner.birth, holder.told)
         {
             holder.told = Some(elder);
             self.notices.push(Notice { attempt: owner.attempt, elder });
@@ -362,13 +351,11 @@ impl LockTable {
             return Stop::Crowded;
         }
         let footprint = footprint(&self.switches, call);
-        let upgrade = lock.holders.contains_key(&owner.attempt) && !self.planted.is(Bug::HoldersQueue);
+        let upgrade = rules::passes_waiters(lock, owner);
         let kind = call.op.type_info();
         let waiter = Waiter { call: call.clone(), footprint, kind };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
-        if !self.planted.is(Bug::ElderNeverTold) {
-            tell_holders(lock, owner.birth, &mut self.notices);
-        }
+        tell_holders(lock, owner.birth, &mut self.notices);
         Stop::Queued
     }
 
@@ -381,7 +368,7 @@ impl LockTable {
             return;
         }
         let mut leading = true;
-        while self.settle_once(now, record, &mut leading) && !self.planted.is(Bug::SettlesOnce) {}
+        while rules::is_to_look_again(self.settle_once(now, record, &mut leading)) {}
         if let Some(lock) = &mut self.records[record].lock {
             lock.phaser.tidy();
         }
@@ -530,8 +517,7 @@ impl LockTable {
 
     fn next_unique(&mut self) -> Unique {
         self.unique += 1;
-        let counted = if self.planted.is(Bug::UniqueStartsAnew) { !(0xfff << 31) } else { u64::MAX };
-        Unique(self.unique & counted)
+        rules::unique(self.unique)
     }
 
     /// Gives back the memory of an idle lock, and the record of a key that does not exist.

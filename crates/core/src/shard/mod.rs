@@ -23,9 +23,11 @@ mod phaser;
 mod picture;
 mod recovery;
 mod restart;
+mod right;
 mod waking;
+#[cfg(feature = "planted-bugs")]
+mod wrong;
 
-use std::collections::btree_map;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 
@@ -38,7 +40,6 @@ use crate::limits::Limits;
 use crate::message::{
     Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response, Status,
 };
-use crate::planted::{Bug, Planted};
 use crate::switches::{Delivery, Switches};
 
 use departed::AllDeparted;
@@ -48,6 +49,10 @@ use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
 use recovery::Deserted;
 pub use restart::Survives;
+#[cfg(not(feature = "planted-bugs"))]
+use right as rules;
+#[cfg(feature = "planted-bugs")]
+use wrong as rules;
 
 /// The hash that places a key: the same everywhere, so that hosts may choose shards by it and hand it on.
 pub fn key_hash(key: &[u8]) -> u64 {
@@ -89,7 +94,6 @@ pub struct Shard {
     latest: Time,
     outputs: VecDeque<Output>,
     stats: Stats,
-    pub(crate) planted: Planted,
 }
 
 impl Shard {
@@ -119,7 +123,6 @@ impl Shard {
             latest: Time(0),
             outputs: VecDeque::new(),
             stats: Stats::default(),
-            planted: Planted::NONE,
         }
     }
 
@@ -206,7 +209,6 @@ impl Shard {
     pub fn handle_further(&mut self, now: Time, link: Link, request: Request) {
         match request {
             Request::Execute { attempt, birth, incarnation, key, calls } => {
-                let incarnation = incarnation.filter(|_| !self.planted.is(Bug::ExecuteOfAnyIncarnation));
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
                     self.execute(now, owner, &key, calls);
                 }
@@ -288,7 +290,7 @@ impl Shard {
     fn end_wait(&mut self, now: Time, attempt: AttemptId) {
         let Some(participant) = self.attempts.get_mut(&attempt) else { return };
         participant.deadline = None;
-        if participant.is_prepared() && !self.planted.is(Bug::LeaseEndsPrepared) {
+        if rules::outlives_lease(participant) {
             self.inquire(now, attempt);
         } else {
             self.refuse(now, attempt, Refusal::LeaseExpired);
@@ -360,13 +362,12 @@ impl Shard {
         }
         let own = history.met_as.map_or(self.incarnation, |met_as| met_as.max(self.incarnation));
         let let_in = Some((history.account, own));
-        let refusal = if attempt.tx.sequence < history.floor && !self.planted.is(Bug::BelowFloorIsNew) {
+        let refusal = if rules::is_below_floor(history, attempt.tx.sequence) {
             Refusal::Stale
-        } else if let Some(decided) = history.end_of(place) {
+        } else if let Some(decided) = rules::end_of(history, place) {
             match decided {
-                Decided::Refused(_) if self.planted.is(Bug::RefusedLetIn) => return let_in,
                 Decided::Refused(refusal) => refusal.clone(),
-                Decided::Applied { .. } => return let_in.filter(|_| self.planted.is(Bug::PrepareTwice)),
+                Decided::Applied { .. } => return None,
             }
         } else {
             history.connection = link.connection;
@@ -395,10 +396,7 @@ impl Shard {
             return; // A double of something that was answered before the prepare.
         }
         let mut asked: SmallVec<[CallNo; 4]> = calls.iter().map(|call| call.no).collect();
-        let fresh = match self.planted.is(Bug::ExecuteTwice) {
-            true => calls,
-            false => unseen(participant, &self.switches, calls),
-        };
+        let fresh = rules::unseen(participant, &self.switches, calls);
         if fresh.is_empty() {
             asked.sort_unstable();
             asked.dedup(); // Each is said once, however often it was asked for.
@@ -410,9 +408,7 @@ impl Shard {
             return self.refuse(now, attempt, refusal);
         }
         let participant = self.attempts.get_mut(&attempt).expect("admitted");
-        if let Some(blocked) = participant.blocked.get_mut(key)
-            && !self.planted.is(Bug::WaitsTwice)
-        {
+        if let Some(blocked) = rules::waiting_for(participant, key) {
             blocked.calls.extend(fresh); // A transaction waits at most once on one record.
             return self.respond(attempt, Response::Queued { attempt });
         }
@@ -484,7 +480,6 @@ impl Shard {
     ) {
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
-        let incarnation = incarnation.filter(|_| !self.planted.is(Bug::PrepareOfAnyIncarnation));
         // A single participant is always the last (P9): there is nobody whom it could ask.
         let is_last = is_last || participants.iter().all(|listed| listed.shard == self.id);
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else {
@@ -524,9 +519,8 @@ impl Shard {
         if let Some(turn) = turn {
             self.put_off.remove(&turn);
         }
-        if self.switches.phasing && !self.planted.is(Bug::PartedWaits) {
-            let waited = gone.values().filter_map(|blocked| blocked.record);
-            waited.for_each(|record| self.table.leave_queue(now, record, owner));
+        if self.switches.phasing {
+            rules::queues_of(&gone).for_each(|record| self.table.leave_queue(now, record, owner));
         }
         match self.run_in_order(now, owner, records.into_iter()) {
             Ran::All => self.vote(now, attempt),
@@ -541,8 +535,9 @@ impl Shard {
     fn tell_applied(&mut self, attempt: AttemptId, is_last: bool) {
         let Some(Decided::Applied { replies }) = self.decided(attempt) else { return };
         // It is applied, and what was answered nobody knows any more.
-        let known = replies.clone().or_else(|| self.planted.is(Bug::AnswersGoneAreNone).then(Vec::new));
-        let Some(replies) = known else { return self.respond_refused(attempt, Refusal::Unknown) };
+        let Some(replies) = rules::known_answers(replies) else {
+            return self.respond_refused(attempt, Refusal::Unknown);
+        };
         if !self.says_again(&replies) {
             return;
         }
@@ -577,7 +572,7 @@ impl Shard {
     /// Writes yes. The last one's yes is the decision, and it is carried out (P9).
     fn vote(&mut self, now: Time, attempt: AttemptId) {
         let participant = self.attempts.get_mut(&attempt).expect("preparing");
-        if !participant.lacks_nothing() && !self.planted.is(Bug::VoteBeforeLastGrant) {
+        if !rules::may_vote(participant) {
             debug_assert!(false, "{attempt} votes and has calls left");
             return self.refuse(now, attempt, Refusal::LostLocks); // No is always safe.
         }
@@ -587,18 +582,13 @@ impl Shard {
             // It is over here, and needs them no more.
             let replies = participant.take_replies(round.replies_before);
             let members = round.members;
-            let known = if self.planted.is(Bug::ForgetsAnswers) { Vec::new() } else { replies.clone() };
-            let (decided, listed) = (Decided::Applied { replies: Some(known) }, Some(round.participants));
+            let decided = Decided::Applied { replies: Some(replies.clone()) };
+            let listed = Some(round.participants);
             self.finish(now, attempt, Fate::Apply(&members), decided, listed);
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
         let replies = participant.replies[round.replies_before..].to_vec();
-        let release = self.planted.is(Bug::ReleaseAtVote).then(|| round.members.clone());
         participant.stage = Stage::Prepared { round, answers: SmallVec::new(), asked_us: 0 };
-        if let Some(members) = release {
-            let held = std::mem::take(&mut participant.held);
-            self.release_held(now, attempt, &held, Fate::Apply(&members));
-        }
         self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
     }
 
@@ -687,21 +677,4 @@ enum Ran {
     PutOff,
     Busy,
     Failed(Refusal),
-}
-
-/// The calls that did not come before. They come again when a message is doubled or sent again, and, without
-/// phases, when one of them was busy.
-fn unseen(participant: &mut Participant, switches: &Switches, calls: Calls) -> Calls {
-    if switches.delivery == Delivery::Direct && switches.phasing {
-        return calls;
-    }
-    let mut fresh = calls;
-    fresh.retain(|call| match participant.seen.entry(call.no) {
-        btree_map::Entry::Vacant(entry) => {
-            entry.insert(Heard::Waits);
-            true
-        }
-        btree_map::Entry::Occupied(_) => false,
-    });
-    fresh
 }

@@ -19,10 +19,9 @@ use std::ops::Bound;
 
 use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId, Stage, Status,
-    Time,
+    Time, rules,
 };
 use crate::ids::{Birth, Sequence, SessionId, TxId};
-use crate::planted::Bug;
 
 /// A deserted session whose leases are being ended: after which attempt, and up to which.
 #[derive(Clone, Debug)]
@@ -58,7 +57,6 @@ impl Shard {
         match self.attempts.get(&attempt) {
             Some(participant) if participant.is_prepared() => Status::Prepared,
             None if self.is_below_floor(attempt) => Status::Forgotten,
-            _ if self.planted.is(Bug::QuestionWritesNothing) => Status::Refused,
             Some(_) | None => {
                 self.refuse(now, attempt, Refusal::Recovered);
                 Status::Refused
@@ -74,10 +72,8 @@ impl Shard {
         answers.clear();
         *asked_us = asked_us.saturating_mul(2).clamp(first, longest.max(first));
         let again = now.plus(*asked_us);
-        if !self.planted.is(Bug::AsksOnce) {
-            participant.deadline = Some(again);
-            self.deadlines.insert((again, attempt));
-        }
+        participant.deadline = Some(again);
+        self.deadlines.insert((again, attempt));
         let listed = round.participants.clone();
         self.ask_all(attempt, &listed);
     }
@@ -95,7 +91,7 @@ impl Shard {
         answers.push((from, status));
         let others = round.participants.iter().filter(|listed| listed.shard != id).count();
         let any = |wanted: Status| answers.iter().any(|(_, status)| *status == wanted);
-        let everybody = answers.len() == others || self.planted.is(Bug::SomePreparedIsAll);
+        let everybody = answers.len() == others;
         let refusal = if any(Status::Applied) {
             None
         } else if any(Status::Refused) || any(Status::Forgotten) {
@@ -140,11 +136,10 @@ impl Shard {
         self.recount(account, before, after);
         let live: BTreeSet<AttemptId> = live.iter().copied().collect();
         for attempt in open {
-            let prepared = self.attempts.get(&attempt).is_some_and(|participant| participant.is_prepared());
             if live.contains(&attempt) {
                 self.renew(now, attempt);
                 self.tell_again(attempt);
-            } else if !prepared || self.planted.is(Bug::UnlistedPreparedEnds) {
+            } else if !self.attempts.get(&attempt).is_some_and(|it| rules::outlives_heartbeat(it)) {
                 self.refuse(now, attempt, Refusal::Stale);
             }
         }
@@ -153,9 +148,6 @@ impl Shard {
     /// That an elder waits is a level: it is told again, in case the first word was lost (trap 11).
     fn tell_again(&mut self, attempt: AttemptId) {
         let Some(participant) = self.attempts.get(&attempt) else { return };
-        if self.planted.is(Bug::ElderToldOnce) {
-            return;
-        }
         let told = participant.held.iter().filter_map(|record| self.table.told(*record, attempt)).min();
         if let Some(Birth { time: birth, .. }) = told {
             self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });

@@ -5,8 +5,7 @@
 //! Invariant: with [`Survives::Votes`] every yes and every no that was written stays written.
 
 use super::lock_table::{Fate, LockTable};
-use super::{AllDeparted, AttemptId, Incarnation, Shard, Time, VecDeque};
-use crate::planted::Bug;
+use super::{AllDeparted, AttemptId, Incarnation, Shard, Time, VecDeque, rules};
 
 /// What a restart leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,10 +22,8 @@ pub enum Survives {
 impl Shard {
     /// Goes on as another incarnation, which was never used before. O(everything that is held).
     pub fn restart(&mut self, now: Time, incarnation: Incarnation, survives: Survives) {
-        debug_assert!(incarnation > self.incarnation, "an incarnation is never used twice");
-        let incarnation = if self.planted.is(Bug::SilentRestart) { self.incarnation } else { incarnation };
+        let incarnation = rules::incarnation_after(self.incarnation, incarnation);
         let mut fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
-        (fresh.planted, fresh.table.planted) = (self.planted, self.planted);
         fresh.lend(self.table.lent);
         let old = std::mem::replace(self, fresh);
         match survives {

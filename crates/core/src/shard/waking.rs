@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::vec;
 
 use super::{
-    Answers, Blocked, Bug, Bytes, Call, CallNo, Calls, Delivery, Heard, Owner, Ran, RecordIx, Refusal, Reply,
-    Response, Shard, Stage, Stop, Time, Woken, key_hash,
+    Answers, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Owner, Ran, RecordIx, Refusal, Reply,
+    Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
 };
 use crate::ids::AttemptId;
 
@@ -272,14 +272,14 @@ impl Shard {
         if let Ran::Failed(refusal) = ran {
             return self.refuse(now, owner.attempt, refusal);
         }
-        let early = self.planted.is(Bug::VoteBeforeLastGrant);
         let participant = self.participant(owner.attempt);
-        if !matches!(participant.stage, Stage::Preparing(_)) || !participant.blocked.is_empty() && !early {
+        if !matches!(participant.stage, Stage::Preparing(_)) {
             return;
         }
-        match participant.behind.len() == 0 || early {
-            true => self.vote(now, owner.attempt),
-            false => self.going_on.push_back(owner.attempt),
+        if rules::may_vote(participant) {
+            self.vote(now, owner.attempt);
+        } else if participant.blocked.is_empty() {
+            self.going_on.push_back(owner.attempt);
         }
     }
 

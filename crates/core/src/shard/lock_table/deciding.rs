@@ -9,8 +9,8 @@ use claret_types::{Claims, Effect, Executed, Mode, OpError, Operation, Reply, Ro
 use smallvec::SmallVec;
 
 use super::{
-    AttemptId, Bug, Call, Holder, Item, Lent, Lock, LockTable, Locks, Member, Owner, Record, RecordIx, Time,
-    same, union,
+    AttemptId, Call, Holder, Item, Lent, Lock, LockTable, Locks, Member, Owner, Record, RecordIx, Time,
+    rules, same, union,
 };
 
 /// Why no further call was granted.
@@ -31,7 +31,7 @@ pub(crate) enum Stop {
 pub(crate) type Answers = SmallVec<[(Reply, bool); 1]>;
 
 /// A record as its owner sees it, for the time of some calls.
-enum View {
+pub(super) enum View {
     /// An excerpt of a lent record, with the owner's effects added.
     Excerpt(Option<State>),
     /// The record itself; what undoes the effects that were added.
@@ -113,7 +113,7 @@ impl LockTable {
             let effect = item.effect.clone().filter(|_| at + 1 < calls.len());
             answers.push((reply, self.grant(record, owner, call, item)));
             if let Some(effect) = effect
-                && !self.extend(record, &mut view, call, effect)
+                && !rules::extend(self, record, &mut view, call, effect)
             {
                 return (None, at + 1);
             }
@@ -166,7 +166,6 @@ impl LockTable {
         call: &Call,
         executed: Result<(Executed, Room), OpError>,
     ) -> Result<Option<(Reply, Item)>, OpError> {
-        let planted = self.planted;
         let lock = &self.records[record].lock;
         let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
         let alone = lock.as_ref().is_none_or(|lock| lock.holders.len() == usize::from(own.is_some()));
@@ -174,13 +173,13 @@ impl LockTable {
             Ok(executed) => executed,
             // An error tells of the state, too: what others hold may be committed already and told their users,
             // so it counts only once they are gone.
-            Err(_) if !alone && !planted.is(Bug::ErrorCountsAtOnce) => return Ok(None),
+            Err(_) if !rules::does_error_count(alone) => return Ok(None),
             Err(error) => return Err(error),
         };
         let kind = call.op.type_info();
         let lock_kind = lock.as_ref().and_then(|lock| lock.kind).unwrap_or(kind);
         let mut claims = match (&self.switches.locks, &call.reserve) {
-            _ if !same(lock_kind, kind) && !planted.is(Bug::TwoTypesShare) => Claims::record(Mode::EXCLUSIVE),
+            _ if !rules::share_modes(lock_kind, kind) => Claims::record(Mode::EXCLUSIVE),
             (Locks::ReaderWriter, None) => call.op.reader_writer(),
             (Locks::ReaderWriter, Some(reserve)) => union(call.op.reader_writer(), reserve),
             (Locks::Abstract, None) => executed.claims,
@@ -210,38 +209,28 @@ impl LockTable {
         claims: &Claims,
         room: Room,
     ) -> bool {
-        #[cfg(feature = "planted-bugs")]
-        let room = super::wrong::room_with_deposits(self.planted, lock, room);
         let commutes = match own {
             Some(own) => own.is_alone_in_the_way(&lock.held, &kind.modes, claims),
             None => lock.held.admits_modes(&kind.modes, claims, std::iter::empty()),
         };
         let drawn = || own.map_or((0, 0), |own| own.drawn_by(member));
         let draws = claims.draw.down > 0 || claims.draw.up > 0;
-        commutes
-            && (!draws
-                || lock.held.admits_draw_beside(claims.draw, room, drawn())
-                || self.planted.is(Bug::DrawsNotSummed))
+        commutes && (!draws || rules::admits_draw(lock, claims.draw, room, drawn()))
     }
 
     /// Executes a call on top of its owner's effects, and says what room there is then.
     fn execute(&mut self, record: RecordIx, owner: Owner, call: &Call) -> Result<(Executed, Room), OpError> {
         let unique = self.next_unique();
         self.looks += 1;
-        let planted = self.planted;
         let Record { key, state, lock, .. } = &mut self.records[record];
-        let own = lock.as_mut().and_then(|lock| lock.holders.get_mut(&owner.attempt));
-        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
+        let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
         if let Some(Lent(records)) = self.lent {
-            let own =
-                own.map_or_else(SmallVec::new, |own| own.effects_for(call.member, [&call.op].into_iter()));
+            let own = rules::own_effects(own, call.member, [&call.op].into_iter());
             self.replays += own.len() as u64;
             let excerpt = records.excerpt(key, &call.op, &own)?;
             return call.op.execute_in_excerpt(excerpt, &own, unique);
         }
-        let undo = own.map_or_else(SmallVec::new, |own| {
-            overlay(own.effects_for(call.member, [&call.op].into_iter()), state)
-        });
+        let undo = overlay(rules::own_effects(own, call.member, [&call.op].into_iter()), state);
         self.replays += undo.len() as u64;
         let executed = call.op.execute(state.as_ref(), unique);
         let room = call.op.room(state.as_ref());
@@ -261,7 +250,6 @@ impl LockTable {
     /// itself.
     fn open(&mut self, record: RecordIx, owner: Owner, calls: &[Call]) -> Option<(View, usize)> {
         let [first, _, ..] = calls else { return None };
-        let planted = self.planted;
         let alike =
             |call: &&Call| call.member == first.member && same(call.op.type_info(), first.op.type_info());
         if self.has_vanished(record) {
@@ -269,20 +257,16 @@ impl LockTable {
         }
         let Record { key, state, lock, .. } = &mut self.records[record];
         let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
-        let own = own.filter(|_| !planted.is(Bug::NoOverlay));
         let ops: SmallVec<[&Operation; 8]> = calls.iter().take_while(alike).map(|call| &call.op).collect();
         if let Some(Lent(records)) = self.lent {
-            let own =
-                own.map_or_else(SmallVec::new, |own| own.effects_for(first.member, ops.iter().copied()));
+            let own = rules::own_effects(own, first.member, ops.iter().copied());
             self.replays += own.len() as u64;
             // What cannot be done shows once more when the call is decided by itself.
             let (mut excerpt, covered) = records.excerpt_for_all(key, &ops, &own).ok()?;
             first.op.add_to_excerpt(&mut excerpt, &own).ok()?;
             return Some((View::Excerpt(excerpt), covered.clamp(1, ops.len())));
         }
-        let undo = own.map_or_else(SmallVec::new, |own| {
-            overlay(own.effects_for(first.member, ops.iter().copied()), state)
-        });
+        let undo = overlay(rules::own_effects(own, first.member, ops.iter().copied()), state);
         self.replays += undo.len() as u64;
         Some((View::InPlace(undo), ops.len()))
     }
@@ -304,10 +288,7 @@ impl LockTable {
     }
 
     /// Adds the effect of a call that was granted. Whether the view is good for the next one.
-    fn extend(&mut self, record: RecordIx, view: &mut View, call: &Call, effect: Effect) -> bool {
-        if self.planted.is(Bug::NoOverlay) {
-            return true;
-        }
+    pub(super) fn extend(&mut self, record: RecordIx, view: &mut View, call: &Call, effect: Effect) -> bool {
         self.replays += 1;
         match view {
             View::Excerpt(state) => call.op.add_to_excerpt(state, &[&effect]).is_ok(),
@@ -325,13 +306,9 @@ impl LockTable {
         }
     }
 
-    fn undo(&mut self, record: RecordIx, mut undo: SmallVec<[Effect; 2]>) {
-        if !self.planted.is(Bug::OverlayUndoneForwards) {
-            undo.reverse();
-        }
-        let left = usize::from(self.planted.is(Bug::OverlayStays));
+    fn undo(&mut self, record: RecordIx, undo: SmallVec<[Effect; 2]>) {
         let state = &mut self.records[record].state;
-        undo.into_iter().skip(left).for_each(|effect| drop(effect.apply(state)));
+        rules::in_order_of_undoing(undo).for_each(|effect| drop(effect.apply(state)));
     }
 }
 

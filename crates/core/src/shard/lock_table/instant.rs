@@ -3,7 +3,7 @@
 use claret_types::{Bytes, Claims, Mode, OpError, Operation, Reply, Room};
 use smallvec::SmallVec;
 
-use super::{Bug, Lock, LockTable, Locks, Record, RecordIx, same};
+use super::{Lock, LockTable, Locks, Record, RecordIx, rules, same};
 
 impl Lock {
     /// Whether nobody's claims are in the way of an operation that is over at once.
@@ -31,7 +31,6 @@ impl LockTable {
     ) -> Result<Option<Reply>, OpError> {
         debug_assert!(self.lent.is_none(), "what is applied to lent records cannot be undone");
         let unique = self.next_unique();
-        let locking = locking && !self.planted.is(Bug::InstantPassesHolders);
         let Some(record) = self.find(hash, key) else {
             let executed = call.execute(None, unique)?;
             if let Some(effect) = executed.effect {
@@ -42,16 +41,14 @@ impl LockTable {
             return Ok(Some(executed.reply));
         };
         let Record { state, lock, .. } = &mut self.records[record];
+        let lock = rules::lock_to_heed(lock.as_deref(), locking);
         let executed = match call.execute(state.as_ref(), unique) {
             Ok(executed) => executed,
             // As in `decide`: an error counts only when nobody holds the record.
-            Err(_) if locking && lock.as_ref().is_some_and(|lock| !lock.holders.is_empty()) => {
-                return Ok(None);
-            }
+            Err(_) if lock.is_some_and(|lock| !lock.holders.is_empty()) => return Ok(None),
             Err(error) => return Err(error),
         };
-        if locking
-            && let Some(lock) = lock
+        if let Some(lock) = lock
             && !lock.admits_instantly(self.switches.locks, call, executed.claims, call.room(state.as_ref()))
         {
             return Ok(None);
@@ -73,10 +70,7 @@ impl LockTable {
     /// Undoes what was done instantly, last first.
     pub(crate) fn undo_instant(&mut self) {
         let mut touched = SmallVec::<[RecordIx; 8]>::new();
-        if self.planted.is(Bug::InstantUndoneForwards) {
-            self.staged.reverse();
-        }
-        while let Some((record, undo)) = self.staged.pop() {
+        while let Some((record, undo)) = rules::next_to_undo(&mut self.staged) {
             undo.apply(&mut self.records[record].state);
             touched.push(record);
         }

@@ -3,9 +3,8 @@
 use claret_types::{Bytes, Claims, Method, Operation, TypeInfo, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, Lent, Lock, LockTable, Record, RecordIx, same};
+use super::{AttemptId, Lent, Lock, LockTable, Record, RecordIx, rules, same};
 use crate::message::{Call, Refusal};
-use crate::planted::Bug;
 
 impl LockTable {
     /// Asks the host whether these operations on one record may be done here.
@@ -73,8 +72,7 @@ impl LockTable {
 
     /// Whether nobody gets in until those have left who hold the record.
     pub(super) fn has_vanished(&self, record: RecordIx) -> bool {
-        let lock = &self.records[record].lock;
-        lock.as_ref().is_some_and(|lock| lock.vanished) && !self.planted.is(Bug::GoneLetsIn)
+        self.records[record].lock.as_ref().is_some_and(|lock| rules::keeps_out(lock))
     }
 
     /// The record is gone: from now on nobody gets in until everybody who holds it now has left, and their effects on

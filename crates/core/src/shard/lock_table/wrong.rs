@@ -1,15 +1,121 @@
-//! What a planted bug does that takes more than a line (`planted.rs`).
+//! The rules of `right.rs` with a planted bug in one of them.
 
-use claret_types::Room;
+use claret_types::{Draw, Effect, Operation, Room, TypeInfo, Unique};
+use smallvec::SmallVec;
 
-use super::{Bug, Holder, Lock, Planted};
+use super::deciding::View;
+use super::{
+    Birth, Call, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time, right,
+};
+use crate::planted::{Bug, is};
 
-/// The room as it will be if all that is pending makes room and nothing takes any: [`Bug::DepositsCount`].
-pub(super) fn room_with_deposits(planted: Planted, lock: &Lock, room: Room) -> Room {
-    if !planted.is(Bug::DepositsCount) {
-        return room;
+/// [`Bug::NoOverlay`].
+pub(super) fn own_effects<'a>(
+    own: Option<&'a Holder>,
+    member: Member,
+    ops: impl Iterator<Item = &'a Operation>,
+) -> SmallVec<[&'a Effect; 4]> {
+    right::own_effects(own.filter(|_| !is(Bug::NoOverlay)), member, ops)
+}
+
+/// [`Bug::NoOverlay`].
+pub(super) fn extend(
+    table: &mut LockTable,
+    record: RecordIx,
+    view: &mut View,
+    call: &Call,
+    effect: Effect,
+) -> bool {
+    is(Bug::NoOverlay) || right::extend(table, record, view, call, effect)
+}
+
+/// [`Bug::OverlayUndoneForwards`], [`Bug::OverlayStays`].
+pub(super) fn in_order_of_undoing(mut undo: SmallVec<[Effect; 2]>) -> impl Iterator<Item = Effect> {
+    if is(Bug::OverlayUndoneForwards) {
+        undo.reverse();
     }
+    right::in_order_of_undoing(undo).skip(usize::from(is(Bug::OverlayStays)))
+}
+
+/// [`Bug::ErrorCountsAtOnce`].
+pub(super) fn does_error_count(is_alone: bool) -> bool {
+    right::does_error_count(is_alone) || is(Bug::ErrorCountsAtOnce)
+}
+
+/// [`Bug::TwoTypesShare`].
+pub(super) fn share_modes(one: &TypeInfo, other: &TypeInfo) -> bool {
+    right::share_modes(one, other) || is(Bug::TwoTypesShare)
+}
+
+/// [`Bug::DrawsNotSummed`], [`Bug::DepositsCount`].
+pub(super) fn admits_draw(lock: &Lock, draw: Draw, room: Room, own: (u128, u128)) -> bool {
+    let room = if is(Bug::DepositsCount) { room_with_deposits(lock, room) } else { room };
+    right::admits_draw(lock, draw, room, own) || is(Bug::DrawsNotSummed)
+}
+
+/// The room as it will be if all that is pending makes room and nothing takes any.
+fn room_with_deposits(lock: &Lock, room: Room) -> Room {
     let draws = || lock.holders.values().flat_map(Holder::claims).map(|claims| claims.draw);
     let (down, up): (u64, u64) = (draws().map(|it| it.down).sum(), draws().map(|it| it.up).sum());
     Room { down: room.down.saturating_add(up), up: room.up.saturating_add(down) }
+}
+
+/// [`Bug::UniqueStartsAnew`]: without the bits of the incarnation.
+pub(super) fn unique(counted: u64) -> Unique {
+    right::unique(if is(Bug::UniqueStartsAnew) { counted & !(0xfff << 31) } else { counted })
+}
+
+/// [`Bug::HoldersQueue`].
+pub(super) fn passes_waiters(lock: &Lock, owner: Owner) -> bool {
+    right::passes_waiters(lock, owner) && !is(Bug::HoldersQueue)
+}
+
+/// [`Bug::NeverCapped`].
+pub(super) fn is_capped(phaser: &Phaser, now: Time, limits: &Limits) -> bool {
+    right::is_capped(phaser, now, limits) && !is(Bug::NeverCapped)
+}
+
+/// [`Bug::GrantTellsNoElder`].
+pub(super) fn elder_to_tell_of(phaser: &Phaser, birth: Birth, told: Option<Birth>) -> Option<Birth> {
+    right::elder_to_tell_of(phaser, birth, told).filter(|_| !is(Bug::GrantTellsNoElder))
+}
+
+/// [`Bug::SettlesOnce`].
+pub(super) fn is_to_look_again(moved: bool) -> bool {
+    right::is_to_look_again(moved) && !is(Bug::SettlesOnce)
+}
+
+/// [`Bug::GoneWakesNobody`]: those who wait are kept out as if somebody was still there.
+pub(super) fn reset(lock: &mut Lock) {
+    let stays = lock.vanished && !lock.phaser.is_empty() && is(Bug::GoneWakesNobody);
+    right::reset(lock);
+    lock.vanished = stays;
+}
+
+/// [`Bug::PartedCount`].
+pub(super) fn is_applied(item: &Item, fate: Fate<'_>) -> bool {
+    right::is_applied(item, fate) || matches!(fate, Fate::Apply(_)) && is(Bug::PartedCount)
+}
+
+/// [`Bug::GoneTakesEffects`].
+pub(super) fn drops_effects(lock: &Lock) -> bool {
+    right::drops_effects(lock) && !is(Bug::GoneTakesEffects)
+}
+
+/// [`Bug::GoneLetsIn`].
+pub(super) fn keeps_out(lock: &Lock) -> bool {
+    right::keeps_out(lock) && !is(Bug::GoneLetsIn)
+}
+
+/// [`Bug::InstantPassesHolders`].
+pub(super) fn lock_to_heed(lock: Option<&Lock>, locking: bool) -> Option<&Lock> {
+    right::lock_to_heed(lock, locking).filter(|_| !is(Bug::InstantPassesHolders))
+}
+
+/// [`Bug::InstantUndoneForwards`].
+pub(super) fn next_to_undo(staged: &mut Vec<(RecordIx, Effect)>) -> Option<(RecordIx, Effect)> {
+    match is(Bug::InstantUndoneForwards) && !staged.is_empty() {
+        true => Some(staged.remove(0)),
+        false => right::next_to_undo(staged),
+    }
 }

@@ -1,0 +1,86 @@
+//! Rules of a transaction's side that a planted bug can take out (`planted.rs`), each by its name. The commit itself stands
+//! where the votes are counted: `Coordinator::on_vote`.
+
+use claret_types::{Claims, TypeInfo};
+
+use super::combining::Frontend;
+use super::group::Claimed;
+use super::{Coordinator, KeyedCall, Time};
+use crate::ids::{AttemptId, Member, ShardId};
+
+// --- which attempt is meant (P61) ---
+
+/// Whether this number is that of the attempt that runs.
+#[inline]
+pub(super) fn is_same_attempt(named: u32, running: u32) -> bool {
+    named == running
+}
+
+/// Whether an attempt is the one that runs, or ran last.
+#[inline]
+pub(super) fn is_named(coordinator: &Coordinator, attempt: AttemptId) -> bool {
+    let running = coordinator.attempt();
+    attempt.tx == running.tx && is_same_attempt(attempt.attempt, running.attempt)
+}
+
+/// Whether the application may still do something in it.
+#[inline]
+pub(super) fn is_open(coordinator: &Coordinator) -> bool {
+    coordinator.is_running()
+}
+
+/// Whether a commit is taken, as a call of its attempt is taken or not.
+#[inline]
+pub(super) fn may_commit(may_call: bool) -> bool {
+    may_call
+}
+
+/// The number of the attempt after this one: no two have the same (P8).
+pub(super) fn number_after(number: u32) -> u32 {
+    number + 1
+}
+
+// --- giving way (P20, P21) ---
+
+/// When the eldest began that is known to wait for this attempt, now that one is heard of that began then. It counts
+/// whether or not the attempt is blocked by now.
+pub(super) fn eldest_heard_of(coordinator: &Coordinator, elder: Time) -> Option<Time> {
+    Some(coordinator.elder.map_or(elder, |known| known.min(elder)))
+}
+
+/// Whether an attempt whose prepares have left may give way: a participant waits and has not voted, however many have.
+pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
+    coordinator.parties.iter().any(|party| party.queued && party.vote.is_none())
+}
+
+// --- combining ---
+
+/// Whether an operation commutes with all that other members use the record for (C3).
+pub(super) fn commutes(used: &Claimed, kind: &TypeInfo, member: Option<Member>, claims: &Claims) -> bool {
+    used.admit(kind, member, claims)
+}
+
+/// Whether a transaction may share another's read of a record: not once it has written there itself (C4).
+pub(super) fn may_share(has_written: bool) -> bool {
+    !has_written
+}
+
+/// Of the calls that a transaction has buffered, those that go with it into the group that it joins: all (C2).
+pub(super) fn moved_by_joining(buffered: Vec<(ShardId, KeyedCall)>) -> Vec<(ShardId, KeyedCall)> {
+    buffered
+}
+
+/// A group is to prepare: nobody joins it from now on, and its reads are shared no more (C5).
+pub(super) fn close_before_prepare(frontend: &mut Frontend, group: usize) {
+    frontend.close(group);
+}
+
+/// Whether a member that leaves this group leaves its id behind: the founder, under whose id the others go on (C14).
+pub(super) fn leaves_its_id(home: Option<usize>, group: usize) -> bool {
+    home == Some(group)
+}
+
+/// Whether an id may be forgotten: every participant knows the end of all its attempts (P28, C14).
+pub(super) fn is_buried(coordinator: &Coordinator) -> bool {
+    coordinator.is_over()
+}

@@ -1,0 +1,83 @@
+//! The rules of `right.rs` with a planted bug in one of them.
+
+use claret_types::{Claims, TypeInfo};
+
+use super::combining::Frontend;
+use super::group::Claimed;
+use super::{Coordinator, KeyedCall, Time, right};
+use crate::ids::{AttemptId, Member, ShardId};
+use crate::planted::{Bug, is};
+
+/// [`Bug::EarlierTakenForThis`].
+pub(super) fn is_same_attempt(named: u32, running: u32) -> bool {
+    right::is_same_attempt(named, running) || is(Bug::EarlierTakenForThis)
+}
+
+/// [`Bug::EarlierTakenForThis`], [`Bug::RenewedTakesStale`].
+pub(super) fn is_named(coordinator: &Coordinator, attempt: AttemptId) -> bool {
+    let running = coordinator.attempt();
+    right::is_named(coordinator, attempt)
+        || attempt.tx == running.tx && is(Bug::EarlierTakenForThis)
+        || attempt.attempt == running.attempt && is(Bug::RenewedTakesStale)
+}
+
+/// [`Bug::ClosedTakesCalls`].
+pub(super) fn is_open(coordinator: &Coordinator) -> bool {
+    right::is_open(coordinator) || is(Bug::ClosedTakesCalls)
+}
+
+/// [`Bug::ClosedCommits`].
+pub(super) fn may_commit(may_call: bool) -> bool {
+    right::may_commit(may_call) || is(Bug::ClosedCommits)
+}
+
+/// [`Bug::AttemptsShareNumber`].
+pub(super) fn number_after(number: u32) -> u32 {
+    if is(Bug::AttemptsShareNumber) { number } else { right::number_after(number) }
+}
+
+/// [`Bug::ElderForgotten`].
+pub(super) fn eldest_heard_of(coordinator: &Coordinator, elder: Time) -> Option<Time> {
+    match is(Bug::ElderForgotten) && !coordinator.may_give_way() {
+        true => coordinator.elder,
+        false => right::eldest_heard_of(coordinator, elder),
+    }
+}
+
+/// [`Bug::OneVoteStays`].
+pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
+    let stays = is(Bug::OneVoteStays) && coordinator.parties.iter().any(|party| party.vote.is_some());
+    right::may_give_way_in_prepare(coordinator) && !stays
+}
+
+/// [`Bug::MembersUnchecked`].
+pub(super) fn commutes(used: &Claimed, kind: &TypeInfo, member: Option<Member>, claims: &Claims) -> bool {
+    is(Bug::MembersUnchecked) || right::commutes(used, kind, member, claims)
+}
+
+/// [`Bug::OwnWriterShares`].
+pub(super) fn may_share(has_written: bool) -> bool {
+    right::may_share(has_written) || is(Bug::OwnWriterShares)
+}
+
+/// [`Bug::JoinerLosesBuffered`].
+pub(super) fn moved_by_joining(buffered: Vec<(ShardId, KeyedCall)>) -> Vec<(ShardId, KeyedCall)> {
+    if is(Bug::JoinerLosesBuffered) { Vec::new() } else { right::moved_by_joining(buffered) }
+}
+
+/// [`Bug::GroupStaysOpen`].
+pub(super) fn close_before_prepare(frontend: &mut Frontend, group: usize) {
+    if !is(Bug::GroupStaysOpen) {
+        right::close_before_prepare(frontend, group);
+    }
+}
+
+/// [`Bug::FounderKeepsId`].
+pub(super) fn leaves_its_id(home: Option<usize>, group: usize) -> bool {
+    right::leaves_its_id(home, group) && !is(Bug::FounderKeepsId)
+}
+
+/// [`Bug::BuriesEarly`].
+pub(super) fn is_buried(coordinator: &Coordinator) -> bool {
+    right::is_buried(coordinator) || is(Bug::BuriesEarly)
+}

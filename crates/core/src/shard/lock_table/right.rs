@@ -1,0 +1,132 @@
+//! Rules of locks and queues that a planted bug can take out (`planted.rs`), each by its name.
+
+use claret_types::{Draw, Effect, Operation, Room, TypeInfo, Unique};
+use smallvec::SmallVec;
+
+use super::deciding::View;
+use super::{
+    Birth, Call, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time, same,
+};
+
+// --- what an operation may count on ---
+
+/// A member's effects on a record, on which its next call there is executed (P12).
+#[inline]
+pub(super) fn own_effects<'a>(
+    own: Option<&'a Holder>,
+    member: Member,
+    ops: impl Iterator<Item = &'a Operation>,
+) -> SmallVec<[&'a Effect; 4]> {
+    own.map_or_else(SmallVec::new, |own| own.effects_for(member, ops))
+}
+
+/// Adds the effect of a call that was granted to the view of its owner (P12). Whether the view is good for the next one.
+#[inline]
+pub(super) fn extend(
+    table: &mut LockTable,
+    record: RecordIx,
+    view: &mut View,
+    call: &Call,
+    effect: Effect,
+) -> bool {
+    table.extend(record, view, call, effect)
+}
+
+/// What undoes the effects that were added to a record, in the order in which it is done: last first (P12).
+#[inline]
+pub(super) fn in_order_of_undoing(undo: SmallVec<[Effect; 2]>) -> impl Iterator<Item = Effect> {
+    undo.into_iter().rev()
+}
+
+/// Whether an error counts: what others hold may be committed already, so only who is alone may rely on it (P15).
+#[inline]
+pub(super) fn does_error_count(is_alone: bool) -> bool {
+    is_alone
+}
+
+/// Whether the claims of two types can be held against each other (P14).
+#[inline]
+pub(super) fn share_modes(one: &TypeInfo, other: &TypeInfo) -> bool {
+    same(one, other)
+}
+
+/// Whether what is drawn fits into the room beside all that others draw, and `own` besides (P4).
+#[inline]
+pub(super) fn admits_draw(lock: &Lock, draw: Draw, room: Room, own: (u128, u128)) -> bool {
+    lock.held.admits_draw_beside(draw, room, own)
+}
+
+/// A number that was never given out before.
+#[inline]
+pub(super) fn unique(counted: u64) -> Unique {
+    Unique(counted)
+}
+
+// --- holders and waiters ---
+
+/// Whether who asks for more of a record is not to wait behind others: it holds some of it (P16).
+#[inline]
+pub(super) fn passes_waiters(lock: &Lock, owner: Owner) -> bool {
+    lock.holders.contains_key(&owner.attempt)
+}
+
+/// Whether a phase takes nobody in any more who conflicts with an elder that waits (P17).
+pub(super) fn is_capped(phaser: &Phaser, now: Time, limits: &Limits) -> bool {
+    phaser.is_capped(now, limits.phase_joins_max, limits.phase_us_max)
+}
+
+/// The elder of which a new holder is to be told, who knows of one already or of none (P20).
+pub(super) fn elder_to_tell_of(phaser: &Phaser, birth: Birth, told: Option<Birth>) -> Option<Birth> {
+    phaser.eldest().filter(|elder| *elder < birth && told.is_none_or(|told| *elder < told))
+}
+
+/// Whether the queue is looked at once more: somebody moved, who may have been in another's way (P16).
+#[inline]
+pub(super) fn is_to_look_again(moved: bool) -> bool {
+    moved
+}
+
+/// Nobody holds the record any more: whoever comes next is not bound by those who did.
+#[inline]
+pub(super) fn reset(lock: &mut Lock) {
+    lock.youngest = None;
+    lock.kind = None;
+    lock.vanished = false;
+}
+
+/// Whether an effect is carried out: that of a member that commits (C13).
+#[inline]
+pub(super) fn is_applied(item: &Item, fate: Fate<'_>) -> bool {
+    match fate {
+        Fate::Apply(members) => members.includes(item.member),
+        Fate::Drop => false,
+    }
+}
+
+// --- records that vanish (P36) ---
+
+/// Whether effects come to nothing: they were voted on a record that has vanished since.
+#[inline]
+pub(super) fn drops_effects(lock: &Lock) -> bool {
+    lock.vanished
+}
+
+/// Whether nobody gets in, whatever its modes: the record vanished, and some who had voted on it are still there.
+#[inline]
+pub(super) fn keeps_out(lock: &Lock) -> bool {
+    lock.vanished
+}
+
+// --- instant transactions (P31, P32) ---
+
+/// The lock that an instant operation is held against: there is none where the host switched locks off.
+#[inline]
+pub(super) fn lock_to_heed(lock: Option<&Lock>, locking: bool) -> Option<&Lock> {
+    lock.filter(|_| locking)
+}
+
+/// What was done instantly last, and is undone next.
+#[inline]
+pub(super) fn next_to_undo(staged: &mut Vec<(RecordIx, Effect)>) -> Option<(RecordIx, Effect)> {
+    staged.pop()
+}

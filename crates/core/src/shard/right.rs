@@ -1,0 +1,134 @@
+//! Rules of the participant's side that a planted bug can take out (`planted.rs`), each by its name. How attempts in doubt
+//! are decided stands in `recovery.rs`.
+
+use std::collections::{BTreeSet, btree_map};
+
+use claret_types::{Bytes, Reply};
+
+use super::history::{Decided, Entry, History, Place};
+use super::lock_table::{Fate, LockTable, RecordIx};
+use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
+use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
+use crate::ids::Sequence;
+
+// --- the register: yes or no, written once (P2) ---
+
+/// Whether a participant may vote: everything is locked and executed (P1).
+#[inline]
+pub(super) fn may_vote(participant: &Participant) -> bool {
+    participant.lacks_nothing()
+}
+
+/// Whether an attempt stays here when its lease is over: it has voted, and asks the others (P23).
+pub(super) fn outlives_lease(participant: &Participant) -> bool {
+    participant.is_prepared()
+}
+
+/// Whether an attempt stays here though its session does not list it any more: it has voted (P23).
+pub(super) fn outlives_heartbeat(participant: &Participant) -> bool {
+    participant.is_prepared()
+}
+
+/// Whether an attempt stays here though it is withdrawn: it has voted, and says so again (P6).
+pub(super) fn outlives_withdraw(participant: &Participant) -> bool {
+    participant.is_prepared()
+}
+
+/// Whether an attempt ends with a record that vanished, which it holds or waits for: it has not voted (P36).
+pub(super) fn ends_with_its_record(shard: &Shard, attempt: AttemptId) -> bool {
+    shard.is_unvoted(attempt)
+}
+
+/// The incarnation as which a shard goes on: the one that its host names, and never one that it was before (P26).
+pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Incarnation {
+    named.max(Incarnation(before.0 + 1))
+}
+
+// --- what is remembered (P28) ---
+
+/// Whether all attempts of a transaction are known to be over everywhere.
+#[inline]
+pub(super) fn is_below_floor(history: &History, sequence: Sequence) -> bool {
+    sequence < history.floor
+}
+
+/// What is written for an attempt: nobody is let in for whom something is (P2).
+#[inline]
+pub(super) fn end_of(history: &History, place: Place) -> Option<&Decided> {
+    history.end_of(place)
+}
+
+/// Whether a withdraw is too late to be noted. Any other leaves a no, for the prepare that may come behind it (P6).
+pub(super) fn is_too_late(shard: &Shard, attempt: AttemptId) -> bool {
+    shard.is_below_floor(attempt)
+}
+
+/// Whether a decision is kept: until the floor passes it.
+#[inline]
+pub(super) fn is_remembered(history: &History, sequence: Sequence, _: &Decided) -> bool {
+    !is_below_floor(history, sequence)
+}
+
+/// The answers of what is applied, for a prepare that comes again. `None`: nobody knows them any more (P57).
+pub(super) fn known_answers(kept: &Option<Vec<(CallNo, Reply)>>) -> Option<Vec<(CallNo, Reply)>> {
+    kept.clone()
+}
+
+/// Who may be in doubt about what is decided here: it is forgotten with its session once all of these know (P58).
+pub(super) fn whom_to_ask(entry: &Entry) -> Option<Participants> {
+    entry.listed.clone()
+}
+
+// --- calls (P10, P19) ---
+
+/// The calls that did not come before. They come again when a message is doubled or sent again, and, without
+/// phases, when one of them was busy.
+#[inline]
+pub(super) fn unseen(participant: &mut Participant, switches: &Switches, calls: Calls) -> Calls {
+    if switches.delivery == Delivery::Direct && switches.phasing {
+        return calls;
+    }
+    let mut fresh = calls;
+    fresh.retain(|call| match participant.seen.entry(call.no) {
+        btree_map::Entry::Vacant(entry) => {
+            entry.insert(Heard::Waits);
+            true
+        }
+        btree_map::Entry::Occupied(_) => false,
+    });
+    fresh
+}
+
+/// The calls of an attempt that wait for a record: further ones stand behind them.
+#[inline]
+pub(super) fn waiting_for<'a>(participant: &'a mut Participant, key: &Bytes) -> Option<&'a mut Blocked> {
+    participant.blocked.get_mut(key)
+}
+
+/// The queues in which members waited that left their group: their places there go (C13).
+pub(super) fn queues_of(gone: &AllBlocked) -> impl Iterator<Item = RecordIx> {
+    gone.values().filter_map(|blocked| blocked.record)
+}
+
+// --- an attempt leaves ---
+
+/// It leaves all queues in which it waits (P30).
+pub(super) fn leave_queues(table: &mut LockTable, now: Time, participant: &Participant) {
+    let held: BTreeSet<RecordIx> = participant.held.iter().copied().collect();
+    let owner = participant.owner;
+    for record in participant.blocked.values().filter_map(|blocked| blocked.record) {
+        table.cancel(record, owner);
+        // It may have been granted already, in this very step: what it got there goes too.
+        if !held.contains(&record) {
+            table.release(now, record, owner.attempt, Fate::Drop);
+        }
+    }
+}
+
+/// It leaves all records that it holds: its effects are carried out on each, or on none (P3).
+#[inline]
+pub(super) fn release_all(table: &mut LockTable, now: Time, participant: &Participant, fate: Fate<'_>) {
+    for record in &participant.held {
+        table.release(now, *record, participant.owner.attempt, fate);
+    }
+}

@@ -1,0 +1,116 @@
+//! The rules of `right.rs` with a planted bug in one of them.
+
+use claret_types::{Bytes, Reply};
+
+use super::history::{Decided, Entry, History, Place};
+use super::lock_table::{Fate, LockTable, RecordIx};
+use super::participant::{AllBlocked, Blocked, Calls, Participant};
+use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
+use crate::ids::Sequence;
+use crate::planted::{Bug, is};
+
+/// [`Bug::VoteBeforeLastGrant`].
+pub(super) fn may_vote(participant: &Participant) -> bool {
+    right::may_vote(participant) || is(Bug::VoteBeforeLastGrant)
+}
+
+/// [`Bug::LeaseEndsPrepared`].
+pub(super) fn outlives_lease(participant: &Participant) -> bool {
+    right::outlives_lease(participant) && !is(Bug::LeaseEndsPrepared)
+}
+
+/// [`Bug::UnlistedPreparedEnds`].
+pub(super) fn outlives_heartbeat(participant: &Participant) -> bool {
+    right::outlives_heartbeat(participant) && !is(Bug::UnlistedPreparedEnds)
+}
+
+/// [`Bug::WithdrawUnvotes`].
+pub(super) fn outlives_withdraw(participant: &Participant) -> bool {
+    right::outlives_withdraw(participant) && !is(Bug::WithdrawUnvotes)
+}
+
+/// [`Bug::GoneRefusesNobody`], [`Bug::GoneRefusesVoted`].
+pub(super) fn ends_with_its_record(shard: &Shard, attempt: AttemptId) -> bool {
+    if is(Bug::GoneRefusesVoted) {
+        return shard.is_open(attempt);
+    }
+    right::ends_with_its_record(shard, attempt) && !is(Bug::GoneRefusesNobody)
+}
+
+/// [`Bug::SilentRestart`].
+pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Incarnation {
+    if is(Bug::SilentRestart) { before } else { right::incarnation_after(before, named) }
+}
+
+/// [`Bug::BelowFloorIsNew`].
+pub(super) fn is_below_floor(history: &History, sequence: Sequence) -> bool {
+    right::is_below_floor(history, sequence) && !is(Bug::BelowFloorIsNew)
+}
+
+/// [`Bug::RefusedLetIn`], [`Bug::PrepareTwice`].
+pub(super) fn end_of(history: &History, place: Place) -> Option<&Decided> {
+    right::end_of(history, place).filter(|decided| match decided {
+        Decided::Refused(_) => !is(Bug::RefusedLetIn),
+        Decided::Applied { .. } => !is(Bug::PrepareTwice),
+    })
+}
+
+/// [`Bug::NoTombstone`].
+pub(super) fn is_too_late(shard: &Shard, attempt: AttemptId) -> bool {
+    right::is_too_late(shard, attempt) || is(Bug::NoTombstone)
+}
+
+/// [`Bug::ForgetsApplied`], [`Bug::ForgetsRefused`].
+pub(super) fn is_remembered(history: &History, sequence: Sequence, decided: &Decided) -> bool {
+    let is_forgotten = match decided {
+        Decided::Applied { .. } => is(Bug::ForgetsApplied),
+        Decided::Refused(_) => is(Bug::ForgetsRefused),
+    };
+    right::is_remembered(history, sequence, decided) && !is_forgotten
+}
+
+/// [`Bug::AnswersGoneAreNone`].
+pub(super) fn known_answers(kept: &Option<Vec<(CallNo, Reply)>>) -> Option<Vec<(CallNo, Reply)>> {
+    right::known_answers(kept).or_else(|| is(Bug::AnswersGoneAreNone).then(Vec::new))
+}
+
+/// [`Bug::ForgetsWithSession`].
+pub(super) fn whom_to_ask(entry: &Entry) -> Option<Participants> {
+    right::whom_to_ask(entry).filter(|_| !is(Bug::ForgetsWithSession))
+}
+
+/// [`Bug::ExecuteTwice`].
+pub(super) fn unseen(participant: &mut Participant, switches: &Switches, calls: Calls) -> Calls {
+    if is(Bug::ExecuteTwice) { calls } else { right::unseen(participant, switches, calls) }
+}
+
+/// [`Bug::WaitsTwice`].
+pub(super) fn waiting_for<'a>(participant: &'a mut Participant, key: &Bytes) -> Option<&'a mut Blocked> {
+    right::waiting_for(participant, key).filter(|_| !is(Bug::WaitsTwice))
+}
+
+/// [`Bug::PartedWaits`].
+pub(super) fn queues_of(gone: &AllBlocked) -> impl Iterator<Item = RecordIx> {
+    right::queues_of(gone).filter(|_| !is(Bug::PartedWaits))
+}
+
+/// [`Bug::QueuePlacesStay`], [`Bug::StepGrantStays`].
+pub(super) fn leave_queues(table: &mut LockTable, now: Time, participant: &Participant) {
+    if is(Bug::StepGrantStays) {
+        let waited = participant.blocked.values().filter_map(|blocked| blocked.record);
+        waited.for_each(|record| table.leave_queue(now, record, participant.owner));
+    } else if !is(Bug::QueuePlacesStay) {
+        right::leave_queues(table, now, participant);
+    }
+}
+
+/// [`Bug::ApplySkipsRecords`].
+pub(super) fn release_all(table: &mut LockTable, now: Time, participant: &Participant, fate: Fate<'_>) {
+    if !is(Bug::ApplySkipsRecords) {
+        return right::release_all(table, now, participant, fate);
+    }
+    for (at, record) in participant.held.iter().enumerate() {
+        let fate = if at == 0 { fate } else { Fate::Drop };
+        table.release(now, *record, participant.owner.attempt, fate);
+    }
+}
