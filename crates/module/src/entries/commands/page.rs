@@ -11,31 +11,36 @@ const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md"
 const OPENING: &str = "\
 # Commands of the module
 
-What the module adds to a server: its commands, its settings and its numbers. This page is made from the declarations
-in [crates/module](../crates/module/src/entries/commands.rs); `UPDATE=1 cargo test -p claret-module --lib page` writes it.
+What the module adds to a server: commands, settings and numbers. The declarations in
+[crates/module](../crates/module/src/entries/commands.rs) generate this page; `UPDATE=1 cargo test -p claret-module --lib page`
+writes it.
 
-Programs use a Claret client, which speaks through `CLARET.HELLO`, `CLARET.FRAME` and pushes or `CLARET.POLL`. People
-and other programs use `CLARET.EXEC`. Operations, with what they answer, are in [types.md](types.md).
+Programs use a Claret client, which speaks through `CLARET.HELLO`, `CLARET.FRAME`, and pushes or `CLARET.POLL`. People and other
+programs use `CLARET.EXEC`. [types.md](types.md) lists the operations and what they answer.
 
-Errors begin with a code: `WIREVERSION` (client and module do not match), `NOSESSION` (say hello first, with a higher
-connection number), `NOTREADY` (this node serves no slots as a primary), `CLUSTERDOWN` (the cluster is down, and nothing
-is decided until it is not), `TRYAGAIN` (a lock was not free in time), and those of Redis.
+Errors begin with a code:
+
+| code | meaning |
+|---|---|
+| `WIREVERSION` | client and module do not match |
+| `NOSESSION` | say hello first, with a higher connection number |
+| `NOTREADY` | this node serves no slots as a primary |
+| `CLUSTERDOWN` | the cluster is down, and until it is up again nothing is decided |
+| `TRYAGAIN` | a lock was not free in time |
+| others | those of Redis |
 
 ## Permissions
 
-What an operation does is allowed to whoever may run the plain command that does the same on that key: `SADD.RETURNING`
-asks for `SADD`, `BDECRBY` for `HINCRBY`, `BAG.ADD` for `HSET`, `TOPK.ADD` for `ZADD` on the key and `SET` on the string
-beside it. It is asked when an operation arrives, with the lists of that moment (what is remembered of users who may do
-everything: [operations.md](operations.md)); what has voted is applied whatever becomes of the rights. A user needs the right to the `CLARET.` command itself, too. Redis 7.0 has no categories for
-commands of modules, so there these rights are given by name (`+claret.frame`) or with `+@all`; `CLARET.LOCKS` and
-`CLARET.RESOLVE` ask for the right to `CONFIG` as well, and the latter for that to `DEL` on the keys that the attempt holds.
+A user who may run a plain command on a key may also run the operation that does the same: `SADD.RETURNING` needs `SADD`, `BDECRBY`
+needs `HINCRBY`, `BAG.ADD` needs `HSET`, and `TOPK.ADD` needs `ZADD` on the key and `SET` on the string beside it. The module checks
+this when an operation arrives, with the access lists of that moment ([operations.md](operations.md#users) says what it remembers of
+users who may do everything). What has voted is applied even if rights change.
 
-## When a client process dies
+The user also needs the right to the `CLARET.` command itself. Redis 7.0 has no categories for commands of modules, so give these
+rights by name (`+claret.frame`) or with `+@all`. `CLARET.LOCKS` and `CLARET.RESOLVE` also need the right to `CONFIG`, and
+`CLARET.RESOLVE` the right to `DEL` on the keys that the attempt holds.
 
-When the last connection of a session closes, its attempts that have not voted are let go at once, and those that have
-ask the other shards. Locks are free again after one round of asking (the bus, and `claret.inquire-ms` for each message
-that is lost), as long as every shard that takes part answers. A process that is silent with its connections open, or
-whose host is cut off, keeps what it has until its lease, `claret.lease-ms`, is over.
+[operations.md](operations.md#when-a-program-dies) says how long locks stay when a client process dies.
 ";
 
 fn usage(command: &Command) -> String {
