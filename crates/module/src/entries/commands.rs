@@ -113,10 +113,9 @@ pub(crate) const COMMANDS: &[Command] = &[
                 Shape::Block(&[one("proof", Shape::Word("PROOF")), one("signature", Shape::Text)]),
             ),
         ],
-        summary: "Binds this connection to a session of a client process, and to its user, once it has proved that it speaks for \
-                  the session; without a proof it asks for what is to be signed. A channel for pushes must begin with \
-                  `claret:USER:`.",
-        complexity: "O(1); to look at a proof takes longer than a plain command, and a connection has one",
+        summary: "With a proof, binds this connection to a session of a client process and to its user; without a \
+                  proof, asks for the challenge to sign. A channel for pushes must begin with `claret:USER:`.",
+        complexity: "O(1); checking a proof takes longer than a plain command, and a connection has one",
         answers: "an array of names and values: `wire`, `shard`, `challenge`; with a proof `server`, `module`, `wire`, `shard`, \
                   `incarnation`, `lease_us`, `push`",
         since: "0.1.0",
@@ -128,7 +127,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"write",
         arity: 2,
         arguments: &[one("requests", Shape::Text)],
-        summary: "Takes everything that a client process has for this shard; answers what can be said at once.",
+        summary: "Takes all requests that a client process has for this shard; answers the responses that are ready \
+                  at once.",
         complexity: "O(N) with N the operations in it and the waiters that they let in",
         answers: "a frame of responses, as bytes",
         since: "0.1.0",
@@ -140,8 +140,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"read blocking",
         arity: 3,
         arguments: &[one("session", Shape::Int), one("milliseconds", Shape::Int)],
-        summary: "Waits until there is something for a session, for clients without pushes.",
-        complexity: "O(N) with N the responses that waited",
+        summary: "Waits until there are responses for a session; for clients without pushes.",
+        complexity: "O(N) with N the number of waiting responses",
         answers: "a frame of responses, as bytes; empty when the time is over",
         since: "0.1.0",
         entry: entry!(poll::poll),
@@ -152,7 +152,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"read blocking",
         arity: -2,
         arguments: PLAIN,
-        summary: "Runs a plain command that reads, when no transaction holds its keys in conflict. Put before commands by the module.",
+        summary: "Runs a plain command that reads, when no transaction holds its keys in conflict. The module puts \
+                  this before commands.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
@@ -164,7 +165,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"write blocking",
         arity: -2,
         arguments: PLAIN,
-        summary: "Runs a plain command when no transaction holds its keys in conflict. Put before commands by the module.",
+        summary: "Runs a plain command when no transaction holds its keys in conflict. The module puts this before \
+                  commands.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
@@ -176,7 +178,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"read blocking",
         arity: -2,
         arguments: PLAIN,
-        summary: "As `CLARET.READ`, for users without the right to it: whoever may run the command may run it this way.",
+        summary: "Like `CLARET.READ`, for users without the right to it: the right to run the command is enough.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
@@ -188,7 +190,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"write blocking",
         arity: -2,
         arguments: PLAIN,
-        summary: "As `CLARET.WRITE`, for users without the right to it: whoever may run the command may run it this way.",
+        summary: "Like `CLARET.WRITE`, for users without the right to it: the right to run the command is enough.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
@@ -210,7 +212,7 @@ pub(crate) const COMMANDS: &[Command] = &[
             optional: false,
             repeated: true,
         }],
-        summary: "Carries out operations on keys of this node as one transaction: all of them, or none.",
+        summary: "Runs operations on keys of this node as one transaction: all of them, or none.",
         complexity: "O(N) with N the operations and the waiters that they let in",
         answers: "an array with the answer of each operation; or one error, and nothing is done",
         since: "0.1.0",
@@ -225,7 +227,8 @@ pub(crate) const COMMANDS: &[Command] = &[
         summary: "Shows who holds keys and who waits for them.",
         complexity: "O(N) with N the keys that are held",
         answers: "for each key: the key, its holders, its waiters, each as `session.sequence/attempt open|voted user=NAME \
-                  client=ID addr=HOST:PORT`, with `-` for what is not known: a plain command that waits, a client that is gone",
+                  client=ID addr=HOST:PORT`, with `-` for what is not known (a plain command that waits, a client \
+                  that is gone)",
         since: "0.1.0",
         entry: entry!(locks::locks, true),
     },
@@ -247,10 +250,10 @@ pub(crate) const COMMANDS: &[Command] = &[
                 Shape::OneOf(&[one("commit", Shape::Word("COMMIT")), one("abort", Shape::Word("ABORT"))]),
             ),
         ],
-        summary: "Ends an attempt that has not voted, or all of a user (`ABORT`); or decides one in doubt, against whatever the \
-                  other shards have, the last resort. It is logged.",
+        summary: "Ends an attempt that has not voted, or all of a user (`ABORT`). As a last resort, decides an \
+                  attempt in doubt, whatever the other shards have. It is logged.",
         complexity: "O(N) with N the keys that are held",
-        answers: "`OK`; of a user, how many attempts it ended",
+        answers: "`OK`; for a user, how many attempts it ended",
         since: "0.1.0",
         entry: entry!(locks::resolve, true),
     },

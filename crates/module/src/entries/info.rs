@@ -28,23 +28,23 @@ fn of_shard(node: &Node, read: fn(&Shard) -> usize) -> u64 {
 
 /// All numbers, in the order in which they are shown.
 pub(crate) const FIELDS: &[Field] = &[
-    field("serving", "1 while a shard is at work here", |node, _| u64::from(node.shard.is_some())),
+    field("serving", "1 while a shard serves here", |node, _| u64::from(node.shard.is_some())),
     field("shard", "its number: the first eight digits of the node's id", |node, _| {
         node.shard.as_ref().map_or(0, |shard| u64::from(shard.id().0))
     }),
     field("incarnation", "its incarnation", |node, _| node.shard.as_ref().map_or(0, |it| it.incarnation().0)),
     field("incarnations", "incarnations since the module was loaded", |node, _| node.counts.incarnations),
-    field("panics", "panics that were caught; each begins an incarnation", |node, _| node.counts.panics),
+    field("panics", "panics that were caught; each begins a new incarnation", |node, _| node.counts.panics),
     field(
         "patrols",
-        "times that the module looked around by itself; a server without a cluster and without sessions stays as it is",
+        "periodic checks of the module; a server without a cluster and without sessions needs none",
         |node, _| node.counts.checks,
     ),
     field("memory_bytes", "bytes that the module holds; maxmemory does not count them", |_, _| {
         alloc::in_use() as u64
     }),
-    field("sessions", "client processes that are known", |node, _| node.sessions.len() as u64),
-    field("open_attempts", "attempts that are here and not decided", |node, _| {
+    field("sessions", "known client processes", |node, _| node.sessions.len() as u64),
+    field("open_attempts", "attempts here that are not decided", |node, _| {
         of_shard(node, Shard::open_attempts)
     }),
     field("in_doubt", "of these, those that have voted and wait for the decision", |node, _| {
@@ -53,33 +53,35 @@ pub(crate) const FIELDS: &[Field] = &[
     field("held_keys", "keys that somebody holds or waits for", |node, _| {
         of_shard(node, Shard::locked_records)
     }),
-    field("remembered", "decisions kept until the sessions' floors pass them", |node, _| {
+    field("remembered", "decisions kept until the sessions' low-water marks pass them", |node, _| {
         of_shard(node, Shard::remembered)
     }),
-    field("sessions_remembered", "sessions of which the shard remembers anything", |node, _| {
+    field("sessions_remembered", "sessions about which the shard remembers anything", |node, _| {
         of_shard(node, Shard::sessions)
     }),
     field(
         "sessions_departed",
-        "of these, those that are gone, and of which other nodes may still ask",
+        "of these, those that are gone and about which other nodes may still ask",
         |node, _| of_shard(node, Shard::departed),
     ),
-    field("kept_bytes", "bytes of open transactions and of what is remembered of others", |node, _| {
-        of_shard(node, Shard::kept_bytes)
-    }),
-    field("unanswered", "questions of other nodes for whose answers there was no room", |_, stats| {
+    field(
+        "kept_bytes",
+        "bytes of open transactions and of what is remembered of finished ones",
+        |node, _| of_shard(node, Shard::kept_bytes),
+    ),
+    field("unanswered", "questions of other nodes that were not answered for lack of room", |_, stats| {
         stats.unanswered
     }),
-    field("looks", "executions to see whether a lock is free", |_, stats| stats.looks),
+    field("looks", "executions to check whether a lock is free", |_, stats| stats.looks),
     field("grants", "operations that got their lock", |_, stats| stats.grants),
-    field("waits", "operations that had to wait for it", |_, stats| stats.waits),
+    field("waits", "operations that had to wait for their lock", |_, stats| stats.waits),
     field("phases", "phases that began with waiters", |_, stats| stats.phases),
     field(
         "replays",
-        "effects of a transaction's earlier calls that were looked at again for a later one",
+        "effects of a transaction's earlier calls that were applied again to execute a later one",
         |_, stats| stats.replays,
     ),
-    field("put_off", "turns that a long transaction left to others", |_, stats| stats.put_off),
+    field("put_off", "times that a long transaction was put off to let others run", |_, stats| stats.put_off),
     field("commits", "attempts applied here", |_, stats| stats.commits),
     field("aborts", "attempts refused or aborted here", |_, stats| stats.aborts),
     field("recoveries", "attempts in doubt that were resolved by asking the others", |_, stats| {
@@ -97,7 +99,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("operations_per_frame", "the mean, rounded", |node, _| {
         (node.counts.operations + node.counts.frames / 2).checked_div(node.counts.frames).unwrap_or(0)
     }),
-    field("replies", "responses that went back with a frame", |node, _| node.counts.replies),
+    field("replies", "responses that were sent back with a frame", |node, _| node.counts.replies),
     field("pushes", "messages pushed", |node, _| node.counts.pushes),
     field("pushes_unheard", "of these, those to which nobody was subscribed", |node, _| {
         node.counts.pushes_unheard
@@ -108,26 +110,26 @@ pub(crate) const FIELDS: &[Field] = &[
     field("outbox_dropped", "responses dropped from full outboxes", |node, _| node.sessions.dropped),
     field("execs", "transactions by CLARET.EXEC", |node, _| node.one_shots.count),
     field("execs_open", "of these, those that wait", |node, _| node.one_shots.len() as u64),
-    field("plain_guarded", "plain commands that were looked at twice: a key was held", |node, _| {
-        node.counts.guarded
-    }),
+    field(
+        "plain_guarded",
+        "plain commands that were checked against locks because a key was held",
+        |node, _| node.counts.guarded,
+    ),
     field("plain_waits", "plain commands and reservations that queued for keys", |node, _| node.queue.waited),
     field("plain_open", "of these, those that wait now", |node, _| node.queue.len() as u64),
     field("plain_try_again", "plain commands answered -TRYAGAIN", |node, _| node.counts.try_again),
-    field(
-        "multis_open",
-        "MULTIs of clients whose keys are noted; on Redis 7.0, whether there are any",
-        |node, _| node.open_multis.len() as u64,
-    ),
-    field("exec_aborts", "EXECs refused since a key was held", |node, _| node.counts.exec_aborts),
+    field("multis_open", "open MULTIs whose keys are noted; on Redis 7.0, 1 if there are any", |node, _| {
+        node.open_multis.len() as u64
+    }),
+    field("exec_aborts", "EXECs refused because a key was held", |node, _| node.counts.exec_aborts),
     field("peer_messages_in", "messages of other shards", |node, _| node.counts.peer_messages_in),
     field("peer_messages_out", "messages to other shards", |node, _| node.counts.peer_messages_out),
-    field("peer_messages_unsent", "of these, those whose shard had no node", |node, _| {
+    field("peer_messages_unsent", "of these, messages whose shard had no node", |node, _| {
         node.counts.peer_messages_unsent
     }),
     field(
         "peer_messages_refused",
-        "messages that could not be read, or came while nothing could be written",
+        "messages that could not be read, or arrived while nothing could be written",
         |node, _| node.counts.peer_messages_refused,
     ),
 ];

@@ -48,16 +48,16 @@ pub(crate) static LEASE_MS: Setting = Setting::new(
     10_000,
     (50, 60 * MINUTE_MS),
     true,
-    "how long an attempt that has not voted is kept without a sign of life, in milliseconds; what has voted asks the \
-     other shards after it",
+    "how long an attempt that has not voted is kept without a sign of life, in milliseconds; an attempt that has \
+     voted then asks the other shards",
 );
 pub(crate) static INQUIRE_MS: Setting = Setting::new(
     "inquire-ms",
     100,
     (1, MINUTE_MS),
     true,
-    "how long an attempt in doubt waits after it asked the other shards for the first time, in milliseconds; twice as long \
-     after each further time, up to five seconds",
+    "how long an attempt in doubt waits after it first asked the other shards, in milliseconds; twice as long after \
+     each further time, up to five seconds",
 );
 pub(crate) static FRAME_BYTES_MAX: Setting = Setting::new(
     "frame-bytes-max",
@@ -71,45 +71,46 @@ pub(crate) static OUTBOX_MAX: Setting = Setting::new(
     1 << 16,
     (16, 1 << 24),
     false,
-    "responses that wait for one session; of more, the oldest are dropped and asked for again by the client",
+    "responses that wait for one session; beyond that the oldest are dropped, and the client asks for them again",
 );
 pub(crate) static OUTBOX_BYTES_MAX: Setting = Setting::new(
     "outbox-bytes-max",
     16 << 20,
     (1 << 10, 1 << 30),
     false,
-    "bytes of responses that wait for one session; of more, the oldest are dropped and asked for again by the client",
+    "bytes of responses that wait for one session; beyond that the oldest are dropped, and the client asks for them \
+     again",
 );
 pub(crate) static ANSWERS_BYTES_MAX: Setting = Setting::new(
     "answers-bytes-max",
     1 << 20,
     (0, 1 << 30),
     true,
-    "bytes of answers that are kept of one session's committed transactions, for a commit that is sent again; of more, the \
-     oldest go, and such a commit hears that its end is unknown",
+    "bytes of answers kept of one session's committed transactions, for a commit that is sent again; beyond that the \
+     oldest are dropped, and such a commit hears that its outcome is unknown",
 );
 pub(crate) static OUTBOXES_BYTES_MAX: Setting = Setting::new(
     "outboxes-bytes-max",
     1 << 30,
     (1 << 20, 1 << 40),
     false,
-    "bytes of responses that wait for all sessions; over it each session has the same share, and of more the oldest are dropped \
-     and asked for again by the client",
+    "bytes of responses that wait for all sessions; beyond that each session has an equal share, the oldest beyond \
+     the share are dropped, and the client asks for them again",
 );
 pub(crate) static CALLS_MAX: Setting = Setting::new(
     "calls-max",
     1 << 20,
     (1, 1 << 30),
     false,
-    "operations of one transaction at this node; one with more is refused",
+    "operations of one transaction at this node; a transaction with more is refused",
 );
 pub(crate) static USER_BYTES_MAX: Setting = Setting::new(
     "user-bytes-max",
     1 << 30,
     (1 << 16, 1 << 40),
     false,
-    "bytes that are kept for all sessions of one user: operations and answers of open transactions, and what is remembered of \
-     those that are over; what would be more is refused",
+    "bytes kept for all sessions of one user: operations and answers of open transactions, and what is remembered of \
+     finished ones; requests beyond that are refused",
 );
 pub(crate) static SHARD_BYTES_MAX: Setting =
     Setting::new("shard-bytes-max", 4 << 30, (1 << 16, 1 << 44), false, "the same for all users");
@@ -118,36 +119,37 @@ pub(crate) static STRANGERS_MAX: Setting = Setting::new(
     1 << 16,
     (16, 1 << 24),
     false,
-    "sessions about which other nodes asked and that did not come; of more nothing is answered until some are forgotten",
+    "sessions about which other nodes asked and that never came; beyond that such questions are not answered until \
+     some sessions are forgotten",
 );
 pub(crate) static FORGET_MS: Setting = Setting::new(
     "forget-ms",
     10_000,
     (10, 60 * MINUTE_MS),
     false,
-    "how long a session is known that has no connection, in milliseconds; what a transaction of it may have committed meanwhile \
-     without its hearing of it, it will not learn",
+    "how long a session without a connection is remembered, in milliseconds; if it comes back later, it cannot learn \
+     the outcome of its earlier commits",
 );
 pub(crate) static RESERVATIONS_MAX: Setting = Setting::new(
     "reservations-max",
     1_024,
     (0, 1 << 20),
     false,
-    "keys that are kept at a time for the next try of plain commands; of more none are kept",
+    "keys reserved at a time for the next try of plain commands; beyond that none are reserved",
 );
 pub(crate) static USER_SESSIONS_MAX: Setting = Setting::new(
     "user-sessions-max",
     8_000,
     (1, 1 << 20),
     false,
-    "client processes of one user that are known at a time; more are refused",
+    "client processes of one user known at a time; more are refused",
 );
 pub(crate) static SESSIONS_MAX: Setting = Setting::new(
     "sessions-max",
     10_000,
     (1, 1 << 20),
     false,
-    "client processes that are known at a time; more are refused",
+    "client processes known at a time; more are refused",
 );
 pub(crate) static POLL_MS_MAX: Setting = Setting::new(
     "poll-ms-max",
@@ -168,22 +170,22 @@ pub(crate) static RESERVATION_MS: Setting = Setting::new(
     20,
     (1, MINUTE_MS),
     false,
-    "how long keys are kept for the next try of a plain command that was answered -TRYAGAIN, in milliseconds",
+    "how long keys stay reserved for the next try of a plain command that was answered -TRYAGAIN, in milliseconds",
 );
 pub(crate) static TOPOLOGY_MS: Setting = Setting::new(
     "topology-ms",
     100,
     (10, MINUTE_MS),
     false,
-    "how often a node of a cluster looks which slots are whose, in milliseconds",
+    "how often a node of a cluster checks who owns which slots, in milliseconds",
 );
 pub(crate) static DRAIN: Setting = Setting::new(
     "drain",
     0,
     (0, 1),
     false,
-    "1: transactions are refused here and run again elsewhere or later, until nothing is in doubt and a planned failover \
-     can lose nothing; it is 0 again when the node becomes a replica",
+    "1: transactions are refused here and run again elsewhere or later, so that when nothing is in doubt a planned \
+     failover loses nothing; 0 again when the node becomes a replica",
 );
 
 /// All of them.
