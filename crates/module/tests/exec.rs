@@ -42,7 +42,7 @@ fn a_transaction_of_one_go_answers_each_operation_or_does_nothing() {
     assert!(error(&mut plain, "3 INCRBY hits x").contains("not an integer"));
     let docs: Value =
         redis::cmd("COMMAND").arg("DOCS").arg("CLARET.EXEC").query(&mut plain).expect("its page");
-    assert!(format!("{docs:?}").contains("Carries out operations on keys of this node"), "{docs:?}");
+    assert!(format!("{docs:?}").contains("Runs operations on keys of this node"), "{docs:?}");
 }
 
 #[test]
