@@ -157,14 +157,17 @@ fn run(options: &Options, test: &Test, bug: Option<Bug>) -> End {
     let Some(path) = options.programs.get(&program) else {
         return End::Absent(format!("no program {program}"));
     };
+    let Some(full_name) = find(path, test.name) else {
+        return End::Absent(format!("{program} has not one test {}", test.name));
+    };
     let name = bug.map_or("clean".to_owned(), Bug::name);
-    let folder = options.folder.join("runs").join(format!("{name}-{}", test.name.replace("::", ".")));
+    let folder = options.folder.join("runs").join(format!("{name}-{}", test.name));
     let temporary = folder.join("tmp");
     if let Err(error) = fs::create_dir_all(&temporary) {
         return End::Absent(format!("{}: {error}", folder.display()));
     }
     let mut command = Command::new(path);
-    command.args(["--exact", test.name, "--test-threads", "1"]).current_dir(&folder);
+    command.args(["--exact", &full_name, "--test-threads", "1"]).current_dir(&folder);
     command.env("CLARET_PLANT", bug.map_or(String::new(), Bug::name)).env("CLARET_MODULE", &options.module);
     command.env("TMPDIR", &temporary).env("RUST_BACKTRACE", "0").stdin(Stdio::null());
     if test.on_valkey {
@@ -188,10 +191,20 @@ fn run(options: &Options, test: &Test, bug: Option<Bug>) -> End {
     };
     let said = fs::read_to_string(&log).unwrap_or_default();
     if end == End::Passed && !said.contains("1 passed") {
-        return End::Absent(format!("{program} has no test {}", test.name));
+        return End::Absent(format!("{program} did not run {}", test.name));
     }
     let _ = fs::remove_dir_all(&temporary);
     end
+}
+
+/// The path of the only test of this name in a program.
+fn find(program: &Path, name: &str) -> Option<String> {
+    let listed = Command::new(program).arg("--list").stdin(Stdio::null()).output().ok()?;
+    let listed = String::from_utf8(listed.stdout).ok()?;
+    let tests = listed.lines().filter_map(|line| line.strip_suffix(": test"));
+    let mut found = tests.filter(|test| test.rsplit("::").next() == Some(name));
+    let first = found.next()?.to_owned();
+    found.next().is_none().then_some(first)
 }
 
 /// Waits for the end of a test, and ends it when its time is over: with its servers, which are of its group.

@@ -80,127 +80,127 @@ bugs! {
     Client {
         /// A command that is asked for elsewhere (ASK) is sent there without ASKING.
         AskUnannounced [
-            "claret/lib cluster::lines::tests::to_ask_is_announced_before_it_is_asked",
-            "claret/hostile redirects::what_is_asked_for_elsewhere_is_announced_there"
+            "claret/lib to_ask_is_announced_before_it_is_asked",
+            "claret/hostile what_is_asked_for_elsewhere_is_announced_there"
         ];
         /// A command that moved (MOVED, ASK) is not sent again, and its caller hangs.
-        MovedLost ["claret/lib cluster::lines::tests::what_moved_or_is_to_come_again_is_kept"];
+        MovedLost ["claret/lib what_moved_or_is_to_come_again_is_kept"];
         /// Where a slot moved to is not kept: each command goes to the old node first.
-        MovedForgotten ["claret/lib cluster::lines::tests::where_a_slot_moved_to_is_kept"];
+        MovedForgotten ["claret/lib where_a_slot_moved_to_is_kept"];
         /// After MOVED nobody asks who serves what.
-        MovedUndoubted ["claret/lib cluster::lines::tests::what_moved_is_a_reason_to_ask_who_serves_what"];
+        MovedUndoubted ["claret/lib what_moved_is_a_reason_to_ask_who_serves_what"];
         /// A command that is sent in circles is sent on and on.
-        CirclesForEver ["claret/lib cluster::lines::tests::a_command_is_sent_elsewhere_so_often"];
+        CirclesForEver ["claret/lib a_command_is_sent_elsewhere_so_often"];
         /// A command that rests after TRYAGAIN is dropped, and its caller hangs.
-        RestingForgotten ["claret/lib cluster::lines::tests::what_moved_or_is_to_come_again_is_kept"];
+        RestingForgotten ["claret/lib what_moved_or_is_to_come_again_is_kept"];
         /// What waits for a node that left is dropped, and its callers hang.
-        QueueGoesWithNode ["claret/lib cluster::lines::tests::what_waits_for_a_node_that_left_goes_to_those_who_have_its_slots"];
+        QueueGoesWithNode ["claret/lib what_waits_for_a_node_that_left_goes_to_those_who_have_its_slots"];
         /// A node that is gone keeps its line: what is sent to it waits for ever.
-        GoneKeepsLine ["claret/lib cluster::lines::tests::nothing_is_sent_to_a_node_that_left_whoever_says_so"];
+        GoneKeepsLine ["claret/lib nothing_is_sent_to_a_node_that_left_whoever_says_so"];
         /// What waits for a node that is away never hears of that.
-        AwayUntold ["claret/lib cluster::lines::tests::what_waits_for_a_node_that_is_away_hears_why"];
+        AwayUntold ["claret/lib what_waits_for_a_node_that_is_away_hears_why"];
         /// A reply goes to the command that was sent last.
         LastAskedAnswered [
-            "claret/lib cluster::lines::tests::replies_go_to_commands_in_their_order",
-            "claret/cluster plain::commands_go_to_their_keys_and_replies_come_in_order"
+            "claret/lib replies_go_to_commands_in_their_order",
+            "claret/cluster commands_go_to_their_keys_and_replies_come_in_order"
         ];
         /// A command whose connection broke before its reply came is sent again, and carried out twice.
-        LostSentAgain ["claret/lib cluster::lines::tests::what_had_no_reply_when_its_connection_broke_is_not_sent_again"];
+        LostSentAgain ["claret/lib what_had_no_reply_when_its_connection_broke_is_not_sent_again"];
         /// The time for a response is ignored: a silent server is waited for, for ever.
         SilenceIgnored ["claret/hostile a_server_that_never_answers_is_given_up_after_the_time_that_was_set"];
         /// The time for a response that was set is not taken; the default one is.
         ResponseTimeUnset ["claret/hostile a_server_that_never_answers_is_given_up_after_the_time_that_was_set"];
         /// A reply may be nested as deeply as it likes.
-        DepthUnbounded ["claret/lib cluster::resp::tests::nested_arrays_are_refused_before_they_cost_stack"];
+        DepthUnbounded ["claret/lib nested_arrays_are_refused_before_they_cost_stack"];
         /// A reply may be as long as it likes.
-        BytesUnbounded ["claret/lib cluster::resp::tests::what_announces_too_much_is_refused_before_it_comes"];
+        BytesUnbounded ["claret/lib what_announces_too_much_is_refused_before_it_comes"];
         /// A reply may have as many values as it likes.
-        ElementsUnbounded ["claret/lib cluster::resp::tests::what_announces_too_much_is_refused_before_it_comes"];
+        ElementsUnbounded ["claret/lib what_announces_too_much_is_refused_before_it_comes"];
         /// Pushes that nobody asked for are not counted.
-        PushesUncounted ["claret/lib cluster::resp::tests::pushes_that_nobody_asked_for_are_counted_from_reply_to_reply"];
+        PushesUncounted ["claret/lib pushes_that_nobody_asked_for_are_counted_from_reply_to_reply"];
         /// Control characters in a server's error reach the terminal.
-        ControlsShown ["claret/lib cluster::resp::tests::errors_of_servers_neither_command_a_terminal_nor_fill_it"];
+        ControlsShown ["claret/lib errors_of_servers_neither_command_a_terminal_nor_fill_it"];
         /// An error about a URL shows the password in it.
-        PasswordShown ["claret/lib cluster::options::tests::what_is_wrong_with_a_url_is_said_without_the_password"];
+        PasswordShown ["claret/lib what_is_wrong_with_a_url_is_said_without_the_password"];
         /// Pauses between tries do not grow.
-        PausesStayShort ["claret/lib cluster::backoff::tests::pauses_grow_to_a_bound_and_differ"];
+        PausesStayShort ["claret/lib pauses_grow_to_a_bound_and_differ"];
         /// Pauses stay long after a try that worked.
-        PausesStayLong ["claret/lib cluster::backoff::tests::pauses_grow_to_a_bound_and_differ"];
+        PausesStayLong ["claret/lib pauses_grow_to_a_bound_and_differ"];
         /// The end of a round wakes nobody: deadlines pass unnoticed.
-        RoundWakesNobody ["claret/lib cluster::rounds::tests::whoever_joined_is_woken_at_the_end_of_the_round"];
+        RoundWakesNobody ["claret/lib whoever_joined_is_woken_at_the_end_of_the_round"];
         /// A topology in which two nodes serve one slot is believed.
-        TwoServeOneSlot ["claret/lib cluster::topology::tests::a_slot_that_two_serve_is_believed_of_neither"];
+        TwoServeOneSlot ["claret/lib a_slot_that_two_serve_is_believed_of_neither"];
         /// A topology may have as many nodes as it likes.
-        NodesUnbounded ["claret/lib cluster::topology::tests::nodes_are_bounded"];
+        NodesUnbounded ["claret/lib nodes_are_bounded"];
         /// Missing slots at the end are not seen.
-        LastSlotsUnmissed ["claret/lib cluster::topology::tests::missing_slots_are_named"];
+        LastSlotsUnmissed ["claret/lib missing_slots_are_named"];
         /// A topology with holes is believed.
-        HolesBelieved ["claret/hostile redirects::a_topology_with_holes_is_not_believed"];
+        HolesBelieved ["claret/hostile a_topology_with_holes_is_not_believed"];
         /// Hash tags do not count: the whole key is hashed.
-        TagsIgnored ["claret/lib cluster::topology::tests::slots_are_those_of_redis"];
+        TagsIgnored ["claret/lib slots_are_those_of_redis"];
         /// The channel of grants is in any slot, and not in one of the node's.
-        ChannelElsewhere ["claret/lib cluster::topology::tests::a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
+        ChannelElsewhere ["claret/lib a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
         /// A user's name is in the names of its channels as it is.
-        UserUnescaped ["claret/lib cluster::topology::tests::a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
+        UserUnescaped ["claret/lib a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
         /// Of several seeds only the first is asked.
         OtherSeedsUnasked ["claret/hostile a_dead_seed_does_not_matter"];
         /// The challenge of whatever shard a node speaks of is signed.
-        SignsForOthers ["claret/hostile posing::a_challenge_of_another_node_is_not_signed"];
+        SignsForOthers ["claret/hostile a_challenge_of_another_node_is_not_signed"];
         /// A module of another version is spoken to.
-        VersionUnchecked ["claret/lib cluster::greeting::tests::another_version_and_no_module_are_told_apart"];
+        VersionUnchecked ["claret/lib another_version_and_no_module_are_told_apart"];
         /// A lease, a shard or an incarnation may be any number.
-        NumbersUnchecked ["claret/lib cluster::greeting::tests::numbers_that_cannot_be_are_refused"];
+        NumbersUnchecked ["claret/lib numbers_that_cannot_be_are_refused"];
         /// Grants that are pushed are not read.
         PushUnread [
-            "claret/lib cluster::frames::tests::what_is_pushed_is_read",
-            "claret/cluster commits::many_tasks_count_on_one_key_in_every_mode"
+            "claret/lib what_is_pushed_is_read",
+            "claret/cluster many_tasks_count_on_one_key_in_every_mode"
         ];
         /// That the slot of the channel of grants moved is not heard: no grants come any more.
-        ChannelMovedUnheard ["claret/lib cluster::frames::tests::a_connection_whose_channel_moved_is_made_anew"];
+        ChannelMovedUnheard ["claret/lib a_connection_whose_channel_moved_is_made_anew"];
         /// A frame that is refused breaks its connection, again and again.
         RefusedFrameBreaks [
-            "claret/lib cluster::frames::tests::a_frame_that_is_refused_breaks_no_connection",
-            "claret/cluster commits::a_request_that_a_server_does_not_take_fails_alone"
+            "claret/lib a_frame_that_is_refused_breaks_no_connection",
+            "claret/cluster a_request_that_a_server_does_not_take_fails_alone"
         ];
         /// The lease that a node gives is not heard: heartbeats come too late.
-        LeaseUnheard ["claret/lib cluster::machine::tests::heartbeats_go_by_the_lease_of_the_node"];
+        LeaseUnheard ["claret/lib heartbeats_go_by_the_lease_of_the_node"];
         /// The timer does not hear that something is due sooner: no heartbeats, and no deadlines.
-        TimerUntold ["claret/lib cluster::machine::tests::the_timer_hears_what_is_due_sooner"];
+        TimerUntold ["claret/lib the_timer_hears_what_is_due_sooner"];
         /// Whoever the URL names, the default user logs in.
         UserUnsent ["claret/hostile the_user_of_the_url_logs_in"];
         /// The name that certificates must have (`tls-name`) is ignored.
-        CertificateNameIgnored ["claret/cluster opening::tls_is_spoken_with_servers_whose_certificate_is_trusted"];
+        CertificateNameIgnored ["claret/cluster tls_is_spoken_with_servers_whose_certificate_is_trusted"];
         /// The client's certificate is not shown.
-        CertificateUnsent ["claret/cluster opening::tls_with_a_server_that_asks_for_certificates_takes_those_that_its_authority_signed"];
+        CertificateUnsent ["claret/cluster tls_with_a_server_that_asks_for_certificates_takes_those_that_its_authority_signed"];
         /// The blocking mirror swallows the error of an operation that returns nothing.
         VoidErrorSwallowed ["claret/attempts the_blocking_mirror_tells_the_errors_of_void_operations"];
     }
     Guard {
         /// What EXEC runs is judged again, by its own types.
         JudgedAgainInExec [
-            "module/lib parts::verdict::tests::filter_and_command_give_the_same_verdict",
+            "module/lib filter_and_command_give_the_same_verdict",
             "module/multi exec_runs_whole_or_not_at_all_whatever_type_a_transaction_holds_a_key_with"
         ];
         /// Within EXEC a slot is taken away from those who use it.
-        SlotLeavesInExec ["module/lib parts::verdict::tests::a_slot_is_taken_within_exec_too"];
+        SlotLeavesInExec ["module/lib a_slot_is_taken_within_exec_too"];
         /// A command with too few words waits.
-        ArityUnchecked ["module/lib parts::verdict::tests::filter_and_command_give_the_same_verdict"];
+        ArityUnchecked ["module/lib filter_and_command_give_the_same_verdict"];
         /// Who may not run a command waits, and learns what is held.
-        ForbiddenWaits ["module/lib parts::verdict::tests::filter_and_command_give_the_same_verdict"];
+        ForbiddenWaits ["module/lib filter_and_command_give_the_same_verdict"];
         /// A client that cannot wait is made to.
-        AlwaysWaits ["module/lib parts::verdict::tests::filter_and_command_give_the_same_verdict"];
+        AlwaysWaits ["module/lib filter_and_command_give_the_same_verdict"];
         /// `CLARET.READ` runs commands that write.
-        WritesBehindRead ["module/lib parts::verdict::tests::what_the_module_may_not_run_is_refused_before_anything_is_looked_at"];
+        WritesBehindRead ["module/lib what_the_module_may_not_run_is_refused_before_anything_is_looked_at"];
         /// A script runs what scripts may not.
-        ScriptRunsForbidden ["module/lib parts::verdict::tests::what_the_module_may_not_run_is_refused_before_anything_is_looked_at"];
+        ScriptRunsForbidden ["module/lib what_the_module_may_not_run_is_refused_before_anything_is_looked_at"];
         /// Keys that are kept for a command's next try are in its way.
-        ReservedInTheWay ["module/lib parts::verdict::tests::what_is_kept_for_a_next_try_is_in_nobodys_way"];
+        ReservedInTheWay ["module/lib what_is_kept_for_a_next_try_is_in_nobodys_way"];
         /// What commutes is brought to one who sleeps on a held key.
-        SleeperGetsHeld ["module/lib parts::verdict::tests::what_would_reach_a_sleeper_waits_whatever_it_is"];
+        SleeperGetsHeld ["module/lib what_would_reach_a_sleeper_waits_whatever_it_is"];
         /// A command that is no operation of the holder's type passes.
-        OtherTypesPass ["module/lib parts::verdict::tests::a_command_that_is_an_operation_is_compared_by_its_types_table"];
+        OtherTypesPass ["module/lib a_command_that_is_an_operation_is_compared_by_its_types_table"];
         /// A plain read of a whole record waits for those who only read.
-        ReadsExclude ["module/lib parts::verdict::tests::readers_share_and_writers_do_not"];
+        ReadsExclude ["module/lib readers_share_and_writers_do_not"];
         /// Of a command's held keys only the first is judged.
         FirstHeldKeyAlone ["module/multi every_held_key_is_judged_and_not_the_first_alone"];
         /// `SMOVE`, `LMOVE` and `RPOPLPUSH` guard their source only.
@@ -209,7 +209,7 @@ bugs! {
             "module/multi exec_is_refused_for_each_key_of_what_was_queued"
         ];
         /// Of a command with many keys only the first is seen.
-        LastKeysUnseen ["module/lib parts::command_table::tests::places_of_keys_count_from_both_ends"];
+        LastKeysUnseen ["module/lib places_of_keys_count_from_both_ends"];
         /// Commands of other databases wait for keys of the first.
         OtherDatabasesWait ["module/guard other_databases_are_other_keys"];
         /// Keys that the server has to be asked for (`SORT`, `EVAL`) are not noted for EXEC.
@@ -227,45 +227,45 @@ bugs! {
         /// The MULTI of a closed connection stays open.
         ClosedMultiStays ["module/multi@valkey a_multi_goes_with_its_connection"];
         /// A key that is read and then written in one MULTI counts as read.
-        ReadThenWrittenIsRead ["module/lib parts::open_multis::tests::a_key_that_is_written_once_is_written"];
+        ReadThenWrittenIsRead ["module/lib a_key_that_is_written_once_is_written"];
         /// A MULTI that is older than the shard is trusted.
         OlderMultiUnseen [
-            "module/lib parts::open_multis::tests::who_began_before_anybody_looked_may_use_anything_until_it_is_done",
+            "module/lib who_began_before_anybody_looked_may_use_anything_until_it_is_done",
             "module/plain exec_of_a_multi_that_is_older_than_the_shard_breaks_no_transaction"
         ];
         /// Of a MULTI with more keys than are noted the others do not count.
-        OverfullForgotten ["module/lib parts::open_multis::tests::of_a_multi_with_too_many_keys_any_counts"];
+        OverfullForgotten ["module/lib of_a_multi_with_too_many_keys_any_counts"];
         /// A key that is reserved twice is free at the first end.
-        FreeAtFirstEnd ["module/lib parts::queue::tests::a_key_that_is_reserved_twice_is_free_when_both_are_over"];
+        FreeAtFirstEnd ["module/lib a_key_that_is_reserved_twice_is_free_when_both_are_over"];
         /// A command over many keys does not look at the rest again: others come in between.
-        RestUnasked ["module/lib parts::queue::policy::many_keys_are_asked_for_as_they_are_held_and_nobody_comes_in_before_the_command"];
+        RestUnasked ["module/lib many_keys_are_asked_for_as_they_are_held_and_nobody_comes_in_before_the_command"];
         /// Whoever does not run after all holds others off.
-        LeaverHoldsOff ["module/lib parts::queue::policy::who_does_not_run_after_all_lets_the_others_on"];
+        LeaverHoldsOff ["module/lib who_does_not_run_after_all_lets_the_others_on"];
         /// Keys are kept from when they were asked for, and not from when they were granted.
-        KeptFromTheAsking ["module/lib parts::queue::policy::a_reservation_counts_from_its_grant_and_for_so_long"];
+        KeptFromTheAsking ["module/lib a_reservation_counts_from_its_grant_and_for_so_long"];
         /// Reservations that are over count still, until none is left.
-        ReservationsStayCounted ["module/lib parts::queue::policy::so_many_reservations_may_be_at_a_time"];
+        ReservationsStayCounted ["module/lib so_many_reservations_may_be_at_a_time"];
         /// A plain command waits on when its time is over.
         WaitsForEver [
-            "module/lib parts::queue::policy::a_client_whose_time_is_over_is_let_go_once",
+            "module/lib a_client_whose_time_is_over_is_let_go_once",
             "module/plain a_wait_is_bounded_and_leaves_nothing"
         ];
         /// A command whose record vanished is not asked for again, and waits for ever.
-        VanishedUnasked ["module/lib parts::queue::policy::a_record_that_vanishes_under_it_is_asked_for_again"];
+        VanishedUnasked ["module/lib a_record_that_vanishes_under_it_is_asked_for_again"];
         /// A command that reads and writes one key asks for reading it.
-        ReadAndWrittenAskedAsRead ["module/lib parts::queue::tests::a_key_that_is_read_and_written_is_asked_for_once_and_to_write"];
+        ReadAndWrittenAskedAsRead ["module/lib a_key_that_is_read_and_written_is_asked_for_once_and_to_write"];
         /// Two transactions meet at a key on which one sleeps in the server, which takes from both.
-        SecondComerLetBe ["module/lib parts::sleepers::tests::a_second_one_at_a_held_key_wakes_all"];
+        SecondComerLetBe ["module/lib a_second_one_at_a_held_key_wakes_all"];
         /// A transaction comes to a key to which a sleeper would move something.
-        TargetsLetBe ["module/lib parts::sleepers::tests::who_comes_to_where_a_sleeper_would_move_something_wakes_all"];
+        TargetsLetBe ["module/lib who_comes_to_where_a_sleeper_would_move_something_wakes_all"];
         /// A key of another type wakes a pop, which answers WRONGTYPE where Redis sleeps on.
         AnyKindWakesPop ["module/pops pops_answer_byte_by_byte_as_without_the_module"];
         /// A slot leaves while its keys are held.
         SlotLeavesInUse ["module/plain a_slot_does_not_leave_while_its_keys_are_held"];
         /// A client that was let go and is gone leaves its slot closed.
-        GoneLeavesSlotClosed ["module/lib parts::leaving::tests::who_is_gone_leaves_no_slot_closed_whether_it_was_let_go_or_not"];
+        GoneLeavesSlotClosed ["module/lib who_is_gone_leaves_no_slot_closed_whether_it_was_let_go_or_not"];
         /// Keys of a slot on its way to another node are served.
-        SlotOnItsWayServed ["module/lib parts::slots::tests::a_slot_on_its_way_is_nobodys_and_without_a_cluster_all_are_here"];
+        SlotOnItsWayServed ["module/lib a_slot_on_its_way_is_nobodys_and_without_a_cluster_all_are_here"];
     }
     Records {
         /// `HDEL` does not reach replicas and the append-only file.
@@ -281,74 +281,74 @@ bugs! {
         WritesWhilePaused ["module/propagation a_timer_writes_nothing_while_clients_are_paused_and_catches_up"];
         /// `maxmemory` does not stop additions to sorted sets.
         SortedSetsOverMemory [
-            "module/lib parts::equivalent::tests::every_method_has_a_plain_command_of_its_own_kind",
+            "module/lib every_method_has_a_plain_command_of_its_own_kind",
             "module/propagation what_may_add_is_refused_when_memory_has_run_out"
         ];
         /// Of the effects of a transaction on a record only the first is carried out.
-        FirstEffectAlone ["module/lib parts::native::tests::sets_are_as_in_memory"];
+        FirstEffectAlone ["module/lib sets_are_as_in_memory"];
         /// Of many elements only the first portion is written.
-        FirstPortionAlone ["module/lib parts::native::tests::more_elements_than_one_command_takes_are_all_written"];
+        FirstPortionAlone ["module/lib more_elements_than_one_command_takes_are_all_written"];
         /// That the server refused a committed write is not told to the operator.
-        RefusalUntold ["module/lib parts::native::tests::an_effect_that_the_server_refuses_is_told_to_the_operator"];
+        RefusalUntold ["module/lib an_effect_that_the_server_refuses_is_told_to_the_operator"];
         /// A float counter loses its time to live.
         FloatLosesEnd [
-            "module/lib parts::native::tests::what_is_added_keeps_the_time_to_live",
+            "module/lib what_is_added_keeps_the_time_to_live",
             "module/expiry ends_of_records_are_kept_as_by_the_plain_commands"
         ];
         /// What was added last is not written.
-        LastSumUnwritten ["module/lib parts::native::tests::strings_are_as_in_memory"];
+        LastSumUnwritten ["module/lib strings_are_as_in_memory"];
         /// Several pops of one transaction take one value.
-        PopsOne ["module/lib parts::native::tests::lists_are_as_in_memory"];
+        PopsOne ["module/lib lists_are_as_in_memory"];
         /// Values of one push are written in the other order.
-        PushesTurned ["module/lib parts::native::tests::lists_are_as_in_memory"];
+        PushesTurned ["module/lib lists_are_as_in_memory"];
         /// Scores are written with three digits.
-        ScoresRounded ["module/lib parts::native::tests::scores_and_sums_are_written_to_the_last_bit"];
+        ScoresRounded ["module/lib scores_and_sums_are_written_to_the_last_bit"];
         /// Of the best more are kept than count.
-        BestUntrimmed ["module/lib parts::native::tests::of_the_best_no_more_are_kept_than_count"];
+        BestUntrimmed ["module/lib of_the_best_no_more_are_kept_than_count"];
         /// How many of the best count is not written.
-        CapacityUnwritten ["module/lib parts::native::tests::of_the_best_no_more_are_kept_than_count"];
+        CapacityUnwritten ["module/lib of_the_best_no_more_are_kept_than_count"];
         /// An offer that comes to nothing by now takes another's place.
-        LateOfferWritten ["module/lib parts::native::tests::of_the_best_no_more_are_kept_than_count"];
+        LateOfferWritten ["module/lib of_the_best_no_more_are_kept_than_count"];
         /// A key of another type is taken for what is asked for.
-        AnyKindTaken ["module/lib parts::native::tests::a_key_of_another_type_is_refused_by_both_names"];
+        AnyKindTaken ["module/lib a_key_of_another_type_is_refused_by_both_names"];
         /// Own effects of another type on the record are not seen.
-        OtherTypesUnread ["module/lib parts::native::tests::records_that_are_used_as_two_types_are_as_in_memory"];
+        OtherTypesUnread ["module/lib records_that_are_used_as_two_types_are_as_in_memory"];
         /// What a transaction did to a set before is not looked at.
-        OwnUnseen ["module/lib parts::native::tests::sets_are_as_in_memory"];
+        OwnUnseen ["module/lib sets_are_as_in_memory"];
         /// A set has no members but those that are looked at.
-        OthersUncounted ["module/lib parts::native::tests::sets_are_as_in_memory"];
+        OthersUncounted ["module/lib sets_are_as_in_memory"];
         /// A dict has no fields but those that are looked at.
-        FieldsUncounted ["module/lib parts::native::tests::hashes_are_as_in_memory"];
+        FieldsUncounted ["module/lib hashes_are_as_in_memory"];
         /// A range of a list is read one short.
-        ReachTooShort ["module/lib parts::native::tests::what_is_read_of_a_long_list_is_all_that_is_asked_for"];
+        ReachTooShort ["module/lib what_is_read_of_a_long_list_is_all_that_is_asked_for"];
         /// Every member of a sorted set is the lowest.
-        RanksFromZero ["module/lib parts::native::tests::sorted_sets_are_as_in_memory"];
+        RanksFromZero ["module/lib sorted_sets_are_as_in_memory"];
         /// `007` and `+7` are taken for numbers, and the server does not add to them.
-        PaddedNumbersTaken ["module/lib parts::native::tests::numbers_that_the_server_does_not_add_to_are_refused"];
+        PaddedNumbersTaken ["module/lib numbers_that_the_server_does_not_add_to_are_refused"];
         /// A counter that is out of its bounds is taken.
-        OutOfBoundsTaken ["module/lib parts::native::tests::a_counter_that_is_out_of_its_bounds_is_refused"];
+        OutOfBoundsTaken ["module/lib a_counter_that_is_out_of_its_bounds_is_refused"];
         /// A string is promised to be longer than the server makes it.
-        LongAppendPromised ["module/lib parts::native::tests::what_would_be_too_long_is_refused_before_it_is_promised"];
+        LongAppendPromised ["module/lib what_would_be_too_long_is_refused_before_it_is_promised"];
         /// The string beside a TopK is in another slot.
-        SideInOtherSlot ["module/lib parts::native::side::tests::it_is_in_the_slot_of_the_record"];
+        SideInOtherSlot ["module/lib it_is_in_the_slot_of_the_record"];
     }
     Sessions {
         /// A connection may prove as often as it likes.
-        ProvesAgain ["module/lib parts::sessions::tests::a_connection_has_one_proof_and_one_session"];
+        ProvesAgain ["module/lib a_connection_has_one_proof_and_one_session"];
         /// Any proof will do.
-        ProofUnchecked ["module/lib parts::sessions::tests::a_connection_has_one_proof_and_one_session"];
+        ProofUnchecked ["module/lib a_connection_has_one_proof_and_one_session"];
         /// A session may be spoken for by any user.
-        AnybodysSession ["module/lib parts::sessions::tests::connections_are_numbered_upwards_and_are_of_one_user"];
+        AnybodysSession ["module/lib connections_are_numbered_upwards_and_are_of_one_user"];
         /// A connection that is older than the session's newest is let in.
-        OldConnectionLetIn ["module/lib parts::sessions::tests::connections_are_numbered_upwards_and_are_of_one_user"];
+        OldConnectionLetIn ["module/lib connections_are_numbered_upwards_and_are_of_one_user"];
         /// There may be any number of sessions.
-        SessionsUnbounded ["module/lib parts::sessions::tests::there_are_so_many_sessions_and_so_many_of_a_user"];
+        SessionsUnbounded ["module/lib there_are_so_many_sessions_and_so_many_of_a_user"];
         /// A user may have any number of sessions.
-        UserSessionsUnbounded ["module/lib parts::sessions::tests::there_are_so_many_sessions_and_so_many_of_a_user"];
+        UserSessionsUnbounded ["module/lib there_are_so_many_sessions_and_so_many_of_a_user"];
         /// Sessions that are forgotten count still, until their user gets no new one.
-        ForgottenStayCounted ["module/lib parts::sessions::tests::there_are_so_many_sessions_and_so_many_of_a_user"];
+        ForgottenStayCounted ["module/lib there_are_so_many_sessions_and_so_many_of_a_user"];
         /// A session ends with a connection that only listened.
-        ListenerEndsSession ["module/lib parts::sessions::tests::who_listens_sends_no_frames_and_keeps_no_session"];
+        ListenerEndsSession ["module/lib who_listens_sends_no_frames_and_keeps_no_session"];
         /// What a dead client held is held until its lease is over.
         DeadClientHolds ["module/frames what_a_dead_client_held_is_free_at_once_and_not_after_a_lease"];
         /// A connection speaks for the transactions of other sessions.
@@ -360,35 +360,35 @@ bugs! {
         /// A message of the bus counts whoever sends it.
         SenderUnchecked ["module/participants what_comes_over_the_bus_is_of_the_node_that_sends_it"];
         /// What nobody heard is put behind what came since.
-        PutBackBehind ["module/lib parts::sessions::tests::what_nobody_took_is_told_before_what_came_since"];
+        PutBackBehind ["module/lib what_nobody_took_is_told_before_what_came_since"];
         /// Of more than may wait the newest go, and nothing else would tell of them.
-        NewestDropped ["module/lib parts::outbox::tests::the_oldest_go_when_there_are_too_many_or_too_much"];
+        NewestDropped ["module/lib the_oldest_go_when_there_are_too_many_or_too_much"];
         /// One session may fill the outboxes of all.
-        ShareIgnored ["module/lib parts::sessions::tests::of_more_than_may_wait_the_oldest_go"];
+        ShareIgnored ["module/lib of_more_than_may_wait_the_oldest_go"];
         /// What was taken from an outbox counts still.
-        TakenStayCounted ["module/lib parts::sessions::tests::what_waits_is_pushed_polled_or_taken_along_and_never_twice"];
+        TakenStayCounted ["module/lib what_waits_is_pushed_polled_or_taken_along_and_never_twice"];
         /// A poll does not end with its time.
-        PollsForEver ["module/lib parts::sessions::tests::a_poller_waits_for_so_long_and_one_at_a_time"];
+        PollsForEver ["module/lib a_poller_waits_for_so_long_and_one_at_a_time"];
         /// A poll that a newer one replaces is never answered.
-        EarlierPollForgotten ["module/lib parts::sessions::tests::a_poller_waits_for_so_long_and_one_at_a_time"];
+        EarlierPollForgotten ["module/lib a_poller_waits_for_so_long_and_one_at_a_time"];
         /// A poll whose connection closed is kept.
         DeadPollKept [
-            "module/lib parts::sessions::tests::a_poller_waits_for_so_long_and_one_at_a_time",
+            "module/lib a_poller_waits_for_so_long_and_one_at_a_time",
             "module/frames a_poll_whose_connection_closed_is_let_go"
         ];
         /// `CLARET.EXEC` of a client that went away goes on.
         DepartedExecGoesOn [
-            "module/lib parts::one_shots::tests::a_client_that_goes_is_let_go_once_and_its_answer_is_forgotten",
+            "module/lib a_client_that_goes_is_let_go_once_and_its_answer_is_forgotten",
             "module/exec a_departed_clients_transaction_is_withdrawn_while_it_waits"
         ];
         /// `CLARET.EXEC` is tried again without a bound.
-        TriedForEver ["module/lib parts::one_shots::tests::it_is_not_tried_for_ever"];
+        TriedForEver ["module/lib it_is_not_tried_for_ever"];
         /// The floor of the module's own session passes what is open.
-        FloorAboveOpen ["module/lib parts::one_shots::tests::the_floor_is_the_oldest_that_is_open_and_is_told_in_time"];
+        FloorAboveOpen ["module/lib the_floor_is_the_oldest_that_is_open_and_is_told_in_time"];
         /// Users whose names are no text are taken for each other.
-        NamesLossy ["module/lib parts::owner::tests::names_are_bytes_and_are_shown_escaped"];
+        NamesLossy ["module/lib names_are_bytes_and_are_shown_escaped"];
         /// What was seen of a user's rights counts for ever.
-        RightsForEver ["module/lib parts::users::tests::what_was_seen_counts_for_a_moment_and_not_beyond_a_change"];
+        RightsForEver ["module/lib what_was_seen_counts_for_a_moment_and_not_beyond_a_change"];
         /// Who loses rights goes on with what it has begun.
         LostRightsUntold ["module/plain a_change_of_rights_ends_what_has_not_voted"];
         /// A change of rights that was refused ends what others have begun.
@@ -410,13 +410,13 @@ bugs! {
         ];
         /// Of held keys that expire the latest end counts.
         LatestEndCounts [
-            "module/lib parts::vanished::tests::a_key_is_ripe_in_the_millisecond_of_its_end_and_taken_once",
+            "module/lib a_key_is_ripe_in_the_millisecond_of_its_end_and_taken_once",
             "module/expiry the_earliest_end_of_held_keys_is_not_missed"
         ];
         /// A held key is looked at a millisecond after it is gone.
-        GoneForAMillisecond ["module/lib parts::vanished::tests::a_key_is_ripe_in_the_millisecond_of_its_end_and_taken_once"];
+        GoneForAMillisecond ["module/lib a_key_is_ripe_in_the_millisecond_of_its_end_and_taken_once"];
         /// Of keys that expire together one is looked at.
-        OneExpiresAtATime ["module/lib parts::vanished::tests::keys_that_end_together_are_taken_together"];
+        OneExpiresAtATime ["module/lib keys_that_end_together_are_taken_together"];
         /// That a held key expires is not noted.
         EndUnnoted ["module/expiry the_earliest_end_of_held_keys_is_not_missed"];
         /// A key that a transaction finds gone is told of when it has voted.
@@ -428,6 +428,6 @@ bugs! {
         /// A node that loses slots forgets what it voted.
         VotesForgotten ["module/lives a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation"];
         /// That slots left is not seen: the shard goes on as the same incarnation.
-        LostSlotsUnseen ["module/lib parts::slots::tests::a_listing_says_who_owns_what"];
+        LostSlotsUnseen ["module/lib a_listing_says_who_owns_what"];
     }
 }

@@ -22,7 +22,7 @@ pub struct Test {
     pub program: &'static str,
     /// It sees the bug on Valkey alone: Redis 7.0 does not name clients to the filter.
     pub on_valkey: bool,
-    /// Its path within the program.
+    /// The function; within its program there is one of that name.
     pub name: &'static str,
 }
 
@@ -39,7 +39,7 @@ impl Test {
         Some(Test { package, program, on_valkey, name })
     }
 
-    /// The file that the test is in, from the root; `None` if there is no such test.
+    /// The file that the test is in, or the folder, from the root.
     fn file(&self) -> String {
         let crate_folder = format!("crates/{}", self.package);
         match self.program {
@@ -123,6 +123,5 @@ pub fn table() -> String {
 
 fn shown(test: &Test) -> String {
     let valkey = if test.on_valkey { " (Valkey)" } else { "" };
-    let name = test.name.rsplit("::").next().unwrap_or(test.name);
-    format!("{}: `{name}`{valkey}", test.file().trim_start_matches("crates/"))
+    format!("{}: `{}`{valkey}", test.file().trim_start_matches("crates/"), test.name)
 }

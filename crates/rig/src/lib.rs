@@ -3,6 +3,7 @@
 //! - [`Server`]: one `redis-server` or `valkey-server` process on loopback, with a directory of its own.
 //! - [`Cluster`]: several of them as one cluster, with every slot assigned and all nodes of one mind.
 //! - [`Module`]: where the module is that they load.
+//! - [`TestLimit`]: how long a test with them may take.
 //!
 //! Invariants:
 //! - a server is known by its pid, and only that process is ever signalled;
@@ -15,6 +16,7 @@ mod error;
 mod folder;
 mod guard;
 mod keys;
+mod limit;
 mod module;
 mod ports;
 mod process;
@@ -25,6 +27,7 @@ mod topology;
 pub use cluster::{Cluster, ClusterOptions, Progress};
 pub use error::RigError;
 pub use keys::{delete_keys, delete_keys_everywhere};
+pub use limit::TestLimit;
 pub use module::Module;
 pub use ports::is_free;
 pub use process::{end, pause_process, resume_process, runs_in};

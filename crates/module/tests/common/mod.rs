@@ -1,4 +1,5 @@
-//! Real servers with the module in them, for the tests: free ports, a directory of their own, ended with the test.
+//! Real servers with the module in them, for the tests: free ports, a directory of their own, ended with the test, or when that
+//! takes too long.
 //!
 //! `CLARET_SERVER` names another server than `redis-server`, `CLARET_MODULE` a module that is built already.
 
@@ -20,6 +21,7 @@ use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId, wire,
 };
 use claret_identity::{Challenge, Identity, Statement};
+use claret_rig::TestLimit;
 use claret_types::{BUILTIN, Bytes, Operation};
 use redis::{Connection, Value};
 
@@ -46,6 +48,7 @@ pub(crate) struct Server {
     process: Child,
     pub(crate) port: u16,
     dir: PathBuf,
+    _limit: TestLimit,
 }
 
 impl Server {
@@ -97,7 +100,8 @@ impl Server {
         }
         command.args(options);
         let process = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the server starts");
-        let mut server = Server { process, port, dir };
+        let _limit = TestLimit::over(process.id());
+        let mut server = Server { process, port, dir, _limit };
         let until = Instant::now() + Duration::from_secs(10);
         while Instant::now() < until {
             if server.process.try_wait().expect("its state").is_some() {
