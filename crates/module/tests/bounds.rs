@@ -221,8 +221,8 @@ fn a_commit_of_a_session_that_was_forgotten_is_not_done_twice() {
     assert!(matches!(answers[..], [Response::Refused { refusal: Refusal::Unlisted, .. }]), "{answers:?}");
     assert_eq!(ok(&mut admin, "GET k"), bulk("1"));
     // Another connection of it is told the same.
-    let greeting = hello(&mut server.connect(), 1, 3, &[]).expect("it may");
-    assert_eq!(*common::told(&greeting, "incarnation"), Value::Int(again.incarnation.0 as i64));
+    let welcome = hello(&mut server.connect(), 1, 3, &[]).expect("it may");
+    assert_eq!(*common::told(&welcome, "incarnation"), Value::Int(again.incarnation.0 as i64));
 }
 
 /// Bug: each try of a plain command that may not wait queued for its keys anew. Consequence: a script in a loop filled the

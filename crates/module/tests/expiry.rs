@@ -23,7 +23,7 @@ fn spin_until(time: u64) {
 }
 
 /// A list of six that ends with the millisecond that is returned.
-fn mortal_list(plain: &mut Connection) -> u64 {
+fn expiring_list(plain: &mut Connection) -> u64 {
     ok(plain, "DEL k");
     ok(plain, "RPUSH k 1 2 3 4 5 6");
     let end = micros() / 1_000 + 4;
@@ -49,7 +49,7 @@ fn nobody_counts_on_a_key_in_the_millisecond_after_its_end() {
     ok(&mut plain, "DEBUG SET-ACTIVE-EXPIRE 0");
     let mut refused = 0;
     for round in 0..200 {
-        let end = mortal_list(&mut plain);
+        let end = expiring_list(&mut plain);
         let is_voted = round % 2 == 1;
         let attempt = process.begin();
         let execute = process.execute(attempt, 1, "k", "RPUSH.RETURNING 7");

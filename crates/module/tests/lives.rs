@@ -203,7 +203,7 @@ fn frames_outboxes_and_sessions_have_bounds() {
 }
 
 /// Bug: a session without a connection was forgotten only when something else was due. Consequence: on an idle node the dead
-/// count against `claret.sessions-max`. Mend: the patrol looks.
+/// count against `claret.sessions-max`. Mend: the periodic check looks.
 #[test]
 fn a_session_without_a_connection_is_forgotten_after_a_lease_on_an_idle_node_too() {
     let server = Server::start(&["--claret.lease-ms", "100"]);
@@ -220,9 +220,9 @@ fn a_session_without_a_connection_is_forgotten_after_a_lease_on_an_idle_node_too
 
 /// Bug: the module looked around ten times a second, whoever was there. Consequence: an idle server was woken twice as often as
 /// without the module, and its count of turns, `instantaneous_eventloop_cycles_per_sec`, showed it. Mend: where nothing can
-/// change without an entry, the patrol ends, and the server's own round sees when it has to begin again.
+/// change without an entry, the periodic check ends, and the server's own round sees when it has to begin again.
 #[test]
-fn an_idle_server_without_sessions_is_not_woken_for_a_patrol() {
+fn an_idle_server_without_sessions_is_not_woken_for_a_check() {
     let server = Server::start(&["--claret.lease-ms", "100"]);
     let (mut plain, mut clock) = (server.connect(), server.connect());
     let mut seconds = || {
@@ -232,27 +232,27 @@ fn an_idle_server_without_sessions_is_not_woken_for_a_patrol() {
     };
     let mut rests = |plain: &mut Connection| {
         wait_until("it looks around no more", || {
-            let (patrols, before) = (number(plain, "patrols"), seconds());
+            let (checks, before) = (number(plain, "checks"), seconds());
             wait_until("more than a second passes", || seconds() > before + 1);
-            number(plain, "patrols") == patrols
+            number(plain, "checks") == checks
         });
-        number(plain, "patrols")
+        number(plain, "checks")
     };
     let before = rests(&mut plain);
     let process = Process::hello(&server, 1);
-    wait_until("somebody has come", || number(&mut plain, "patrols") > before);
+    wait_until("somebody has come", || number(&mut plain, "checks") > before);
     drop(process);
     wait_until("who went is forgotten", || number(&mut plain, "sessions") == 0);
     let before = rests(&mut plain);
     ok(&mut plain, "CONFIG SET claret.drain 1");
-    wait_until("transactions are refused", || number(&mut plain, "patrols") > before);
+    wait_until("transactions are refused", || number(&mut plain, "checks") > before);
     let before = rests(&mut plain);
     ok(&mut plain, "REPLICAOF 127.0.0.1 1");
     assert_eq!(number(&mut plain, "serving"), 0);
     rests(&mut plain);
     ok(&mut plain, "REPLICAOF NO ONE");
     wait_until("a shard begins", || number(&mut plain, "serving") == 1);
-    assert!(number(&mut plain, "patrols") > before);
+    assert!(number(&mut plain, "checks") > before);
 }
 
 #[test]

@@ -36,7 +36,7 @@ pub(crate) const FIELDS: &[Field] = &[
     field("incarnations", "incarnations since the module was loaded", |node, _| node.counts.incarnations),
     field("panics", "panics that were caught; each begins a new incarnation", |node, _| node.counts.panics),
     field(
-        "patrols",
+        "checks",
         "periodic checks of the module; a server without a cluster and without sessions needs none",
         |node, _| node.counts.checks,
     ),

@@ -32,12 +32,12 @@ pub(crate) struct Sleepers {
     entry: u64,
     /// Something was carried out to which the server may not have woken sleepers yet.
     is_stirred: bool,
-    keys: HashMap<Bytes, Key, foldhash::fast::FixedState>,
+    keys: HashMap<Bytes, PopKey, foldhash::fast::FixedState>,
 }
 
 /// A key on which some may sleep.
 #[derive(Clone, Copy, Default)]
-struct Key {
+struct PopKey {
     /// Something may be moved to it.
     is_target: bool,
     /// The transaction that came to it last, and in which entry.

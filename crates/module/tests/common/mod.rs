@@ -245,10 +245,10 @@ impl Process {
     }
 
     pub(crate) fn over(mut connection: Connection, person: u64, number: u32, way: &[&str]) -> Process {
-        let mut greeting = Value::Nil;
+        let mut welcome = Value::Nil;
         wait_until("the shard begins", || match hello(&mut connection, person, number, way) {
             Ok(value) => {
-                greeting = value;
+                welcome = value;
                 true
             }
             Err(error) => {
@@ -256,7 +256,7 @@ impl Process {
                 false
             }
         });
-        let number = |name: &str| match told(&greeting, name) {
+        let number = |name: &str| match told(&welcome, name) {
             Value::Int(number) => *number as u64,
             _ => panic!("{name} is a number"),
         };
@@ -330,9 +330,9 @@ impl Process {
     }
 }
 
-/// What a greeting says of something.
-pub(crate) fn told<'a>(greeting: &'a Value, name: &str) -> &'a Value {
-    let Value::Array(items) = greeting else { panic!("a greeting, not {greeting:?}") };
+/// What a welcome says of something.
+pub(crate) fn told<'a>(welcome: &'a Value, name: &str) -> &'a Value {
+    let Value::Array(items) = welcome else { panic!("a welcome, not {welcome:?}") };
     let at = items.iter().position(|it| *it == Value::BulkString(name.as_bytes().to_vec()));
     &items[at.expect("it is told") + 1]
 }

@@ -80,7 +80,7 @@ pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<S
     };
     if wrong::is_out_of_bounds(value < min || value > max) {
         return Err(OpError::Mismatch(format!(
-            "the hash holds the value {value}, which is out of its bounds {min} to {max}; mend it with HSET"
+            "the hash holds the value {value}, which is out of its bounds {min} to {max}; correct it with HSET"
         )));
     }
     Ok(Some(State::new::<BoundedCounter>(Some(Bounded { value, min, max }))))
