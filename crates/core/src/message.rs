@@ -202,7 +202,7 @@ pub enum Refusal {
         key: Bytes,
     },
     /// The host has no memory left for what the operation may add.
-    #[error("no memory for key '{key}'; remove something, or raise the host's limit")]
+    #[error("no memory for key '{key}'; free some memory, or raise the host's limit")]
     NoMemory {
         /// The record.
         key: Bytes,
@@ -217,13 +217,13 @@ pub enum Refusal {
         key: Bytes,
     },
     /// Its list of participants is not one that this shard could ask: it is not on it, or knows of no such shard.
-    #[error("a participant is no shard of this cluster")]
+    #[error("a participant is not a shard of this cluster")]
     Unlisted,
     /// An operator ended it before it had voted.
     #[error("an operator ended it")]
     Resolved,
     /// A bound of the shard is reached.
-    #[error("over {bound}, which is {limit}; divide the transaction, end others, or raise it")]
+    #[error("over {bound}, which is {limit}; split the transaction, end others, or raise it")]
     TooMuch {
         /// Which.
         bound: Bound,

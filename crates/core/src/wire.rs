@@ -57,7 +57,7 @@ pub enum WireError {
         error: OpError,
     },
     /// More of something than is allowed.
-    #[error("message {at} of the frame has {given} {what}, and {limit} are allowed; divide the transaction")]
+    #[error("message {at} of the frame has {given} {what}, and {limit} are allowed; split the transaction")]
     Limit {
         /// Which message.
         at: usize,

@@ -25,15 +25,15 @@ pub(crate) enum Error {
     FrameWords,
     #[error("{0} cannot be part of MULTI")]
     InMulti(&'static str),
-    #[error("Claret's records are those of database 0, and {0} is selected; SELECT 0")]
+    #[error("Claret uses database 0 only, and database {0} is selected; SELECT 0")]
     OtherDatabase(i32),
     #[error("{0}")]
     Unreadable(WireError),
-    #[error("a frame of {size} bytes is over claret.frame-bytes-max, {limit}; divide it")]
+    #[error("a frame of {size} bytes is over claret.frame-bytes-max, {limit}; split it")]
     FrameTooLong { size: usize, limit: u64 },
 
     // --- sessions ---
-    #[error("this module speaks version {own} and you speak {theirs}; use matching ones", own = wire::VERSION)]
+    #[error("this module speaks version {own} and you speak {theirs}; use matching versions", own = wire::VERSION)]
     WireVersion { theirs: u16 },
     #[error("say CLARET.HELLO on this connection first")]
     NoSession,
@@ -65,14 +65,12 @@ pub(crate) enum Error {
          after claret.forget-ms"
     )]
     TooManySessionsOfUser(u64),
-    #[error(
-        "user '{user}' is told of grants on channels whose names begin with '{own}', and '{channel}' does not"
-    )]
+    #[error("user '{user}' gets grants on channels whose names begin with '{own}', and '{channel}' does not")]
     OthersChannel { user: Name, own: String, channel: Bytes },
-    #[error("user '{user}' may not hear channel '{channel}'; it needs '&{own}*'")]
+    #[error("user '{user}' may not subscribe to channel '{channel}'; it needs '&{own}*'")]
     DeafToChannel { user: Name, own: String, channel: Bytes },
     #[error(
-        "channel '{0}' is of a slot that this node does not serve now; look at CLUSTER SLOTS, and try again or choose \
+        "channel '{0}' is in a slot that this node does not serve now; look at CLUSTER SLOTS, and try again or choose \
          another name"
     )]
     ChannelElsewhere(Bytes),
@@ -81,36 +79,36 @@ pub(crate) enum Error {
     #[error("this node serves no slots as a primary; look at CLUSTER SLOTS and try again")]
     NotReady,
     /// The server would not carry out a write now; what it says of that.
-    #[error("this node carries out no writes now: {0}")]
+    #[error("this node accepts no writes now: {0}")]
     NoWrites(String),
     #[error("nobody serves slot {0}")]
     NobodyServes(u16),
     #[error("{slot} {address}")]
     Moved { slot: u16, address: String },
-    #[error("keys of one CLARET.EXEC are all of one node; a Claret client has no such limit")]
+    #[error("all keys of one CLARET.EXEC must be on one node; a Claret client has no such limit")]
     CrossSlot,
-    #[error("the module panicked; the log of the server has more; its shard begins anew")]
+    #[error("the module panicked; see the log of the server; the shard restarts")]
     Panicked,
     /// The same, of a command that waited.
-    #[error("the module panicked; the log of the server has more")]
+    #[error("the module panicked; see the log of the server")]
     PanickedWaiting,
 
     // --- rights ---
     #[error("Authentication required.")]
     NoAuth,
-    #[error("this is for operators: users who may run CONFIG")]
+    #[error("only operators may run this: users who may run CONFIG")]
     NoOperator,
     #[error("user '{user}' may not run {command} on '{}'", key.escape_ascii())]
     Denied { user: Name, command: String, key: Bytes },
 
     // --- transactions of one go ---
-    #[error("each operation comes behind the number of its words: CLARET.EXEC 3 SADD tags red 2 INCR hits")]
+    #[error("put the number of its words before each operation: CLARET.EXEC 3 SADD tags red 2 INCR hits")]
     ExecWords,
     #[error("no operation is given")]
     ExecEmpty,
     #[error("{0}")]
     Operation(OpError),
-    #[error("over claret.calls-max, which is {0} operations; divide the transaction")]
+    #[error("over claret.calls-max, which is {0} operations; split the transaction")]
     TooManyCalls(u32),
     #[error("its locks were not free within {0} ms; nothing was done")]
     LocksNotFree(u64),
@@ -138,7 +136,7 @@ pub(crate) enum Error {
     #[error("a transaction holds key '{0}'; nothing was done, try again")]
     HeldKey(Bytes),
     #[error(
-        "transactions hold what the command uses; nothing was done within {0} ms (claret.plain-wait-ms), try again"
+        "transactions hold keys of the command; nothing was done within {0} ms (claret.plain-wait-ms), try again"
     )]
     NotFree(u64),
     #[error("clients are paused; nothing was done")]
@@ -153,8 +151,8 @@ pub(crate) enum Error {
     )]
     SlotClosed(u64),
     #[error(
-        "CLUSTER SETSLOT waits for replicas here, which a command of a module cannot; send it by itself, outside of MULTI \
-         and of scripts"
+        "CLUSTER SETSLOT waits for replicas here, and a command of a module cannot wait for them; send it by itself, \
+         outside MULTI and scripts"
     )]
     WaitsForReplicas,
 }
