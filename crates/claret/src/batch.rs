@@ -7,8 +7,9 @@ use std::sync::Arc;
 use claret_types::{Bytes, FromReply, Operation, Reply};
 use parking_lot::Mutex;
 
+use crate::backend::InstantOutcome;
+use crate::call::Call;
 use crate::error::{OtherTicket, TransactionError};
-use crate::host::{Instantly, Placed};
 use crate::store::Store;
 use crate::tx::{Tx, check};
 
@@ -34,7 +35,7 @@ pub struct Batch {
 
 #[derive(Debug, Default)]
 struct Calls {
-    placed: Vec<Placed>,
+    all: Vec<Call>,
     /// What the answers of servers are held against.
     wanted: Vec<Wanted>,
 }
@@ -76,25 +77,25 @@ impl Batch {
 
     /// Adds an operation.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
-        let placed = self.store.host.place(key.into(), op);
-        let is_wanted = placed.op.returns() && self.store.host.embedded().is_none();
+        let call = Call { key: key.into(), op };
+        let is_wanted = call.op.returns() && self.store.backend.is_remote();
         let mut calls = self.calls.lock();
-        let at = calls.placed.len();
+        let at = calls.all.len();
         if is_wanted {
             calls.wanted.push((at, |reply| R::from_reply(reply.clone()).is_some()));
         }
-        calls.placed.push(placed);
+        calls.all.push(call);
         Ticket { at, kind: std::marker::PhantomData }
     }
 
     /// How many operations it has.
     pub fn len(&self) -> usize {
-        self.calls.lock().placed.len()
+        self.calls.lock().all.len()
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.calls.lock().placed.is_empty()
+        self.calls.lock().all.is_empty()
     }
 
     /// Commits all of it, or nothing.
@@ -102,8 +103,8 @@ impl Batch {
     /// # Errors
     /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
     pub async fn commit(self) -> Result<Replies, TransactionError> {
-        let Calls { placed, wanted } = std::mem::take(&mut *self.calls.lock());
-        let replies = self.store.run(placed).await?;
+        let Calls { all, wanted } = std::mem::take(&mut *self.calls.lock());
+        let replies = self.store.run(all).await?;
         // It was carried out, or the server lies about that too.
         let are_fit = wanted.iter().all(|(at, is_fit)| replies.get(*at).is_some_and(is_fit));
         if are_fit { Ok(Replies(replies)) } else { Err(TransactionError::Unknown) }
@@ -128,27 +129,27 @@ impl Store {
         &self,
         calls: impl IntoIterator<Item = (Bytes, Operation)>,
     ) -> Result<Vec<Reply>, TransactionError> {
-        self.run(calls.into_iter().map(|(key, op)| self.host.place(key, op)).collect()).await
+        self.run(calls.into_iter().map(|(key, op)| Call { key, op }).collect()).await
     }
 
-    pub(crate) async fn run(&self, calls: Vec<Placed>) -> Result<Vec<Reply>, TransactionError> {
-        let limit = self.host.limits().calls_max;
+    pub(crate) async fn run(&self, calls: Vec<Call>) -> Result<Vec<Reply>, TransactionError> {
+        let limit = self.backend.limits().calls_max;
         if calls.len() > limit as usize {
             return Err(TransactionError::TooManyCalls { limit });
         }
         for call in &calls {
-            check(&self.host, &call.key, &call.op)
+            check(&*self.backend, &call.key, &call.op)
                 .map_err(|error| TransactionError::Invalid { key: call.key.clone(), error })?;
         }
-        match self.host.instant(&calls) {
-            Instantly::Done(replies) => Ok(replies),
-            Instantly::Failed { key, error } => Err(TransactionError::Invalid { key, error }),
-            Instantly::Blocked => self.run_with_locks(&calls).await,
+        match self.backend.instant(&calls) {
+            InstantOutcome::Done(replies) => Ok(replies),
+            InstantOutcome::Failed { key, error } => Err(TransactionError::Invalid { key, error }),
+            InstantOutcome::Blocked => self.run_with_locks(&calls).await,
         }
     }
 
     /// Somebody holds a record: waits for its lock as any other transaction.
-    async fn run_with_locks(&self, calls: &[Placed]) -> Result<Vec<Reply>, TransactionError> {
+    async fn run_with_locks(&self, calls: &[Call]) -> Result<Vec<Reply>, TransactionError> {
         let buffered = |tx: Tx| async move {
             tx.buffer(calls)?;
             Ok(tx)

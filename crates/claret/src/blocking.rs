@@ -1,23 +1,29 @@
 //! The blocking mirror: the same API for threads without an async runtime. A wait parks the thread.
 //!
-//! A store on a cluster needs a runtime that reads and writes while threads wait: [`Store::connect`] makes one, on a
+//! A store on a cluster needs a runtime that reads and writes while threads wait: `Store::connect` makes one, on a
 //! thread of its own. One that was made from an async store lives on the runtime of that, which must not be the one
 //! whose only thread waits.
+
+use std::fmt;
+use std::sync::Arc;
 
 use claret_types::{Bytes, FromReply, Operation, Reply};
 
 use crate::batch::Batch;
 use crate::error::{Abort, OperationError, TransactionError};
+use crate::options::TxOptions;
 use crate::records::Scope;
-use crate::store::TxOptions;
 use crate::wrong;
+
+/// A thread for connections. It ends when it is dropped.
+pub(crate) trait Thread: fmt::Debug + Send + Sync {}
 
 /// A store, blocking. See [`crate::Store`].
 #[derive(Clone, Debug)]
 pub struct Store {
-    inner: crate::Store,
-    #[cfg(feature = "cluster")]
-    driver: Option<std::sync::Arc<crate::cluster::Driver>>,
+    pub(crate) inner: crate::Store,
+    /// Outlives what lives on it.
+    pub(crate) thread: Option<Arc<dyn Thread>>,
 }
 
 /// A transaction in progress, blocking. See [`crate::Tx`].
@@ -27,43 +33,10 @@ pub struct Tx {
 }
 
 impl Store {
-    pub(crate) fn new(inner: crate::Store) -> Self {
-        Store {
-            inner,
-            #[cfg(feature = "cluster")]
-            driver: None,
-        }
-    }
-
-    /// A store on a cluster; its connections live on a thread of their own. See [`crate::Store::connect`].
-    ///
-    /// # Errors
-    /// See [`crate::cluster::ConnectError`].
-    #[cfg(feature = "cluster")]
-    pub fn connect(url: impl Into<String>) -> Result<Self, crate::cluster::ConnectError> {
-        Store::connect_with(crate::Store::cluster(url))
-    }
-
-    /// [`Store::connect`] with settings.
-    ///
-    /// # Errors
-    /// See [`crate::cluster::ConnectError`].
-    #[cfg(feature = "cluster")]
-    pub fn connect_with(
-        builder: crate::cluster::ClusterBuilder,
-    ) -> Result<Self, crate::cluster::ConnectError> {
-        let (inner, driver) = crate::cluster::Driver::connect(builder)?;
-        Ok(Store { inner, driver: Some(std::sync::Arc::new(driver)) })
-    }
-
     /// See [`crate::Store::close`].
-    #[cfg(feature = "cluster")]
     pub fn close(self) {
-        let Store { inner, driver } = self;
-        match &driver {
-            Some(driver) => driver.block_on(inner.close()),
-            None => pollster::block_on(inner.close()),
-        }
+        pollster::block_on(self.inner.close());
+        drop(self.thread);
     }
 
     /// See [`crate::Store::transaction`].

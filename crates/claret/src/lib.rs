@@ -19,17 +19,22 @@
 //!
 //! Begin at [`Store`]. Types and their commutativity are in `docs/types.md`, the protocol in `docs/protocol.md`.
 
+mod backend;
 mod batch;
 pub mod blocking;
+mod call;
 #[cfg(feature = "cluster")]
 pub mod cluster;
-mod conductor;
+mod deadline;
 mod embedded;
 mod error;
-mod host;
+mod mailbox;
+mod mode;
+mod open;
+mod options;
 mod records;
+mod stats;
 mod store;
-mod timer;
 mod tx;
 mod wrong;
 
@@ -38,13 +43,16 @@ pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary};
 pub use error::{Abort, OperationError, OtherTicket, TransactionError};
-pub use host::Mode;
+pub use mode::Mode;
+pub use open::StoreBuilder;
+pub use options::TxOptions;
 pub use records::{
     BoundedRecord, CounterRecord, DictRecord, FloatRecord, ListRecord, QueueRecord, Record, Records,
     RegisterRecord, Scope, ScoredSetRecord, SetRecord, Single, StackRecord, SummaryBagRecord, TopKRecord,
     UidRecord,
 };
-pub use store::{Stats, Store, StoreBuilder, TxOptions};
+pub use stats::Stats;
+pub use store::Store;
 pub use tx::{Answer, Tx};
 
 /// The examples of documents, which are compiled and run as tests.

@@ -5,133 +5,27 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use claret_core::{Cause, Closed, Limits};
-use claret_types::{Bytes, DataType, Register, RegisterOp, Reply, State};
+use claret_core::{Cause, Closed};
+use claret_types::{Bytes, DataType, Operation, Register, RegisterOp, Reply, State};
+use futures_timer::Delay;
 
+use crate::backend::Backend;
 use crate::batch::Batch;
-use crate::blocking;
-use crate::embedded::Embedded;
+use crate::deadline::Deadline;
 use crate::error::{Abort, TransactionError};
-use crate::host::{Host, Mode};
-use crate::timer::{Deadline, Timer};
+use crate::options::TxOptions;
+use crate::stats::Stats;
 use crate::tx::{End, Tx};
 
 /// A store of typed records. A cheaply cloned handle; use it from any thread and any task, under any async
 /// runtime or none ([`Store::blocking`]).
 #[derive(Clone)]
 pub struct Store {
-    pub(crate) host: Host,
+    pub(crate) backend: Arc<dyn Backend>,
     pub(crate) options: TxOptions,
 }
 
-/// How hard a transaction tries.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct TxOptions {
-    pub(crate) attempts: u32,
-    pub(crate) deadline: Duration,
-}
-
-impl Default for TxOptions {
-    fn default() -> Self {
-        TxOptions { attempts: 100, deadline: Duration::from_secs(10) }
-    }
-}
-
-impl TxOptions {
-    /// 100 attempts within 10 seconds.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// At most so many attempts (at least 1).
-    pub fn attempts(mut self, attempts: u32) -> Self {
-        self.attempts = attempts.max(1);
-        self
-    }
-
-    /// At most so long, over all attempts.
-    pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.deadline = deadline;
-        self
-    }
-}
-
-/// Settings of a store.
-#[derive(Clone, Debug)]
-#[must_use]
-pub struct StoreBuilder {
-    shards: u32,
-    mode: Mode,
-    limits: Limits,
-    options: TxOptions,
-}
-
-impl StoreBuilder {
-    /// Number of shards, at least 1. More shards let more threads work at once; 64 suits a small machine.
-    pub fn shards(mut self, shards: u32) -> Self {
-        self.shards = shards.clamp(1, 4096);
-        self
-    }
-
-    /// Concurrency control, for measuring.
-    pub fn mode(mut self, mode: Mode) -> Self {
-        self.mode = mode;
-        self
-    }
-
-    /// Bounds of the protocol.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.limits = limits;
-        self
-    }
-
-    /// What `transaction` and single operations do by default.
-    pub fn transactions(mut self, options: TxOptions) -> Self {
-        self.options = options;
-        self
-    }
-
-    /// Makes the store, empty.
-    pub fn build(self) -> Store {
-        let embedded = Arc::new(Embedded::new(self.shards, self.mode, self.limits));
-        Store { host: Host::Embedded(embedded), options: self.options }
-    }
-}
-
-/// Counts since the store was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Requests that had to wait for a lock (with phases) or were refused it (without).
-    pub lock_waits: u64,
-    /// Phases that began with waiters.
-    pub phases: u64,
-    /// Attempts that were run again.
-    pub restarts: u64,
-    /// Reads that were answered by another transaction's, whose lock they share (combining).
-    pub combined: u64,
-    /// Records that are locked or waited for, now.
-    pub locked_records: u64,
-    /// Attempts that hold something, now: 0 when nobody works.
-    pub open_attempts: u64,
-}
-
 impl Store {
-    /// An empty store in this process. Its content lives as long as the process does.
-    pub fn in_memory() -> Self {
-        Store::builder().build()
-    }
-
-    /// A store with settings.
-    pub fn builder() -> StoreBuilder {
-        StoreBuilder {
-            shards: 64,
-            mode: Mode::default(),
-            limits: Limits::default(),
-            options: TxOptions::default(),
-        }
-    }
-
     /// Runs a transaction: the closure reads and writes through its [`Tx`], and when it returns `Ok` the
     /// transaction commits. When it has to be run again (it gave way to an elder transaction) the closure is
     /// called again with a fresh `Tx`, so it must not have side effects outside the store.
@@ -196,12 +90,12 @@ impl Store {
             let key = key.clone();
             let body = body(tx.clone());
             async move {
-                let get = claret_types::Operation::new::<Register>(RegisterOp::Get);
+                let get = Operation::new::<Register>(RegisterOp::Get);
                 if tx.execute_for_update(key.clone(), get).await? != Reply::Nil {
                     return Ok(None);
                 }
                 let value = body.await?;
-                let mark = claret_types::Operation::new::<Register>(RegisterOp::Set("1".into()));
+                let mark = Operation::new::<Register>(RegisterOp::Set("1".into()));
                 tx.issue(key, mark)?;
                 Ok(Some(value))
             }
@@ -214,14 +108,14 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        let mut tx = Tx::begin(&self.host);
-        let mut deadline = Deadline::new(&self.host, options.deadline);
+        let mut tx = Tx::begin(&self.backend);
+        let mut deadline = Deadline::new(&*self.backend, options.deadline);
         let mut made = 1;
         loop {
             let guard = AbortOnDrop(&tx);
             let Some(result) = deadline.race(body(tx.clone())).await else {
                 drop(guard);
-                return Err(self.host.too_late(options.deadline));
+                return Err(self.backend.too_late(options.deadline));
             };
             let end = match &result {
                 Ok(_) => match deadline.race(tx.commit()).await {
@@ -241,11 +135,11 @@ impl Store {
                     }
                     let guard = AbortOnDrop(&tx);
                     if deadline.race(self.pause(&cause, made)).await.is_none() {
-                        return Err(self.host.too_late(options.deadline));
+                        return Err(self.backend.too_late(options.deadline));
                     }
                     std::mem::forget(guard);
                     made += 1;
-                    // A conductor that said so lets it run again. If it does not, nobody knows what it did instead.
+                    // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
                     tx = tx.again().map_err(|Closed| TransactionError::Unknown)?;
                 }
                 (_, End::Failed(error)) => return Err(error.into()),
@@ -253,7 +147,7 @@ impl Store {
                 (Err(Abort::Because(reason)), End::Aborted | End::Committed) => {
                     return Err(TransactionError::Aborted(reason));
                 }
-                (Ok(_), End::Aborted) => return Err(self.host.too_late(options.deadline)),
+                (Ok(_), End::Aborted) => return Err(self.backend.too_late(options.deadline)),
                 (_, End::Unknown) => return Err(TransactionError::Unknown),
             }
         }
@@ -262,7 +156,7 @@ impl Store {
     /// Before another attempt. Who gave way waits in a queue next and need not pause; without queues a pause
     /// that doubles, with jitter, is what keeps two from meeting again and again.
     async fn pause(&self, cause: &Cause, made: u32) {
-        let limits = self.host.limits();
+        let limits = self.backend.limits();
         let (least, most) = match cause {
             // Up to as long as an attempt holds on to its locks while it tries for another: otherwise a crowd that
             // shares one lock and a crowd that shares another, each after the other's, keep one another out for ever.
@@ -271,15 +165,16 @@ impl Store {
                 (limits.backoff_us_min, most)
             }
             // A shard refused for reasons of its own: it restarted, its records are moving.
-            Cause::Refused(refusal) => match self.host.pause_after(refusal) {
+            Cause::Refused(refusal) => match self.backend.pause_after(refusal) {
                 Some(bounds) => bounds,
                 None => return,
             },
             Cause::GaveWay | Cause::Parted => return,
         };
         let longest = (least << made.min(20)).min(most);
-        let jitter = self.host.jitter();
-        Timer::exact(Duration::from_micros(longest / 2 + jitter % (longest / 2 + 1))).await;
+        // Any number.
+        let jitter = self.backend.now().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+        Delay::new(Duration::from_micros(longest / 2 + jitter % (longest / 2 + 1))).await;
     }
 
     /// Operations that are all known up front, as one transaction in one step.
@@ -287,19 +182,10 @@ impl Store {
         Batch::new(self.clone())
     }
 
-    /// The same API for threads without an async runtime.
-    pub fn blocking(&self) -> blocking::Store {
-        blocking::Store::new(self.clone())
-    }
-
     /// Counts. On a cluster they are of this process: the waits that its transactions met, and the attempts whose end
     /// some shard has not confirmed.
     pub fn stats(&self) -> Stats {
-        match &self.host {
-            Host::Embedded(store) => store.stats(),
-            #[cfg(feature = "cluster")]
-            Host::Cluster(cluster) => cluster.stats(),
-        }
+        self.backend.stats()
     }
 
     /// Checks the store's inner invariants; for tests. O(records).
@@ -307,11 +193,7 @@ impl Store {
     /// # Panics
     /// When one does not hold.
     pub fn check_invariants(&self) {
-        match &self.host {
-            Host::Embedded(store) => store.shards().iter().for_each(|shard| shard.lock().check_invariants()),
-            #[cfg(feature = "cluster")]
-            Host::Cluster(cluster) => cluster.check_invariants(),
-        }
+        self.backend.check_invariants();
     }
 
     /// Looks at a record's committed content outside any transaction and without waiting; for tests and tools.
@@ -327,22 +209,17 @@ impl Store {
     }
 
     fn look<T>(&self, key: Bytes, at: impl FnOnce(&State) -> T) -> Option<T> {
-        let store = self.host.embedded()?;
-        let placed = store.place(key.clone(), claret_types::Operation::new::<Register>(RegisterOp::Get));
-        let shard = store.shards()[placed.shard.0 as usize].lock();
-        shard.state(&key).map(at)
+        let (mut at, mut seen) = (Some(at), None);
+        self.backend.peek(&key, &mut |state| seen = at.take().map(|at| at(state)));
+        seen
     }
 }
 
 impl fmt::Debug for Store {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = f.debug_struct("Store");
-        match &self.host {
-            Host::Embedded(store) => out.field("shards", &store.shards().len()),
-            #[cfg(feature = "cluster")]
-            Host::Cluster(cluster) => out.field("nodes", &cluster.nodes()),
-        };
-        out.field("mode", &self.host.mode()).finish()
+        self.backend.describe(&mut out);
+        out.field("mode", &self.backend.mode()).finish()
     }
 }
 

@@ -6,7 +6,7 @@
 //! [`OperationError::Restart`].
 //!
 //! That word may come at any time: while the closure waits for something else, say. So every call, and the commit, first
-//! takes note of what has come, and names its attempt to the conductor, which may know more by then (P61).
+//! takes note of what has come, and names its attempt to the driver, which may know more by then (P61).
 //!
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
 //! locks go and nothing is applied.
@@ -24,10 +24,11 @@ use claret_types::{Bytes, Claims, FromReply, Mode as LockMode, OpError, Operatio
 use futures_timer::Delay;
 use parking_lot::Mutex;
 
-use crate::conductor::Conductor;
+use crate::backend::{Backend, Driver, InstantOutcome};
+use crate::call::Call;
+use crate::deadline::Deadline;
 use crate::error::OperationError;
-use crate::host::{Host, Instantly, Mailbox, Placed};
-use crate::timer::Deadline;
+use crate::mailbox::Mailbox;
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -43,7 +44,7 @@ pub(crate) enum End {
 /// What the clones of a handle share.
 #[derive(Debug)]
 pub(crate) struct Shared {
-    pub(crate) host: Host,
+    pub(crate) backend: Arc<dyn Backend>,
     mailbox: Arc<Mailbox>,
     state: Mutex<State>,
 }
@@ -51,9 +52,9 @@ pub(crate) struct Shared {
 #[derive(Debug)]
 struct State {
     /// Once there is something to hold or to wait for.
-    conductor: Option<Conductor>,
-    /// Operations for the commit that no conductor knows of yet.
-    buffered: Vec<Placed>,
+    driver: Option<Box<dyn Driver>>,
+    /// Operations for the commit that no driver knows of yet.
+    buffered: Vec<Call>,
     attempt: u32,
     /// Operations of this attempt, against the limit.
     calls: u32,
@@ -64,7 +65,7 @@ struct State {
     answers: Vec<(CallNo, Reply)>,
     committing: bool,
     end: Option<End>,
-    /// The conductor said that the transaction is over, for all attempts.
+    /// The driver said that the transaction is over, for all attempts.
     over: bool,
 }
 
@@ -77,9 +78,9 @@ pub struct Tx {
 }
 
 impl Tx {
-    pub(crate) fn begin(host: &Host) -> Self {
+    pub(crate) fn begin(backend: &Arc<dyn Backend>) -> Self {
         let state = State {
-            conductor: None,
+            driver: None,
             buffered: Vec::new(),
             attempt: 1,
             calls: 0,
@@ -90,15 +91,16 @@ impl Tx {
             end: None,
             over: false,
         };
-        let shared = Shared { host: host.clone(), mailbox: Arc::default(), state: Mutex::new(state) };
+        let shared =
+            Shared { backend: Arc::clone(backend), mailbox: Arc::default(), state: Mutex::new(state) };
         Tx { shared: Arc::new(shared), attempt: 1 }
     }
 
     /// The next attempt, once this one has ended in a restart.
     pub(crate) fn again(&self) -> Result<Tx, Closed> {
         let mut state = self.shared.state.lock();
-        if let Some(conductor) = &mut state.conductor {
-            conductor.restart(&self.shared.host, self.attempt)?;
+        if let Some(driver) = &mut state.driver {
+            driver.restart(self.attempt)?;
         }
         state.attempt += 1;
         state.buffered.clear();
@@ -106,7 +108,7 @@ impl Tx {
         (state.calls, state.unanswered) = (0, 0);
         (state.executed, state.committing) = (false, false);
         state.end = None;
-        self.shared.host.note_restart();
+        self.shared.backend.note_restart();
         Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt })
     }
 
@@ -129,14 +131,14 @@ impl Tx {
     /// operation that is refused dooms the transaction, also when the closure ignores the error.
     pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), OperationError> {
         let mut state = self.shared.state.lock();
-        let placed = self.admit(&mut state, key.into(), op)?;
-        if self.shared.host.does_at_once() {
-            return match self.shared.host.instant(&[placed]) {
-                Instantly::Failed { key, error } => Err(OperationError::Invalid { key, error }),
-                Instantly::Done(_) | Instantly::Blocked => Ok(()),
+        let call = self.admit(&mut state, key.into(), op)?;
+        if self.shared.backend.applies_at_once() {
+            return match self.shared.backend.instant(&[call]) {
+                InstantOutcome::Failed { key, error } => Err(OperationError::Invalid { key, error }),
+                InstantOutcome::Done(_) | InstantOutcome::Blocked => Ok(()),
             };
         }
-        state.buffered.push(placed);
+        state.buffered.push(call);
         Ok(())
     }
 
@@ -150,25 +152,25 @@ impl Tx {
 
     fn start(&self, key: Bytes, op: Operation, reserve: Option<Claims>) -> Started {
         let mut state = self.shared.state.lock();
-        let placed = match self.admit(&mut state, key, op) {
-            Ok(placed) => placed,
+        let call = match self.admit(&mut state, key, op) {
+            Ok(call) => call,
             Err(error) => return Started::Ready(Err(error)),
         };
-        if self.shared.host.does_at_once() {
-            return Started::Ready(match self.shared.host.instant(&[placed]) {
-                Instantly::Done(mut replies) => Ok(replies.pop().expect("one call")),
-                Instantly::Failed { key, error } => Err(OperationError::Invalid { key, error }),
-                Instantly::Blocked => unreachable!("without locks nothing blocks"),
+        if self.shared.backend.applies_at_once() {
+            return Started::Ready(match self.shared.backend.instant(&[call]) {
+                InstantOutcome::Done(mut replies) => Ok(replies.pop().expect("one call")),
+                InstantOutcome::Failed { key, error } => Err(OperationError::Invalid { key, error }),
+                InstantOutcome::Blocked => unreachable!("without locks nothing blocks"),
             });
         }
-        if !placed.op.returns() {
+        if !call.op.returns() {
             // Nothing to wait for: its lock is taken at commit (P66).
-            state.buffered.push(placed);
+            state.buffered.push(call);
             return Started::Ready(Ok(Reply::Ok));
         }
         state.executed = true;
-        let (conductor, buffered) = self.shared.conduct(&mut state);
-        let Ok(no) = conductor.execute(&self.shared.host, self.attempt, buffered, placed, reserve) else {
+        let (driver, buffered) = self.shared.driver(&mut state);
+        let Ok(no) = driver.execute(self.attempt, buffered, call, reserve) else {
             return Started::Ready(Err(self.closed(&mut state)));
         };
         state.unanswered += 1;
@@ -203,8 +205,8 @@ impl Tx {
             state.end = Some(end);
             return true;
         }
-        let (conductor, buffered) = self.shared.conduct(&mut state);
-        match conductor.commit(&self.shared.host, self.attempt, buffered) {
+        let (driver, buffered) = self.shared.driver(&mut state);
+        match driver.commit(self.attempt, buffered) {
             Ok(()) => {
                 state.committing = true;
                 self.shared.pump(&mut state);
@@ -215,7 +217,7 @@ impl Tx {
     }
 
     /// Adds calls whose answers come with the commit.
-    pub(crate) fn buffer(&self, calls: &[Placed]) -> Result<(), OperationError> {
+    pub(crate) fn buffer(&self, calls: &[Call]) -> Result<(), OperationError> {
         let mut state = self.shared.state.lock();
         self.check_open(&mut state)?;
         state.buffered.extend_from_slice(calls);
@@ -238,8 +240,8 @@ impl Tx {
     pub(crate) fn leave(&self) {
         let mut state = self.shared.state.lock();
         self.shared.end_by(&mut state, End::Aborted);
-        let State { conductor: Some(conductor), over, end, .. } = &mut *state else { return };
-        conductor.end(&self.shared.host, *over);
+        let State { driver: Some(driver), over, end, .. } = &mut *state else { return };
+        driver.end(*over);
         *over = true;
         // Other tasks may wait for answers, and nobody will be told of an end that is still to come.
         end.get_or_insert(End::Unknown);
@@ -263,23 +265,23 @@ impl Tx {
             return end;
         }
         let ending = Ending { tx: self, timer: None };
-        match self.shared.host.patience() {
+        match self.shared.backend.patience() {
             None => ending.await,
             Some(patience) => {
-                let mut deadline = Deadline::new(&self.shared.host, patience);
+                let mut deadline = Deadline::new(&*self.shared.backend, patience);
                 deadline.race(ending).await.unwrap_or(End::Unknown)
             }
         }
     }
 
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
-    fn admit(&self, state: &mut State, key: Bytes, op: Operation) -> Result<Placed, OperationError> {
+    fn admit(&self, state: &mut State, key: Bytes, op: Operation) -> Result<Call, OperationError> {
         self.check_open(state)?;
-        let limit = self.shared.host.limits().calls_max;
-        let error = match check(&self.shared.host, &key, &op) {
+        let limit = self.shared.backend.limits().calls_max;
+        let error = match check(&*self.shared.backend, &key, &op) {
             Ok(()) if state.calls < limit => {
                 state.calls += 1;
-                return Ok(self.shared.host.place(key, op));
+                return Ok(Call { key, op });
             }
             Ok(()) => OperationError::TooManyCalls { limit },
             Err(error) => OperationError::Invalid { key, error },
@@ -302,7 +304,7 @@ impl Tx {
         }
     }
 
-    /// The conductor did not take a call, for the attempt is over: why.
+    /// The driver did not take a call, for the attempt is over: why.
     fn closed(&self, state: &mut State) -> OperationError {
         let known = self.check_open(state).err();
         known.unwrap_or_else(|| {
@@ -336,15 +338,15 @@ fn as_error(refusal: &Refusal) -> OperationError {
 }
 
 /// Checks an operation and its key before anything is locked.
-pub(crate) fn check(host: &Host, key: &Bytes, op: &Operation) -> Result<(), OpError> {
+pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Result<(), OpError> {
     if key.is_empty() {
         return Err(OpError::EmptyKey);
     }
-    let limits = host.limits();
+    let limits = backend.limits();
     if key.len() > limits.key_bytes_max {
         return Err(OpError::TooLarge { what: "key", size: key.len(), limit: limits.key_bytes_max });
     }
-    host.knows(op)?;
+    backend.knows(op)?;
     op.check(limits.value_bytes_max)
 }
 
@@ -357,10 +359,10 @@ impl Shared {
         if state.end.is_some() {
             return;
         }
-        let known = match &mut state.conductor {
+        let known = match &mut state.driver {
             None => true,
-            Some(conductor) => {
-                conductor.abort(&self.host);
+            Some(driver) => {
+                driver.abort();
                 self.pump(state);
                 state.end.is_some()
             }
@@ -371,11 +373,11 @@ impl Shared {
         self.mailbox.wake();
     }
 
-    /// The transaction's conductor, and what is buffered and goes to it with the next call or the commit.
-    fn conduct<'a>(&self, state: &'a mut State) -> (&'a mut Conductor, &'a mut Vec<Placed>) {
-        let State { conductor, buffered, .. } = state;
-        let conductor = conductor.get_or_insert_with(|| Conductor::begin(&self.host, &self.mailbox));
-        (conductor, buffered)
+    /// The transaction's driver, and what is buffered and goes to it with the next call or the commit.
+    fn driver<'a>(&self, state: &'a mut State) -> (&'a mut dyn Driver, &'a mut Vec<Call>) {
+        let State { driver, buffered, .. } = state;
+        let driver = driver.get_or_insert_with(|| Arc::clone(&self.backend).begin(&self.mailbox));
+        (&mut **driver, buffered)
     }
 
     /// Everything was buffered and nobody is in the way: done at once. `None`: the long way.
@@ -383,21 +385,23 @@ impl Shared {
         if state.executed {
             return None;
         }
-        match self.host.instant(&state.buffered) {
-            Instantly::Done(replies) => {
+        match self.backend.instant(&state.buffered) {
+            InstantOutcome::Done(replies) => {
                 state.answers.extend((0..).map(CallNo).zip(replies));
                 Some(End::Committed)
             }
-            Instantly::Blocked => None,
-            Instantly::Failed { key, error } => Some(End::Failed(OperationError::Invalid { key, error })),
+            InstantOutcome::Blocked => None,
+            InstantOutcome::Failed { key, error } => {
+                Some(End::Failed(OperationError::Invalid { key, error }))
+            }
         }
     }
 
     /// Exchanges messages, then takes note of what they brought.
     fn pump(&self, state: &mut State) {
-        let State { conductor: Some(conductor), unanswered, answers, end, over, .. } = state else { return };
+        let State { driver: Some(driver), unanswered, answers, end, over, .. } = state else { return };
         let mut news = false;
-        conductor.pump(&self.host, &self.mailbox, |event| {
+        driver.exchange(&self.mailbox, &mut |event| {
             news = true;
             *over |= event.is_last();
             match event {
@@ -443,14 +447,14 @@ impl Shared {
             if self.mailbox.watch(cx.waker()) {
                 continue;
             }
-            let Some(due) = state.conductor.as_ref().and_then(|it| it.poll_timeout(&self.host)) else {
+            let Some(due) = state.driver.as_ref().and_then(|driver| driver.poll_timeout()) else {
                 *timer = None;
                 return Poll::Pending;
             };
-            let now = self.host.now();
+            let now = self.backend.now();
             if due <= now {
-                if let Some(conductor) = &mut state.conductor {
-                    conductor.handle_timeout(&self.host, now);
+                if let Some(driver) = &mut state.driver {
+                    driver.handle_timeout(now);
                 }
                 continue;
             }
@@ -466,8 +470,8 @@ impl Shared {
 impl Drop for Shared {
     fn drop(&mut self) {
         let state = self.state.get_mut();
-        if let Some(conductor) = &state.conductor {
-            conductor.end(&self.host, state.over);
+        if let Some(driver) = &mut state.driver {
+            driver.end(state.over);
         }
     }
 }

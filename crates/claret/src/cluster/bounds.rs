@@ -26,7 +26,7 @@ pub struct ReplyLimits {
     pub reply_depth_max: usize,
     /// A line: an error, a short text or a number, in bytes. By default 64 KiB.
     pub line_bytes_max: usize,
-    /// One reply or push until login and greeting are over, in bytes. By default 64 KiB.
+    /// One reply or push until login and handshake are over, in bytes. By default 64 KiB.
     pub login_bytes_max: usize,
     /// Values in one of those. By default 4,096.
     pub login_elements_max: usize,
@@ -75,7 +75,7 @@ pub(super) struct Bounds {
 }
 
 impl ReplyLimits {
-    /// Until login and greeting are over.
+    /// Until login and handshake are over.
     pub(super) fn of_login(&self) -> Bounds {
         Bounds {
             bytes: Bound { name: "login_bytes_max", limit: self.login_bytes_max },

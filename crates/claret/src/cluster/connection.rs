@@ -1,6 +1,6 @@
 //! One connection to one server: how it comes about, and how one task reads and writes on it at the same time.
 //!
-//! What is written and what becomes of what is read is the matter of a [`Duty`]. The task never waits for a reply
+//! What is written and what becomes of what is read is the matter of a [`Handler`]. The task never waits for a reply
 //! before it writes, and after a read it lets the tasks run that the read woke, so that what they want to say leaves
 //! in one piece with what the read itself led to.
 
@@ -16,10 +16,11 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
+use super::address::Address;
 use super::bounds::Bounds;
 use super::error::ConnectError;
-use super::options::{Address, Settings};
 use super::resp::{self, Reader, Said, ServerError};
+use super::settings::Settings;
 use super::wrong;
 
 /// Room for one read.
@@ -32,7 +33,7 @@ const READS_MAX: u32 = 8;
 const KEPT_BYTES_MAX: usize = 1 << 20;
 
 /// What is done on a connection.
-pub(super) trait Duty {
+pub(super) trait Handler {
     /// Puts what may be written now into `out`, which is empty, and wakes this task when there may be more. Returns
     /// whether everything is said, so that the connection may be closed.
     fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool;
@@ -221,27 +222,31 @@ impl Connection {
         }
     }
 
-    /// Reads and writes until the duty is done, `Ok`, or the connection breaks.
+    /// Reads and writes until the handler is done, `Ok`, or the connection breaks.
     pub(super) async fn serve(
         &mut self,
-        duty: &mut impl Duty,
+        handler: &mut impl Handler,
         patience: Duration,
     ) -> Result<(), ConnectError> {
         let mut check = tokio::time::interval(patience / 4);
         let served = poll_fn(|cx| {
             while check.poll_tick(cx).is_ready() {
-                if duty.waits().is_some_and(|waited| wrong::is_silent(waited > patience)) {
+                if handler.waits().is_some_and(|waited| wrong::is_silent(waited > patience)) {
                     let reason = format!("no answer for {patience:?}");
                     return Poll::Ready(Err(unreachable_at(&self.node, reason)));
                 }
             }
-            self.poll_serve(cx, duty)
+            self.poll_serve(cx, handler)
         })
         .await;
-        served.inspect_err(|error| duty.give_up(error))
+        served.inspect_err(|error| handler.give_up(error))
     }
 
-    fn poll_serve(&mut self, cx: &mut Context<'_>, duty: &mut impl Duty) -> Poll<Result<(), ConnectError>> {
+    fn poll_serve(
+        &mut self,
+        cx: &mut Context<'_>,
+        handler: &mut impl Handler,
+    ) -> Poll<Result<(), ConnectError>> {
         let broken = |node: &Address, error: io::Error| unreachable_at(node, error.to_string());
         let mut has_read = false;
         for _ in 0..READS_MAX {
@@ -256,14 +261,14 @@ impl Connection {
             }
         }
         if has_read {
-            let taken = duty.take(&self.input, &mut self.reader)?;
+            let taken = handler.take(&self.input, &mut self.reader)?;
             self.advance(taken);
             // Those whom this woke speak first; what they say leaves together with what there is now.
             cx.waker().wake_by_ref();
             return Poll::Pending;
         }
         loop {
-            let is_done = self.output.is_empty() && duty.fill(cx.waker(), &mut self.output);
+            let is_done = self.output.is_empty() && handler.fill(cx.waker(), &mut self.output);
             if self.output.is_empty() {
                 return if is_done { Poll::Ready(Ok(())) } else { Poll::Pending };
             }

@@ -2,8 +2,6 @@
 
 use thiserror::Error;
 
-use super::topology::describe_slots;
-
 /// Why a store on a cluster could not be opened. Each variant names the node, what it has and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
@@ -99,5 +97,19 @@ impl ConnectError {
             | ConnectError::OverBound { .. }
             | ConnectError::NotUnderstood { .. } => false,
         }
+    }
+}
+
+/// `slot 5 and slots 7 to 9`.
+pub(super) fn describe_slots(slots: &[(u16, u16)]) -> String {
+    const SHOWN_MAX: usize = 8;
+    let one = |(first, last): &(u16, u16)| match first == last {
+        true => format!("slot {first}"),
+        false => format!("slots {first} to {last}"),
+    };
+    let shown: Vec<String> = slots.iter().take(SHOWN_MAX).map(one).collect();
+    match slots.len().saturating_sub(SHOWN_MAX) {
+        0 => shown.join(" and "),
+        more => format!("{} and {more} more ranges of slots", shown.join(", ")),
     }
 }

@@ -9,19 +9,19 @@ use claret_core::message::{Request, Response};
 use claret_core::{Incarnation, Pipeline, Unexpected, wire};
 use tokio::task::AbortHandle;
 
-use super::connection::{Duty, refusal, unreachable_at};
+use super::address::Address;
+use super::client::{ClusterClient, ShardLink};
+use super::connection::{Handler, refusal, unreachable_at};
 use super::error::ConnectError;
-use super::hub::{Hub, Lane};
-use super::options::Address;
 use super::resp::{self, Reader, Said, Value};
 use super::wrong;
 
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Frames {
-    hub: Arc<Hub>,
+    client: Arc<ClusterClient>,
     node: Address,
-    lane: Lane,
+    link: ShardLink,
     poll: Option<AbortHandle>,
     pipeline: Pipeline,
     responses: Vec<Response>,
@@ -29,14 +29,14 @@ pub(super) struct Frames {
 
 impl Frames {
     pub(super) fn new(
-        hub: Arc<Hub>,
+        client: Arc<ClusterClient>,
         node: Address,
-        lane: Lane,
+        link: ShardLink,
         incarnation: Incarnation,
         poll: Option<AbortHandle>,
     ) -> Self {
-        let pipeline = Pipeline::new(lane.shard, incarnation);
-        Frames { hub, node, lane, poll, pipeline, responses: Vec::new() }
+        let pipeline = Pipeline::new(link.shard, incarnation);
+        Frames { client, node, link, poll, pipeline, responses: Vec::new() }
     }
 
     /// The responses in the reply to a frame.
@@ -70,17 +70,17 @@ impl Frames {
     }
 }
 
-impl Duty for Frames {
+impl Handler for Frames {
     fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool {
-        let Lane { shard, connection } = self.lane;
+        let ShardLink { shard, connection } = self.link;
         let mut requests = self.pipeline.spare();
-        let is_done = self.hub.look(|machine| machine.take(shard, connection, waker, &mut requests));
+        let is_done = self.client.look(|machine| machine.take(shard, connection, waker, &mut requests));
         let counted = usize::from(!requests.is_empty());
         let send = |_: &[Request], frame: &[u8]| resp::encode(out, &[&b"CLARET.FRAME"[..], frame]);
         let frames = self.pipeline.write(requests, wire::append_request, send);
         if frames > counted {
-            let now = self.hub.now();
-            self.hub.look(|machine| machine.client.add_frames(now, shard, connection, frames - counted));
+            let now = self.client.now();
+            self.client.look(|machine| machine.client.add_frames(now, shard, connection, frames - counted));
         }
         is_done
     }
@@ -106,14 +106,14 @@ impl Duty for Frames {
             }
             taken += length;
         }
-        self.hub.deliver(&self.lane, frames, &mut self.responses);
+        self.client.deliver(&self.link, frames, &mut self.responses);
         Ok(taken)
     }
 
     fn waits(&self) -> Option<Duration> {
-        let Lane { shard, connection } = self.lane;
-        let since = self.hub.look(|machine| machine.client.owes_since(shard, connection))?;
-        Some(Duration::from_micros(self.hub.now().since(since)))
+        let ShardLink { shard, connection } = self.link;
+        let since = self.client.look(|machine| machine.client.owes_since(shard, connection))?;
+        Some(Duration::from_micros(self.client.now().since(since)))
     }
 }
 
@@ -122,8 +122,8 @@ impl Drop for Frames {
         if let Some(poll) = &self.poll {
             poll.abort();
         }
-        let Lane { shard, connection } = self.lane;
-        self.hub.look(|machine| machine.disconnected(shard, connection));
+        let ShardLink { shard, connection } = self.link;
+        self.client.look(|machine| machine.disconnected(shard, connection));
     }
 }
 
@@ -132,14 +132,14 @@ mod tests {
     use claret_core::{AttemptId, Sequence, TxId};
 
     use super::super::bounds::ReplyLimits;
-    use super::super::hub::tests::{CONNECTION, SHARD, hub};
+    use super::super::client::tests::{CONNECTION, SHARD, client};
     use super::*;
 
     /// The only connection of a process, to a server that is bytes alone.
     fn frames() -> Frames {
-        let hub = hub();
+        let client = client();
         let node = Address { host: "h".into(), port: 1 };
-        Frames::new(hub, node, Lane { shard: SHARD, connection: CONNECTION }, Incarnation(5), None)
+        Frames::new(client, node, ShardLink { shard: SHARD, connection: CONNECTION }, Incarnation(5), None)
     }
 
     fn take(frames: &mut Frames, said: &[u8]) -> Result<usize, ConnectError> {

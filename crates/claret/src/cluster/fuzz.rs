@@ -4,12 +4,12 @@
 use claret_core::{Delivery, Incarnation, Limits, SessionId, ShardId, Time};
 use claret_types::Reply;
 
+use super::address::Address;
 use super::bounds::ReplyLimits;
 use super::machine::Machine;
-use super::options::Address;
 use super::resp::{Reader, Said, Unreadable};
 use super::topology::Topology;
-use crate::host::Mode;
+use crate::mode::Mode;
 
 /// Numbers that look random, and are the same each time.
 struct Dice(u64);

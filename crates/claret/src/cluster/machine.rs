@@ -9,14 +9,12 @@ use claret_core::{
     TxHandle,
 };
 use hashbrown::HashMap;
-use smallvec::SmallVec;
 
-use super::options::Address;
-use super::topology::{SLOTS, Topology};
+use super::address::Address;
+use super::topology::{SLOTS, Topology, slot_of};
 use super::wrong;
-use crate::host::{Mailbox, Placed};
-
-pub(super) type Wakers = SmallVec<[Waker; 8]>;
+use crate::call::Call;
+use crate::mailbox::{Mailbox, Wakers};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -95,10 +93,10 @@ impl Machine {
         &mut self,
         now: Time,
         tx: (TxHandle, u32),
-        calls: &mut Vec<Placed>,
+        calls: &mut Vec<Call>,
     ) -> Result<(), Closed> {
-        calls.drain(..).try_for_each(|call| {
-            let (place, op) = call.in_slot();
+        calls.drain(..).try_for_each(|Call { key, op }| {
+            let place = (slot_of(&key), key);
             self.client.buffer(now, tx, place, op).map(|_| ())
         })
     }
@@ -207,7 +205,7 @@ mod tests {
     use claret_core::Delivery;
 
     use super::*;
-    use crate::host::Mode;
+    use crate::mode::Mode;
 
     const SHARD: ShardId = ShardId(0);
 

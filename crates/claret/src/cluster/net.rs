@@ -3,7 +3,7 @@
 //! Each node has one task, its keeper, that connects, serves the connection until it breaks, and connects anew. The
 //! keeper of a node that serves nothing any more goes on for as long as the node answers, and is then let go; if the
 //! node comes back it has another keeper. One more task asks for the topology when somebody has a reason to doubt it,
-//! and now and then. What is done on the connections is the matter of an [`Office`].
+//! and now and then. What is done on the connections is the matter of an [`Service`].
 
 use std::future::Future;
 use std::sync::Arc;
@@ -16,10 +16,11 @@ use tokio::sync::{Notify, watch};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::address::Address;
 use super::backoff::Backoff;
-use super::connection::{Connection, Duty, refusal, unreachable_at};
+use super::connection::{Connection, Handler, refusal, unreachable_at};
 use super::error::ConnectError;
-use super::options::{Address, Settings};
+use super::settings::Settings;
 use super::topology::Topology;
 use super::wrong;
 
@@ -32,15 +33,15 @@ const REFRESH_AFTER: Duration = Duration::from_secs(60);
 const PARTING: Duration = Duration::from_secs(1);
 
 /// What the connections are for.
-pub(super) trait Office: Send + Sync + 'static {
+pub(super) trait Service: Send + Sync + 'static {
     /// What is done on one connection.
-    type Duty: Duty + Send;
+    type Handler: Handler + Send;
 
     /// A connection is new.
-    fn greet(
+    fn handshake(
         self: Arc<Self>,
         connection: &mut Connection,
-    ) -> impl Future<Output = Result<Self::Duty, ConnectError>> + Send;
+    ) -> impl Future<Output = Result<Self::Handler, ConnectError>> + Send;
 
     /// The nodes, and what they serve, are known anew.
     fn adopt(&self, topology: &Topology);
@@ -76,14 +77,14 @@ struct Known {
 struct Terms {
     /// The node serves nothing any more.
     has_left: AtomicBool,
-    /// It answered the greeting, and the connection is not broken.
+    /// It answered the handshake, and the connection is not broken.
     is_up: AtomicBool,
 }
 
 /// See the module's text.
 #[derive(Debug)]
 pub(super) struct Net<O> {
-    pub(super) office: Arc<O>,
+    pub(super) service: Arc<O>,
     pub(super) settings: Settings,
     pub(super) runtime: Handle,
     known: Mutex<Vec<Known>>,
@@ -93,12 +94,12 @@ pub(super) struct Net<O> {
     is_closing: AtomicBool,
 }
 
-impl<O: Office> Net<O> {
+impl<O: Service> Net<O> {
     /// Connects to all nodes, waiting for those that are not ready.
-    pub(super) async fn connect(settings: Settings, office: Arc<O>) -> Result<Arc<Self>, ConnectError> {
+    pub(super) async fn connect(settings: Settings, service: Arc<O>) -> Result<Arc<Self>, ConnectError> {
         let until = Instant::now() + settings.connect_timeout;
         let net = Arc::new(Net {
-            office,
+            service,
             settings,
             runtime: Handle::current(),
             known: Mutex::default(),
@@ -161,10 +162,10 @@ impl<O: Office> Net<O> {
         }
     }
 
-    /// Closes all connections, each once its duty is done.
+    /// Closes all connections, each once its handler is done.
     pub(super) fn close(&self) {
         self.is_closing.store(true, Ordering::Release);
-        self.office.doubts().notify_one();
+        self.service.doubts().notify_one();
         for known in self.known.lock().iter().filter(|known| !matches!(known.standing, Standing::Up)) {
             known.keeper.abort();
         }
@@ -221,16 +222,16 @@ impl<O: Office> Net<O> {
             terms.is_up.store(false, Ordering::Release);
             let has_left = terms.has_left.load(Ordering::Acquire);
             match served {
-                // Its duty is done: the store closes, or the node has another keeper.
+                // Its handler is done: the store closes, or the node has another keeper.
                 Ok(()) if has_left || self.is_closing() => return,
                 // An earlier keeper was in the way, and gave up.
                 Ok(()) => {}
                 Err(error) => {
                     if !has_left {
-                        self.office.is_away(&node, &error);
+                        self.service.is_away(&node, &error);
                         self.stands(&node, Standing::Down(error));
                     }
-                    self.office.doubts().notify_one();
+                    self.service.doubts().notify_one();
                 }
             }
             sleep(backoff.next()).await;
@@ -256,28 +257,28 @@ impl<O: Office> Net<O> {
             }
             if !left.terms.is_up.load(Ordering::Acquire) || self.serves(&left.node) {
                 left.keeper.abort();
-                // Stopped in the midst of a greeting it may have said something: that is over then.
+                // Stopped in the midst of a handshake it may have said something: that is over then.
                 let _ = left.keeper.await;
                 break;
             }
         }
         if !self.serves(&left.node) {
-            self.office.is_gone(&left.node);
+            self.service.is_gone(&left.node);
         }
     }
 
     async fn serve(&self, node: &Address, backoff: &mut Backoff, terms: &Terms) -> Result<(), ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
-        let greeting = Arc::clone(&self.office).greet(&mut connection);
+        let handshake = Arc::clone(&self.service).handshake(&mut connection);
         let late = |_| unreachable_at(node, "no answer within the connect timeout".into());
-        let mut duty = timeout(self.settings.connect_timeout, greeting).await.map_err(late)??;
+        let mut handler = timeout(self.settings.connect_timeout, handshake).await.map_err(late)??;
         backoff.reset();
         terms.is_up.store(true, Ordering::Release);
         if !terms.has_left.load(Ordering::Acquire) {
             self.stands(node, Standing::Up);
         }
         connection.set_bounds(self.settings.limits.of_work());
-        connection.serve(&mut duty, self.settings.response_timeout).await
+        connection.serve(&mut handler, self.settings.response_timeout).await
     }
 
     // --- topology ---
@@ -285,7 +286,7 @@ impl<O: Office> Net<O> {
     async fn watch_topology(self: Arc<Self>) {
         while !self.is_closing() {
             tokio::select! {
-                () = self.office.doubts().notified() => {}
+                () = self.service.doubts().notified() => {}
                 () = sleep(REFRESH_AFTER) => {}
             }
             if self.is_closing() {
@@ -340,7 +341,7 @@ impl<O: Office> Net<O> {
         let nodes = topology.nodes();
         *self.topology.lock() = topology.clone();
         // Before anybody is greeted by it.
-        self.office.adopt(&topology);
+        self.service.adopt(&topology);
         let mut known = self.known.lock();
         for left in known.extract_if(.., |known| !nodes.contains(&known.node)) {
             left.terms.has_left.store(true, Ordering::Release);

@@ -11,9 +11,9 @@ use claret_types::{Bytes, Reply};
 use redis_protocol::resp3::decode::complete::decode_range;
 use redis_protocol::resp3::types::RangeFrame;
 
+use super::address::Address;
 use super::bounds::{Bound, Bounds, ERROR_BYTES_MAX};
 use super::error::ConnectError;
-use super::options::Address;
 use super::wrong;
 
 /// An error that a server answered: `MOVED 3999 127.0.0.1:6381`. What a terminal would obey in it stands escaped, and

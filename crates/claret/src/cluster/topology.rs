@@ -6,8 +6,8 @@ use claret_core::ShardId;
 use claret_types::Reply;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
+use super::address::Address;
 use super::bounds::{Bound, HOST_BYTES_MAX, ReplyLimits};
-use super::options::Address;
 use super::resp::{Unreadable, shown};
 use super::wrong;
 
@@ -171,20 +171,6 @@ fn shard_of(id: &[u8]) -> Option<ShardId> {
 fn name_of_host(host: &[u8]) -> Option<&str> {
     let is_name = host.len() <= HOST_BYTES_MAX && host.iter().all(u8::is_ascii_graphic);
     std::str::from_utf8(host).ok().filter(|_| is_name)
-}
-
-/// `slot 5 and slots 7 to 9`.
-pub(super) fn describe_slots(slots: &[(u16, u16)]) -> String {
-    const SHOWN_MAX: usize = 8;
-    let one = |(first, last): &(u16, u16)| match first == last {
-        true => format!("slot {first}"),
-        false => format!("slots {first} to {last}"),
-    };
-    let shown: Vec<String> = slots.iter().take(SHOWN_MAX).map(one).collect();
-    match slots.len().saturating_sub(SHOWN_MAX) {
-        0 => shown.join(" and "),
-        more => format!("{} and {more} more ranges of slots", shown.join(", ")),
-    }
 }
 
 /// Of a user's name these bytes stand for themselves in the names of its channels; any other is written as in URLs. So
@@ -376,7 +362,7 @@ mod tests {
         let reply = Reply::Array(vec![entry(1, 5, node("h", 1)), entry(7, 16382, node("h", 2))]);
         let missing = parse(&reply, &address(1)).unwrap().missing();
         assert_eq!(missing, [(0, 0), (6, 6), (16383, 16383)]);
-        assert_eq!(describe_slots(&missing[..2]), "slot 0 and slot 6");
+        assert_eq!(super::super::error::describe_slots(&missing[..2]), "slot 0 and slot 6");
         assert_eq!(Topology::default().missing(), [(0, 16383)]);
     }
 }

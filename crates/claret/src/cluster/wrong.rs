@@ -16,8 +16,8 @@ pub(super) fn moved<T>(command: T) -> Option<T> {
     Some(command).filter(|_| !is_planted(Bug::MovedLost))
 }
 
-/// The line of a slot that moved: [`Bug::MovedForgotten`].
-pub(super) fn line_of_moved(now: usize, before: usize) -> usize {
+/// The queue of a slot that moved: [`Bug::MovedForgotten`].
+pub(super) fn queue_of_moved(now: usize, before: usize) -> usize {
     if is_planted(Bug::MovedForgotten) { before } else { now }
 }
 
@@ -47,8 +47,8 @@ pub(super) fn queued<T>(mut queued: VecDeque<T>) -> VecDeque<T> {
     queued
 }
 
-/// Whose line it is when its node is gone: [`Bug::GoneKeepsLine`].
-pub(super) fn nobodys_line<T: Clone>(gone: &T) -> Option<T> {
+/// Whose queue it is when its node is gone: [`Bug::GoneKeepsLine`].
+pub(super) fn nobodys_queue<T: Clone>(gone: &T) -> Option<T> {
     is_planted(Bug::GoneKeepsLine).then(|| gone.clone())
 }
 
@@ -117,7 +117,7 @@ pub(super) fn tries(anew: u32, before: u32) -> u32 {
     if is_planted(Bug::PausesStayLong) { before } else { anew }
 }
 
-/// Who is woken at the end of a round: [`Bug::RoundWakesNobody`].
+/// Who is woken at a tick: [`Bug::RoundWakesNobody`].
 pub(super) fn woken<T>(mut waiting: Vec<T>) -> Vec<T> {
     if is_planted(Bug::RoundWakesNobody) {
         waiting.clear();

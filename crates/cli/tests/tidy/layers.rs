@@ -5,8 +5,8 @@
 //! crates/module/src: entries > node > parts > ffi
 //! ```
 //!
-//! stands there in a block of code that says `layers`. A room is a file or a folder right beneath the path; several between two
-//! `>` may use each other.
+//! stands there in a block of code that says `layers`. A room is a file or a folder right beneath the path, which may be that of a
+//! room itself; several between two `>` may use each other.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -97,8 +97,11 @@ fn circles<'a>(edges: &BTreeMap<&'a str, BTreeSet<&'a str>>) -> Vec<Vec<&'a str>
     found.into_iter().collect()
 }
 
-/// The modules of a crate by their paths: `parts::slots`; that of `lib.rs` is empty.
+/// The modules of a crate, or of a room of it, by their paths from there: `parts::slots`; that of `lib.rs`, or of the
+/// room's own `mod.rs`, is empty.
 struct Modules<'a> {
+    /// The path of the room within its crate.
+    root: Vec<String>,
     files: BTreeMap<String, &'a File>,
     /// What a module shows that is defined in another one.
     shown: BTreeMap<(String, String), Vec<String>>,
@@ -109,7 +112,10 @@ impl<'a> Modules<'a> {
         let module = |file: &'a File| {
             let inside = file.path.strip_prefix(&order.path)?.strip_prefix('/')?.strip_suffix(".rs")?;
             let inside = inside.strip_suffix("/mod").unwrap_or(inside);
-            Some((if inside == "lib" { String::new() } else { inside.replace('/', "::") }, file))
+            Some((
+                if matches!(inside, "lib" | "mod") { String::new() } else { inside.replace('/', "::") },
+                file,
+            ))
         };
         let files: BTreeMap<String, &File> = files.iter().filter_map(module).collect();
         let mut shown = BTreeMap::new();
@@ -118,14 +124,19 @@ impl<'a> Modules<'a> {
                 shown.insert((module.clone(), import.name.clone()), import.path);
             }
         }
-        Modules { files, shown }
+        let root = order.path.split_once("/src/").map_or("", |(_, root)| root);
+        Modules {
+            root: root.split('/').filter(|part| !part.is_empty()).map(str::to_owned).collect(),
+            files,
+            shown,
+        }
     }
 
     /// In which module a path that one uses is defined; `None` outside of the crate.
     fn resolve(&self, from: &str, path: &[String]) -> Option<&str> {
         let is_child = |first: &String| self.files.contains_key(&join(from, first));
         let mut path: Vec<String> = match path.first()?.as_str() {
-            "crate" => path[1..].to_vec(),
+            "crate" => path[1..].strip_prefix(&self.root[..])?.to_vec(),
             "super" | "self" => relative(from, path)?,
             _ if is_child(&path[0]) => split(from).chain(path.iter().cloned()).collect(),
             _ => return None,
@@ -146,7 +157,7 @@ impl<'a> Modules<'a> {
 
     fn absolute(&self, from: &str, path: &[String]) -> Option<Vec<String>> {
         match path.first()?.as_str() {
-            "crate" => Some(path[1..].to_vec()),
+            "crate" => Some(path[1..].strip_prefix(&self.root[..])?.to_vec()),
             "super" | "self" => relative(from, path),
             first => {
                 let is_child = self.files.contains_key(&join(from, first));
@@ -319,6 +330,22 @@ fn an_upward_import_is_found_however_it_is_written() {
     assert_eq!(found(order, &sources), [] as [String; 0], "a test may look at what uses its subject");
     sources[5].1 = "fn a() {}\n#[cfg(test)]\nmod tests;\nuse crate::top::T;";
     assert_eq!(found(order, &sources).len(), 1);
+}
+
+#[test]
+fn a_room_of_a_crate_has_an_order_of_its_own() {
+    let sources = [
+        ("src/room/mod", "mod up; mod down;"),
+        ("src/room/up", "use super::down::D;"),
+        ("src/room/down", ""),
+    ];
+    let order = "c/src/room: up > down";
+    assert_eq!(found(order, &sources), [] as [String; 0]);
+    for upward in ["use super::up::U;", "use crate::room::up::U;"] {
+        let mut sources = sources;
+        sources[2].1 = upward;
+        assert_eq!(found(order, &sources).len(), 1, "{upward}");
+    }
 }
 
 #[test]

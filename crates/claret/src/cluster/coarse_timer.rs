@@ -1,4 +1,4 @@
-//! Rounds: whoever has a deadline that is far away is woken at the end of the round, to look again. Most are over by
+//! A timer for deadlines that are far away: whoever has one is woken at the next tick, to look again. Most are over by
 //! then, and never need a timer of their own.
 
 use std::future::Future;
@@ -12,15 +12,15 @@ use tokio::time::sleep;
 
 use super::wrong;
 
-/// How long a round is.
-pub(crate) const ROUND: Duration = Duration::from_millis(100);
+/// The time between two ticks.
+pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// See the module's text.
 #[derive(Debug, Default)]
-pub(super) struct Rounds {
+pub(super) struct CoarseTimer {
     inner: Mutex<Inner>,
-    /// Somebody waits for the end of the round.
-    begun: Notify,
+    /// Somebody waits for the next tick.
+    asked: Notify,
 }
 
 #[derive(Debug, Default)]
@@ -30,15 +30,15 @@ struct Inner {
     is_over: bool,
 }
 
-impl Rounds {
-    /// Wakes this task at the end of the round, whose number this is. `None`: nobody ends rounds any more.
+impl CoarseTimer {
+    /// Wakes this task at the next tick, whose number this is. `None`: it ticks no more.
     pub(super) fn join(&self, waker: &Waker) -> Option<u64> {
         let mut inner = self.inner.lock();
         if inner.is_over {
             return None;
         }
         if inner.waiting.is_empty() {
-            self.begun.notify_one();
+            self.asked.notify_one();
         }
         // One task often asks again before any other does.
         if !inner.waiting.last().is_some_and(|last| last.will_wake(waker)) {
@@ -47,24 +47,24 @@ impl Rounds {
         Some(inner.number)
     }
 
-    /// Ends rounds, while somebody waits for it. Dropped, even before it runs, it ends the last one.
-    pub(super) fn keep(self: Arc<Self>) -> impl Future<Output = ()> + Send {
-        let keeper = Keeper(self);
+    /// Ticks, while somebody waits for it. Dropped, even before it runs, it ticks for the last time.
+    pub(super) fn run(self: Arc<Self>) -> impl Future<Output = ()> + Send {
+        let ticks = LastTick(self);
         async move {
             loop {
-                keeper.0.begun.notified().await;
-                sleep(ROUND).await;
-                keeper.0.end(false);
+                ticks.0.asked.notified().await;
+                sleep(TICK).await;
+                ticks.0.tick(false);
             }
         }
     }
 
-    /// Whether nobody ends rounds any more: the store is closed, or its runtime has ended.
+    /// Whether it ticks no more: the store is closed, or its runtime has ended.
     pub(super) fn is_over(&self) -> bool {
         self.inner.lock().is_over
     }
 
-    fn end(&self, is_over: bool) {
+    fn tick(&self, is_over: bool) {
         let waiting = {
             let mut inner = self.inner.lock();
             inner.number += 1;
@@ -75,11 +75,11 @@ impl Rounds {
     }
 }
 
-struct Keeper(Arc<Rounds>);
+struct LastTick(Arc<CoarseTimer>);
 
-impl Drop for Keeper {
+impl Drop for LastTick {
     fn drop(&mut self) {
-        self.0.end(true);
+        self.0.tick(true);
     }
 }
 
@@ -100,21 +100,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_joined_is_woken_at_the_end_of_the_round() {
-        let (rounds, one, other) =
-            (Arc::<Rounds>::default(), Arc::<Woken>::default(), Arc::<Woken>::default());
-        let keeper = tokio::spawn(Arc::clone(&rounds).keep());
+    async fn whoever_joined_is_woken_at_the_next_tick() {
+        let (timer, one, other) =
+            (Arc::<CoarseTimer>::default(), Arc::<Woken>::default(), Arc::<Woken>::default());
+        let ticking = tokio::spawn(Arc::clone(&timer).run());
         let count = || [&one, &other].map(|woken| woken.0.load(Ordering::Relaxed));
-        let first = rounds.join(&Waker::from(Arc::clone(&one))).expect("they are kept");
-        assert_eq!(rounds.join(&Waker::from(Arc::clone(&other))), Some(first));
+        let first = timer.join(&Waker::from(Arc::clone(&one))).expect("it ticks");
+        assert_eq!(timer.join(&Waker::from(Arc::clone(&other))), Some(first));
         assert_eq!(count(), [0, 0]);
-        sleep(ROUND * 2).await;
+        sleep(TICK * 2).await;
         assert_eq!(count(), [1, 1], "each once");
-        let second = rounds.join(&Waker::from(Arc::clone(&one)));
-        assert!(second > Some(first), "it is another round");
-        keeper.abort();
-        assert!(keeper.await.is_err_and(|error| error.is_cancelled()));
-        assert_eq!(count(), [2, 1], "the last round ends with its keeper");
-        assert!(rounds.is_over() && rounds.join(Waker::noop()).is_none());
+        let second = timer.join(&Waker::from(Arc::clone(&one)));
+        assert!(second > Some(first), "it is another tick");
+        ticking.abort();
+        assert!(ticking.await.is_err_and(|error| error.is_cancelled()));
+        assert_eq!(count(), [2, 1], "it ticks for the last time");
+        assert!(timer.is_over() && timer.join(Waker::noop()).is_none());
     }
 }

@@ -5,8 +5,8 @@
 
 use claret_types::{Bytes, OpError, Operation, Reply};
 
-use super::lines::Command;
-use super::topology::slot_of;
+use super::command::Command;
+use crate::cluster::topology::slot_of;
 
 impl Command {
     /// The command that the mode `none` sends for an operation. [`reply_of`] reads what comes back.

@@ -1,4 +1,4 @@
-//! The office of transactions: greets nodes, carries frames between their connections and the client state machine, and keeps
+//! The service of transactions: greets nodes, carries frames between their connections and the client state machine, and keeps
 //! the time.
 
 use std::sync::Arc;
@@ -13,15 +13,16 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
+use super::address::Address;
 use super::backoff::Backoff;
 use super::connection::{Connection, refusal, unreachable_at};
 use super::error::ConnectError;
 use super::frames::Frames;
-use super::greeting::{self, Greeting};
+use super::handshake::{self, Handshake};
 use super::machine::Machine;
-use super::net::{Net, Office};
-use super::options::{Address, Settings};
+use super::net::{Net, Service};
 use super::secret::Secret;
+use super::settings::Settings;
 use super::topology::Topology;
 
 /// A node that owes an answer for so long is thought to be in the way.
@@ -32,7 +33,7 @@ const POLL: Duration = Duration::from_millis(1_000);
 
 /// See the module's text.
 #[derive(Debug)]
-pub(crate) struct Hub {
+pub(crate) struct ClusterClient {
     /// Who this process is to all nodes.
     identity: Identity,
     /// What nobody else knows of the names of the channels that grants are pushed on.
@@ -50,7 +51,7 @@ pub(crate) struct Hub {
     doubts: Notify,
 }
 
-impl Hub {
+impl ClusterClient {
     pub(super) fn new(
         settings: Settings,
         identity: Identity,
@@ -60,7 +61,7 @@ impl Hub {
     ) -> Self {
         let session = identity.session();
         let calendar = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        Hub {
+        ClusterClient {
             identity,
             secret,
             settings,
@@ -102,7 +103,7 @@ impl Hub {
     }
 
     /// A node that owes an answer for longer than any lock is worth waiting for.
-    pub(super) fn silent(&self, net: &Net<Hub>) -> Option<ConnectError> {
+    pub(super) fn silent(&self, net: &Net<ClusterClient>) -> Option<ConnectError> {
         let (node, since) = self.look(|machine| machine.client.slowest())?;
         let waited = Duration::from_micros(self.now().since(since));
         let is_long = waited > SILENCE.min(net.settings.response_timeout);
@@ -110,8 +111,8 @@ impl Hub {
         is_long.then(|| ConnectError::Unreachable { node: node.to_string(), reason })
     }
 
-    pub(super) fn deliver(&self, lane: &Lane, frames: usize, responses: &mut Vec<Response>) {
-        let from = (lane.shard, lane.connection);
+    pub(super) fn deliver(&self, link: &ShardLink, frames: usize, responses: &mut Vec<Response>) {
+        let from = (link.shard, link.connection);
         self.visit(|machine, now| machine.deliver(now, from, frames, responses.drain(..)));
     }
 
@@ -129,17 +130,17 @@ impl Hub {
     }
 
     /// What is said on a connection.
-    fn greeting(&self, connection: u32, expected: Option<ShardId>) -> Greeting<'_> {
+    fn introduction(&self, connection: u32, expected: Option<ShardId>) -> Handshake<'_> {
         let (identity, user) = (&self.identity, self.settings.user());
-        Greeting { identity, user, secret: self.secret, connection, expected }
+        Handshake { identity, user, secret: self.secret, connection, expected }
     }
 
     /// Collects grants on a connection of its own.
-    async fn poll_grants(self: Arc<Self>, node: Address, lane: Lane) {
-        let mut backoff = Backoff::new(u64::from(lane.connection));
+    async fn poll_grants(self: Arc<Self>, node: Address, link: ShardLink) {
+        let mut backoff = Backoff::new(u64::from(link.connection));
         loop {
             // Whatever goes wrong here the connection of the requests hears as well, and tells.
-            let _ = self.poll_until_broken(&node, lane, &mut backoff).await;
+            let _ = self.poll_until_broken(&node, link, &mut backoff).await;
             sleep(backoff.next()).await;
         }
     }
@@ -147,11 +148,11 @@ impl Hub {
     async fn poll_until_broken(
         &self,
         node: &Address,
-        lane: Lane,
+        link: ShardLink,
         backoff: &mut Backoff,
     ) -> Result<(), ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
-        greeting::listen(&mut connection, self.greeting(lane.connection, Some(lane.shard))).await?;
+        handshake::listen(&mut connection, self.introduction(link.connection, Some(link.shard))).await?;
         connection.set_bounds(self.settings.limits.of_work());
         let session = self.identity.session().0.to_string();
         let words = ["CLARET.POLL".to_owned(), session, POLL.as_millis().to_string()];
@@ -165,28 +166,28 @@ impl Hub {
                 let mut responses = wire::decode_responses(&bytes).map_err(|error| {
                     ConnectError::NotUnderstood { node: node.to_string(), reason: error.to_string() }
                 })?;
-                self.deliver(&lane, 0, &mut responses);
+                self.deliver(&link, 0, &mut responses);
             }
         }
     }
 }
 
-impl Office for Hub {
-    type Duty = Frames;
+impl Service for ClusterClient {
+    type Handler = Frames;
 
-    async fn greet(self: Arc<Self>, connection: &mut Connection) -> Result<Frames, ConnectError> {
+    async fn handshake(self: Arc<Self>, connection: &mut Connection) -> Result<Frames, ConnectError> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let node = connection.node.clone();
         let (topology, expected) =
             self.look(|machine| (machine.topology().clone(), machine.expected_at(&node)));
-        let greeting = self.greeting(number, expected);
-        let hello = greeting::exchange(connection, &topology, self.settings.grants, greeting).await?;
-        let lane = Lane { shard: hello.shard, connection: number };
+        let handshake = self.introduction(number, expected);
+        let hello = handshake::exchange(connection, &topology, self.settings.grants, handshake).await?;
+        let link = ShardLink { shard: hello.shard, connection: number };
         let shard = (hello.shard, hello.incarnation);
         self.visit(|machine, now| machine.connected(now, number, &node, shard, hello.lease_us));
         let poll = (!hello.pushes)
-            .then(|| tokio::spawn(Arc::clone(&self).poll_grants(node.clone(), lane)).abort_handle());
-        Ok(Frames::new(self, node, lane, hello.incarnation, poll))
+            .then(|| tokio::spawn(Arc::clone(&self).poll_grants(node.clone(), link)).abort_handle());
+        Ok(Frames::new(self, node, link, hello.incarnation, poll))
     }
 
     fn adopt(&self, topology: &Topology) {
@@ -207,7 +208,7 @@ impl Office for Hub {
 
 /// A shard, and the connection that serves it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Lane {
+pub(super) struct ShardLink {
     pub(super) shard: ShardId,
     pub(super) connection: u32,
 }
@@ -220,35 +221,36 @@ pub(super) mod tests {
     use claret_core::{Delivery, Incarnation};
 
     use super::super::bounds::ReplyLimits;
-    use super::super::connection::Duty as _;
-    use super::super::options::settings;
+    use super::super::connection::Handler as _;
     use super::super::resp::Reader;
+    use super::super::settings::settings;
     use super::*;
-    use crate::host::Mode;
+    use crate::mode::Mode;
 
     pub(crate) const SHARD: ShardId = ShardId(0);
     pub(crate) const CONNECTION: u32 = 1;
 
     /// With one shard, that is connected.
-    pub(crate) fn hub() -> Arc<Hub> {
+    pub(crate) fn client() -> Arc<ClusterClient> {
         let settings = settings("redis://h:1");
         let node = settings.seeds[0].clone();
         let switches = Mode::BoostPhase.switches(Delivery::Network);
         let identity = Identity::of_seed(&[7; 32]);
-        let hub = Hub::new(settings, identity, Secret(2), switches, Limits::default());
-        hub.adopt(&Topology::alone(node.clone()));
-        hub.visit(|machine, now| {
+        let client = ClusterClient::new(settings, identity, Secret(2), switches, Limits::default());
+        client.adopt(&Topology::alone(node.clone()));
+        client.visit(|machine, now| {
             machine.connected(now, CONNECTION, &node, (SHARD, Incarnation(5)), 1_000_000)
         });
-        Arc::new(hub)
+        Arc::new(client)
     }
 
     /// What the time for responses is held against.
     #[test]
     fn a_frame_without_an_answer_is_owed_one_until_it_comes() {
-        let hub = hub();
-        let (node, lane) = (hub.settings.seeds[0].clone(), Lane { shard: SHARD, connection: CONNECTION });
-        let mut frames = Frames::new(hub, node, lane, Incarnation(5), None);
+        let client = client();
+        let (node, link) =
+            (client.settings.seeds[0].clone(), ShardLink { shard: SHARD, connection: CONNECTION });
+        let mut frames = Frames::new(client, node, link, Incarnation(5), None);
         assert_eq!(frames.waits(), None);
         let mut out = BytesMut::new();
         assert!(!frames.fill(Waker::noop(), &mut out) && !out.is_empty(), "the first heartbeat");

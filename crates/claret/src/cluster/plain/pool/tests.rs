@@ -1,14 +1,16 @@
-//! Lines by hand, without connections: where commands wait, and what becomes of them when nodes come and go.
+//! Queues by hand, without connections: where commands wait, and what becomes of them when nodes come and go.
 
-use super::super::topology::Range;
+use claret_types::Bytes;
+
 use super::*;
+use crate::cluster::topology::Range;
 
 fn node(port: u16) -> Address {
     Address { host: "h".into(), port }
 }
 
 fn pool() -> Arc<Pool> {
-    Arc::new(Pool::new(super::super::options::settings("redis://h:1")))
+    Arc::new(Pool::new(crate::cluster::settings::settings("redis://h:1")))
 }
 
 /// Each node has as many slots as the others, in this order.
@@ -32,10 +34,10 @@ fn waiting(command: Command) -> (Arc<Gather>, Waiting) {
     (gather, Waiting::new(command, receiver, 0))
 }
 
-/// How many commands wait in the line of a node.
+/// How many commands wait in the queue of a node.
 fn queued(pool: &Pool, port: u16) -> usize {
-    let lines = pool.inner.lock();
-    lines.named(&node(port).to_string()).map_or(0, |at| lines.lines[at].queued.len())
+    let queues = pool.inner.lock();
+    queues.named(&node(port).to_string()).map_or(0, |at| queues.queues[at].queued.len())
 }
 
 #[test]
@@ -94,9 +96,9 @@ fn to_ask_is_announced_before_it_is_asked() {
     pool.adopt(&shared_by(&[1, 2]));
     let (_gather, it) = waiting(command());
     assert!(pool.redirect(it, &ServerError::new(b"ASK 16383 h:1")).is_none());
-    let lines = pool.inner.lock();
-    let at = lines.named("h:1").expect("a line");
-    let words: Vec<&Bytes> = lines.lines[at].queued.iter().map(|it| &it.command.words()[0]).collect();
+    let queues = pool.inner.lock();
+    let at = queues.named("h:1").expect("a queue");
+    let words: Vec<&Bytes> = queues.queues[at].queued.iter().map(|it| &it.command.words()[0]).collect();
     assert_eq!(words, ["ASKING", "GET"].map(Bytes::from).iter().collect::<Vec<_>>());
 }
 
@@ -107,7 +109,7 @@ fn lines_are_as_many_as_nodes_however_many_come_and_go() {
         pool.adopt(&shared_by(&[port, port + 1]));
         pool.is_gone(&node(port - 1));
     }
-    assert!(pool.inner.lock().lines.len() <= 3);
+    assert!(pool.inner.lock().queues.len() <= 3);
 }
 
 #[test]
@@ -157,7 +159,7 @@ fn a_command_is_sent_elsewhere_so_often() {
     let moved = ServerError::new(b"MOVED 16383 h:1");
     for at in 0..TRIES_MAX {
         assert!(pool.redirect(it, &moved).is_none(), "{at}");
-        it = pool.inner.lock().lines[0].queued.pop_front().expect("it is sent again");
+        it = pool.inner.lock().queues[0].queued.pop_front().expect("it is sent again");
     }
     assert!(pool.redirect(it, &moved).is_some(), "that is the reply, then");
 }
@@ -180,12 +182,12 @@ fn what_waits_for_a_node_that_is_away_hears_why() {
 }
 
 /// Carries the commands of the only node over a connection that is bytes alone.
-fn connected(pool: &Arc<Pool>) -> Commands {
-    pool.inner.lock().lines[0].connection = Some(1);
-    Commands {
+fn connected(pool: &Arc<Pool>) -> CommandHandler {
+    pool.inner.lock().queues[0].connection = Some(1);
+    CommandHandler {
         pool: Arc::clone(pool),
         node: node(1),
-        line: 0,
+        queue: 0,
         connection: 1,
         taken: VecDeque::new(),
         in_flight: VecDeque::new(),
@@ -194,7 +196,7 @@ fn connected(pool: &Arc<Pool>) -> Commands {
 }
 
 fn reader() -> Reader {
-    Reader::new(super::super::bounds::ReplyLimits::default().of_work())
+    Reader::new(crate::cluster::bounds::ReplyLimits::default().of_work())
 }
 
 #[test]

@@ -1,7 +1,7 @@
-//! Plain commands, multiplexed: every node has one line, on which the commands of the whole process go one behind the
+//! Plain commands, multiplexed: every node has one queue, in which the commands of the whole process go one behind the
 //! other, and come back in the same order.
 //!
-//! Commands gather in a line until its connection takes all of them. One that a server sends elsewhere (MOVED, ASK) or
+//! Commands gather in a queue until its connection takes all of them. One that a server sends elsewhere (MOVED, ASK) or
 //! cannot do for the moment is sent again; one whose connection broke before its reply came is not, since nobody knows
 //! whether it was carried out.
 
@@ -12,88 +12,26 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
-use claret_types::{Bytes, Reply};
+use claret_types::Reply;
 use parking_lot::Mutex;
-use smallvec::SmallVec;
-use thiserror::Error;
 use tokio::sync::Notify;
 
-use super::connection::{Connection, Duty};
-use super::error::ConnectError;
-use super::machine::Wakers;
-use super::net::Office;
-use super::options::{Address, Settings};
-use super::resp::{self, Reader, Said, ServerError};
-use super::topology::{SLOTS, Topology, slot_of};
-use super::wrong;
+use super::command::{Command, PlainError};
+use crate::cluster::address::Address;
+use crate::cluster::connection::{Connection, Handler};
+use crate::cluster::error::ConnectError;
+use crate::cluster::net::Service;
+use crate::cluster::resp::{self, Reader, Said, ServerError};
+use crate::cluster::settings::Settings;
+use crate::cluster::topology::{SLOTS, Topology};
+use crate::cluster::wrong;
+use crate::mailbox::Wakers;
 
 /// How often one command is sent elsewhere, at most.
 const TRIES_MAX: u8 = 16;
 
 /// How long a command rests that a server could not do for the moment.
 const REST: Duration = Duration::from_millis(20);
-
-/// A Redis command: words, and the key that says which node it goes to.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use = "a command does nothing until it is sent"]
-pub struct Command {
-    words: SmallVec<[Bytes; 4]>,
-    slot: Option<u16>,
-}
-
-impl Command {
-    /// A command without arguments.
-    pub fn new(name: impl Into<Bytes>) -> Self {
-        Command { words: SmallVec::from_iter([name.into()]), slot: None }
-    }
-
-    /// Adds an argument.
-    pub fn arg(mut self, word: impl Into<Bytes>) -> Self {
-        self.words.push(word.into());
-        self
-    }
-
-    /// Adds a key. The first one says which node the command goes to.
-    pub fn key(mut self, key: impl Into<Bytes>) -> Self {
-        let key = key.into();
-        self.slot.get_or_insert_with(|| slot_of(&key));
-        self.words.push(key);
-        self
-    }
-
-    pub(super) fn with_slot(mut self, slot: u16) -> Self {
-        self.slot = Some(slot);
-        self
-    }
-
-    /// Its words: the name, then the arguments.
-    pub fn words(&self) -> &[Bytes] {
-        &self.words
-    }
-}
-
-/// Why a plain command has no reply.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[non_exhaustive]
-pub enum PlainError {
-    /// The server answered with an error.
-    #[error("{0}")]
-    Server(ServerError),
-    /// The connection broke before the reply came: the command may have been carried out.
-    #[error("the connection broke before the reply came ({reason}); the command may have been carried out")]
-    Lost {
-        /// Where it went.
-        node: String,
-        /// Why it broke, as far as it is known.
-        reason: String,
-    },
-    /// It was not sent.
-    #[error("not sent: {0}")]
-    Away(ConnectError),
-    /// Nobody of that name is a node of the cluster.
-    #[error("'{0}' is no node of the cluster; name one of `Plain::nodes`")]
-    NoSuchNode(String),
-}
 
 /// Who hears replies.
 pub(super) trait Receiver: Send + Sync {
@@ -123,7 +61,7 @@ impl Waiting {
 }
 
 #[derive(Default)]
-struct Line {
+struct NodeQueue {
     queued: VecDeque<Waiting>,
     /// The number of the connection that serves it.
     connection: Option<u32>,
@@ -133,11 +71,11 @@ struct Line {
 }
 
 #[derive(Default)]
-struct Lines {
-    /// Whose line it is; `None`: its node is gone, and it may become that of another.
+struct Queues {
+    /// Whose queue it is; `None`: its node is gone, and it may become that of another.
     nodes: Vec<Option<Address>>,
-    lines: Vec<Line>,
-    /// The line of each slot.
+    queues: Vec<NodeQueue>,
+    /// The queue of each slot.
     slots: Vec<usize>,
     topology: Topology,
     /// What rests.
@@ -146,7 +84,7 @@ struct Lines {
 
 /// See the module's text.
 pub(super) struct Pool {
-    inner: Mutex<Lines>,
+    inner: Mutex<Queues>,
     settings: Settings,
     connections: AtomicU32,
     doubts: Notify,
@@ -158,22 +96,22 @@ impl std::fmt::Debug for Pool {
     }
 }
 
-impl Lines {
-    fn line_of(&mut self, node: &Address) -> usize {
+impl Queues {
+    fn queue_of(&mut self, node: &Address) -> usize {
         if let Some(at) = self.nodes.iter().position(|known| known.as_ref() == Some(node)) {
             return at;
         }
         let free = self.nodes.iter().position(Option::is_none);
         let at = free.unwrap_or_else(|| {
             self.nodes.push(None);
-            self.lines.push(Line::default());
+            self.queues.push(NodeQueue::default());
             self.nodes.len() - 1
         });
         self.nodes[at] = Some(node.clone());
         at
     }
 
-    /// The line of a node of this name.
+    /// The queue of a node of this name.
     fn named(&self, node: &str) -> Option<usize> {
         self.nodes.iter().position(|known| known.as_ref().is_some_and(|known| known.to_string() == node))
     }
@@ -182,16 +120,16 @@ impl Lines {
     fn assign(&mut self) {
         self.slots.resize(SLOTS, 0);
         for range in std::mem::take(&mut self.topology.ranges) {
-            let at = self.line_of(&range.node);
+            let at = self.queue_of(&range.node);
             self.slots[usize::from(range.first)..=usize::from(range.last)].fill(at);
             self.topology.ranges.push(range);
         }
     }
 
     fn put(&mut self, at: usize, waiting: Waiting, woken: &mut Wakers) {
-        let line = &mut self.lines[at];
-        line.queued.push_back(waiting);
-        woken.extend(line.waker.take());
+        let queue = &mut self.queues[at];
+        queue.queued.push_back(waiting);
+        woken.extend(queue.waker.take());
     }
 
     /// Puts a command where its key is; without a key, anywhere.
@@ -209,19 +147,19 @@ impl Pool {
 
     /// Sends commands, each to where its key is.
     pub(super) fn send(&self, commands: impl IntoIterator<Item = Waiting>) {
-        self.with(|lines, woken| commands.into_iter().for_each(|waiting| lines.place(waiting, woken)));
+        self.with(|queues, woken| commands.into_iter().for_each(|waiting| queues.place(waiting, woken)));
     }
 
     /// Sends a command to a node. Returns whether there is such a node.
     pub(super) fn send_to(&self, node: &str, waiting: Waiting) -> bool {
-        self.with(|lines, woken| {
-            let Some(at) = lines.named(node) else { return false };
-            lines.put(at, waiting, woken);
+        self.with(|queues, woken| {
+            let Some(at) = queues.named(node) else { return false };
+            queues.put(at, waiting, woken);
             true
         })
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut Lines, &mut Wakers) -> R) -> R {
+    fn with<R>(&self, act: impl FnOnce(&mut Queues, &mut Wakers) -> R) -> R {
         let mut woken = Wakers::new();
         let result = act(&mut self.inner.lock(), &mut woken);
         woken.into_iter().for_each(Waker::wake);
@@ -230,10 +168,10 @@ impl Pool {
 
     /// No more commands come: connections close behind the last reply.
     pub(super) fn farewell(&self) {
-        self.with(|lines, woken| {
-            for line in &mut lines.lines {
-                line.is_closing = true;
-                woken.extend(line.waker.take());
+        self.with(|queues, woken| {
+            for queue in &mut queues.queues {
+                queue.is_closing = true;
+                woken.extend(queue.waker.take());
             }
         });
     }
@@ -250,52 +188,52 @@ impl Pool {
             self.doubts.notify_one();
         }
         let target = error.words().nth(1).filter(|_| matches!(code, "MOVED" | "ASK"));
-        self.with(|lines, woken| {
-            let Some(at) = target.and_then(|target| lines.named(target)) else {
-                lines.resting.push(waiting);
-                if lines.resting.len() == 1 {
+        self.with(|queues, woken| {
+            let Some(at) = target.and_then(|target| queues.named(target)) else {
+                queues.resting.push(waiting);
+                if queues.resting.len() == 1 {
                     tokio::spawn(Arc::clone(self).wake_resting());
                 }
                 return;
             };
             if wrong::is_announced(code == "ASK") {
                 let asking = Waiting { command: Command::new("ASKING"), to: None, no: 0, tries: 0 };
-                lines.put(at, asking, woken);
+                queues.put(at, asking, woken);
             } else if let Some(slot) = waiting.command.slot.filter(|_| code != "ASK") {
                 let slot = usize::from(slot);
-                lines.slots[slot] = wrong::line_of_moved(at, lines.slots[slot]);
+                queues.slots[slot] = wrong::queue_of_moved(at, queues.slots[slot]);
             }
-            wrong::moved(waiting).into_iter().for_each(|waiting| lines.put(at, waiting, woken));
+            wrong::moved(waiting).into_iter().for_each(|waiting| queues.put(at, waiting, woken));
         });
         None
     }
 
     async fn wake_resting(self: Arc<Self>) {
         tokio::time::sleep(REST).await;
-        self.with(|lines, woken| {
-            for waiting in wrong::rested(std::mem::take(&mut lines.resting)) {
-                lines.place(waiting, woken);
+        self.with(|queues, woken| {
+            for waiting in wrong::rested(std::mem::take(&mut queues.resting)) {
+                queues.place(waiting, woken);
             }
         });
     }
 }
 
-impl Office for Pool {
-    type Duty = Commands;
+impl Service for Pool {
+    type Handler = CommandHandler;
 
-    async fn greet(self: Arc<Self>, connection: &mut Connection) -> Result<Commands, ConnectError> {
+    async fn handshake(self: Arc<Self>, connection: &mut Connection) -> Result<CommandHandler, ConnectError> {
         let number = self.connections.fetch_add(1, Ordering::Relaxed) + 1;
         let node = connection.node.clone();
-        let line = self.with(|lines, _| {
-            let at = lines.line_of(&node);
-            lines.lines[at].connection = Some(number);
-            lines.lines[at].away_since = None;
+        let queue = self.with(|queues, _| {
+            let at = queues.queue_of(&node);
+            queues.queues[at].connection = Some(number);
+            queues.queues[at].away_since = None;
             at
         });
-        Ok(Commands {
+        Ok(CommandHandler {
             pool: self,
             node,
-            line,
+            queue,
             connection: number,
             taken: VecDeque::new(),
             in_flight: VecDeque::new(),
@@ -304,21 +242,21 @@ impl Office for Pool {
     }
 
     fn adopt(&self, topology: &Topology) {
-        self.with(|lines, _| {
-            lines.topology = topology.clone();
-            lines.assign();
+        self.with(|queues, _| {
+            queues.topology = topology.clone();
+            queues.assign();
         });
     }
 
     /// What waits for it waits as long as for a reply, and then hears why.
     fn is_away(&self, node: &Address, error: &ConnectError) {
-        self.with(|lines, woken| {
-            let at = lines.line_of(node);
-            let line = &mut lines.lines[at];
-            let since = *line.away_since.get_or_insert_with(Instant::now);
+        self.with(|queues, woken| {
+            let at = queues.queue_of(node);
+            let queue = &mut queues.queues[at];
+            let since = *queue.away_since.get_or_insert_with(Instant::now);
             let is_long = since.elapsed() >= self.settings.response_timeout;
             if wrong::is_told(is_long || !error.is_retryable()) {
-                let queued = std::mem::take(&mut line.queued);
+                let queued = std::mem::take(&mut queue.queued);
                 queued.into_iter().for_each(|it| it.end(Err(PlainError::Away(error.clone())), woken));
             }
         });
@@ -326,13 +264,13 @@ impl Office for Pool {
 
     /// What waits for it goes to those who have its slots now, whatever other nodes say of it.
     fn is_gone(&self, node: &Address) {
-        self.with(|lines, woken| {
-            let Some(at) = lines.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
-            lines.nodes[at] = wrong::nobodys_line(node);
-            lines.assign();
-            for waiting in wrong::queued(std::mem::take(&mut lines.lines[at]).queued) {
+        self.with(|queues, woken| {
+            let Some(at) = queues.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
+            queues.nodes[at] = wrong::nobodys_queue(node);
+            queues.assign();
+            for waiting in wrong::queued(std::mem::take(&mut queues.queues[at]).queued) {
                 match waiting.command.slot {
-                    Some(_) => lines.place(waiting, woken),
+                    Some(_) => queues.place(waiting, woken),
                     None => waiting.end(Err(PlainError::NoSuchNode(node.to_string())), woken),
                 }
             }
@@ -345,10 +283,10 @@ impl Office for Pool {
 }
 
 /// Carries commands and replies on one connection.
-pub(super) struct Commands {
+pub(super) struct CommandHandler {
     pool: Arc<Pool>,
     node: Address,
-    line: usize,
+    queue: usize,
     connection: u32,
     /// Kept for its room.
     taken: VecDeque<Waiting>,
@@ -358,19 +296,19 @@ pub(super) struct Commands {
     broken: Option<ConnectError>,
 }
 
-impl Duty for Commands {
+impl Handler for CommandHandler {
     fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool {
         let is_done = {
-            let mut lines = self.pool.inner.lock();
-            let line = &mut lines.lines[self.line];
-            if line.connection != Some(self.connection) {
+            let mut queues = self.pool.inner.lock();
+            let queue = &mut queues.queues[self.queue];
+            if queue.connection != Some(self.connection) {
                 return true;
             }
-            std::mem::swap(&mut line.queued, &mut self.taken);
-            if line.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
-                line.waker = Some(waker.clone());
+            std::mem::swap(&mut queue.queued, &mut self.taken);
+            if queue.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
+                queue.waker = Some(waker.clone());
             }
-            line.is_closing && self.taken.is_empty() && self.in_flight.is_empty()
+            queue.is_closing && self.taken.is_empty() && self.in_flight.is_empty()
         };
         if !self.taken.is_empty() {
             let now = Instant::now();
@@ -417,14 +355,14 @@ impl Duty for Commands {
     }
 }
 
-impl Drop for Commands {
+impl Drop for CommandHandler {
     fn drop(&mut self) {
         let mut woken = Wakers::new();
         {
-            let mut lines = self.pool.inner.lock();
-            let line = &mut lines.lines[self.line];
-            if line.connection == Some(self.connection) {
-                line.connection = None;
+            let mut queues = self.pool.inner.lock();
+            let queue = &mut queues.queues[self.queue];
+            if queue.connection == Some(self.connection) {
+                queue.connection = None;
             }
         }
         let node = self.node.to_string();
@@ -437,47 +375,6 @@ impl Drop for Commands {
             waiting.end(Err(PlainError::Lost { node: node.clone(), reason: reason.clone() }), &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// A dedicated connection, as WATCH needs it.
-#[derive(Debug)]
-pub struct Dedicated {
-    connection: Connection,
-}
-
-impl Dedicated {
-    pub(super) async fn open(settings: &Settings, node: &Address) -> Result<Self, ConnectError> {
-        let mut connection = Connection::open(settings, node).await?;
-        connection.set_bounds(settings.limits.of_work());
-        Ok(Dedicated { connection })
-    }
-
-    /// Sends a command and waits for its reply.
-    ///
-    /// # Errors
-    /// See [`PlainError`].
-    pub async fn ask(&mut self, command: &Command) -> Result<Reply, PlainError> {
-        let asked = self.connection.ask(command.words()).await;
-        asked.map_err(|error| self.lost(&error))?.map_err(PlainError::Server)
-    }
-
-    /// Sends commands in one piece and waits for all replies, each of which may be an error of its own.
-    ///
-    /// # Errors
-    /// When the connection breaks.
-    pub async fn run(&mut self, commands: &[Command]) -> Result<Vec<Result<Reply, ServerError>>, PlainError> {
-        let words = commands.iter().map(Command::words);
-        self.connection.ask_all(words).await.map_err(|error| self.lost(&error))
-    }
-
-    fn lost(&self, error: &ConnectError) -> PlainError {
-        PlainError::Lost { node: self.node(), reason: error.to_string() }
-    }
-
-    /// The node at the other end.
-    pub fn node(&self) -> String {
-        self.connection.node.to_string()
     }
 }
 

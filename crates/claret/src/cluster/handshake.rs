@@ -5,12 +5,13 @@ use claret_core::{Incarnation, ShardId, wire};
 use claret_identity::{Challenge, Identity, Statement};
 use claret_types::Reply;
 
+use super::address::Address;
 use super::bounds::{LEASE_US_MAX, LEASE_US_MIN};
 use super::connection::{Connection, Heard, refusal, unreachable_at};
 use super::error::ConnectError;
-use super::options::{Address, Grants};
 use super::resp::{ServerError, shown};
 use super::secret::Secret;
+use super::settings::Grants;
 use super::topology::{Topology, channel_at};
 use super::wrong;
 
@@ -22,7 +23,7 @@ const INCARNATION_MAX: u64 = i64::MAX as u64;
 
 /// Who greets.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Greeting<'a> {
+pub(super) struct Handshake<'a> {
     pub(super) identity: &'a Identity,
     /// Whose channels its channels are.
     pub(super) user: &'a str,
@@ -34,7 +35,7 @@ pub(super) struct Greeting<'a> {
     pub(super) expected: Option<ShardId>,
 }
 
-/// What a node answered to the greeting.
+/// What a node answered to the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
     pub(super) shard: ShardId,
@@ -49,10 +50,10 @@ pub(super) async fn exchange(
     connection: &mut Connection,
     topology: &Topology,
     grants: Grants,
-    greeting: Greeting<'_>,
+    handshake: Handshake<'_>,
 ) -> Result<Hello, ConnectError> {
     let channel = match grants {
-        Grants::Push => channel_at(topology, &connection.node, greeting.user, *greeting.secret),
+        Grants::Push => channel_at(topology, &connection.node, handshake.user, *handshake.secret),
         Grants::Poll => None,
     };
     let channel = match channel {
@@ -63,27 +64,30 @@ pub(super) async fn exchange(
         Some(channel) => vec!["PUSH", channel],
         None => vec!["POLL"],
     };
-    prove(connection, greeting, &way).await
+    prove(connection, handshake, &way).await
 }
 
 /// On a connection that waits for grants, and does nothing else.
-pub(super) async fn listen(connection: &mut Connection, greeting: Greeting<'_>) -> Result<(), ConnectError> {
-    prove(connection, greeting, &["LISTEN"]).await.map(|_| ())
+pub(super) async fn listen(
+    connection: &mut Connection,
+    handshake: Handshake<'_>,
+) -> Result<(), ConnectError> {
+    prove(connection, handshake, &["LISTEN"]).await.map(|_| ())
 }
 
 /// Asks for a challenge and signs it.
 async fn prove(
     connection: &mut Connection,
-    greeting: Greeting<'_>,
+    handshake: Handshake<'_>,
     way: &[&str],
 ) -> Result<Hello, ConnectError> {
-    let (identity, number) = (greeting.identity, greeting.connection);
+    let (identity, number) = (handshake.identity, handshake.connection);
     let mut words = vec!["CLARET.HELLO".to_owned(), wire::VERSION.to_string()];
     words.extend([identity.public().to_string(), number.to_string()]);
     words.extend(way.iter().map(|word| (*word).to_owned()));
     let reply = connection.ask(&words).await?.map_err(|error| not_greeted(error, &connection.node))?;
     let (shard, challenge) = read_challenge(&reply, &connection.node)?;
-    if let Some(expected) = wrong::expected(greeting.expected).filter(|expected| *expected != shard) {
+    if let Some(expected) = wrong::expected(handshake.expected).filter(|expected| *expected != shard) {
         // The node may have another id since the topology was asked for: it is asked for again then.
         let reason =
             format!("it speaks for shard {}, and the cluster has shard {} there", shard.0, expected.0);

@@ -1,0 +1,157 @@
+//! What a store stands on: shards in this process ([`crate::embedded`]), or those of a cluster (`cluster`).
+//!
+//! A [`Backend`] begins transactions, and carries out at once those that need neither a message nor a lock. What a
+//! transaction does beyond that goes through its [`Driver`]. All that differs between the hosts is behind these two
+//! traits; nothing above them asks which host it is.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::Waker;
+use std::time::Duration;
+
+use claret_core::message::Refusal;
+use claret_core::{CallNo, Closed, Event, Limits, Time};
+use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
+use futures_timer::Delay;
+
+use crate::call::Call;
+use crate::error::TransactionError;
+use crate::mailbox::Mailbox;
+use crate::mode::Mode;
+use crate::stats::Stats;
+
+/// A future without a value.
+pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
+
+/// What a transaction of known calls came to, where it was to be done at once.
+#[derive(Debug)]
+pub(crate) enum InstantOutcome {
+    Done(Vec<Reply>),
+    /// Somebody's claims are in the way, or a message is needed; nothing was done.
+    Blocked,
+    Failed {
+        key: Bytes,
+        error: OpError,
+    },
+}
+
+/// See the module's text. Shared by all handles of a store.
+pub(crate) trait Backend: fmt::Debug + Send + Sync {
+    // --- what it is ---
+
+    fn mode(&self) -> Mode;
+
+    fn limits(&self) -> &Limits;
+
+    /// Adds to what is shown of a store: its shards, or its nodes.
+    fn describe(&self, out: &mut fmt::DebugStruct<'_, '_>);
+
+    fn stats(&self) -> Stats;
+
+    /// # Panics
+    /// When an inner invariant does not hold.
+    fn check_invariants(&self);
+
+    /// Looks at a record's committed content, outside any transaction. Elsewhere than in this process: never.
+    fn peek(&self, _key: &Bytes, _at: &mut dyn FnMut(&State)) {}
+
+    /// Whether operations of this type can be done here.
+    ///
+    /// # Errors
+    /// When they cannot: what to do instead.
+    fn knows(&self, op: &Operation) -> Result<(), OpError>;
+
+    /// Whether each operation is carried out when it is issued: mode `none` in this process.
+    fn applies_at_once(&self) -> bool {
+        false
+    }
+
+    /// Whether answers come from other processes, which may be wrong or hostile.
+    fn is_remote(&self) -> bool;
+
+    // --- transactions ---
+
+    /// Carries out calls that are all known, if nobody's claims are in the way and no message is needed for it. All or
+    /// nothing.
+    fn instant(&self, calls: &[Call]) -> InstantOutcome;
+
+    /// A transaction that has something to hold or to wait for begins.
+    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver>;
+
+    fn note_restart(&self);
+
+    /// The shortest and the longest pause before an attempt that was refused like this is run again, in microseconds;
+    /// `None`: at once.
+    fn pause_after(&self, refusal: &Refusal) -> Option<(u64, u64)>;
+
+    // --- time ---
+
+    fn now(&self) -> Time;
+
+    /// How long the end of an attempt is waited for that was withdrawn; `None`: it comes, since shards are a call away.
+    fn patience(&self) -> Option<Duration> {
+        None
+    }
+
+    /// The deadline passed; who is known to be in the way.
+    fn too_late(&self, after: Duration) -> TransactionError {
+        TransactionError::Deadline(after)
+    }
+
+    /// Wakes this task at the next tick of a coarse timer, well before a time is over that begins now: the tick's number.
+    /// `None`: there is no such timer, or it ticks too seldom for that.
+    fn join_tick(&self, _time: Duration, _waker: &Waker) -> Option<u64> {
+        None
+    }
+
+    /// Ends after some time, by a millisecond more or less.
+    fn timer(&self, after: Duration) -> Task<'static> {
+        Box::pin(Delay::new(after))
+    }
+
+    /// Ends once what was begun is over and told, and connections are closed.
+    fn close(&self) -> Task<'_> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// Speaks to the shards for one transaction. It is made when there is something to hold or to wait for: a transaction
+/// that does everything instantly has none.
+///
+/// Each call names the attempt that it is of. One that is over takes nothing, whatever its user does with it (P61).
+pub(crate) trait Driver: fmt::Debug + Send {
+    /// Executes a call behind those that are buffered, which go with it.
+    fn execute(
+        &mut self,
+        attempt: u32,
+        buffered: &mut Vec<Call>,
+        call: Call,
+        reserve: Option<Claims>,
+    ) -> Result<CallNo, Closed>;
+
+    /// Commits, with what is buffered.
+    fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed>;
+
+    fn abort(&mut self);
+
+    /// Begins the next attempt after this one.
+    fn restart(&mut self, ended: u32) -> Result<(), Closed>;
+
+    /// Exchanges messages and hands on what they brought. By default others do that, and put it into the mailbox.
+    fn exchange(&mut self, mailbox: &Mailbox, note: &mut dyn FnMut(Event)) {
+        mailbox.take_events().into_iter().for_each(note);
+    }
+
+    /// When [`Self::handle_timeout`] has something to do. By default others see to that.
+    fn poll_timeout(&self) -> Option<Time> {
+        None
+    }
+
+    fn handle_timeout(&mut self, _now: Time) {}
+
+    /// Nobody is interested in the transaction any more: nothing for it arrives, and it is given up if it was not over.
+    /// `is_over`: it said so by its last event.
+    fn end(&mut self, is_over: bool);
+}

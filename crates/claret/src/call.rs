@@ -1,0 +1,10 @@
+//! A call: an operation, and the record that it is of.
+
+use claret_types::{Bytes, Operation};
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    pub(crate) key: Bytes,
+    pub(crate) op: Operation,
+}

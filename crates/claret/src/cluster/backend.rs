@@ -1,0 +1,297 @@
+//! Transactions on a cluster, as the store sees them.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
+use std::time::Duration;
+
+use claret_core::message::Refusal;
+use claret_core::{CallNo, Closed, Delivery, Limits, Time, TxHandle};
+use claret_identity::Identity;
+use claret_types::{Claims, OpError, Operation};
+use tokio::task::{AbortHandle, JoinHandle};
+use tokio::time::{Instant, sleep};
+
+use super::client::ClusterClient;
+use super::coarse_timer::{CoarseTimer, TICK};
+use super::error::ConnectError;
+use super::machine::Machine;
+use super::net::Net;
+use super::secret::Secret;
+use super::settings::Settings;
+use super::topology::slot_of;
+use crate::backend::{Backend, Driver, InstantOutcome, Task};
+use crate::call::Call;
+use crate::error::TransactionError;
+use crate::mailbox::Mailbox;
+use crate::mode::Mode;
+use crate::stats::Stats;
+
+/// Before an attempt runs again that a shard refused for its own sake, in microseconds.
+const PAUSE_US: (u64, u64) = (1_000, 100_000);
+
+/// How often it is looked whether all transactions are over, while a store closes.
+const CLOSING: Duration = Duration::from_millis(1);
+
+/// A store on a cluster: what its handles share.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    mode: Mode,
+    limits: Limits,
+    restarts: AtomicU64,
+    patience: Duration,
+    client: Arc<ClusterClient>,
+    net: Arc<Net<ClusterClient>>,
+    ticks: Arc<CoarseTimer>,
+    /// The task that keeps the time.
+    timer: AbortHandle,
+}
+
+impl Cluster {
+    pub(crate) async fn connect(
+        settings: Settings,
+        mode: Mode,
+        limits: Limits,
+    ) -> Result<Self, ConnectError> {
+        let patience = settings.response_timeout;
+        let switches = mode.switches(Delivery::Network);
+        let (identity, secret) = (Identity::of_seed(&random(&settings)?), random(&settings)?);
+        let secret = Secret(u64::from_le_bytes(secret));
+        let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));
+        let net = Net::connect(settings, Arc::clone(&client)).await?;
+        let ticks = Arc::<CoarseTimer>::default();
+        let (time, ticking) = (Arc::clone(&client).keep_time(), Arc::clone(&ticks).run());
+        let timer = net.runtime.spawn(async { tokio::join!(time, ticking) }).abort_handle();
+        Ok(Cluster { mode, limits, restarts: AtomicU64::new(0), patience, client, net, ticks, timer })
+    }
+
+    /// Says farewell to the shards. Transactions that begin afterwards wait in vain.
+    fn leave(&self) {
+        self.timer.abort();
+        self.net.close();
+        self.client.visit(|machine, now| machine.client.close(now));
+    }
+}
+
+impl Backend for Cluster {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn describe(&self, out: &mut fmt::DebugStruct<'_, '_>) {
+        let nodes: Vec<String> = self.net.nodes().iter().map(ToString::to_string).collect();
+        out.field("nodes", &nodes);
+    }
+
+    fn stats(&self) -> Stats {
+        self.client.look(|machine| Stats {
+            restarts: self.restarts.load(Ordering::Relaxed),
+            lock_waits: machine.client.lock_waits(),
+            combined: machine.client.combined(),
+            open_attempts: machine.client.live().len() as u64,
+            ..Stats::default()
+        })
+    }
+
+    fn check_invariants(&self) {
+        self.client.look(|machine| machine.client.check_invariants());
+    }
+
+    fn knows(&self, op: &Operation) -> Result<(), OpError> {
+        knows(op)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn instant(&self, calls: &[Call]) -> InstantOutcome {
+        instant(calls)
+    }
+
+    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
+        let (client, mailbox) = (Arc::clone(&self.client), Arc::clone(mailbox));
+        Box::new(Remote { client, mailbox, tx: None })
+    }
+
+    fn note_restart(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn pause_after(&self, refusal: &Refusal) -> Option<(u64, u64)> {
+        pause_after(refusal)
+    }
+
+    fn now(&self) -> Time {
+        self.client.now()
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(self.patience)
+    }
+
+    fn too_late(&self, after: Duration) -> TransactionError {
+        if self.ticks.is_over() {
+            let reason = "the store is closed, or the runtime that it was opened on has ended".into();
+            return TransactionError::NoAnswer { after, reason };
+        }
+        no_answer(after, self.net.away().or_else(|| self.client.silent(&self.net)))
+    }
+
+    fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
+        (time > 2 * TICK).then(|| self.ticks.join(waker)).flatten()
+    }
+
+    /// Made for those who have waited for a while: few.
+    fn timer(&self, after: Duration) -> Task<'static> {
+        let task = TimerTask(self.net.runtime.spawn(async move { sleep(after).await }));
+        Box::pin(task.ended())
+    }
+
+    fn close(&self) -> Task<'_> {
+        let (client, net, patience) = (Arc::clone(&self.client), Arc::clone(&self.net), self.patience);
+        let over = async move {
+            let until = Instant::now() + patience;
+            while !client.look(|machine| machine.client.is_over()) && Instant::now() < until {
+                sleep(CLOSING).await;
+            }
+        };
+        let over = self.net.runtime.spawn(over);
+        Box::pin(async move {
+            // Where the runtime has ended so have the connections, and nothing is waited for.
+            let _ = over.await;
+            self.leave();
+            let runtime = net.runtime.clone();
+            let _ = runtime.spawn(async move { net.closed(patience).await }).await;
+        })
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.leave();
+    }
+}
+
+/// A timer on the store's runtime, perhaps another than that of whoever waits. To poll a timer of a runtime that has
+/// ended is an error that cannot be caught; to wait for a task of it is none: then the time ends at once, since nobody
+/// is left to answer.
+pub(super) struct TimerTask(pub(super) JoinHandle<()>);
+
+impl TimerTask {
+    pub(super) async fn ended(mut self) {
+        let _ = (&mut self.0).await;
+    }
+}
+
+impl Drop for TimerTask {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The driver of a transaction, in the client state machine that all of the process share with their connections. The
+/// transaction begins with the first thing that it does there: a batch is one visit.
+#[derive(Debug)]
+struct Remote {
+    client: Arc<ClusterClient>,
+    mailbox: Arc<Mailbox>,
+    tx: Option<TxHandle>,
+}
+
+impl Remote {
+    fn visit<R>(&mut self, act: impl FnOnce(&mut Machine, Time, TxHandle) -> R) -> R {
+        self.client.visit(|machine, now| {
+            let tx = *self.tx.get_or_insert_with(|| machine.begin(now, &self.mailbox));
+            act(machine, now, tx)
+        })
+    }
+}
+
+impl Driver for Remote {
+    fn execute(
+        &mut self,
+        attempt: u32,
+        buffered: &mut Vec<Call>,
+        call: Call,
+        reserve: Option<Claims>,
+    ) -> Result<CallNo, Closed> {
+        let place = (slot_of(&call.key), call.key);
+        self.visit(|machine, now, tx| {
+            machine.buffer(now, (tx, attempt), buffered)?;
+            machine.client.execute(now, (tx, attempt), place, call.op, reserve)
+        })
+    }
+
+    fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
+        self.visit(|machine, now, tx| {
+            machine.buffer(now, (tx, attempt), buffered)?;
+            machine.client.commit(now, (tx, attempt))
+        })
+    }
+
+    fn abort(&mut self) {
+        self.visit(|machine, now, tx| machine.client.abort(now, tx));
+    }
+
+    fn restart(&mut self, ended: u32) -> Result<(), Closed> {
+        self.visit(|machine, now, tx| machine.client.restart(now, (tx, ended)))
+    }
+
+    fn end(&mut self, is_over: bool) {
+        if let Some(tx) = self.tx.filter(|_| !is_over) {
+            self.client.visit(|machine, now| machine.abandon(now, tx));
+        }
+    }
+}
+
+// --- what both backends of a cluster say ---
+
+/// Every operation takes a message.
+pub(super) fn instant(calls: &[Call]) -> InstantOutcome {
+    match calls {
+        [] => InstantOutcome::Done(Vec::new()),
+        _ => InstantOutcome::Blocked,
+    }
+}
+
+pub(super) fn knows(op: &Operation) -> Result<(), OpError> {
+    if op.is_builtin() {
+        return Ok(());
+    }
+    let name = op.type_info().name;
+    Err(OpError::Told(format!(
+        "a cluster does not know the type '{name}'; use an embedded store for types of your own"
+    )))
+}
+
+/// The pause before an attempt that was refused like this is run again.
+pub(super) fn pause_after(refusal: &Refusal) -> Option<(u64, u64)> {
+    match refusal {
+        Refusal::Withdrawn | Refusal::Recovered | Refusal::Operation { .. } => None,
+        _ => Some(PAUSE_US),
+    }
+}
+
+/// The deadline passed. If some node is known not to answer, that is why.
+pub(super) fn no_answer(after: Duration, away: Option<ConnectError>) -> TransactionError {
+    match away {
+        Some(error) => TransactionError::NoAnswer { after, reason: error.to_string() },
+        None => TransactionError::Deadline(after),
+    }
+}
+
+/// Bytes that nobody can guess, from the operating system.
+fn random<const N: usize>(settings: &Settings) -> Result<[u8; N], ConnectError> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| ConnectError::Url {
+        url: settings.seeds[0].to_string(),
+        reason: format!("the operating system gives no random numbers: {error}"),
+    })?;
+    Ok(bytes)
+}

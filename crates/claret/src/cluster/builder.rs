@@ -1,0 +1,192 @@
+//! What a store on a cluster is told beside the URL.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use claret_core::Limits;
+
+use super::backend::Cluster;
+use super::bounds::ReplyLimits;
+use super::error::ConnectError;
+use super::plain::{Plain, Unlocked};
+use super::secret::{Secret, without_passwords};
+use super::settings::{Grants, Settings, parse};
+use super::tls::Identity;
+use super::wrong;
+use crate::backend::Backend;
+use crate::mode::Mode;
+use crate::options::TxOptions;
+
+/// What is sent again when a connection is new is sent then. Beyond that TCP loses nothing, and asking often costs
+/// where many wait.
+const RESEND_US: u64 = 500_000;
+
+/// Settings of a store on a cluster. Made by [`Store::cluster`](crate::Store::cluster).
+///
+/// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`; several hosts are several
+/// nodes to ask for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`, `grants`
+/// (`push` or `poll`), `tls-ca` (a file of certificates to trust instead of the system's), `tls-name` (the name in
+/// the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this process's own
+/// certificate and its private key, as PEM, for servers that ask for one; or [`Self::client_certificate`]).
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct ClusterBuilder {
+    /// They may have passwords in them.
+    urls: Vec<Secret<String>>,
+    mode: Mode,
+    limits: Limits,
+    options: TxOptions,
+    connect_timeout: Option<Duration>,
+    response_timeout: Option<Duration>,
+    grants: Option<Grants>,
+    reply_limits: ReplyLimits,
+    identity: Option<Identity>,
+}
+
+impl ClusterBuilder {
+    pub(crate) fn new(url: String) -> Self {
+        ClusterBuilder {
+            urls: vec![Secret(url)],
+            mode: Mode::default(),
+            limits: Limits { resend_us: RESEND_US, ..Limits::default() },
+            options: TxOptions::default(),
+            connect_timeout: None,
+            response_timeout: None,
+            grants: None,
+            reply_limits: ReplyLimits::default(),
+            identity: None,
+        }
+    }
+
+    /// One more URL: another node to ask for the others. Users, passwords and parameters are taken from the first.
+    pub fn seed(mut self, url: impl Into<String>) -> Self {
+        self.urls.push(Secret(url.into()));
+        self
+    }
+
+    /// Concurrency control, for measuring.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Bounds of the protocol on this side. The servers have their own (`CONFIG GET claret.*`).
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What `transaction` and single operations do by default.
+    pub fn transactions(mut self, options: TxOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// How long connecting to all nodes may take; by default 5 seconds. So long it also waits for a cluster that is
+    /// still starting.
+    pub fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.connect_timeout = Some(timeout);
+        self
+    }
+
+    /// How long a node may leave a request unanswered before its connection is given up and made anew; by default 5
+    /// seconds. Also how long the end of a transaction is waited for after its deadline.
+    pub fn response_timeout(mut self, timeout: Duration) -> Self {
+        self.response_timeout = Some(timeout);
+        self
+    }
+
+    /// How grants that come later reach this process.
+    pub fn grants(mut self, grants: Grants) -> Self {
+        self.grants = Some(grants);
+        self
+    }
+
+    /// The certificate that servers see which ask for one (`tls-auth-clients yes`), with those that it rests on behind it,
+    /// and its private key: both as PEM. Needs `rediss://`. In place of `tls-cert` and `tls-key` in the URL.
+    pub fn client_certificate(
+        mut self,
+        certificate_pem: impl Into<Vec<u8>>,
+        key_pem: impl Into<Vec<u8>>,
+    ) -> Self {
+        let (certificate, key) = (Secret(certificate_pem.into()), Secret(key_pem.into()));
+        self.identity = Some(Identity { certificate, key });
+        self
+    }
+
+    /// What is taken from a server, at most.
+    pub fn reply_limits(mut self, limits: ReplyLimits) -> Self {
+        self.reply_limits = limits;
+        self
+    }
+
+    /// The backend of a store, connected, and what its transactions do by default.
+    pub(crate) async fn open(self) -> Result<(Arc<dyn Backend>, TxOptions), ConnectError> {
+        let settings = self.settings()?;
+        let backend: Arc<dyn Backend> = match self.mode {
+            Mode::None => Arc::new(Unlocked::new(Plain::open(settings).await?, self.limits)),
+            mode => Arc::new(Cluster::connect(settings, mode, self.limits).await?),
+        };
+        Ok((backend, self.options))
+    }
+
+    /// Connects to all nodes, to send them Redis commands as they are.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn connect_plain(self) -> Result<Plain, ConnectError> {
+        Plain::open(self.settings()?).await
+    }
+
+    fn settings(&self) -> Result<Settings, ConnectError> {
+        let mut urls = self.urls.iter();
+        let mut settings = parse(urls.next().map_or("", |url| url.as_str()))?;
+        for url in urls {
+            settings.seeds.extend(parse(url)?.seeds);
+        }
+        settings.connect_timeout = self.connect_timeout.unwrap_or(settings.connect_timeout);
+        settings.response_timeout =
+            wrong::response_time(self.response_timeout).unwrap_or(settings.response_timeout);
+        settings.grants = self.grants.unwrap_or(settings.grants);
+        settings.limits = self.reply_limits;
+        if let Some(identity) = &self.identity {
+            let wrong = |reason: String| {
+                let url = self.urls.first().map_or("", |url| url.as_str());
+                ConnectError::Url { url: without_passwords(url), reason }
+            };
+            let tls =
+                settings.tls.take().ok_or_else(|| wrong("a client's certificate needs rediss://".into()))?;
+            settings.tls = Some(tls.with_identity(identity).map_err(wrong)?);
+        }
+        Ok(settings)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_certificate_of_the_client_goes_over_tls_alone_and_is_not_shown() {
+        let builder = ClusterBuilder::new("redis://h".into()).client_certificate("c", "k");
+        assert!(builder.settings().unwrap_err().to_string().contains("needs rediss"));
+        let builder = ClusterBuilder::new("rediss://h".into()).client_certificate("c", "hunter2");
+        let error = builder.settings().unwrap_err().to_string();
+        assert!(error.contains("tls-cert"), "{error}");
+        // As it is printed, byte by byte.
+        assert!(!format!("{builder:?} {error}").contains("104, 117, 110"), "{builder:?}");
+    }
+
+    #[test]
+    fn what_holds_a_password_may_be_printed() {
+        let url = "redis://ada:hunter2@h:7000";
+        let builder = ClusterBuilder::new(url.into()).seed(url);
+        let settings = builder.settings().unwrap();
+        for shown in [format!("{builder:?}"), format!("{builder:#?}"), format!("{settings:?}")] {
+            assert!(!shown.contains("hunter2") && shown.contains("***"), "{shown}");
+        }
+    }
+}

@@ -1,0 +1,281 @@
+//! Mode `none` on a cluster: the operations of a transaction, sent as plain commands.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use claret_core::message::Refusal;
+use claret_core::{CallNo, Closed, Event, Limits, Time};
+use claret_types::{Bytes, Claims, OpError, Operation, Reply};
+use parking_lot::Mutex;
+use tokio::time::sleep;
+
+use super::Plain;
+use super::command::PlainError;
+use super::pool::{Receiver, Waiting};
+use super::translate::{command_of, reply_of};
+use crate::backend::{Backend, Driver, InstantOutcome, Task};
+use crate::call::Call;
+use crate::cluster::backend::{TimerTask, instant, knows, no_answer, pause_after};
+use crate::cluster::topology::slot_of;
+use crate::error::TransactionError;
+use crate::mailbox::{Mailbox, Wakers};
+use crate::mode::Mode;
+use crate::stats::Stats;
+
+/// See the module's text. A backend that promises nothing.
+#[derive(Debug)]
+pub(crate) struct Unlocked {
+    plain: Plain,
+    limits: Limits,
+    restarts: AtomicU64,
+    began: std::time::Instant,
+}
+
+impl Unlocked {
+    pub(crate) fn new(plain: Plain, limits: Limits) -> Self {
+        Unlocked { plain, limits, restarts: AtomicU64::new(0), began: std::time::Instant::now() }
+    }
+}
+
+impl Backend for Unlocked {
+    fn mode(&self) -> Mode {
+        Mode::None
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn describe(&self, out: &mut fmt::DebugStruct<'_, '_>) {
+        out.field("nodes", &self.plain.nodes());
+    }
+
+    fn stats(&self) -> Stats {
+        Stats { restarts: self.restarts.load(Ordering::Relaxed), ..Stats::default() }
+    }
+
+    fn check_invariants(&self) {}
+
+    fn knows(&self, op: &Operation) -> Result<(), OpError> {
+        knows(op)
+    }
+
+    fn is_remote(&self) -> bool {
+        true
+    }
+
+    fn instant(&self, calls: &[Call]) -> InstantOutcome {
+        instant(calls)
+    }
+
+    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
+        let (plain, mailbox) = (self.plain.clone(), Arc::clone(mailbox));
+        Box::new(Arc::new(CommandDriver { plain, mailbox, inner: Mutex::default() }))
+    }
+
+    fn note_restart(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn pause_after(&self, refusal: &Refusal) -> Option<(u64, u64)> {
+        pause_after(refusal)
+    }
+
+    fn now(&self) -> Time {
+        Time(self.began.elapsed().as_micros() as u64)
+    }
+
+    fn patience(&self) -> Option<Duration> {
+        Some(self.plain.net().settings.response_timeout)
+    }
+
+    fn too_late(&self, after: Duration) -> TransactionError {
+        no_answer(after, self.plain.net().away())
+    }
+
+    fn timer(&self, after: Duration) -> Task<'static> {
+        let task = self.plain.net().runtime.spawn(async move { sleep(after).await });
+        Box::pin(TimerTask(task).ended())
+    }
+
+    fn close(&self) -> Task<'_> {
+        let net = Arc::clone(self.plain.net());
+        net.close();
+        self.plain.pool().farewell();
+        let runtime = net.runtime.clone();
+        let closed = runtime.spawn(async move { net.closed(net.settings.response_timeout).await });
+        Box::pin(async {
+            // Where the runtime has ended so have the connections.
+            let _ = closed.await;
+        })
+    }
+}
+
+/// Sends the commands of one transaction, and hears the replies.
+#[derive(Debug)]
+struct CommandDriver {
+    plain: Plain,
+    mailbox: Arc<Mailbox>,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    calls: Vec<Sent>,
+    /// Those of them that go with the commit.
+    later: Vec<CallNo>,
+    /// Replies that the commit waits for.
+    missing: usize,
+    is_committing: bool,
+    replies: Vec<(CallNo, Reply)>,
+    failed: Option<Event>,
+}
+
+#[derive(Debug)]
+struct Sent {
+    key: Bytes,
+    slot: u16,
+    op: Operation,
+}
+
+impl Driver for Arc<CommandDriver> {
+    fn execute(
+        &mut self,
+        _attempt: u32,
+        buffered: &mut Vec<Call>,
+        call: Call,
+        _reserve: Option<Claims>,
+    ) -> Result<CallNo, Closed> {
+        self.buffer(buffered);
+        let no = self.inner.lock().add(call);
+        self.send(&[no]);
+        Ok(no)
+    }
+
+    fn commit(&mut self, _attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
+        self.buffer(buffered);
+        let later = {
+            let mut inner = self.inner.lock();
+            inner.is_committing = true;
+            inner.missing = inner.later.len();
+            std::mem::take(&mut inner.later)
+        };
+        match later.is_empty() {
+            true => self.tell(Event::Committed { replies: Vec::new() }),
+            false => self.send(&later),
+        }
+        Ok(())
+    }
+
+    /// What is under way cannot be taken back.
+    fn abort(&mut self) {
+        self.tell(Event::Aborted);
+    }
+
+    /// Plain commands are sent once.
+    fn restart(&mut self, _ended: u32) -> Result<(), Closed> {
+        Err(Closed)
+    }
+
+    fn end(&mut self, _is_over: bool) {}
+}
+
+impl CommandDriver {
+    fn buffer(&self, calls: &mut Vec<Call>) {
+        let mut inner = self.inner.lock();
+        for call in calls.drain(..) {
+            let no = inner.add(call);
+            inner.later.push(no);
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        let mut woken = Wakers::new();
+        self.mailbox.put_event(event, &mut woken);
+        woken.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    fn send(self: &Arc<Self>, numbers: &[CallNo]) {
+        let mut commands = Vec::with_capacity(numbers.len());
+        let mut refused = Vec::new();
+        {
+            let inner = self.inner.lock();
+            for no in numbers {
+                let Sent { key, slot, op } = &inner.calls[no.0 as usize];
+                match command_of(key, *slot, op) {
+                    Ok(command) => {
+                        let to: Arc<dyn Receiver> = Arc::clone(self) as Arc<dyn Receiver>;
+                        commands.push(Waiting::new(command, to, no.0));
+                    }
+                    Err(error) => refused.push((no.0, error)),
+                }
+            }
+        }
+        self.plain.pool().send(commands);
+        let mut woken = Wakers::new();
+        for (no, error) in refused {
+            self.note(no, Err(error_at(self.key_of(no), error)), &mut woken);
+        }
+        woken.into_iter().for_each(std::task::Waker::wake);
+    }
+
+    fn key_of(&self, no: u32) -> Bytes {
+        self.inner.lock().calls[no as usize].key.clone()
+    }
+
+    fn note(&self, no: u32, reply: Result<Reply, Event>, woken: &mut Wakers) {
+        let mut inner = self.inner.lock();
+        let event = if inner.is_committing { inner.on_commit(no, reply) } else { inner.on_answer(no, reply) };
+        if let Some(event) = event {
+            self.mailbox.put_event(event, woken);
+        }
+    }
+}
+
+impl Inner {
+    fn add(&mut self, call: Call) -> CallNo {
+        let slot = slot_of(&call.key);
+        self.calls.push(Sent { key: call.key, slot, op: call.op });
+        CallNo(self.calls.len() as u32 - 1)
+    }
+
+    fn on_answer(&self, no: u32, reply: Result<Reply, Event>) -> Option<Event> {
+        let answer = |reply| Event::Answer { no: CallNo(no), reply };
+        Some(reply.map_or_else(|event| event, |reply| answer(reply_of(&self.calls[no as usize].op, reply))))
+    }
+
+    fn on_commit(&mut self, no: u32, reply: Result<Reply, Event>) -> Option<Event> {
+        self.missing = self.missing.saturating_sub(1);
+        match reply {
+            Ok(reply) => {
+                let op = &self.calls[no as usize].op;
+                if op.returns() {
+                    let reply = reply_of(op, reply);
+                    self.replies.push((CallNo(no), reply));
+                }
+            }
+            Err(event) => self.failed = Some(event),
+        }
+        if self.missing > 0 {
+            return None;
+        }
+        let replies = std::mem::take(&mut self.replies);
+        Some(self.failed.take().unwrap_or(Event::Committed { replies }))
+    }
+}
+
+impl Receiver for CommandDriver {
+    fn receive(&self, no: u32, reply: Result<Reply, PlainError>, woken: &mut Wakers) {
+        let reply = reply.map_err(|error| match error {
+            PlainError::Lost { .. } => Event::Unknown,
+            other => error_at(self.key_of(no), OpError::Told(other.to_string())),
+        });
+        self.note(no, reply, woken);
+    }
+}
+
+fn error_at(key: Bytes, error: OpError) -> Event {
+    Event::Failed { refusal: Refusal::Operation { key, error } }
+}

@@ -1,0 +1,48 @@
+//! The end of a time that a transaction has.
+
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Poll, Waker};
+use std::time::{Duration, Instant};
+
+use crate::backend::{Backend, Task};
+
+/// See the module's text. The clock is asked only when something has to wait, and a timer made only when it has waited
+/// for a while, where the backend can wake it then.
+pub(crate) struct Deadline<'a> {
+    backend: &'a dyn Backend,
+    after: Duration,
+    /// The tick before which it began to wait, and when that was.
+    tick: Option<(u64, Instant)>,
+    timer: Option<Task<'static>>,
+}
+
+impl<'a> Deadline<'a> {
+    pub(crate) fn new(backend: &'a dyn Backend, after: Duration) -> Self {
+        Deadline { backend, after, tick: None, timer: None }
+    }
+
+    /// The future's output; `None` when the time is over first.
+    pub(crate) async fn race<F: Future>(&mut self, future: F) -> Option<F::Output> {
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            if let Poll::Ready(output) = future.as_mut().poll(cx) {
+                return Poll::Ready(Some(output));
+            }
+            if self.timer.is_none() && self.is_early(cx.waker()) {
+                return Poll::Pending;
+            }
+            let waited = self.tick.map_or(Duration::ZERO, |(_, since)| since.elapsed());
+            let left = self.after.saturating_sub(waited);
+            let timer = self.timer.get_or_insert_with(|| self.backend.timer(left));
+            timer.as_mut().poll(cx).map(|()| None)
+        })
+        .await
+    }
+
+    /// Whether the tick before which it began to wait is to come: that wakes the task before the time is near.
+    fn is_early(&mut self, waker: &Waker) -> bool {
+        let joined = self.backend.join_tick(self.after, waker);
+        joined.is_some_and(|number| self.tick.get_or_insert_with(|| (number, Instant::now())).0 == number)
+    }
+}

@@ -1,0 +1,160 @@
+//! The driver of a transaction where the transactions of the process combine: they share one client state machine.
+
+use std::sync::Arc;
+use std::task::Waker;
+
+use claret_core::message::{Output, Request, Response};
+use claret_core::{CallNo, Client, Closed, Limits, ShardId, Switches, Time, TxHandle};
+use claret_types::{Bytes, Claims};
+use hashbrown::HashMap;
+use parking_lot::Mutex;
+use smallvec::SmallVec;
+
+use super::{Embedded, LINK, SESSION};
+use crate::backend::Driver;
+use crate::call::Call;
+use crate::mailbox::{Mailbox, Wakers};
+
+/// The client state machine, and where its transactions are told what happens.
+#[derive(Debug)]
+pub(super) struct SharedClient(Mutex<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    client: Client,
+    mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
+}
+
+impl SharedClient {
+    pub(super) fn new(switches: Switches, limits: Limits, shards: u32) -> Self {
+        let client = Client::direct(SESSION, switches, limits, shards);
+        SharedClient(Mutex::new(Inner { client, mailboxes: HashMap::default() }))
+    }
+
+    /// How many calls were answered by another transaction's held read.
+    pub(super) fn combined(&self) -> u64 {
+        self.0.lock().client.combined()
+    }
+
+    /// Does something with the client, delivers what it wants sent and what it is answered, and tells its
+    /// transactions what happened.
+    fn visit<R>(&self, store: &Embedded, act: impl FnOnce(&mut Client, Time) -> R) -> R {
+        let mut woken = Wakers::new();
+        let result = {
+            let Inner { client, mailboxes } = &mut *self.0.lock();
+            let result = act(client, store.elapsed());
+            client.settle(store.elapsed());
+            let mut responses = SmallVec::<[Response; 4]>::new();
+            while let Some((to, request)) = client.poll_send() {
+                let now = store.elapsed();
+                store.ask(now, to, request, &mut responses);
+                for response in responses.drain(..) {
+                    client.handle_response(now, to, response);
+                }
+                client.settle(now);
+            }
+            while let Some((tx, event)) = client.poll_event() {
+                if let Some(mailbox) = mailboxes.get(&tx) {
+                    mailbox.put_event(event, &mut woken);
+                }
+            }
+            result
+        };
+        woken.into_iter().for_each(Waker::wake);
+        result
+    }
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Combined {
+    store: Arc<Embedded>,
+    client: Arc<SharedClient>,
+    tx: TxHandle,
+}
+
+impl Combined {
+    pub(super) fn begin(store: Arc<Embedded>, client: Arc<SharedClient>, mailbox: &Arc<Mailbox>) -> Self {
+        let tx = {
+            let mut inner = client.0.lock();
+            let now = store.elapsed();
+            let tx = inner.client.begin(now, now.0);
+            inner.mailboxes.insert(tx, Arc::clone(mailbox));
+            tx
+        };
+        Combined { store, client, tx }
+    }
+
+    fn visit<R>(&self, act: impl FnOnce(&mut Client, Time, TxHandle) -> R) -> R {
+        self.client.visit(&self.store, |client, now| act(client, now, self.tx))
+    }
+
+    fn buffer(&self, attempt: u32, calls: &mut Vec<Call>) -> Result<(), Closed> {
+        if calls.is_empty() {
+            return Ok(());
+        }
+        self.visit(|client, now, tx| {
+            calls.drain(..).try_for_each(|Call { key, op }| {
+                client.buffer(now, (tx, attempt), self.place(key), op).map(|_| ())
+            })
+        })
+    }
+
+    fn place(&self, key: Bytes) -> (u16, Bytes) {
+        (self.store.shard_of(&key).0 as u16, key)
+    }
+}
+
+impl Driver for Combined {
+    fn execute(
+        &mut self,
+        attempt: u32,
+        buffered: &mut Vec<Call>,
+        call: Call,
+        reserve: Option<Claims>,
+    ) -> Result<CallNo, Closed> {
+        self.buffer(attempt, buffered)?;
+        let place = self.place(call.key);
+        self.visit(|client, now, tx| client.execute(now, (tx, attempt), place, call.op, reserve))
+    }
+
+    fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
+        self.buffer(attempt, buffered)?;
+        self.visit(|client, now, tx| client.commit(now, (tx, attempt)))
+    }
+
+    fn abort(&mut self) {
+        self.visit(|client, now, tx| client.abort(now, tx));
+    }
+
+    fn restart(&mut self, ended: u32) -> Result<(), Closed> {
+        self.visit(|client, now, tx| client.restart(now, (tx, ended)))
+    }
+
+    fn poll_timeout(&self) -> Option<Time> {
+        self.client.0.lock().client.poll_timeout()
+    }
+
+    fn handle_timeout(&mut self, _now: Time) {
+        self.visit(|client, now, _| client.handle_timeout(now));
+    }
+
+    fn end(&mut self, _is_over: bool) {
+        self.visit(|client, now, tx| client.abandon(now, tx));
+        self.client.0.lock().mailboxes.remove(&self.tx);
+    }
+}
+
+impl Embedded {
+    /// Delivers one request; the responses, for whichever transaction, go to the client.
+    fn ask(&self, now: Time, to: ShardId, request: Request, responses: &mut SmallVec<[Response; 4]>) {
+        let mut shard = self.shards[to.0 as usize].lock();
+        shard.handle(now, LINK, request);
+        while let Some(output) = shard.poll_output() {
+            match output {
+                Output::Respond { response, .. } => responses.push(response),
+                Output::Tell { .. } => unreachable!("with direct delivery nothing is ever in doubt"),
+            }
+        }
+    }
+}

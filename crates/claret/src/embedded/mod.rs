@@ -1,0 +1,241 @@
+//! The embedded host: shards in the process, called directly.
+//!
+//! A shard is a state machine behind a mutex. A transaction's coordinator calls it on the caller's own thread:
+//! where nobody waits there is no thread hop, no channel and no allocation for a message in flight. What a shard
+//! has to say to *other* transactions (a grant, an elder) goes into their mailboxes and wakes their tasks,
+//! after the shard is unlocked.
+//!
+//! Transactions whose operations are all known up front are carried out *instantly* where nobody's claims are in
+//! the way: all their shards are locked in the order of their numbers, every operation is executed and applied,
+//! and either all stay or all are undone ([`Embedded::instant`]).
+//!
+//! Lock order: a transaction's state, then the combining client, then shards (several in ascending order), then the registry, then a mailbox.
+
+mod combined;
+mod own;
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use claret_core::message::{Link, Refusal};
+use claret_core::{Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, key_hash};
+use claret_types::{Bytes, OpError, Operation, State};
+use parking_lot::{Mutex, MutexGuard};
+use smallvec::SmallVec;
+
+use crate::backend::{Backend, Driver, InstantOutcome};
+use crate::call::Call;
+use crate::mailbox::Mailbox;
+use crate::mode::Mode;
+use crate::stats::Stats;
+use combined::{Combined, SharedClient};
+use own::{OwnCoordinator, Registry};
+
+/// See the module's text.
+#[derive(Debug)]
+pub(crate) struct Embedded {
+    shards: Box<[Mutex<Shard>]>,
+    registry: Registry,
+    /// With combining: the client state machine that all transactions share.
+    client: Option<Arc<SharedClient>>,
+    mode: Mode,
+    switches: Switches,
+    limits: Limits,
+    began: Instant,
+    sequence: AtomicU64,
+    restarts: AtomicU64,
+}
+
+const SESSION: SessionId = SessionId(1);
+const LINK: Link = Link { session: SESSION, connection: 0 };
+
+impl Embedded {
+    pub(crate) fn new(shards: u32, mode: Mode, limits: Limits) -> Self {
+        let switches = mode.switches(Delivery::Direct);
+        let shard = |id| Mutex::new(Shard::new(ShardId(id), Incarnation(1), switches, limits));
+        Embedded {
+            shards: (0..shards).map(shard).collect(),
+            registry: Registry::new(),
+            client: switches.combining.then(|| Arc::new(SharedClient::new(switches, limits, shards))),
+            mode,
+            switches,
+            limits,
+            began: Instant::now(),
+            sequence: AtomicU64::new(1),
+            restarts: AtomicU64::new(0),
+        }
+    }
+
+    /// Microseconds since the store was made.
+    fn elapsed(&self) -> Time {
+        Time(self.began.elapsed().as_micros() as u64)
+    }
+
+    fn shard_of(&self, key: &Bytes) -> ShardId {
+        self.shard_of_hash(key_hash(key))
+    }
+
+    /// The bits that say which shard are none of those that the record table uses first.
+    fn shard_of_hash(&self, hash: u64) -> ShardId {
+        ShardId((((hash >> 32) * self.shards.len() as u64) >> 32) as u32)
+    }
+
+    /// Mode `none`: each call by itself.
+    fn unlocked(&self, calls: &[Call]) -> InstantOutcome {
+        let mut replies = Vec::with_capacity(calls.len());
+        for Call { key, op } in calls {
+            let hash = key_hash(key);
+            let mut shard = self.shards[self.shard_of_hash(hash).0 as usize].lock();
+            match shard.unlocked(hash, key, op) {
+                Ok(reply) => replies.push(reply),
+                Err(error) => return InstantOutcome::Failed { key: key.clone(), error },
+            }
+            shard.finish_instant();
+        }
+        InstantOutcome::Done(replies)
+    }
+}
+
+impl Backend for Embedded {
+    fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn describe(&self, out: &mut fmt::DebugStruct<'_, '_>) {
+        out.field("shards", &self.shards.len());
+    }
+
+    fn stats(&self) -> Stats {
+        let mut sum = Stats { restarts: self.restarts.load(Ordering::Relaxed), ..Stats::default() };
+        sum.combined = self.client.as_ref().map_or(0, |client| client.combined());
+        for shard in &self.shards {
+            let shard = shard.lock();
+            let stats = shard.stats();
+            sum.lock_waits += stats.waits;
+            sum.phases += stats.phases;
+            sum.locked_records += shard.locked_records() as u64;
+            sum.open_attempts += shard.open_attempts() as u64;
+        }
+        sum
+    }
+
+    fn check_invariants(&self) {
+        self.shards.iter().for_each(|shard| shard.lock().check_invariants());
+    }
+
+    fn peek(&self, key: &Bytes, at: &mut dyn FnMut(&State)) {
+        let shard = self.shards[self.shard_of(key).0 as usize].lock();
+        if let Some(state) = shard.state(key) {
+            at(state);
+        }
+    }
+
+    fn knows(&self, _op: &Operation) -> Result<(), OpError> {
+        Ok(())
+    }
+
+    fn applies_at_once(&self) -> bool {
+        self.mode == Mode::None
+    }
+
+    fn is_remote(&self) -> bool {
+        false
+    }
+
+    fn instant(&self, calls: &[Call]) -> InstantOutcome {
+        if self.mode == Mode::None {
+            return self.unlocked(calls);
+        }
+        let mut held = HeldShards::lock(self, calls);
+        let mut replies = Vec::with_capacity(calls.len());
+        for (no, Call { key, op }) in calls.iter().enumerate() {
+            let (hash, shard) = held.of_call(no);
+            match shard.instant(hash, key, op) {
+                Ok(Some(reply)) => replies.push(reply),
+                Ok(None) => return InstantOutcome::Blocked,
+                Err(error) => return InstantOutcome::Failed { key: key.clone(), error },
+            }
+        }
+        held.finish();
+        InstantOutcome::Done(replies)
+    }
+
+    fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
+        match self.client.clone() {
+            Some(client) => Box::new(Combined::begin(self, client, mailbox)),
+            None => Box::new(OwnCoordinator::begin(self, mailbox)),
+        }
+    }
+
+    fn note_restart(&self) {
+        self.restarts.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Shards in this process refuse for what a transaction did, and the next attempt does better.
+    fn pause_after(&self, _refusal: &Refusal) -> Option<(u64, u64)> {
+        None
+    }
+
+    fn now(&self) -> Time {
+        self.elapsed()
+    }
+}
+
+/// The shards of an instant transaction, locked in ascending order. Undone when dropped unfinished, also when a
+/// custom type panics.
+struct HeldShards<'a> {
+    /// Of each call: the hash of its key, and its shard.
+    places: SmallVec<[(u64, ShardId); 8]>,
+    shards: SmallVec<[(ShardId, MutexGuard<'a, Shard>); 4]>,
+    finished: bool,
+}
+
+impl<'a> HeldShards<'a> {
+    fn lock(store: &'a Embedded, calls: &[Call]) -> Self {
+        let place = |call: &Call| {
+            let hash = key_hash(&call.key);
+            (hash, store.shard_of_hash(hash))
+        };
+        let places: SmallVec<[(u64, ShardId); 8]> = calls.iter().map(place).collect();
+        let mut ids: SmallVec<[ShardId; 8]> = places.iter().map(|(_, shard)| *shard).collect();
+        if ids.len() > 1 {
+            ids.sort_unstable();
+            ids.dedup();
+        }
+        let shards = ids.into_iter().map(|id| (id, store.shards[id.0 as usize].lock())).collect();
+        HeldShards { places, shards, finished: false }
+    }
+
+    /// The hash of a call's key, and its shard.
+    fn of_call(&mut self, no: usize) -> (u64, &mut Shard) {
+        let (hash, id) = self.places[no];
+        let at = match self.shards.len() {
+            0..=8 => self.shards.iter().position(|(held, _)| *held == id),
+            _ => self.shards.binary_search_by_key(&id, |(held, _)| *held).ok(),
+        };
+        (hash, &mut self.shards[at.expect("all shards of the calls are held")].1)
+    }
+
+    fn finish(mut self) {
+        for (_, shard) in &mut self.shards {
+            shard.finish_instant();
+        }
+        self.finished = true;
+    }
+}
+
+impl Drop for HeldShards<'_> {
+    fn drop(&mut self) {
+        if !self.finished {
+            for (_, shard) in &mut self.shards {
+                shard.undo_instant();
+            }
+        }
+    }
+}

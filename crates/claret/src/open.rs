@@ -1,0 +1,148 @@
+//! Where stores begin and end: `in_memory` and `builder`, `connect` and `cluster`, `close`.
+
+use std::sync::Arc;
+
+use claret_core::Limits;
+
+use crate::blocking;
+use crate::embedded::Embedded;
+use crate::mode::Mode;
+use crate::options::TxOptions;
+use crate::store::Store;
+
+impl Store {
+    /// An empty store in this process. Its content lives as long as the process does.
+    pub fn in_memory() -> Self {
+        Store::builder().build()
+    }
+
+    /// A store in this process, with settings.
+    pub fn builder() -> StoreBuilder {
+        StoreBuilder {
+            shards: 64,
+            mode: Mode::default(),
+            limits: Limits::default(),
+            options: TxOptions::default(),
+        }
+    }
+
+    /// The same API for threads without an async runtime.
+    pub fn blocking(&self) -> blocking::Store {
+        blocking::Store { inner: self.clone(), thread: None }
+    }
+
+    /// On a cluster: waits until every shard knows the end of every transaction, tells them that this process ends, and
+    /// closes the connections. Dropping the last handle does the same without waiting. In the process: nothing.
+    pub async fn close(self) {
+        self.backend.close().await;
+    }
+}
+
+/// Settings of a store in this process. Made by [`Store::builder`].
+#[derive(Clone, Debug)]
+#[must_use]
+pub struct StoreBuilder {
+    shards: u32,
+    mode: Mode,
+    limits: Limits,
+    options: TxOptions,
+}
+
+impl StoreBuilder {
+    /// Number of shards, at least 1. More shards let more threads work at once; 64 suits a small machine.
+    pub fn shards(mut self, shards: u32) -> Self {
+        self.shards = shards.clamp(1, 4096);
+        self
+    }
+
+    /// Concurrency control, for measuring.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Bounds of the protocol.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.limits = limits;
+        self
+    }
+
+    /// What `transaction` and single operations do by default.
+    pub fn transactions(mut self, options: TxOptions) -> Self {
+        self.options = options;
+        self
+    }
+
+    /// Makes the store, empty.
+    pub fn build(self) -> Store {
+        let backend = Arc::new(Embedded::new(self.shards, self.mode, self.limits));
+        Store { backend, options: self.options }
+    }
+}
+
+#[cfg(feature = "cluster")]
+mod on_a_cluster {
+    use super::*;
+    use crate::cluster::{ClusterBuilder, ConnectError, RuntimeThread};
+
+    impl Store {
+        /// A store on a Redis or Valkey cluster with the Claret module: see [`ClusterBuilder`] for the URL.
+        ///
+        /// # Errors
+        /// See [`ConnectError`].
+        ///
+        /// # Panics
+        /// Outside a tokio runtime; see [`blocking::Store::connect`].
+        ///
+        /// ```no_run
+        /// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+        /// use claret::{Records, Store};
+        /// let store = Store::connect("redis://127.0.0.1:7001").await?;
+        /// store.counter("visits").add(1).await?;
+        /// # Ok(()) }
+        /// ```
+        pub async fn connect(url: impl Into<String>) -> Result<Store, ConnectError> {
+            Store::cluster(url).connect().await
+        }
+
+        /// A store on a cluster, with settings.
+        pub fn cluster(url: impl Into<String>) -> ClusterBuilder {
+            ClusterBuilder::new(url.into())
+        }
+    }
+
+    impl ClusterBuilder {
+        /// Connects to all nodes. The connections live as tasks of the tokio runtime that this is awaited on.
+        ///
+        /// # Errors
+        /// See [`ConnectError`].
+        ///
+        /// # Panics
+        /// Outside a tokio runtime; see [`blocking::Store::connect`].
+        pub async fn connect(self) -> Result<Store, ConnectError> {
+            let (backend, options) = self.open().await?;
+            Ok(Store { backend, options })
+        }
+    }
+
+    impl blocking::Thread for RuntimeThread {}
+
+    impl blocking::Store {
+        /// A store on a cluster; its connections live on a thread of their own. See [`Store::connect`].
+        ///
+        /// # Errors
+        /// See [`ConnectError`].
+        pub fn connect(url: impl Into<String>) -> Result<Self, ConnectError> {
+            blocking::Store::connect_with(Store::cluster(url))
+        }
+
+        /// [`blocking::Store::connect`] with settings.
+        ///
+        /// # Errors
+        /// See [`ConnectError`].
+        pub fn connect_with(builder: ClusterBuilder) -> Result<Self, ConnectError> {
+            let (inner, thread) = RuntimeThread::start(builder.connect())?;
+            Ok(blocking::Store { inner, thread: Some(Arc::new(thread)) })
+        }
+    }
+}
