@@ -275,10 +275,10 @@ fn mode_of(mode: Mode) -> model::Mode {
     match mode {
         Mode::None => model::Mode::None,
         Mode::ReaderWriter => model::Mode::ReaderWriter,
-        Mode::ReaderWriterPhase => model::Mode::ReaderWriterPhase,
-        Mode::Boost => model::Mode::Boost,
-        Mode::BoostPhase => model::Mode::BoostPhase,
-        Mode::BoostPhaseCombine => model::Mode::BoostPhaseCombine,
+        Mode::ReaderWriterPhased => model::Mode::ReaderWriterPhased,
+        Mode::Commuting => model::Mode::Commuting,
+        Mode::CommutingPhased => model::Mode::CommutingPhased,
+        Mode::CommutingPhasedCombined => model::Mode::CommutingPhasedCombined,
     }
 }
 

@@ -34,7 +34,7 @@ fn checked(mode: Mode, seed: u64) -> Report {
 
 #[test]
 fn a_store_that_keeps_its_promise_is_judged_well() {
-    let report = checked(Mode::BoostPhase, 1);
+    let report = checked(Mode::CommutingPhased, 1);
     assert!(report.anomalies.is_empty(), "{:?}", report.anomalies);
     assert!(report.committed > 0 && report.judged > 0 && report.rounds == 1, "{report:?}");
 }

@@ -2,7 +2,8 @@
 
 use claret_core::{Delivery, Locks, Switches};
 
-/// What the store does about concurrency. The default is what serves best; the others exist for measuring.
+/// How a store isolates transactions from each other. The default is what serves best; the others exist to be compared
+/// with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mode {
     /// No transactions: each operation is applied at once, by itself. Promises nothing. On a cluster these are plain
@@ -10,26 +11,28 @@ pub enum Mode {
     None,
     /// Reader/writer locks; a refused lock is retried after a pause.
     ReaderWriter,
-    /// Reader/writer locks with phases.
-    ReaderWriterPhase,
-    /// Abstract locks; a refused lock is retried after a pause.
-    Boost,
-    /// Abstract locks with phases: the default.
+    /// Reader/writer locks with queues, from which readers are let in together (phases).
+    ReaderWriterPhased,
+    /// Operations that commute share a lock (abstract locks; "boosting" in the papers). A refused lock is retried after a
+    /// pause.
+    Commuting,
+    /// The same, and who is refused a lock waits for it in a queue, from which those that commute are let in together
+    /// (phases): the default.
     #[default]
-    BoostPhase,
-    /// Abstract locks, phases and combining, which spares messages. In the process there are none to spare, and it
-    /// costs more than it saves (`docs/performance.md`).
-    BoostPhaseCombine,
+    CommutingPhased,
+    /// The same, and transactions of one process share locks and answers (combining), which spares messages. In the
+    /// process there are none to spare, and it costs more than it saves (`docs/performance.md`).
+    CommutingPhasedCombined,
 }
 
 impl Mode {
     pub(crate) fn switches(self, delivery: Delivery) -> Switches {
         let (locks, phasing) = match self {
-            Mode::None | Mode::Boost => (Locks::Abstract, false),
+            Mode::None | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
-            Mode::ReaderWriterPhase => (Locks::ReaderWriter, true),
-            Mode::BoostPhase | Mode::BoostPhaseCombine => (Locks::Abstract, true),
+            Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
+            Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
         };
-        Switches { locks, phasing, combining: self == Mode::BoostPhaseCombine, delivery }
+        Switches { locks, phasing, combining: self == Mode::CommutingPhasedCombined, delivery }
     }
 }

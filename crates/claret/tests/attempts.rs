@@ -14,7 +14,7 @@ use time::in_time;
 /// The younger one has something buffered when it gives way to the elder, and buffers it again when it is run again.
 #[tokio::test]
 async fn what_an_attempt_buffered_is_not_applied_by_the_next_one() {
-    for mode in [Mode::BoostPhase, Mode::BoostPhaseCombine, Mode::ReaderWriterPhase] {
+    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
         let store = Store::builder().mode(mode).build();
         let (elder_holds, younger_waits) = (Arc::<Notify>::default(), Arc::<Notify>::default());
         let elder = store.transaction(|tx| {
@@ -58,7 +58,7 @@ async fn what_an_attempt_buffered_is_not_applied_by_the_next_one() {
 #[tokio::test]
 async fn the_deadline_is_of_all_attempts_together() {
     let limits = Limits { lock_tries_max: 1, backoff_us_max: 1_000, ..Limits::default() };
-    let store = Store::builder().mode(Mode::Boost).limits(limits).build();
+    let store = Store::builder().mode(Mode::Commuting).limits(limits).build();
     let (holds, is_over) = (Arc::<Notify>::default(), Arc::<Notify>::default());
     let holder = store.transaction(|tx| {
         let (holds, is_over) = (Arc::clone(&holds), Arc::clone(&is_over));

@@ -432,7 +432,7 @@ async fn a_handle_of_an_earlier_attempt_does_nothing() {
 #[tokio::test]
 async fn one_attempt_is_one_attempt() {
     let limits = Limits { lock_tries_max: 2, backoff_us_min: 1, backoff_us_max: 1, ..Limits::default() };
-    let store = Store::builder().mode(Mode::Boost).limits(limits).build();
+    let store = Store::builder().mode(Mode::Commuting).limits(limits).build();
     let (holding, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holder = hold(&store, "k", Arc::clone(&holding), Arc::clone(&go));
     holding.notified().await;

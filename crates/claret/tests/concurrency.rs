@@ -11,8 +11,13 @@ use claret::{Abort, Bytes, Limits, Mode, Records, Store, Tx, TxOptions};
 use history::Done;
 use tokio::task::yield_now;
 
-const TRANSACTIONAL: [Mode; 5] =
-    [Mode::BoostPhaseCombine, Mode::BoostPhase, Mode::Boost, Mode::ReaderWriterPhase, Mode::ReaderWriter];
+const TRANSACTIONAL: [Mode; 5] = [
+    Mode::CommutingPhasedCombined,
+    Mode::CommutingPhased,
+    Mode::Commuting,
+    Mode::ReaderWriterPhased,
+    Mode::ReaderWriter,
+];
 
 fn store(mode: Mode) -> Store {
     // Without phases nothing but luck ends a fight for a lock: many attempts, and time for them.
@@ -115,13 +120,13 @@ async fn powers_of_two(mode: Mode, bits: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sums_of_powers_of_two_form_a_chain() {
-    for mode in [Mode::BoostPhaseCombine, Mode::BoostPhase, Mode::ReaderWriterPhase] {
+    for mode in [Mode::CommutingPhasedCombined, Mode::CommutingPhased, Mode::ReaderWriterPhased] {
         for _ in 0..3 {
             powers_of_two(mode, 62).await;
         }
     }
     // Without phases a crowd of readers can keep writers out for as long as it likes, so fewer at a time.
-    for mode in [Mode::Boost, Mode::ReaderWriter] {
+    for mode in [Mode::Commuting, Mode::ReaderWriter] {
         for _ in 0..3 {
             powers_of_two(mode, 16).await;
         }
@@ -357,14 +362,14 @@ async fn stress(mode: Mode, tasks: u64, rounds: u64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_transactions_keep_their_invariants_with_phases() {
-    for mode in [Mode::BoostPhaseCombine, Mode::BoostPhase, Mode::ReaderWriterPhase] {
+    for mode in [Mode::CommutingPhasedCombined, Mode::CommutingPhased, Mode::ReaderWriterPhased] {
         stress(mode, 32, 40).await;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_transactions_keep_their_invariants_without_phases() {
-    for mode in [Mode::Boost, Mode::ReaderWriter] {
+    for mode in [Mode::Commuting, Mode::ReaderWriter] {
         stress(mode, 8, 40).await;
     }
 }

@@ -110,19 +110,19 @@ async fn transfers(mode: Mode, threads_do: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn money_is_neither_made_nor_lost_with_phases() {
-    transfers(Mode::BoostPhase, 50).await;
-    transfers(Mode::BoostPhaseCombine, 50).await;
+    transfers(Mode::CommutingPhased, 50).await;
+    transfers(Mode::CommutingPhasedCombined, 50).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn money_is_neither_made_nor_lost_with_reader_writer_locks() {
-    transfers(Mode::ReaderWriterPhase, 50).await;
+    transfers(Mode::ReaderWriterPhased, 50).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn money_is_neither_made_nor_lost_without_phases() {
     transfers(Mode::ReaderWriter, 3).await;
-    transfers(Mode::Boost, 3).await;
+    transfers(Mode::Commuting, 3).await;
 }
 
 #[tokio::test]
@@ -315,7 +315,7 @@ async fn a_batch_is_all_or_nothing() {
 
 #[tokio::test]
 async fn transactions_that_read_the_same_share_the_answer_and_commit_together() {
-    for (mode, shares) in [(Mode::BoostPhaseCombine, true), (Mode::BoostPhase, false)] {
+    for (mode, shares) in [(Mode::CommutingPhasedCombined, true), (Mode::CommutingPhased, false)] {
         let store = Store::builder().mode(mode).build();
         store.set("tags").add("red").await.unwrap();
         let ready = Arc::new(tokio::sync::Barrier::new(3));
@@ -404,7 +404,7 @@ async fn a_withdrawal_that_falls_short_waits_for_the_deposit_that_is_under_way()
 
 #[tokio::test]
 async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_in_the_process() {
-    for mode in [Mode::BoostPhase, Mode::BoostPhaseCombine, Mode::Boost] {
+    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::Commuting] {
         let store = Store::builder().mode(mode).build();
         handles::all(&store, "").await;
         assert_idle(&store);

@@ -11,10 +11,10 @@ use claret_types::{Bytes, Counter, CounterOp, Operation, Reply};
 const MODES: [Mode; 6] = [
     Mode::None,
     Mode::ReaderWriter,
-    Mode::ReaderWriterPhase,
-    Mode::Boost,
-    Mode::BoostPhase,
-    Mode::BoostPhaseCombine,
+    Mode::ReaderWriterPhased,
+    Mode::Commuting,
+    Mode::CommutingPhased,
+    Mode::CommutingPhasedCombined,
 ];
 
 /// Round numbers, each of its own magnitude, so that a sum says which of them are in it; a round trip is shorter than
@@ -128,7 +128,7 @@ fn without_transactions_the_latency_is_the_sum() {
 #[test]
 fn with_one_participant_a_commit_is_one_message() {
     let calls: Vec<Call> = (0..2).map(|at| Call { key: key_on(0, 1, at), op: increment() }).collect();
-    let (measured, _) = alone(Setup { shards: 1, ..setup(Mode::BoostPhase) }, calls);
+    let (measured, _) = alone(Setup { shards: 1, ..setup(Mode::CommutingPhased) }, calls);
     // In: one message, Committed without answers.
     let process = 2 * COSTS.process_frame + 3 * COSTS.process_message;
     let shard = COSTS.frame + 2 * (COSTS.op + COSTS.lock) + COSTS.message;
@@ -140,7 +140,8 @@ fn with_one_participant_a_commit_is_one_message() {
 #[test]
 fn with_two_participants_the_applies_travel_with_the_next_prepares() {
     let calls: Vec<Call> = (0..2).map(|at| Call { key: key_on(at, 2, 0), op: increment() }).collect();
-    for mode in [Mode::ReaderWriter, Mode::ReaderWriterPhase, Mode::Boost, Mode::BoostPhaseCombine] {
+    for mode in [Mode::ReaderWriter, Mode::ReaderWriterPhased, Mode::Commuting, Mode::CommutingPhasedCombined]
+    {
         let (measured, _) = alone(Setup { shards: 2, ..setup(mode) }, calls.clone());
         // The shards work side by side, and both frames arrive at one instant. Out, for each shard: an apply, and a
         // prepare of one operation. In: an acknowledgement and a vote.
@@ -159,10 +160,10 @@ fn one_by_one_every_answer_costs_a_round_trip() {
     let trip = |shard: u64| 2 * COSTS.delay + 2 * (COSTS.process_frame + COSTS.process_message) + shard;
     let (plain, _) = alone(setup(Mode::None, 0), calls.clone());
     assert_eq!(only_latency(&plain), 3 * trip(COSTS.frame + COSTS.op));
-    let (locked, _) = alone(setup(Mode::BoostPhase, 0), calls.clone());
+    let (locked, _) = alone(setup(Mode::CommutingPhased, 0), calls.clone());
     let (executed, committed) = (COSTS.frame + COSTS.op + COSTS.lock, COSTS.frame + COSTS.message);
     assert_eq!(only_latency(&locked), 3 * trip(executed) + trip(committed));
-    let (thinking, _) = alone(setup(Mode::BoostPhase, 50_000), calls);
+    let (thinking, _) = alone(setup(Mode::CommutingPhased, 50_000), calls);
     // The application works from when the answer is looked at, while the process is still at it.
     let at_once = COSTS.process_frame + COSTS.process_message;
     assert_eq!(only_latency(&thinking), only_latency(&locked) + 2 * (50_000_000 - at_once));
@@ -171,7 +172,7 @@ fn one_by_one_every_answer_costs_a_round_trip() {
 /// What costs more takes longer, and slows it down.
 #[test]
 fn each_cost_counts() {
-    let run = |costs: Costs| crowd(Setup { costs, ..small(Mode::BoostPhase) }, 24).0.committed;
+    let run = |costs: Costs| crowd(Setup { costs, ..small(Mode::CommutingPhased) }, 24).0.committed;
     let usual = Costs::default();
     let normal = run(usual);
     for (name, costs) in [
@@ -240,14 +241,14 @@ fn the_same_setup_gives_the_same_figures() {
             assert_eq!(run(), run(), "{mode:?}");
         }
     }
-    let seeded = |seed| crowd(Setup { costs: jitter, seed, ..small(Mode::BoostPhase) }, 24);
+    let seeded = |seed| crowd(Setup { costs: jitter, seed, ..small(Mode::CommutingPhased) }, 24);
     assert_ne!(seeded(1), seeded(2), "the jitter depends on the seed");
 }
 
 /// A transaction that cannot get through in time is given up, and says so.
 #[test]
 fn a_deadline_ends_what_takes_too_long() {
-    let setup = Setup { deadline_us: 300, heartbeat_us: 1_000, ..small(Mode::BoostPhase) };
+    let setup = Setup { deadline_us: 300, heartbeat_us: 1_000, ..small(Mode::CommutingPhased) };
     let (measured, ..) = crowd(setup, 48);
     assert!(measured.aborts > 0 && measured.committed > 0, "{measured:?}");
     let setup = Setup { attempts_max: 1, ..small(Mode::ReaderWriter) };
@@ -262,7 +263,7 @@ fn sixty_four_shards_and_ten_thousand_clients() {
         processes: 157,
         warm_up_us: 500,
         measured_us: 2_000,
-        ..Setup::new(Mode::BoostPhaseCombine)
+        ..Setup::new(Mode::CommutingPhasedCombined)
     };
     let told = Rc::new(RefCell::new(Told::default()));
     let crowd = (0..10_000).map(|at: usize| {

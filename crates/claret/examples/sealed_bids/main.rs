@@ -20,7 +20,7 @@ const BANK: Duration = Duration::from_millis(1);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
 async fn main() -> Result<(), TransactionError> {
-    for mode in [Mode::BoostPhase, Mode::ReaderWriterPhase] {
+    for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased] {
         let store = Store::builder().mode(mode).build();
         let began = Instant::now();
         let (winner, price) = auction(&store).await?;

@@ -234,7 +234,7 @@ pub(super) mod tests {
     pub(crate) fn client() -> Arc<ClusterClient> {
         let settings = settings("redis://h:1");
         let node = settings.seeds[0].clone();
-        let switches = Mode::BoostPhase.switches(Delivery::Network);
+        let switches = Mode::CommutingPhased.switches(Delivery::Network);
         let identity = Identity::of_seed(&[7; 32]);
         let client = ClusterClient::new(settings, identity, Secret(2), switches, Limits::default());
         client.adopt(&Topology::alone(node.clone()));

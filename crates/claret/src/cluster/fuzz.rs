@@ -150,7 +150,7 @@ fn damaged_replies_to_cluster_slots_are_sound_topologies_or_none() {
         let Ok(reply) = value.reply() else { continue };
         let Ok(topology) = Topology::parse(&reply, &asked, &LIMITS) else { continue };
         taken += 1;
-        let switches = Mode::BoostPhase.switches(Delivery::Network);
+        let switches = Mode::CommutingPhased.switches(Delivery::Network);
         let mut machine = Machine::new(SessionId(7), switches, Limits::default());
         machine.connected(Time(0), 1, &asked, (ShardId(0), Incarnation(5)), 1_000_000);
         machine.adopt(Time(1), &topology);

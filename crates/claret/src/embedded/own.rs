@@ -240,7 +240,7 @@ mod tests {
     }
 
     fn store() -> Arc<Embedded> {
-        Arc::new(Embedded::new(1, Mode::BoostPhase, Limits::default()))
+        Arc::new(Embedded::new(1, Mode::CommutingPhased, Limits::default()))
     }
 
     #[test]

@@ -9,7 +9,7 @@ use claret_rig::Cluster;
 use crate::handles;
 use crate::rig::{change_rights, fresh, keys, prefix, shared};
 
-const MODES: [Mode; 2] = [Mode::BoostPhase, Mode::BoostPhaseCombine];
+const MODES: [Mode; 2] = [Mode::CommutingPhased, Mode::CommutingPhasedCombined];
 
 /// What ends an attempt that has not voted, or does not.
 #[derive(Clone, Copy, Debug)]
@@ -170,4 +170,21 @@ fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
     let error = elsewhere.block_on(read).expect_err("nobody answers");
     assert!(matches!(error, TransactionError::NoAnswer { .. }), "{error:?}");
     assert!(error.to_string().contains("runtime"), "{error}");
+}
+
+/// Bug: a store's end was waited for with timers of the caller's runtime, and panicked where it had none.
+#[test]
+fn a_store_is_closed_from_anywhere() {
+    let _limit = crate::limit::of_test();
+    let opened_on = tokio::runtime::Runtime::new().expect("a runtime");
+    for mode in [Mode::None, Mode::CommutingPhased] {
+        let store = opened_on.block_on(Store::cluster(shared().url()).mode(mode).connect()).expect("a store");
+        let key = prefix();
+        let blocking = store.blocking();
+        blocking.counter(&key).add(1).expect("added");
+        // On this thread, which has no runtime.
+        blocking.close();
+        let again = opened_on.block_on(Store::connect(shared().url())).expect("a store");
+        assert_eq!(again.blocking().counter(&key).get().expect("an answer"), 1);
+    }
 }

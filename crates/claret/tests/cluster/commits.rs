@@ -6,8 +6,13 @@ use claret::{Abort, Mode, Records, Store, TransactionError, TxOptions};
 
 use crate::rig::{keys, prefix, shared};
 
-const MODES: [Mode; 5] =
-    [Mode::BoostPhase, Mode::BoostPhaseCombine, Mode::Boost, Mode::ReaderWriterPhase, Mode::ReaderWriter];
+const MODES: [Mode; 5] = [
+    Mode::CommutingPhased,
+    Mode::CommutingPhasedCombined,
+    Mode::Commuting,
+    Mode::ReaderWriterPhased,
+    Mode::ReaderWriter,
+];
 
 async fn store(mode: Mode) -> Store {
     Store::cluster(shared().url()).mode(mode).connect().await.expect("a store")
@@ -41,7 +46,7 @@ async fn a_transfer_over_shards_is_whole_and_is_in_redis() {
 #[tokio::test]
 async fn an_abort_leaves_nothing() {
     let _limit = crate::limit::of_test();
-    let store = store(Mode::BoostPhase).await;
+    let store = store(Mode::CommutingPhased).await;
     let keys = keys(shared());
     let error = store
         .transaction(|tx| {
@@ -67,7 +72,7 @@ async fn an_abort_leaves_nothing() {
 #[tokio::test]
 async fn an_operation_that_cannot_be_done_fails_all_of_it() {
     let _limit = crate::limit::of_test();
-    let store = store(Mode::BoostPhase).await;
+    let store = store(Mode::CommutingPhased).await;
     let keys = keys(shared());
     store.list(&keys[1]).push_back("x").await.expect("a list");
     let batch = store.batch();
@@ -113,7 +118,7 @@ async fn many_tasks_count_on_one_key_in_every_mode() {
 async fn money_is_neither_made_nor_lost_among_those_who_read_it_all() {
     let _limit = crate::limit::of_test();
     const ACCOUNTS: usize = 8;
-    for mode in [Mode::BoostPhase, Mode::BoostPhaseCombine, Mode::ReaderWriterPhase] {
+    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
         let options = TxOptions::new().deadline(Duration::from_secs(30)).attempts(1_000);
         let store =
             Store::cluster(shared().url()).mode(mode).transactions(options).connect().await.expect("a store");
@@ -176,7 +181,7 @@ async fn transfer(store: &Store, from: String, to: String) {
 #[tokio::test]
 async fn every_type_works_from_here() {
     let _limit = crate::limit::of_test();
-    let store = store(Mode::BoostPhase).await;
+    let store = store(Mode::CommutingPhased).await;
     let key = prefix();
     let key = |name: &str| format!("{key}{name}");
     store.register(key("register")).set("v").await.expect("set");

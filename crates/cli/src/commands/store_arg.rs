@@ -92,11 +92,12 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
 fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
     match mode.engine {
         Engine::Mutex => Err("the mode 'mutex' is of one process: leave it out of --modes".into()),
-        Engine::Store(Mode::ReaderWriter | Mode::ReaderWriterPhase | Mode::Boost) => Err(format!(
+        Engine::Store(Mode::ReaderWriter | Mode::ReaderWriterPhased | Mode::Commuting) => Err(format!(
             "the mode '{}' is not what the module's shards do; measure it with --store sim or embedded",
             mode.name
         )),
-        Engine::Store(Mode::None | Mode::BoostPhase | Mode::BoostPhaseCombine) | Engine::Redis(_) => Ok(mode),
+        Engine::Store(Mode::None | Mode::CommutingPhased | Mode::CommutingPhasedCombined)
+        | Engine::Redis(_) => Ok(mode),
     }
 }
 
@@ -111,7 +112,7 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
         )),
         Engine::Store(_) if name == "claret" => {
-            Ok(BenchMode { name, engine: Engine::Store(Mode::BoostPhaseCombine) })
+            Ok(BenchMode { name, engine: Engine::Store(Mode::CommutingPhasedCombined) })
         }
         Engine::Store(_) => Ok(mode),
     }

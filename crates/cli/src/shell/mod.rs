@@ -89,8 +89,11 @@ impl Shell {
     /// COMMIT.
     pub(crate) fn new() -> Self {
         let limits = Limits { phase_us_max: 0, give_way_us: 0, ..Limits::default() };
-        let store =
-            Store::builder().mode(Mode::BoostPhase).limits(limits).transactions(session::patient()).build();
+        let store = Store::builder()
+            .mode(Mode::CommutingPhased)
+            .limits(limits)
+            .transactions(session::patient())
+            .build();
         Shell::on(store, limits, None)
     }
 
@@ -101,7 +104,7 @@ impl Shell {
     pub(crate) fn connect(url: &str) -> Result<Self, String> {
         let runtime = Builder::new_multi_thread().worker_threads(1).enable_all().build();
         let runtime = runtime.map_err(|error| format!("no runtime for the connections: {error}"))?;
-        let builder = Store::cluster(url).mode(Mode::BoostPhase).transactions(session::patient());
+        let builder = Store::cluster(url).mode(Mode::CommutingPhased).transactions(session::patient());
         let store = runtime.block_on(builder.connect()).map_err(|error| error.to_string())?;
         Ok(Shell::on(store, Limits::default(), Some(runtime)))
     }

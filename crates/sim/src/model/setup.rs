@@ -11,26 +11,31 @@ pub enum Mode {
     None,
     /// Reader/writer locks; a refused lock is asked for again after a pause: the papers' baseline.
     ReaderWriter,
-    /// Reader/writer locks with phases.
-    ReaderWriterPhase,
+    /// Reader/writer locks with queues, from which readers are let in together (phases).
+    ReaderWriterPhased,
     /// Abstract locks; a refused lock is asked for again after a pause.
-    Boost,
+    Commuting,
     /// Abstract locks with phases.
-    BoostPhase,
+    CommutingPhased,
     /// Abstract locks, phases and combining.
-    BoostPhaseCombine,
+    CommutingPhasedCombined,
 }
 
 impl Mode {
     /// The protocol's switches; of [`Mode::None`] those of the shards, which then lock nothing.
     pub(super) fn switches(self) -> Switches {
         let (locks, phasing) = match self {
-            Mode::None | Mode::Boost => (Locks::Abstract, false),
+            Mode::None | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
-            Mode::ReaderWriterPhase => (Locks::ReaderWriter, true),
-            Mode::BoostPhase | Mode::BoostPhaseCombine => (Locks::Abstract, true),
+            Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
+            Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
         };
-        Switches { locks, phasing, combining: self == Mode::BoostPhaseCombine, delivery: Delivery::Network }
+        Switches {
+            locks,
+            phasing,
+            combining: self == Mode::CommutingPhasedCombined,
+            delivery: Delivery::Network,
+        }
     }
 }
 
