@@ -95,8 +95,8 @@ bugs! {
         RestingForgotten ["claret/lib what_moved_or_is_to_come_again_is_kept"];
         /// What waits for a node that left is dropped, and its callers hang.
         QueueGoesWithNode ["claret/lib what_waits_for_a_node_that_left_goes_to_those_who_have_its_slots"];
-        /// A node that is gone keeps its line: what is sent to it waits for ever.
-        GoneKeepsLine ["claret/lib nothing_is_sent_to_a_node_that_left_whoever_says_so"];
+        /// A node that is gone keeps its queue: what is sent to it waits for ever.
+        GoneKeepsQueue ["claret/lib nothing_is_sent_to_a_node_that_left_whoever_says_so"];
         /// What waits for a node that is away never hears of that.
         AwayUntold ["claret/lib what_waits_for_a_node_that_is_away_hears_why"];
         /// A reply goes to the command that was sent last.
@@ -126,8 +126,8 @@ bugs! {
         PausesStayShort ["claret/lib pauses_grow_to_a_bound_and_differ"];
         /// Pauses stay long after a try that worked.
         PausesStayLong ["claret/lib pauses_grow_to_a_bound_and_differ"];
-        /// The end of a round wakes nobody: deadlines pass unnoticed.
-        RoundWakesNobody ["claret/lib whoever_joined_is_woken_at_the_end_of_the_round"];
+        /// A tick of the coarse timer wakes nobody: deadlines pass unnoticed.
+        TickWakesNobody ["claret/lib whoever_joined_is_woken_at_the_end_of_the_round"];
         /// A topology in which two nodes serve one slot is believed.
         TwoServeOneSlot ["claret/lib a_slot_that_two_serve_is_believed_of_neither"];
         /// A topology may have as many nodes as it likes.

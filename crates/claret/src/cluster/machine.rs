@@ -212,7 +212,7 @@ mod tests {
     /// Connected to one node at the beginning of time.
     fn connected(lease_us: u64) -> Machine {
         let node = Address { host: "h".into(), port: 1 };
-        let switches = Mode::BoostPhase.switches(Delivery::Network);
+        let switches = Mode::CommutingPhased.switches(Delivery::Network);
         let mut machine = Machine::new(SessionId(1), switches, Limits::default());
         machine.adopt(Time(0), &Topology::alone(node.clone()));
         machine.connected(Time(0), 1, &node, (SHARD, Incarnation(5)), lease_us);

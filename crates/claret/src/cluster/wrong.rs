@@ -47,9 +47,9 @@ pub(super) fn queued<T>(mut queued: VecDeque<T>) -> VecDeque<T> {
     queued
 }
 
-/// Whose queue it is when its node is gone: [`Bug::GoneKeepsLine`].
+/// Whose queue it is when its node is gone: [`Bug::GoneKeepsQueue`].
 pub(super) fn nobodys_queue<T: Clone>(gone: &T) -> Option<T> {
-    is_planted(Bug::GoneKeepsLine).then(|| gone.clone())
+    is_planted(Bug::GoneKeepsQueue).then(|| gone.clone())
 }
 
 /// Whether what waits for a node hears that it is away: [`Bug::AwayUntold`].
@@ -117,9 +117,9 @@ pub(super) fn tries(anew: u32, before: u32) -> u32 {
     if is_planted(Bug::PausesStayLong) { before } else { anew }
 }
 
-/// Who is woken at a tick: [`Bug::RoundWakesNobody`].
+/// Who is woken at a tick: [`Bug::TickWakesNobody`].
 pub(super) fn woken<T>(mut waiting: Vec<T>) -> Vec<T> {
-    if is_planted(Bug::RoundWakesNobody) {
+    if is_planted(Bug::TickWakesNobody) {
         waiting.clear();
     }
     waiting
