@@ -127,7 +127,7 @@ bugs! {
         /// Pauses stay long after a try that worked.
         PausesStayLong ["claret/lib pauses_grow_to_a_bound_and_differ"];
         /// A tick of the coarse timer wakes nobody: deadlines pass unnoticed.
-        TickWakesNobody ["claret/lib whoever_joined_is_woken_at_the_end_of_the_round"];
+        TickWakesNobody ["claret/lib whoever_joined_is_woken_at_the_next_tick"];
         /// A topology in which two nodes serve one slot is believed.
         TwoServeOneSlot ["claret/lib a_slot_that_two_serve_is_believed_of_neither"];
         /// A topology may have as many nodes as it likes.
