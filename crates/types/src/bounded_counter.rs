@@ -3,9 +3,9 @@
 //!
 //! # Commutativity specification
 //!
-//! Escrow: what is taken is drawn on the value down to the minimum, what is added on the rest up to the
-//! maximum. Draws of all that is pending are summed, each way by itself: withdrawals never count on
-//! pending deposits, which may be given up.
+//! Escrow: withdrawals draw on the value down to the minimum, deposits on the rest up to the maximum. The draws of
+//! all pending operations are summed, each direction by itself: withdrawals never count on pending deposits, which
+//! may abort.
 //!
 //! | operation | when | claims | draws |
 //! |---|---|---|---|
@@ -31,8 +31,8 @@
 //! The `.RETURNING` variants answer whether, not how much is left, so they commute like the void ones. "Not
 //! enough" stays true while others take, and may become false when others add: hence `short-down`.
 //!
-//! A void operation that does not fit is an error and dooms its transaction. So is, on an absent record,
-//! every operation but `BCREATE` and `BGET`.
+//! A void operation that does not fit is an error and dooms its transaction. So is every operation on an absent
+//! record, except `BCREATE` and `BGET`.
 
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
@@ -71,7 +71,7 @@ pub struct Bounded {
 pub enum BoundedCounterEffect {
     /// Adds; takes when negative. Never `i64::MIN`. `HINCRBY` of the field `value`.
     Move(i64),
-    /// Puts this in place of what is there: `HSET` of the three fields. Nothing is put only in order to undo.
+    /// Replaces the record: `HSET` of the three fields. Writing nothing only ever undoes.
     Replace(Option<Bounded>),
 }
 

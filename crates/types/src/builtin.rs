@@ -1,9 +1,9 @@
-//! The built-in types, as a list: what prompts, help, documentation, the oracle and the wire are made from.
+//! The list of built-in types. Prompts, help, documentation, the oracle and the wire use it.
 //!
-//! The order is that of the wire: an operation travels as the index of its type here and that of its method in
-//! the type's `METHODS`. So types and methods are only ever added, at the end; anything else is another version
-//! of the wire. Where several types have an operation of one name (GET), the first type is the one meant unless
-//! something says otherwise.
+//! The order is that of the wire: an operation travels as the index of its type here and that of its method in the
+//! type's `METHODS`. So add types and methods only at the end; any other change makes another version of the wire.
+//! Where several types have an operation of the same name (GET), the first type is meant unless something says
+//! otherwise.
 
 use crate::oracle::Check;
 use crate::{

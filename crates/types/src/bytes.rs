@@ -1,7 +1,7 @@
 //! Byte strings: keys, members, field names and values.
 //!
-//! Redis strings are bytes, not text. Most keys and members are short, so up to 24 bytes are held
-//! inline; a longer one is on the heap. This file knows nothing of what the bytes mean.
+//! Redis strings are bytes, not text. Most keys and members are short, so up to 24 bytes are kept inline and longer
+//! strings on the heap. This file does not know what the bytes mean.
 
 use std::borrow::Borrow;
 use std::fmt;
@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 #[derive(Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(SmallVec<[u8; 24]>);
 
-/// In one piece; the vector's own clone goes byte by byte.
+/// Copies in one piece; the vector's own clone goes byte by byte.
 impl Clone for Bytes {
     fn clone(&self) -> Self {
         Bytes::copy_from(self)
@@ -31,12 +31,12 @@ impl Bytes {
         self.0.extend_from_slice(tail);
     }
 
-    /// Shortens to `len` bytes; longer lengths leave it as it is.
+    /// Shortens to `len` bytes; does nothing if it is no longer than that.
     pub fn truncate(&mut self, len: usize) {
         self.0.truncate(len);
     }
 
-    /// The text, where these bytes are UTF-8.
+    /// The text, if these bytes are UTF-8.
     pub fn as_str(&self) -> Option<&str> {
         std::str::from_utf8(&self.0).ok()
     }

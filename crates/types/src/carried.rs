@@ -1,11 +1,11 @@
-//! How operations, answers and errors travel between processes: their serde forms, where a derive would not do.
+//! How operations, answers and errors travel between processes: their serde forms, where a derive is not enough.
 //!
-//! An [`Operation`] is three things: the index of its type in [`BUILTIN`], the index of its method in the type's
-//! `METHODS`, and the arguments as one would type them. So it comes back through the type's own `parse`, and
-//! nobody has to say twice how a type's operations look. Errors travel as their text.
+//! An [`Operation`] travels as the index of its type in [`BUILTIN`], the index of its method in the type's `METHODS`,
+//! and the arguments as one would type them. The receiver uses the type's own `parse`, so a type describes its
+//! operations only once. Errors travel as their text.
 //!
-//! Whatever the bytes are, reading them ends, does not panic, and takes memory in proportion to the bytes that there are,
-//! not to what a length in them promises.
+//! Whatever the bytes are, reading them ends and does not panic. It takes memory in proportion to the bytes that are
+//! there, not to a length that they claim.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -20,13 +20,13 @@ use crate::claim::MODES_MAX;
 use crate::data_type::{Access, Arguments, DataType, Execution, Few, Method, Unique};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Operation, Reply};
 
-/// How deep an answer may be nested in others; those of the built-in types are nested once.
+/// How deep answers may be nested; those of the built-in types are nested once.
 const NESTING_MAX: u8 = 16;
 
-/// For how many elements room is made before they are there: of a short list, and of a long one.
+/// How many elements are allocated before they are read: for a short list, and for a long one.
 const AWAITED_MAX: (usize, usize) = (64, 1 << 17);
 
-/// A short list, read without faith in the length that it claims. For `#[serde(deserialize_with)]`.
+/// A short list, read without trusting the length that it claims. For `#[serde(deserialize_with)]`.
 ///
 /// # Errors
 /// When an element cannot be read.
@@ -56,8 +56,8 @@ where
     deserializer.deserialize_seq(Elements(PhantomData))
 }
 
-/// A list that may be long. Memory that grows is touched anew each time, which costs more than to read what is in it; so room
-/// is made for all that there may be, as far as the format holds it to the bytes that are left.
+/// A list that may be long. Growing its memory would cost more than reading the elements, so it is allocated at once,
+/// as far as the format bounds the length by the bytes that are left.
 ///
 /// # Errors
 /// When an element cannot be read.
@@ -113,7 +113,7 @@ impl<'de> Deserialize<'de> for Bytes {
     }
 }
 
-/// Only a mode that can be: others would have no bit.
+/// Only modes that can exist: others would have no bit.
 impl<'de> Deserialize<'de> for Mode {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let number = u8::deserialize(deserializer)?;
@@ -138,7 +138,7 @@ impl<'de> Deserialize<'de> for OpError {
 }
 
 impl Operation {
-    /// Whether it is of a built-in type: only those travel between processes.
+    /// Whether its type is built in: only such operations travel between processes.
     pub fn is_builtin(&self) -> bool {
         self.kind_no().is_some()
     }
@@ -165,8 +165,8 @@ impl Serialize for Operation {
     }
 }
 
-/// What cannot be an operation is read as one that fails its check, with an error that names what came: formats
-/// do not keep the text of an error, and whoever reads operations checks them anyway.
+/// Input that is no operation is read as an operation that fails its check, with an error that names the input.
+/// Formats do not keep the text of an error, and receivers check operations anyway.
 impl<'de> Deserialize<'de> for Operation {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct Parts;
@@ -198,7 +198,8 @@ impl<'de> Deserialize<'de> for Operation {
     }
 }
 
-/// Reads arguments to where they are to be: many operations come at once, and to hand so much on costs more than to read it.
+/// Reads arguments directly into their place: many operations come at once, and moving them costs more than reading
+/// them.
 struct ArgumentsInto<'a>(&'a mut SmallVec<[Bytes; 4]>);
 
 impl<'de> DeserializeSeed<'de> for ArgumentsInto<'_> {
@@ -225,7 +226,7 @@ impl<'de> Visitor<'de> for ArgumentsInto<'_> {
     }
 }
 
-/// The type of what came as an operation and is none.
+/// The type of input that is no operation.
 struct Unread;
 
 const UNREAD: &[Method] = &[Method {
@@ -285,7 +286,7 @@ impl<'de> Deserialize<'de> for Reply {
     }
 }
 
-/// Reads an answer that may hold others, so many deep.
+/// Reads an answer that may contain others, to this depth.
 #[derive(Clone, Copy)]
 struct Nested(u8);
 

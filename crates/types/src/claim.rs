@@ -5,17 +5,17 @@
 //! 1. its lock **modes** and which of them conflict ([`Modes`]);
 //! 2. for each operation, in the state where it is granted, the **claims** it makes: a mode on the whole
 //!    record or on one element of it;
-//! 3. for escrow types a **draw**: how far the operation may move a value down or up. Draws of all pending
-//!    operations are summed against the room that the state leaves, so three withdrawals that are fine
-//!    pair by pair and overdraw together are caught (P4).
+//! 3. for escrow types a **draw**: how far the operation may move a value down or up. The draws of all pending
+//!    operations are summed against the room that the state leaves. So three withdrawals that fit pair by pair, but
+//!    overdraw together, are caught (P4).
 //!
 //! [`Held`] is the sum of all granted claims on one record. It answers "does this claim commute with
 //! everything that *others* hold?" in time that depends on the number of modes, never on the number of
 //! holders (P11). Invariant: every count in [`Held`] is the sum over the holders' own claims; what is added
 //! by [`Held::add`] is taken back by exactly one [`Held::remove`] with the same claims.
 //!
-//! Two elements are told apart by a 64-bit hash. A collision makes a conflict where there is none, never
-//! the reverse: modes on one element conflict at least as much as modes on two.
+//! Elements are distinguished by a 64-bit hash. A collision can only add a conflict, never hide one: modes on one
+//! element conflict at least as much as modes on two.
 
 use std::hash::BuildHasher;
 
@@ -29,13 +29,13 @@ use crate::carried::short_list;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Mode(pub u8);
 
-/// How many modes there can be, the universal two among them.
+/// How many modes there can be, including the two universal ones.
 pub const MODES_MAX: usize = 16;
 
 impl Mode {
     /// Conflicts with [`Mode::EXCLUSIVE`] and with every mode of the type: reading under reader/writer locks.
     pub const SHARED: Mode = Mode(14);
-    /// Conflicts with everything, itself included: writing under reader/writer locks.
+    /// Conflicts with everything, including itself: writing under reader/writer locks.
     pub const EXCLUSIVE: Mode = Mode(15);
 
     fn bit(self) -> u16 {
@@ -45,7 +45,7 @@ impl Mode {
 
 /// A type's lock modes: a name each, and for each the modes it conflicts with.
 ///
-/// The relation is symmetric (checked by [`Modes::is_symmetric`], which the oracle asks first).
+/// The relation is symmetric; the oracle checks that first ([`Modes::is_symmetric`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Modes {
     /// Names, for people: waits, transcripts and the oracle print them.
@@ -263,7 +263,7 @@ impl Held {
     /// Takes back claims granted before. O(claims).
     ///
     /// # Panics
-    /// When they were not granted: a fault of the caller.
+    /// If they were not granted: a mistake of the caller.
     pub fn remove(&mut self, claims: &Claims) {
         for claim in &claims.list {
             let mode = claim.mode.0 as usize;
@@ -340,7 +340,7 @@ impl Held {
             && (draw.up == 0 || up + u128::from(draw.up) <= u128::from(room.up))
     }
 
-    /// Whether somebody draws the same way as `draw`, so that one may stand in the other's way.
+    /// Whether somebody draws the same way as `draw`, so that one may block the other.
     pub fn draws_beside(&self, draw: Draw) -> bool {
         (draw.down > 0 && self.down > 0) || (draw.up > 0 && self.up > 0)
     }

@@ -1,4 +1,4 @@
-//! Counter: a 64-bit integer that many add to. Native Redis type: string.
+//! Counter: a 64-bit integer that many clients add to. Native Redis type: string.
 //!
 //! # Commutativity specification
 //!
@@ -14,11 +14,11 @@
 //! | move-seen | x | x | x |
 //! | read | x | x | |
 //!
-//! Near the bounds two increments that each fit may not fit together (P4, trap 15): the draws
-//! of all that is pending are summed against the room, so the second waits, and is then refused or done.
-//! An increment that does not fit in the committed state at all is refused with an overflow error.
+//! Near the bounds two increments that each fit may not fit together (P4, trap 15). The draws of all pending
+//! increments are summed against the room, so the second waits, and is then refused or done. An increment that does
+//! not fit in the committed state at all is refused with an overflow error.
 //!
-//! Register and FloatCounter work on the same records; how their modes meet these stands in `text.rs`.
+//! Register and FloatCounter work on the same records; `text.rs` says how their modes conflict with these.
 
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,

@@ -1,17 +1,16 @@
 //! The contract of a data type.
 //!
-//! Whoever writes a type, in this crate or outside it, implements [`DataType`] and gets abstract locks,
-//! phases, combining, read-your-writes and the oracle, with nothing else to touch (P67). Operations are
-//! split as in the Claret paper (`claret-2015`, s.3.3): *execute* reads and decides, once the lock is
-//! granted; *apply* mutates, at commit. Between the two stands the **effect**, which carries what was
-//! decided (named elements, amounts) and never a choice to be made again, because other effects may be
-//! applied in between (deferred update).
+//! To write a type, in this crate or outside it, implement [`DataType`]. You then get abstract locks, phases,
+//! combining, read-your-writes and the oracle, without touching anything else (P67). Operations are split as in the
+//! Claret paper (`claret-2015`, s.3.3): *execute* reads and decides, once the lock is granted; *apply* mutates, at
+//! commit. The **effect** links them. It carries what was decided (named elements, amounts) and never a choice to be
+//! made again, because other effects may be applied in between (deferred update).
 //!
 //! A type must keep these promises; the oracle (`claret check-type`) checks them all on small cases:
 //!
 //! - `execute` and `apply` are functions of their arguments alone;
-//! - operations whose claims admit one another give the same replies and the same final state in every
-//!   order and for every subset, whatever else is granted, applied or given up in between;
+//! - operations whose claims admit one another give the same replies and the same final state in every order and for
+//!   every subset, whatever else is granted, applied or aborted in between;
 //! - `footprint` claims at least as much as `execute` does in any state;
 //! - the effect that `apply` returns undoes it exactly.
 
@@ -21,7 +20,7 @@ use smallvec::SmallVec;
 
 use crate::{Bytes, Claims, Modes, OpError, Reply, Room};
 
-/// Whether an operation reads or writes: its reader/writer reading, for the baseline (P70).
+/// Whether an operation reads or writes: its lock in the reader/writer baseline (P70).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Leaves the record as it is.
@@ -33,22 +32,22 @@ pub enum Access {
 /// One operation of a type, described once as data: the shell, the help and the docs read it from here.
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
-    /// The Redis name, in capitals. The variant that returns something ends in `.RETURNING` where Redis
-    /// has one name for both (P66).
+    /// The Redis name, in capitals. Where Redis has one name for a void operation and one that answers, the latter
+    /// ends in `.RETURNING` (P66).
     pub name: &'static str,
     /// The arguments after the key, in Redis's notation: `member [member ...]`.
     pub arguments: &'static str,
-    /// What it does, in half a line.
+    /// What it does, in a few words.
     pub summary: &'static str,
-    /// Its reader/writer reading.
+    /// Its lock in the reader/writer baseline.
     pub access: Access,
-    /// Whether it answers with something. Void operations take their lock at commit and cost no round trip (P66).
+    /// Whether it answers something. Void operations take their lock at commit and cost no round trip (P66).
     pub returns: bool,
     /// Cost of executing and applying it.
     pub complexity: &'static str,
 }
 
-/// A number that no other execution on the same record ever gets, even of one that aborts.
+/// A number that no other execution on the same record ever gets, even if this one aborts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unique(pub u64);
 
@@ -59,7 +58,7 @@ pub struct Execution<E> {
     pub reply: Reply,
     /// What to do at commit; `None` when nothing changes.
     pub effect: Option<E>,
-    /// What must be held until then for the decision to stay right.
+    /// What must be held until the commit, so that the decision stays right.
     pub claims: Claims,
 }
 
@@ -83,14 +82,14 @@ impl<E> Execution<E> {
 /// The arguments of a call as they come from a prompt or a wire.
 pub type Arguments<'a> = &'a [Bytes];
 
-/// A data type. See the module's text for what it promises.
+/// A data type. The module's text lists what it must promise.
 pub trait DataType: Sized + Send + Sync + 'static {
     /// The name, as in `claret check-type NAME`.
     const NAME: &'static str;
     /// One line on what it is for.
     const SUMMARY: &'static str;
-    /// The native Redis type a record of it is in a cluster (`string`, `hash`, `set`, `zset`, `list`).
-    /// Types that share a `State` share keys, as in Redis.
+    /// The native Redis type of its records on a cluster (`string`, `hash`, `set`, `zset`, `list`). Types that share
+    /// a `State` share keys, as in Redis.
     const NATIVE: &'static str;
     /// Lock modes and their conflicts.
     const MODES: Modes;
@@ -104,15 +103,15 @@ pub trait DataType: Sized + Send + Sync + 'static {
     /// A decided change.
     type Effect: Clone + PartialEq + Debug + Send + Sync + 'static;
 
-    /// Reads a call from its name (in capitals) and arguments. Bad arguments are refused here, by name:
-    /// an operation that was built is well-formed.
+    /// Parses a call from its name (in capitals) and arguments. Refuses bad arguments and names them, so every
+    /// operation that exists is well-formed.
     fn parse(method: &str, arguments: Arguments<'_>) -> Result<Self::Op, OpError>;
 
     /// Which of [`Self::METHODS`] an operation is.
     fn method(op: &Self::Op) -> &'static Method;
 
-    /// The arguments of a call that is this operation: what [`DataType::parse`] makes the same operation of,
-    /// under the name of its method. It is how an operation travels.
+    /// The arguments of this operation as a call: with the name of its method, [`DataType::parse`] makes the same
+    /// operation of them. Operations travel in this form.
     fn arguments(op: &Self::Op) -> Few<Bytes>;
 
     /// Checks the arguments of an operation that a program built (NaN, negative bounds). Called before
@@ -122,7 +121,7 @@ pub trait DataType: Sized + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The largest argument in bytes: held against the limit on values.
+    /// The largest argument in bytes, to compare with the limit on values.
     fn size(op: &Self::Op) -> usize {
         let _ = op;
         0
@@ -131,12 +130,11 @@ pub trait DataType: Sized + Send + Sync + 'static {
     /// Whether the record is gone (Redis deletes empty collections).
     fn is_absent(state: &Self::State) -> bool;
 
-    /// The claims of an operation whatever the state: at least those of `execute` in any state. Queues and
-    /// combining, which cannot see the state, go by it.
+    /// The claims of an operation whatever the state: at least those of `execute` in any state. Queues and combining
+    /// use it, because they cannot see the state.
     fn footprint(op: &Self::Op) -> Claims;
 
-    /// Decides an operation in `state`, which the caller's own earlier effects are already part of.
-    /// Read-only.
+    /// Decides an operation in `state`, which already includes the caller's own earlier effects. Read-only.
     ///
     /// # Errors
     /// When it cannot be done in this state (overflow, not a number). The transaction is then doomed.
@@ -152,13 +150,12 @@ pub trait DataType: Sized + Send + Sync + 'static {
         Room::UNBOUNDED
     }
 
-    /// Carries out an effect and returns the one that undoes it. Cannot fail: whatever could was decided
-    /// by `execute`.
+    /// Applies an effect and returns the one that undoes it. Cannot fail: `execute` has decided whatever could.
     fn apply(state: &mut Self::State, effect: Self::Effect) -> Self::Effect;
 
-    /// Derives the answer of `op` from that of `held`, an operation of another transaction of the same
-    /// process that still holds its lock (combining, `claret-2015` s.5.3). Only asked for operations that
-    /// return something and only read.
+    /// Derives the answer of `op` from that of `held`, an operation of another transaction of the same process that
+    /// still holds its lock (combining, `claret-2015` s.5.3). Called only for operations that return something and
+    /// only read.
     fn combine(held: &Self::Op, answer: &Reply, op: &Self::Op) -> Option<Reply> {
         if held == op { Some(answer.clone()) } else { None }
     }
@@ -168,7 +165,7 @@ pub trait DataType: Sized + Send + Sync + 'static {
 pub trait Examples: DataType {
     /// States that differ in what operations see: absent, one element, several, at a bound.
     fn states() -> Vec<Self::State>;
-    /// Operations over the same few elements, every method and every interesting argument among them.
+    /// Operations over the same few elements, including every method and every interesting argument.
     fn operations() -> Vec<Self::Op>;
 }
 
@@ -185,7 +182,7 @@ pub fn few<T, const N: usize>(items: [T; N]) -> Few<T> {
 /// Finds a method in a table by its name: the last step of [`DataType::method`].
 ///
 /// # Panics
-/// When it is not in the table: a fault of the type's author that its first call shows.
+/// If it is not in the table: a mistake in the type, which its first call shows.
 pub fn method_named(methods: &'static [Method], name: &str) -> &'static Method {
     // Mostly the compiler has each name once, and then its place tells.
     let is_same = |method: &&Method| std::ptr::eq(method.name, name);
@@ -209,8 +206,8 @@ pub mod arguments {
         parsed(given, "a whole number, zero or more")
     }
 
-    /// A float that is not NaN; `inf`, `+inf` and `-inf` are. Digits of a number that is too large for one are not, as in
-    /// Redis.
+    /// A float that is not NaN; `inf`, `+inf` and `-inf` are. The digits of a number that is too large for a float
+    /// are refused, as in Redis.
     pub fn float(given: &Bytes, what: &'static str) -> Result<f64, OpError> {
         let expected = "a number";
         let value: f64 = parsed(given, expected)?;
@@ -238,7 +235,7 @@ pub mod arguments {
         written(format_args!("{value:?}"))
     }
 
-    /// Text without a detour over the heap: numbers are short.
+    /// Formats without allocating: numbers are short.
     pub(crate) fn written(text: std::fmt::Arguments<'_>) -> Bytes {
         let mut bytes = Bytes::default();
         bytes.write_fmt(text).expect("writing to memory does not fail");

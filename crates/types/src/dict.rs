@@ -1,9 +1,9 @@
-//! Dict: fields with a value each. Native Redis type: hash.
+//! Dict: fields, each with a value. Native Redis type: hash.
 //!
 //! # Commutativity specification
 //!
-//! By field and by what the hash holds when the lock is granted. "f in" means: the field is there, the
-//! transaction's own earlier changes included.
+//! Conflicts depend on the field and on what the hash holds when the lock is granted. "f in" means that the field is
+//! there, including the transaction's own earlier changes.
 //!
 //! | operation | when | claims |
 //! |---|---|---|
@@ -35,13 +35,13 @@
 //! | read-fields | x | | x | x | | x | | | | | |
 //! | read-all | x | x | x | x | x | x | | | | | |
 //!
-//! `HLEN` commutes with whatever changes only values: an `HSET` or `HINCRBY` of a field that is in.
+//! `HLEN` commutes with everything that changes only values: an `HSET` or `HINCRBY` of a field that is in.
 //!
-//! **Overflow.** Draws are summed over the record, not by field, against a constant room of `NEAR` each
-//! way. While a field is within `NEAR` of zero, all that may be pending on it cannot take it out of 64 bits.
-//! On a field that is further out an increment draws all the room both ways, so that it is alone among the
-//! increments of the record, and what it was checked against stays. An increment of more than `NEAR` draws
-//! all the room its way: the others on their way to the same bound come before or after it.
+//! **Overflow.** Draws are summed over the record, not by field, against a constant room of `NEAR` each way. While a
+//! field is within `NEAR` of zero, no pending increments can overflow it. On a field further out, an increment draws
+//! all the room both ways: it is then the only increment of the record, and the state it was checked against stays.
+//! An increment of more than `NEAR` draws all the room in its direction: others in the same direction come before or
+//! after it.
 
 use std::fmt;
 
@@ -74,8 +74,8 @@ pub enum DictOp {
     All,
 }
 
-/// What a field holds. Two values are equal when they read the same: an integer that was counted and the
-/// same one written out are.
+/// What a field holds. Two values are equal when they read the same, such as a counted integer and the same one
+/// written as text.
 #[derive(Clone, Debug)]
 pub enum DictValue {
     /// An integer that was written by counting: no parsing, no allocation.

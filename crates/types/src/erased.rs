@@ -1,8 +1,7 @@
-//! Types with their type forgotten: what the protocol carries and the store keeps.
+//! Type-erased operations, states and effects: what the protocol carries and the store keeps.
 //!
-//! The protocol treats all types alike, those of this crate and those that users write; it sees an
-//! [`Operation`], a [`State`] and an [`Effect`] and asks them what [`DataType`] answers. Nothing here knows
-//! any particular type.
+//! The protocol treats all types alike, those of this crate and those of users. It sees an [`Operation`], a [`State`]
+//! and an [`Effect`], which forward to the [`DataType`]. Nothing here knows any particular type.
 //!
 //! A record's state belongs to the first type that wrote it. Types that share a `State` (Register and
 //! Counter, as in Redis) work on the same keys; others are refused with WRONGTYPE.
@@ -29,7 +28,7 @@ pub struct Effect(Box<dyn AnyEffect>);
 /// What executing an operation of any type decides.
 pub type Executed = Execution<Effect>;
 
-/// What the protocol needs to know of a type that is not about one operation.
+/// What the protocol needs to know of a type as a whole.
 #[derive(Clone, Copy, Debug)]
 pub struct TypeInfo {
     /// [`DataType::NAME`].
@@ -121,7 +120,7 @@ impl Operation {
         self.0.footprint()
     }
 
-    /// The claims of its reader/writer reading: the record, shared or exclusive.
+    /// Its claims in the reader/writer baseline: the record, shared or exclusive.
     pub fn reader_writer(&self) -> Claims {
         Claims::record(match self.method().access {
             Access::Read => Mode::SHARED,
@@ -246,7 +245,7 @@ impl Effect {
     /// the effect that undoes it.
     ///
     /// # Panics
-    /// When the record is of another type: a claim was not held.
+    /// If the record is of another type: a claim was not held.
     pub fn apply(self, slot: &mut Option<State>) -> Effect {
         self.0.apply(slot)
     }
@@ -281,7 +280,7 @@ trait AnyOp: Send + Sync {
 
 struct Op<T: DataType> {
     op: T::Op,
-    /// Looked up once: it is asked for at every step.
+    /// Looked up once, because every step needs it.
     method: &'static Method,
 }
 
@@ -295,7 +294,7 @@ impl<T: DataType> Op<T> {
     }
 }
 
-/// What is left of a panic in a type's code.
+/// The message of a panic in a type's code.
 fn panicked(method: &Method, panic: &(dyn Any + Send)) -> OpError {
     let text = panic.downcast_ref::<String>().cloned();
     let message = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
@@ -331,8 +330,8 @@ impl<T: DataType> AnyOp for Op<T> {
         T::footprint(&self.op)
     }
 
-    /// A panic becomes an error: a shard executes what others wait for, and neither they nor its own
-    /// bookkeeping may suffer for the mistake of one type. Execute only reads, so nothing is left half done.
+    /// A panic becomes an error. A shard executes what others wait for, and a mistake in one type must not harm them
+    /// or the shard's own bookkeeping. Execute only reads, so nothing is left half done.
     fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError> {
         let content = state.map(|state| self.content(state)).transpose()?;
         let run = || match content {

@@ -1,11 +1,11 @@
-//! What can be wrong with an operation. Every variant is final: the same operation on the same state
-//! fails again, so retrying does not help, and each says what would.
+//! Errors of operations. Every variant is final: the same operation on the same state fails again. Each says what
+//! helps instead of a retry.
 //!
-//! The key is named by whoever knows it (the store), not here.
+//! The store adds the key; it is not known here.
 
 use thiserror::Error;
 
-/// Why an operation cannot be carried out.
+/// Why an operation cannot be done.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum OpError {
     /// The key holds another type.
@@ -21,7 +21,7 @@ pub enum OpError {
     /// No such operation.
     #[error("unknown operation '{0}'; HELP lists them")]
     UnknownMethod(String),
-    /// Arguments of the wrong number.
+    /// The wrong number of arguments.
     #[error("wrong number of arguments for '{method}'; usage: {usage}")]
     Arity {
         /// The operation.
@@ -29,7 +29,7 @@ pub enum OpError {
         /// Its argument shape.
         usage: &'static str,
     },
-    /// An argument that is not of the asked shape.
+    /// An argument of the wrong form.
     #[error("'{given}' is not {expected}")]
     Argument {
         /// What was given.
@@ -46,7 +46,7 @@ pub enum OpError {
     /// The result would not fit.
     #[error("{0} would overflow: {1}; nothing was changed")]
     Overflow(&'static str, String),
-    /// A bound, a capacity or an amount that makes no sense.
+    /// A bound, a capacity or an amount out of its range.
     #[error("{what} cannot be {given}; it must be {expected}")]
     Bound {
         /// What it is.
@@ -56,7 +56,7 @@ pub enum OpError {
         /// What it must be.
         expected: &'static str,
     },
-    /// An amount that the bounds of the value have no room for.
+    /// An amount that would take the value out of its bounds.
     #[error(
         "insufficient: {method} {amount} would take the value {value} out of its bounds {min} to {max}; \
          nothing was changed; {method}.RETURNING answers 0 instead"
@@ -73,7 +73,7 @@ pub enum OpError {
         /// Its upper bound.
         max: i64,
     },
-    /// A record that has to be created explicitly is not there.
+    /// The record must be created explicitly, and it does not exist.
     #[error("{method} works on a record that exists; create it first: {create}")]
     Missing {
         /// The operation.
@@ -105,13 +105,13 @@ pub enum OpError {
     /// The empty key.
     #[error("a key cannot be empty; name one")]
     EmptyKey,
-    /// The error that another process had, in its words.
+    /// An error of another process, as text.
     #[error("{0}")]
     Told(String),
 }
 
 impl OpError {
-    /// The error for a call that no pattern of a type's `parse` took: the name is unknown, or the number of
+    /// The error for a call that matches no pattern of a type's `parse`: the name is unknown, or the number of
     /// arguments is wrong.
     pub fn misuse(methods: &'static [crate::Method], name: &str) -> Self {
         match methods.iter().find(|method| method.name == name) {

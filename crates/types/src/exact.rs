@@ -1,18 +1,18 @@
 //! Float sums that do not depend on the order of their terms.
 //!
-//! Floats add exactly, and so commute, while every partial sum is an integer of at most 2^53. A record
-//! whose sum is an integer of at most 2^52, and whose pending additions draw at most 2^52 either way,
-//! keeps to that whatever subset of them is applied: the room is a constant and costs nothing to find.
+//! Float additions are exact, and so commute, while every partial sum is an integer of at most 2^53. If a record's
+//! sum is an integer of at most 2^52 and its pending additions draw at most 2^52 either way, that holds whatever
+//! subset of them is applied. So the room is a constant and costs nothing to compute.
 
 use crate::{Draw, Room};
 
-/// The largest sum, and the largest total of what is pending on it, that is treated as exact: 2^52.
+/// The largest sum, and the largest total of pending additions, that is treated as exact: 2^52.
 const EXACT_MAX: u64 = 1 << 52;
 
 /// What exact additions draw against.
 pub(crate) const EXACT_ROOM: Room = Room { down: EXACT_MAX, up: EXACT_MAX };
 
-/// All there is to draw: what a term claims that no other term may stand beside.
+/// The whole room: a term claims it to exclude every other term.
 pub(crate) const EXACT_DRAW: Draw = Draw { down: EXACT_MAX, up: EXACT_MAX };
 
 /// Whether a sum or a term is an integer within the bound.

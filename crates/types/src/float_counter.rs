@@ -1,9 +1,9 @@
-//! FloatCounter: a 64-bit float that many add to. Native Redis type: string.
+//! FloatCounter: a 64-bit float that many clients add to. Native Redis type: string.
 //!
 //! # Commutativity specification
 //!
-//! "Exact" means: a whole number of at most 2^53 either way. Sums of such numbers that stay such numbers
-//! are not rounded, so their order does not show; any other sum may be rounded, so it does.
+//! "Exact" means: a whole number of at most 2^53 either way. Sums of such numbers that remain exact are not rounded,
+//! so their order does not show. Any other sum may be rounded, so its order shows.
 //!
 //! | operation | when | claims | draws |
 //! |---|---|---|---|
@@ -18,13 +18,13 @@
 //! | write | x | x | x |
 //! | move-float | x | x | |
 //!
-//! There is no way yet to say that rounding does not matter and have inexact additions share the lock: use
-//! whole numbers (cents, micro-units) where a sum is hot.
+//! You cannot yet say that rounding does not matter and let inexact additions share the lock. Where a sum is hot, use
+//! whole numbers (cents, micro-units).
 //!
 //! The number is kept as the shortest decimal that reads back as the same float, without an exponent: 3.0 is
 //! `3`. Redis itself adds in extended precision and cuts at 17 decimals, so the last digits may differ.
 //!
-//! Register and Counter work on the same records; how their modes meet these stands in `text.rs`.
+//! Register and Counter work on the same records; `text.rs` says how their modes conflict with these.
 
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,

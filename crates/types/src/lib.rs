@@ -1,8 +1,8 @@
-//! Claret's abstract data types: what an author of a custom type needs, and nothing more.
+//! Claret's abstract data types: everything that the author of a custom type needs, and nothing more.
 //!
-//! A type says what its operations do (execute, apply) and which of them commute (modes, claims, draws).
-//! From that the store derives abstract locks, phases and combining. Start at [`DataType`], see [`Set`]
-//! for a type with element-level conflicts and [`Counter`] for one with escrow.
+//! A type says what its operations do (execute, apply) and which of them commute (modes, claims, draws). From that
+//! the store derives abstract locks, phases and combining. Start at [`DataType`]. [`Set`] is an example with
+//! conflicts by element, [`Counter`] one with escrow.
 //!
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 

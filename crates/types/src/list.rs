@@ -1,7 +1,7 @@
 //! List: values in order, with two ends. Native Redis type: list.
 //!
-//! Two faces of it have names of their own: a **Queue** is `RPUSH` with `LPOP`, a **Stack** is `LPUSH` with
-//! `LPOP`. They are the same type on the same record.
+//! Two uses have names of their own: a **Queue** is `RPUSH` with `LPOP`, a **Stack** is `LPUSH` with `LPOP`. They are
+//! the same type on the same record.
 //!
 //! # Commutativity specification
 //!
@@ -28,12 +28,11 @@
 //! | read-back | | x | x | x | | | | |
 //! | read-all | x | x | x | x | | | | |
 //!
-//! Two pushes at one end conflict, because their order shows. The ends are independent as long as enough
-//! values lie between them: each pending pop draws one from the length, so pops at both ends share the lock
-//! while each can have a value of its own, and the one that would need the last value a second time waits
-//! (P67). Pending pushes are not counted. An effect names the values that it takes (P4, trap 16).
-//! An empty list is pinned against pushes only: where a pop finds nothing, nobody else has a pop pending,
-//! because that would have drawn on a value.
+//! Two pushes at one end conflict, because their order shows. The ends are independent as long as enough values lie
+//! between them. Each pending pop draws one from the length, so pops at both ends share the lock while each can have
+//! its own value; a pop that would need the last value a second time waits (P67). Pending pushes are not counted. An
+//! effect names the values that it takes (P4, trap 16). A pop that finds an empty list pins it against pushes only:
+//! nobody else can have a pop pending there, because that pop would have drawn on a value.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -72,9 +71,9 @@ pub enum ListOp {
 /// A change of a list.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ListEffect {
-    /// Puts values at an end, one after the other: `LPUSH`, `RPUSH`.
+    /// Pushes values at an end, one after another: `LPUSH`, `RPUSH`.
     Push(End, Few<Bytes>),
-    /// Takes these values from an end, one after the other: `LPOP`, `RPOP` of as many.
+    /// Pops these values from an end, one after another: `LPOP`, `RPOP` of as many.
     Take(End, Few<Bytes>),
 }
 

@@ -1,4 +1,4 @@
-//! Members by score: the content of a sorted set. ScoredSet and TopK stand on it.
+//! Members by score: the content of a sorted set. ScoredSet and TopK use it.
 //!
 //! Invariant: `scores` and `order` hold the same pairs. Scores are never NaN, and zero has one sign.
 //! Members of one score are in bytewise order, as in Redis. Only `order` is ever iterated. Of an excerpt it holds some

@@ -19,11 +19,11 @@
 //! | write | x | | x | x |
 //! | remove | x | x | x | |
 //!
-//! A write says nothing of what was there, but the last one stays, so two writes do not commute. A write of
-//! what is there already changes nothing: it only asks that it stays. A refused `SETNX` commutes with a
-//! write, because what it claims is only that there is a record. Pieces appended show their order.
+//! A write does not depend on what was there, but the last write stays, so two writes do not commute. Writing the
+//! value that is there changes nothing: it only claims that the value stays. A refused `SETNX` commutes with a write,
+//! because it only claims that there is a record. Appended pieces show their order.
 //!
-//! Counter and FloatCounter work on the same records; how their modes meet these stands in `text.rs`.
+//! Counter and FloatCounter work on the same records; `text.rs` says how their modes conflict with these.
 
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few};
 use crate::text::{self, PIN_PRESENT, READ, REMOVE, Text, WRITE};

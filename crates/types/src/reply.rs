@@ -1,7 +1,7 @@
 //! What an operation answers.
 //!
-//! One shape for all types, close to RESP, so that transactions, the shell, the wire and the checkers
-//! can carry any answer. Typed handles turn it into Rust values through [`FromReply`].
+//! All types share one shape, close to RESP, so that transactions, the shell, the wire and the checkers can carry any
+//! answer. Typed handles turn it into Rust values through [`FromReply`].
 
 use std::fmt;
 
@@ -38,7 +38,7 @@ impl Reply {
         Reply::Int(value as i64)
     }
 
-    /// About how much memory it takes, in bytes. O(parts).
+    /// Its approximate size in memory, in bytes. O(parts).
     pub fn size(&self) -> usize {
         let beside = match self {
             Reply::Nil | Reply::Ok | Reply::Int(_) | Reply::Float(_) => 0,
@@ -69,8 +69,8 @@ impl fmt::Display for Reply {
     }
 }
 
-/// Rust values that a [`Reply`] turns into. `None` where the shape does not fit, which is a mistake of
-/// the type's author, not of the user.
+/// Rust values that a [`Reply`] converts to. `None` if the shape does not fit: that is a mistake in the type, not of
+/// its user.
 pub trait FromReply: Sized {
     /// Converts.
     fn from_reply(reply: Reply) -> Option<Self>;

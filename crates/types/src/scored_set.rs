@@ -2,9 +2,9 @@
 //!
 //! # Commutativity specification
 //!
-//! "In" means: in the set when the lock is granted, the transaction's own earlier changes included. *Exact*
-//! means an integer of at most 2^52 either way (`exact.rs`). A call with several members claims for each; of
-//! a member named twice in `ZADD` the last score counts.
+//! "In" means: in the set when the lock is granted, including the transaction's own earlier changes. *Exact* means an
+//! integer of at most 2^52 either way (`exact.rs`). A call with several members claims for each. If `ZADD` names a
+//! member twice, the last score counts.
 //!
 //! | operation | when | claims |
 //! |---|---|---|
@@ -35,11 +35,11 @@
 //! | read-card | x | | x | | x | | | | |
 //! | read-all | x | x | x | x | x | | | | |
 //!
-//! `ZCARD` commutes with whatever leaves the members as they are: new scores of members that are in, removals
-//! of members that are not. Void increments of one member commute while their sums are exact; the draws keep
-//! them so, and an increment of a score that is not exact draws all there is and so has no other increment
-//! beside it. The pins of a present and an absent member cannot be held by two transactions at once, because
-//! the change between them conflicts with both.
+//! `ZCARD` commutes with everything that does not change who is in: new scores of members that are in, removals of
+//! members that are not. Void increments of one member commute while their sums are exact, and the draws keep them
+//! exact. An increment of a score that is not exact draws the whole room, which excludes every other increment. Two
+//! transactions cannot hold the pins of a present and an absent member at once, because the change between them
+//! conflicts with both.
 
 use hashbrown::HashSet;
 

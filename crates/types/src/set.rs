@@ -2,8 +2,8 @@
 //!
 //! # Commutativity specification
 //!
-//! After Table 2 of `claret-2015` (s.5.1), refined by element and by what the set holds when the lock is
-//! granted. "x in" means: in the set, the transaction's own earlier changes included.
+//! After Table 2 of `claret-2015` (s.5.1), refined by element and by what the set holds when the lock is granted. "x
+//! in" means: in the set, including the transaction's own earlier changes.
 //!
 //! | operation | when | claims |
 //! |---|---|---|
@@ -30,11 +30,11 @@
 //! | pin-absent | x | x | | x | x | | |
 //! | read-all | x | x | x | x | | | |
 //!
-//! Void adds of one member commute; those that answer "was it new" do not. `SCARD` commutes with an add of
-//! a member that is in already, because what that add claims is only that the member stays.
+//! Void adds of one member commute; adds that answer "was it new" do not. `SCARD` commutes with an add of a member
+//! that is in, because that add only claims that the member stays.
 //!
-//! A host that would have to look a member up to know may do without for the void operations: `SADD x` then claims
-//! `add` and `SREM x` claims `remove`, which conflict with all that the pins conflict with.
+//! For void operations a host may skip looking the member up. `SADD x` then claims `add` and `SREM x` claims
+//! `remove`, which conflict with everything that the pins conflict with.
 
 use std::fmt;
 
@@ -61,9 +61,9 @@ pub enum SetOp {
     Members,
 }
 
-/// Members that come and members that go: disjoint, and each a real change when it was decided. Of two transactions
-/// that add one member, the second one's effect finds it there, so a host carries it out with commands that bear that
-/// (`SADD`, `SREM`).
+/// Members that are added and members that are removed: disjoint, and each a real change when it was decided. If two
+/// transactions add one member, the second effect finds it there, so a host applies it with commands that tolerate
+/// that (`SADD`, `SREM`).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SetEffect {
     added: Few<Bytes>,
@@ -71,12 +71,12 @@ pub struct SetEffect {
 }
 
 impl SetEffect {
-    /// Members that come.
+    /// Members that are added.
     pub fn added(&self) -> &[Bytes] {
         &self.added
     }
 
-    /// Members that go.
+    /// Members that are removed.
     pub fn removed(&self) -> &[Bytes] {
         &self.removed
     }

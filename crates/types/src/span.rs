@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-/// The positions `start..=stop` of a sequence of `len`, half open. Empty where nothing is meant.
+/// The positions `start..=stop` of a sequence of `len`, half open; empty if there are none.
 pub(crate) fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
     let len = len as i64;
     let from_front = |index: i64| if index < 0 { index.saturating_add(len) } else { index };
@@ -15,7 +15,7 @@ pub(crate) fn span(start: i64, stop: i64, len: usize) -> Range<usize> {
 /// The part `inner` of an answer that holds the positions `outer`, both inclusive and counted from the
 /// front (`-1` as a stop is the end). Half open, and not clamped to what the answer holds.
 ///
-/// `None` where the answer cannot have it.
+/// `None` if the answer cannot contain it.
 pub(crate) fn within(outer: (i64, i64), inner: (i64, i64)) -> Option<Range<usize>> {
     let end = |stop: i64| match stop {
         -1 => Some(i64::MAX),

@@ -1,10 +1,10 @@
-//! SummaryBag: a bag of numbers of which only count, sum, least and greatest are kept. Native Redis type:
-//! hash with the fields `count`, `sum`, `min` and `max`.
+//! SummaryBag: count, sum, least and greatest of the numbers that were added. Native Redis type: hash with the fields
+//! `count`, `sum`, `min` and `max`.
 //!
 //! # Commutativity specification
 //!
-//! *Exact* means an integer of at most 2^52 either way (`exact.rs`). An add claims several modes, one for each
-//! thing that it may change:
+//! *Exact* means an integer of at most 2^52 either way (`exact.rs`). An add claims several modes, one for each part
+//! that it may change:
 //!
 //! | operation | when | claims, on the record | draws |
 //! |---|---|---|---|
@@ -27,10 +27,9 @@
 //! | read-min | | | x | | | | |
 //! | read-max | | | | x | | | |
 //!
-//! Sums of floats depend on the order of adding unless they are exact, so adds of integers commute and adds
-//! of fractions go one by one. While the sum has a fraction in it, each add of an integer draws all the room
-//! and so goes alone too. The least only falls and the greatest only rises: an add between them stays so,
-//! whatever else is applied.
+//! Sums of floats depend on the order unless they are exact. So adds of integers commute, and adds of fractions run
+//! one by one. While the sum has a fraction, each add of an integer draws the whole room and also runs alone. The
+//! least only falls and the greatest only rises, so an add between them stays between them, whatever else is applied.
 
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,

@@ -1,8 +1,8 @@
 //! The content of a Redis string: bytes or a number. Register, Counter and FloatCounter share it, so that
 //! `SET k 5` and `INCR k` work on one key, as in Redis.
 //!
-//! Types that meet on one record meet in one lock, so the three share one table of lock modes, [`MODES`],
-//! and each uses the part of it that it needs.
+//! Types that share a record share its lock. So the three have one table of lock modes, [`MODES`], and each uses the
+//! part that it needs.
 //!
 //! | | read | pin-present | write | remove | move | move-seen | move-float |
 //! |---|---|---|---|---|---|---|---|

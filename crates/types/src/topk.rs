@@ -7,9 +7,9 @@
 //!
 //! # Commutativity specification
 //!
-//! An add is *inert* when it changes nothing: it is not above the member's own score, or the record is full
-//! and it is not above the lowest. The record only gets better, so inert it stays, whatever else is applied.
-//! An add that is not inert claims several modes, one for each thing that it may change:
+//! An add is *inert* when it changes nothing: it is not above the member's own score, or the record is full and it is
+//! not above the lowest. The record only gets better, so the add stays inert, whatever else is applied. An add that
+//! is not inert claims several modes, one for each part that it may change:
 //!
 //! | operation | when | claims, on the record unless said |
 //! |---|---|---|
@@ -34,9 +34,9 @@
 //! | read-count | | | x | | | | | |
 //! | read-all | x | | | | | | | |
 //!
-//! All adds commute. The one exception are adds that would create the record with different capacities: each
-//! claims the eight base-4 digits of its capacity, digit i on element i, and two capacities differ in at
-//! least one digit. An add whose capacity is not the record's is refused, naming both.
+//! All adds commute, with one exception: adds that would create the record with different capacities. Each claims the
+//! eight base-4 digits of its capacity, digit i on element i, and two capacities differ in at least one digit. An add
+//! with another capacity than the record's is refused; the error names both.
 
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,

@@ -1,8 +1,8 @@
-//! UidGenerator: unique numbers, and how many were handed out. Native Redis type: string.
+//! UidGenerator: unique numbers, and how many were issued. Native Redis type: string.
 //!
-//! The number comes from the store, which gives each execution one that no other execution on the record
-//! ever gets; the record only counts. So ids are unique but in no order, and those of transactions that
-//! abort are lost. Nothing that is kept depends on the order of commits.
+//! The store gives each execution a number that no other execution on the record ever gets; the record only counts.
+//! So ids are unique but unordered, and those of aborted transactions are lost. Nothing that is kept depends on the
+//! order of commits.
 //!
 //! # Commutativity specification
 //!

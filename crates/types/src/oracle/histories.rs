@@ -1,9 +1,9 @@
-//! Enumerates histories of grants, extensions, combinations, applies and aborts, and checks every
-//! configuration that they lead to, once.
+//! Enumerates histories of grants, extensions, combinations, applies and aborts, and checks every configuration that
+//! they reach, once.
 //!
-//! Invariants: a node's steps are the fewest that were found to lead to it, and its parent has fewer; what
-//! the lock holds is what the configuration under examination has pending; all nodes of n operations within
-//! the depth are checked before the first of n + 1.
+//! Invariants: a node's steps are the fewest known to reach it, and its parent has fewer; the lock holds what is
+//! pending in the configuration under examination; all nodes of n operations within the depth are checked before the
+//! first of n + 1.
 
 use std::hash::BuildHasher;
 

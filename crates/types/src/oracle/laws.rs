@@ -1,5 +1,4 @@
-//! What is checked besides histories: the modes, the footprints, and how much concurrency a specification
-//! gives away.
+//! Checks besides histories: the modes, the footprints, and how much concurrency a specification gives away.
 
 use hashbrown::HashMap;
 use smallvec::SmallVec;

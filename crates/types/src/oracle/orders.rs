@@ -1,7 +1,8 @@
-//! Walks every order of what is pending in one configuration, and says where one goes wrong.
+//! Walks every order of the pending operations of one configuration, and reports where one goes wrong.
 //!
-//! Side by side it executes and applies one owner after the other, and applies the recorded effects: the
-//! first must give each operation the reply it was granted with, and both must leave the one final state.
+//! It does two things side by side: it executes and applies one owner after another, and it applies the recorded
+//! effects. The first must give each operation the reply it was granted with, and both must leave the same final
+//! state.
 
 use smallvec::SmallVec;
 

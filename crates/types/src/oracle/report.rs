@@ -1,4 +1,4 @@
-//! What the oracle found, as values and for people.
+//! What the oracle found, as values and as text.
 
 use std::fmt;
 

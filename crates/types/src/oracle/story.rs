@@ -1,6 +1,6 @@
-//! Counterexamples in words: who did what, with which reply and claims, and what two orders come to.
+//! Counterexamples in words: who did what, with which reply and claims, and the results of the two orders.
 //!
-//! Only called once something is wrong; nothing here decides.
+//! Runs only after a check has failed; nothing here decides.
 
 use super::histories::{Step, UnitId, Units};
 use super::orders::{Disagreement, Order, Unit, What};

@@ -1,9 +1,9 @@
-//! Everything that was met of one type, each thing once and under a number: states, calls, outcomes, and
-//! what executing and applying make of them. The rest of the oracle works on the numbers.
+//! Everything that the search has met of one type, each thing once and under a number: states, calls, outcomes, and
+//! the results of executing and applying. The rest of the oracle works on the numbers.
 //!
-//! Invariants: two states that are equal mostly have one number, and [`World::same`] decides where they do
-//! not; an entry of a table is what the type's own code answered. Promises that concern one operation in one
-//! state are checked as the tables fill; the first that is broken is kept as the world's fault.
+//! Invariants: equal states mostly have one number, and [`World::same`] decides where they do not; an entry of a
+//! table is what the type's own code answered. Promises about one operation in one state are checked as the tables
+//! fill; the first broken one is kept as the world's fault.
 
 use std::fmt::{self, Debug, Write};
 use std::hash::Hash;
