@@ -1,12 +1,12 @@
-//! Digests of state machines, for a search that has to know whether it was in a state before.
+//! Digests of state machines, for a search that must know whether it has seen a state before.
 //!
-//! Two machines of one digest behave alike from here on. What has no say in what comes next is left out: counts for
-//! people, the order of hash maps, places in slabs, sums that `check_invariants` compares with their parts, and
-//! switches and limits, which do not change. Left out as well is the next unique number, which grows with every
-//! call: a search must not use operations that draw one (`UID.NEXT`).
+//! Two machines with one digest behave alike from here on. A digest leaves out what does not influence what comes
+//! next: counts for people, the order of hash maps, places in slabs, sums that `check_invariants` compares with their
+//! parts, and switches and limits, which do not change. It also leaves out the next unique number, which grows with
+//! every call, so a search must not use operations that draw one (`UID.NEXT`).
 //!
-//! Equal digests of different machines are a matter of 64 bits. A field that is added to a machine does not compile
-//! until somebody decides on it here: the digests take machines apart by name.
+//! Digests have 64 bits, so different machines rarely share one. The digests destructure machines by name, so a new
+//! field does not compile until somebody decides here whether it counts.
 
 use std::fmt::{self, Write};
 use std::hash::{BuildHasher, Hasher};

@@ -1,7 +1,7 @@
-//! What anybody may answer for a shard that is gone for good (P56).
+//! What everybody may answer for a shard that is gone for good (P56).
 //!
-//! It is what the shard itself would say as an incarnation that remembers nothing and serves nothing, so that
-//! coordinators need no rule of their own for it.
+//! It is what the shard itself would say as an incarnation that remembers and serves nothing, so coordinators need no
+//! special rule for it.
 
 use crate::ids::{Incarnation, ShardId};
 use crate::message::{Refusal, Request, Response, Status};

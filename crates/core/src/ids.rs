@@ -1,7 +1,7 @@
-//! Names of things: sessions, transactions, attempts, shards, incarnations, and time.
+//! Ids of sessions, transactions, attempts, shards and incarnations; and time.
 //!
-//! All are plain numbers given from outside; nothing here draws a random number or reads a clock. Those that are great
-//! travel as eight bytes, which is mostly shorter than a number of variable length, and sooner read.
+//! All are plain numbers given from outside; nothing here draws a random number or reads a clock. Large ones travel
+//! as eight bytes, which is mostly shorter than a variable-length number, and faster to read.
 
 use std::fmt;
 

@@ -1,5 +1,5 @@
-//! Every message of the protocol, in the order of a transaction's life. `docs/protocol.md` has them in a
-//! table, with who sends what when.
+//! Every message of the protocol, in the order of a transaction's life. A table in `docs/protocol.md` says who sends
+//! what and when.
 
 use std::fmt;
 use std::sync::Arc;

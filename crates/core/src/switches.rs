@@ -1,4 +1,4 @@
-//! The switches that exist for measuring (P70): each is a real alternative.
+//! Switches for measuring (P70). Each is a real alternative.
 
 /// Which conflicts a lock sees.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,12 +1,12 @@
-//! Messages as bytes: postcard, which is numbers of variable length and lists with their length before them.
-//! `docs/wire.md` describes the form, and how the commands of a server carry it.
+//! Messages as bytes, in postcard: variable-length numbers, and lists that begin with their length. `docs/wire.md`
+//! describes the form, and how server commands carry it.
 //!
-//! A frame is messages, one behind the other, up to its end. What carries frames keeps their length.
+//! A frame is messages, one after another, up to its end. Its carrier keeps the length.
 //!
-//! Whoever can send a frame can send any bytes. So reading one never panics, takes memory in proportion to its
-//! length only, and gives nothing that a state machine would stumble over: what a message may not be is refused
-//! here, together with its whole frame. Whether the sender may say it is not asked here: that it speaks for its
-//! own session, and that it may do this to that key, is for the host to see.
+//! A client that can send a frame can send any bytes. So reading one never panics, takes memory in proportion to its
+//! length only, and yields nothing that a state machine cannot handle: an invalid message is refused here, together
+//! with its whole frame. The host checks whether the sender may say it: that it speaks for its own session, and may
+//! do this to that key.
 
 use claret_types::{Bytes, Claims, Mode, OpError, Operation};
 use postcard::ser_flavors::Flavor;

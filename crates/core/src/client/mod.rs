@@ -1,12 +1,13 @@
 //! A client process: all its transactions on all shards, and its connections to them, as one state machine
 //! (`docs/protocol.md`, P39 to P46).
 //!
-//! Sans I/O, like the shard. The application's calls go in, what connections bring, what the topology says, and the time;
-//! then [`Client::settle`] brings about what follows. Out come requests in frames ([`Client::take`], which a connection
-//! calls when it may write, and [`Client::poll_ready`] says that it should), events for users ([`Client::poll_event`]),
-//! the next time to wake ([`Client::poll_timeout`]), and whether the topology is in doubt ([`Client::take_doubt`]).
+//! Sans I/O, like the shard. Inputs are the application's calls, what connections bring, what the topology says, and
+//! the time; [`Client::settle`] then computes what follows. Outputs are requests in frames ([`Client::take`], which a
+//! connection calls when it may write; [`Client::poll_ready`] says which one should), events for users
+//! ([`Client::poll_event`]), the next time to wake ([`Client::poll_timeout`]), and whether the topology is in doubt
+//! ([`Client::take_doubt`]).
 //!
-//! Where shards are a call away there are no connections: [`Client::direct`] hands out each request by itself
+//! Where a shard can be called directly there are no connections: [`Client::direct`] hands out each request by itself
 //! ([`Client::poll_send`]).
 //!
 //! | file | what |

@@ -1,9 +1,9 @@
-//! What waits to be sent to one shard, and what is on its way there.
+//! The requests that wait to be sent to one shard, and those that are on their way there.
 //!
-//! Requests gather in the outbox until the connection takes them as one frame, applies and aborts first, for they free
-//! locks (P41). While the shard owes an answer they gather until they are worth a frame of their own. An outbox without
-//! a connection keeps nothing: what is sent there is lost, as messages may be, and is sent again when the next connection
-//! is made (P40).
+//! Requests gather in the outbox until the connection takes them as one frame, applies and aborts first, because
+//! these free locks (P41). While the shard owes an answer they gather until they are worth a frame of their own. An
+//! outbox without a connection keeps nothing: its requests are lost, as messages may be, and are sent again over the
+//! next connection (P40).
 
 use std::collections::VecDeque;
 

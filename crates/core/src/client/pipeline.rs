@@ -1,8 +1,8 @@
-//! The frames of one connection: what was written and has no answer yet, in order.
+//! The frames of one connection that were written and have no answer yet, in order.
 //!
-//! A shard that cannot read a frame, or may not take it for its size, refuses all of it, and one request is to blame.
-//! Its requests are then sent again one by one; the one that is refused alone can never be done, and its transaction
-//! is told so (P43).
+//! A shard that cannot read a frame, or finds it too large, refuses all of it because of one request. The client then
+//! sends the requests again one by one. The one that is refused alone can never be done, and its transaction hears so
+//! (P43).
 
 use std::collections::VecDeque;
 use std::error::Error;

@@ -1,8 +1,8 @@
 //! Which shard serves which slot, as far as the client knows.
 //!
-//! Nodes say which shard they are when a connection to them begins; the topology says which slots a node serves. A node
-//! that leaves takes its shard with it once other shards have all its slots: then nobody of that name remembers
-//! anything, and nobody will (P56).
+//! A node says which shard it is when a connection to it begins; the topology says which slots a node serves. When a
+//! node has left and other shards have all its slots, its shard is gone: nobody of that name remembers anything, and
+//! nobody ever will (P56).
 
 use std::sync::Arc;
 

@@ -1,9 +1,9 @@
 //! The transactions of a client process: a coordinator for each, or one frontend that combines them.
 //!
-//! A transaction stays here until every shard knows the end of it, which is longer than its user is interested: one
-//! that was dropped in mid-commit has its answers still to come. Afterwards its coordinator serves another, and what is
-//! said in its name is not taken: each call names the transaction, by a handle that is never given twice, and the attempt
-//! (P61).
+//! A transaction stays here until every shard knows its outcome. That is longer than its user waits: one that was
+//! dropped in mid-commit still gets answers. Afterwards its coordinator serves another transaction, and calls in the
+//! old one's name are not taken: each call names the transaction, by a handle that is never given twice, and the
+//! attempt (P61).
 
 use std::collections::BTreeSet;
 

@@ -1,7 +1,8 @@
 //! The application's calls: operations, the commit, the abort, the next attempt.
 //!
-//! User code may do anything between two of them, and hold on to what is over. Each therefore names its attempt, and is
-//! taken only while that one runs; otherwise nothing is done, and the caller hears [`Closed`] (P61).
+//! User code may do anything between two calls, and may keep handles to attempts that are over. So each call names
+//! its attempt, and is taken only while that attempt runs; otherwise nothing is done, and the caller hears [`Closed`]
+//! (P61).
 
 use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;

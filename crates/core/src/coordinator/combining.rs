@@ -1,15 +1,15 @@
 //! The frontend: all transactions of one client process, and combining between them (C1 to C16, `claret-2015` s.4.3
 //! and s.5.3). The rules, numbered, are in `docs/combining.md`.
 //!
-//! Sans I/O, like [`Coordinator`], which it drives: one for each transaction that speaks to shards under its own
-//! id. A read that is answered by one whose lock another transaction of this process holds is sent nowhere; the
-//! reader becomes a member of the holder's group and commits with it.
+//! Sans I/O, like [`Coordinator`], which it drives: one for each transaction that speaks to shards under its own id.
+//! A read is sent nowhere if another transaction of this process holds the lock of a read that answers it; the reader
+//! becomes a member of the holder's group and commits with it.
 //!
 //! Invariants ([`Frontend::check_invariants`]): a transaction is a member of one group or of none; no shard knows
 //! it under two ids in one attempt; present members commute on every record; held reads are of open groups.
 //!
-//! What this file does not do: messages of a group (`mod.rs`), what its members use (`group`), which reads are held
-//! (`held_reads`), the end of a group (`outcome`).
+//! Other files have the messages of a group (`mod.rs`), what its members use (`group`), which reads are held
+//! (`held_reads`), and the end of a group (`outcome`).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

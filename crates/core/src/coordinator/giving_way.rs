@@ -1,4 +1,4 @@
-//! When an attempt gives way to an elder, and how one ends whose prepares have left (P6, P21, traps 1, 9).
+//! When an attempt gives way to an elder, and how an attempt ends once its prepares have left (P6, P21, traps 1, 9).
 
 use super::{Cause, Coordinator, Goal, State, rules};
 use crate::ids::{Incarnation, Time};

@@ -1,11 +1,11 @@
 //! A combined group: transactions of one process that commit together, as one attempt (C1 to C16).
 //!
-//! Every transaction begins as the founder and only member of a group of its own, and most end so. The group's
+//! Every transaction begins as the founder and only member of its own group, and most stay alone. The group's
 //! coordinator speaks to the shards under the founder's id, with the founder's birth.
 //!
 //! Invariants: the operations of any two present members on one record commute whatever the state
-//! ([`Uses::check_invariants`]); a number of a member is never given twice; nobody joins or leaves once the
-//! prepare left.
+//! ([`Uses::check_invariants`]); a member's number is never given twice; nobody joins or leaves once the prepare has
+//! left.
 
 use claret_types::{Access, Bytes, Claims, Held, Mode, Operation, TypeInfo};
 use indexmap::IndexMap;

@@ -1,5 +1,5 @@
-//! What a coordinator knows of its shards' incarnations, and what follows when one has lost its memory (P26, P55, traps 3,
-//! 8): before a prepare has left the attempt is run again, afterwards its end may be unknown (P26, P55).
+//! What a coordinator knows of its shards' incarnations, and what it does when one has lost its memory (P26, P55,
+//! traps 3, 8): before a prepare has left it runs the attempt again; afterwards the outcome may be unknown.
 
 use super::{Coordinator, Event, Goal, Party, State};
 use crate::ids::{Incarnation, ShardId, Time};

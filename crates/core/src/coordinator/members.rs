@@ -1,5 +1,5 @@
-//! What a coordinator does for a combined group and a transaction on its own never needs (C9 to C14): members that
-//! leave, and the little that the frontend must know. Who is a member is the frontend's business.
+//! What a coordinator does only for a combined group (C9 to C14): members that leave, and the little that the
+//! frontend must know. The frontend decides who is a member.
 
 use claret_types::{Bytes, Operation};
 

@@ -11,11 +11,12 @@
 //!     `--abort, give way, a refusal--> over for this attempt
 //! ```
 //!
-//! Rules it keeps: once a prepare has left, an attempt ends only by a recorded no (or by one who was never asked), by
-//! all yes, or unknown to all when a shard lost its memory (trap 1), and the last of these is not run again; the next
-//! attempt starts after that (trap 2); a coordinator gives way only while a vote is missing (trap 9). Once it gave way
-//! while its prepares were out, the prepares of later attempts leave one after the other, in the order of shards.
-//! Calls, commits and restarts name their attempt, and are taken only while that one is where they want it (P61).
+//! Rules it keeps: once a prepare has left, an attempt ends only by a recorded no (or because a participant was never
+//! asked), by all yes, or with an unknown outcome when a shard lost its memory (trap 1); a transaction with an
+//! unknown outcome is not run again. The next attempt starts after that (trap 2). A coordinator gives way only while
+//! a vote is missing (trap 9). Once it gave way while its prepares were out, the prepares of later attempts leave one
+//! after another, in the order of shards. Calls, commits and restarts name their attempt, and are taken only in the
+//! right state of that attempt (P61).
 
 mod calls;
 mod closing;

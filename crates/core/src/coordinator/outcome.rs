@@ -1,6 +1,6 @@
-//! What becomes of a group, told to its members: answers to whom they belong, and the end to everybody.
+//! Tells a group's members what happens: each hears its own answers, and all hear the outcome.
 //!
-//! A refusal or a way given ends the attempt for all; each then retries on its own, so that an operation that
+//! A refusal, or giving way, ends the attempt for all. Each member then retries alone, so that an operation that
 //! cannot be done dooms only the transaction that asked for it.
 
 use claret_types::{Bytes, Reply};

@@ -1,8 +1,8 @@
-//! Calls that were sent for execution and are not answered.
+//! Calls that were sent for execution and have no answer yet.
 //!
-//! A few are looked through; of more, it is known by number and by key where they are, so that n calls cost n. Where messages may
-//! overtake each other, a call repeats the unanswered ones before it on its record (P10): once there are a few of these,
-//! further calls on the record are **kept back**, and sent as one when those are answered.
+//! A few calls are searched one by one; more are indexed by number and by key, so that n calls cost n. Where messages
+//! may overtake each other, a call repeats the unanswered calls before it on its record (P10). Once there are a few
+//! of these, further calls on the record are **kept back**, and sent together when those are answered.
 
 use std::fmt;
 

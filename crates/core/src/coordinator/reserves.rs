@@ -1,7 +1,7 @@
-//! What earlier attempts needed on each record, to be taken at the first touch of it (P22, trap 12).
+//! What earlier attempts needed on each record, so that a restart takes it at first touch (P22, trap 12).
 //!
-//! Only records on which an attempt did several things are kept: where it did one, there is nothing to join.
-//! What one attempt found stays for all later ones: an attempt may end before it comes to the record.
+//! Only records on which an attempt did several things are kept; with one thing there is nothing to join. What one
+//! attempt found stays for all later ones, because an attempt may end before it reaches the record.
 
 use claret_types::{Bytes, Claims, Mode, Operation, TypeInfo};
 use indexmap::IndexMap;

@@ -1,4 +1,4 @@
-//! A coordinator that is over serves another transaction, with the room that its lists have.
+//! Recycling: a coordinator that is over serves another transaction and keeps its lists' memory.
 
 use super::{Coordinator, Members, Reserves, State};
 use crate::ids::{Birth, Incarnation, ShardId};

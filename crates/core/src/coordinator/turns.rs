@@ -1,13 +1,13 @@
 //! Round one: in which order prepares leave.
 //!
-//! At once costs one round trip, and two transactions over the same shards may each be first at one of them. One of
-//! the two gives way. If its next attempt did the same, the two, or it and the next one, would meet in the same
-//! manner again and again. So from then on its prepares leave in the order of shards, each when the one before
-//! it is answered: those that go in turn wait for each other at the first shard that they share, holding nothing
+//! Sending all at once costs one round trip, but two transactions over the same shards may each be first at one of
+//! them. One of the two gives way. If its next attempt did the same, it would meet the other, or the next one, in the
+//! same way again and again. So from then on its prepares leave in the order of shards, each when the one before it
+//! is answered. Transactions that go in turn wait for each other at the first shard that they share, and hold nothing
 //! at later ones. Participants that have nothing left to lock are asked at once.
 //!
-//! Shards with hot records come after all others, in turn, the hottest last (`heat.rs`). Whoever is asked when all
-//! others have voted yes hears so, and decides.
+//! Shards with hot records come after all others, in turn, the hottest last (`heat.rs`). The participant that is
+//! asked when all others have voted yes hears so, and decides.
 //!
 //! A shard that rests is asked before all others, alone (P50).
 

@@ -1,7 +1,7 @@
-//! What a shard keeps for its users, in bytes (P60): calls and answers of open attempts, decisions, and answers of what is
-//! applied. Counted for each account, which is what the host calls a user, and for all.
+//! How many bytes a shard keeps for its users (P60): calls and answers of open attempts, decisions, and answers of
+//! what is applied. It counts them for each account, which is a user of the host, and for all.
 //!
-//! With direct delivery nothing is counted: who calls a shard is in the process that pays for it.
+//! With direct delivery nothing is counted: the caller of the shard is in the process that pays for it.
 
 use super::{AttemptId, Call, Delivery, Limits, Shard};
 use crate::message::{Bound, Refusal};

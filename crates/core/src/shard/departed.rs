@@ -1,8 +1,9 @@
-//! Sessions that are gone, as their host knows (P58).
+//! Sessions that are gone, as the host reports (P58).
 //!
-//! What nobody can ask for is forgotten: noes, since whoever asks hears a no again, and what was applied here alone. Of what
-//! was applied with others one of them may be in doubt, so these are asked, a few at a time and ever more seldom, and it
-//! is forgotten when each has answered that it is not.
+//! The shard forgets what nobody can ask for: noes, because whoever asks hears a no again, and what was applied here
+//! alone. What was applied with other participants one of them may be in doubt about. So the shard asks them, about a
+//! few decisions at a time and less and less often, and forgets a decision when each has answered that it is not in
+//! doubt.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ops::Bound;

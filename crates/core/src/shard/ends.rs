@@ -1,4 +1,5 @@
-//! How an attempt ends here: no is written, what was voted is carried out or dropped, and the decision is remembered.
+//! How an attempt ends here: a no is written, or what was voted is applied or dropped; and the decision is
+//! remembered.
 
 use super::{
     AttemptId, Decided, Delivery, Entry, Fate, Incarnation, Participants, Refusal, Response, SessionId,

@@ -1,12 +1,12 @@
-//! Instant transactions: all operations known up front, nothing held, every shard at hand.
+//! Instant transactions: all operations are known up front, nothing is held, and every shard is at hand.
 //!
-//! A host that can stop all shards of a transaction at once (the embedded store holds their mutexes) needs no
-//! two rounds: it executes and applies call by call on each shard, and either finishes all or undoes all,
-//! before anybody looks. No lock is taken, so a conflict can only be with claims that others hold across
-//! awaits; then the host undoes and goes the long way.
+//! A host that can stop all shards of a transaction at once (the embedded store holds their mutexes) needs no two
+//! rounds: it executes and applies call by call on each shard, and either finishes all or undoes all, before anybody
+//! looks. No lock is taken, so it can only conflict with claims that others hold across awaits; then the host undoes
+//! everything and starts over with locks.
 //!
-//! An instant transaction may pass those who wait: it holds nothing when it is over, so it lengthens nobody's
-//! phase. It is a transaction of one participant in the sense of P9, whose participant is the union of the shards.
+//! An instant transaction may pass waiters: it holds nothing when it is over, so it lengthens nobody's phase. In the
+//! sense of P9 it has one participant, the union of the shards.
 
 use claret_types::{Bytes, OpError, Operation, Reply};
 

@@ -1,17 +1,16 @@
 //! The records of a shard and their abstract locks (P11 to P20).
 //!
-//! One lock a record, and only while somebody holds it or waits for it: an idle record carries no lock
-//! memory. Granting, checking and releasing cost the same for ten holders as for ten thousand, because the
-//! lock is a sum of claims ([`Held`]); who holds what stands aside, for releasing and for telling holders
-//! that an elder waits.
+//! Each record has one lock, and only while somebody holds it or waits for it: an idle record has no lock memory.
+//! Granting, checking and releasing cost the same for ten holders as for ten thousand, because the lock is a sum of
+//! claims ([`Held`]). Who holds what is kept separately, for releasing and for notifying holders that an elder waits.
 //!
-//! Effects of a holder are kept beside its claims and applied at release (deferred update). A call of a
-//! transaction that has effects here already is executed on top of them: they are applied, the call is
-//! executed, and they are undone, all before anybody else looks (P12). Members of one combined group are one
-//! owner to the lock and yet do not see each other's effects, since any of them may still leave (C4).
+//! Effects of a holder are kept beside its claims and applied at release (deferred update). If a transaction already
+//! has effects here, its next call is executed on top of them: they are applied, the call is executed, and they are
+//! undone, all before anybody else looks (P12). To the lock, members of one combined group are one owner. But they do
+//! not see each other's effects, because any of them may still leave (C4).
 //!
 //! Invariants ([`LockTable::check_invariants`]): the sum of the holders' claims is what `held` says; claims of
-//! different holders do not conflict; an idle lock has no waiters; who waits is not granted.
+//! different holders do not conflict; an idle lock has no waiters; a waiting call is not granted.
 //!
 //! This file knows nothing of votes, leases or messages.
 

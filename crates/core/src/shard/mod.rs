@@ -8,7 +8,7 @@
 //! `Decided::Refused` in the session's history (with direct delivery, where nothing is ever late, no is simply
 //! being gone).
 //!
-//! What this file does not do: locks (`lock_table`), queues (`phaser`), recovery (`recovery`).
+//! Other files have locks (`lock_table`), queues (`phaser`) and recovery (`recovery`).
 
 mod account;
 mod departed;

@@ -1,10 +1,10 @@
 //! The phaser of one record: who waits for its lock, in which mode (P16 to P18).
 //!
-//! Waiters stand in one queue a set of modes, eldest first, so that a release looks at a handful of heads,
-//! however many wait. When a phase ends, the eldest waiter's modes begin the next one and all that want these
-//! and commute are granted at once. A waiter that holds the record already (an upgrade) stands apart and
-//! overtakes all. Who draws the same way as a waiter conflicts with it, or a stream of small withdrawals would
-//! pass a big one for ever.
+//! Each set of modes has one queue, eldest first, so that a release looks at a handful of heads, however many wait.
+//! When a phase ends, the eldest waiter's modes begin the next one, and all waiters that want these modes and commute
+//! are granted at once. A waiter that already holds the record (an upgrade) is kept apart and overtakes all. A
+//! request that draws the same way as a waiter conflicts with it; otherwise a stream of small withdrawals would pass
+//! a big one for ever.
 //!
 //! Invariants: a transaction waits at most once on one record; `wanted` is the sum of the footprints of the
 //! queue's waiters; whoever waits for somebody younger than itself waits for a holder that has been told

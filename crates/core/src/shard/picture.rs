@@ -1,4 +1,4 @@
-//! Who holds, who waits and how often, for people: a stuck shard is understood from this.
+//! Who holds, who waits and how often, for display: this explains a stuck shard.
 
 use claret_types::Bytes;
 

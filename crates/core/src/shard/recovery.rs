@@ -1,7 +1,7 @@
 //! Leases and the recovery of attempts in doubt (P23 to P25; traps 1, 3, 6, 7, 8).
 //!
-//! Only a prepared participant asks, and it asks all others on its list. Whoever is asked and has written
-//! nothing writes no, so that an answer never becomes untrue. What the answers say:
+//! Only a prepared participant asks, and it asks all others on its list. A shard that is asked and has written
+//! nothing writes no, so that its answer never becomes untrue. What the answers decide:
 //!
 //! | answers | decision |
 //! |---|---|
@@ -11,8 +11,8 @@
 //! | the rest `Lost` (their memory is gone), everybody answered | abort: the one case in which a shard without durable votes loses atomicity (trap 8) |
 //! | otherwise | stay in doubt, keep the locks, ask again |
 //!
-//! Who aborts because others lost their memory writes `Refusal::Unknown`: it may be applied where nobody remembers, so
-//! this is `Lost` to whoever asks next, and no recorded no to a coordinator.
+//! A shard that aborts because others lost their memory writes `Refusal::Unknown`. The attempt may be applied where
+//! nobody remembers, so this no is `Lost` to whoever asks next, and no recorded no to a coordinator.
 
 use std::collections::BTreeSet;
 use std::ops::Bound;

@@ -1,8 +1,8 @@
-//! A shard goes on as another incarnation (P26, traps 3, 5, 8): its process restarted, or another took its place.
+//! Restarting a shard as another incarnation (P26, traps 3, 5, 8): its process restarted, or another took its place.
 //!
-//! What is lost is for the host to say. Whatever it is, attempts that have not voted are gone without a refusal:
-//! nobody may take a no for recorded that nobody recorded. Their coordinators learn it from the new incarnation.
-//! Invariant: with [`Survives::Votes`] every yes and every no that was written stays written.
+//! The host says what is lost. In any case attempts that have not voted are gone without a refusal, because nobody
+//! may take an unrecorded no for a recorded one. Their coordinators learn it from the new incarnation. Invariant:
+//! with [`Survives::Votes`] every yes and every no that was written stays written.
 
 use super::lock_table::{Fate, LockTable};
 use super::{AllDeparted, AttemptId, Incarnation, Shard, Time, VecDeque, rules};

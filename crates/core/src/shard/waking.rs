@@ -1,9 +1,9 @@
-//! How an attempt goes on from record to record: at once with its prepare, and when it has what it waited for.
+//! How an attempt goes on from record to record: at once with its prepare, and later when it gets what it waited for.
 //!
 //! A prepare locks its records in the order of its calls, and stops at the first for which it has to wait (P47).
 //!
-//! One input executes so many calls and no more ([`Limits::at_once_max`](crate::Limits)): who has more is **put off**, and
-//! goes on with a later timeout, in turn with others (P38). Meanwhile it is as one that waits, but for nobody.
+//! One input executes at most [`Limits::at_once_max`](crate::Limits) calls. An attempt with more is **put off**, and
+//! goes on with a later timeout, in turn with others (P38). Until then it is like a waiter, but waits for nobody.
 
 use std::collections::VecDeque;
 use std::vec;

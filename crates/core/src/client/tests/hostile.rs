@@ -1,4 +1,5 @@
-//! One node answers what it likes, to transactions of its own and to those that it was not asked for. The seeds are fixed.
+//! A hostile node answers anything, to its own transactions and to those that it was not asked about. The seeds are
+//! fixed.
 
 use claret_types::OpError;
 

@@ -1,4 +1,4 @@
-//! A client by hand: what its connections and its transactions come to, message by message.
+//! A client driven by hand: its connections and transactions, message by message.
 
 mod connections;
 mod hostile;

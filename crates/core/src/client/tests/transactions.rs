@@ -1,4 +1,4 @@
-//! Attempts that are over, coordinators that are used again, what is sent again and when.
+//! Attempts that are over, recycled coordinators, and what is sent again and when.
 
 use super::*;
 

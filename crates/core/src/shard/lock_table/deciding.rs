@@ -1,8 +1,8 @@
-//! Deciding about calls: each is executed on top of its owner's effects on the record, and its claims are held against
-//! everybody else's.
+//! Deciding about calls: each is executed on top of its owner's effects on the record, and its claims are checked
+//! against everybody else's.
 //!
 //! Calls on one record that come together share a **view** of it: the owner's effects are added once, then the calls'
-//! own, one after the other, and at the end all are undone, before anybody else looks. So n calls cost n executions, and
+//! own, one after another, and at the end all are undone, before anybody else looks. So n calls cost n executions,
 //! not n times what the transaction did there before.
 
 use claret_types::{Claims, Effect, Executed, Mode, OpError, Operation, Reply, Room, State};

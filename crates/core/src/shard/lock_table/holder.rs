@@ -1,8 +1,8 @@
 //! What one attempt holds on one record: its granted calls with their claims and effects.
 //!
-//! A few calls are looked through. Of more, the claims are summed up as well, so that what an owner holds itself is told
-//! apart from what others hold in the same time, however many calls it made; and it is known which calls claim which
-//! element, since what was done to others is of no concern to a call on that one.
+//! A few calls are searched one by one. For more, their claims are summed, so that an owner's own claims are
+//! separated from those of others in constant time, however many calls it made. They are also indexed by element,
+//! because a call on one element need not look at what was done to others.
 
 use std::any::TypeId;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Instant transactions on the records of one shard: what is done is staged, so that it can be undone.
+//! Instant transactions on the records of one shard: changes are staged, so that they can be undone.
 
 use claret_types::{Bytes, Claims, Mode, OpError, Operation, Reply, Room};
 use smallvec::SmallVec;
