@@ -1,6 +1,6 @@
 //! Every bug that can be planted in the protocol is noticed by the simulator, within a bounded number of seeds.
 //!
-//! `cargo test -p claret-sim --features planted-bugs --test planted`
+//! `cargo test --workspace --locked --test planted`
 
 use std::sync::Mutex;
 

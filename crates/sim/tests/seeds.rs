@@ -2,9 +2,16 @@
 
 use claret_sim::{Config, Plant, SimOptions, Totals, run, run_many, run_with};
 
+/// How many seeds are run: 400, or more as `CLARET_SIM_SEEDS` says.
+fn seeds() -> u64 {
+    let more =
+        std::env::var("CLARET_SIM_SEEDS").map(|count| count.parse().expect("CLARET_SIM_SEEDS is a number"));
+    more.unwrap_or(0).max(400)
+}
+
 #[test]
 fn hundreds_of_seeds_keep_every_promise() {
-    let totals = run_many(0..400, |_, _| ()).unwrap_or_else(|failure| panic!("{failure}"));
+    let totals = run_many(0..seeds(), |_, _| ()).unwrap_or_else(|failure| panic!("{failure}"));
     // The seeds are worth running only if they get somewhere and meet everything on the way.
     assert!(totals.committed > 5_000, "{totals:?}");
     assert!(totals.restarts > 1_000 && totals.aborted > 100 && totals.failed > 100, "{totals:?}");
