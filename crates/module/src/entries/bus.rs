@@ -1,4 +1,5 @@
-//! Messages of other shards, over the cluster bus (P23 to P25). A client cannot forge one: the bus is between nodes.
+//! Messages of other shards over the cluster bus (P23 to P25). A client cannot forge one, because the bus connects
+//! nodes only.
 
 use std::ffi::c_char;
 

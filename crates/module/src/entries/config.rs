@@ -1,4 +1,4 @@
-//! What can be set: `CONFIG SET claret.*`, or `loadmodule` in the configuration file followed by `claret.* value`.
+//! Settings: `CONFIG SET claret.*`, or `claret.* value` after `loadmodule` in the configuration file.
 
 use std::ffi::{CString, c_char, c_int, c_longlong, c_uint, c_void};
 use std::sync::atomic::{AtomicBool, Ordering};

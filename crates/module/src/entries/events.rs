@@ -1,7 +1,8 @@
-//! What the server tells of itself: clients that go, roles that change, its own rounds, and keys that vanish (trap 18).
+//! Events of the server: clients that disconnect, roles that change, the server's cron, and keys that vanish (trap
+//! 18).
 //!
-//! Most of these come in the midst of the server's own work, where nothing may be read or written: what is to be done waits for
-//! a timer, or for the next entry.
+//! Most events come in the middle of the server's own work, where nothing may be read or written. What they cause
+//! waits for a timer or for the next entry.
 
 use std::ffi::{c_char, c_int, c_void};
 

@@ -1,4 +1,4 @@
-//! `CLARET.EXEC`: a transaction of one go, on keys of this node, for any client and for `redis-cli`.
+//! `CLARET.EXEC`: a one-shot transaction on keys of this node, for any client and for `redis-cli`.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,5 @@
-//! The command filter: sees every command of every client before the server does, and of most only that nothing of it is held.
+//! The command filter: it sees every command of every client before the server does. For most commands it only finds
+//! that none of their keys is held.
 
 use redis_module::raw;
 

@@ -1,4 +1,4 @@
-//! `CLARET.HELLO` and `CLARET.FRAME`: a client process speaks to the shard.
+//! `CLARET.HELLO` and `CLARET.FRAME`: how a client process speaks to the shard.
 
 use claret_core::wire;
 use claret_identity::{PublicKey, Signature};

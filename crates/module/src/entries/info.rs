@@ -1,4 +1,4 @@
-//! `INFO claret`: flat numbers, declared once; the page lists them from here.
+//! `INFO claret`: flat numbers, declared once; `docs/commands.md` lists them from here.
 
 use std::ffi::{CString, c_int};
 

@@ -1,4 +1,4 @@
-//! Loading: what has to be there, and what the server is asked to call.
+//! Loading: what the server must have, and which callbacks are registered.
 
 use std::ffi::{c_char, c_int};
 

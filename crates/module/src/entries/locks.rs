@@ -1,4 +1,4 @@
-//! `CLARET.LOCKS` and `CLARET.RESOLVE`: for people who look at a stuck shard.
+//! `CLARET.LOCKS` and `CLARET.RESOLVE`: for operators who look into a stuck shard.
 
 use claret_core::{AttemptId, Sequence, SessionId, TxId};
 use claret_types::Access;

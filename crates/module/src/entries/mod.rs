@@ -1,8 +1,8 @@
-//! Where the server calls in: commands, the filter, timers, events and the bus. Each is given the node, and calls it.
+//! Where the server calls in: commands, the filter, timers, events and the bus. Each gets the node and calls it.
 //!
-//! Nothing unwinds out of an entry: [`guarded`](crate::ffi::guarded) catches a panic, and the node begins another incarnation
-//! of its shard. What the server calls while the node is at work further up the stack finds it busy
-//! ([`with_node`] says `None`) and does without it; see the text of [`node`](crate::node).
+//! No panic unwinds out of an entry: [`guarded`](crate::ffi::guarded) catches it, and the node begins another
+//! incarnation of its shard. If the server calls in while the node is at work further up the stack, the entry finds
+//! the node busy ([`with_node`] returns `None`) and does without it; see the text of [`node`](crate::node).
 
 mod bus;
 mod commands;

@@ -1,7 +1,7 @@
-//! What the server has to have: the commands that the module runs, each under its own name.
+//! What the server must have: the commands that the module runs, each under its own name.
 //!
-//! `rename-command` takes a command away or gives it another name, which the filter would not know: then what a client
-//! does to held keys would pass unseen.
+//! `rename-command` removes a command or gives it another name. The filter would not know that name, and would miss
+//! what a client does to held keys with it.
 
 use claret_types::Bytes;
 

@@ -1,7 +1,7 @@
-//! `CLARET.POLL`: what arises later, for clients that cannot be pushed to.
+//! `CLARET.POLL`: later responses, for clients that cannot receive pushes.
 //!
-//! A second connection of the process waits here, one for each session. It takes nothing with it when its time is over
-//! or its connection closes: the outbox is emptied only when an answer is written.
+//! A second connection of the process waits here, one for each session. Nothing is lost when its time is over or it
+//! closes: the outbox is emptied only when an answer is written.
 
 use std::ffi::c_int;
 

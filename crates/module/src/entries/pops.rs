@@ -1,9 +1,10 @@
 //! Commands that wait for something to take (`BLPOP` and its kin), beside transactions.
 //!
-//! The server serves them at the end of whatever command brought something, without a look at the guard: an item that a
-//! transaction has taken and not yet removed would go to two. So, once transactions come to this node, they are waited
-//! for here: what the server wakes is looked at first, and stays asleep while its key is held in conflict. A held key
-//! that was passed over is signalled again when it is free. Of those before, see [`crate::parts::sleepers`].
+//! The server serves them at the end of the command that brought something, without asking the guard. An item that a
+//! transaction has taken and not yet removed would then go to two clients. So once transactions come to this node,
+//! such commands wait here: when the server wakes one, the module checks it first, and it stays asleep while its key
+//! is held in conflict. A held key that was passed over is signalled again when it is free.
+//! [`crate::parts::sleepers`] handles pops that slept before that.
 
 use std::ffi::c_int;
 

@@ -1,5 +1,5 @@
-//! `CLUSTER SETSLOT`, where it takes a slot away: it waits until no transaction uses a key of it. What stands behind that is
-//! said in `node/leaving.rs`.
+//! `CLUSTER SETSLOT`, where it takes a slot away: it waits until no transaction uses a key of the slot.
+//! `node/leaving.rs` explains why.
 
 use std::ffi::c_int;
 

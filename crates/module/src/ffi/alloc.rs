@@ -1,8 +1,9 @@
 //! The memory of the module: the process's own allocator, counted.
 //!
-//! That of the server (`RedisModule_Alloc`) asks for the size of each block and counts it with a locked instruction,
-//! there and back: a tenth of all that a shard does. What the module holds are locks, queues, decisions, and what is to be
-//! written until it is decided on, within its limits. `maxmemory` does not count it; `INFO claret` says how much it is.
+//! The server's allocator (`RedisModule_Alloc`) asks for the size of each block and counts it with a locked
+//! instruction, for each allocation and each release: a tenth of all that a shard does. The module holds locks,
+//! queues, decisions, and pending writes, within its limits. `maxmemory` does not count that memory; `INFO claret`
+//! shows it.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Commands that the module runs, and what they answer.
+//! Commands that the module runs, and their replies.
 
 use std::ffi::{CStr, c_char};
 

@@ -1,4 +1,4 @@
-//! Clients of the server by their numbers: who they are, and whether they have a MULTI open.
+//! Clients of the server by id: who they are, and whether they have an open MULTI.
 
 use redis_module::raw;
 

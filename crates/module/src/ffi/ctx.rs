@@ -1,4 +1,4 @@
-//! A context: how the module speaks to the server while the server has called it.
+//! A context: how the module calls the server while the server is calling the module.
 
 use std::ffi::{CString, c_char, c_int, c_long, c_longlong, c_void};
 use std::ptr::{null_mut, without_provenance_mut};

@@ -1,7 +1,7 @@
 //! Where the server calls in: nothing unwinds out of the module.
 //!
-//! A panic is caught at every entry, logged, and answered with an error. What it may have left half done is the
-//! shard's memory of locks, so the shard is another incarnation then, as after a restart.
+//! A panic is caught at every entry, logged, and answered with an error. It may have left the shard's memory of locks
+//! half done, so the shard becomes another incarnation, as after a restart.
 
 use std::any::Any;
 use std::cell::Cell;

@@ -1,4 +1,4 @@
-//! The command filter: what the server lets a module see, and change, of each command before it is looked up.
+//! The command filter: what a module can see and change of each command before the server looks the command up.
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_int};

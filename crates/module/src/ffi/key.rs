@@ -1,4 +1,4 @@
-//! A key, opened: its type, its length and what can be read of it without running a command.
+//! An open key: its type, its length, and what can be read without running a command.
 
 use std::ffi::c_int;
 use std::ptr::null_mut;

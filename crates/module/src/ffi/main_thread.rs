@@ -1,4 +1,4 @@
-//! What the module remembers between calls: reached from the server's main thread only, and by one caller at a time.
+//! State that the module keeps between calls. Only the server's main thread reaches it, one caller at a time.
 
 use std::cell::{Cell, UnsafeCell};
 

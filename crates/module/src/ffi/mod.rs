@@ -1,17 +1,18 @@
 //! The server's functions, made safe to call: the only place, with `lib.rs`, that knows pointers.
 //!
-//! What `unsafe` relies on again and again is said here once, by name:
+//! Rules that many `unsafe` blocks rely on, by name:
 //!
-//! - **Function rule.** `api!` reads a pointer that the server wrote while the module was loaded, before anything else ran, and
-//!   that nobody writes again. Where a server may lack the function the pointer is looked at first; elsewhere `api!` panics.
+//! - **Function rule.** `api!` reads a pointer that the server wrote while the module was loaded, before anything
+//!   else ran, and that nobody writes again. Where a server may lack the function, the pointer is checked first;
+//!   elsewhere `api!` panics.
 //! - **Thread rule.** The server calls a module from its main thread, or from a thread of a module's that holds the server's
 //!   lock, and this module starts none: no two threads are ever here at a time.
-//! - **Context rule.** A [`Ctx`] is made by an entry of what the server just called it with, and by nobody else but
-//!   [`Ctx::detached`]. It is `Copy` and is handed down, never stored beyond the entry: whoever has one runs within the entry
-//!   that made it. A detached one is never freed, and is asked questions alone.
-//! - **String rule.** A [`Text`] owns one count of a server's string, which its `Drop` gives back; an [`Arg`] borrows one for
-//!   `'a`, the time of the command that it came with. Nobody writes to either.
-//! - **Callback rule.** The server goes on calling what it was given once. The functions are there as long as it does, since
+//! - **Context rule.** Only an entry makes a [`Ctx`], from what the server just called it with, and
+//!   [`Ctx::detached`]. It is `Copy` and is handed down, never stored beyond the entry: code that has one runs within
+//!   the entry that made it. A detached one is never freed, and is only asked questions.
+//! - **String rule.** A [`Text`] owns one reference count of a server's string, which its `Drop` releases; an [`Arg`]
+//!   borrows one for `'a`, the time of the command that it came with. Nobody writes to either.
+//! - **Callback rule.** The server keeps calling functions that it was given once. They stay valid, because
 //!   `RedisModule_OnUnload` refuses: the module is never unloaded.
 
 pub(crate) mod alloc;

@@ -1,4 +1,4 @@
-//! The server's strings: those that a command came with, and those that are made to call with.
+//! The server's strings: arguments of a command, and those made to call the server.
 
 use std::ffi::c_char;
 use std::marker::PhantomData;

@@ -1,5 +1,5 @@
-//! Transactions of one go at this node (`CLARET.EXEC`): each goes the way of every transaction that has one participant, a
-//! prepare that is the whole commit. It waits for locks for a bounded time.
+//! One-shot transactions at this node (`CLARET.EXEC`). Like every transaction with one participant, each is a prepare
+//! that is the whole commit. It waits for locks for a bounded time.
 
 use claret_types::Reply;
 

@@ -1,4 +1,4 @@
-//! What client processes send: hellos, frames, and polls for what arises later.
+//! What client processes send: hellos, frames, and polls for later responses.
 
 use claret_core::message::{PeerMessage, Refusal, Request, Response};
 use claret_core::{AttemptId, Incarnation, SessionId, ShardId, Time};

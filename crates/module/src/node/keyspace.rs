@@ -1,13 +1,13 @@
-//! The server's keys, as the shard sees them, and what is asked or told while the node is at work further up the stack: by
-//! the shard from within, and by events in the midst of a command that the node runs.
+//! The server's keys as the shard sees them. It also answers and notes what comes up while the node is at work
+//! further up the stack: questions of the shard from within, and events in the middle of a command that the node
+//! runs.
 //!
-//! It is asked also by the module's own commands, whose keys the server wants to know while the filter looks at them: what is
-//! known of the server's commands is here, too.
+//! The module's own commands ask it too, because the server wants to know their keys while the filter looks at them.
+//! So what is known of the server's commands is also here.
 //!
-//! Each piece is reached by one caller at a time, and for a moment. An
-//! event that comes while the node is busy is noted here, and told to the shard before anything else goes into it: the server
-//! calls in the midst of its own work, where nothing may be read or written. Until then nobody has seen more of the shard
-//! than before.
+//! Each piece is borrowed by one caller at a time, and only for a moment. An event that comes while the node is busy
+//! is noted here, and the shard hears of it before any other input: the server calls in the middle of its own work,
+//! where nothing may be read or written. Until then nobody has seen more of the shard than before.
 
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,9 +1,10 @@
-//! Slots that leave: not while keys of them are held, of which the other node would not know (trap 17).
+//! Slots that leave: none leaves while its keys are held, because the other node would not know of that (trap 17).
 //!
-//! The slot is closed to newcomers first, and `CLUSTER SETSLOT` waits until nobody uses a key of it. Valkey 8 makes the client
-//! of this very command wait for the replicas, which it cannot do to a command of a module's: it would end. There the server
-//! runs the command itself, and only the slot is closed, from the look at the command until it has been carried out;
-//! where it had to wait its client has to send it again, and finds the slot closed and free.
+//! The slot is first closed to newcomers, and `CLUSTER SETSLOT` waits until nobody uses a key of it. Valkey 8 makes
+//! the client of this very command wait for the replicas; it cannot do that with a module's command, and the server
+//! would end. So there the server runs the command itself, and the module only closes the slot, from its look at the
+//! command until the command has run. If it had to wait, its client must send it again, and then finds the slot
+//! closed and free.
 
 use claret_core::Shard;
 use claret_types::Bytes;

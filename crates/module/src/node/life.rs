@@ -1,8 +1,8 @@
 //! Lives of the shard, and the periodic check.
 //!
-//! A shard begins when the node serves slots as a primary. It begins anew, as another incarnation, when the node
-//! becomes a primary or panicked: what it had in memory may be wrong then. When slots leave it goes on as another
-//! incarnation that remembers the votes, even if none is left.
+//! A shard begins when the node serves slots as a primary. It restarts as another incarnation when the node becomes a
+//! primary or has panicked, because what it has in memory may be wrong then. When slots leave, even all of them, it
+//! goes on as another incarnation that remembers its votes.
 
 use std::sync::atomic::Ordering;
 

@@ -1,8 +1,8 @@
-//! What the filter asks: whether a command of a client passes, or has `CLARET.READ` or `CLARET.WRITE` put before it. Commands
-//! of a MULTI are looked at when they are queued and again at EXEC.
+//! What the filter asks: whether a client's command passes, or gets `CLARET.READ` or `CLARET.WRITE` put before it.
+//! Commands of a MULTI are checked when they are queued and again at EXEC.
 //!
-//! Not seen by the filter: what is read at replicas, FLUSHALL and its kin (an event tells), SCAN and KEYS, and what a client's
-//! own cache keeps.
+//! The filter does not see reads at replicas, FLUSHALL and its kin (an event reports them), SCAN and KEYS, and a
+//! client's own cache.
 
 use claret_core::Shard;
 use claret_types::{Access, Bytes, Operation, TypeInfo};

@@ -1,17 +1,17 @@
-//! The node: the one shard that it hosts, all that stands around that, and its time.
+//! The node: the one shard that it hosts, everything around it, and its clock.
 //!
-//! The node is entered from commands, from the bus, from events and from timers (`entries`). Each entry hands in what it has,
-//! the node carries out what comes out of the shard (answers, pushes, messages to peers), and sees that a timer is set for
-//! what is due next.
+//! Commands, the bus, events and timers enter the node (`entries`). Each entry hands in what it has. The node then
+//! carries out the shard's outputs (answers, pushes, messages to peers), and sets a timer for what is due next.
 //!
 //! **One entry at a time.** While the node is at work the server may call in again, and finds it busy:
 //!
-//! - An event, such as that of a key that expires as it is read. It is noted in the [`Keyspace`], and the shard is told of it
-//!   before anything else goes in.
-//! - The filter, within a command that the module runs. It is not asked about the module's own (`ffi/filter.rs`). What is run
-//!   for a client may be a script, whose commands it has to look at: so that is done when nobody is at the node (`entries`).
-//! - The module's own command, of which the server wants to know the keys while the filter looks at it. It goes by what the
-//!   keyspace knows of commands.
+//! - An event, such as that of a key that expires when it is read. It is noted in the [`Keyspace`], and the shard
+//!   hears of it before any other input.
+//! - The filter, within a command that the module runs. The filter skips the module's own commands (`ffi/filter.rs`).
+//!   But a client's command may be a script, and the filter must check the script's commands: so clients' commands
+//!   run when no entry is using the node (`entries`).
+//! - The module's own command, when the server asks for its keys while the filter looks at it. It answers from what
+//!   the keyspace knows of commands.
 
 pub(crate) mod keyspace;
 pub(crate) mod rights;

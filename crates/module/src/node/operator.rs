@@ -1,4 +1,5 @@
-//! For people who look at a stuck shard: who holds what, and the end of attempts (`CLARET.LOCKS`, `CLARET.RESOLVE`).
+//! For operators who look into a stuck shard: who holds what, and how to end attempts (`CLARET.LOCKS`,
+//! `CLARET.RESOLVE`).
 
 use std::collections::BTreeSet;
 

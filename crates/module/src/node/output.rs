@@ -1,4 +1,4 @@
-//! What comes out of the shard and is carried out, and the timers for what is due next.
+//! Carries out the shard's outputs, and sets timers for what is due next.
 
 use claret_core::message::{Output, PeerMessage, Request, Response, Status};
 use claret_core::{SessionId, Shard, ShardId, wire};

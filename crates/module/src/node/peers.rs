@@ -1,5 +1,5 @@
-//! Other shards, over the cluster bus: recovery of attempts in doubt (P23 to P25). A send that the server took can still be lost, and
-//! the protocol asks again.
+//! Other shards, over the cluster bus: recovery of attempts in doubt (P23 to P25). A message that the server accepted
+//! can still be lost; the protocol then asks again.
 
 use std::ffi::CString;
 

@@ -1,9 +1,9 @@
-//! Who calls, and whether an operation may be done here at all: asked when it arrives, before it queues. What is promised
-//! later, with a vote, cannot fail for any of this.
+//! Who calls, and whether an operation may be done here at all. This is checked when the operation arrives, before it
+//! queues. So a later promise, a vote, cannot fail for any of these reasons.
 //!
 //! The rules are those of the plain command that does the same: the calling user needs the permission for it and for
-//! the key (P35), `maxmemory` refuses it if it may add, a server that takes no writes refuses it if it writes. Nothing
-//! is remembered from one command to the next but who is almighty.
+//! the key (P35), `maxmemory` refuses it if it may add, a server that accepts no writes refuses it if it writes. Only
+//! one thing is remembered from one command to the next: which users may do everything.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;

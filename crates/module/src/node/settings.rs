@@ -1,4 +1,4 @@
-//! What can be set, each declared once: the registration and `docs/commands.md` come from here.
+//! Settings, each declared once: the registration and `docs/commands.md` come from here.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,5 +1,5 @@
-//! What the guard knows of each command of the server: where its keys are, and whether it writes. Asked once, of the
-//! server itself, so that a look at a command costs no call into it.
+//! What the guard knows of each command of the server: where its keys are, and whether it writes. The server is asked
+//! once, so that a look at a command costs no call into it.
 
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;

@@ -1,4 +1,4 @@
-//! Which plain command does the same as an operation: whoever may run the one may do the other.
+//! Which plain command does the same as an operation: the right to run it is the right to the operation.
 
 use crate::parts::wrong::records as wrong;
 

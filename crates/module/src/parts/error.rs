@@ -1,5 +1,5 @@
-//! What a client is answered instead: an error for each thing that it can do about it. Each knows the code that clients of
-//! Redis look at, and displays the text that comes behind it.
+//! The errors that a client may get, one for each thing that it can do about it. Each knows its Redis code, and
+//! displays the text behind the code.
 
 use std::fmt;
 

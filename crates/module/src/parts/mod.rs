@@ -1,5 +1,5 @@
-//! What knows no global: state machines and plain data, which are given whatever they need to know. What they want done (a
-//! client let go, a request to the shard) they hand out, and the node does it.
+//! Parts that know no global: state machines and plain data, which get everything they need as arguments. They return
+//! what they want done (let a client go, send a request to the shard), and the node does it.
 
 pub(crate) mod command_table;
 pub(crate) mod equivalent;

@@ -1,10 +1,10 @@
-//! Transactions of one go (`CLARET.EXEC`): prepares that are the whole commit, under a session of the module's own.
+//! One-shot transactions (`CLARET.EXEC`): prepares that are the whole commit, under a session of the module's own.
 //!
-//! An elder that waits for what one holds is let past: it withdraws and begins again with the birth that it has, so it is
-//! the eldest itself in time (P21, P22).
+//! A one-shot gives way to an elder that waits for what it holds: it withdraws and begins again with its old birth,
+//! so in time it is the eldest itself (P21, P22).
 //!
-//! Nothing here reaches the shard or a client: what is to be asked of the shard is returned, and who is let go is taken with
-//! [`OneShots::poll_released`].
+//! Nothing here reaches the shard or a client: requests to the shard are returned, and [`OneShots::poll_released`]
+//! hands out clients to let go.
 
 use std::collections::{BTreeMap, VecDeque};
 

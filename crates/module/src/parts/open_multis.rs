@@ -1,12 +1,13 @@
-//! Keys of commands that were queued in a MULTI: the server shows a command to the filter when it is queued, and not when
-//! it runs, so they are looked at again at EXEC.
+//! Keys of commands that were queued in a MULTI. The server shows a command to the filter when it is queued, not when
+//! it runs, so its keys are checked again at EXEC.
 //!
-//! Where the server names the client to the filter, each has keys of its own. Redis 7.0 does not: there the keys of all
-//! commands count that pass while any client has a MULTI open, so an EXEC may be refused for the key of another. Who sent
-//! an EXEC is found out there, too, once a key stands in its way: keys that its user may not use are none of its own.
+//! Where the server names the client to the filter, each client has its own keys. Redis 7.0 does not: there the keys
+//! of all commands count that pass while any client has an open MULTI, so an EXEC may be refused for the key of
+//! another client. There, too, once a key conflicts, the module finds out who sent the EXEC: keys that its user may
+//! not use are not its own.
 //!
-//! Nobody looks before there is a shard. A MULTI that is older than it may use any key, so until none is open that was
-//! not seen, an EXEC is refused while anything is held.
+//! Before there is a shard nothing is noted. A MULTI that is older than the shard may use any key. So until all such
+//! MULTIs are closed, an EXEC is refused while anything is held.
 
 use claret_core::Limits;
 use claret_types::{Access, Bytes};

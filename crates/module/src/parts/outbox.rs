@@ -1,5 +1,5 @@
-//! What waits to be pushed to a session, polled by it, or taken along by its next frame: so many responses, and so many
-//! bytes of them. Of more the oldest go, and the protocol asks for them again.
+//! Responses that wait to be pushed to a session, polled by it, or sent with its next frame. Their number and bytes
+//! are bounded: beyond that the oldest are dropped, and the protocol asks for them again.
 
 use std::collections::VecDeque;
 

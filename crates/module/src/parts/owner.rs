@@ -1,4 +1,4 @@
-//! Who is who: what users are called, and whose an attempt is.
+//! Names of users, and whose an attempt is.
 
 use std::fmt;
 

@@ -1,4 +1,5 @@
-//! Keys at which a blocking pop was passed over, since a transaction held them: they are signalled when they are free.
+//! Keys at which a blocking pop was passed over because a transaction held them. They are signalled when they are
+//! free.
 
 use std::collections::BTreeSet;
 

@@ -1,4 +1,4 @@
-//! What a plain command asks of a record's lock: the claims of the operation that it is, where it is one; otherwise it
+//! What a plain command asks of a record's lock: if it is an operation, the claims of that operation; otherwise it
 //! reads or writes the whole record.
 
 use claret_types::{

@@ -1,15 +1,15 @@
-//! Plain commands that wait their turn: each is a transaction of one over all its keys, with a coordinator of its own that
-//! never prepares. Once all its keys are granted the command runs, and then everything is let go.
+//! Plain commands that wait their turn. Each is a transaction of one operation over all its keys, with a coordinator
+//! of its own that never prepares. Once all its keys are granted the command runs, and then everything is released.
 //!
-//! A command over many keys asks only for those that somebody holds. When it has these it looks at the **rest** again, asks
-//! for what is held of it by now, and so on; when nothing of it is held, the shard holds off everybody until the command has
-//! run (P63), which is within the next turn of the server's loop.
+//! A command over many keys asks only for those that somebody holds. When it has these it checks the **rest** again,
+//! asks for what is held of it by now, and so on. When none of the rest is held, the shard holds off everybody until
+//! the command has run (P63), which is within the next turn of the server's loop.
 //!
-//! A **reservation** is the same without a command: where a plain command could not wait, its keys are queued for it all
+//! A **reservation** is the same without a command. If a plain command could not wait, its keys are queued for it all
 //! the same and, once granted, kept for a moment, so that the client's next try finds them free.
 //!
-//! Nothing here reaches a client: who is let go is taken with [`Queue::poll_released`]. Whoever calls has entered the node as
-//! the caller of the shard: the server asks what the client may do when the command runs.
+//! Nothing here reaches a client: [`Queue::poll_released`] hands out clients to let go. Rights are not checked here:
+//! the server checks what the client may do when the command runs.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,10 +1,10 @@
-//! Client processes: which connections speak for a session, as whom, and how it hears what arises later.
+//! Client processes: which connections speak for a session, as which user, and how the session hears later responses.
 //!
-//! A session is a key pair of the process. Each connection proves that it speaks for the session: it signs a challenge
-//! that is drawn here for it alone. The session belongs to the ACL user that said hello with it first, and its connections
-//! are numbered upwards (P29).
-//! Responses that arise while it is not asking wait in its **outbox** until they are pushed, polled, or taken along by
-//! its next frame. An outbox is bounded: of more the oldest go, and the protocol asks for them again.
+//! A session is a key pair of the process. Each connection proves that it speaks for the session, by signing a
+//! challenge that is drawn here for it alone. The session belongs to the ACL user that first said hello with it, and
+//! its connections are numbered upwards (P29). Responses that arise while it is not asking wait in its **outbox**
+//! until they are pushed, polled, or taken along by its next frame. An outbox is bounded: of more the oldest go, and
+//! the protocol asks for them again.
 
 use claret_core::message::{Link, Response};
 use claret_core::{SessionId, ShardId, Time, wire};

@@ -1,15 +1,16 @@
 //! Pops that sleep in the server itself.
 //!
-//! The server serves them at the end of whatever command brings something, without a look at the guard. While no
-//! session and no transaction ever came to this node that is as it should be, and nothing of them is touched: they are
-//! noted in passing. From the first one on, pops sleep in the module ([`crate::entries::pops`]), and those that slept before stay where they are
-//! as long as that is safe:
+//! The server serves them at the end of the command that brings something, without asking the guard. Until the first
+//! session or transaction comes to this node that is right, and the module only notes such pops. From then on, pops
+//! sleep in the module ([`crate::entries::pops`]), and those that slept before stay where they are as long as that is
+//! safe:
 //!
-//! - Only one transaction at a time has a key on which one may sleep. A plain command that writes such a key waits until
-//!   it is over, so nothing comes to a sleeper while anybody relies on the key; what the transaction itself brings comes
-//!   when it has let go.
-//! - Should a second transaction come to such a key, or any to a key to which a sleeper would move something, all that
-//!   sleep in the server are told that their time is over, before it gets anything. Once in the life of a server.
+//! - Only one transaction at a time holds a key on which a pop may sleep. A plain command that writes such a key
+//!   waits until the transaction is over, so nothing reaches a sleeper while anybody relies on the key. What the
+//!   transaction itself adds reaches it after the locks are released.
+//! - If a second transaction comes to such a key, or any transaction to a key to which a sleeper would move
+//!   something, all pops that sleep in the server are told that their time is over, before that transaction gets
+//!   anything. This happens once in the life of a server.
 
 use claret_core::TxId;
 use claret_types::Bytes;

@@ -1,8 +1,8 @@
-//! Slots: where a key belongs, which slots this node owns, and who has the others.
+//! Slots: which slot a key belongs to, which slots this node owns, and who owns the others.
 //!
-//! In a cluster a node's view comes from `CLUSTER NODES`, asked again every `claret.topology-ms` and whenever something
-//! hints at a change; without a cluster one node owns everything. The shard is named after its node, and not after what
-//! it owns: slots come and go, and what was voted stays with the node that voted (P56).
+//! In a cluster a node's view comes from `CLUSTER NODES`, asked again every `claret.topology-ms` and whenever
+//! something hints at a change. Without a cluster one node owns everything. A shard is identified by its node, not
+//! its slots: slots move, votes stay (P56).
 
 use std::cell::RefCell;
 use std::rc::Rc;

@@ -1,4 +1,4 @@
-//! How the records of each type are stored in Redis: asked by the type's id, whatever it is called.
+//! How the records of each type are stored in Redis, by the type's id, not its name.
 
 use std::any::TypeId;
 

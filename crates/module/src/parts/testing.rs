@@ -1,4 +1,4 @@
-//! For tests of the parts: a shard over records of which none is there, whose clients hold keys, beside the queue of plain
+//! For tests of the parts: a shard over an empty keyspace whose clients hold keys, beside the queue of plain
 //! commands.
 
 use claret_core::message::{Call, Link, Output, Refusal, Request};

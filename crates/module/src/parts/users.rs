@@ -1,5 +1,5 @@
-//! What was seen of users' rights, for a moment: to ask the server for each operation by itself what a user may do costs as
-//! much as the operation.
+//! Caches users' rights for a moment: asking the server for each operation what a user may do costs as much as the
+//! operation.
 
 use std::time::{Duration, Instant};
 

@@ -1,5 +1,5 @@
-//! What changes behind the shard's back, until the shard is told: records that expire, are evicted or flushed (trap 18),
-//! and rights that change.
+//! Changes that the shard does not know yet: records that expire, are evicted or flushed (trap 18), and rights that
+//! change.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! What becomes of a plain command beside transactions (`docs/plain-commands.md` has the rules): one verdict, which the
-//! filter asks for when it is shown a command, and `CLARET.READ` and its kin when they run it.
+//! The verdict on a plain command beside transactions (`docs/plain-commands.md` has the rules). The filter asks for
+//! it when it sees a command, and `CLARET.READ` and its kin when they run it.
 //!
-//! The question beneath it, whether the use of a key conflicts with what is held, is [`Locks::conflict`]; EXEC and pops
-//! that wake ask it by itself.
+//! [`Locks::conflict`] answers the question beneath it: whether the use of a key conflicts with what is held. EXEC
+//! and pops that wake ask only that.
 
 use claret_core::Shard;
 use claret_types::{Access, Bytes, Operation, TypeInfo};

@@ -1,4 +1,5 @@
-//! `docs/commands.md` is made from the declarations: this test says whether it is current, and `UPDATE=1` writes it.
+//! Generates `docs/commands.md` from the declarations. The test checks that the page is current; `UPDATE=1` writes
+//! it.
 
 use std::fmt::Write;
 

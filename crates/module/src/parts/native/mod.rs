@@ -1,11 +1,11 @@
-//! The records are the user's own keys: each type of `docs/types.md` read from, and written to, the Redis value that
-//! it is in a cluster.
+//! The records are the user's own keys. Each type of `docs/types.md` is read from, and written to, the Redis value
+//! that it is on a cluster.
 //!
 //! Reading makes a partial state, which holds what one operation needs; nothing of it is kept. Writing runs the plain
-//! commands that an effect stands for, which go to the append-only file and to the replicas as such: all of one entry
-//! (a frame, a timer) in one MULTI.
+//! commands that an effect stands for. The append-only file and the replicas get these commands: all of one entry (a
+//! frame, a timer) in one MULTI.
 //!
-//! What this does not do: locks, and whether an operation is allowed (`node/admission.rs`).
+//! What this does not do: locks, and whether an operation is allowed (`node/rights.rs`).
 
 use crate::parts::wrong::records as wrong;
 

@@ -1,4 +1,4 @@
-//! A small model of a server with keys, for tests: the commands that records are read and written with, and no others.
+//! A small model of a server with keys, for tests. It has only the commands that read and write records.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -1,4 +1,4 @@
-//! Where the capacity of a TopK is: in a string beside its sorted set, in the same slot.
+//! Where the capacity of a TopK is kept: in a string beside its sorted set, in the same slot.
 //!
 //! | the record's key | beside it | why it is the same slot |
 //! |---|---|---|
@@ -6,8 +6,8 @@
 //! | `{shop}bids` (a hash tag) | `{shop}bids::k` | the tag stays the first one |
 //! | `a}b` (no hash tag, but a brace that would end one) | `{N}a}b:k` | N is the first number whose slot is the key's |
 //!
-//! No two records share one: the first form ends in `}:k`, the second in `::k`, and what the third has between its
-//! first brace and its end has a closing brace in it, which the first has not.
+//! No two records share such a string: the first form ends in `}:k`, the second in `::k`, and only the third has a
+//! further closing brace between its first brace and its end.
 
 use crate::parts::slots::{hash_tag, slot_of};
 use crate::parts::wrong::records as wrong;

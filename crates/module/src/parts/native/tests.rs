@@ -1,4 +1,4 @@
-//! What transactions do to records on a model of a server is what they do in memory: answers, errors, and what is left.
+//! Transactions do the same to records on a model of a server as in memory: answers, errors, and what is left.
 
 use claret_types::{
     BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Examples, FloatCounter, List, Operation,

@@ -1,4 +1,4 @@
-//! Who waits for what, who is let go when, and what is kept for whom: the queue beside a shard in memory.
+//! Tests of the queue beside a shard in memory: who waits for what, who is let go when, and what is kept for whom.
 
 use claret_core::message::Refusal;
 use claret_core::{AttemptId, Sequence, TxId};
