@@ -1,8 +1,8 @@
-//! What a store stands on: shards in this process ([`crate::embedded`]), or those of a cluster (`cluster`).
+//! What a store is built on: shards in this process ([`crate::embedded`]), or those of a cluster (`cluster`).
 //!
-//! A [`Backend`] begins transactions, and carries out at once those that need neither a message nor a lock. What a
-//! transaction does beyond that goes through its [`Driver`]. All that differs between the hosts is behind these two
-//! traits; nothing above them asks which host it is.
+//! A [`Backend`] begins transactions, and runs at once those that need neither a message nor a lock. All other steps
+//! of a transaction go through its [`Driver`]. These two traits hide all differences between the hosts; nothing above
+//! them asks which host it is.
 
 use std::fmt;
 use std::future::Future;

@@ -1,6 +1,6 @@
 //! A one-shot transaction: all its operations are known up front and go together.
 //!
-//! It commits in one step and, where nobody else's claims are in the way, takes no lock at all.
+//! It commits in one step. If nobody else's claims conflict it takes no lock at all.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::error::{OtherTicket, TransactionError};
 use crate::store::Store;
 use crate::tx::{Tx, check};
 
-/// Operations that are collected, to be committed together.
+/// Collected operations that commit together.
 ///
 /// ```
 /// # pollster::block_on(async {
@@ -29,21 +29,21 @@ use crate::tx::{Tx, check};
 #[derive(Clone, Debug)]
 pub struct Batch {
     store: Store,
-    /// Shared by the clones that typed records hold. Taken for a moment at a time, and by one thread mostly.
+    /// Shared by the clones that typed records hold. Locked only for a moment, and mostly by one thread.
     calls: Arc<Mutex<Calls>>,
 }
 
 #[derive(Debug, Default)]
 struct Calls {
     all: Vec<Call>,
-    /// What the answers of servers are held against.
+    /// The types against which the answers of servers are checked.
     wanted: Vec<Wanted>,
 }
 
 /// An answer that is wanted: its place, and whether it is of its kind.
 type Wanted = (usize, fn(&Reply) -> bool);
 
-/// Where an operation's answer will be found, once the batch is committed.
+/// Stands for an operation's answer until the batch is committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the answer of a returning operation is found with its ticket; use the void variant otherwise"]
 pub struct Ticket<R> {
@@ -59,7 +59,7 @@ impl Replies {
     /// The answer of one operation.
     ///
     /// # Errors
-    /// [`OtherTicket`]: it is no answer to what the ticket is of.
+    /// [`OtherTicket`] if the ticket belongs to another batch.
     pub fn get<R: FromReply>(&self, ticket: Ticket<R>) -> Result<R, OtherTicket> {
         self.0.get(ticket.at).and_then(|reply| R::from_reply(reply.clone())).ok_or(OtherTicket)
     }
@@ -98,10 +98,10 @@ impl Batch {
         self.calls.lock().all.is_empty()
     }
 
-    /// Commits all of it, or nothing.
+    /// Commits all operations, or none.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
+    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     pub async fn commit(self) -> Result<Replies, TransactionError> {
         let Calls { all, wanted } = std::mem::take(&mut *self.calls.lock());
         let replies = self.store.run(all).await?;
@@ -113,18 +113,18 @@ impl Batch {
     /// [`Batch::commit`] on a thread without an async runtime.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
+    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     pub fn commit_blocking(self) -> Result<Replies, TransactionError> {
         pollster::block_on(self.commit())
     }
 }
 
 impl Store {
-    /// Commits operations that are all known up front: their answers, in order. What [`Batch`] and single
-    /// operations are made of.
+    /// Commits operations that are all known up front, and returns their answers in order. [`Batch`] and single
+    /// operations use it.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
+    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     pub async fn run_all(
         &self,
         calls: impl IntoIterator<Item = (Bytes, Operation)>,
@@ -148,7 +148,7 @@ impl Store {
         }
     }
 
-    /// Somebody holds a record: waits for its lock as any other transaction.
+    /// Somebody holds a record: waits for its lock like any other transaction.
     async fn run_with_locks(&self, calls: &[Call]) -> Result<Vec<Reply>, TransactionError> {
         let buffered = |tx: Tx| async move {
             tx.buffer(calls)?;

@@ -1,8 +1,8 @@
 //! The blocking mirror: the same API for threads without an async runtime. A wait parks the thread.
 //!
-//! A store on a cluster needs a runtime that reads and writes while threads wait: `Store::connect` makes one, on a
-//! thread of its own. One that was made from an async store lives on the runtime of that, which must not be the one
-//! whose only thread waits.
+//! A store on a cluster needs a runtime that reads and writes while threads wait. `Store::connect` makes one, on a
+//! thread of its own. A blocking store made from an async store uses the latter's runtime; do not block that
+//! runtime's only thread.
 
 use std::fmt;
 use std::sync::Arc;
@@ -42,7 +42,7 @@ impl Store {
     /// See [`crate::Store::transaction`].
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
+    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     ///
     /// ```
     /// use claret::{Records, Store};
@@ -65,7 +65,7 @@ impl Store {
     /// See [`crate::Store::transaction_with`].
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
+    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     pub fn transaction_with<T>(
         &self,
         options: TxOptions,

@@ -1,4 +1,4 @@
-//! A call: an operation, and the record that it is of.
+//! A call: an operation and its record.
 
 use claret_types::{Bytes, Operation};
 

@@ -1,4 +1,4 @@
-//! The end of a time that a transaction has.
+//! The deadline of a transaction.
 
 use std::future::Future;
 use std::pin::pin;

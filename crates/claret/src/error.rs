@@ -9,7 +9,7 @@ use std::time::Duration;
 use claret_types::{Bytes, OpError};
 use thiserror::Error;
 
-/// Why an operation inside a transaction has no answer.
+/// Why an operation inside a transaction failed.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
 pub enum OperationError {
@@ -25,16 +25,16 @@ pub enum OperationError {
     /// `Store::transaction` does the rest.
     #[error("this attempt must be run again; return this error from the closure")]
     Restart,
-    /// The transaction was committed or aborted before: a handle outlived it. Final.
+    /// The transaction was already committed or aborted: a handle outlived it. Final.
     #[error("the transaction is over; begin a new one")]
     Finished,
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
-    /// The server does not do it: no permission, or no memory. Final: the transaction is doomed and will be aborted.
+    /// The server refuses: no permission, or no memory. Final: the transaction is doomed and will be aborted.
     #[error("{0}")]
     Refused(String),
-    /// The transaction has more operations than one may have. Final: it is doomed and will be aborted.
+    /// The transaction has too many operations. Final: it is doomed and will be aborted.
     #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
     TooManyCalls {
         /// How many it may have.
@@ -87,7 +87,7 @@ pub enum TransactionError {
         /// What is wrong.
         error: OpError,
     },
-    /// The closure asked for it. Final.
+    /// The closure asked for the abort. Final.
     #[error("aborted by the application: {0}")]
     Aborted(Box<dyn std::error::Error + Send + Sync>),
     /// The deadline passed first. Retryable.
@@ -100,7 +100,7 @@ pub enum TransactionError {
     NoAnswer {
         /// The deadline.
         after: Duration,
-        /// Which node, and what is known of it.
+        /// Which node, and what is known about it.
         reason: String,
     },
     /// The attempts are used up. Retryable.
@@ -116,10 +116,10 @@ pub enum TransactionError {
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
-    /// The server does not do it: no permission, or no memory. Final.
+    /// The server refuses: no permission, or no memory. Final.
     #[error("{0}")]
     Refused(String),
-    /// It has more operations than a transaction may have. Final.
+    /// The transaction has too many operations. Final.
     #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
     TooManyCalls {
         /// How many it may have.
@@ -138,7 +138,7 @@ pub enum TransactionError {
 }
 
 impl TransactionError {
-    /// Whether the same transaction may fare better later.
+    /// Whether running the same transaction again later may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {
             TransactionError::Deadline(_)
@@ -170,7 +170,7 @@ impl From<OperationError> for TransactionError {
     }
 }
 
-/// What [`Replies::get`](crate::Replies::get) says instead of an answer. The batch has committed.
+/// The error of [`Replies::get`](crate::Replies::get). The batch has committed all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the ticket is of another batch, or a custom type answers otherwise than it says")]
 pub struct OtherTicket;

@@ -1,5 +1,4 @@
-//! Strictly serializable, interactive transactions over typed records, in which operations that commute share a
-//! lock.
+//! Strictly serializable, interactive transactions over typed records. Operations that commute share a lock.
 //!
 //! ```
 //! # pollster::block_on(async {
@@ -17,7 +16,7 @@
 //! # Ok::<_, claret::TransactionError>(()) }).unwrap();
 //! ```
 //!
-//! Begin at [`Store`]. Types and their commutativity are in `docs/types.md`, the protocol in `docs/protocol.md`.
+//! Begin at [`Store`]. `docs/types.md` says which operations commute, `docs/protocol.md` describes the protocol.
 
 mod backend;
 mod batch;

@@ -1,4 +1,5 @@
-//! The mailbox of a transaction: what shards answer it while others call them, and what its client state machine tells it.
+//! The mailbox of a transaction: answers that shards give while others call them, and events of its client state
+//! machine.
 
 use std::task::Waker;
 

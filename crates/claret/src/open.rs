@@ -1,4 +1,4 @@
-//! Where stores begin and end: `in_memory` and `builder`, `connect` and `cluster`, `close`.
+//! Opening and closing stores: `in_memory` and `builder`, `connect` and `cluster`, `close`.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! How hard a transaction tries.
+//! How long and how often a transaction is tried.
 
 use std::time::Duration;
 

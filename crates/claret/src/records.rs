@@ -1,8 +1,8 @@
 //! Typed records: `tx.set("tags").add("red")`.
 //!
-//! One set of handles serves every place where operations can be issued, a [`Scope`]: the store itself (each
-//! operation a transaction of one), a transaction, a batch, and the blocking mirrors. The scope says what a void
-//! and a returning operation give back there.
+//! Operations can be issued in several places: on the store itself (each is a transaction of one), in a transaction,
+//! in a batch, and in the blocking mirrors. One set of handles serves them all. Each place is a [`Scope`], which says
+//! what void and returning operations give back there.
 
 mod collections;
 mod lists;

@@ -26,12 +26,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Runs a transaction: the closure reads and writes through its [`Tx`], and when it returns `Ok` the
-    /// transaction commits. When it has to be run again (it gave way to an elder transaction) the closure is
-    /// called again with a fresh `Tx`, so it must not have side effects outside the store.
+    /// Runs a transaction: the closure reads and writes through its [`Tx`], and when it returns `Ok` the transaction
+    /// commits. If the transaction must run again (it gave way to an older one) the store calls the closure again
+    /// with a fresh `Tx`. So the closure must not have side effects outside the store.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
+    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -57,7 +57,7 @@ impl Store {
     /// [`Store::transaction`] with its own bounds.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
+    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     pub async fn transaction_with<T, F, Fut>(
         &self,
         options: TxOptions,
@@ -70,12 +70,12 @@ impl Store {
         self.attempts(options, body).await
     }
 
-    /// Runs a transaction at most once for an id that the application chooses (an order number, say), over all
-    /// calls, processes and restarts that share the store: `None` when it had been committed before. The id is
-    /// an ordinary record, `claret:done:<id>`, written by the transaction itself; delete it to forget it.
+    /// Commits a transaction at most once for an id that the application chooses, such as an order number, over all
+    /// calls, processes and restarts that share the store. Returns `None` if an earlier call has committed it. The id
+    /// is an ordinary record, `claret:done:<id>`, which the transaction itself writes; delete it to forget the id.
     ///
     /// # Errors
-    /// See [`TransactionError`]; nothing was applied, but under [`TransactionError::Unknown`] perhaps.
+    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     pub async fn transaction_once<T, F, Fut>(
         &self,
         id: &str,
@@ -153,8 +153,8 @@ impl Store {
         }
     }
 
-    /// Before another attempt. Who gave way waits in a queue next and need not pause; without queues a pause
-    /// that doubles, with jitter, is what keeps two from meeting again and again.
+    /// The pause before another attempt. A transaction that gave way waits in a queue next and need not pause.
+    /// Without queues, a doubling pause with jitter keeps two transactions from meeting again and again.
     async fn pause(&self, cause: &Cause, made: u32) {
         let limits = self.backend.limits();
         let (least, most) = match cause {
@@ -177,33 +177,33 @@ impl Store {
         Delay::new(Duration::from_micros(longest / 2 + jitter % (longest / 2 + 1))).await;
     }
 
-    /// Operations that are all known up front, as one transaction in one step.
+    /// A batch: operations that are all known up front commit as one transaction in one step.
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())
     }
 
-    /// Counts. On a cluster they are of this process: the waits that its transactions met, and the attempts whose end
+    /// Counts. On a cluster they are those of this process: waits of its transactions, and attempts whose outcome
     /// some shard has not confirmed.
     pub fn stats(&self) -> Stats {
         self.backend.stats()
     }
 
-    /// Checks the store's inner invariants; for tests. O(records).
+    /// Checks the store's internal invariants; for tests. O(records).
     ///
     /// # Panics
-    /// When one does not hold.
+    /// If one does not hold.
     pub fn check_invariants(&self) {
         self.backend.check_invariants();
     }
 
-    /// Looks at a record's committed content outside any transaction and without waiting; for tests and tools.
-    /// `None` on a cluster: ask Redis.
+    /// Reads a record's committed content outside any transaction and without waiting; for tests and tools. `None` on
+    /// a cluster: ask Redis there.
     pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
         self.look(key.into(), |state| state.downcast::<T>().cloned()).flatten()
     }
 
-    /// The name of the type that made a committed record, looked up as by [`Store::peek`]; for tools. `None`
-    /// when there is no record, and on a cluster: ask Redis.
+    /// The name of the type that made a committed record, read as by [`Store::peek`]; for tools. `None` if there is
+    /// no record, and on a cluster: ask Redis there.
     pub fn type_of(&self, key: impl Into<Bytes>) -> Option<&'static str> {
         self.look(key.into(), |state| state.type_info().name)
     }
@@ -223,7 +223,7 @@ impl fmt::Debug for Store {
     }
 }
 
-/// Gives the transaction up when its future is dropped, or its closure panics, or it is too late. The application may
+/// Aborts the transaction when its future is dropped, its closure panics, or its deadline passes. The application may
 /// have kept handles to it.
 struct AbortOnDrop<'a>(&'a Tx);
 

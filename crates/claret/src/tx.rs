@@ -1,15 +1,14 @@
 //! A transaction in progress.
 //!
-//! [`Tx`] is an owned, cheaply cloned handle, so that it can be moved into tasks. All clones of one attempt share
-//! the coordinator behind a mutex; the mutex is never held across an await. When the last word of an attempt is
-//! spoken (committed, aborted, restarted) every clone answers [`OperationError::Finished`] or
-//! [`OperationError::Restart`].
+//! [`Tx`] is an owned, cheaply cloned handle, so that it can be moved into tasks. All clones of one attempt share the
+//! coordinator behind a mutex; the mutex is never held across an await. Once an attempt is decided (committed,
+//! aborted, restarted) every clone answers [`OperationError::Finished`] or [`OperationError::Restart`].
 //!
-//! That word may come at any time: while the closure waits for something else, say. So every call, and the commit, first
-//! takes note of what has come, and names its attempt to the driver, which may know more by then (P61).
+//! The decision may come at any time, for example while the closure waits for something else. So every call, and the
+//! commit, first reads what has arrived, and names its attempt to the driver, which may know more by then (P61).
 //!
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
-//! locks go and nothing is applied.
+//! locks are released and nothing is applied.
 
 use std::future::Future;
 use std::marker::PhantomData;
@@ -37,7 +36,7 @@ pub(crate) enum End {
     Aborted,
     Restart(Cause),
     Failed(OperationError),
-    /// What became of it, nobody knows (P65).
+    /// Nobody knows the outcome (P65).
     Unknown,
 }
 
@@ -112,8 +111,8 @@ impl Tx {
         Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt })
     }
 
-    /// Runs an operation whose answer the transaction wants now. One that returns nothing is kept for the commit, as
-    /// by [`Tx::issue`], and answered `Ok`.
+    /// Runs an operation whose answer the transaction needs now. An operation that returns nothing is kept for the
+    /// commit, as by [`Tx::issue`], and answered `Ok`.
     pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
         Answer::new(self.start(key.into(), op, None))
     }
@@ -124,11 +123,11 @@ impl Tx {
         self.execute_for_update_as(key.into(), op)
     }
 
-    /// Adds an operation to what will be done at commit. Costs no message; its answer, if any, is dropped.
+    /// Adds an operation that runs at commit. It costs no message; its answer, if any, is dropped.
     ///
     /// # Errors
-    /// Bad arguments and an ended transaction are refused here; whatever depends on the record, at commit. An
-    /// operation that is refused dooms the transaction, also when the closure ignores the error.
+    /// Bad arguments and an ended transaction are refused here; errors that depend on the record come at commit. A
+    /// refused operation dooms the transaction, even if the closure ignores the error.
     pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), OperationError> {
         let mut state = self.shared.state.lock();
         let call = self.admit(&mut state, key.into(), op)?;
@@ -490,8 +489,8 @@ enum Started {
     Taken,
 }
 
-/// The answer of an operation: a future. The operation is under way from the moment it was called; two of them
-/// that are awaited together (`join!`) cost one wait.
+/// The answer of an operation: a future. The operation is under way from the moment it was called, so awaiting two
+/// answers together (`join!`) costs one wait.
 #[derive(Debug)]
 #[must_use = "an answer nobody awaits is lost; use the void variant or `issue`"]
 pub struct Answer<R> {

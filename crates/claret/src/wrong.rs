@@ -1,5 +1,5 @@
-//! What planted bugs do in the client (`claret_planted`): the right value passes through a function that is named for what it is
-//! about, and comes out wrong while that bug is planted. Without the feature all of them hand back what they are given.
+//! What planted bugs do in the client (`claret_planted`): the right value passes through a function named after its
+//! subject, and comes out wrong while that bug is planted. Without the feature every function returns its argument.
 
 use claret_planted::{Bug, is_planted};
 

@@ -1,5 +1,5 @@
-//! Pauses between tries that double, with jitter, so that many clients of a server that came back do not all come at
-//! once.
+//! Pauses between tries. They double, with jitter, so that the clients of a server that came back do not all connect
+//! at once.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! What this process takes from a server, at most. A server may be broken, or somebody else's: no reply of its may
-//! cost more memory, stack or time than is said here. Over a bound the connection is closed, with an error that names
+//! Bounds on what a server may send. A server may be broken or hostile: none of its replies may cost more memory,
+//! stack or time than these bounds allow. Beyond a bound the client closes the connection, with an error that names
 //! the node and the bound ([`ConnectError::OverBound`](super::ConnectError::OverBound)).
 
 /// The shortest lease that a node may give, in microseconds: what `claret.lease-ms` can be. Heartbeats leave three times

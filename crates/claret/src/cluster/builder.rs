@@ -1,4 +1,4 @@
-//! What a store on a cluster is told beside the URL.
+//! Settings of a store on a cluster, besides the URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,21 +17,21 @@ use crate::backend::Backend;
 use crate::mode::Mode;
 use crate::options::TxOptions;
 
-/// What is sent again when a connection is new is sent then. Beyond that TCP loses nothing, and asking often costs
-/// where many wait.
+/// A new connection repeats what has no answer. Otherwise TCP loses nothing, and asking often costs where many wait.
 const RESEND_US: u64 = 500_000;
 
 /// Settings of a store on a cluster. Made by [`Store::cluster`](crate::Store::cluster).
 ///
-/// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`; several hosts are several
-/// nodes to ask for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`, `grants`
-/// (`push` or `poll`), `tls-ca` (a file of certificates to trust instead of the system's), `tls-name` (the name in
-/// the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this process's own
-/// certificate and its private key, as PEM, for servers that ask for one; or [`Self::client_certificate`]).
+/// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`. Several hosts are several
+/// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`,
+/// `grants` (`push` or `poll`), `tls-ca` (a file of certificates to trust instead of the system's), `tls-name` (the
+/// name in the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this
+/// process's own certificate and its private key, as PEM, for servers that ask for one; or
+/// [`Self::client_certificate`]).
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct ClusterBuilder {
-    /// They may have passwords in them.
+    /// They may contain passwords.
     urls: Vec<Secret<String>>,
     mode: Mode,
     limits: Limits,
@@ -58,13 +58,14 @@ impl ClusterBuilder {
         }
     }
 
-    /// One more URL: another node to ask for the others. Users, passwords and parameters are taken from the first.
+    /// Adds a URL: another node that is asked for the others. Users, passwords and parameters come from the first
+    /// URL.
     pub fn seed(mut self, url: impl Into<String>) -> Self {
         self.urls.push(Secret(url.into()));
         self
     }
 
-    /// Concurrency control, for measuring.
+    /// How transactions are isolated; for measuring.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
@@ -82,28 +83,28 @@ impl ClusterBuilder {
         self
     }
 
-    /// How long connecting to all nodes may take; by default 5 seconds. So long it also waits for a cluster that is
-    /// still starting.
+    /// How long connecting to all nodes may take; 5 seconds by default. It waits as long for a cluster that is still
+    /// starting.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = Some(timeout);
         self
     }
 
-    /// How long a node may leave a request unanswered before its connection is given up and made anew; by default 5
-    /// seconds. Also how long the end of a transaction is waited for after its deadline.
+    /// How long a node may leave a request unanswered before the client drops the connection and makes a new one; 5
+    /// seconds by default. The client also waits this long after a deadline for a transaction's outcome.
     pub fn response_timeout(mut self, timeout: Duration) -> Self {
         self.response_timeout = Some(timeout);
         self
     }
 
-    /// How grants that come later reach this process.
+    /// How later grants reach this process.
     pub fn grants(mut self, grants: Grants) -> Self {
         self.grants = Some(grants);
         self
     }
 
-    /// The certificate that servers see which ask for one (`tls-auth-clients yes`), with those that it rests on behind it,
-    /// and its private key: both as PEM. Needs `rediss://`. In place of `tls-cert` and `tls-key` in the URL.
+    /// The certificate to show to servers that ask for one (`tls-auth-clients yes`), followed by its chain, and its
+    /// private key, both as PEM. Needs `rediss://`. It replaces `tls-cert` and `tls-key` in the URL.
     pub fn client_certificate(
         mut self,
         certificate_pem: impl Into<Vec<u8>>,
@@ -114,7 +115,7 @@ impl ClusterBuilder {
         self
     }
 
-    /// What is taken from a server, at most.
+    /// Bounds on what a server may send.
     pub fn reply_limits(mut self, limits: ReplyLimits) -> Self {
         self.reply_limits = limits;
         self

@@ -1,5 +1,5 @@
-//! The service of transactions: greets nodes, carries frames between their connections and the client state machine, and keeps
-//! the time.
+//! The service of transactions: it does the handshake with nodes, carries frames between their connections and the
+//! client state machine, and runs timers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};

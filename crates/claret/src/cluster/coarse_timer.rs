@@ -1,4 +1,4 @@
-//! A timer for deadlines that are far away: whoever has one is woken at the next tick, to look again. Most are over by
+//! A timer for deadlines that are far away: their owners are woken at the next tick, to look again. Most are over by
 //! then, and never need a timer of their own.
 
 use std::future::Future;

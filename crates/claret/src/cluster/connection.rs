@@ -1,8 +1,8 @@
-//! One connection to one server: how it comes about, and how one task reads and writes on it at the same time.
+//! One connection to one server: how it is made, and how one task reads and writes on it at the same time.
 //!
-//! What is written and what becomes of what is read is the matter of a [`Handler`]. The task never waits for a reply
-//! before it writes, and after a read it lets the tasks run that the read woke, so that what they want to say leaves
-//! in one piece with what the read itself led to.
+//! A [`Handler`] decides what is written and handles what is read. The task never waits for a reply before it writes.
+//! After a read it first lets the tasks run that the read woke, so that their requests leave together with those that
+//! the read itself caused.
 
 use std::future::{Future, poll_fn};
 use std::io;

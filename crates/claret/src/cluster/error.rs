@@ -1,13 +1,13 @@
-//! Why there is no connection to a cluster, or none to one of its nodes.
+//! Errors of connecting to a cluster or to one of its nodes.
 
 use thiserror::Error;
 
-/// Why a store on a cluster could not be opened. Each variant names the node, what it has and what to do.
+/// Why a store on a cluster could not be opened. Each variant names the node, the problem and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The URL, or a setting in it, makes no sense. Final.
-    #[error("'{url}' is no address of a cluster: {reason}")]
+    /// The URL, or a setting in it, is invalid. Final.
+    #[error("'{url}' is not the address of a cluster: {reason}")]
     Url {
         /// What was given, without its password.
         url: String,
@@ -15,7 +15,7 @@ pub enum ConnectError {
         reason: String,
     },
     /// Nobody answers there, or the connection broke. Retryable.
-    #[error("{node} cannot be reached: {reason}; see that the server runs and that the address is right")]
+    #[error("{node} cannot be reached: {reason}; check that the server runs and that the address is right")]
     Unreachable {
         /// The node's address.
         node: String,
@@ -41,7 +41,7 @@ pub enum ConnectError {
         /// The node's address.
         node: String,
     },
-    /// The module there is of another version, and speaks another language. Final.
+    /// The module there speaks another version of the protocol. Final.
     #[error(
         "{node} has {module}, which speaks version {theirs} of the protocol, and this program speaks {ours}; \
          upgrade the older one"
@@ -62,10 +62,10 @@ pub enum ConnectError {
         /// The slots, as first and last.
         slots: Vec<(u16, u16)>,
     },
-    /// The server says more than is taken from one: the connection was closed before it cost more.
+    /// The server sent more than a bound allows: the connection was closed before that cost more.
     #[error(
-        "{node} says more than is taken from a server: `{bound}` is {limit}; see that it is the right server, or raise \
-         that bound in `ReplyLimits`"
+        "{node} sent more than a server may: `{bound}` is {limit}; check that it is the right server, or raise that \
+         bound in `ReplyLimits`"
     )]
     OverBound {
         /// The node's address.
@@ -75,8 +75,10 @@ pub enum ConnectError {
         /// What it allows.
         limit: usize,
     },
-    /// The server said what was not expected of it.
-    #[error("{node} answers what is not understood: {reason}; is it a Redis or Valkey server, 7.0 or later?")]
+    /// The server sent an unexpected answer.
+    #[error(
+        "{node} sent an answer that this client does not understand: {reason}; is it a Redis or Valkey server, 7.0 or later?"
+    )]
     NotUnderstood {
         /// The node's address.
         node: String,

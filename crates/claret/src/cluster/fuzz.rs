@@ -1,5 +1,5 @@
-//! Random and damaged bytes for everything that reads the words of a server. Whatever comes out, it is an error or
-//! something sound: no panic, no bound exceeded, the same however it was cut into pieces. The seeds are fixed.
+//! Random and damaged bytes for everything that parses what a server sends. The result is an error or a valid value:
+//! no panic, no bound exceeded, and the same however the bytes were cut into pieces. The seeds are fixed.
 
 use claret_core::{Delivery, Incarnation, Limits, SessionId, ShardId, Time};
 use claret_types::Reply;

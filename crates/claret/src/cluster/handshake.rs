@@ -1,5 +1,5 @@
-//! What a new connection begins with: a channel for grants, and `CLARET.HELLO`, which proves that it speaks for the
-//! session of this process.
+//! The handshake of a new connection: a channel for grants, and `CLARET.HELLO`, which proves that the connection
+//! speaks for the session of this process.
 
 use claret_core::{Incarnation, ShardId, wire};
 use claret_identity::{Challenge, Identity, Statement};

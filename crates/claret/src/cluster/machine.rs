@@ -1,4 +1,4 @@
-//! The client state machine of the process, `claret_core::Client`, and whom to wake: what stands behind the one mutex.
+//! What the one mutex guards: the client state machine of the process, `claret_core::Client`, and whom to wake.
 
 use std::sync::Arc;
 use std::task::Waker;

@@ -14,10 +14,9 @@
 //! | `runtime_thread` | a thread for the connections of a blocking store |
 //! | `plain/` | plain commands, multiplexed; mode `none` |
 //!
-//! A transaction's call goes to its coordinator in the machine. What that wants sent gathers in the outbox of each shard
-//! and leaves as one frame when the connection's task runs next, with what all other transactions want sent there.
-//! The task never waits for earlier replies. What comes back, replies and grants alike, goes into the machine under
-//! one lock for each read, and wakes whom it concerns.
+//! A transaction's call goes to its coordinator in the machine. Requests of all transactions gather in the outbox of
+//! each shard, and leave as one frame when the connection's task runs next. The task never waits for earlier replies.
+//! Replies and grants go into the machine under one lock for each read, and wake the transactions they concern.
 //!
 //! Lock order: a transaction's state, then the machine or the queues of plain commands, then a mailbox.
 

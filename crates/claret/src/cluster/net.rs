@@ -1,9 +1,10 @@
-//! The connections to all nodes of a cluster: who keeps them, and who finds out which nodes there are.
+//! The connections to all nodes of a cluster: the tasks that keep them, and the task that finds out which nodes there
+//! are.
 //!
-//! Each node has one task, its keeper, that connects, serves the connection until it breaks, and connects anew. The
-//! keeper of a node that serves nothing any more goes on for as long as the node answers, and is then let go; if the
-//! node comes back it has another keeper. One more task asks for the topology when somebody has a reason to doubt it,
-//! and now and then. What is done on the connections is the matter of an [`Service`].
+//! Each node has one task, its keeper, that connects, serves the connection until it breaks, and connects again. The
+//! keeper of a node that serves nothing any more goes on as long as the node answers, and then ends; if the node
+//! comes back it gets another keeper. One more task asks for the topology now and then, and when somebody has a
+//! reason to doubt it. A [`Service`] decides what is done on the connections.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! RESP3: commands to bytes, and bytes to replies by `redis-protocol`. Payloads of frames are lent from the buffer
-//! they were read into, never copied.
+//! RESP3: encodes commands, and decodes replies with `redis-protocol`. Payloads of frames are borrowed from the read
+//! buffer, never copied.
 //!
-//! Before it is read, what a server says is [looked through](Reader): whether it is all there, and within the bounds.
-//! The library sees nothing that is not, for it follows a server wherever that leads.
+//! Before decoding, a [`Reader`] checks that what a server sent is complete and within the bounds. The library gets
+//! nothing else, because it would follow a server wherever that leads.
 
 use std::fmt;
 

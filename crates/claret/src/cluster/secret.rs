@@ -1,4 +1,5 @@
-//! What is never shown: passwords, keys, numbers that grant something. Whatever holds them may be printed as it is.
+//! Secrets that are never shown: passwords, keys, numbers that grant something. A structure that contains one can be
+//! printed safely.
 
 use std::fmt;
 use std::ops::Deref;

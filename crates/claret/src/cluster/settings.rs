@@ -1,4 +1,4 @@
-//! What every connection needs to know, and the URL that says it.
+//! Settings that every connection needs, and the URL that gives them.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ const PORT: u16 = 6379;
 /// How long connecting may take by default.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a node may be silent by default, before its connection is taken for broken.
+/// How long a node may be silent by default before its connection counts as broken.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How grants that come later reach the process.
+/// How later grants reach the process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Grants {
     /// As pushes on the connection that carries the requests; polled where the server refuses that.
@@ -45,13 +45,13 @@ pub(super) struct Settings {
 }
 
 impl Settings {
-    /// Whom the servers take this process for.
+    /// The user that logs in to the servers.
     pub(super) fn user(&self) -> &str {
         wrong::user(self.user.as_deref()).unwrap_or("default")
     }
 }
 
-/// Reads a URL. Several hosts, which no standard knows, are taken apart first.
+/// Parses a URL. Several hosts, which no standard allows, are split first.
 pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
     let wrong = |reason: String| ConnectError::Url { url: without_passwords(given), reason };
     let example = || "expected redis://user:password@host:port,host2:port2".to_owned();

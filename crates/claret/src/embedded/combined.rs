@@ -1,4 +1,4 @@
-//! The driver of a transaction where the transactions of the process combine: they share one client state machine.
+//! The driver of a transaction when transactions of the process combine: they share one client state machine.
 
 use std::sync::Arc;
 use std::task::Waker;

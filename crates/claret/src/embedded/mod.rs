@@ -1,13 +1,13 @@
 //! The embedded host: shards in the process, called directly.
 //!
-//! A shard is a state machine behind a mutex. A transaction's coordinator calls it on the caller's own thread:
-//! where nobody waits there is no thread hop, no channel and no allocation for a message in flight. What a shard
-//! has to say to *other* transactions (a grant, an elder) goes into their mailboxes and wakes their tasks,
-//! after the shard is unlocked.
+//! A shard is a state machine behind a mutex. A transaction's coordinator calls it on the caller's own thread: when
+//! nobody waits there is no thread hop, no channel and no allocation for a message in flight. A shard's messages to
+//! *other* transactions (a grant, an elder) go into their mailboxes and wake their tasks, after the shard is
+//! unlocked.
 //!
-//! Transactions whose operations are all known up front are carried out *instantly* where nobody's claims are in
-//! the way: all their shards are locked in the order of their numbers, every operation is executed and applied,
-//! and either all stay or all are undone ([`Embedded::instant`]).
+//! Transactions whose operations are all known up front run *instantly* if nobody's claims conflict: all their shards
+//! are locked in the order of their numbers, every operation is executed and applied, and either all stay or all are
+//! undone ([`Embedded::instant`]).
 //!
 //! Lock order: a transaction's state, then the combining client, then shards (several in ascending order), then the registry, then a mailbox.
 

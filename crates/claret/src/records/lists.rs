@@ -1,5 +1,5 @@
-//! Handles of the list: the list itself, and its two faces, the queue and the stack. All three are the same
-//! type on the same record, so a queue can be looked at as a list.
+//! Handles of the list: the list itself, the queue and the stack. All three are the same type on the same record, so
+//! you can also use a queue as a list.
 
 use claret_types::{Bytes, End, Few, List, ListOp};
 
@@ -24,7 +24,7 @@ impl<S: Scope> ListRecord<S> {
         self.0.issue(ListOp::Push(End::Back, one(value)))
     }
 
-    /// `RPUSH`: puts values at the back, one after the other.
+    /// `RPUSH`: puts values at the back, one after another.
     pub fn push_all<V: Into<Bytes>>(&self, values: impl IntoIterator<Item = V>) -> S::Void {
         self.0.issue(ListOp::Push(End::Back, values.into_iter().map(Into::into).collect()))
     }

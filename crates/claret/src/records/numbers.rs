@@ -17,7 +17,7 @@ impl<S: Scope> RegisterRecord<S> {
         self.0.issue(RegisterOp::Set(value.into()))
     }
 
-    /// `GETSET`: writes the value; the one before.
+    /// `GETSET`: writes the value; returns the one before.
     pub fn replace(&self, value: impl Into<Bytes>) -> S::Value<Option<Bytes>> {
         self.0.run(RegisterOp::GetSet(value.into()))
     }
@@ -27,7 +27,7 @@ impl<S: Scope> RegisterRecord<S> {
         self.0.run(RegisterOp::Get)
     }
 
-    /// `APPEND`: writes behind the value.
+    /// `APPEND`: appends to the value.
     pub fn append(&self, tail: impl Into<Bytes>) -> S::Void {
         self.0.issue(RegisterOp::Append(tail.into()))
     }
@@ -42,7 +42,7 @@ impl<S: Scope> RegisterRecord<S> {
         self.0.issue(RegisterOp::Delete)
     }
 
-    /// `SETNX.RETURNING`: writes the value if there is none; whether it did.
+    /// `SETNX.RETURNING`: writes the value if there is none; returns whether it did.
     pub fn set_if_absent(&self, value: impl Into<Bytes>) -> S::Value<bool> {
         self.0.run(RegisterOp::SetIfAbsentReturning(value.into()))
     }
@@ -61,12 +61,12 @@ impl RegisterRecord<crate::Tx> {
 pub struct CounterRecord<S>(pub(super) Record<S, Counter>);
 
 impl<S: Scope> CounterRecord<S> {
-    /// `INCRBY`: adds; a negative amount takes away.
+    /// `INCRBY`: adds; a negative amount subtracts.
     pub fn add(&self, amount: i64) -> S::Void {
         self.0.issue(CounterOp::Add(amount))
     }
 
-    /// `INCRBY.RETURNING`: adds; the sum.
+    /// `INCRBY.RETURNING`: adds; returns the sum.
     pub fn add_returning(&self, amount: i64) -> S::Value<i64> {
         self.0.run(CounterOp::AddReturning(amount))
     }
@@ -94,7 +94,7 @@ impl<S: Scope> FloatRecord<S> {
         self.0.issue(FloatCounterOp::Add(amount))
     }
 
-    /// `INCRBYFLOAT.RETURNING`: adds; the sum.
+    /// `INCRBYFLOAT.RETURNING`: adds; returns the sum.
     pub fn add_returning(&self, amount: f64) -> S::Value<f64> {
         self.0.run(FloatCounterOp::AddReturning(amount))
     }
@@ -110,27 +110,27 @@ impl<S: Scope> FloatRecord<S> {
 pub struct BoundedRecord<S>(pub(super) Record<S, BoundedCounter>);
 
 impl<S: Scope> BoundedRecord<S> {
-    /// `BCREATE`: makes it, with its bounds.
+    /// `BCREATE`: creates it with its bounds.
     pub fn create(&self, value: i64, min: i64, max: i64) -> S::Void {
         self.0.issue(BoundedCounterOp::Create(Bounded { value, min, max }))
     }
 
-    /// `BINCRBY`: adds; an error where it does not fit.
+    /// `BINCRBY`: adds; an error if it does not fit.
     pub fn add(&self, amount: i64) -> S::Void {
         self.0.issue(BoundedCounterOp::Add(amount))
     }
 
-    /// `BDECRBY`: takes; an error where there is not enough.
+    /// `BDECRBY`: takes; an error if there is not enough.
     pub fn take(&self, amount: i64) -> S::Void {
         self.0.issue(BoundedCounterOp::Take(amount))
     }
 
-    /// `BINCRBY.RETURNING`: adds if it fits; whether it did.
+    /// `BINCRBY.RETURNING`: adds if it fits; returns whether it did.
     pub fn try_add(&self, amount: i64) -> S::Value<bool> {
         self.0.run(BoundedCounterOp::AddReturning(amount))
     }
 
-    /// `BDECRBY.RETURNING`: takes if there is enough; whether it did.
+    /// `BDECRBY.RETURNING`: takes if there is enough; returns whether it did.
     pub fn try_take(&self, amount: i64) -> S::Value<bool> {
         self.0.run(BoundedCounterOp::TakeReturning(amount))
     }
@@ -146,8 +146,7 @@ impl<S: Scope> BoundedRecord<S> {
 pub struct UidRecord<S>(pub(super) Record<S, UidGenerator>);
 
 impl<S: Scope> UidRecord<S> {
-    /// `UID.NEXT`: a number that nobody else ever gets, of this record. Those of transactions that abort are
-    /// lost.
+    /// `UID.NEXT`: a number that nobody else ever gets from this record. Numbers of aborted transactions are lost.
     pub fn next(&self) -> S::Value<i64> {
         self.0.run(UidOp::Next)
     }

@@ -1,4 +1,4 @@
-//! Handles of what is kept by score or as a summary: scored set, best k, bag.
+//! Handles of the types that keep scores or summaries: scored set, best k, bag.
 
 use claret_types::{
     Bytes, Few, Pairs, ScoreBound, ScoredSet, ScoredSetOp, Summary, SummaryBag, SummaryBagOp, TopK, TopKOp,
@@ -16,17 +16,17 @@ fn scored(member: impl Into<Bytes>, score: f64) -> Few<(Bytes, f64)> {
 
 /// Distinct members in the order of their scores. See [`ScoredSet`].
 ///
-/// Members come before scores here, as keys come before values, though Redis writes `ZADD key score member`.
+/// Here the member comes before the score, as keys come before values. Redis writes `ZADD key score member`.
 #[derive(Clone, Debug)]
 pub struct ScoredSetRecord<S>(pub(super) Record<S, ScoredSet>);
 
 impl<S: Scope> ScoredSetRecord<S> {
-    /// `ZADD`: gives a member a score, in place of the one it has.
+    /// `ZADD`: sets a member's score.
     pub fn add(&self, member: impl Into<Bytes>, score: f64) -> S::Void {
         self.0.issue(ScoredSetOp::Add(scored(member, score)))
     }
 
-    /// `ZADD.RETURNING`: gives a member a score; whether it is new.
+    /// `ZADD.RETURNING`: sets a member's score; returns whether the member is new.
     pub fn add_returning(&self, member: impl Into<Bytes>, score: f64) -> S::Value<bool> {
         self.0.run(ScoredSetOp::AddReturning(scored(member, score)))
     }

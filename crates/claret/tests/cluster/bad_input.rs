@@ -111,7 +111,7 @@ async fn a_stopped_and_a_dead_node_are_named_by_who_connects() {
     cluster.servers()[1].resume();
     cluster.server_mut(1).kill();
     let error = refused(&cluster.url(), &node).await;
-    assert!(error.to_string().contains("see that the server runs"), "{error}");
+    assert!(error.to_string().contains("check that the server runs"), "{error}");
 }
 
 #[tokio::test]

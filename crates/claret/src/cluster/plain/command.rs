@@ -1,4 +1,4 @@
-//! A plain command, and why it may have no reply.
+//! A plain command, and the errors instead of its reply.
 
 use claret_types::Bytes;
 use smallvec::SmallVec;
@@ -66,6 +66,6 @@ pub enum PlainError {
     #[error("not sent: {0}")]
     Away(ConnectError),
     /// Nobody of that name is a node of the cluster.
-    #[error("'{0}' is no node of the cluster; name one of `Plain::nodes`")]
+    #[error("'{0}' is not a node of the cluster; name one of `Plain::nodes`")]
     NoSuchNode(String),
 }

@@ -1,4 +1,4 @@
-//! A connection of one's own, for commands that a shared one cannot carry.
+//! A dedicated connection, for commands that a shared one cannot carry.
 
 use claret_types::Reply;
 

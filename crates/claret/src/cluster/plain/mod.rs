@@ -1,4 +1,4 @@
-//! Plain Redis commands on a cluster: as they are, and as what transactions of mode `none` are made of.
+//! Plain Redis commands on a cluster, by themselves and as the operations of transactions of mode `none`.
 
 mod command;
 mod dedicated;

@@ -1,9 +1,9 @@
-//! Plain commands, multiplexed: every node has one queue, in which the commands of the whole process go one behind the
-//! other, and come back in the same order.
+//! Plain commands, multiplexed: every node has one queue for the commands of the whole process, and replies come in
+//! the same order.
 //!
-//! Commands gather in a queue until its connection takes all of them. One that a server sends elsewhere (MOVED, ASK) or
-//! cannot do for the moment is sent again; one whose connection broke before its reply came is not, since nobody knows
-//! whether it was carried out.
+//! Commands gather in a queue until its connection takes all of them. A command that a server redirects (MOVED, ASK)
+//! or cannot do for the moment is sent again. A command whose connection broke before its reply came is not, because
+//! nobody knows whether it was carried out.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -1,7 +1,7 @@
-//! Operations as plain Redis commands, for mode `none`, and the replies as Claret's.
+//! Translates operations to plain Redis commands, for mode `none`, and their replies back.
 //!
-//! Most operations are the command of their name. Types that Redis has no command for are done by the nearest one
-//! that costs about the same; what has none is refused.
+//! Most operations are the command of the same name. An operation that Redis lacks becomes the nearest command that
+//! costs about the same; if there is none it is refused.
 
 use claret_types::{Bytes, OpError, Operation, Reply};
 

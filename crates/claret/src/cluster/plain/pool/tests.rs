@@ -1,4 +1,4 @@
-//! Queues by hand, without connections: where commands wait, and what becomes of them when nodes come and go.
+//! Queues driven by hand, without connections: where commands wait, and what happens to them when nodes come and go.
 
 use claret_types::Bytes;
 
