@@ -1,7 +1,7 @@
 //! The module for Redis and Valkey: hosts the shard state machine of `claret-core` on the server's own thread, over
 //! the server's own keys. `docs/commands.md` lists the commands, `ARCHITECTURE.md` says where to find what.
 //!
-//! It has four storeys; each knows only those beneath it: [`entries`] from the server, the [`node`] that owns the
+//! It has four layers; each knows only those beneath it: [`entries`] from the server, the [`node`] that owns the
 //! shard and everything around it, [`parts`] that know no global, and [`ffi`], safe wrappers of the server's
 //! functions. One way through: a `CLARET.FRAME` arrives ([`entries`]), and its requests go into the shard ([`node`]).
 //! The shard asks whether each may be done, reads the records that it decides about and writes those that are
