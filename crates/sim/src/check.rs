@@ -1,12 +1,11 @@
-//! The ledger: what an all-seeing observer notes of a run, and the checks that it allows.
+//! The ledger: what an all-seeing observer notes about a run, and the checks on it.
 //!
-//! A transaction takes effect when its decision comes into being: when the last of its participants writes
-//! yes. At that moment it holds all its locks, and it keeps them until it is applied; so of two transactions
-//! that conflict, the one decided first was applied before the other got its lock, and the order of decisions
-//! is a serial order. It agrees with real time, because a decision lies between a transaction's begin and the
-//! moment its user hears of it. Replaying all committed transactions in that order on the sequential model
-//! must give every answer that was heard, and the final records (P64). Records that vanish by themselves have their places
-//! in that order (`check/vanished.rs`).
+//! A transaction takes effect when it is decided: when the last of its participants writes yes. At that moment it
+//! holds all its locks, and it keeps them until it is applied; so of two transactions that conflict, the one decided
+//! first was applied before the other got its lock, and the order of decisions is a serial order. It agrees with real
+//! time, because a decision lies between a transaction's begin and the moment its user hears of it. Replaying all
+//! committed transactions in that order on the sequential model must give every answer that was heard, and the final
+//! records (P64). Records that vanish by themselves have a place in that order too (`check/vanished.rs`).
 //!
 //! Also checked, as it happens: registers are written once (P2); no user is told what did not happen (P65);
 //! of a transaction's runs at most one commits (trap 2); an answer never changes.

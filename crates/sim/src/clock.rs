@@ -1,5 +1,5 @@
-//! Clocks of the ends: each runs at its own rate, from its own start. They serve liveness only (P69), so no rate
-//! may make a run unsafe.
+//! Clocks of shards and client processes: each runs at its own rate, from its own start. They serve liveness only
+//! (P69), so no rate may make a run unsafe.
 
 use claret_core::Time;
 

@@ -1,8 +1,8 @@
-//! Connections of client processes: they are made, carry frames and what comes back, and break.
+//! Connections of client processes: they are made, carry frames and responses, and break.
 //!
-//! The client state machine is told what the host of a cluster's client tells it: that a connection serves a shard, that
-//! it is gone, what it brought. In between frames are late, cut off, refused as a whole, and answered over connections
-//! that are no more.
+//! The client state machine hears the same as from the cluster host: that a connection serves a shard, that it is
+//! gone, what it brought. In between, frames are late, cut off, refused as a whole, and answered over connections
+//! that no longer exist.
 
 use claret_core::message::{Link, Refusal, Request, Response};
 use claret_core::{AttemptId, Incarnation, Pipeline, SessionId, ShardId, Time};

@@ -1,5 +1,5 @@
-//! What client processes do in the simulated world: they begin transactions, run their programs, hear events, ask about
-//! the dead, and die.
+//! What client processes do in the simulated world: they begin transactions, run their programs, hear events, ask
+//! about dead processes, and die.
 
 use std::collections::BTreeSet;
 

@@ -1,8 +1,8 @@
-//! Slots that move from shard to shard, nodes that leave, and what processes learn of that.
+//! Slots that move from shard to shard, nodes that leave, and when processes learn of it.
 //!
-//! A slot leaves a shard as from a server with the module: newcomers to it are refused, and when nobody uses anything in
-//! it any more its records go, all at once. Processes hear of it when they ask for the topology; until then they send
-//! their calls where the slot was.
+//! A slot leaves a shard as it leaves a server with the module: newcomers are refused, and when nobody uses anything
+//! in it any more its records leave, all at once. Processes hear of it when they ask for the topology; until then
+//! they send their calls to the old place.
 
 use claret_core::message::{PeerMessage, Status};
 use claret_core::{SessionId, ShardId, SlotRange, Survives, Time};

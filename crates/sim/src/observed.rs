@@ -1,22 +1,22 @@
-//! Strict serializability judged from observed results alone, without a word from the store.
+//! Strict serializability, judged from observed results alone, without trusting the store.
 //!
 //! It works for operations whose answers tell who was there before: every element of a set is added once, every bit
 //! of a counter is added once, every item of a list is appended once, and reads see the whole record. Then each
-//! answer says, for each writer of its record, whether the writer came before the reader or after it; the order of
-//! a list's items says in which order their writers came; and what was acknowledged before another began, came
-//! before it. A cycle among these "must precede" edges is a violation, and so is an answer that shows what nobody
-//! wrote, what was given up, or that lacks the reader's own writes. The method is that of Adya's graphs as Elle
-//! applies them to list-append, with sets and counters added, since appends alone never share a lock.
+//! answer says, for each writer of its record, whether the writer came before the reader or after it; the order of a
+//! list's items says in which order their writers came; and what was acknowledged before another began, came before
+//! it. A cycle among these "must precede" edges is a violation, and so is an answer that shows what nobody wrote,
+//! what was aborted, or that lacks the reader's own writes. The method is that of Adya's graphs as Elle applies them
+//! to list-append, with sets and counters added, since appends alone never share a lock.
 //!
-//! **Registers** hold one value at a time, each written once: a reader comes after the writer of what it saw, before
-//! whoever put another value over it, and two that swapped the same value for their own lost an update
-//! (`registers.rs`).
+//! **Registers** hold one value at a time, each written once. A reader comes after the writer of what it saw, and
+//! before every transaction that overwrote it. Two transactions that swapped the same value for their own have lost
+//! an update (`registers.rs`).
 //!
 //! **Records that end** (they expire, or are flushed): an end is a transaction of its own, which leaves nothing. A read
 //! that lacks an element then comes before its writer, or after an end that comes after its writer. Only what is certain
 //! becomes an edge, so nothing that was right is called wrong (`lives.rs`).
 //!
-//! What it does not see: anything about records that nobody reads. Complexity: O(reads x writers) a record.
+//! It sees nothing of records that nobody reads. Complexity: O(reads x writers) for each record.
 
 mod lives;
 mod registers;

@@ -1,7 +1,7 @@
-//! One simulated client process: its state machine, which is the one that ships, its connections, its transactions, and
-//! how far each has come in its program.
+//! One simulated client process: its state machine (the one that ships), its connections, its transactions, and how
+//! far each has come in its program.
 //!
-//! This file holds what is known; `drive.rs` carries programs out, `connections.rs` carries frames.
+//! This file has the state; `drive.rs` runs programs, `connections.rs` carries frames.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What is going to happen, in the order of (time, number): nothing else orders anything in a run.
+//! Future events, ordered by (time, number): nothing else orders anything in a run.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

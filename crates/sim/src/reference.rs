@@ -1,4 +1,4 @@
-//! The sequential model: records and nothing else, one operation after the other.
+//! The sequential model: records and nothing else, one operation after another.
 
 use std::collections::BTreeMap;
 

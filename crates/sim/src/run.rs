@@ -1,5 +1,5 @@
 //! What one user did and heard in one run of a transaction's program: the observer's notes, from which the checks
-//! start. Nothing in it comes from the inside of the protocol.
+//! start. Nothing in it comes from inside the protocol.
 
 use claret_core::{SessionId, Time, TxHandle};
 use claret_types::{Bytes, Operation, Reply};

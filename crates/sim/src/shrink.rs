@@ -1,8 +1,8 @@
-//! Makes a failing run small: one setting after the other is lowered, as long as the run still fails. What is left
-//! is what a person reads.
+//! Shrinks a failing run: one setting after another is lowered, as long as the run still fails. What is left is
+//! easier to read.
 //!
-//! Every try is a run of its own from the same seed, and counts if it fails in the same manner: the same words, whoever
-//! they are about.
+//! Every try is a run of its own from the same seed. It counts if it fails with the same words, whoever they are
+//! about.
 
 use crate::config::Config;
 use crate::settings::{Setting, settings};

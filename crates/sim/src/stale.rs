@@ -1,5 +1,5 @@
-//! Users who go on with a run that is over: their code did something else when its end came, or looks at no error, or has
-//! kept a handle. Whatever they call, now or much later, is not taken (P61).
+//! Users who go on with a run that is over: their code did something else when the end came, ignores errors, or has
+//! kept a handle. Nothing that they call, now or much later, is taken (P61).
 
 use claret_core::Closed;
 use claret_types::{Counter, CounterOp, Operation};

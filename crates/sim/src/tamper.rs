@@ -1,6 +1,6 @@
-//! Planted bugs that need no line of the protocol: whoever carries messages between the state machines, or hosts one,
-//! changes a message, loses it, says it twice or in another's name, or forgets to tell something. To all others that is as
-//! if a state machine broke its rule. The other planted bugs are in `crates/core/src/planted.rs`.
+//! Planted bugs outside the code of the protocol. Whoever carries messages between the state machines, or hosts one,
+//! changes a message, loses it, repeats it, sends it in another's name, or forgets to report something. To all others
+//! it looks as if a state machine broke its rule. The other planted bugs are in `crates/core/src/planted.rs`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

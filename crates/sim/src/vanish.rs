@@ -1,5 +1,5 @@
-//! Records that vanish by themselves, as in a server: they expire or are evicted, or all of a shard are flushed (P36).
-//! The host loses them, and tells the shard before anything else goes into it, as the module does.
+//! Records that vanish by themselves, as in a server: they expire or are evicted, or all of a shard are flushed
+//! (P36). The host loses them, and tells the shard before any other input, as the module does.
 
 use claret_core::{ShardId, Time};
 use claret_types::Bytes;

@@ -1,8 +1,8 @@
 //! Records that vanished by themselves, and where that stands in the order of decisions (P36).
 //!
-//! A record vanishes by a transaction of its own, which comes after those that had voted on the record then, and before
-//! everybody who got it later: these wait for the former. So its place is behind the last decision of those who had
-//! voted, and whoever uses the record after that is decided later.
+//! A transaction of its own removes the record. It comes after the transactions that had voted on the record by then,
+//! and before those that got the record later, because these wait for the former. So its place is behind the last
+//! decision of those that had voted; transactions that use the record after that are decided later.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What a workload must do to be run in the model: a client is a state machine that hands out the calls of one
+//! What a workload must provide to run in the model: a client is a state machine that hands out the calls of one
 //! stage after another.
 
 use claret_types::{Bytes, Operation, Reply};

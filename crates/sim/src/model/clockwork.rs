@@ -1,6 +1,6 @@
-//! The queue of what happens, and the model that works it off.
+//! The queue of events, and the model that processes it.
 //!
-//! Whatever happens stands in one queue, in the order of (time, number); nothing else orders anything.
+//! All events are in one queue, ordered by (time, number); nothing else orders anything.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -1,6 +1,6 @@
-//! What takes how long, in nanoseconds, and where the figures are from.
+//! How long things take, in nanoseconds, and where the figures come from.
 //!
-//! `docs/performance.md` tells how those were measured that are our own.
+//! `docs/performance.md` says how we measured our own figures.
 
 /// See the module's text. All are nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

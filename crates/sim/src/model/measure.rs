@@ -1,4 +1,4 @@
-//! What a run came to.
+//! The results of a run.
 
 use claret_core::Cause;
 

@@ -2,10 +2,10 @@
 //! time.
 //!
 //! Shards and client processes are single-threaded servers with a queue of frames each. A frame is everything that
-//! one end has for another at one instant (P41); it takes time to work off, and what comes out of it leaves when
-//! that is done. Which transactions meet, wait, give way and run again is decided by the same code that a store
-//! runs; how long anything takes is decided by [`Costs`] alone. So a curve can be drawn on any machine, and the
-//! same [`Setup`] gives the same figures to the last digit.
+//! one side has for another at one instant (P41). Processing it takes time, and its results leave when that is done.
+//! The same code that a store runs decides which transactions meet, wait, give way and run again; [`Costs`] alone
+//! decides how long anything takes. So any machine can draw the curves, and the same [`Setup`] gives the same figures
+//! to the last digit.
 //!
 //! | file | what |
 //! |---|---|
@@ -19,8 +19,8 @@
 //! | `clockwork` | the queue of what happens, and [`Model`] |
 //! | `measure` | what it came to |
 //!
-//! What it does not do: nothing is lost, doubled or overtaken here, and nobody dies. That is the simulator's part
-//! (`world.rs`), and it does not say how fast anything is.
+//! Nothing is lost, doubled or overtaken here, and nobody dies. The simulator does that (`world.rs`), but it does not
+//! say how fast anything is.
 
 mod client;
 mod clockwork;

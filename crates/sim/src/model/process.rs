@@ -1,7 +1,7 @@
 //! A client process as a server: one thread, the client state machine that ships, and many clients.
 //!
-//! In one tick it takes everything that has come, tells its clients, and sends what they and the machine have
-//! to say: one frame for each shard. So what comes while it is busy is answered together.
+//! In one tick it takes everything that has arrived, tells its clients, and sends what they and the machine want to
+//! send: one frame for each shard. So what arrives while it is busy is answered together.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! One client's place in a process: the transaction that it is at, over all attempts.
+//! One client's slot in a process: its current transaction, over all attempts.
 
 use claret_core::TxHandle;
 use claret_types::Reply;

@@ -1,8 +1,7 @@
 //! A shard as a server: one thread, a queue of frames.
 //!
-//! A frame's work is done at the instant it is begun, as far as the shard's state is concerned; what comes out
-//! leaves when the time it costs has passed, one frame for each process. Nobody can look in between, so this is
-//! the same as if it were done at the end.
+//! The shard's state changes at the instant when a frame's work begins; the results leave when its cost has passed,
+//! one frame for each process. Nobody can look in between, so this is the same as if the work were done at the end.
 
 use std::collections::VecDeque;
 

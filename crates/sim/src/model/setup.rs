@@ -1,4 +1,4 @@
-//! What is run.
+//! What to run.
 
 use claret_core::{Delivery, Limits, Locks, Pacing, Switches};
 

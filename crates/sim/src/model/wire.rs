@@ -1,4 +1,4 @@
-//! Frames: everything that one end has for another at one instant.
+//! Frames: everything that one side has for another at one instant.
 
 use claret_core::AttemptId;
 use claret_core::message::{Request, Response};

@@ -1,9 +1,9 @@
-//! Records that end, and are empty afterwards: each stretch between two ends is a life of the record.
+//! Records that end, and are empty afterwards: each period between two ends is a life of the record.
 //!
 //! Within a life a record only grows. So two reads that are not empty are of one life if, and only if, they share an
-//! element, and lives follow from what was seen, without the clock. What lies between two lives is an end; a read that
-//! lacks an element of no known life is ordered where only one explanation is possible, by time and by the ends that there
-//! were. Where several are, nothing is said.
+//! element, and lives follow from what was seen, without the clock. An end lies between two lives. A read that lacks
+//! an element, and belongs to no known life, is ordered if time and the known ends allow only one explanation; if
+//! they allow several, nothing is concluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,7 @@
 //! Registers: one value at a time, and each value is put there once.
 //!
-//! A value that was put over does not come back. So who saw it comes before everybody who put another over it: whoever
-//! swapped it for its own, and whoever began when its writer was done.
+//! An overwritten value does not come back. So a reader of it comes before every transaction that overwrote it: one
+//! that swapped it for its own, and one that began when its writer was done.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,4 +1,4 @@
-//! What the judge says of histories that are made by hand, one anomaly each.
+//! The judge's verdict on handmade histories, one anomaly each.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Scripts: interleavings written down for people, whose transcript is the assertion.
+//! Scripts: interleavings written for readers, whose transcript is the assertion.
 //!
 //! A script drives the real state machines (shards and frontends) by hand. It is a text of blocks: one or more
 //! commands, a line `----`, and what comes of them, up to an empty line. Lines that begin with `#` tell the story.
@@ -22,10 +22,9 @@
 //! `..>` is on its way, `-->` arrives, `--x` is lost, `..|` is kept back. `s0@1` is incarnation 1 of s0, `#0` the
 //! first call of a transaction, `T1/2` the second attempt of T1, `c1#1` the second connection of c1.
 //!
-//! A message is told of when it arrives, and at the end of its block if it is on its way then.
-//! [`play`] returns the text again with what really came of each command: a script passes if that is the same
-//! text. After every command all machines check their invariants; at the end nothing may be left behind, unless the
-//! script `leaves` it.
+//! A message is shown when it arrives, and at the end of its block if it is on its way then. [`play`] returns the
+//! text with the real outcome of each command: a script passes if the text is the same. After every command all
+//! machines check their invariants; at the end nothing may be left behind, unless the script `leaves` it.
 
 mod names;
 mod parse;

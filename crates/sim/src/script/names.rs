@@ -1,4 +1,4 @@
-//! What a script calls things: transactions by the names it gave them, operations as it typed them.
+//! The names that a script uses: transactions by the names it gave them, operations as it typed them.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! Reads the commands of a script. What they do is no concern of this file.
+//! Parses the commands of a script. It does not know what they do.
 
 use claret_core::{SessionId, ShardId, Survives};
 

@@ -1,8 +1,8 @@
-//! The machines of a script: shards, frontends, and the messages between them, which lie still until the script
-//! says what becomes of them.
+//! The machines of a script: shards, frontends, and the messages between them, which wait until the script says what
+//! happens to them.
 //!
-//! Invariants of all machines are checked after every command. What this file does not do: what a script shows
-//! (`show`), which messages it means (`selector`), the settings of the machines (`settings`).
+//! Invariants of all machines are checked after every command. Other files have what a script shows (`show`), which
+//! messages it means (`selector`), and the settings of the machines (`settings`).
 
 use std::collections::BTreeMap;
 

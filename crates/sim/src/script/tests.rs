@@ -1,4 +1,4 @@
-//! What a script says to mistakes, and that its checks can fail.
+//! How a script reports mistakes, and that its checks can fail.
 
 use super::{play, run};
 
