@@ -1,4 +1,4 @@
-//! What attempts of one transaction share, and what they do not; and the errors of the blocking mirror.
+//! What the attempts of one transaction share and what they do not; and the errors of the blocking mirror.
 
 #[path = "hostile/time.rs"]
 mod time;

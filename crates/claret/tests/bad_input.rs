@@ -1,5 +1,5 @@
-//! Bad input and misuse: what is refused says which key and what to do next, nothing is half applied, no lock
-//! stays, and the store goes on working.
+//! Bad input and misuse: every refusal says which key and what to do next, nothing is half applied, no lock stays,
+//! and the store keeps working.
 
 #[path = "bad_input/faulty.rs"]
 mod faulty;

@@ -1,5 +1,5 @@
-//! Servers that are broken, or mean harm: whatever one says, the process that connected to it goes on, at a bounded
-//! cost, and names the server and what was wrong.
+//! Broken and hostile servers: whatever one sends, the process that connected to it goes on, at a bounded cost, and
+//! its error names the server and the problem.
 
 #[path = "hostile/fake.rs"]
 mod fake;

@@ -1,4 +1,4 @@
-//! Transactions on the embedded store: atomicity, isolation, waiting, giving way, ends.
+//! Transactions on the embedded store: atomicity, isolation, waiting, giving way, outcomes.
 
 #[path = "handles/mod.rs"]
 mod handles;

@@ -1,5 +1,5 @@
-//! What a shard keeps is bounded for each user and for all, whatever users and other shards say, and what the protocol needs
-//! stays (P58 to P60).
+//! A shard bounds what it keeps for each user and for all, whatever users and other shards send, and still keeps what
+//! the protocol needs (P58 to P60).
 
 use claret_core::message::{
     Bound, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,

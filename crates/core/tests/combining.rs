@@ -1,5 +1,5 @@
-//! Combining: what is shared, what must not be, and who pays for whom. The rules are numbered in
-//! `docs/combining.md`; a test that springs a trap carries its number.
+//! Combining: what is shared, what must not be shared, and who pays for whom. `docs/combining.md` numbers the rules;
+//! a test of a trap has its number.
 
 mod rig;
 

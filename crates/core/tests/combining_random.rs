@@ -1,6 +1,6 @@
-//! Many transactions of two frontends over two shards, with random scheduling from a seed. What was committed is
-//! done again one transaction after the other, in the order of the decisions: every answer and the final content
-//! must be the same. Members of one group have one decision; they commute, so both orders of them must do.
+//! Many transactions of two frontends over two shards, with random scheduling from a seed. All committed transactions
+//! are replayed one after another, in the order of the decisions: every answer and the final content must be the
+//! same. Members of one group have one decision; they commute, so both orders must give the same.
 
 mod rig;
 

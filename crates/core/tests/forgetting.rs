@@ -1,5 +1,5 @@
-//! What a shard remembers of a session is bounded, and goes with it, as far as nobody can ask for it any more (P57). What it
-//! says again at once is bounded, too (P38).
+//! A shard bounds what it remembers of a session, and forgets it with the session, except what somebody can still ask
+//! for (P57). It also bounds what it repeats at once (P38).
 
 use claret_core::message::{
     Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,

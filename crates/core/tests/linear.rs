@@ -1,5 +1,5 @@
-//! Work grows with what is asked, and not with its square; and no input does all of a long transaction at once. Work is
-//! counted, so nothing here depends on how fast a machine is.
+//! Work grows linearly with the request, not with its square, and no input does all of a long transaction at once.
+//! Work is counted, so nothing here depends on the speed of a machine.
 
 use claret_core::message::{
     Call, KeyedCall, Link, Listed, Members, Output, Participants, Request, Response, Status,

@@ -1,4 +1,4 @@
-//! The lock table as a shard shows it: who shares a record, who waits, who is let in, and what is left behind.
+//! The lock table as seen through a shard: who shares a record, who waits, who is let in, and what is left behind.
 
 mod harness;
 

@@ -1,4 +1,4 @@
-//! The wire: what is encoded comes back, and whatever else comes is refused without harm.
+//! The wire: what is encoded decodes to the same, and all other input is refused without harm.
 //!
 //! The fuzzers (`crates/core/fuzz`) ask the same of far more bytes; what they find becomes a test here.
 

@@ -1,4 +1,4 @@
-//! Nobody does with Claret what their user may not do without it (P35).
+//! With Claret a user can do nothing that its rights do not allow without it (P35).
 
 mod common;
 

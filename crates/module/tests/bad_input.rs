@@ -1,5 +1,5 @@
-//! What nobody should send, on a real server: an error or nothing, the server lives, nothing is half applied, and
-//! locks are free.
+//! Input that nobody should send, on a real server: it gets an error or nothing, the server lives, nothing is half
+//! applied, and locks are free.
 
 mod common;
 

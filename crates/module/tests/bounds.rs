@@ -1,4 +1,5 @@
-//! What users and their sessions cost a node, and that it is over when they are gone (`docs/security.md`).
+//! What users and their sessions cost a node, and that the node is free of it when they are gone
+//! (`docs/security.md`).
 
 mod common;
 

@@ -1,4 +1,4 @@
-//! Commands that the module runs: the page lists each, and none of them is run where it would have to wait.
+//! Commands that the module runs: the page lists each, and none runs where it would have to wait.
 
 mod common;
 

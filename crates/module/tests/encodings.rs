@@ -1,4 +1,4 @@
-//! What the server makes of what Claret writes: the same as of the plain commands.
+//! Encodings: the server stores what Claret writes as it stores what plain commands write.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! The guard at its edges: clients that go at the wrong moment, pauses, scripts within commands that waited, commands
-//! that have no business there. `plain.rs` has the rules.
+//! Edge cases of the guard: clients that disconnect at the wrong moment, pauses, scripts within commands that waited,
+//! commands that do not belong there. `plain.rs` has the rules.
 
 mod common;
 

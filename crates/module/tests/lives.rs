@@ -1,4 +1,4 @@
-//! When the shard of a node begins, begins anew and ends; and its bounds.
+//! When the shard of a node begins, restarts and ends; and its bounds.
 
 mod common;
 

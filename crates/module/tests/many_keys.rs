@@ -1,5 +1,5 @@
-//! Plain commands over many keys beside transactions: they ask for the keys that somebody holds, and nobody comes between
-//! them and the others (P63).
+//! Plain commands over many keys beside transactions: they ask for the keys that somebody holds, and nobody comes
+//! between them and the other keys (P63).
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Who is believed about a transaction of several shards: only shards of the cluster are listed and asked, and only they
-//! answer (`docs/security.md`).
+//! Who is trusted about a transaction of several shards: only shards of the cluster are listed and asked, and only
+//! they answer (`docs/security.md`).
 
 mod common;
 

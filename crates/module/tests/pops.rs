@@ -1,5 +1,5 @@
-//! Pops that block answer as in a server without the module, byte by byte: while no session ever came to the node, and
-//! when one did and no transaction is near.
+//! Pops that block answer as in a server without the module, byte by byte: both before the first session came to the
+//! node, and afterwards while no transaction is near.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! Who may speak for a session (`docs/security.md`): whoever proves it, on each connection and at each node anew. To know
-//! its number is worth nothing, and nobody is told it who has nothing to do with it.
+//! Who may speak for a session (`docs/security.md`): only a connection that proves it, each connection at each node
+//! separately. Knowing the session's number is worth nothing, and only those who need it learn it.
 
 mod common;
 

@@ -1,8 +1,8 @@
-//! A user who has every command of the module but those for operators, and no key, tries what comes to mind: frames of noise,
-//! frames that are nearly right, of its own session and of others', hellos, polls, transactions of one go. It gets nowhere,
-//! and others notice nothing.
+//! A user with every command of the module except the operators', and no key, tries everything: frames of noise,
+//! frames that are nearly right, of its own session and of others', hellos, polls, one-shot transactions. It gets
+//! nowhere, and others notice nothing.
 //!
-//! `CLARET_SWEEP` says how many frames; by default there are as many as a run of all tests has time for.
+//! `CLARET_SWEEP` says how many frames; the default is what a run of all tests has time for.
 
 mod common;
 

@@ -1,8 +1,8 @@
-//! What every type promises, checked on its examples: the effect that undoes, footprints, void answers, and
-//! that whatever one lock admits commutes.
+//! What every type promises, checked on its examples: the effect that undoes, footprints, void answers, and that
+//! everything one lock admits commutes.
 //!
-//! Small histories only: two or three owners, up to three operations. An owner may come twice, so that it
-//! acts on its own earlier changes while another holds a claim.
+//! Small histories only: two or three owners, up to three operations. An owner may act twice, so that it acts on its
+//! own earlier changes while another holds a claim.
 
 use claret_types::{
     Access, Bounded, BoundedCounter, Claims, Counter, DataType, Dict, Effect, Examples, FloatCounter, Held,

@@ -1,5 +1,4 @@
-//! A type written outside this crate: the oracle checks it as it checks the built-in ones, and it does what
-//! its text says.
+//! A type written outside this crate: the oracle checks it like the built-in ones, and it does what its text says.
 
 #[path = "../../claret/examples/sealed_bids/book.rs"]
 #[allow(unreachable_pub)]

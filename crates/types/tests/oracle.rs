@@ -1,5 +1,5 @@
-//! The oracle bites: specifications that are wrong in the ways that specifications are wrong are refused,
-//! each with the smallest counterexample, and right ones beside them pass.
+//! The oracle can fail: it refuses specifications with typical mistakes, each with the smallest counterexample, and
+//! accepts the right ones beside them.
 //!
 //! Most wrong types are a right one with one thing changed ([`Variation`]); those that need operations of
 //! their own are small types in `oracle/`.

@@ -1,5 +1,5 @@
-//! Register, Counter, FloatCounter, BoundedCounter and Dict: the answers, the refusals and the locks that
-//! users meet, case by case. What holds for all types stands in `contract.rs`.
+//! Register, Counter, FloatCounter, BoundedCounter and Dict: the answers, the refusals and the locks that users meet,
+//! case by case. `contract.rs` has what holds for all types.
 
 use claret_types::{
     Bounded, BoundedCounter, BoundedCounterOp, Bytes, Counter, DataType, Dict, DictOp, DictValue, Execution,

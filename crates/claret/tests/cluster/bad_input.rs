@@ -1,4 +1,4 @@
-//! Servers that are not what they should be: each is named, with what to do, within the timeout.
+//! Servers that are not what they should be: each error names the server and what to do, within the timeout.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;

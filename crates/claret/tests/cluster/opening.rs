@@ -1,4 +1,4 @@
-//! Opening a store: what works, and what is said when it does not.
+//! Opening a store: what works, and which errors come when it does not.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 //! Random transactions whose closures pause between their calls, while the records they hold expire and are flushed,
-//! rights change, and connections break. Each is whole or not at all, whatever its closure makes of what it hears.
+//! rights change, and connections break. Each happens as a whole or not at all, whatever its closure does with the
+//! errors.
 //!
 //! `CLARET_SEED` says which programs (default 1). A failure prints the seed.
 

@@ -1,5 +1,5 @@
-//! A server in this process that says what a test wants: it takes connections, reads commands, and answers those that
-//! the test does not care for like a node that serves all slots.
+//! A server in this process that says what a test wants: it accepts connections, reads commands, and answers those
+//! that the test does not care about like a node that serves all slots.
 
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};

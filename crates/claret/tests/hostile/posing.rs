@@ -1,4 +1,4 @@
-//! Nodes that say that they are others: a client signs nothing for a shard that the cluster has elsewhere.
+//! Nodes that pose as others: a client signs nothing for a shard that the cluster has elsewhere.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

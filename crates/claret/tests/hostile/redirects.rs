@@ -1,4 +1,4 @@
-//! Nodes that send commands elsewhere: no command is lost on the way, and none is sent where it is not taken.
+//! Nodes that redirect commands: no command is lost on the way, and none is sent where it is not accepted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};

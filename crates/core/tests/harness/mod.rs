@@ -1,9 +1,9 @@
-//! Shards and coordinators driven by hand: every message lies in a bag until the test says what becomes of it,
-//! so that an interleaving is written down step by step.
+//! Shards and coordinators driven by hand: every message waits in a bag until the test says what happens to it, so
+//! that a test writes an interleaving step by step.
 //!
-//! Invariants of every shard are checked after every delivery. Transactions are born in the order in which
-//! they begin: an earlier one is the elder. What this file does not do: choose an order by itself, apart from
-//! [`World::run`], which delivers oldest first.
+//! Invariants of every shard are checked after every delivery. Transactions are born in the order in which they
+//! begin: an earlier one is the elder. This file never chooses an order by itself, except [`World::run`], which
+//! delivers the oldest first.
 
 #![allow(dead_code, reason = "each test binary uses a part")]
 

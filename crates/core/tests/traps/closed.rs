@@ -1,8 +1,9 @@
 //! Trap 22: an attempt is refused while its user does something else, and the user goes on with it.
 //!
-//! Bug: the coordinator takes calls of the attempt that is over, and its commit. Consequence: a commit that lists only
-//! what was called since, half of the transaction; or a call whose answer counts for one of the next attempt, which then
-//! waits for ever. Mend: calls, commits and restarts name their attempt, and nothing of one that is over is taken (P61).
+//! Bug: the coordinator takes calls, and the commit, of an attempt that is over. Consequence: a commit that lists
+//! only later calls, half of the transaction; or a call whose answer counts for a call of the next attempt, which
+//! then waits for ever. Mend: calls, commits and restarts name their attempt, and nothing is taken for an attempt
+//! that is over (P61).
 
 use claret_core::message::Request;
 use claret_core::{AttemptId, CallNo, Closed, Coordinator, Event, Limits, ShardId, Switches};

@@ -1,4 +1,5 @@
-//! Traps 1, 2 and 6: one yes or no for each attempt, written once, and kept as long as somebody may ask.
+//! Traps 1, 2 and 6: each participant writes one yes or no for each attempt, once, and keeps it as long as somebody
+//! may ask.
 
 use claret_core::message::{Request, Status};
 use claret_core::{Cause, Event, Limits, Switches};

@@ -1,4 +1,4 @@
-//! Traps 9 to 12: who waits for whom, who is told, who gives way; and that nobody waits for nothing.
+//! Traps 9 to 12: who waits for whom, who is notified, who gives way; and that nobody waits in vain.
 
 use claret_core::Limits;
 use claret_types::{Bounded, BoundedCounter, BoundedCounterOp, Operation, Reply};

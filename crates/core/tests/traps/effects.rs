@@ -1,4 +1,4 @@
-//! Traps 15 and 16: what is voted can be applied, in every order and for every subset of what is pending.
+//! Traps 15 and 16: what is voted can be applied, in every order and for every subset of pending effects.
 
 use claret_core::Event;
 use claret_types::{

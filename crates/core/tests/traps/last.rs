@@ -1,5 +1,5 @@
-//! Whoever is asked last decides (P9), hot shards are asked last (P49), and a prepare holds nothing behind what it
-//! waits for (P47): what could go wrong there.
+//! What could go wrong when the last participant decides (P9), hot shards are asked last (P49), and a prepare holds
+//! nothing behind what it waits for (P47).
 
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{Event, Heat, Incarnation, Limits, ShardId, Switches};

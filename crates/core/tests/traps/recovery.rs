@@ -1,4 +1,4 @@
-//! Trap 7: recovery's answers, one test a row of the table in `shard/recovery.rs`; and who may ask.
+//! Trap 7: recovery's answers, one test for each row of the table in `shard/recovery.rs`; and who may ask.
 
 use claret_core::message::{Call, Link, PeerMessage, Request, Status};
 use claret_core::{

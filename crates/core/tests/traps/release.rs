@@ -1,4 +1,4 @@
-//! What must go when an attempt ends, and what must not wait.
+//! What must be released when an attempt ends, and what must not wait.
 
 use claret_core::message::Request;
 use claret_core::{Event, Limits, Switches};

@@ -1,4 +1,4 @@
-//! Traps 3 and 19: locks and refusals die with the shard, and what comes late must not bring them back.
+//! Traps 3 and 19: locks and refusals die with the shard, and late messages must not bring them back.
 
 use claret_core::message::Request;
 use claret_core::{Cause, Event, Incarnation, Limits, ShardId, Survives};

@@ -1,5 +1,5 @@
-//! Messages of every kind, with every example operation of every built-in type and with values at the edges of
-//! their ranges: what the tests of the wire, its measurement and its fuzzers begin with.
+//! Messages of every kind, with every example operation of every built-in type and with values at the edges of their
+//! ranges: the tests of the wire, its measurement and its fuzzers begin with these.
 
 use claret_core::message::{
     Bound, Call, KeyedCall, Listed, Members, PeerMessage, Refusal, Request, Response, Status,

@@ -1,4 +1,4 @@
-//! Transactions and plain commands beside them, by hand: for the tests of what happens between the two.
+//! Transactions and plain commands driven by hand, for tests of what happens between the two.
 
 use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, TryRecvError, channel};

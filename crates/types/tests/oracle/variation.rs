@@ -1,4 +1,4 @@
-//! A right type and what to change of it: the wrong types of the oracle's tests say nothing but their fault.
+//! A right type and one change to it: so the wrong types of the oracle's tests state only their mistake.
 
 use std::marker::PhantomData;
 

@@ -1,5 +1,5 @@
-//! Whatever the locks of the ordered types admit is serializable in the order of commits, and what is pending
-//! together commutes: all interleavings of grants, commits and aborts of small transactions over each type's
+//! Everything that the locks of the ordered types admit is serializable in the order of commits, and pending
+//! operations commute: all interleavings of grants, commits and aborts of small transactions over each type's
 //! examples.
 
 use claret_types::{

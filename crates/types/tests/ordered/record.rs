@@ -1,4 +1,4 @@
-//! A record with its lock and transactions on it, for tests of commutativity: the least of a shard.
+//! A record with its lock and transactions on it, for tests of commutativity: a minimal shard.
 //!
 //! Deferred update as in the store: an operation executes on what is committed plus its transaction's own
 //! effects, is granted if its claims commute with what others hold, and changes the record at commit.

@@ -1,4 +1,4 @@
-//! TopK: the best are kept in whatever order they come, and adds share the lock.
+//! TopK: it keeps the best in whatever order they come, and adds share the lock.
 
 use claret_types::{Bytes, DataType, OpError, Reply, TopK, TopKOp};
 
