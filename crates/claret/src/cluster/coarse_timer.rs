@@ -18,13 +18,13 @@ pub(super) const TICK: Duration = Duration::from_millis(100);
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(super) struct CoarseTimer {
-    inner: Mutex<Inner>,
+    inner: Mutex<Waiters>,
     /// Somebody waits for the next tick.
     asked: Notify,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct Waiters {
     number: u64,
     waiting: Vec<Waker>,
     is_over: bool,

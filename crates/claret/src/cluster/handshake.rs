@@ -138,12 +138,12 @@ fn not_greeted(error: ServerError, node: &Address) -> ConnectError {
 }
 
 /// What a node answers: names and values in turn.
-struct Answer<'a> {
+struct Fields<'a> {
     reply: &'a Reply,
     node: &'a Address,
 }
 
-impl Answer<'_> {
+impl Fields<'_> {
     fn field(&self, name: &str) -> Option<String> {
         let Reply::Array(items) = self.reply else { return None };
         let mut pairs = items.chunks_exact(2);
@@ -183,7 +183,7 @@ impl Answer<'_> {
 
 /// Reads what is to be signed.
 fn read_challenge(reply: &Reply, node: &Address) -> Result<(ShardId, Challenge), ConnectError> {
-    let answer = Answer { reply, node };
+    let answer = Fields { reply, node };
     answer.is_of_this_version()?;
     let challenge = answer.field("challenge").and_then(|digits| Challenge::parse(digits.as_bytes()));
     Ok((answer.shard()?, challenge.ok_or_else(|| answer.lacks("a challenge"))?))
@@ -191,7 +191,7 @@ fn read_challenge(reply: &Reply, node: &Address) -> Result<(ShardId, Challenge),
 
 /// Reads the welcome.
 fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
-    let answer = Answer { reply, node };
+    let answer = Fields { reply, node };
     answer.is_of_this_version()?;
     Ok(Hello {
         shard: answer.shard()?,

@@ -17,10 +17,10 @@ use crate::mailbox::{Mailbox, Wakers};
 
 /// The client state machine, and where its transactions are told what happens.
 #[derive(Debug)]
-pub(super) struct SharedClient(Mutex<Inner>);
+pub(super) struct SharedClient(Mutex<ClientWithMailboxes>);
 
 #[derive(Debug)]
-struct Inner {
+struct ClientWithMailboxes {
     client: Client,
     mailboxes: HashMap<TxHandle, Arc<Mailbox>, foldhash::fast::FixedState>,
 }
@@ -28,7 +28,7 @@ struct Inner {
 impl SharedClient {
     pub(super) fn new(switches: Switches, limits: Limits, shards: u32) -> Self {
         let client = Client::direct(SESSION, switches, limits, shards);
-        SharedClient(Mutex::new(Inner { client, mailboxes: HashMap::default() }))
+        SharedClient(Mutex::new(ClientWithMailboxes { client, mailboxes: HashMap::default() }))
     }
 
     /// How many calls were answered by another transaction's held read.
@@ -41,7 +41,7 @@ impl SharedClient {
     fn visit<R>(&self, store: &Embedded, act: impl FnOnce(&mut Client, Time) -> R) -> R {
         let mut woken = Wakers::new();
         let result = {
-            let Inner { client, mailboxes } = &mut *self.0.lock();
+            let ClientWithMailboxes { client, mailboxes } = &mut *self.0.lock();
             let result = act(client, store.elapsed());
             client.settle(store.elapsed());
             let mut responses = SmallVec::<[Response; 4]>::new();

@@ -40,16 +40,16 @@ use pool::{Gather, Pool, Receiver, Waiting};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plain {
-    shared: Arc<Shared>,
+    shared: Arc<Connections>,
 }
 
 #[derive(Debug)]
-struct Shared {
+struct Connections {
     pool: Arc<Pool>,
     net: Arc<Net<Pool>>,
 }
 
-impl Drop for Shared {
+impl Drop for Connections {
     fn drop(&mut self) {
         self.net.close();
         self.pool.farewell();
@@ -60,7 +60,7 @@ impl Plain {
     pub(super) async fn open(settings: Settings) -> Result<Self, ConnectError> {
         let pool = Arc::new(Pool::new(settings.clone()));
         let net = Net::connect(settings, Arc::clone(&pool)).await?;
-        Ok(Plain { shared: Arc::new(Shared { pool, net }) })
+        Ok(Plain { shared: Arc::new(Connections { pool, net }) })
     }
 
     fn net(&self) -> &Arc<Net<Pool>> {

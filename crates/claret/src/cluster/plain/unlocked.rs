@@ -118,11 +118,11 @@ impl Backend for Unlocked {
 struct CommandDriver {
     plain: Plain,
     mailbox: Arc<Mailbox>,
-    inner: Mutex<Inner>,
+    inner: Mutex<Progress>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct Progress {
     calls: Vec<Sent>,
     /// Those of them that go with the commit.
     later: Vec<CallNo>,
@@ -234,7 +234,7 @@ impl CommandDriver {
     }
 }
 
-impl Inner {
+impl Progress {
     fn add(&mut self, call: Call) -> CallNo {
         let slot = slot_of(&call.key);
         self.calls.push(Sent { key: call.key, slot, op: call.op });
