@@ -14,7 +14,6 @@ use std::time::Duration;
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
-use futures_timer::Delay;
 
 use crate::call::Call;
 use crate::error::TransactionError;
@@ -106,9 +105,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Ends after some time, by a millisecond more or less.
-    fn timer(&self, after: Duration) -> Task<'static> {
-        Box::pin(Delay::new(after))
+    /// Ends after some time, by a millisecond more or less; `None`: the backend has no timers of its own.
+    fn timer(&self, _after: Duration) -> Option<Task<'static>> {
+        None
     }
 
     /// Ends once what was begun is over and told, and connections are closed.

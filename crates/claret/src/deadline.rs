@@ -1,9 +1,11 @@
 //! The deadline of a transaction.
 
 use std::future::Future;
-use std::pin::pin;
-use std::task::{Poll, Waker};
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll, Waker};
 use std::time::{Duration, Instant};
+
+use futures_timer::Delay;
 
 use crate::backend::{Backend, Task};
 
@@ -14,7 +16,26 @@ pub(crate) struct Deadline<'a> {
     after: Duration,
     /// The tick before which it began to wait, and when that was.
     tick: Option<(u64, Instant)>,
-    timer: Option<Task<'static>>,
+    timer: Option<Timer>,
+}
+
+enum Timer {
+    /// Exact, and of no runtime.
+    Own(Delay),
+    OfBackend(Task<'static>),
+}
+
+impl Timer {
+    fn new(backend: &dyn Backend, after: Duration) -> Self {
+        backend.timer(after).map_or_else(|| Timer::Own(Delay::new(after)), Timer::OfBackend)
+    }
+
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match self {
+            Timer::Own(delay) => Pin::new(delay).poll(cx),
+            Timer::OfBackend(task) => task.as_mut().poll(cx),
+        }
+    }
 }
 
 impl<'a> Deadline<'a> {
@@ -34,8 +55,8 @@ impl<'a> Deadline<'a> {
             }
             let waited = self.tick.map_or(Duration::ZERO, |(_, since)| since.elapsed());
             let left = self.after.saturating_sub(waited);
-            let timer = self.timer.get_or_insert_with(|| self.backend.timer(left));
-            timer.as_mut().poll(cx).map(|()| None)
+            let timer = self.timer.get_or_insert_with(|| Timer::new(self.backend, left));
+            timer.poll(cx).map(|()| None)
         })
         .await
     }

@@ -148,9 +148,9 @@ impl Backend for Cluster {
     }
 
     /// Made for those who have waited for a while: few.
-    fn timer(&self, after: Duration) -> Task<'static> {
+    fn timer(&self, after: Duration) -> Option<Task<'static>> {
         let task = TimerTask(self.net.runtime.spawn(async move { sleep(after).await }));
-        Box::pin(task.ended())
+        Some(Box::pin(task.ended()))
     }
 
     fn close(&self) -> Task<'_> {

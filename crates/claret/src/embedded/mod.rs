@@ -169,7 +169,7 @@ impl Backend for Embedded {
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
         match self.client.clone() {
             Some(client) => Box::new(Combined::begin(self, client, mailbox)),
-            None => Box::new(OwnCoordinator::begin(self, mailbox)),
+            None => OwnCoordinator::begin(self, mailbox),
         }
     }
 
@@ -198,17 +198,21 @@ struct HeldShards<'a> {
 
 impl<'a> HeldShards<'a> {
     fn lock(store: &'a Embedded, calls: &[Call]) -> Self {
-        let place = |call: &Call| {
+        let mut places = SmallVec::new();
+        for call in calls {
             let hash = key_hash(&call.key);
-            (hash, store.shard_of_hash(hash))
-        };
-        let places: SmallVec<[(u64, ShardId); 8]> = calls.iter().map(place).collect();
-        let mut ids: SmallVec<[ShardId; 8]> = places.iter().map(|(_, shard)| *shard).collect();
-        if ids.len() > 1 {
+            places.push((hash, store.shard_of_hash(hash)));
+        }
+        let held = |id: ShardId| (id, store.shards[id.0 as usize].lock());
+        let mut shards = SmallVec::new();
+        if let [(_, only)] = places[..] {
+            shards.push(held(only));
+        } else {
+            let mut ids: SmallVec<[ShardId; 8]> = places.iter().map(|(_, shard)| *shard).collect();
             ids.sort_unstable();
             ids.dedup();
+            shards.extend(ids.into_iter().map(held));
         }
-        let shards = ids.into_iter().map(|id| (id, store.shards[id.0 as usize].lock())).collect();
         HeldShards { places, shards, finished: false }
     }
 

@@ -43,12 +43,13 @@ pub(super) struct OwnCoordinator {
 }
 
 impl OwnCoordinator {
-    pub(super) fn begin(store: Arc<Embedded>, mailbox: &Arc<Mailbox>) -> Self {
+    /// In a box at once: it is large, and moving it would cost.
+    pub(super) fn begin(store: Arc<Embedded>, mailbox: &Arc<Mailbox>) -> Box<Self> {
         let birth = store.new_birth();
         let seed = birth.tx.sequence.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         store.registry.part(birth.tx).lock().insert(birth.tx.sequence, Arc::clone(mailbox));
         let coordinator = Coordinator::new(birth, store.switches, store.limits, seed);
-        OwnCoordinator { store, coordinator }
+        Box::new(OwnCoordinator { store, coordinator })
     }
 
     fn named(&self, attempt: u32) -> AttemptId {
@@ -204,7 +205,7 @@ mod tests {
     use crate::mode::Mode;
 
     struct Client {
-        driver: OwnCoordinator,
+        driver: Box<OwnCoordinator>,
         mailbox: Arc<Mailbox>,
     }
 

@@ -95,9 +95,9 @@ impl Backend for Unlocked {
         no_answer(after, self.plain.net().away())
     }
 
-    fn timer(&self, after: Duration) -> Task<'static> {
+    fn timer(&self, after: Duration) -> Option<Task<'static>> {
         let task = self.plain.net().runtime.spawn(async move { sleep(after).await });
-        Box::pin(TimerTask(task).ended())
+        Some(Box::pin(TimerTask(task).ended()))
     }
 
     fn close(&self) -> Task<'_> {
