@@ -193,7 +193,35 @@ impl Config {
         config.programs.abandon_permille = *random.pick(&[0, 0, 50, 300]);
         config.programs.unreadable_permille = if combining { 0 } else { *random.pick(&[0, 0, 20]) };
         config.pacing = *random.pick(&[0, 1, 2]);
+        // A few seeds are given to what needs much to come together.
+        match random.below(100) {
+            0..5 => config.devote_to_leaving(),
+            5 => config.devote_to_crowds(),
+            _ => {}
+        }
         config
+    }
+
+    /// A node leaves under load, often with the answer to a commit that is on its way.
+    fn devote_to_leaving(&mut self) {
+        (self.shards, self.keys) = (2, self.keys.min(4));
+        (self.sessions, self.workers, self.transactions) = (self.sessions.clamp(2, 3), 2, 12);
+        (self.direct, self.lent, self.phasing, self.network.framed) = (false, true, true, true);
+        (self.faults.moves, self.faults.leaves, self.faults.restarts) = (0, true, 0);
+        (self.faults.until_us, self.faults.endless) = (50_000, false);
+        self.programs.steps_max = self.programs.steps_max.min(2);
+        (self.programs.interactive_permille, self.programs.think_us_max) = (1_000, 5_000);
+    }
+
+    /// Many who read and write the same few records, one after the other, under locks that only readers share.
+    fn devote_to_crowds(&mut self) {
+        (self.sessions, self.workers, self.transactions) = (4, 4, 10);
+        (self.keys, self.families, self.probes_permille) = (5, 5, 1_000);
+        (self.shards, self.direct, self.combining) = (5, false, false);
+        (self.phasing, self.reader_writer) = (true, true);
+        (self.programs.steps_max, self.programs.interactive_permille) = (6, 1_000);
+        (self.programs.think_us_max, self.programs.pause_us_max) = (100, 0);
+        (self.network.delay_us_min, self.network.delay_us_max) = (200, 2_200);
     }
 
     /// The same, cut down to what a thousand of can be run in a second.
