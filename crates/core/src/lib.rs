@@ -21,7 +21,9 @@ mod switches;
 pub mod wire;
 
 pub use client::{Client, Node, Pacing, Pipeline, SlotRange, Unexpected};
-pub use coordinator::{Cause, Closed, Coordinator, Event, Frontend, FrontendStats, Heat, Session, TxHandle};
+pub use coordinator::{
+    Cause, Closed, Contention, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle,
+};
 pub use digest::digest;
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 pub use limits::Limits;

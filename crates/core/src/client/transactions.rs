@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use super::rules;
 use super::timers::Timers;
-use crate::coordinator::{Closed, Coordinator, Event, Frontend, Heat, Session, TxHandle};
+use crate::coordinator::{Closed, Contention, Coordinator, Event, Frontend, Session, TxHandle};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, TxId};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Request, Response};
@@ -45,7 +45,7 @@ pub(super) struct Table {
     limits: Limits,
     /// The shards' incarnations, as their connections told them.
     met: Vec<(ShardId, Incarnation)>,
-    heat: Heat,
+    contention: Contention,
     /// Of transactions that are over: room for others.
     #[expect(clippy::vec_box, reason = "an entry is large and stays where it is")]
     spare: Vec<Box<Entry>>,
@@ -76,7 +76,7 @@ impl Transactions {
             switches,
             limits,
             met: Vec::new(),
-            heat: Heat::new(switches, limits),
+            contention: Contention::new(switches, limits),
             spare: Vec::new(),
             entries: HashMap::default(),
             ready: Vec::new(),
@@ -361,7 +361,7 @@ impl Table {
         let at = self.resolve(tx.0.0);
         self.make_ready(at).ok_or(Closed)?.check_commit(attempt)?;
         let coordinator = &mut self.entries.get_mut(&at).ok_or(Closed)?.coordinator;
-        let hot = self.heat.arrange(coordinator);
+        let hot = self.contention.arrange(coordinator);
         coordinator.commit(now, attempt, &hot)
     }
 
@@ -379,7 +379,7 @@ impl Table {
         if self.make_ready(tx).is_some()
             && let Some(entry) = self.entries.get_mut(&tx)
         {
-            self.heat.learn(&entry.coordinator, from, &response);
+            self.contention.learn(&entry.coordinator, from, &response);
             entry.coordinator.handle_response(now, from, response);
         }
     }

@@ -160,7 +160,7 @@ impl Coordinator {
     }
 
     /// Starts the commit: one message with one participant (P9), otherwise round one (P1), in which `hot` shards are
-    /// asked last, in this order (P22): see [`Heat`](super::Heat).
+    /// asked last, in this order (P22): see [`Contention`](super::Contention).
     ///
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
@@ -169,7 +169,7 @@ impl Coordinator {
         self.commit_open(now, hot)
     }
 
-    /// Whether a commit in the name of this attempt is taken: to be asked before [`Heat::arrange`](super::Heat).
+    /// Whether a commit in the name of this attempt is taken: to be asked before [`Contention::arrange`](super::Contention).
     ///
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).

@@ -19,8 +19,8 @@ use indexmap::IndexMap;
 use slab::Slab;
 use smallvec::SmallVec;
 
+use super::contention::Contention;
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
-use super::heat::Heat;
 use super::held_reads::HeldReads;
 use super::{Cause, Closed, Coordinator, Event, Session, rules};
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, TxId};
@@ -83,7 +83,7 @@ pub struct Frontend {
     pub(super) events: VecDeque<(TxHandle, Event)>,
     /// Incarnations that the host learned with its connections.
     met: BTreeMap<ShardId, Incarnation>,
-    heat: Heat,
+    contention: Contention,
     next: u64,
     pub(super) stats: FrontendStats,
 }
@@ -104,7 +104,7 @@ impl Frontend {
             sends: VecDeque::new(),
             events: VecDeque::new(),
             met: BTreeMap::new(),
-            heat: Heat::new(switches, limits),
+            contention: Contention::new(switches, limits),
             next: 0,
             stats: FrontendStats::default(),
         }
@@ -344,7 +344,7 @@ impl Frontend {
             // Rather than all give way, those who are ready go on without those who block.
             self.cut(now, at);
         }
-        self.heat.learn(&self.groups[at].coordinator, from, &response);
+        self.contention.learn(&self.groups[at].coordinator, from, &response);
         self.groups[at].coordinator.handle_response(now, from, response);
         self.settle(now, at);
     }
@@ -582,7 +582,7 @@ impl Frontend {
         rules::close_before_prepare(self, at);
         let group = &mut self.groups[at];
         let members = group.members();
-        let hot = self.heat.arrange(&mut group.coordinator);
+        let hot = self.contention.arrange(&mut group.coordinator);
         // Where it is not taken the attempt is over, and its members hear so.
         let _ = group.coordinator.commit_for(now, members, &hot);
     }

@@ -21,11 +21,11 @@
 mod calls;
 mod closing;
 mod combining;
+mod contention;
 mod digest;
 mod event;
 mod giving_way;
 mod group;
-mod heat;
 mod held_reads;
 mod incarnations;
 mod members;
@@ -51,9 +51,9 @@ use crate::switches::{Delivery, Switches};
 
 use closing::Closing;
 pub use combining::{Frontend, TxHandle};
+pub use contention::Contention;
 pub use event::{Cause, Closed, Event};
 pub use group::FrontendStats;
-pub use heat::Heat;
 use outstanding::{Outstanding, Outstandings};
 use reserves::Reserves;
 #[cfg(not(feature = "planted-bugs"))]

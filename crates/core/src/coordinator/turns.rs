@@ -6,7 +6,7 @@
 //! is answered. Transactions that go in turn wait for each other at the first shard that they share, and hold nothing
 //! at later ones. Participants that have nothing left to lock are asked at once.
 //!
-//! Shards with hot records come after all others, in turn, the hottest last (`heat.rs`). The participant that is
+//! Shards with hot records come after all others, in turn, the hottest last (`contention.rs`). The participant that is
 //! asked when all others have voted yes hears so, and decides.
 //!
 //! A shard that rests is asked before all others, alone (P50).

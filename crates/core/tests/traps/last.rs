@@ -2,7 +2,7 @@
 //! nothing behind what it waits for (P47).
 
 use claret_core::message::{Refusal, Request, Response};
-use claret_core::{Event, Heat, Incarnation, Limits, ShardId, Switches};
+use claret_core::{Contention, Event, Incarnation, Limits, ShardId, Switches};
 use claret_types::{Bounded, BoundedCounter, BoundedCounterOp, Operation};
 
 use crate::harness::{Body, Kind, Tx, World, incr, incr_returning, sadd, sadd_returning, scard};
@@ -202,7 +202,7 @@ fn what_is_found_impossible_is_written_before_others_go_on() {
 #[test]
 fn hot_records_are_locked_in_one_order_whoever_asks() {
     let mut w = World::new(3);
-    let mut heat = Heat::new(Switches::CLARET, Limits { hot_waits_min: 2, ..Limits::default() });
+    let mut contention = Contention::new(Switches::CLARET, Limits { hot_waits_min: 2, ..Limits::default() });
     let places = [(0, "cold"), (1, "warm"), (2, "hot")];
     let uses = |w: &mut World, places: &mut dyn Iterator<Item = (u32, &str)>| {
         let tx = w.begin();
@@ -214,18 +214,18 @@ fn hot_records_are_locked_in_one_order_whoever_asks() {
     for round in 0..4 {
         for (shard, key) in places.into_iter().skip(1 + round % 2) {
             let tx = uses(&mut w, &mut std::iter::once((shard, key)));
-            let _ = heat.arrange(w.coordinator_mut(tx));
+            let _ = contention.arrange(w.coordinator_mut(tx));
             w.commit(tx);
             let queued = Response::Queued { attempt: w.attempt(tx) };
-            heat.learn(w.coordinator(tx), ShardId(shard), &queued);
+            contention.learn(w.coordinator(tx), ShardId(shard), &queued);
         }
     }
     let orders = [uses(&mut w, &mut places.into_iter()), uses(&mut w, &mut places.into_iter().rev())]
-        .map(|tx| heat.arrange(w.coordinator_mut(tx)).to_vec());
+        .map(|tx| contention.arrange(w.coordinator_mut(tx)).to_vec());
     assert_eq!(orders, [vec![ShardId(1), ShardId(2)], vec![ShardId(1), ShardId(2)]]);
     // What nobody waits for is asked at once, and a shard that only knows what it shares with it is not hot.
     let cold = uses(&mut w, &mut places.into_iter().take(1));
-    assert!(heat.arrange(w.coordinator_mut(cold)).is_empty());
+    assert!(contention.arrange(w.coordinator_mut(cold)).is_empty());
 }
 
 /// Without anything hot all prepares leave at once; the only participant is the last one.
@@ -246,26 +246,26 @@ fn a_single_participant_is_told_that_it_is_the_last() {
 #[test]
 fn a_shard_that_rests_is_asked_before_anybody_else() {
     let mut w = World::new(3);
-    let mut heat = Heat::new(Switches::CLARET, Limits::default());
-    let over_all = |w: &mut World, heat: &mut Heat| {
+    let mut contention = Contention::new(Switches::CLARET, Limits::default());
+    let over_all = |w: &mut World, contention: &mut Contention| {
         let tx = w.begin();
         for shard in 0..3 {
             w.coordinator_mut(tx).meet(ShardId(shard), Incarnation(1));
             w.buffer(tx, shard, "k", incr(1));
         }
-        let _ = heat.arrange(w.coordinator_mut(tx));
+        let _ = contention.arrange(w.coordinator_mut(tx));
         w.commit(tx);
         tx
     };
     let asked = |w: &World| [0, 1, 2].map(|shard| w.count(Kind::Prepare, shard));
-    let first = over_all(&mut w, &mut heat);
+    let first = over_all(&mut w, &mut contention);
     assert_eq!(asked(&w), [1, 1, 1]);
     let attempt = w.attempt(first);
     let (refusal, since) = (Refusal::ReadOnly, Incarnation(1));
     let rests = Response::Refused { attempt, shard: ShardId(1), refusal, since };
-    heat.learn(w.coordinator(first), ShardId(1), &rests);
+    contention.learn(w.coordinator(first), ShardId(1), &rests);
     w.run();
-    let second = over_all(&mut w, &mut heat);
+    let second = over_all(&mut w, &mut contention);
     assert_eq!(asked(&w), [0, 1, 0]);
     // What would be said for it if it were gone: nobody else has voted, so the end is certain.
     let gone = w.hold(Kind::Prepare, 1);
@@ -275,11 +275,11 @@ fn a_shard_that_rests_is_asked_before_anybody_else() {
     w.coordinator_mut(second).handle_response(now, ShardId(1), answer);
     assert!(!w.events(second).contains(&Event::Unknown));
     // A vote ends its rest.
-    let third = over_all(&mut w, &mut heat);
+    let third = over_all(&mut w, &mut contention);
     assert_eq!(asked(&w), [0, 1, 0]);
     let voted = Response::Voted { attempt: w.attempt(third), shard: ShardId(1), replies: vec![] };
-    heat.learn(w.coordinator(third), ShardId(1), &voted);
+    contention.learn(w.coordinator(third), ShardId(1), &voted);
     w.run();
-    over_all(&mut w, &mut heat);
+    over_all(&mut w, &mut contention);
     assert_eq!(asked(&w), [1, 1, 1]);
 }

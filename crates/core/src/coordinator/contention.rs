@@ -42,7 +42,7 @@ struct Cell {
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub struct Heat {
+pub struct Contention {
     /// None where no time passes between prepare and apply, or nobody waits.
     cells: Box<[Cell]>,
     uses: usize,
@@ -56,13 +56,19 @@ pub struct Heat {
 /// So many of the calls that are under way are looked at, the latest.
 const LOOKED_AT_MAX: usize = 64;
 
-impl Heat {
+impl Contention {
     /// Nothing is hot.
     pub fn new(switches: Switches, limits: Limits) -> Self {
         let is_of_use = switches.delivery == Delivery::Network && switches.phasing;
         let cells = if is_of_use { 1 << CELLS_BITS } else { 0 };
         let cells = vec![Cell::default(); cells].into();
-        Heat { cells, uses: 0, shards: Vec::new(), waits_min: limits.hot_waits_min, resting: SmallVec::new() }
+        Contention {
+            cells,
+            uses: 0,
+            shards: Vec::new(),
+            waits_min: limits.hot_waits_min,
+            resting: SmallVec::new(),
+        }
     }
 
     /// A transaction is about to commit: brings its calls into the order in which they are to be locked, the hottest
@@ -85,7 +91,7 @@ impl Heat {
             let often = cell.waits.saturating_mul(USES_A_WAIT_MAX) >= cell.uses;
             if waits_min == 0 || often && cell.waits >= waits_min {
                 let uses = cell.uses;
-                self.warm(*shard, uses);
+                self.note_hot(*shard, uses);
                 if !hot.contains(shard) {
                     hot.push(*shard);
                 }
@@ -145,7 +151,7 @@ impl Heat {
         self.shards.iter().find(|(known, _)| *known == shard).map_or(0, |(_, uses)| *uses)
     }
 
-    fn warm(&mut self, shard: ShardId, uses: u32) {
+    fn note_hot(&mut self, shard: ShardId, uses: u32) {
         match self.shards.iter_mut().find(|(known, _)| *known == shard) {
             Some((_, most)) => *most = uses.max(*most),
             None => self.shards.push((shard, uses)),
