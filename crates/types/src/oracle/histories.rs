@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 use super::orders::{Unit, walk};
 use super::report::Counterexample;
 use super::world::{CallId, OutcomeId, StateId, World};
-use super::{Bounds, story};
+use super::{Bounds, explanation};
 use crate::data_type::DataType;
 use crate::{Claims, Held};
 
@@ -206,7 +206,8 @@ impl<'w, T: DataType> Histories<'w, T> {
             }
             Err(disagreement) => {
                 let (start, steps) = self.history(at);
-                let told = story::not_commuting(self.world, &self.units, start, &steps, state, &disagreement);
+                let told =
+                    explanation::not_commuting(self.world, &self.units, start, &steps, state, &disagreement);
                 Err(Stop::Refused(Box::new(told)))
             }
         }

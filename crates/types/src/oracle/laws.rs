@@ -3,10 +3,10 @@
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::explanation;
 use super::histories::Stop;
 use super::orders::{Unit, walk};
 use super::report::{Counterexample, Law, Lost};
-use super::story;
 use super::world::{OutcomeId, StateId, World};
 use crate::data_type::{DataType, Examples};
 use crate::{Claims, Held, Mode, Modes};
@@ -113,17 +113,24 @@ fn covering<T: DataType>(world: &World<T>, footprints: &[Claims]) -> Result<(), 
         let (draw, most) = (claims.draw, footprint.draw);
         let difference = match missed {
             Some(other) => {
-                format!("its claims conflict with {}, its footprint does not", story::claims::<T>(other))
+                format!(
+                    "its claims conflict with {}, its footprint does not",
+                    explanation::claims::<T>(other)
+                )
             }
             None if draw.down > most.down || draw.up > most.up => {
                 "it draws more than its footprint".to_owned()
             }
             None => continue,
         };
-        let name = story::operation::<T>(op);
+        let name = explanation::operation::<T>(op);
         let history = vec![
-            format!("{name}: {}; holds {}", world.execution(*outcome).reply, story::claims::<T>(claims)),
-            format!("its footprint is {}", story::claims::<T>(&footprint)),
+            format!(
+                "{name}: {}; holds {}",
+                world.execution(*outcome).reply,
+                explanation::claims::<T>(claims)
+            ),
+            format!("its footprint is {}", explanation::claims::<T>(&footprint)),
         ];
         return Err(refused(String::new(), 1, history, Vec::new(), difference));
     }
@@ -177,8 +184,8 @@ fn in_both_orders<T: DataType>(
         .enumerate()
         .map(|(i, op)| {
             let op = world.operation(*op);
-            let footprint = story::claims::<T>(&T::footprint(op));
-            format!("T{} is {}; its footprint is {footprint}", i + 1, story::operation::<T>(op))
+            let footprint = explanation::claims::<T>(&T::footprint(op));
+            format!("T{} is {}; its footprint is {footprint}", i + 1, explanation::operation::<T>(op))
         })
         .collect();
     let difference = "footprints that do not conflict, of operations that do not commute";

@@ -41,11 +41,11 @@
 //!
 //! What it does not prove: anything about values that no example shows.
 
+mod explanation;
 mod histories;
 mod laws;
 mod orders;
 mod report;
-mod story;
 mod world;
 
 pub use report::{Counterexample, Law, Lost, Report};

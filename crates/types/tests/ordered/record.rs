@@ -173,7 +173,7 @@ impl<T: DataType> History<T> {
         for (i, a) in ready.iter().enumerate() {
             for b in &ready[i + 1..] {
                 let (one, other) = (self.applied(&[*a, *b]), self.applied(&[*b, *a]));
-                assert_eq!(one, other, "T{a} and T{b} in either order\n{}", self.story());
+                assert_eq!(one, other, "T{a} and T{b} in either order\n{}", self.explanation());
             }
         }
     }
@@ -221,27 +221,27 @@ impl<T: DataType> History<T> {
         }
         for (i, (op, reply)) in own.ops.iter().zip(&own.replies).enumerate() {
             let execution = T::execute(&next.serial, op, unique(at, i));
-            let execution = execution.unwrap_or_else(|error| panic!("{error}\n{}", next.story()));
-            assert_eq!(execution.reply, *reply, "answer of {op:?}\n{}", next.story());
+            let execution = execution.unwrap_or_else(|error| panic!("{error}\n{}", next.explanation()));
+            assert_eq!(execution.reply, *reply, "answer of {op:?}\n{}", next.explanation());
             if let Some(effect) = execution.effect {
                 T::apply(&mut next.serial, effect);
             }
         }
-        assert_eq!(next.committed, next.serial, "state\n{}", next.story());
+        assert_eq!(next.committed, next.serial, "state\n{}", next.explanation());
         next
     }
 
-    fn story(&self) -> String {
+    fn explanation(&self) -> String {
         let ops: Vec<_> = self.transactions.iter().map(|transaction| &transaction.ops).collect();
-        let mut story = format!("transactions: {ops:#?}");
+        let mut explanation = format!("transactions: {ops:#?}");
         for (at, step) in &self.trace {
             let line = match step {
                 Step::Answered(reply) => format!("\nT{at} is granted its next operation: {reply}"),
                 Step::Committed => format!("\nT{at} commits"),
                 Step::Aborted => format!("\nT{at} aborts"),
             };
-            story.push_str(&line);
+            explanation.push_str(&line);
         }
-        story
+        explanation
     }
 }
