@@ -5,7 +5,7 @@
 use super::histories::{Step, UnitId, Units};
 use super::orders::{Disagreement, Order, Unit, What};
 use super::report::{Counterexample, Law};
-use super::world::{OutcomeId, StateId, World};
+use super::state_space::{OutcomeId, StateId, StateSpace};
 use crate::data_type::DataType;
 use crate::{Claims, Draw, Scope};
 
@@ -45,14 +45,14 @@ struct Owner {
 /// The counterexample that an admitted set does not commute. `start` is where the history begins, `now` the
 /// committed state that it leads to.
 pub(super) fn not_commuting<T: DataType>(
-    world: &mut World<T>,
+    space: &mut StateSpace<T>,
     units: &Units,
     start: StateId,
     steps: &[Step],
     now: StateId,
     disagreement: &Disagreement,
 ) -> Counterexample {
-    let (history, mut owners) = tell_history(world, units, steps);
+    let (history, mut owners) = tell_history(space, units, steps);
     owners.sort_by_key(|owner| owner.holds);
     let pending: Vec<(String, Unit)> =
         owners.iter().map(|owner| (owner.name.clone(), units.get(owner.holds).clone())).collect();
@@ -64,28 +64,28 @@ pub(super) fn not_commuting<T: DataType>(
             completed(&Order::from_slice(&[last]), pending.len())
         }
     };
-    let mut orders = vec![tell_order(world, &pending, now, &wrong)];
+    let mut orders = vec![tell_order(space, &pending, now, &wrong)];
     if contrast != wrong {
-        orders.push(tell_order(world, &pending, now, &contrast));
+        orders.push(tell_order(space, &pending, now, &contrast));
     }
     Counterexample {
         law: Law::Commutativity,
         pending: pending.iter().map(|(_, unit)| unit.len()).sum(),
         steps: steps.len(),
-        state: format!("{:?}", world.content(start)),
+        state: format!("{:?}", space.content(start)),
         history,
         orders,
-        difference: difference(world, &pending[last as usize].0, disagreement),
+        difference: difference(space, &pending[last as usize].0, disagreement),
     }
 }
 
-fn difference<T: DataType>(world: &World<T>, owner: &str, disagreement: &Disagreement) -> String {
-    let named = |outcome: OutcomeId| operation::<T>(world.op(world.call_of(outcome)));
+fn difference<T: DataType>(space: &StateSpace<T>, owner: &str, disagreement: &Disagreement) -> String {
+    let named = |outcome: OutcomeId| operation::<T>(space.op(space.call_of(outcome)));
     match &disagreement.what {
         What::Reply(granted) => format!(
             "in the first order, {owner}'s {} no longer answers {}, which it was granted with",
             named(*granted),
-            world.execution(*granted).reply
+            space.execution(*granted).reply
         ),
         What::Error(granted) => {
             format!("in the first order, {owner}'s {} is an error, though it was granted", named(*granted))
@@ -112,7 +112,11 @@ fn completed(start: &Order, count: usize) -> Order {
     order
 }
 
-fn tell_history<T: DataType>(world: &World<T>, units: &Units, steps: &[Step]) -> (Vec<String>, Vec<Owner>) {
+fn tell_history<T: DataType>(
+    space: &StateSpace<T>,
+    units: &Units,
+    steps: &[Step],
+) -> (Vec<String>, Vec<Owner>) {
     let mut owners: Vec<Owner> = Vec::new();
     let mut lines = Vec::new();
     let mut born = 0;
@@ -121,8 +125,8 @@ fn tell_history<T: DataType>(world: &World<T>, units: &Units, steps: &[Step]) ->
     };
     let said = |unit: UnitId| {
         let outcome = *units.get(unit).last().expect("a unit has an operation");
-        let execution = world.execution(outcome);
-        let op = operation::<T>(world.op(world.call_of(outcome)));
+        let execution = space.execution(outcome);
+        let op = operation::<T>(space.op(space.call_of(outcome)));
         format!("{op}: {}; holds {}", execution.reply, claims::<T>(&execution.claims))
     };
     for step in steps {
@@ -158,7 +162,7 @@ fn tell_history<T: DataType>(world: &World<T>, units: &Units, steps: &[Step]) ->
 }
 
 fn tell_order<T: DataType>(
-    world: &mut World<T>,
+    space: &mut StateSpace<T>,
     pending: &[(String, Unit)],
     now: StateId,
     order: &Order,
@@ -169,16 +173,16 @@ fn tell_order<T: DataType>(
     for &at in order {
         let (name, unit) = &pending[at as usize];
         for &granted in unit {
-            recorded = recorded.and_then(|state| world.apply(state, granted));
+            recorded = recorded.and_then(|state| space.apply(state, granted));
             let Some(state) = executed else { continue };
-            let call = world.call_of(granted);
-            match world.execute(state, call) {
+            let call = space.call_of(granted);
+            match space.execute(state, call) {
                 Some(outcome) => {
-                    answers.push(format!("{name} answers {}", world.execution(outcome).reply));
-                    executed = world.apply(state, outcome);
+                    answers.push(format!("{name} answers {}", space.execution(outcome).reply));
+                    executed = space.apply(state, outcome);
                 }
                 None => {
-                    let error = world.error(state, call).map(|error| error.to_string());
+                    let error = space.error(state, call).map(|error| error.to_string());
                     answers.push(format!("{name} fails ({})", error.unwrap_or_default()));
                 }
             }
@@ -186,7 +190,7 @@ fn tell_order<T: DataType>(
     }
     let names: Vec<&str> = order.iter().map(|&at| pending[at as usize].0.as_str()).collect();
     let shown = |state: Option<StateId>| match state {
-        Some(state) => format!("{:?}", world.content(state)),
+        Some(state) => format!("{:?}", space.content(state)),
         None => "a panic".to_owned(),
     };
     format!(

@@ -13,7 +13,7 @@ use smallvec::SmallVec;
 
 use super::orders::{Unit, walk};
 use super::report::Counterexample;
-use super::world::{CallId, OutcomeId, StateId, World};
+use super::state_space::{CallId, OutcomeId, StateId, StateSpace};
 use super::{Bounds, explanation};
 use crate::data_type::DataType;
 use crate::{Claims, Held};
@@ -109,7 +109,7 @@ struct Node {
 
 /// See the module's text.
 pub(super) struct Histories<'w, T: DataType> {
-    world: &'w mut World<T>,
+    space: &'w mut StateSpace<T>,
     bounds: Bounds,
     units: Units,
     nodes: Vec<Node>,
@@ -123,9 +123,9 @@ pub(super) struct Histories<'w, T: DataType> {
 
 impl<'w, T: DataType> Histories<'w, T> {
     /// Nothing enumerated yet.
-    pub(super) fn new(world: &'w mut World<T>, bounds: Bounds) -> Self {
+    pub(super) fn new(space: &'w mut StateSpace<T>, bounds: Bounds) -> Self {
         Histories {
-            world,
+            space,
             bounds,
             units: Units::default(),
             nodes: Vec::new(),
@@ -144,7 +144,7 @@ impl<'w, T: DataType> Histories<'w, T> {
 
     /// Enumerates everything within the bounds.
     pub(super) fn run(&mut self) -> Result<(), Stop> {
-        for state in self.world.examples() {
+        for state in self.space.examples() {
             let start = Configuration { state, serial: 0, pending: Pending::new() };
             self.reach(start, 0, 0, Step::Start);
         }
@@ -181,7 +181,7 @@ impl<'w, T: DataType> Histories<'w, T> {
                 if steps < self.bounds.depth {
                     self.expand(node, most);
                 }
-                self.world.stop()?;
+                self.space.stop()?;
             }
             self.queue[steps].clear();
         }
@@ -196,8 +196,8 @@ impl<'w, T: DataType> Histories<'w, T> {
             return Ok(());
         }
         let units: SmallVec<[&Unit; 4]> = pending.iter().map(|unit| self.units.get(*unit)).collect();
-        let walked = walk(self.world, state, &units);
-        self.world.stop()?;
+        let walked = walk(self.space, state, &units);
+        self.space.stop()?;
         match walked {
             Ok(cases) => {
                 self.progress.configurations += 1;
@@ -207,7 +207,7 @@ impl<'w, T: DataType> Histories<'w, T> {
             Err(disagreement) => {
                 let (start, steps) = self.history(at);
                 let told =
-                    explanation::not_commuting(self.world, &self.units, start, &steps, state, &disagreement);
+                    explanation::not_commuting(self.space, &self.units, start, &steps, state, &disagreement);
                 Err(Stop::Refused(Box::new(told)))
             }
         }
@@ -244,14 +244,14 @@ impl<'w, T: DataType> Histories<'w, T> {
     }
 
     fn grant(&mut self, at: u32, from: &Configuration) {
-        let room = self.world.room(from.state);
-        for op in 0..self.world.operations() {
-            let call = self.world.call(op, usize::from(from.serial));
-            let Some(outcome) = self.world.execute(from.state, call) else { continue };
-            let claims = &self.world.execution(outcome).claims;
+        let room = self.space.room(from.state);
+        for op in 0..self.space.operations() {
+            let call = self.space.call(op, usize::from(from.serial));
+            let Some(outcome) = self.space.execute(from.state, call) else { continue };
+            let claims = &self.space.execution(outcome).claims;
             if self.lock.admits(&T::MODES, claims, room, std::iter::empty()) {
                 let unit = self.units.id(Unit::from_slice(&[outcome]));
-                let next = from.with(unit, self.world.is_numbered(op));
+                let next = from.with(unit, self.space.is_numbered(op));
                 self.reach(next, at, self.nodes[at as usize].steps + 1, Step::Grant(unit));
             }
         }
@@ -262,12 +262,12 @@ impl<'w, T: DataType> Histories<'w, T> {
     fn extend(&mut self, at: u32, from: &Configuration, position: usize) {
         let unit = from.pending[position];
         let Some(overlay) = self.effects(from.state, unit) else { return };
-        let room = self.world.room(overlay);
+        let room = self.space.room(overlay);
         let last = *self.units.get(unit).last().expect("a unit has an operation");
         let steps = self.nodes[at as usize].steps + 1;
-        for op in 0..self.world.operations() {
-            let call = self.world.call(op, usize::from(from.serial));
-            let numbered = self.world.is_numbered(op);
+        for op in 0..self.space.operations() {
+            let call = self.space.call(op, usize::from(from.serial));
+            let numbered = self.space.is_numbered(op);
             if let Some(outcome) = self.admitted_to(overlay, room, unit, call) {
                 let to = self.units.extended(unit, outcome);
                 self.reach(
@@ -277,7 +277,7 @@ impl<'w, T: DataType> Histories<'w, T> {
                     Step::Extend { from: unit, to },
                 );
             }
-            if let Some(outcome) = self.world.combine(last, call) {
+            if let Some(outcome) = self.space.combine(last, call) {
                 let to = self.units.extended(unit, outcome);
                 self.reach(
                     from.without(position).with(to, numbered),
@@ -297,10 +297,10 @@ impl<'w, T: DataType> Histories<'w, T> {
         unit: UnitId,
         call: CallId,
     ) -> Option<OutcomeId> {
-        let outcome = self.world.execute(overlay, call)?;
+        let outcome = self.space.execute(overlay, call)?;
         let own: SmallVec<[&Claims; 4]> =
-            self.units.get(unit).iter().map(|held| &self.world.execution(*held).claims).collect();
-        let claims = &self.world.execution(outcome).claims;
+            self.units.get(unit).iter().map(|held| &self.space.execution(*held).claims).collect();
+        let claims = &self.space.execution(outcome).claims;
         self.lock.admits(&T::MODES, claims, room, own.iter().copied()).then_some(outcome)
     }
 
@@ -319,7 +319,7 @@ impl<'w, T: DataType> Histories<'w, T> {
     /// The state after an owner's recorded effects; `None` when one panics, which its check has shown.
     fn effects(&mut self, mut state: StateId, unit: UnitId) -> Option<StateId> {
         for &outcome in self.units.get(unit) {
-            state = self.world.apply(state, outcome)?;
+            state = self.space.apply(state, outcome)?;
         }
         Some(state)
     }
@@ -328,13 +328,13 @@ impl<'w, T: DataType> Histories<'w, T> {
     fn hold(&mut self, pending: &Pending) {
         for &unit in &self.locked {
             for &outcome in self.units.get(unit) {
-                self.lock.remove(&self.world.execution(outcome).claims);
+                self.lock.remove(&self.space.execution(outcome).claims);
             }
         }
         assert!(self.lock.is_empty(), "a lock is empty once everything is released");
         for &unit in pending {
             for &outcome in self.units.get(unit) {
-                self.lock.add(&self.world.execution(outcome).claims);
+                self.lock.add(&self.space.execution(outcome).claims);
             }
         }
         self.locked.clone_from(pending);

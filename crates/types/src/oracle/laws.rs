@@ -7,7 +7,7 @@ use super::explanation;
 use super::histories::Stop;
 use super::orders::{Unit, walk};
 use super::report::{Counterexample, Law, Lost};
-use super::world::{OutcomeId, StateId, World};
+use super::state_space::{OutcomeId, StateId, StateSpace};
 use crate::data_type::{DataType, Examples};
 use crate::{Claims, Held, Mode, Modes};
 
@@ -64,17 +64,17 @@ fn stateless(law: Law, history: Vec<String>, difference: String) -> Counterexamp
 /// Checks that footprints cover all claims that were met, and that operations whose footprints do not
 /// conflict commute. Two operations that both draw are left out: which of them fits is for escrow to say,
 /// which sees the state, so whoever goes by footprints alone has to keep them apart.
-pub(super) fn footprints<T: DataType>(world: &mut World<T>) -> Result<(), Stop> {
+pub(super) fn footprints<T: DataType>(space: &mut StateSpace<T>) -> Result<(), Stop> {
     let footprints: Vec<Claims> =
-        (0..world.operations()).map(|op| T::footprint(world.operation(op))).collect();
-    covering(world, &footprints)?;
-    for state in world.nearest(STATES_MAX) {
+        (0..space.operations()).map(|op| T::footprint(space.operation(op))).collect();
+    covering(space, &footprints)?;
+    for state in space.nearest(STATES_MAX) {
         for a in 0..footprints.len() {
             for b in a..footprints.len() {
                 let both_draw = draws(&footprints[a]) && draws(&footprints[b]);
                 if !both_draw && !footprints[a].conflict_with(&footprints[b], &T::MODES) {
-                    in_both_orders(world, state, (a, b))?;
-                    world.stop()?;
+                    in_both_orders(space, state, (a, b))?;
+                    space.stop()?;
                 }
             }
         }
@@ -88,24 +88,24 @@ fn draws(claims: &Claims) -> bool {
 
 /// Whatever conflicts with claims that an operation made also conflicts with its footprint, and the
 /// footprint draws no less.
-fn covering<T: DataType>(world: &World<T>, footprints: &[Claims]) -> Result<(), Stop> {
+fn covering<T: DataType>(space: &StateSpace<T>, footprints: &[Claims]) -> Result<(), Stop> {
     let mut met: Vec<Claims> =
         [Mode::SHARED, Mode::EXCLUSIVE].into_iter().map(Claims::record).chain(footprints.to_vec()).collect();
     let mut made: Vec<(OutcomeId, Claims)> = Vec::new();
-    for outcome in world.outcomes() {
-        let claims = &world.execution(outcome).claims;
+    for outcome in space.outcomes() {
+        let claims = &space.execution(outcome).claims;
         if !met.contains(claims) {
             met.push(claims.clone());
         }
-        let op = world.op(world.call_of(outcome));
+        let op = space.op(space.call_of(outcome));
         let is_new =
-            |(other, known): &(OutcomeId, Claims)| known != claims || world.op(world.call_of(*other)) != op;
+            |(other, known): &(OutcomeId, Claims)| known != claims || space.op(space.call_of(*other)) != op;
         if made.iter().all(is_new) {
             made.push((outcome, claims.clone()));
         }
     }
     for (outcome, claims) in &made {
-        let op = world.op(world.call_of(*outcome));
+        let op = space.op(space.call_of(*outcome));
         let footprint = T::footprint(op);
         let missed = met.iter().find(|other| {
             claims.conflict_with(other, &T::MODES) && !footprint.conflict_with(other, &T::MODES)
@@ -127,7 +127,7 @@ fn covering<T: DataType>(world: &World<T>, footprints: &[Claims]) -> Result<(), 
         let history = vec![
             format!(
                 "{name}: {}; holds {}",
-                world.execution(*outcome).reply,
+                space.execution(*outcome).reply,
                 explanation::claims::<T>(claims)
             ),
             format!("its footprint is {}", explanation::claims::<T>(&footprint)),
@@ -139,12 +139,12 @@ fn covering<T: DataType>(world: &World<T>, footprints: &[Claims]) -> Result<(), 
 
 /// Operations `a` and `b`, both possible in `state`, answer the same in both orders and leave one state.
 fn in_both_orders<T: DataType>(
-    world: &mut World<T>,
+    space: &mut StateSpace<T>,
     state: StateId,
     (a, b): (usize, usize),
 ) -> Result<(), Stop> {
-    let calls = [world.call(a, 0), world.call(b, 1)];
-    if calls.iter().any(|call| world.execute(state, *call).is_none()) {
+    let calls = [space.call(a, 0), space.call(b, 1)];
+    if calls.iter().any(|call| space.execute(state, *call).is_none()) {
         return Ok(());
     }
     let mut told = Vec::new();
@@ -153,16 +153,16 @@ fn in_both_orders<T: DataType>(
         let mut at = Some(state);
         let mut replies = [None, None];
         for which in [first, second] {
-            let outcome = at.and_then(|at| world.execute(at, calls[which]));
-            replies[which] = outcome.map(|outcome| world.execution(outcome).reply.clone());
+            let outcome = at.and_then(|at| space.execute(at, calls[which]));
+            replies[which] = outcome.map(|outcome| space.execution(outcome).reply.clone());
             at = match (at, outcome) {
-                (Some(at), Some(outcome)) => world.apply(at, outcome),
+                (Some(at), Some(outcome)) => space.apply(at, outcome),
                 _ => None,
             };
         }
         let answer =
             |which: usize| replies[which].as_ref().map_or("an error".to_owned(), |reply| reply.to_string());
-        let left = at.map_or("nothing".to_owned(), |at| format!("{:?}", world.content(at)));
+        let left = at.map_or("nothing".to_owned(), |at| format!("{:?}", space.content(at)));
         told.push(format!(
             "order T{}, T{}: T1 answers {}, T2 answers {}; leaves {left}",
             first + 1,
@@ -173,7 +173,7 @@ fn in_both_orders<T: DataType>(
         seen.push((replies, at));
     }
     let agree = match (seen[0].1, seen[1].1) {
-        (Some(one), Some(other)) => seen[0].0 == seen[1].0 && world.same(one, other),
+        (Some(one), Some(other)) => seen[0].0 == seen[1].0 && space.same(one, other),
         _ => false,
     };
     if agree {
@@ -183,13 +183,13 @@ fn in_both_orders<T: DataType>(
         .iter()
         .enumerate()
         .map(|(i, op)| {
-            let op = world.operation(*op);
+            let op = space.operation(*op);
             let footprint = explanation::claims::<T>(&T::footprint(op));
             format!("T{} is {}; its footprint is {footprint}", i + 1, explanation::operation::<T>(op))
         })
         .collect();
     let difference = "footprints that do not conflict, of operations that do not commute";
-    let state = format!("{:?}", world.content(state));
+    let state = format!("{:?}", space.content(state));
     Err(refused(state, 2, history, told, difference.to_owned()))
 }
 
@@ -220,58 +220,58 @@ pub(super) struct Concurrency {
 }
 
 /// Counts the pairs of operations in the example states.
-pub(super) fn concurrency<T: DataType>(world: &mut World<T>) -> Result<Concurrency, Stop> {
+pub(super) fn concurrency<T: DataType>(space: &mut StateSpace<T>) -> Result<Concurrency, Stop> {
     let mut found = Concurrency { pairs: 0, admitted: 0, lost: Vec::new() };
     let mut groups: HashMap<(&str, &str), usize, foldhash::fast::FixedState> = HashMap::default();
-    for state in world.examples() {
-        for a in 0..world.operations() {
-            for b in a..world.operations() {
-                let calls = [world.call(a, 0), world.call(b, 1)];
+    for state in space.examples() {
+        for a in 0..space.operations() {
+            for b in a..space.operations() {
+                let calls = [space.call(a, 0), space.call(b, 1)];
                 let outcomes: SmallVec<[OutcomeId; 2]> =
-                    calls.iter().filter_map(|call| world.execute(state, *call)).collect();
+                    calls.iter().filter_map(|call| space.execute(state, *call)).collect();
                 if outcomes.len() < 2 {
                     continue;
                 }
                 found.pairs += 1;
-                if admitted(world, state, outcomes[0], outcomes[1]) {
+                if admitted(space, state, outcomes[0], outcomes[1]) {
                     found.admitted += 1;
-                } else if commute(world, state, outcomes[0], outcomes[1]) {
-                    lose(world, state, (a, b), &mut found.lost, &mut groups);
+                } else if commute(space, state, outcomes[0], outcomes[1]) {
+                    lose(space, state, (a, b), &mut found.lost, &mut groups);
                 }
             }
         }
     }
-    world.stop()?;
+    space.stop()?;
     found.lost.sort_by(|a, b| b.count.cmp(&a.count).then(a.methods.cmp(&b.methods)));
     Ok(found)
 }
 
-fn admitted<T: DataType>(world: &World<T>, state: StateId, a: OutcomeId, b: OutcomeId) -> bool {
+fn admitted<T: DataType>(space: &StateSpace<T>, state: StateId, a: OutcomeId, b: OutcomeId) -> bool {
     let mut lock = Held::default();
-    lock.add(&world.execution(a).claims);
-    lock.admits(&T::MODES, &world.execution(b).claims, world.room(state), std::iter::empty())
+    lock.add(&space.execution(a).claims);
+    lock.admits(&T::MODES, &space.execution(b).claims, space.room(state), std::iter::empty())
 }
 
-fn commute<T: DataType>(world: &mut World<T>, state: StateId, a: OutcomeId, b: OutcomeId) -> bool {
+fn commute<T: DataType>(space: &mut StateSpace<T>, state: StateId, a: OutcomeId, b: OutcomeId) -> bool {
     let (a, b) = (Unit::from_slice(&[a]), Unit::from_slice(&[b]));
-    walk(world, state, &[&a, &b]).is_ok()
+    walk(space, state, &[&a, &b]).is_ok()
 }
 
 fn lose<T: DataType>(
-    world: &World<T>,
+    space: &StateSpace<T>,
     state: StateId,
     (a, b): (usize, usize),
     lost: &mut Vec<Lost>,
     groups: &mut HashMap<(&'static str, &'static str), usize, foldhash::fast::FixedState>,
 ) {
-    let (a, b) = (world.operation(a), world.operation(b));
+    let (a, b) = (space.operation(a), space.operation(b));
     let (first, second) = (T::method(a).name, T::method(b).name);
     let methods = if first <= second { (first, second) } else { (second, first) };
     let at = *groups.entry(methods).or_insert_with(|| {
         lost.push(Lost {
             methods,
             count: 0,
-            state: format!("{:?}", world.content(state)),
+            state: format!("{:?}", space.content(state)),
             operations: (format!("{a:?}"), format!("{b:?}")),
         });
         lost.len() - 1

@@ -46,13 +46,13 @@ mod histories;
 mod laws;
 mod orders;
 mod report;
-mod world;
+mod state_space;
 
 pub use report::{Counterexample, Law, Lost, Report};
 
 use crate::data_type::Examples;
 use histories::{Histories, Progress, Stop};
-use world::World;
+use state_space::StateSpace;
 
 /// How far to enumerate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,20 +130,20 @@ pub fn check<T: Examples>(bounds: Bounds) -> Report {
 /// Checks with the operations in `numbered` given a fresh number each time they are granted, or says which
 /// other one needs that.
 fn attempt<T: Examples>(bounds: Bounds, numbered: &[bool]) -> Result<Report, usize> {
-    let mut world = World::<T>::new(numbered, bounds.depth);
-    let mut report = Report::new(T::NAME, bounds, world.examples().len(), numbered.len());
+    let mut space = StateSpace::<T>::new(numbered, bounds.depth);
+    let mut report = Report::new(T::NAME, bounds, space.examples().len(), numbered.len());
     if let Some(counterexample) = laws::modes(&T::MODES).or_else(laws::arguments::<T>) {
         report.verdict = Some(counterexample);
         return Ok(report);
     }
-    let mut histories = Histories::new(&mut world, bounds);
+    let mut histories = Histories::new(&mut space, bounds);
     let explored = histories.run();
     let Progress { configurations, cases, complete } = histories.progress();
     (report.configurations, report.cases, report.complete) = (configurations, cases, complete);
     let judged =
-        explored.and_then(|()| laws::footprints(&mut world)).and_then(|()| laws::concurrency(&mut world));
-    report.states = world.states();
-    report.executions = world.executions();
+        explored.and_then(|()| laws::footprints(&mut space)).and_then(|()| laws::concurrency(&mut space));
+    report.states = space.states();
+    report.executions = space.executions();
     match judged {
         Ok(found) => {
             (report.pairs, report.admitted, report.lost) = (found.pairs, found.admitted, found.lost);

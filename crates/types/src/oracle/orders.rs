@@ -6,7 +6,7 @@
 
 use smallvec::SmallVec;
 
-use super::world::{OutcomeId, StateId, World};
+use super::state_space::{OutcomeId, StateId, StateSpace};
 use crate::data_type::DataType;
 
 /// What one owner has pending: the outcomes of its operations, in its order.
@@ -40,7 +40,7 @@ pub(super) enum What {
 }
 
 struct Walk<'w, T: DataType> {
-    world: &'w mut World<T>,
+    space: &'w mut StateSpace<T>,
     pending: &'w [&'w Unit],
     used: u32,
     order: Order,
@@ -51,11 +51,11 @@ struct Walk<'w, T: DataType> {
 /// Walks every order of `pending` from `state`. How many there were, or the first that is wrong. Equal
 /// units must stand side by side.
 pub(super) fn walk<T: DataType>(
-    world: &mut World<T>,
+    space: &mut StateSpace<T>,
     state: StateId,
     pending: &[&Unit],
 ) -> Result<u64, Disagreement> {
-    let mut walk = Walk { world, pending, used: 0, order: Order::new(), expected: None, cases: 0 };
+    let mut walk = Walk { space, pending, used: 0, order: Order::new(), expected: None, cases: 0 };
     match walk.from(state, state) {
         Ok(()) => Ok(walk.cases),
         Err(what) => Err(Disagreement { order: walk.order, what }),
@@ -92,13 +92,13 @@ impl<T: DataType> Walk<'_, T> {
         mut recorded: StateId,
     ) -> Result<(StateId, StateId), What> {
         for &granted in unit {
-            let call = self.world.call_of(granted);
-            let again = self.world.execute(executed, call).ok_or(What::Error(granted))?;
-            if again != granted && self.world.execution(again).reply != self.world.execution(granted).reply {
+            let call = self.space.call_of(granted);
+            let again = self.space.execute(executed, call).ok_or(What::Error(granted))?;
+            if again != granted && self.space.execution(again).reply != self.space.execution(granted).reply {
                 return Err(What::Reply(granted));
             }
-            executed = self.world.apply(executed, again).ok_or(What::Panic(granted))?;
-            recorded = self.world.apply(recorded, granted).ok_or(What::Panic(granted))?;
+            executed = self.space.apply(executed, again).ok_or(What::Panic(granted))?;
+            recorded = self.space.apply(recorded, granted).ok_or(What::Panic(granted))?;
         }
         Ok((executed, recorded))
     }
@@ -106,10 +106,10 @@ impl<T: DataType> Walk<'_, T> {
     fn finish(&mut self, executed: StateId, recorded: StateId) -> Result<(), What> {
         self.cases += 1;
         let expected = *self.expected.get_or_insert(executed);
-        if !self.world.same(executed, expected) {
+        if !self.space.same(executed, expected) {
             return Err(What::State);
         }
-        if !self.world.same(recorded, expected) {
+        if !self.space.same(recorded, expected) {
             return Err(What::Effects);
         }
         Ok(())

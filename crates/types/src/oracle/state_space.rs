@@ -1,9 +1,9 @@
 //! Everything that the search has met of one type, each thing once and under a number: states, calls, outcomes, and
 //! the results of executing and applying. The rest of the oracle works on the numbers.
 //!
-//! Invariants: equal states mostly have one number, and [`World::same`] decides where they do not; an entry of a
+//! Invariants: equal states mostly have one number, and [`StateSpace::same`] decides where they do not; an entry of a
 //! table is what the type's own code answered. Promises about one operation in one state are checked as the tables
-//! fill; the first broken one is kept as the world's fault.
+//! fill; the first broken one is kept as the space's fault.
 
 use std::fmt::{self, Debug, Write};
 use std::hash::Hash;
@@ -62,7 +62,7 @@ struct Known<S> {
 type Index<K, V> = HashMap<K, V, FixedState>;
 
 /// See the module's text.
-pub(super) struct World<T: DataType> {
+pub(super) struct StateSpace<T: DataType> {
     operations: Vec<T::Op>,
     numbered: Vec<bool>,
     first_calls: Vec<CallId>,
@@ -77,7 +77,7 @@ pub(super) struct World<T: DataType> {
     stop: Option<Stop>,
 }
 
-impl<T: Examples> World<T> {
+impl<T: Examples> StateSpace<T> {
     /// The examples of a type. Operations in `numbered` get up to `serials` different numbers.
     pub(super) fn new(numbered: &[bool], serials: usize) -> Self {
         let operations = T::operations();
@@ -88,7 +88,7 @@ impl<T: Examples> World<T> {
             let serials = if *numbered { serials.max(2) } else { 1 };
             calls.extend((0..serials as u64).map(|k| Call { op, unique: Unique(UNIQUE_FIRST + k) }));
         }
-        let mut world = World {
+        let mut space = StateSpace {
             operations,
             numbered: numbered.to_vec(),
             first_calls,
@@ -104,16 +104,16 @@ impl<T: Examples> World<T> {
         };
         for mut state in T::states() {
             settle::<T>(&mut state);
-            let id = world.state_id(state);
-            if !world.examples.contains(&id) {
-                world.examples.push(id);
+            let id = space.state_id(state);
+            if !space.examples.contains(&id) {
+                space.examples.push(id);
             }
         }
-        world
+        space
     }
 }
 
-impl<T: DataType> World<T> {
+impl<T: DataType> StateSpace<T> {
     /// The example states.
     pub(super) fn examples(&self) -> Vec<StateId> {
         self.examples.clone()
@@ -225,7 +225,7 @@ impl<T: DataType> World<T> {
         Some(self.outcome_id(call, Execution::read(reply, Claims::none())))
     }
 
-    /// The error of a call that [`World::execute`] refused.
+    /// The error of a call that [`StateSpace::execute`] refused.
     pub(super) fn error(&self, state: StateId, call: CallId) -> Option<OpError> {
         self.ask(self.content(state), call, self.calls[call.0 as usize].unique).err()
     }
