@@ -12,7 +12,7 @@
 //! leases of clients that died run out and participants in doubt ask; where something was lost, clients send again
 //! and their heartbeats arrive. Besides that a plan has a budget of faults, each at any moment: a client dies, a shard
 //! restarts (with its votes, with its records alone, or with nothing), a message arrives twice, a message is lost,
-//! and *haste*: the time of one attempt at one shard is over, though its client lives and messages are under way.
+//! and *early timeout*: the time of one attempt at one shard is over, though its client lives and messages are under way.
 //!
 //! # How it is kept small, and why that is sound
 //!
@@ -28,7 +28,7 @@
 //! - *Some messages arrive at once* (`World::hurried`): those that nobody hears, acknowledgements, and those that find
 //!   a shard's last word on an attempt. Any other order of them leads to the same states, or to one that is reached
 //!   with less.
-//! - *Few heartbeats.* They renew leases, which here run out only in haste while a client lives; they repeat what a
+//! - *Few heartbeats.* They renew leases, which here run out only early while a client lives; they repeat what a
 //!   shard has told of elders, so where a message may be lost they arrive when nothing else can happen; they raise the
 //!   floor, and that is left to the simulator: nothing is forgotten here.
 //! - *No bound on attempts.* That there are finitely many states shows that restarts come to an end. A property notes

@@ -43,7 +43,7 @@ pub(crate) struct Faults {
     pub(crate) losses: u8,
     /// The time of one attempt at one shard is over while messages are under way. Where nothing else can happen,
     /// time passes for nothing.
-    pub(crate) hastes: u8,
+    pub(crate) early_timeouts: u8,
 }
 
 /// What is broken on purpose, to see that the search finds it.

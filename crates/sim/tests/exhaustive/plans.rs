@@ -5,9 +5,9 @@ use claret_types::CounterOp::{Add, AddReturning, Get};
 
 use crate::plan::{Faults, Plan, Plant, Step, X, Y, later, now};
 
-const NONE: Faults = Faults { deaths: 0, restarts: 0, doubles: 0, losses: 0, hastes: 0 };
+const NONE: Faults = Faults { deaths: 0, restarts: 0, doubles: 0, losses: 0, early_timeouts: 0 };
 const DEATH: Faults = Faults { deaths: 1, ..NONE };
-const HASTE: Faults = Faults { hastes: 1, ..NONE };
+const EARLY_TIMEOUT: Faults = Faults { early_timeouts: 1, ..NONE };
 const DOUBLE: Faults = Faults { doubles: 1, ..NONE };
 const LOSS: Faults = Faults { losses: 1, ..NONE };
 const RESTART: Faults = Faults { restarts: 1, ..NONE };
@@ -56,7 +56,7 @@ fn pairs(name: &'static str, faults: Faults) -> Plan {
 
 /// One client and much that goes wrong.
 fn alone(name: &'static str, program: Vec<Step>, doubles: u8, restarts: u8) -> Plan {
-    Plan { faults: Faults { doubles, restarts, hastes: 2, ..NONE }, ..Plan::new(name, vec![program]) }
+    Plan { faults: Faults { doubles, restarts, early_timeouts: 2, ..NONE }, ..Plan::new(name, vec![program]) }
 }
 
 fn with_records(plan: Plan) -> Plan {
@@ -79,7 +79,7 @@ pub(crate) fn small_commits() -> Vec<Plan> {
         pairs("pair, a restart with votes", RESTART),
         with_records(pairs("pair, a restart with records", RESTART)),
         forgetful(),
-        with_records(alone("alone, a restart with records, two hastes", both(1), 0, 1)),
+        with_records(alone("alone, a restart with records, two early timeouts", both(1), 0, 1)),
         hot("hot commit, a death", X, commits("", DEATH)),
         hot("hot commit, the other, a death", Y, commits("", DEATH)),
         hot("hot commit, a double", X, commits("", DOUBLE)),
@@ -104,26 +104,30 @@ pub(crate) fn small_phases() -> Vec<Plan> {
 /// What takes longer.
 pub(crate) fn large() -> Vec<Plan> {
     vec![
-        commits("commit, a haste", HASTE),
+        commits("commit, an early timeout", EARLY_TIMEOUT),
         commits("commit, a death and a double", Faults { doubles: 1, ..DEATH }),
         commits("commit, a death and a loss", Faults { losses: 1, ..DEATH }),
-        commits("commit, a death and a haste", Faults { hastes: 1, ..DEATH }),
-        hot("hot commit, a haste", X, commits("", HASTE)),
-        hot("hot commit, a death and a haste", X, commits("", Faults { hastes: 1, ..DEATH })),
+        commits("commit, a death and an early timeout", Faults { early_timeouts: 1, ..DEATH }),
+        hot("hot commit, an early timeout", X, commits("", EARLY_TIMEOUT)),
+        hot(
+            "hot commit, a death and an early timeout",
+            X,
+            commits("", Faults { early_timeouts: 1, ..DEATH }),
+        ),
         hot("hot commit, a death and a double", X, commits("", Faults { doubles: 1, ..DEATH })),
         hot("hot commit, a restart with votes", Y, commits("", RESTART)),
         open_commits("open commit, a double", DOUBLE),
-        open_commits("open commit, a haste", HASTE),
-        pairs("pair, a death and a haste", Faults { hastes: 1, ..DEATH }),
-        pairs("pair, a haste and a double", Faults { hastes: 1, ..DOUBLE }),
+        open_commits("open commit, an early timeout", EARLY_TIMEOUT),
+        pairs("pair, a death and an early timeout", Faults { early_timeouts: 1, ..DEATH }),
+        pairs("pair, an early timeout and a double", Faults { early_timeouts: 1, ..DOUBLE }),
         pairs("pair, a death, a double, a loss", Faults { doubles: 1, losses: 1, ..DEATH }),
         pairs("pair, a restart with votes and a death", Faults { deaths: 1, ..RESTART }),
         commits("commit, a restart with votes", RESTART),
         with_records(commits("commit, a restart with records", RESTART)),
-        alone("alone, a restart with votes, two hastes, a double", both(1), 1, 1),
+        alone("alone, a restart with votes, two early timeouts, a double", both(1), 1, 1),
         Plan {
             survives: Survives::Nothing,
-            ..alone("alone, a restart with nothing, two hastes", both(1), 0, 1)
+            ..alone("alone, a restart with nothing, two early timeouts", both(1), 0, 1)
         },
         Plan::new("three prepares", vec![both(1), both(2), both(4)]),
         Plan::new("opposite orders", vec![in_turn(X, 1), in_turn(Y, 2), in_turn(X, 4)]),
@@ -146,7 +150,7 @@ pub(crate) fn broken() -> Vec<Plan> {
     vec![
         pair(Plant::RefusalInvented, NONE),
         pair(Plant::VoteForged, NONE),
-        pair(Plant::LeaseEndsVoted, HASTE),
+        pair(Plant::LeaseEndsVoted, EARLY_TIMEOUT),
         pair(Plant::EldersUnheard, NONE),
         pair(Plant::RefusalDenied, DEATH),
         Plan { plant: Plant::IncarnationUnmet, ..forgetful() },
@@ -156,5 +160,5 @@ pub(crate) fn broken() -> Vec<Plan> {
 /// A refusal is lost with the shard that wrote it, and the prepare that it was about comes late.
 pub(crate) fn forgetful() -> Plan {
     let plan = Plan::new("a lost refusal", vec![both(1), vec![later(Y, Add(2))]]);
-    with_records(Plan { faults: Faults { hastes: 1, ..RESTART }, ..plan })
+    with_records(Plan { faults: Faults { early_timeouts: 1, ..RESTART }, ..plan })
 }

@@ -151,9 +151,10 @@ impl World {
         }
         for (at, shard) in self.shards.iter().enumerate() {
             for client in &self.clients {
-                // As long as a client keeps an attempt alive, its time is over only in haste.
+                // As long as a client keeps an attempt alive, its time is over only early.
                 let due = client.it.all_attempts().filter(|it| shard.it.timeout_of(*it).is_some());
-                let due = due.filter(|it| self.faults.hastes > 0 || idle && !client.it.keeps_alive(*it));
+                let due =
+                    due.filter(|it| self.faults.early_timeouts > 0 || idle && !client.it.keeps_alive(*it));
                 actions.extend(due.map(|attempt| Action::TimeOver(at, attempt)));
             }
         }
@@ -204,8 +205,8 @@ impl World {
             }
             Action::TimeOver(at, attempt) => {
                 let kept = self.clients.iter().any(|client| client.it.keeps_alive(attempt));
-                let haste = kept || !self.is_idle();
-                self.faults.hastes -= u8::from(haste);
+                let is_early = kept || !self.is_idle();
+                self.faults.early_timeouts -= u8::from(is_early);
                 self.step_shard(field, at, &Input::TimeOver(attempt));
             }
             Action::GiveWay(at) => self.step_client(field, at, &Input::Late(Time(1))),
