@@ -31,7 +31,7 @@ enum Happening {
     /// A process is done with a tick.
     Ticked(usize),
     ProcessTimer(usize),
-    Alarm {
+    Timer {
         process: usize,
         seat: usize,
         number: u64,
@@ -165,7 +165,7 @@ impl Model {
     pub fn run(&mut self) -> Result<Measured, String> {
         for process in 0..self.processes.len() {
             for (at, seat, number) in self.processes[process].starts() {
-                self.schedule(at, Happening::Alarm { process, seat, number });
+                self.schedule(at, Happening::Timer { process, seat, number });
             }
             let beat = self.setup.heartbeat_us * 1_000;
             self.schedule(beat + process as u64, Happening::Watch(process));
@@ -214,8 +214,8 @@ impl Model {
                 self.serve(shard);
             }
             Happening::Tell(process, frame) => self.hand(process, Incoming::Frame(frame)),
-            Happening::Alarm { process, seat, number } => {
-                self.hand(process, Incoming::Alarm { seat, number });
+            Happening::Timer { process, seat, number } => {
+                self.hand(process, Incoming::Timer { seat, number });
             }
             Happening::Watch(process) => {
                 let next = self.now + self.setup.heartbeat_us * 1_000;
@@ -302,8 +302,8 @@ impl Model {
             let arrives = self.links.arrival(done, at, shard, false);
             self.schedule(arrives, Happening::Ask(shard, frame));
         }
-        for (wakes, seat, number) in ticked.alarms {
-            self.schedule(wakes, Happening::Alarm { process: at, seat, number });
+        for (wakes, seat, number) in ticked.timers {
+            self.schedule(wakes, Happening::Timer { process: at, seat, number });
         }
         self.schedule(done, Happening::Ticked(at));
     }

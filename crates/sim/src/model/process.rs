@@ -24,7 +24,7 @@ use crate::random::{Random, Stream};
 #[derive(Debug)]
 pub(super) enum Incoming {
     Frame(TellFrame),
-    Alarm {
+    Timer {
         seat: usize,
         number: u64,
     },
@@ -37,8 +37,8 @@ pub(super) enum Incoming {
 pub(super) struct Ticked {
     pub(super) ns: u64,
     pub(super) frames: Vec<(usize, AskFrame)>,
-    /// When which client wants to be woken, in nanoseconds, and the number of its alarm.
-    pub(super) alarms: Vec<(u64, usize, u64)>,
+    /// When which client wants to be woken, in nanoseconds, and the number of its timer.
+    pub(super) timers: Vec<(u64, usize, u64)>,
 }
 
 /// See the module's text.
@@ -54,7 +54,7 @@ pub(super) struct Process {
     /// Without transactions: what waits to be sent, and frames not answered, by shard.
     outbox: BTreeMap<usize, Vec<Asked>>,
     unanswered: Vec<u32>,
-    alarms: Vec<(u64, usize, u64)>,
+    timers: Vec<(u64, usize, u64)>,
     random: Random,
     now: u64,
     /// No transaction begins any more.
@@ -76,7 +76,7 @@ impl Process {
             inbox: Vec::new(),
             outbox: BTreeMap::new(),
             unanswered: vec![0; setup.shards as usize],
-            alarms: Vec::new(),
+            timers: Vec::new(),
             random: Random::new(setup.seed, Stream::Model(id as u64)),
             now: 0,
             is_closing: false,
@@ -132,7 +132,7 @@ impl Process {
                     ns += costs.process_message * frame.parts.iter().map(told_weight).sum::<u64>();
                     self.take(frame);
                 }
-                Incoming::Alarm { seat, number } => self.wake(seat, number),
+                Incoming::Timer { seat, number } => self.wake(seat, number),
                 Incoming::Watch => self.look_for_late_ones(),
             }
             self.hear();
@@ -147,7 +147,7 @@ impl Process {
             ns += costs.process_frame;
             ns += costs.process_message * frame.parts.iter().map(asked_weight).sum::<u64>();
         }
-        Ticked { ns, frames, alarms: std::mem::take(&mut self.alarms) }
+        Ticked { ns, frames, timers: std::mem::take(&mut self.timers) }
     }
 
     /// What leaves now: for each shard one frame, unless too many are unanswered there.
@@ -204,7 +204,7 @@ impl Process {
 
     fn wake(&mut self, at: usize, number: u64) {
         let seat = &mut self.seats[at];
-        if seat.alarm != number {
+        if seat.timer != number {
             return;
         }
         match seat.rest {
@@ -218,8 +218,8 @@ impl Process {
     fn rest(&mut self, at: usize, rest: Rest, us: u64) {
         let seat = &mut self.seats[at];
         seat.rest = rest;
-        seat.alarm += 1;
-        self.alarms.push((self.now + us * 1_000, at, seat.alarm));
+        seat.timer += 1;
+        self.timers.push((self.now + us * 1_000, at, seat.timer));
     }
 
     /// Gives up what has taken too long.
@@ -405,7 +405,7 @@ impl Process {
     fn over(&mut self, at: usize) {
         let seat = &mut self.seats[at];
         (seat.is_active, seat.tx) = (false, None);
-        seat.alarm += 1; // It may have been given up while it rested.
+        seat.timer += 1; // It may have been given up while it rested.
         self.begin(at);
     }
 

@@ -5,7 +5,7 @@ use claret_types::Reply;
 
 use super::client::{Call, Client, Stage};
 
-/// What a client does when its alarm goes off.
+/// What a client does when its timer goes off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Rest {
     /// It begins its first transaction.
@@ -41,8 +41,8 @@ pub(super) struct Seat {
     /// Without transactions: calls that wait for the last stage, and their places in it.
     pub(super) later: Vec<(usize, Call)>,
     pub(super) is_committing: bool,
-    /// Which alarm counts.
-    pub(super) alarm: u64,
+    /// Which timer counts.
+    pub(super) timer: u64,
     pub(super) rest: Rest,
 }
 
@@ -63,7 +63,7 @@ impl Seat {
             awaited: 0,
             later: Vec::new(),
             is_committing: false,
-            alarm: 0,
+            timer: 0,
             rest: Rest::Begin,
         }
     }
@@ -91,7 +91,7 @@ impl Seat {
         self.replies.resize(self.calls.len(), Reply::Ok);
         self.next = 0;
         self.awaited = 0;
-        self.alarm += 1; // What an earlier stage waited for does not count any more.
+        self.timer += 1; // What an earlier stage waited for does not count any more.
     }
 
     /// Notes the answer of a call.
