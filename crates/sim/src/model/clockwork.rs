@@ -33,7 +33,7 @@ enum Happening {
     ProcessTimer(usize),
     Timer {
         process: usize,
-        seat: usize,
+        terminal: usize,
         number: u64,
     },
     Watch(usize),
@@ -164,8 +164,8 @@ impl Model {
     /// When something is still under way long after the end.
     pub fn run(&mut self) -> Result<Measured, String> {
         for process in 0..self.processes.len() {
-            for (at, seat, number) in self.processes[process].starts() {
-                self.schedule(at, Happening::Timer { process, seat, number });
+            for (at, terminal, number) in self.processes[process].starts() {
+                self.schedule(at, Happening::Timer { process, terminal, number });
             }
             let beat = self.setup.heartbeat_us * 1_000;
             self.schedule(beat + process as u64, Happening::Watch(process));
@@ -214,8 +214,8 @@ impl Model {
                 self.serve(shard);
             }
             Happening::Tell(process, frame) => self.hand(process, Incoming::Frame(frame)),
-            Happening::Timer { process, seat, number } => {
-                self.hand(process, Incoming::Timer { seat, number });
+            Happening::Timer { process, terminal, number } => {
+                self.hand(process, Incoming::Timer { terminal, number });
             }
             Happening::Watch(process) => {
                 let next = self.now + self.setup.heartbeat_us * 1_000;
@@ -302,8 +302,8 @@ impl Model {
             let arrives = self.links.arrival(done, at, shard, false);
             self.schedule(arrives, Happening::Ask(shard, frame));
         }
-        for (wakes, seat, number) in ticked.timers {
-            self.schedule(wakes, Happening::Timer { process: at, seat, number });
+        for (wakes, terminal, number) in ticked.timers {
+            self.schedule(wakes, Happening::Timer { process: at, terminal, number });
         }
         self.schedule(done, Happening::Ticked(at));
     }

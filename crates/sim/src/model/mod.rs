@@ -15,7 +15,7 @@
 //! | `wire` | frames |
 //! | `server` | a shard and its queue |
 //! | `process` | a client process: its frontend, its clients, its queue |
-//! | `seat` | one client's transaction |
+//! | `terminal` | one client's transaction |
 //! | `clockwork` | the queue of what happens, and [`Model`] |
 //! | `measure` | what it came to |
 //!
@@ -27,9 +27,9 @@ mod clockwork;
 mod costs;
 mod measure;
 mod process;
-mod seat;
 mod server;
 mod setup;
+mod terminal;
 mod wire;
 
 pub use client::{Call, Client, Stage};

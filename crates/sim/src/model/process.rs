@@ -14,9 +14,9 @@ use claret_core::{
 
 use super::client::{Call, Client, Stage};
 use super::measure::Tally;
-use super::seat::{Rest, Seat};
 use super::server::told_weight;
 use super::setup::{Mode, Pace, Setup};
+use super::terminal::{Rest, Terminal};
 use super::wire::{AskFrame, Asked, Plain, TellFrame, Told, asked_weight};
 use crate::random::{Random, Stream};
 
@@ -25,7 +25,7 @@ use crate::random::{Random, Stream};
 pub(super) enum Incoming {
     Frame(TellFrame),
     Timer {
-        seat: usize,
+        terminal: usize,
         number: u64,
     },
     /// Somebody may be late.
@@ -48,7 +48,7 @@ pub(super) struct Process {
     setup: Arc<Setup>,
     /// None in the mode without transactions.
     machine: Option<Box<Machine>>,
-    seats: Vec<Seat>,
+    terminals: Vec<Terminal>,
     by_tx: BTreeMap<TxHandle, usize>,
     inbox: Vec<Incoming>,
     /// Without transactions: what waits to be sent, and frames not answered, by shard.
@@ -71,7 +71,7 @@ impl Process {
             id,
             setup: Arc::clone(setup),
             machine: (setup.mode != Mode::None).then(|| Box::new(machine(id, setup))),
-            seats: clients.into_iter().map(Seat::new).collect(),
+            terminals: clients.into_iter().map(Terminal::new).collect(),
             by_tx: BTreeMap::new(),
             inbox: Vec::new(),
             outbox: BTreeMap::new(),
@@ -90,7 +90,7 @@ impl Process {
     pub(super) fn starts(&mut self) -> Vec<(u64, usize, u64)> {
         // Within a round trip or so: all at once would make one frame of them, and in step they would stay.
         let spread = (4 * self.setup.costs.delay).clamp(1, self.setup.warm_up_us.max(1) * 1_000);
-        (0..self.seats.len()).map(|seat| (self.random.below(spread), seat, 0)).collect()
+        (0..self.terminals.len()).map(|terminal| (self.random.below(spread), terminal, 0)).collect()
     }
 
     pub(super) fn put(&mut self, incoming: Incoming) {
@@ -109,14 +109,14 @@ impl Process {
     /// Whether all transactions are over, everywhere.
     pub(super) fn is_quiet(&self) -> bool {
         self.is_closing
-            && self.seats.iter().all(|seat| !seat.is_active)
+            && self.terminals.iter().all(|terminal| !terminal.is_active)
             && self.machine.as_ref().is_none_or(|machine| machine.is_over())
     }
 
     /// Ends its clients: what they came to, and how many reads were combined.
     pub(super) fn finish(self) -> (Tally, u64) {
         let combined = self.machine.map_or(0, |machine| machine.combined());
-        self.seats.into_iter().for_each(|seat| seat.client.finish());
+        self.terminals.into_iter().for_each(|terminal| terminal.client.finish());
         (self.tally, combined)
     }
 
@@ -132,7 +132,7 @@ impl Process {
                     ns += costs.process_message * frame.parts.iter().map(told_weight).sum::<u64>();
                     self.take(frame);
                 }
-                Incoming::Timer { seat, number } => self.wake(seat, number),
+                Incoming::Timer { terminal, number } => self.wake(terminal, number),
                 Incoming::Watch => self.look_for_late_ones(),
             }
             self.hear();
@@ -180,14 +180,14 @@ impl Process {
         for part in frame.parts {
             match part {
                 Told::Response(response) => responses.push(response),
-                Told::Plain { seat: number, at, reply } => {
-                    let seat = &mut self.seats[number];
-                    if at < seat.replies.len() {
-                        seat.replies[at] = reply;
+                Told::Plain { terminal: number, at, reply } => {
+                    let terminal = &mut self.terminals[number];
+                    if at < terminal.replies.len() {
+                        terminal.replies[at] = reply;
                     }
-                    seat.awaited -= 1;
-                    if seat.awaited == 0 {
-                        if seat.is_committing { self.committed(number) } else { self.go_on(number) }
+                    terminal.awaited -= 1;
+                    if terminal.awaited == 0 {
+                        if terminal.is_committing { self.committed(number) } else { self.go_on(number) }
                     }
                 }
             }
@@ -203,11 +203,11 @@ impl Process {
     }
 
     fn wake(&mut self, at: usize, number: u64) {
-        let seat = &mut self.seats[at];
-        if seat.timer != number {
+        let terminal = &mut self.terminals[at];
+        if terminal.timer != number {
             return;
         }
-        match seat.rest {
+        match terminal.rest {
             Rest::Begin => self.begin(at),
             Rest::Restart => self.restart(at),
             Rest::Call => self.step(at),
@@ -216,17 +216,20 @@ impl Process {
     }
 
     fn rest(&mut self, at: usize, rest: Rest, us: u64) {
-        let seat = &mut self.seats[at];
-        seat.rest = rest;
-        seat.timer += 1;
-        self.timers.push((self.now + us * 1_000, at, seat.timer));
+        let terminal = &mut self.terminals[at];
+        terminal.rest = rest;
+        terminal.timer += 1;
+        self.timers.push((self.now + us * 1_000, at, terminal.timer));
     }
 
     /// Gives up what has taken too long.
     fn look_for_late_ones(&mut self) {
         let time = self.time();
-        let late = |seat: &&Seat| seat.is_active && seat.began + self.setup.deadline_us * 1_000 <= self.now;
-        let late: Vec<TxHandle> = self.seats.iter().filter(late).filter_map(|seat| seat.tx).collect();
+        let late = |terminal: &&Terminal| {
+            terminal.is_active && terminal.began + self.setup.deadline_us * 1_000 <= self.now
+        };
+        let late: Vec<TxHandle> =
+            self.terminals.iter().filter(late).filter_map(|terminal| terminal.tx).collect();
         for tx in late {
             self.machine().abort(time, tx);
         }
@@ -244,17 +247,17 @@ impl Process {
     fn hear(&mut self) {
         while let Some((tx, event)) = self.next_event() {
             let Some(at) = self.by_tx.get(&tx).copied() else { continue };
-            let seat = &mut self.seats[at];
+            let terminal = &mut self.terminals[at];
             match event {
                 Event::Answer { no, reply } => {
-                    seat.answer((no.0 - seat.before) as usize, reply);
-                    if seat.awaited == 0 {
+                    terminal.answer((no.0 - terminal.before) as usize, reply);
+                    if terminal.awaited == 0 {
                         self.go_on(at);
                     }
                 }
                 Event::Committed { replies } => {
                     for (no, reply) in replies {
-                        seat.replies[(no.0 - seat.before) as usize] = reply;
+                        terminal.replies[(no.0 - terminal.before) as usize] = reply;
                     }
                     self.by_tx.remove(&tx);
                     self.committed(at);
@@ -262,7 +265,7 @@ impl Process {
                 Event::Aborted => {
                     self.by_tx.remove(&tx);
                     self.tally.gave_up(self.now);
-                    self.seats[at].client.gave_up();
+                    self.terminals[at].client.gave_up();
                     self.over(at);
                 }
                 Event::Restart { cause } => self.ended(at, tx, &cause),
@@ -282,10 +285,10 @@ impl Process {
         let seed = self.random.number();
         let tx = self.machine.as_mut().map(|machine| machine.begin(time, seed));
         self.by_tx.extend(tx.map(|tx| (tx, at)));
-        let seat = &mut self.seats[at];
-        seat.kind = seat.client.draw();
-        (seat.began, seat.is_active, seat.tx, seat.attempts) = (now, true, tx, 1);
-        seat.begin_attempt();
+        let terminal = &mut self.terminals[at];
+        terminal.kind = terminal.client.draw();
+        (terminal.began, terminal.is_active, terminal.tx, terminal.attempts) = (now, true, tx, 1);
+        terminal.begin_attempt();
         self.issue(at);
     }
 
@@ -293,9 +296,9 @@ impl Process {
     fn ended(&mut self, at: usize, tx: TxHandle, cause: &Cause) {
         self.tally.restarted(self.now, cause);
         let time = self.time();
-        let seat = &mut self.seats[at];
-        let late = seat.began + self.setup.deadline_us * 1_000 <= self.now;
-        if seat.attempts >= self.setup.attempts_max || late {
+        let terminal = &mut self.terminals[at];
+        let late = terminal.began + self.setup.deadline_us * 1_000 <= self.now;
+        if terminal.attempts >= self.setup.attempts_max || late {
             return self.machine().abort(time, tx);
         }
         // As the embedded store does: who gave way waits in a queue next and need not pause; without queues a pause
@@ -305,32 +308,32 @@ impl Process {
         }
         let limits = &self.setup.limits;
         let most = limits.backoff_us_max.saturating_mul(u64::from(limits.lock_tries_max).max(1));
-        let longest = (limits.backoff_us_min << seat.attempts.min(20)).min(most);
+        let longest = (limits.backoff_us_min << terminal.attempts.min(20)).min(most);
         let pause = longest / 2 + self.random.below(longest / 2 + 1);
         self.rest(at, Rest::Restart, pause);
     }
 
     fn restart(&mut self, at: usize) {
         let time = self.time();
-        let tx = self.seats[at].tx.expect("it is a transaction");
-        let ended = (tx, self.seats[at].attempts);
+        let tx = self.terminals[at].tx.expect("it is a transaction");
+        let ended = (tx, self.terminals[at].attempts);
         self.machine().restart(time, ended).expect("it was told to");
-        let seat = &mut self.seats[at];
-        seat.attempts += 1;
-        seat.client.restart();
-        seat.begin_attempt();
+        let terminal = &mut self.terminals[at];
+        terminal.attempts += 1;
+        terminal.client.restart();
+        terminal.begin_attempt();
         self.issue(at);
     }
 
     /// Issues a stage.
     fn issue(&mut self, at: usize) {
-        let together = match (self.setup.pace, self.seats[at].stage) {
+        let together = match (self.setup.pace, self.terminals[at].stage) {
             (Pace::Together, Stage::Commit) => true,
             (Pace::Together | Pace::Pause(_), _) => false,
             (Pace::Interactive(_), _) => return self.step(at),
         };
-        for number in 0..self.seats[at].calls.len() {
-            if !together && self.seats[at].calls[number].op.returns() {
+        for number in 0..self.terminals[at].calls.len() {
+            if !together && self.terminals[at].calls[number].op.returns() {
                 self.execute(at, number);
             } else {
                 self.buffer(at, number);
@@ -338,7 +341,7 @@ impl Process {
         }
         if together {
             self.commit(at);
-        } else if self.seats[at].awaited == 0 {
+        } else if self.terminals[at].awaited == 0 {
             self.stage_done(at);
         }
     }
@@ -347,16 +350,16 @@ impl Process {
     fn step(&mut self, at: usize) {
         let Pace::Interactive(think) = self.setup.pace else { unreachable!("only then one by one") };
         loop {
-            let seat = &mut self.seats[at];
-            let number = seat.next;
-            if number == seat.calls.len() {
+            let terminal = &mut self.terminals[at];
+            let number = terminal.next;
+            if number == terminal.calls.len() {
                 return self.stage_done(at);
             }
-            seat.next += 1;
-            if seat.calls[number].op.returns() {
+            terminal.next += 1;
+            if terminal.calls[number].op.returns() {
                 return self.execute(at, number);
             }
-            let last = seat.next == seat.calls.len();
+            let last = terminal.next == terminal.calls.len();
             self.buffer(at, number);
             if think > 0 && !last {
                 return self.rest(at, Rest::Call, think);
@@ -366,9 +369,9 @@ impl Process {
 
     /// Everything that was issued is answered.
     fn go_on(&mut self, at: usize) {
-        let seat = &self.seats[at];
+        let terminal = &self.terminals[at];
         match self.setup.pace {
-            Pace::Interactive(think) if think > 0 && seat.next < seat.calls.len() => {
+            Pace::Interactive(think) if think > 0 && terminal.next < terminal.calls.len() => {
                 self.rest(at, Rest::Call, think);
             }
             Pace::Interactive(_) => self.step(at),
@@ -379,33 +382,33 @@ impl Process {
     fn stage_done(&mut self, at: usize) {
         let think = match self.setup.pace {
             Pace::Pause(think) => think,
-            Pace::Interactive(think) if self.seats[at].stage == Stage::Read => think,
+            Pace::Interactive(think) if self.terminals[at].stage == Stage::Read => think,
             Pace::Interactive(_) | Pace::Together => 0,
         };
         if think > 0 { self.rest(at, Rest::Stage, think) } else { self.stage_over(at) }
     }
 
     fn stage_over(&mut self, at: usize) {
-        match self.seats[at].stage {
+        match self.terminals[at].stage {
             Stage::Commit => self.commit(at),
             Stage::Read => {
-                self.seats[at].next_stage();
+                self.terminals[at].next_stage();
                 self.issue(at);
             }
         }
     }
 
     fn committed(&mut self, at: usize) {
-        let seat = &mut self.seats[at];
-        self.tally.committed(self.now, seat.kind, seat.began);
-        seat.client.committed(&seat.replies);
+        let terminal = &mut self.terminals[at];
+        self.tally.committed(self.now, terminal.kind, terminal.began);
+        terminal.client.committed(&terminal.replies);
         self.over(at);
     }
 
     fn over(&mut self, at: usize) {
-        let seat = &mut self.seats[at];
-        (seat.is_active, seat.tx) = (false, None);
-        seat.timer += 1; // It may have been given up while it rested.
+        let terminal = &mut self.terminals[at];
+        (terminal.is_active, terminal.tx) = (false, None);
+        terminal.timer += 1; // It may have been given up while it rested.
         self.begin(at);
     }
 
@@ -413,11 +416,11 @@ impl Process {
 
     fn execute(&mut self, at: usize, number: usize) {
         let time = self.time();
-        let seat = &mut self.seats[at];
-        seat.awaited += 1;
-        let attempt = seat.attempts;
-        let Call { key, op } = seat.calls[number].clone();
-        match (&mut self.machine, seat.tx) {
+        let terminal = &mut self.terminals[at];
+        terminal.awaited += 1;
+        let attempt = terminal.attempts;
+        let Call { key, op } = terminal.calls[number].clone();
+        match (&mut self.machine, terminal.tx) {
             (Some(machine), Some(tx)) => {
                 let slot = place(&self.setup, &key).1 as u16;
                 // A call that ends its attempt, or comes when that is over, is told of by an event.
@@ -429,40 +432,40 @@ impl Process {
 
     fn buffer(&mut self, at: usize, number: usize) {
         let time = self.time();
-        let seat = &mut self.seats[at];
-        let (call, attempt) = (seat.calls[number].clone(), seat.attempts);
-        match (&mut self.machine, seat.tx) {
+        let terminal = &mut self.terminals[at];
+        let (call, attempt) = (terminal.calls[number].clone(), terminal.attempts);
+        match (&mut self.machine, terminal.tx) {
             (Some(machine), Some(tx)) => {
                 let slot = place(&self.setup, &call.key).1 as u16;
                 // As above.
                 let _ = machine.buffer(time, (tx, attempt), (slot, call.key), call.op);
             }
             // Of an earlier stage nobody looks at the answers.
-            _ if seat.stage == Stage::Read => seat.later.push((usize::MAX, call)),
-            _ => seat.later.push((number, call)),
+            _ if terminal.stage == Stage::Read => terminal.later.push((usize::MAX, call)),
+            _ => terminal.later.push((number, call)),
         }
     }
 
     fn commit(&mut self, at: usize) {
         let time = self.time();
-        let seat = &mut self.seats[at];
-        if let (Some(machine), Some(tx)) = (&mut self.machine, seat.tx) {
+        let terminal = &mut self.terminals[at];
+        if let (Some(machine), Some(tx)) = (&mut self.machine, terminal.tx) {
             // As above.
-            let _ = machine.commit(time, (tx, seat.attempts));
+            let _ = machine.commit(time, (tx, terminal.attempts));
             return;
         }
-        seat.is_committing = true;
-        let later = std::mem::take(&mut seat.later);
+        terminal.is_committing = true;
+        let later = std::mem::take(&mut terminal.later);
         if later.is_empty() {
             return self.committed(at);
         }
-        seat.awaited = later.len();
+        terminal.awaited = later.len();
         later.into_iter().for_each(|(number, call)| self.send_plain(at, number, call));
     }
 
-    fn send_plain(&mut self, seat: usize, at: usize, call: Call) {
+    fn send_plain(&mut self, terminal: usize, at: usize, call: Call) {
         let (hash, shard) = place(&self.setup, &call.key);
-        let plain = Plain { seat, at, hash, key: call.key, op: call.op };
+        let plain = Plain { terminal, at, hash, key: call.key, op: call.op };
         self.outbox.entry(shard).or_default().push(Asked::Plain(plain));
     }
 

@@ -126,12 +126,12 @@ impl Server {
 
     /// Without transactions: an operation is done when it comes.
     fn carry_out(&mut self, saying: &mut Saying<'_>, process: usize, plain: Plain) {
-        let Plain { seat, at, hash, key, op } = plain;
+        let Plain { terminal, at, hash, key, op } = plain;
         let reply = self.shard.unlocked(hash, &key, &op).expect("workloads ask for nothing impossible");
         self.shard.finish_instant();
         self.plain += 1;
         saying.worked.ns += saying.costs.op;
-        saying.tell(process, Told::Plain { seat, at, reply });
+        saying.tell(process, Told::Plain { terminal, at, reply });
     }
 
     /// Takes what the shard has to say. The first word on `own` is the answer, and part of its work.

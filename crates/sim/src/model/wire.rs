@@ -7,7 +7,7 @@ use claret_types::{Bytes, Operation, Reply};
 /// An operation without a transaction; the number is the caller's.
 #[derive(Debug)]
 pub(super) struct Plain {
-    pub(super) seat: usize,
+    pub(super) terminal: usize,
     pub(super) at: usize,
     pub(super) hash: u64,
     pub(super) key: Bytes,
@@ -25,7 +25,7 @@ pub(super) enum Asked {
 #[derive(Debug)]
 pub(super) enum Told {
     Response(Response),
-    Plain { seat: usize, at: usize, reply: Reply },
+    Plain { terminal: usize, at: usize, reply: Reply },
 }
 
 /// Work for a shard.

@@ -19,7 +19,7 @@ pub(super) enum Rest {
 }
 
 /// See the module's text.
-pub(super) struct Seat {
+pub(super) struct Terminal {
     pub(super) client: Box<dyn Client>,
     /// The kind of the transaction that is under way.
     pub(super) kind: usize,
@@ -46,9 +46,9 @@ pub(super) struct Seat {
     pub(super) rest: Rest,
 }
 
-impl Seat {
+impl Terminal {
     pub(super) fn new(client: Box<dyn Client>) -> Self {
-        Seat {
+        Terminal {
             client,
             kind: 0,
             began: 0,
@@ -101,8 +101,8 @@ impl Seat {
     }
 }
 
-impl std::fmt::Debug for Seat {
+impl std::fmt::Debug for Terminal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Seat").field("kind", &self.kind).field("tx", &self.tx).finish_non_exhaustive()
+        f.debug_struct("Terminal").field("kind", &self.kind).field("tx", &self.tx).finish_non_exhaustive()
     }
 }
