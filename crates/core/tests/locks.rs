@@ -17,7 +17,7 @@ fn pending(w: &mut World, op: Operation) -> Tx {
     w.buffer(tx, 0, "k", op);
     w.buffer(tx, 1, &format!("other {}", tx.0), incr(1));
     w.commit(tx);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     tx
 }
 
@@ -311,7 +311,7 @@ fn a_call_that_was_granted_before_a_busy_one_is_executed_once() {
         let tx = w.begin();
         w.buffer(tx, 0, "k", incr(1)); // Shares with the adder,
         w.execute(tx, 0, "k", get()); // and this does not.
-        w.run_until(|letter| letter.kind() == Kind::Apply);
+        w.run_until(|message| message.kind() == Kind::Apply);
         assert!(!w.answered(tx));
         w.run();
         assert!(w.committed(adder));

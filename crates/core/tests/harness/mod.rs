@@ -20,7 +20,7 @@ pub(crate) struct Tx(pub usize);
 
 /// A message under way.
 #[derive(Clone, Debug)]
-pub(crate) struct Letter {
+pub(crate) struct Message {
     pub(crate) link: Link,
     pub(crate) body: Body,
 }
@@ -55,7 +55,7 @@ pub(crate) enum Kind {
     Other,
 }
 
-impl Letter {
+impl Message {
     pub(crate) fn kind(&self) -> Kind {
         match &self.body {
             Body::Request(_, request) => match request {
@@ -119,7 +119,7 @@ struct Member {
 pub(crate) struct World {
     pub(crate) now: Time,
     pub(crate) shards: Vec<Shard>,
-    pub(crate) bag: Vec<Letter>,
+    pub(crate) bag: Vec<Message>,
     pub(crate) session: Session,
     /// The number that new requests carry; raise it for a reconnect.
     pub(crate) connection: u32,
@@ -282,25 +282,25 @@ impl World {
 
     // --- messages ---
 
-    /// How many letters of a kind for or from a shard are under way.
+    /// How many messages of a kind for or from a shard are under way.
     pub(crate) fn count(&self, kind: Kind, shard: u32) -> usize {
-        self.bag.iter().filter(|letter| letter.kind() == kind && letter.shard() == shard).count()
+        self.bag.iter().filter(|message| message.kind() == kind && message.shard() == shard).count()
     }
 
     fn position(&self, kind: Kind, shard: u32) -> usize {
-        let found = self.bag.iter().position(|letter| letter.kind() == kind && letter.shard() == shard);
+        let found = self.bag.iter().position(|message| message.kind() == kind && message.shard() == shard);
         found.unwrap_or_else(|| panic!("no {kind:?} at shard {shard} among {:#?}", self.bag))
     }
 
-    /// Delivers the oldest letter of a kind for or from a shard.
+    /// Delivers the oldest message of a kind for or from a shard.
     pub(crate) fn deliver(&mut self, kind: Kind, shard: u32) {
         let at = self.position(kind, shard);
-        let letter = self.bag.remove(at);
-        self.hand_over(letter);
+        let message = self.bag.remove(at);
+        self.hand_over(message);
     }
 
     /// Takes it out of the bag, to be delivered later or never.
-    pub(crate) fn hold(&mut self, kind: Kind, shard: u32) -> Letter {
+    pub(crate) fn hold(&mut self, kind: Kind, shard: u32) -> Message {
         let at = self.position(kind, shard);
         self.bag.remove(at)
     }
@@ -311,11 +311,11 @@ impl World {
     }
 
     /// Delivers everything but what `keep` names, which stays in the bag.
-    pub(crate) fn run_until(&mut self, keep: impl Fn(&Letter) -> bool) {
+    pub(crate) fn run_until(&mut self, keep: impl Fn(&Message) -> bool) {
         for _ in 0..100_000 {
-            let Some(at) = self.bag.iter().position(|letter| !keep(letter)) else { return };
-            let letter = self.bag.remove(at);
-            self.hand_over(letter);
+            let Some(at) = self.bag.iter().position(|message| !keep(message)) else { return };
+            let message = self.bag.remove(at);
+            self.hand_over(message);
         }
         panic!("messages without end");
     }
@@ -325,14 +325,14 @@ impl World {
         self.bag.clear();
     }
 
-    /// Delivers a letter that was held, or delivers one twice.
-    pub(crate) fn hand_over(&mut self, letter: Letter) {
+    /// Delivers a message that was held, or delivers one twice.
+    pub(crate) fn hand_over(&mut self, message: Message) {
         let now = self.now;
-        match letter.body {
-            Body::Request(shard, request) => self.shards[shard.0 as usize].handle(now, letter.link, request),
+        match message.body {
+            Body::Request(shard, request) => self.shards[shard.0 as usize].handle(now, message.link, request),
             Body::Peer(shard, message) => self.shards[shard.0 as usize].handle_peer(now, message),
             Body::Response(shard, session, response) => {
-                assert_eq!(session, letter.link.session, "nobody else has a session here");
+                assert_eq!(session, message.link.session, "nobody else has a session here");
                 let tx = response.attempt().tx;
                 if self.client_is_gone {
                     return;
@@ -350,7 +350,7 @@ impl World {
     /// Sends what nobody sends by itself: a heartbeat, a question, a forgery.
     pub(crate) fn send(&mut self, shard: u32, request: Request) {
         let link = Link { session: self.session.id(), connection: self.connection };
-        self.bag.push(Letter { link, body: Body::Request(ShardId(shard), request) });
+        self.bag.push(Message { link, body: Body::Request(ShardId(shard), request) });
     }
 
     /// A heartbeat to a shard, listing what is live.
@@ -445,13 +445,13 @@ impl World {
                     Output::Respond { session, response } => Body::Response(shard.id(), session, response),
                     Output::Tell { shard, message } => Body::Peer(shard, message),
                 };
-                self.bag.push(Letter { link, body });
+                self.bag.push(Message { link, body });
             }
             shard.check_invariants();
         }
         for member in &mut self.members {
             while let Some((shard, request)) = member.coordinator.poll_send() {
-                self.bag.push(Letter { link, body: Body::Request(shard, request) });
+                self.bag.push(Message { link, body: Body::Request(shard, request) });
             }
             while let Some(event) = member.coordinator.poll_event() {
                 member.events.push(event);

@@ -8,7 +8,7 @@ use claret_types::{
 };
 
 use crate::harness::{
-    Body, Kind, Letter, Tx, World, get, incr, incr_returning, sadd, sadd_returning, scard, sismember,
+    Body, Kind, Message, Tx, World, get, incr, incr_returning, sadd, sadd_returning, scard, sismember,
 };
 use crate::store::Store;
 
@@ -55,7 +55,7 @@ fn voted(w: &mut World, key: &str, op: Operation) -> Tx {
     w.buffer(tx, 0, key, op);
     w.buffer(tx, 1, "other", incr(1));
     w.commit(tx);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     tx
 }
 
@@ -63,7 +63,7 @@ fn voted(w: &mut World, key: &str, op: Operation) -> Tx {
 fn comes(w: &mut World, key: &str, op: Operation) -> Tx {
     let tx = w.begin();
     w.execute(tx, 0, key, op);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     tx
 }
 
@@ -133,10 +133,10 @@ fn votes_of_a_lender_survive_with_their_effects() {
     let (mut w, store) = world();
     let tx = voted(&mut w, "k", sadd("a"));
     let open = comes(&mut w, "j", sismember("a"));
-    let late: Vec<Letter> = w.bag.drain(..).collect();
+    let late: Vec<Message> = w.bag.drain(..).collect();
     w.restart_shard_with(0, Survives::Votes);
     assert!(w.shards[0].is_held(b"k") && !w.shards[0].is_held(b"j"));
-    late.into_iter().for_each(|letter| w.hand_over(letter));
+    late.into_iter().for_each(|message| w.hand_over(message));
     w.run();
     assert_eq!((w.committed(tx), members(store, "k")), (true, vec!["a".to_owned()]));
     w.commit(open);
@@ -158,7 +158,7 @@ fn unique_numbers_of_incarnations_and_shards_differ() {
         let next = Operation::new::<UidGenerator>(UidOp::Next);
         w.execute(tx, 0, "uid", next);
         w.deliver(Kind::Execute, 0);
-        match w.bag.pop().map(|letter| letter.body) {
+        match w.bag.pop().map(|message| message.body) {
             Some(Body::Response(_, _, Response::Granted { reply: Reply::Int(number), .. })) => number,
             other => panic!("a number, not {other:?}"),
         }
@@ -367,7 +367,7 @@ fn refusing_the_unvoted_leaves_the_voted_alone() {
     let preparing = w.begin();
     w.buffer(preparing, 0, "k", Operation::new::<Set>(SetOp::Members));
     w.commit(preparing);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     assert_eq!(w.shards[0].open_attempts(), 5);
     host(&mut w, |shard, now| shard.refuse_unvoted(now, &Refusal::ReadOnly));
     assert_eq!(w.shards[0].open_attempts(), 1);
@@ -444,12 +444,12 @@ fn trap_18_effects_of_the_voted_vanish_with_the_record() {
     w.buffer(tx, 0, "j", sadd("a"));
     w.buffer(tx, 1, "other", incr(1));
     w.commit(tx);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     expire(&mut w, store, "k");
     let after = w.begin();
     w.buffer(after, 0, "k", sadd("b"));
     w.commit(after);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     assert!(
         w.committed(tx) && !w.committed(after),
         "which commutes, and would be swept away or not by chance"

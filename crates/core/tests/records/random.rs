@@ -88,7 +88,7 @@ struct Client {
     done: bool,
 }
 
-enum Letter {
+enum Message {
     Request(usize, Request),
     Response(usize, Response),
     Peer(usize, PeerMessage),
@@ -101,7 +101,7 @@ struct World {
     shards: Vec<Twins>,
     session: Session,
     clients: Vec<Client>,
-    bag: Vec<Letter>,
+    bag: Vec<Message>,
     switches: Switches,
     limits: Limits,
     committed: usize,
@@ -189,7 +189,7 @@ impl World {
     fn collect(&mut self) {
         for client in &mut self.clients {
             while let Some((shard, request)) = client.coordinator.poll_send() {
-                self.bag.push(Letter::Request(shard.0 as usize, request));
+                self.bag.push(Message::Request(shard.0 as usize, request));
             }
             while let Some(event) = client.coordinator.poll_event() {
                 match event {
@@ -224,27 +224,27 @@ impl World {
                         self.vanished += usize::from(matches!(refusal, Refusal::Vanished { .. }));
                         self.refused += usize::from(*refusal == Refusal::ReadOnly);
                     }
-                    Letter::Response(at, response)
+                    Message::Response(at, response)
                 }
-                Output::Tell { shard, message } => Letter::Peer(shard.0 as usize, message),
+                Output::Tell { shard, message } => Message::Peer(shard.0 as usize, message),
             });
         }
     }
 
-    /// Delivers one of the letters, and sometimes twice.
+    /// Delivers one of the messages, and sometimes twice.
     fn deliver(&mut self) {
         if self.bag.is_empty() {
             return;
         }
-        let letter = self.bag.remove(self.random.below(self.bag.len().min(6)));
+        let message = self.bag.remove(self.random.below(self.bag.len().min(6)));
         let now = self.now;
-        match letter {
-            Letter::Request(shard, request) => {
+        match message {
+            Message::Request(shard, request) => {
                 let times = if self.random.one_in(30) { 2 } else { 1 };
                 (0..times).for_each(|_| self.give(shard, |it| it.handle(now, LINK, request.clone())));
             }
-            Letter::Peer(shard, message) => self.give(shard, |it| it.handle_peer(now, message.clone())),
-            Letter::Response(shard, response) => {
+            Message::Peer(shard, message) => self.give(shard, |it| it.handle_peer(now, message.clone())),
+            Message::Response(shard, response) => {
                 let tx = response.attempt().tx;
                 let client = self.clients.iter_mut().find(|it| it.coordinator.birth().tx == tx);
                 let coordinator = &mut client.expect("it began").coordinator;
@@ -290,7 +290,7 @@ impl World {
     fn heartbeat(&mut self) {
         let live = self.clients.iter().flat_map(|client| client.coordinator.live()).collect();
         let request = Request::Heartbeat { live, floor: self.session.floor() };
-        self.bag.extend([0, 1].map(|shard| Letter::Request(shard, request.clone())));
+        self.bag.extend([0, 1].map(|shard| Message::Request(shard, request.clone())));
     }
 
     fn run(&mut self) {

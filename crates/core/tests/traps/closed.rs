@@ -106,7 +106,7 @@ fn a_commit_under_way_takes_no_more_calls() {
     w.buffer(tx, 0, "k", incr(1));
     w.buffer(tx, 1, "k", incr(1));
     w.commit(tx);
-    w.run_until(|letter| letter.kind() == Kind::Voted);
+    w.run_until(|message| message.kind() == Kind::Voted);
     assert_closed(&mut w, tx, attempt);
     w.run();
     assert_closed(&mut w, tx, attempt);

@@ -41,7 +41,7 @@ fn trap_01_abort_by_fiat_splits_a_transaction() {
 fn trap_01_who_voted_ignores_an_abort_without_a_refusal() {
     let mut w = World::new(2);
     let tx = spread(&mut w, 2);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     let attempt = w.attempt(tx);
     w.send(0, Request::Abort { attempt, refused_by: None });
     w.deliver(Kind::Abort, 0);
@@ -74,7 +74,7 @@ fn trap_02_one_id_over_several_attempts() {
     assert_eq!(w.inquire(1, attempt, None), Status::Refused);
     w.deliver(Kind::Prepare, 0);
     let old_yes = w.hold(Kind::Voted, 0);
-    w.run_until(|letter| letter.kind() == Kind::Abort);
+    w.run_until(|message| message.kind() == Kind::Abort);
     assert!(matches!(w.events(tx)[..], [Event::Restart { cause: Cause::Refused(_) }]));
     w.restart(tx);
     w.buffer(tx, 0, "k", incr(1));
@@ -96,7 +96,7 @@ fn trap_02_one_id_over_several_attempts() {
 fn trap_06_records_dropped_too_early() {
     let mut w = World::new(2);
     let tx = spread(&mut w, 2);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     assert!(w.committed(tx));
     w.deliver(Kind::Apply, 0);
     w.lose_all();
@@ -134,7 +134,7 @@ fn trap_06_a_doubled_commit_is_executed_once() {
     w.deliver(Kind::Prepare, 0);
     w.hold(Kind::Committed, 0); // Lost.
     w.hand_over(double);
-    w.run_until(|letter| letter.kind() == Kind::Committed);
+    w.run_until(|message| message.kind() == Kind::Committed);
     assert_eq!(w.count(Kind::Committed, 0), 1);
     assert_eq!(w.counter(0, "k"), 1);
 }

@@ -160,7 +160,7 @@ fn trap_11_a_lost_notice_is_told_again() {
     w.execute(younger, 0, "x", incr_returning(1));
     w.run();
     w.execute(elder, 0, "x", incr_returning(1));
-    w.run_until(|letter| letter.kind() == Kind::Elder);
+    w.run_until(|message| message.kind() == Kind::Elder);
     w.hold(Kind::Elder, 0); // Lost.
     w.execute(younger, 1, "y", incr_returning(1));
     w.run();
@@ -348,13 +348,13 @@ fn trap_12_what_is_needed_is_taken_with_the_first_call() {
     w.buffer(adder, 0, "k", incr(1));
     w.buffer(adder, 1, "z", incr(1));
     w.commit(adder);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     for tx in pair {
         w.restart(tx);
         w.events(tx);
         add_then_read(&mut w, tx);
     }
-    w.run_until(|letter| letter.kind() == Kind::Apply); // Both could add beside the adder.
+    w.run_until(|message| message.kind() == Kind::Apply); // Both could add beside the adder.
     w.run(); // It applies, and leaves the record to one of the two,
     give_way(&mut w);
     assert!(

@@ -30,7 +30,7 @@ fn pending(w: &mut World, key: &str, op: Operation) -> Tx {
     w.buffer(tx, 0, key, op);
     w.buffer(tx, 1, "other", incr(1));
     w.commit(tx);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     tx
 }
 

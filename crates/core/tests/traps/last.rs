@@ -49,7 +49,7 @@ fn the_last_one_votes_applies_and_lets_go_in_one_step() {
 fn the_answer_of_the_last_one_is_lost() {
     let mut w = World::new(2);
     let tx = spread(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Committed);
+    w.run_until(|message| message.kind() == Kind::Committed);
     w.lose_all();
     w.pass(Limits::default().resend_us);
     w.run();
@@ -63,7 +63,7 @@ fn the_answer_of_the_last_one_is_lost() {
 fn the_client_dies_when_the_last_one_has_decided() {
     let mut w = World::new(2);
     spread(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Committed);
+    w.run_until(|message| message.kind() == Kind::Committed);
     w.client_dies();
     w.pass_without_coordinators(Limits::default().lease_us);
     w.run();
@@ -92,7 +92,7 @@ fn the_last_prepare_comes_when_the_others_have_given_up() {
 fn a_withdraw_that_comes_after_the_decision_is_told_of_it() {
     let mut w = World::new(2);
     let tx = spread(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Committed);
+    w.run_until(|message| message.kind() == Kind::Committed);
     w.lose_all();
     w.abort(tx);
     w.run();
@@ -186,7 +186,7 @@ fn what_is_found_impossible_is_written_before_others_go_on() {
     let told: Vec<_> = w
         .bag
         .iter()
-        .filter_map(|letter| match &letter.body {
+        .filter_map(|message| match &message.body {
             Body::Response(_, _, response @ (Response::Committed { .. } | Response::Refused { .. })) => {
                 Some(response)
             }

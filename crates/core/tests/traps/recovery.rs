@@ -42,12 +42,12 @@ fn counters(w: &World) -> [i64; 3] {
 fn trap_07_any_applied_applies() {
     let mut w = World::new(3);
     let tx = spread(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     assert!(w.committed(tx));
     w.deliver(Kind::Apply, 0);
     w.client_dies();
     leases_run_out(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Inquire && letter.shard() != 0);
+    w.run_until(|message| message.kind() == Kind::Inquire && message.shard() != 0);
     assert_eq!(counters(&w), [1, 1, 1]);
 }
 
@@ -76,7 +76,7 @@ fn trap_07_waiting_there_writes_no() {
     let holder = w.holder(2, "k", incr_returning(1));
     let tx = spread(&mut w);
     let attempt = w.attempt(tx);
-    w.run_until(|letter| letter.kind() == Kind::Voted);
+    w.run_until(|message| message.kind() == Kind::Voted);
     assert_eq!(w.inquire(2, attempt, Some(Incarnation(1))), Status::Refused);
     w.run();
     assert_eq!(w.restarts(tx), 1);
@@ -104,7 +104,7 @@ fn trap_07_lost_and_nobody_applied_aborts() {
     voted(&mut w);
     w.restart_shard(2);
     leases_run_out(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Inquire && letter.shard() == 1);
+    w.run_until(|message| message.kind() == Kind::Inquire && message.shard() == 1);
     assert_eq!(w.shards[0].open_attempts(), 1, "the third may have applied: in doubt until it answers");
     w.run();
     assert_eq!(counters(&w), [0, 0, 0]);
@@ -117,8 +117,8 @@ fn trap_07_lost_and_nobody_applied_aborts() {
 fn trap_07_a_no_of_a_later_incarnation_does_not_outdo_an_applied() {
     let mut w = World::new(3);
     let tx = spread(&mut w);
-    let late = w.bag.iter().find(|letter| letter.shard() == 2).cloned().expect("the third prepare");
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    let late = w.bag.iter().find(|message| message.shard() == 2).cloned().expect("the third prepare");
+    w.run_until(|message| message.kind() == Kind::Apply);
     w.deliver(Kind::Apply, 1);
     w.client_dies();
     w.restart_shard(2);
@@ -127,7 +127,7 @@ fn trap_07_a_no_of_a_later_incarnation_does_not_outdo_an_applied() {
     w.hand_over(late);
     w.lose_all();
     leases_run_out(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Inquire && letter.shard() == 1);
+    w.run_until(|message| message.kind() == Kind::Inquire && message.shard() == 1);
     assert_eq!(w.shards[0].open_attempts(), 1, "in doubt");
     w.run();
     assert_eq!(w.counter(0, "k"), 1);
@@ -139,7 +139,7 @@ fn trap_07_in_doubt_keeps_the_locks_and_asks_again() {
     let mut w = World::new(3);
     voted(&mut w);
     leases_run_out(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Inquire && letter.shard() == 2);
+    w.run_until(|message| message.kind() == Kind::Inquire && message.shard() == 2);
     w.lose_all();
     assert_eq!(w.shards[0].open_attempts(), 1);
     w.client_is_gone = false; // Another one comes:
@@ -232,7 +232,7 @@ fn trap_07_only_listed_shards_are_heard() {
     let mut w = World::new(3);
     let tx = voted(&mut w);
     leases_run_out(&mut w);
-    w.run_until(|letter| letter.kind() == Kind::Inquire && letter.shard() != 1);
+    w.run_until(|message| message.kind() == Kind::Inquire && message.shard() != 1);
     let attempt = w.attempt(tx);
     let stranger = PeerMessage::Answer { attempt, from: ShardId(9), status: Status::Prepared };
     w.shards[0].handle_peer(w.now, stranger);

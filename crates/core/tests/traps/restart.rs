@@ -123,7 +123,7 @@ fn trap_03_an_apply_finds_what_came_late() {
     w.run();
     w.buffer(tx, 1, "k", incr(1));
     w.commit(tx);
-    w.run_until(|letter| letter.kind() == Kind::Apply);
+    w.run_until(|message| message.kind() == Kind::Apply);
     w.restart_shard(0);
     w.hand_over(double);
     assert_eq!(w.shards[0].open_attempts(), 1);
@@ -254,7 +254,7 @@ fn votes_that_survive_are_kept() {
     w.commit(tx);
     let open = w.begin();
     w.execute(open, 0, "other", incr_returning(1));
-    w.run_until(|letter| letter.kind() == Kind::Voted);
+    w.run_until(|message| message.kind() == Kind::Voted);
     w.restart_shard_with(0, Survives::Votes);
     w.pass(Limits::default().resend_us);
     w.run();

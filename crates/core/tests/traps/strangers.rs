@@ -88,7 +88,7 @@ fn trap_24_a_shard_answers_its_own_calls_alone() {
     w.run();
     let (first, second) = (w.buffer(tx, 0, "k", incr_returning(5)), w.buffer(tx, 1, "k", incr_returning(5)));
     w.commit(tx);
-    w.run_until(|letter| letter.kind() == Kind::Voted && letter.shard() == 1);
+    w.run_until(|message| message.kind() == Kind::Voted && message.shard() == 1);
     let vote = Response::Voted {
         attempt: w.attempt(tx),
         shard: ShardId(1),

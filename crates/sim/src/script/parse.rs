@@ -67,7 +67,10 @@ const COMMANDS: &[(&str, &str)] = &[
     ("key KEY ... on sN", "places records; with one shard they are all there"),
     ("given OPERATION", "done at once, before the story begins: given SADD x a b"),
     ("client cN [combining]", "a client process, connected to all shards"),
-    ("cN begin T ...", "begins transactions, the first one the eldest; a name has a capital letter in front"),
+    (
+        "cN begin T ...",
+        "begins transactions, the first one the eldest; a name has a capital message in front",
+    ),
     ("T execute OPERATION [for update]", "sends an operation whose answer is wanted: T1 execute GET x"),
     ("T buffer OPERATION", "keeps an operation until the commit"),
     ("T commit | T abort | T restart", "what its user wants next"),

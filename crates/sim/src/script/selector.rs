@@ -8,7 +8,7 @@ use crate::happening::{describe_peer, describe_request, describe_response};
 
 /// One message on its way.
 #[derive(Clone, Debug)]
-pub(super) struct Letter {
+pub(super) struct Message {
     pub(super) body: Body,
     /// Kept back until it is asked for.
     pub(super) held: bool,
@@ -24,9 +24,9 @@ pub(super) enum Body {
     Peer { from: ShardId, to: ShardId, message: PeerMessage },
 }
 
-impl Letter {
+impl Message {
     pub(super) fn new(body: Body) -> Self {
-        Letter { body, held: false, told: false }
+        Message { body, held: false, told: false }
     }
 
     /// Its two ends.
@@ -162,11 +162,11 @@ pub(super) struct Selector {
 
 impl Selector {
     /// Whether it means this message, `first` and `last` aside.
-    pub(super) fn means(&self, letter: &Letter, names: &Names) -> bool {
-        let (from, to) = letter.ends();
-        let attempt = letter.attempt();
-        self.held == letter.held
-            && self.kind.is_none_or(|kind| kind == Kind::of(&letter.body))
+    pub(super) fn means(&self, message: &Message, names: &Names) -> bool {
+        let (from, to) = message.ends();
+        let attempt = message.attempt();
+        self.held == message.held
+            && self.kind.is_none_or(|kind| kind == Kind::of(&message.body))
             && self.from.as_ref().is_none_or(|wanted| *wanted == from)
             && self.to.as_ref().is_none_or(|wanted| *wanted == to)
             && self.tx.as_ref().is_none_or(|wanted| attempt.is_some_and(|it| names.is(it.tx, wanted)))
@@ -174,9 +174,9 @@ impl Selector {
     }
 
     /// The places of what it means.
-    pub(super) fn choose(&self, letters: &[Letter], names: &Names) -> Vec<usize> {
+    pub(super) fn choose(&self, messages: &[Message], names: &Names) -> Vec<usize> {
         let mut places: Vec<usize> =
-            (0..letters.len()).filter(|at| self.means(&letters[*at], names)).collect();
+            (0..messages.len()).filter(|at| self.means(&messages[*at], names)).collect();
         if self.first {
             places.truncate(1);
         }

@@ -15,7 +15,7 @@ use claret_types::{Bytes, Claims, Mode, Operation};
 
 use super::names::Names;
 use super::parse::Command;
-use super::selector::{Body, Letter, Selector, client_name};
+use super::selector::{Body, Message, Selector, client_name};
 use super::{settings, tell};
 
 /// More deliveries or timers than that in one command are a circle.
@@ -68,7 +68,7 @@ pub(super) struct Stage {
     pub(super) shards: Vec<Shard>,
     pub(super) clients: BTreeMap<SessionId, Client>,
     pub(super) txs: Vec<Tx>,
-    pub(super) letters: Vec<Letter>,
+    pub(super) messages: Vec<Message>,
     pub(super) names: Names,
     places: BTreeMap<Bytes, ShardId>,
     /// What came of commands so far, and is not told.
@@ -87,7 +87,7 @@ impl Stage {
             shards: Vec::new(),
             clients: BTreeMap::new(),
             txs: Vec::new(),
-            letters: Vec::new(),
+            messages: Vec::new(),
             names: Names::default(),
             places: BTreeMap::new(),
             lines: Vec::new(),
@@ -105,9 +105,9 @@ impl Stage {
 
     /// What the commands since the last call came to, with the messages of theirs that are on their way.
     pub(super) fn tell(&mut self) -> Vec<String> {
-        for letter in self.letters.iter_mut().filter(|letter| !letter.told) {
-            letter.told = true;
-            self.lines.push(letter.line("..>", &self.names));
+        for message in self.messages.iter_mut().filter(|message| !message.told) {
+            message.told = true;
+            self.lines.push(message.line("..>", &self.names));
         }
         std::mem::take(&mut self.lines)
     }
@@ -138,7 +138,7 @@ impl Stage {
             Command::Lose(which) => self.lose(&which),
             Command::Double(which) => self.double(&which),
             Command::Reorder => {
-                self.letters.reverse();
+                self.messages.reverse();
                 Ok(())
             }
             Command::Time(by) => self.pass(by),
@@ -352,7 +352,7 @@ impl Stage {
 
     /// The places of the messages meant; none is a mistake.
     fn choose(&self, which: &Selector) -> Result<Vec<usize>, String> {
-        let chosen = which.choose(&self.letters, &self.names);
+        let chosen = which.choose(&self.messages, &self.names);
         if !chosen.is_empty() {
             return Ok(chosen);
         }
@@ -365,68 +365,68 @@ impl Stage {
 
     /// All messages, each in a line.
     pub(super) fn under_way(&self) -> Vec<String> {
-        let arrow = |letter: &Letter| if letter.held { "..|" } else { "..>" };
-        self.letters.iter().map(|letter| letter.line(arrow(letter), &self.names)).collect()
+        let arrow = |message: &Message| if message.held { "..|" } else { "..>" };
+        self.messages.iter().map(|message| message.line(arrow(message), &self.names)).collect()
     }
 
     /// Takes out what is meant, oldest first.
-    fn take(&mut self, which: &Selector) -> Result<Vec<Letter>, String> {
+    fn take(&mut self, which: &Selector) -> Result<Vec<Message>, String> {
         let chosen = self.choose(which)?;
-        let mut taken: Vec<Letter> = chosen.iter().rev().map(|at| self.letters.remove(*at)).collect();
+        let mut taken: Vec<Message> = chosen.iter().rev().map(|at| self.messages.remove(*at)).collect();
         taken.reverse();
         Ok(taken)
     }
 
     fn deliver(&mut self, which: &Selector) -> Result<(), String> {
-        for letter in self.take(which)? {
-            self.hand_over(letter);
+        for message in self.take(which)? {
+            self.hand_over(message);
         }
         Ok(())
     }
 
     fn deliver_but(&mut self, but: &[Selector]) -> Result<(), String> {
-        let stays = |letter: &Letter, names: &Names| {
-            letter.held || but.iter().any(|which| which.means(letter, names))
+        let stays = |message: &Message, names: &Names| {
+            message.held || but.iter().any(|which| which.means(message, names))
         };
         for _ in 0..STEPS_MAX {
             let names = &self.names;
-            let Some(at) = self.letters.iter().position(|letter| !stays(letter, names)) else {
+            let Some(at) = self.messages.iter().position(|message| !stays(message, names)) else {
                 return Ok(());
             };
-            let letter = self.letters.remove(at);
-            self.hand_over(letter);
+            let message = self.messages.remove(at);
+            self.hand_over(message);
         }
         Err("messages without end".into())
     }
 
     fn hold(&mut self, which: &Selector) -> Result<(), String> {
         for at in self.choose(which)? {
-            let letter = &mut self.letters[at];
-            (letter.held, letter.told) = (true, true);
-            self.lines.push(letter.line("..|", &self.names));
+            let message = &mut self.messages[at];
+            (message.held, message.told) = (true, true);
+            self.lines.push(message.line("..|", &self.names));
         }
         Ok(())
     }
 
     fn lose(&mut self, which: &Selector) -> Result<(), String> {
-        for letter in self.take(which)? {
-            self.lines.push(letter.line("--x", &self.names));
+        for message in self.take(which)? {
+            self.lines.push(message.line("--x", &self.names));
         }
         Ok(())
     }
 
     fn double(&mut self, which: &Selector) -> Result<(), String> {
         for at in self.choose(which)? {
-            let copy = Letter { held: true, told: true, ..self.letters[at].clone() };
+            let copy = Message { held: true, told: true, ..self.messages[at].clone() };
             self.lines.push(copy.line("..|", &self.names) + " (a copy)");
-            self.letters.push(copy);
+            self.messages.push(copy);
         }
         Ok(())
     }
 
-    fn hand_over(&mut self, letter: Letter) {
-        let (now, line) = (self.now, letter.line("-->", &self.names));
-        match letter.body {
+    fn hand_over(&mut self, message: Message) {
+        let (now, line) = (self.now, message.line("-->", &self.names));
+        match message.body {
             Body::Request { link, to, request } => {
                 self.lines.push(line);
                 self.shards[to.0 as usize].handle(now, link, request);
@@ -448,7 +448,7 @@ impl Stage {
 
     fn send(&mut self, from: SessionId, to: ShardId, request: Request) {
         let link = self.link(from, to);
-        self.letters.push(Letter::new(Body::Request { link, to, request }));
+        self.messages.push(Message::new(Body::Request { link, to, request }));
     }
 
     fn link(&self, session: SessionId, to: ShardId) -> Link {
@@ -465,7 +465,7 @@ impl Stage {
                     Output::Respond { session, response } => Body::Response { from, to: session, response },
                     Output::Tell { shard, message } => Body::Peer { from, to: shard, message },
                 };
-                self.letters.push(Letter::new(body));
+                self.messages.push(Message::new(body));
             }
         }
         let (mut sends, mut events) = (Vec::new(), Vec::new());

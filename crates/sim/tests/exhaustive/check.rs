@@ -196,7 +196,7 @@ impl World {
                     .iter()
                     .all(|step| self.shards[step.shard].it.written(*attempt) == Some(Status::Applied))
             });
-        self.letters.is_empty() && done && free && whole
+        self.messages.is_empty() && done && free && whole
     }
 
     /// Who holds and who waits, for people.

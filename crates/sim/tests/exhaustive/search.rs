@@ -47,7 +47,7 @@ pub(crate) fn told(steps: &[(World, Option<Action>)]) -> String {
     for (number, (world, action)) in steps.iter().enumerate() {
         let line = match action {
             Some(action @ (Action::Deliver(at) | Action::Double(at) | Action::Lose(at))) => {
-                format!("{action:?} {}", world.letters[*at].it)
+                format!("{action:?} {}", world.messages[*at].it)
             }
             Some(action) => format!("{action:?}"),
             None => world.broken.clone().unwrap_or_else(|| world.picture()),

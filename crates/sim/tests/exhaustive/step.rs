@@ -1,4 +1,4 @@
-//! One step of one machine: an input goes in, letters come out.
+//! One step of one machine: an input goes in, messages come out.
 //!
 //! Machines are deterministic, so a step that was taken once is looked up from then on. There are few machines'
 //! states and a multitude of states of the world that they make up; without this the search would take hours.
@@ -23,17 +23,17 @@ pub(crate) struct Sealed<T> {
 
 /// A message under way. The network keeps no order among them.
 #[derive(Clone, Debug)]
-pub(crate) enum Letter {
+pub(crate) enum Message {
     Request { from: usize, to: usize, request: Request },
     Response { from: usize, to: usize, response: Response },
     Peer { to: usize, message: PeerMessage },
 }
 
-impl Letter {
+impl Message {
     /// The attempt it is about.
     pub(crate) fn attempt(&self) -> AttemptId {
         match self {
-            Letter::Request { request, .. } => match request {
+            Message::Request { request, .. } => match request {
                 Request::Execute { attempt, .. }
                 | Request::Prepare { attempt, .. }
                 | Request::Apply { attempt }
@@ -42,23 +42,25 @@ impl Letter {
                 | Request::Ask { attempt } => *attempt,
                 Request::Heartbeat { .. } => unreachable!("a heartbeat arrives at once"),
             },
-            Letter::Response { response, .. } => response.attempt(),
-            Letter::Peer { message: PeerMessage::Inquire { attempt, .. }, .. }
-            | Letter::Peer { message: PeerMessage::Answer { attempt, .. }, .. } => *attempt,
+            Message::Response { response, .. } => response.attempt(),
+            Message::Peer { message: PeerMessage::Inquire { attempt, .. }, .. }
+            | Message::Peer { message: PeerMessage::Answer { attempt, .. }, .. } => *attempt,
         }
     }
 
-    pub(crate) fn seal(self) -> Arc<Sealed<Letter>> {
+    pub(crate) fn seal(self) -> Arc<Sealed<Message>> {
         Arc::new(Sealed { digest: digest(&self), it: self })
     }
 }
 
-impl std::fmt::Display for Letter {
+impl std::fmt::Display for Message {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Letter::Request { from, to, request } => write!(f, "client {from} to shard {to}: {request:?}"),
-            Letter::Response { from, to, response } => write!(f, "shard {from} to client {to}: {response:?}"),
-            Letter::Peer { to, message } => write!(f, "to shard {to}: {message:?}"),
+            Message::Request { from, to, request } => write!(f, "client {from} to shard {to}: {request:?}"),
+            Message::Response { from, to, response } => {
+                write!(f, "shard {from} to client {to}: {response:?}")
+            }
+            Message::Peer { to, message } => write!(f, "to shard {to}: {message:?}"),
         }
     }
 }
@@ -66,7 +68,7 @@ impl std::fmt::Display for Letter {
 /// What a machine is given.
 #[derive(Clone, Debug)]
 pub(crate) enum Input {
-    Letter(Arc<Sealed<Letter>>),
+    Message(Arc<Sealed<Message>>),
     /// To a client: its transaction begins.
     Begin,
     /// To a client: it dies.
@@ -83,7 +85,7 @@ impl Input {
     fn hash(&self, state: &mut impl Hasher) {
         std::mem::discriminant(self).hash(state);
         match self {
-            Input::Letter(letter) => letter.digest.hash(state),
+            Input::Message(message) => message.digest.hash(state),
             Input::Late(time) => time.hash(state),
             Input::TimeOver(attempt) => attempt.hash(state),
             Input::Begin | Input::Die | Input::Restart => {}
@@ -95,7 +97,7 @@ impl Input {
 #[derive(Debug)]
 pub(crate) struct Stepped<T> {
     pub(crate) machine: Arc<Sealed<T>>,
-    pub(crate) letters: Vec<Arc<Sealed<Letter>>>,
+    pub(crate) messages: Vec<Arc<Sealed<Message>>>,
     /// What the machine's own check found.
     pub(crate) broken: Option<String>,
 }
@@ -141,14 +143,14 @@ impl Steps {
                 machine.check_invariants();
             });
             let from = machine.id().0 as usize;
-            let letters = outputs.into_iter().map(|output| match output {
+            let messages = outputs.into_iter().map(|output| match output {
                 Output::Respond { session, response } => {
-                    Letter::Response { from, to: session.0 as usize, response }
+                    Message::Response { from, to: session.0 as usize, response }
                 }
-                Output::Tell { shard, message } => Letter::Peer { to: shard.0 as usize, message },
+                Output::Tell { shard, message } => Message::Peer { to: shard.0 as usize, message },
             });
-            let letters = sealed(plan, letters);
-            Stepped { machine: seal_shard(machine), letters, broken }
+            let messages = sealed(plan, messages);
+            Stepped { machine: seal_shard(machine), messages, broken }
         })
     }
 
@@ -173,21 +175,21 @@ impl Steps {
             });
             let from = machine.number();
             let requests =
-                sends.into_iter().map(|(to, request)| Letter::Request { from, to: to.0 as usize, request });
-            let letters = sealed(plan, requests);
-            Stepped { machine: seal_client(machine), letters, broken }
+                sends.into_iter().map(|(to, request)| Message::Request { from, to: to.0 as usize, request });
+            let messages = sealed(plan, requests);
+            Stepped { machine: seal_client(machine), messages, broken }
         })
     }
 }
 
 fn feed_shard(plan: &Plan, shard: &mut Shard, input: &Input) {
     match input {
-        Input::Letter(letter) => match letter.it.clone() {
-            Letter::Request { from, request, .. } => {
+        Input::Message(message) => match message.it.clone() {
+            Message::Request { from, request, .. } => {
                 shard.handle(NOW, Link { session: SessionId(from as u64), connection: 0 }, request);
             }
-            Letter::Peer { message, .. } => shard.handle_peer(NOW, message),
-            Letter::Response { .. } => unreachable!("it is for a client"),
+            Message::Peer { message, .. } => shard.handle_peer(NOW, message),
+            Message::Response { .. } => unreachable!("it is for a client"),
         },
         Input::TimeOver(attempt)
             if plan.plant == Plant::LeaseEndsVoted && shard.written(*attempt) == Some(Status::Prepared) =>
@@ -203,9 +205,9 @@ fn feed_shard(plan: &Plan, shard: &mut Shard, input: &Input) {
 
 fn feed_client(plan: &Plan, client: &mut Client, input: &Input, known: &[Incarnation]) {
     match input {
-        Input::Letter(letter) => match letter.it.clone() {
-            Letter::Response { from, response, .. } => client.hear(ShardId(from as u32), response),
-            Letter::Request { .. } | Letter::Peer { .. } => unreachable!("it is for a shard"),
+        Input::Message(message) => match message.it.clone() {
+            Message::Response { from, response, .. } => client.hear(ShardId(from as u32), response),
+            Message::Request { .. } | Message::Peer { .. } => unreachable!("it is for a shard"),
         },
         Input::Begin => client.meet(plan, known),
         Input::Die => client.die(),
@@ -230,26 +232,26 @@ pub(crate) fn seal_client(client: Client) -> Arc<Sealed<Client>> {
     Arc::new(Sealed { digest: client.digest(), it: client })
 }
 
-fn sealed(plan: &Plan, letters: impl Iterator<Item = Letter>) -> Vec<Arc<Sealed<Letter>>> {
-    letters.filter_map(|letter| tampered(plan, letter)).map(Letter::seal).collect()
+fn sealed(plan: &Plan, messages: impl Iterator<Item = Message>) -> Vec<Arc<Sealed<Message>>> {
+    messages.filter_map(|message| tampered(plan, message)).map(Message::seal).collect()
 }
 
 /// Breaks what the plan says. `None` when the message is withheld.
-fn tampered(plan: &Plan, letter: Letter) -> Option<Letter> {
-    Some(match (plan.plant, letter) {
-        (Plant::RefusalInvented, Letter::Request { from, to, request: Request::Withdraw { attempt } }) => {
+fn tampered(plan: &Plan, message: Message) -> Option<Message> {
+    Some(match (plan.plant, message) {
+        (Plant::RefusalInvented, Message::Request { from, to, request: Request::Withdraw { attempt } }) => {
             let refused_by = Some(ShardId(to as u32));
-            Letter::Request { from, to: 1 - to, request: Request::Abort { attempt, refused_by } }
+            Message::Request { from, to: 1 - to, request: Request::Abort { attempt, refused_by } }
         }
-        (Plant::VoteForged, Letter::Response { from, to, response: Response::Queued { attempt } }) => {
+        (Plant::VoteForged, Message::Response { from, to, response: Response::Queued { attempt } }) => {
             let shard = ShardId(from as u32);
-            Letter::Response { from, to, response: Response::Voted { attempt, shard, replies: Vec::new() } }
+            Message::Response { from, to, response: Response::Voted { attempt, shard, replies: Vec::new() } }
         }
-        (Plant::EldersUnheard, Letter::Response { response: Response::Elder { .. }, .. }) => return None,
+        (Plant::EldersUnheard, Message::Response { response: Response::Elder { .. }, .. }) => return None,
         (
             Plant::RefusalDenied,
-            Letter::Peer { to, message: PeerMessage::Answer { attempt, from, status: Status::Refused } },
-        ) => Letter::Peer { to, message: PeerMessage::Answer { attempt, from, status: Status::Prepared } },
-        (_, letter) => letter,
+            Message::Peer { to, message: PeerMessage::Answer { attempt, from, status: Status::Refused } },
+        ) => Message::Peer { to, message: PeerMessage::Answer { attempt, from, status: Status::Prepared } },
+        (_, message) => message,
     })
 }

@@ -13,7 +13,7 @@ use claret_core::{AttemptId, Incarnation, Shard, ShardId, Survives, Time};
 
 use crate::client::{Client, Fate};
 use crate::plan::{Faults, Plan, Step};
-use crate::step::{Input, Letter, Sealed, Steps, seal_client, seal_shard};
+use crate::step::{Input, Message, Sealed, Steps, seal_client, seal_shard};
 
 /// A plan and the steps that its machines have taken.
 #[derive(Debug)]
@@ -66,7 +66,7 @@ pub(crate) struct World {
     pub(crate) shards: Vec<Arc<Sealed<Shard>>>,
     pub(crate) clients: Vec<Arc<Sealed<Client>>>,
     /// In the order of their digests.
-    pub(crate) letters: Vec<Arc<Sealed<Letter>>>,
+    pub(crate) messages: Vec<Arc<Sealed<Message>>>,
     /// What may still go wrong.
     pub(crate) faults: Faults,
     /// Attempts for which all participants had written yes at some moment.
@@ -80,8 +80,8 @@ impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.shards.iter().for_each(|it| state.write_u64(it.digest));
         self.clients.iter().for_each(|it| state.write_u64(it.digest));
-        state.write_usize(self.letters.len());
-        self.letters.iter().for_each(|it| state.write_u64(it.digest));
+        state.write_usize(self.messages.len());
+        self.messages.iter().for_each(|it| state.write_u64(it.digest));
         self.faults.hash(state);
         self.committed.hash(state);
         self.lost.hash(state);
@@ -96,7 +96,7 @@ impl PartialEq for World {
         }
         same(&self.shards, &other.shards)
             && same(&self.clients, &other.clients)
-            && same(&self.letters, &other.letters)
+            && same(&self.messages, &other.messages)
             && (self.faults, &self.committed, &self.lost, &self.broken)
                 == (other.faults, &other.committed, &other.lost, &other.broken)
     }
@@ -111,7 +111,7 @@ impl World {
         let mut world = World {
             shards: (0..2).map(shard).map(seal_shard).collect(),
             clients: (0..plan.programs.len()).map(client).collect(),
-            letters: Vec::new(),
+            messages: Vec::new(),
             faults: plan.faults,
             committed: Vec::new(),
             lost: Vec::new(),
@@ -126,9 +126,9 @@ impl World {
         if self.broken.is_some() {
             return;
         }
-        for at in 0..self.letters.len() {
+        for at in 0..self.messages.len() {
             // Of equal messages it does not matter which.
-            if at > 0 && self.letters[at - 1].digest == self.letters[at].digest {
+            if at > 0 && self.messages[at - 1].digest == self.messages[at].digest {
                 continue;
             }
             actions.push(Action::Deliver(at));
@@ -174,8 +174,8 @@ impl World {
         let mut next = self.clone();
         next.act(field, action);
         while let Some(at) = next.hurried(field) {
-            let letter = next.letters.remove(at);
-            next.deliver(field, letter);
+            let message = next.messages.remove(at);
+            next.deliver(field, message);
         }
         (next != *self).then_some(next)
     }
@@ -183,16 +183,16 @@ impl World {
     fn act(&mut self, field: &Field, action: Action) {
         match action {
             Action::Deliver(at) => {
-                let letter = self.letters.remove(at);
-                self.deliver(field, letter);
+                let message = self.messages.remove(at);
+                self.deliver(field, message);
             }
             Action::Double(at) => {
                 self.faults.doubles -= 1;
-                self.deliver(field, self.letters[at].clone());
+                self.deliver(field, self.messages[at].clone());
             }
             Action::Lose(at) => {
                 self.faults.losses -= 1;
-                self.letters.remove(at);
+                self.messages.remove(at);
             }
             Action::Die(at) => {
                 self.faults.deaths -= 1;
@@ -213,15 +213,15 @@ impl World {
             Action::SendAgain(at) => self.step_client(field, at, &Input::Late(Time(u64::MAX))),
             Action::Beat(from, to) => {
                 let beat = self.clients[from].it.heartbeat();
-                let letter = Letter::Request { from, to, request: beat }.seal();
-                self.step_shard(field, to, &Input::Letter(letter));
+                let message = Message::Request { from, to, request: beat }.seal();
+                self.step_shard(field, to, &Input::Message(message));
             }
         }
     }
 
     /// Whether only time can pass.
     fn is_idle(&self) -> bool {
-        self.letters.is_empty() && !self.clients.iter().any(|client| client.it.may_give_way())
+        self.messages.is_empty() && !self.clients.iter().any(|client| client.it.may_give_way())
     }
 
     /// A message that may as well arrive now, so that the search need not look at all the moments at which it might:
@@ -232,8 +232,8 @@ impl World {
     /// - to a shard that has written its last word on the attempt and is left as it is: the answer is the same at
     ///   any time, and may itself be late. Not while a shard may still restart.
     fn hurried(&self, field: &Field) -> Option<usize> {
-        self.letters.iter().position(|letter| match &letter.it {
-            Letter::Response { to, response, .. } => {
+        self.messages.iter().position(|message| match &message.it {
+            Message::Response { to, response, .. } => {
                 let client = &self.clients[*to].it;
                 client.coordinator.is_none()
                     || client.fate != Fate::Open
@@ -241,30 +241,34 @@ impl World {
                     || matches!(response, Response::Applied { .. } | Response::Aborted { .. })
                     || *to == 0 && matches!(response, Response::Queued { .. })
             }
-            Letter::Request { to, .. } | Letter::Peer { to, .. } => {
+            Message::Request { to, .. } | Message::Peer { to, .. } => {
                 let shard = &self.shards[*to];
-                let written = shard.it.written(letter.it.attempt());
+                let written = shard.it.written(message.it.attempt());
                 self.faults.restarts == 0
                     && matches!(written, Some(Status::Applied | Status::Refused))
-                    && field.steps.of_shard(&field.plan, shard, &Input::Letter(letter.clone())).machine.digest
+                    && field
+                        .steps
+                        .of_shard(&field.plan, shard, &Input::Message(message.clone()))
+                        .machine
+                        .digest
                         == shard.digest
             }
         })
     }
 
-    fn deliver(&mut self, field: &Field, letter: Arc<Sealed<Letter>>) {
-        match letter.it {
-            Letter::Request { to, .. } | Letter::Peer { to, .. } => {
-                self.step_shard(field, to, &Input::Letter(letter));
+    fn deliver(&mut self, field: &Field, message: Arc<Sealed<Message>>) {
+        match message.it {
+            Message::Request { to, .. } | Message::Peer { to, .. } => {
+                self.step_shard(field, to, &Input::Message(message));
             }
-            Letter::Response { to, .. } => self.step_client(field, to, &Input::Letter(letter)),
+            Message::Response { to, .. } => self.step_client(field, to, &Input::Message(message)),
         }
     }
 
     fn step_shard(&mut self, field: &Field, at: usize, input: &Input) {
         let stepped = field.steps.of_shard(&field.plan, &self.shards[at], input);
         self.shards[at] = stepped.machine.clone();
-        self.post(&stepped.letters);
+        self.post(&stepped.messages);
         self.broken = self.broken.take().or_else(|| stepped.broken.clone());
         self.note_committed(&field.plan);
     }
@@ -273,14 +277,14 @@ impl World {
         let known: Vec<Incarnation> = self.shards.iter().map(|shard| shard.it.incarnation()).collect();
         let stepped = field.steps.of_client(&field.plan, &self.clients[at], input, &known);
         self.clients[at] = stepped.machine.clone();
-        self.post(&stepped.letters);
+        self.post(&stepped.messages);
         self.broken = self.broken.take().or_else(|| stepped.broken.clone());
     }
 
-    fn post(&mut self, letters: &[Arc<Sealed<Letter>>]) {
-        for letter in letters {
-            let at = self.letters.partition_point(|known| known.digest < letter.digest);
-            self.letters.insert(at, letter.clone());
+    fn post(&mut self, messages: &[Arc<Sealed<Message>>]) {
+        for message in messages {
+            let at = self.messages.partition_point(|known| known.digest < message.digest);
+            self.messages.insert(at, message.clone());
         }
     }
 
