@@ -9,7 +9,7 @@ use smallvec::SmallVec;
 
 use super::outstanding::{Outstanding, REPEATS_MAX};
 use super::reserves::{add_modes, bounded};
-use super::{Cause, Closed, Coordinator, Event, Goal, Party, State, rules};
+use super::{Cause, Closed, Coordinator, Event, Goal, ParticipantState, State, rules};
 use crate::ids::{AttemptId, CallNo, Member, ShardId, Time};
 use crate::message::{Call, KeyedCall, Listed, Members, Refusal};
 
@@ -72,7 +72,7 @@ impl Coordinator {
         if let Some(known) = self.reserves.take(&key, &calls[0].op) {
             add_modes(calls[0].reserve.get_or_insert_default(), &known);
         }
-        self.party(shard);
+        self.participant(shard);
         let (under_way, kept_back) = self.under_way(&key, member);
         if let Some(at) = kept_back {
             self.outstanding.add(at, calls);
@@ -87,7 +87,7 @@ impl Coordinator {
         let it =
             Outstanding { began_with, returning, answered, shard, key, calls, is_busy, stale, is_kept_back };
         self.outstanding.push(it);
-        self.party(shard).outstanding += 1;
+        self.participant(shard).outstanding += 1;
         if !is_kept_back {
             self.send_execute(now, self.outstanding.len() - 1);
         }
@@ -127,7 +127,7 @@ impl Coordinator {
     /// `None` when some shard takes part already, or the attempt does not run.
     pub fn take_buffered(&mut self, attempt: AttemptId) -> Option<Vec<(ShardId, KeyedCall)>> {
         self.check_running(attempt).ok()?;
-        self.parties.is_empty().then(|| std::mem::take(&mut self.buffered))
+        self.participants.is_empty().then(|| std::mem::take(&mut self.buffered))
     }
 
     /// Puts calls back that [`Self::take_buffered`] gave.
@@ -152,7 +152,7 @@ impl Coordinator {
     /// [`Closed`] when that attempt does not run (any more), or has more than was taken.
     pub fn close_instantly(&mut self, attempt: AttemptId) -> Result<(), Closed> {
         self.check_running(attempt)?;
-        if !(self.parties.is_empty() && self.buffered.is_empty()) {
+        if !(self.participants.is_empty() && self.buffered.is_empty()) {
             return Err(Closed);
         }
         self.state = State::Idle { again: false };
@@ -188,25 +188,28 @@ impl Coordinator {
             return Err(Closed);
         }
         for at in 0..self.buffered.len() {
-            self.party(self.buffered[at].0);
+            self.participant(self.buffered[at].0);
             if !self.reserves.is_empty() {
                 let KeyedCall { key, call } = self.buffered[at].1.clone();
                 self.buffered[at].1.call.reserve = self.reserves.take(&key, &call.op).map(Box::new);
             }
         }
-        if self.parties.is_empty() {
+        if self.participants.is_empty() {
             self.state = State::Idle { again: false };
             self.events.push_back(Event::Committed { replies: Vec::new() });
             return Ok(());
         }
-        if self.parties.iter().any(|party| self.is_gone(party)) {
+        if self.participants.iter().any(|participant| self.is_gone(participant)) {
             // No prepare has left, so the incarnation that is gone cannot have voted.
             self.close_attempt(now, None);
             self.tell_restart(Cause::Refused(Refusal::LostLocks));
             return Ok(());
         }
-        let listed = |party: &Party| Listed { shard: party.shard, incarnation: party.incarnation };
-        self.participants = Some(self.parties.iter().map(listed).collect());
+        let enlist = |participant: &ParticipantState| Listed {
+            shard: participant.shard,
+            incarnation: participant.incarnation,
+        };
+        self.listed = Some(self.participants.iter().map(enlist).collect());
         self.state = State::Preparing;
         self.begin_prepares(hot);
         self.expect_answers(now);
@@ -261,6 +264,6 @@ impl Coordinator {
         self.elder = None;
         self.tries = 0;
         self.replies.clear();
-        self.participants = None;
+        self.listed = None;
     }
 }

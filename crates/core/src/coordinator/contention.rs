@@ -77,7 +77,7 @@ impl Contention {
     pub fn arrange(&mut self, coordinator: &mut Coordinator) -> SmallVec<[ShardId; 4]> {
         let mut resting = self.resting.iter().copied();
         coordinator.first = resting.find(|shard| {
-            coordinator.parties.iter().any(|it| it.shard == *shard)
+            coordinator.participants.iter().any(|it| it.shard == *shard)
                 || coordinator.buffered.iter().any(|(to, _)| to == shard)
         });
         let mut hot: SmallVec<[ShardId; 4]> = SmallVec::new();
@@ -125,9 +125,9 @@ impl Contention {
             return;
         }
         if !coordinator.outstanding.is_empty() {
-            let waits = coordinator.parties.iter().find(|it| it.shard == from);
+            let waits = coordinator.participants.iter().find(|it| it.shard == from);
             let is_new = |it: &&Outstanding| {
-                it.shard == from && waits.is_none_or(|party| it.began_with >= party.waiting_below)
+                it.shard == from && waits.is_none_or(|participant| it.began_with >= participant.waiting_below)
             };
             let executed = coordinator.outstanding.iter().rev().take(LOOKED_AT_MAX).filter(is_new);
             for Outstanding { key, .. } in executed.take(CALLS_TOLD_MAX) {
@@ -135,7 +135,7 @@ impl Contention {
                 (cell.uses, cell.waits) = (cell.uses + 1, cell.waits + 1);
                 self.uses += 1;
             }
-        } else if coordinator.parties.iter().any(|it| it.shard == from && it.asked && !it.queued) {
+        } else if coordinator.participants.iter().any(|it| it.shard == from && it.asked && !it.queued) {
             let prepared = coordinator.buffered.iter().filter(|(shard, _)| *shard == from);
             let keys: SmallVec<[&Bytes; CALLS_TOLD_MAX]> =
                 prepared.map(|(_, call)| &call.key).take(CALLS_TOLD_MAX + 1).collect();

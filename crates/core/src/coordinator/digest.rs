@@ -16,13 +16,13 @@ impl Coordinator {
             switches: _,
             limits: _,
             state,
-            parties,
+            participants,
             met,
             outstanding,
             buffered,
             touched,
             reserves,
-            participants,
+            listed,
             members,
             next_call,
             in_turn,
@@ -39,9 +39,8 @@ impl Coordinator {
             events,
         } = self;
         let attempt =
-            (birth, number, state, parties, met, outstanding, buffered, touched, reserves.content());
-        let round =
-            (participants, members, next_call, (in_turn, first), elder, replies, closing, sends, events);
+            (birth, number, state, participants, met, outstanding, buffered, touched, reserves.content());
+        let round = (listed, members, next_call, (in_turn, first), elder, replies, closing, sends, events);
         (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter))
     }
 }

@@ -8,7 +8,7 @@ impl Coordinator {
     /// Whether it waits for somebody else at a shard, and a vote is missing.
     pub(super) fn may_give_way(&self) -> bool {
         match self.state {
-            State::Running => self.parties.iter().any(|party| party.waiting > 0),
+            State::Running => self.participants.iter().any(|participant| participant.waiting > 0),
             State::Preparing => rules::may_give_way_in_prepare(self),
             State::Withdrawing(_) | State::Committed | State::Idle { .. } => false,
         }
@@ -39,13 +39,15 @@ impl Coordinator {
         self.state = State::Withdrawing(goal);
         self.blocked_since = None;
         self.backoff_at = None;
-        if let Some(party) = self.parties.iter().find(|party| !party.asked) {
+        if let Some(participant) = self.participants.iter().find(|participant| !participant.asked) {
             // No prepare went there, so it never says yes: as good as a no that it has written.
-            return self.on_refused(now, party.shard, Refusal::Withdrawn, Incarnation(0));
+            return self.on_refused(now, participant.shard, Refusal::Withdrawn, Incarnation(0));
         }
         let attempt = self.attempt();
-        for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
-            self.sends.push_back((party.shard, Request::Withdraw { attempt }));
+        for participant in
+            self.participants.iter().filter(|participant| participant.vote.is_none() && !participant.lost)
+        {
+            self.sends.push_back((participant.shard, Request::Withdraw { attempt }));
         }
         self.expect_answers(now);
     }

@@ -1,7 +1,7 @@
 //! What a coordinator knows of its shards' incarnations, and what it does when one has lost its memory (P26, P55,
 //! traps 3, 8): before a prepare has left it runs the attempt again; afterwards the outcome may be unknown.
 
-use super::{Coordinator, Event, Goal, Party, State};
+use super::{Coordinator, Event, Goal, ParticipantState, State};
 use crate::ids::{Incarnation, ShardId, Time};
 
 impl Coordinator {
@@ -25,14 +25,16 @@ impl Coordinator {
     }
 
     /// Whether its grants are of an incarnation that is known to be gone.
-    pub(super) fn is_gone(&self, party: &Party) -> bool {
-        let met = self.met.iter().find(|(known, _)| *known == party.shard);
-        met.is_some_and(|(_, incarnation)| party.incarnation.is_some_and(|relied| relied < *incarnation))
+    pub(super) fn is_gone(&self, participant: &ParticipantState) -> bool {
+        let met = self.met.iter().find(|(known, _)| *known == participant.shard);
+        met.is_some_and(|(_, incarnation)| {
+            participant.incarnation.is_some_and(|relied| relied < *incarnation)
+        })
     }
 
     /// The incarnation that was relied on is gone. One that the host has learned of since stays known.
     pub(super) fn forget_met(&mut self, shard: ShardId) {
-        let relied = self.party(shard).incarnation;
+        let relied = self.participant(shard).incarnation;
         let is_news = |incarnation: Incarnation| relied.is_some_and(|relied| relied < incarnation);
         self.met.retain(|(known, incarnation)| *known != shard || is_news(*incarnation));
     }
@@ -40,9 +42,9 @@ impl Coordinator {
     /// A participant may have voted yes and does not know it, or gave up since another one does not. Only a no that is
     /// certain shows that the attempt is void; where all others voted yes, nobody knows.
     pub(super) fn on_lost_memory(&mut self, now: Time, from: ShardId) {
-        let party = self.party(from);
-        party.lost = true;
-        party.queued = false;
+        let participant = self.participant(from);
+        participant.lost = true;
+        participant.queued = false;
         if self.nobody_knows() {
             self.end_unknown(now);
         } else if self.state == State::Preparing {
@@ -52,7 +54,7 @@ impl Coordinator {
 
     /// Whether all have voted yes but for those who lost their memory.
     pub(super) fn nobody_knows(&self) -> bool {
-        self.parties.iter().all(|party| party.lost || party.vote == Some(true))
+        self.participants.iter().all(|participant| participant.lost || participant.vote == Some(true))
     }
 
     /// Those who voted ask each other and find out, once this attempt is not kept alive any more (P25): one of them may

@@ -26,11 +26,11 @@ impl Coordinator {
             return;
         }
         self.outstanding.retain(|it| !it.stale);
-        for party in &mut self.parties {
-            let here = || self.outstanding.iter().filter(|it| it.shard == party.shard);
-            party.outstanding = here().count();
-            let waits = here().filter(|it| it.began_with < party.waiting_below);
-            party.waiting = waits.count();
+        for participant in &mut self.participants {
+            let here = || self.outstanding.iter().filter(|it| it.shard == participant.shard);
+            participant.outstanding = here().count();
+            let waits = here().filter(|it| it.began_with < participant.waiting_below);
+            participant.waiting = waits.count();
         }
     }
 
@@ -72,7 +72,7 @@ impl Coordinator {
 
     /// Whether nothing was ever sent in this attempt.
     pub(super) fn is_untouched(&self) -> bool {
-        self.parties.is_empty()
+        self.participants.is_empty()
     }
 
     /// Whether it waits for somebody else at a shard, as far as it has heard.

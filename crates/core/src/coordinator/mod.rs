@@ -64,7 +64,7 @@ use wrong as rules;
 
 /// One shard that takes part in the attempt.
 #[derive(Clone, Debug)]
-struct Party {
+struct ParticipantState {
     shard: ShardId,
     incarnation: Option<Incarnation>,
     granted: u32,
@@ -116,7 +116,7 @@ pub struct Coordinator {
     switches: Switches,
     limits: Limits,
     state: State,
-    parties: SmallVec<[Party; 4]>,
+    participants: SmallVec<[ParticipantState; 4]>,
     /// Incarnations that the host learned with its connections.
     met: SmallVec<[(ShardId, Incarnation); 4]>,
     outstanding: Outstandings,
@@ -125,7 +125,8 @@ pub struct Coordinator {
     /// What was used on records that were executed on, for the next attempt's first touch (trap 12).
     touched: Vec<(Bytes, Operation)>,
     reserves: Reserves,
-    participants: Option<Participants>,
+    /// All participants, as each is told of them.
+    listed: Option<Participants>,
     members: Members,
     next_call: u32,
     /// An earlier attempt gave way between prepares: they leave in turn, so that two that met do not meet again.
@@ -155,13 +156,13 @@ impl Coordinator {
             switches,
             limits,
             state: State::Running,
-            parties: SmallVec::new(),
+            participants: SmallVec::new(),
             met: SmallVec::new(),
             outstanding: Outstandings::default(),
             buffered: Vec::new(),
             touched: Vec::new(),
             reserves: Reserves::default(),
-            participants: None,
+            listed: None,
             members: Members::All,
             next_call: 0,
             in_turn: false,
@@ -226,7 +227,7 @@ impl Coordinator {
         if response.attempt() != self.attempt() || self.is_idle() {
             return self.handle_closing(from, &response);
         }
-        if !self.parties.iter().any(|party| party.shard == from) {
+        if !self.participants.iter().any(|participant| participant.shard == from) {
             return; // Nobody asked it: whatever it says is of nothing that it has.
         }
         match response {
@@ -300,18 +301,18 @@ impl Coordinator {
     ) {
         let Some(answered) = self.outstanding.answer(from, no) else { return };
         if answered.gone.is_some() {
-            let party = self.party(answered.shard);
-            party.outstanding -= 1;
-            party.waiting -= usize::from(answered.began_with < party.waiting_below);
+            let participant = self.participant(answered.shard);
+            participant.outstanding -= 1;
+            participant.waiting -= usize::from(answered.began_with < participant.waiting_below);
         }
-        let party = self.party(from);
-        if *party.incarnation.get_or_insert(incarnation) != incarnation {
+        let participant = self.participant(from);
+        if *participant.incarnation.get_or_insert(incarnation) != incarnation {
             // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
             self.close_attempt(now, None);
             self.tell_restart(Cause::Refused(Refusal::LostLocks));
             return;
         }
-        party.granted = party.granted.max(granted);
+        participant.granted = participant.granted.max(granted);
         self.unblock();
         self.events.push_back(Event::Answer { no, reply });
         if let Some(key) = &answered.gone {
@@ -321,23 +322,23 @@ impl Coordinator {
 
     fn on_queued(&mut self, now: Time, from: ShardId) {
         let waiting_below = CallNo(self.next_call);
-        let party = self.party(from);
-        (party.waiting, party.waiting_below) = (party.outstanding, waiting_below);
+        let participant = self.participant(from);
+        (participant.waiting, participant.waiting_below) = (participant.outstanding, waiting_below);
         if self.state == State::Preparing {
-            let party = self.party(from);
-            party.queued = party.asked;
+            let participant = self.participant(from);
+            participant.queued = participant.asked;
         }
         self.blocked_since.get_or_insert(now);
         self.consider_giving_way(now);
     }
 
     fn on_busy(&mut self, now: Time, from: ShardId) {
-        let voted = self.party(from).vote.is_some();
+        let voted = self.participant(from).vote.is_some();
         match self.state {
             State::Running if self.outstanding.iter().any(|it| it.shard == from) => {
                 self.outstanding.iter_mut().filter(|it| it.shard == from).for_each(|it| it.is_busy = true);
             }
-            State::Preparing if !voted => self.party(from).queued = true,
+            State::Preparing if !voted => self.participant(from).queued = true,
             State::Running | State::Preparing | State::Withdrawing(_) => return, // A late double.
             State::Committed | State::Idle { .. } => return,
         }
@@ -355,24 +356,24 @@ impl Coordinator {
         if !matches!(self.state, State::Preparing | State::Withdrawing(_)) {
             return;
         }
-        let party = self.party(from);
-        if party.vote.is_some() {
+        let participant = self.participant(from);
+        if participant.vote.is_some() {
             return; // A double.
         }
-        party.vote = Some(true);
-        party.applied = applied;
-        party.queued = false;
+        participant.vote = Some(true);
+        participant.applied = applied;
+        participant.queued = false;
         match self.replies.is_empty() {
             true => self.replies = replies,
             false => self.replies.extend(replies),
         }
-        if self.parties.iter().all(|party| party.vote == Some(true)) {
+        if self.participants.iter().all(|participant| participant.vote == Some(true)) {
             self.state = State::Committed;
             let replies = std::mem::take(&mut self.replies);
             self.events.push_back(Event::Committed { replies });
             let attempt = self.attempt();
-            for party in self.parties.iter().filter(|party| !party.applied) {
-                self.sends.push_back((party.shard, Request::Apply { attempt }));
+            for participant in self.participants.iter().filter(|participant| !participant.applied) {
+                self.sends.push_back((participant.shard, Request::Apply { attempt }));
             }
             self.blocked_since = None;
             self.expect_answers(now);
@@ -390,7 +391,7 @@ impl Coordinator {
     /// Keeps the answers to calls that a shard's prepare had. Whoever reads them looks for each where its call was.
     fn keep_own(&self, from: ShardId, replies: &mut Vec<(CallNo, Reply)>) {
         replies.retain(|(no, _)| no.0 < self.next_call);
-        if self.parties.len() < 2 || replies.is_empty() {
+        if self.participants.len() < 2 || replies.is_empty() {
             return;
         }
         let asked = self.buffered.iter().filter(|(shard, it)| *shard == from && it.call.op.returns());
@@ -405,14 +406,14 @@ impl Coordinator {
             State::Running | State::Preparing => None,
             State::Committed | State::Idle { .. } => return,
         };
-        let forgot = self.party(from).incarnation.is_some_and(|listed| listed < since);
+        let forgot = self.participant(from).incarnation.is_some_and(|listed| listed < since);
         if refusal == Refusal::LostLocks || forgot {
             self.forget_met(from);
         }
         if self.state != State::Running && (forgot || refusal == Refusal::Unknown) {
             return self.on_lost_memory(now, from);
         }
-        self.party(from).vote = Some(false);
+        self.participant(from).vote = Some(false);
         self.close_attempt(now, Some(from));
         match goal {
             Some(Goal::Abort) => self.events.push_back(Event::Aborted),
@@ -433,12 +434,12 @@ impl Coordinator {
         if self.state != State::Committed {
             return;
         }
-        self.party(from).applied = true;
+        self.participant(from).applied = true;
         self.end_if_applied();
     }
 
     fn end_if_applied(&mut self) {
-        if self.parties.iter().all(|party| party.applied) {
+        if self.participants.iter().all(|participant| participant.applied) {
             self.state = State::Idle { again: false };
             self.forget_attempt();
         }
@@ -459,9 +460,9 @@ impl Coordinator {
         let attempt = self.attempt();
         let Outstanding { shard, key, calls, .. } = self.outstanding.at(at);
         let (shard, key, calls) = (*shard, key.clone(), calls.clone());
-        let party = self.party(shard);
-        party.executed = true;
-        let incarnation = party.incarnation;
+        let participant = self.participant(shard);
+        participant.executed = true;
+        let incarnation = participant.incarnation;
         let birth = self.birth;
         self.sends.push_back((shard, Request::Execute { attempt, birth, incarnation, key, calls }));
         self.expect_answers(now);
@@ -478,8 +479,8 @@ impl Coordinator {
                 busy.into_iter().for_each(|at| self.send_execute(now, at));
             }
             State::Preparing => {
-                for at in 0..self.parties.len() {
-                    if std::mem::take(&mut self.parties[at].queued) {
+                for at in 0..self.participants.len() {
+                    if std::mem::take(&mut self.participants[at].queued) {
                         self.send_prepare(at);
                     }
                 }
@@ -500,20 +501,24 @@ impl Coordinator {
                 sent.into_iter().for_each(|at| self.send_execute(now, at));
             }
             State::Preparing => {
-                for at in 0..self.parties.len() {
-                    if self.parties[at].vote.is_none() && self.parties[at].asked {
+                for at in 0..self.participants.len() {
+                    if self.participants[at].vote.is_none() && self.participants[at].asked {
                         self.send_prepare(at);
                     }
                 }
             }
             State::Withdrawing(_) => {
-                for party in self.parties.iter().filter(|party| party.vote.is_none() && !party.lost) {
-                    self.sends.push_back((party.shard, Request::Withdraw { attempt }));
+                for participant in self
+                    .participants
+                    .iter()
+                    .filter(|participant| participant.vote.is_none() && !participant.lost)
+                {
+                    self.sends.push_back((participant.shard, Request::Withdraw { attempt }));
                 }
             }
             State::Committed => {
-                for party in self.parties.iter().filter(|party| !party.applied) {
-                    self.sends.push_back((party.shard, Request::Apply { attempt }));
+                for participant in self.participants.iter().filter(|participant| !participant.applied) {
+                    self.sends.push_back((participant.shard, Request::Apply { attempt }));
                 }
             }
             State::Idle { .. } => {}
@@ -542,12 +547,12 @@ impl Coordinator {
         // again beside it, began the attempt anew there. So whoever refused hears of the end as well.
         let forgets = self.switches.delivery == Delivery::Direct;
         let is_running = self.state == State::Running;
-        let holds = |party: &&Party| match party.asked || is_running {
-            true => forgets || Some(party.shard) != refused_by,
-            false => party.executed,
+        let holds = |participant: &&ParticipantState| match participant.asked || is_running {
+            true => forgets || Some(participant.shard) != refused_by,
+            false => participant.executed,
         };
         let waiting: SmallVec<[ShardId; 4]> =
-            self.parties.iter().filter(holds).map(|party| party.shard).collect();
+            self.participants.iter().filter(holds).map(|participant| participant.shard).collect();
         let closing = Closing { attempt, refused_by, is_unknown: false, waiting };
         if !closing.waiting.is_empty() {
             closing.send(&mut self.sends);
@@ -565,7 +570,7 @@ impl Coordinator {
     }
 
     fn forget_attempt(&mut self) {
-        self.parties.clear();
+        self.participants.clear();
         self.outstanding.clear();
         self.blocked_since = None;
         self.backoff_at = None;
@@ -586,33 +591,35 @@ impl Coordinator {
         no
     }
 
-    fn party(&mut self, shard: ShardId) -> &mut Party {
-        let at = self.parties.iter().position(|party| party.shard == shard).unwrap_or_else(|| {
-            let met = self.met.iter().find(|(known, _)| *known == shard);
-            self.parties.push(Party {
-                shard,
-                incarnation: met.map(|(_, incarnation)| *incarnation),
-                granted: 0,
-                executed: false,
-                outstanding: 0,
-                waiting: 0,
-                waiting_below: CallNo(0),
-                vote: None,
-                lost: false,
-                applied: false,
-                queued: false,
-                asked: false,
-                turn: 0,
-            });
-            self.parties.len() - 1
-        });
-        &mut self.parties[at]
+    fn participant(&mut self, shard: ShardId) -> &mut ParticipantState {
+        let at = self.participants.iter().position(|participant| participant.shard == shard).unwrap_or_else(
+            || {
+                let met = self.met.iter().find(|(known, _)| *known == shard);
+                self.participants.push(ParticipantState {
+                    shard,
+                    incarnation: met.map(|(_, incarnation)| *incarnation),
+                    granted: 0,
+                    executed: false,
+                    outstanding: 0,
+                    waiting: 0,
+                    waiting_below: CallNo(0),
+                    vote: None,
+                    lost: false,
+                    applied: false,
+                    queued: false,
+                    asked: false,
+                    turn: 0,
+                });
+                self.participants.len() - 1
+            },
+        );
+        &mut self.participants[at]
     }
 
     /// Something came; whether anything is still blocked shows from what is queued.
     fn unblock(&mut self) {
-        let blocked = self.parties.iter().any(|party| party.waiting > 0)
-            || self.parties.iter().any(|party| party.queued && party.vote.is_none());
+        let blocked = self.participants.iter().any(|participant| participant.waiting > 0)
+            || self.participants.iter().any(|participant| participant.queued && participant.vote.is_none());
         if !blocked {
             self.blocked_since = None;
         }

@@ -20,13 +20,13 @@ impl Coordinator {
             switches: _,
             limits: _,
             state,
-            parties,
+            participants,
             met,
             outstanding,
             buffered,
             touched,
             reserves,
-            participants,
+            listed,
             members,
             next_call,
             in_turn,
@@ -44,8 +44,8 @@ impl Coordinator {
         } = self;
         (*number, *state, *next_call, *tries) = (1, State::Idle { again: false }, 0, 0);
         (*elder, *blocked_since, *resend_at, *backoff_at) = (None, None, None, None);
-        (*participants, *members, *in_turn, *first) = (None, Members::All, false, None);
-        parties.clear();
+        (*listed, *members, *in_turn, *first) = (None, Members::All, false, None);
+        participants.clear();
         met.clear();
         outstanding.clear();
         outstanding.shrink_to_fit();

@@ -50,7 +50,7 @@ pub(super) fn eldest_heard_of(coordinator: &Coordinator, elder: Time) -> Option<
 
 /// Whether an attempt whose prepares have left may give way: a participant waits and has not voted, however many have.
 pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
-    coordinator.parties.iter().any(|party| party.queued && party.vote.is_none())
+    coordinator.participants.iter().any(|participant| participant.queued && participant.vote.is_none())
 }
 
 // --- combining ---

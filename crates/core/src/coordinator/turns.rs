@@ -11,7 +11,7 @@
 //!
 //! A shard that rests is asked before all others, alone (P50).
 
-use super::{Coordinator, Party, Request};
+use super::{Coordinator, ParticipantState, Request};
 use crate::ids::ShardId;
 
 impl Coordinator {
@@ -21,13 +21,13 @@ impl Coordinator {
         let begin = u32::from(self.first.is_some());
         let mut turn = begin;
         if self.in_turn {
-            self.parties.sort_by_key(|party| party.shard);
+            self.participants.sort_by_key(|participant| participant.shard);
         }
-        for party in &mut self.parties {
-            let locks = self.buffered.iter().any(|(to, _)| *to == party.shard);
-            let place = hot.iter().position(|shard| *shard == party.shard);
-            party.turn = match place {
-                _ if self.first == Some(party.shard) => 0,
+        for participant in &mut self.participants {
+            let locks = self.buffered.iter().any(|(to, _)| *to == participant.shard);
+            let place = hot.iter().position(|shard| *shard == participant.shard);
+            participant.turn = match place {
+                _ if self.first == Some(participant.shard) => 0,
                 Some(place) => u32::MAX - (hot.len() - place) as u32,
                 None if locks => turn,
                 None => begin,
@@ -39,10 +39,10 @@ impl Coordinator {
 
     /// Sends the prepares that have not left and may.
     pub(super) fn send_prepares(&mut self) {
-        let missing = self.parties.iter().filter(|party| party.vote != Some(true));
-        let turn = missing.map(|party| party.turn).min().unwrap_or_default();
-        for at in 0..self.parties.len() {
-            if self.parties[at].turn <= turn && !self.parties[at].asked {
+        let missing = self.participants.iter().filter(|participant| participant.vote != Some(true));
+        let turn = missing.map(|participant| participant.turn).min().unwrap_or_default();
+        for at in 0..self.participants.len() {
+            if self.participants[at].turn <= turn && !self.participants[at].asked {
                 self.send_prepare(at);
             }
         }
@@ -50,21 +50,22 @@ impl Coordinator {
 
     /// Whether everybody else has voted yes.
     fn is_last(&self, at: usize) -> bool {
-        let has_voted = |(other, party): (usize, &Party)| other == at || party.vote == Some(true);
-        self.parties.iter().enumerate().all(has_voted)
+        let has_voted =
+            |(other, participant): (usize, &ParticipantState)| other == at || participant.vote == Some(true);
+        self.participants.iter().enumerate().all(has_voted)
     }
 
     pub(super) fn send_prepare(&mut self, at: usize) {
         let (attempt, is_last) = (self.attempt(), self.is_last(at));
-        let party = &mut self.parties[at];
-        party.asked = true;
-        let shard = party.shard;
+        let participant = &mut self.participants[at];
+        participant.asked = true;
+        let shard = participant.shard;
         let mine = self.buffered.iter().filter(|(to, _)| *to == shard);
         let request = Request::Prepare {
             attempt,
             birth: self.birth,
-            participants: self.participants.clone().expect("listed"),
-            relies_on: party.granted,
+            participants: self.listed.clone().expect("listed"),
+            relies_on: participant.granted,
             calls: mine.map(|(_, call)| call.clone()).collect(),
             members: self.members.clone(),
             is_last,

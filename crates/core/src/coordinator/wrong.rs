@@ -46,7 +46,8 @@ pub(super) fn eldest_heard_of(coordinator: &Coordinator, elder: Time) -> Option<
 
 /// [`Bug::OneVoteStays`].
 pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
-    let stays = is(Bug::OneVoteStays) && coordinator.parties.iter().any(|party| party.vote.is_some());
+    let stays = is(Bug::OneVoteStays)
+        && coordinator.participants.iter().any(|participant| participant.vote.is_some());
     right::may_give_way_in_prepare(coordinator) && !stays
 }
 

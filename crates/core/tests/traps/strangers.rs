@@ -1,8 +1,8 @@
 //! Trap 24: a shard speaks of a transaction in which it takes no part, or of calls that another one has.
 //!
-//! Bug: whoever speaks of an attempt becomes a party of it. Consequence: the vote of one that was never asked is waited for
+//! Bug: whoever speaks of an attempt becomes a participant of it. Consequence: the vote of one that was never asked is waited for
 //! and counted, its no ends the attempt, and an answer of one shard is taken for that of another. Mend: the word of one
-//! that is no party, and an answer to a call that it was not asked, count for nothing.
+//! that is no participant, and an answer to a call that it was not asked, count for nothing.
 
 use claret_core::message::{Refusal, Response, Status};
 use claret_core::{CallNo, Event, Incarnation, ShardId, Time};
