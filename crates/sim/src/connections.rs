@@ -8,7 +8,7 @@ use claret_core::message::{Link, Refusal, Request, Response};
 use claret_core::{AttemptId, Incarnation, Pipeline, SessionId, ShardId, Time};
 
 use crate::check::Violation;
-use crate::happening::Happening;
+use crate::event::SimEvent;
 use crate::network::End;
 use crate::process::Connection;
 use crate::tamper::{Sent, Tampering};
@@ -28,33 +28,33 @@ const REFUSED: &str = "ERR a message of the frame cannot be read";
 
 impl World {
     /// Carries out what happens at a connection of a process.
-    pub(crate) fn step_connection(&mut self, happening: Happening) -> Result<(), Violation> {
-        match happening {
-            Happening::Answer { from, session, connection, refused, responses } => {
+    pub(crate) fn step_connection(&mut self, event: SimEvent) -> Result<(), Violation> {
+        match event {
+            SimEvent::Answer { from, session, connection, refused, responses } => {
                 self.answered(from, session, connection, refused, responses)
             }
-            Happening::Push { from, session, connection, response } => {
+            SimEvent::Push { from, session, connection, response } => {
                 self.pushed(from, session, connection, response)
             }
-            Happening::Write(session, shard, number) => self.write(session, shard, number),
-            Happening::Connected(session, shard, number, incarnation) => {
+            SimEvent::Write(session, shard, number) => self.write(session, shard, number),
+            SimEvent::Connected(session, shard, number, incarnation) => {
                 self.connected(session, (shard, number), incarnation);
                 self.pump(session)
             }
-            Happening::Broken(session, shard, number) => {
+            SimEvent::Broken(session, shard, number) => {
                 self.broken(session, shard, number);
                 self.pump(session)
             }
-            Happening::Break(session, shard) => {
+            SimEvent::Break(session, shard) => {
                 self.break_connection(session, shard);
                 Ok(())
             }
-            Happening::Reconnect(session, shard, overlaps) => {
+            SimEvent::Reconnect(session, shard, overlaps) => {
                 self.reconnect(session, shard, overlaps);
                 Ok(())
             }
-            Happening::Learn(session) => self.learn_topology(session),
-            Happening::Part(session, shard) => {
+            SimEvent::Learn(session) => self.learn_topology(session),
+            SimEvent::Part(session, shard) => {
                 let now = self.local(session);
                 let Some(client) = self.client(session) else { return Ok(()) };
                 client.part_with(now, &name_of(shard));
@@ -98,7 +98,7 @@ impl World {
         }
         let before = self.processes[&session].connection_to(shard);
         if let Some(number) = before {
-            let broken = Happening::Broken(session, shard, number);
+            let broken = SimEvent::Broken(session, shard, number);
             let after = if overlaps { self.random.below(4 * RECONNECT_US_MAX) } else { 0 };
             self.schedule(self.now.plus(after), broken);
         }
@@ -106,12 +106,12 @@ impl World {
         let connection = self.dial(session);
         let arrival = self.network.stream(self.now, End::Session(session), End::Shard(shard), connection);
         let Some(at) = arrival else { return self.reconnect_later(session, shard) };
-        self.schedule(at, Happening::Handshake(session, shard, connection));
+        self.schedule(at, SimEvent::Handshake(session, shard, connection));
     }
 
     pub(crate) fn reconnect_later(&mut self, session: SessionId, shard: ShardId) {
         let at = self.now.plus(1 + self.random.below(RECONNECT_US_MAX));
-        self.schedule(at, Happening::Reconnect(session, shard, false));
+        self.schedule(at, SimEvent::Reconnect(session, shard, false));
     }
 
     /// A shard answers a handshake: which incarnation it is.
@@ -124,7 +124,7 @@ impl World {
             Some(at) => {
                 // Now and then a handshake takes longer than the next one.
                 let slow = if self.random.chance(200) { self.random.below(4 * RECONNECT_US_MAX) } else { 0 };
-                self.schedule(at.plus(slow), Happening::Connected(session, shard, connection, incarnation));
+                self.schedule(at.plus(slow), SimEvent::Connected(session, shard, connection, incarnation));
             }
             None => self.reconnect_later(session, shard),
         }
@@ -145,7 +145,7 @@ impl World {
         process.connections.insert((shard, number), Connection { pipeline, is_woken: false });
         if self.gone.contains(&shard) {
             let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
-            self.schedule(at, Happening::Broken(session, shard, number));
+            self.schedule(at, SimEvent::Broken(session, shard, number));
         }
         self.wake(session, number);
     }
@@ -162,7 +162,7 @@ impl World {
         }
         if self.gone.contains(&shard) {
             let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
-            self.schedule(at, Happening::Part(session, shard));
+            self.schedule(at, SimEvent::Part(session, shard));
         }
     }
 
@@ -184,7 +184,7 @@ impl World {
             _ => return,
         };
         let at = until.plus(self.random.below(RECONNECT_US_MAX));
-        self.schedule(at, Happening::Reconnect(session, shard, false));
+        self.schedule(at, SimEvent::Reconnect(session, shard, false));
     }
 
     /// A shard restarts: all connect to it anew, each in its time.
@@ -193,7 +193,7 @@ impl World {
         for session in sessions {
             self.tear(session, shard);
             let at = until.plus(self.random.below(RECONNECT_US_MAX));
-            self.schedule(at, Happening::Reconnect(session, shard, false));
+            self.schedule(at, SimEvent::Reconnect(session, shard, false));
         }
     }
 
@@ -233,7 +233,7 @@ impl World {
         if !std::mem::replace(&mut connection.is_woken, true) {
             let shard = *shard;
             let at = self.now.plus(self.random.below(WRITE_US_MAX));
-            self.schedule(at, Happening::Write(session, shard, number));
+            self.schedule(at, SimEvent::Write(session, shard, number));
         }
     }
 
@@ -300,7 +300,7 @@ impl World {
         }
         if let Some(at) = self.stream(End::Session(session), End::Shard(to), connection) {
             self.note_arrival(session, at);
-            self.schedule(at, Happening::Frame { to, link, requests: kept });
+            self.schedule(at, SimEvent::Frame { to, link, requests: kept });
         }
         Ok(true)
     }
@@ -309,7 +309,7 @@ impl World {
     pub(crate) fn send_alone(&mut self, to: ShardId, link: Link, request: &Request) {
         for at in self.network.arrivals(self.now, End::Session(link.session), End::Shard(to)) {
             self.note_arrival(link.session, at);
-            self.schedule(at, Happening::Request { to, link, request: request.clone() });
+            self.schedule(at, SimEvent::Request { to, link, request: request.clone() });
         }
     }
 
@@ -343,7 +343,7 @@ impl World {
         }
         let Link { session, connection } = link;
         if let Some(at) = self.stream(End::Shard(to), End::Session(session), connection) {
-            let answer = Happening::Answer { from: to, session, connection, refused, responses };
+            let answer = SimEvent::Answer { from: to, session, connection, refused, responses };
             self.schedule(at, answer);
         }
         Ok(())
@@ -457,7 +457,7 @@ impl World {
         };
         for at in arrivals {
             let response = response.clone();
-            self.schedule(at, Happening::Push { from, session, connection, response });
+            self.schedule(at, SimEvent::Push { from, session, connection, response });
         }
     }
 

@@ -8,7 +8,7 @@ use claret_core::{AttemptId, CallNo, Client, Event, SessionId, ShardId, Time, Tx
 use claret_types::{Claims, Reply};
 
 use crate::check::Violation;
-use crate::happening::Happening;
+use crate::event::SimEvent;
 use crate::process::{Process, Stage, Transaction};
 use crate::random::{Random, Stream};
 use crate::run::RunId;
@@ -31,21 +31,21 @@ const SUCCESSOR_TRANSACTIONS_MAX: u64 = 10;
 
 impl World {
     /// Carries out what happens at a process.
-    pub(crate) fn step_process(&mut self, happening: Happening) -> Result<(), Violation> {
-        match happening {
+    pub(crate) fn step_process(&mut self, event: SimEvent) -> Result<(), Violation> {
+        match event {
             // An answer to one who asked about another's transaction is for nobody's coordinator.
-            Happening::Response { from, session, response: Response::Asked { attempt, status, since } }
-            | Happening::Push {
+            SimEvent::Response { from, session, response: Response::Asked { attempt, status, since } }
+            | SimEvent::Push {
                 from, session, response: Response::Asked { attempt, status, since }, ..
             } if attempt.tx.session != session => self.ledger.told_asked(from, attempt, &status, since),
-            Happening::Response { from, session, mut response } => {
+            SimEvent::Response { from, session, mut response } => {
                 let now = self.local(session);
                 let Some(from) = self.tamper.hear(from, &mut response) else { return Ok(()) };
                 let Some(client) = self.client(session) else { return Ok(()) };
                 client.handle_response(now, from, response);
                 self.pump(session)
             }
-            Happening::ClientTimer(session, due) => {
+            SimEvent::ClientTimer(session, due) => {
                 let now = self.local(session);
                 let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
                 // If it has asked for another time since, that one counts.
@@ -62,11 +62,11 @@ impl World {
     }
 
     /// Carries out what happens at a user.
-    fn step_user(&mut self, happening: Happening) -> Result<(), Violation> {
-        match happening {
-            Happening::Begin(session) => self.begin(session),
-            Happening::Continue(run) => self.go_on(run),
-            Happening::TakeBack(run) => {
+    fn step_user(&mut self, event: SimEvent) -> Result<(), Violation> {
+        match event {
+            SimEvent::Begin(session) => self.begin(session),
+            SimEvent::Continue(run) => self.go_on(run),
+            SimEvent::TakeBack(run) => {
                 let now = self.local(run.session);
                 if self.running(run).is_none_or(|it| it.stage != Stage::Ending) {
                     return Ok(());
@@ -76,10 +76,10 @@ impl World {
                 }
                 self.pump(run.session)
             }
-            Happening::Abandon(session, tx) => self.abandon(session, tx),
-            Happening::Rerun(run) => self.rerun(run),
-            Happening::Stale(run, left) => self.go_on_though_over(run, left),
-            Happening::Ask(session, shard, attempt) => {
+            SimEvent::Abandon(session, tx) => self.abandon(session, tx),
+            SimEvent::Rerun(run) => self.rerun(run),
+            SimEvent::Stale(run, left) => self.go_on_though_over(run, left),
+            SimEvent::Ask(session, shard, attempt) => {
                 if self.client(session).is_some() {
                     self.ask(session, shard, attempt);
                 }
@@ -120,7 +120,7 @@ impl World {
         if self.stale.chance(self.config.programs.abandon_permille) {
             let most = *self.stale.pick(&[1, 1_000, 20_000]);
             let at = self.now.plus(self.stale.below(most));
-            self.schedule(at, Happening::Abandon(session, tx));
+            self.schedule(at, SimEvent::Abandon(session, tx));
         }
         self.ledger.note_begin(run, self.now);
         self.go_on(run)
@@ -159,12 +159,12 @@ impl World {
                     }
                 }
                 Some(Step::Think(micros)) => {
-                    self.schedule(self.now.plus(micros), Happening::Continue(run));
+                    self.schedule(self.now.plus(micros), SimEvent::Continue(run));
                     return Ok(());
                 }
                 Some(Step::Pause(micros)) => {
                     let micros = if run.run == 1 { micros } else { 0 };
-                    self.schedule(self.now.plus(micros), Happening::Continue(run));
+                    self.schedule(self.now.plus(micros), SimEvent::Continue(run));
                     return Ok(());
                 }
                 None => return self.end(run),
@@ -215,7 +215,7 @@ impl World {
             }
             Ending::CommitThenAbort(micros) => {
                 let _ = client.commit(now, (run.tx, run.run));
-                self.schedule(world_now.plus(micros), Happening::TakeBack(run));
+                self.schedule(world_now.plus(micros), SimEvent::TakeBack(run));
             }
         }
         self.pump(run.session)
@@ -318,7 +318,7 @@ impl World {
         process.abandoned.insert(tx, transaction.run);
         client.abandon(now, tx);
         self.outcome.abandoned += 1;
-        self.schedule(self.now.plus(1), Happening::Begin(session));
+        self.schedule(self.now.plus(1), SimEvent::Begin(session));
         self.pump(session)
     }
 
@@ -341,7 +341,7 @@ impl World {
                 self.ledger.note_heard(run, transaction.places[&no], &reply)?;
                 transaction.last = reply;
                 if !process.client.as_ref().is_some_and(|client| client.awaits_answers(tx)) {
-                    self.schedule(self.now, Happening::Continue(run));
+                    self.schedule(self.now, SimEvent::Continue(run));
                 }
             }
             Event::Committed { replies } => {
@@ -358,7 +358,7 @@ impl World {
                 let doublings = if self.config.phasing { run.run / RUNS_A_DOUBLING } else { run.run };
                 let doublings = doublings.min(RERUN_DOUBLINGS_MAX);
                 let after = self.now.plus(self.random.below(RERUN_US_MAX << doublings));
-                self.schedule(after, Happening::Rerun(run));
+                self.schedule(after, SimEvent::Rerun(run));
             }
             Event::Aborted => {
                 self.ledger.told_over(run)?;
@@ -385,7 +385,7 @@ impl World {
         let at = self.now.plus(self.random.below(self.config.programs.think_us_max + 1));
         if let Some(process) = self.processes.get_mut(&run.session) {
             process.transactions.remove(&run.tx);
-            self.schedule(at, Happening::Begin(run.session));
+            self.schedule(at, SimEvent::Begin(run.session));
         }
     }
 
@@ -398,7 +398,7 @@ impl World {
             process.timer = due;
             if let Some(due) = due {
                 let at = process.clock.reaches(due);
-                self.schedule(at, Happening::ClientTimer(session, due));
+                self.schedule(at, SimEvent::ClientTimer(session, due));
             }
         }
     }
@@ -417,7 +417,7 @@ impl World {
         self.processes.insert(id, Process::new(id, client, clock, transactions));
         for _ in 0..self.config.workers {
             let at = self.now.plus(self.random.below(500));
-            self.schedule(at, Happening::Begin(id));
+            self.schedule(at, SimEvent::Begin(id));
         }
         if !self.config.direct {
             self.connect_to_all(id);
@@ -454,7 +454,7 @@ impl World {
         self.part_from(session, last_arrival, &asked);
         let from = self.now.0.max(last_arrival.0).max(self.config.calm_us());
         let audit = Time(from + self.config.release_us_max());
-        self.schedule(audit, Happening::Audit(session));
+        self.schedule(audit, SimEvent::Audit(session));
     }
 
     /// Hosts of shards may see that its connections are closed; and once none was open for a lease they forget it, unless
@@ -466,11 +466,11 @@ impl World {
             let soon = self.partings.below(lease_us);
             let late = if self.partings.chance(500) { self.partings.below(lease_us) } else { 0 };
             if self.partings.chance(500) {
-                self.schedule(self.now.plus(soon), Happening::Desert(shard, session));
+                self.schedule(self.now.plus(soon), SimEvent::Desert(shard, session));
             }
             let last = self.now.max(last_arrival);
             if !asked.contains(&shard) {
-                self.schedule(last.plus(lease_us + late), Happening::Forget(shard, session));
+                self.schedule(last.plus(lease_us + late), SimEvent::Forget(shard, session));
             }
         }
     }
@@ -490,7 +490,7 @@ impl World {
             let asked: Vec<ShardId> = asked.into_iter().collect();
             let shard = *self.random.pick(&asked);
             let at = self.now.plus(self.random.below(2 * self.config.limits.lease_us));
-            self.schedule(at, Happening::Ask(session, shard, *attempt));
+            self.schedule(at, SimEvent::Ask(session, shard, *attempt));
             all.insert(shard);
         }
         all
@@ -502,7 +502,7 @@ impl World {
         if late.plus(self.config.release_us_max()) > self.now {
             // A double of what it sent came later.
             let at = late.plus(self.config.release_us_max());
-            self.schedule(at, Happening::Audit(session));
+            self.schedule(at, SimEvent::Audit(session));
             return Ok(());
         }
         for number in 0..self.config.shards {

@@ -25,7 +25,7 @@ mod connections;
 #[path = "../../types/tests/excerpts/cut.rs"]
 mod cut;
 mod drive;
-mod happening;
+mod event;
 #[cfg(feature = "planted-bugs")]
 pub mod hunt;
 pub mod model;

@@ -10,7 +10,7 @@ use claret_core::{SessionId, ShardId, SlotRange, Survives, Time};
 use crate::check::Violation;
 use crate::config::Config;
 use crate::connections::name_of;
-use crate::happening::Happening;
+use crate::event::SimEvent;
 use crate::random::{Random, Stream};
 use crate::tamper::Tampering;
 use crate::world::{World, slot_of};
@@ -71,7 +71,7 @@ impl World {
         for _ in 0..moves {
             let slot = random.below(u64::from(self.moves.slots())) as u16;
             let (at, to) = (random.below(until), ShardId(random.below(shards) as u32));
-            self.schedule(Time(at), Happening::Move(slot, to));
+            self.schedule(Time(at), SimEvent::Move(slot, to));
         }
         if leaves {
             // It gives all its slots away, one after the other, and is gone some time after the last one.
@@ -80,10 +80,10 @@ impl World {
             for slot in 0..self.moves.slots() {
                 let to = ShardId((leaver.0 + 1 + random.below(shards - 1) as u32) % self.config.shards);
                 if self.moves.owner(slot) == leaver {
-                    self.schedule(Time(random.below(until)), Happening::Move(slot, to));
+                    self.schedule(Time(random.below(until)), SimEvent::Move(slot, to));
                 }
             }
-            self.schedule(Time(until + random.below(until)), Happening::Leave(leaver));
+            self.schedule(Time(until + random.below(until)), SimEvent::Leave(leaver));
         }
     }
 
@@ -123,7 +123,7 @@ impl World {
         if self.moves.leaver == Some(from) && !self.moves.serves(from) && self.frames.chance(500) {
             // At once, with what it has just answered.
             self.moves.leaver = None;
-            self.schedule(self.now, Happening::Leave(from));
+            self.schedule(self.now, SimEvent::Leave(from));
         }
         Ok(())
     }
@@ -135,7 +135,7 @@ impl World {
             // Not yet.
             let again = self.now.plus(self.config.faults.until_us);
             if again.0 < 4 * self.config.faults.until_us {
-                self.schedule(again, Happening::Leave(shard));
+                self.schedule(again, SimEvent::Leave(shard));
             }
             return Ok(());
         }
@@ -151,7 +151,7 @@ impl World {
             self.tear(session, shard);
             if let Some(number) = self.processes[&session].connection_to(shard) {
                 let at = self.now.plus(self.random.below(PART_US_MAX));
-                self.schedule(at, Happening::Broken(session, shard, number));
+                self.schedule(at, SimEvent::Broken(session, shard, number));
             }
             self.ask_topology(session);
         }
@@ -162,7 +162,7 @@ impl World {
     pub(crate) fn answer_for_the_gone(&mut self, asking: ShardId, gone: ShardId, message: &PeerMessage) {
         if let PeerMessage::Inquire { attempt, .. } = message {
             let answer = PeerMessage::Answer { attempt: *attempt, from: gone, status: Status::Lost };
-            self.schedule(self.now.plus(1), Happening::Peer { from: gone, to: asking, message: answer });
+            self.schedule(self.now.plus(1), SimEvent::Peer { from: gone, to: asking, message: answer });
         }
     }
 
@@ -181,7 +181,7 @@ impl World {
         let Some(process) = self.processes.get_mut(&session) else { return };
         if !std::mem::replace(&mut process.asks_topology, true) {
             let at = self.now.plus(1 + self.random.below(LEARN_US_MAX));
-            self.schedule(at, Happening::Learn(session));
+            self.schedule(at, SimEvent::Learn(session));
         }
     }
 
@@ -200,7 +200,7 @@ impl World {
             // One that lives answers for itself. One that does not is given up in time.
             if self.gone.contains(&shard) {
                 let at = self.now.plus(self.random.below(PART_US_MAX));
-                self.schedule(at, Happening::Part(session, shard));
+                self.schedule(at, SimEvent::Part(session, shard));
             }
         }
         self.pump(session)

@@ -5,7 +5,7 @@ use claret_core::Closed;
 use claret_types::{Counter, CounterOp, Operation};
 
 use crate::check::Violation;
-use crate::happening::Happening;
+use crate::event::SimEvent;
 use crate::run::RunId;
 use crate::world::{World, slot_of};
 
@@ -25,7 +25,7 @@ impl World {
     fn go_on_later(&mut self, run: RunId, times: u32) {
         let most = *self.stale.pick(&[1, 300, 20_000]);
         let at = self.now.plus(self.stale.below(most));
-        self.schedule(at, Happening::Stale(run, times));
+        self.schedule(at, SimEvent::Stale(run, times));
     }
 
     /// The user calls something in the name of the run, or commits it.

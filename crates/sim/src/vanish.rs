@@ -5,7 +5,7 @@ use claret_core::{ShardId, Time};
 use claret_types::Bytes;
 
 use crate::check::Violation;
-use crate::happening::Happening;
+use crate::event::SimEvent;
 use crate::random::{Random, Stream};
 use crate::tamper::Tampering;
 use crate::world::World;
@@ -35,13 +35,13 @@ impl World {
                     keys.push(key);
                 }
             }
-            self.schedule(at, Happening::Expire(shard, keys));
+            self.schedule(at, SimEvent::Expire(shard, keys));
         }
         let random = &mut Random::new(self.seed, Stream::Flushes);
         for _ in 0..flushes {
             let at = self.moment(random);
             let shard = ShardId(random.below(u64::from(self.config.shards)) as u32);
-            self.schedule(at, Happening::Flush(shard));
+            self.schedule(at, SimEvent::Flush(shard));
         }
     }
 

@@ -1,7 +1,7 @@
 //! The simulated world: shards, clients, the network between them, and virtual time.
 //!
 //! Whatever happens stands in one queue, in the order of (time, number); nothing else orders anything, and
-//! nothing is read from outside. Each step hands one happening to one state machine, drains what comes out,
+//! nothing is read from outside. Each step hands one event to one state machine, drains what comes out,
 //! and checks that machine's invariants. What clients do stands in `drive.rs`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -15,7 +15,7 @@ use claret_types::{Bytes, Operation, State};
 use crate::check::{End as LedgerEnd, Ledger, Violation};
 use crate::clock::Clock;
 use crate::config::Config;
-use crate::happening::Happening;
+use crate::event::SimEvent;
 use crate::moves::Moves;
 use crate::network::{End, Network};
 use crate::observed::judge;
@@ -245,7 +245,7 @@ impl World {
         let sessions = u64::from(self.config.sessions);
         for _ in 0..faults.reconnects {
             let (session, shard) = (SessionId(random.below(sessions)), shard(random));
-            self.schedule(Time(random.below(faults.until_us)), Happening::Break(session, shard));
+            self.schedule(Time(random.below(faults.until_us)), SimEvent::Break(session, shard));
         }
         for _ in 0..faults.outages {
             let other = match random.chance(500) {
@@ -254,7 +254,7 @@ impl World {
             };
             let at = random.below(faults.until_us);
             let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
-            let cut = Happening::Cut(End::Shard(shard(random)), other, until);
+            let cut = SimEvent::Cut(End::Shard(shard(random)), other, until);
             self.schedule(Time(at), cut);
         }
         for _ in 0..faults.pauses {
@@ -264,16 +264,16 @@ impl World {
             };
             let at = random.below(faults.until_us);
             let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
-            self.schedule(Time(at), Happening::Pause(end, until));
+            self.schedule(Time(at), SimEvent::Pause(end, until));
         }
         for _ in 0..faults.restarts {
             let at = random.below(faults.until_us);
             let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
-            self.schedule(Time(at), Happening::Restart(shard(random), until));
+            self.schedule(Time(at), SimEvent::Restart(shard(random), until));
         }
         for _ in 0..faults.refusals {
             let at = Time(random.below(faults.until_us));
-            self.schedule(at, Happening::Refuse(shard(random)));
+            self.schedule(at, SimEvent::Refuse(shard(random)));
         }
     }
 
@@ -292,15 +292,15 @@ impl World {
 
     // --- the queue ---
 
-    pub(crate) fn schedule(&mut self, at: Time, happening: Happening) {
-        self.queue.push(at.max(self.now), happening);
+    pub(crate) fn schedule(&mut self, at: Time, event: SimEvent) {
+        self.queue.push(at.max(self.now), event);
     }
 
     /// Runs until everything is done (in safety mode: until time is over), and checks the end.
     pub(crate) fn run(&mut self) -> Result<Outcome, Violation> {
         let deadline = Time(self.config.deadline_us());
         while !self.is_quiet() {
-            let Some((at, number, happening)) = self.queue.pop() else {
+            let Some((at, number, event)) = self.queue.pop() else {
                 return Err(format!("nothing will happen any more\n{}", self.picture()));
             };
             if self.config.faults.endless && at.0 >= self.config.faults.until_us {
@@ -316,7 +316,7 @@ impl World {
                     self.picture()
                 ));
             }
-            self.step(number, happening)?;
+            self.step(number, event)?;
         }
         if !self.config.faults.endless {
             self.leave_nothing()?;
@@ -325,52 +325,52 @@ impl World {
         Ok(self.outcome)
     }
 
-    fn step(&mut self, number: u64, happening: Happening) -> Result<(), Violation> {
-        if let Some(end) = happening.at()
+    fn step(&mut self, number: u64, event: SimEvent) -> Result<(), Violation> {
+        if let Some(end) = event.at()
             && let Some(until) = self.paused.get(&end).copied()
             && until > self.now
         {
-            self.queue.put_off(number, until, happening);
+            self.queue.put_off(number, until, event);
             return Ok(());
         }
-        if !happening.is_without_words() {
-            self.trace.note(self.now, &happening.words(), || happening.to_string());
+        if !event.is_without_words() {
+            self.trace.note(self.now, &event.words(), || event.to_string());
         }
-        match happening {
-            Happening::Move(slot, to) => self.begin_move(slot, to),
-            Happening::Leave(shard) => self.leave_cluster(shard),
-            Happening::Cut(a, b, until) => {
+        match event {
+            SimEvent::Move(slot, to) => self.begin_move(slot, to),
+            SimEvent::Leave(shard) => self.leave_cluster(shard),
+            SimEvent::Cut(a, b, until) => {
                 self.network.cut(a, b, until);
                 self.break_between(a, b, until);
                 Ok(())
             }
-            Happening::Pause(end, until) => {
+            SimEvent::Pause(end, until) => {
                 self.outcome.faults += 1;
                 self.pause(end, until);
                 Ok(())
             }
-            Happening::Restart(id, until) => self.restart_shard(id, until),
-            Happening::Audit(session) => self.audit(session),
+            SimEvent::Restart(id, until) => self.restart_shard(id, until),
+            SimEvent::Audit(session) => self.audit(session),
             of_shard => self.step_shard(of_shard),
         }
     }
 
     /// Carries out what happens at a shard.
-    fn step_shard(&mut self, happening: Happening) -> Result<(), Violation> {
-        match happening {
-            Happening::Request { to, .. } if self.gone.contains(&to) => Ok(()),
-            Happening::Request { to, link, request } => {
+    fn step_shard(&mut self, event: SimEvent) -> Result<(), Violation> {
+        match event {
+            SimEvent::Request { to, .. } if self.gone.contains(&to) => Ok(()),
+            SimEvent::Request { to, link, request } => {
                 let now = self.shard_time(to);
                 self.note_link(to, link);
                 self.host(to).shard.handle(now, link, request);
                 self.drain_shard(to)
             }
-            Happening::Peer { from, to, message } if self.gone.contains(&to) => {
+            SimEvent::Peer { from, to, message } if self.gone.contains(&to) => {
                 self.answer_for_the_gone(from, to, &message);
                 Ok(())
             }
-            Happening::Peer { from, to, message } => self.hear_peer(from, to, message),
-            Happening::ShardTimer(id, due) => {
+            SimEvent::Peer { from, to, message } => self.hear_peer(from, to, message),
+            SimEvent::ShardTimer(id, due) => {
                 let now = self.shard_time(id);
                 let host = self.host(id);
                 if host.timer != Some(due) {
@@ -380,25 +380,25 @@ impl World {
                 host.shard.handle_timeout(now);
                 self.drain_shard(id)
             }
-            Happening::Frame { to, link, requests } => self.handle_frame(to, link, requests),
-            Happening::Handshake(session, shard, connection) => {
+            SimEvent::Frame { to, link, requests } => self.handle_frame(to, link, requests),
+            SimEvent::Handshake(session, shard, connection) => {
                 self.shake_hands(session, shard, connection);
                 Ok(())
             }
-            Happening::Refuse(id) => {
+            SimEvent::Refuse(id) => {
                 let now = self.shard_time(id);
                 self.outcome.faults += 1;
                 self.host(id).shard.refuse_unvoted(now, &Refusal::ReadOnly);
                 self.drain_shard(id)
             }
-            Happening::Expire(id, keys) => self.expire(id, keys),
-            Happening::Flush(id) => self.flush(id),
-            Happening::Desert(id, session) => {
+            SimEvent::Expire(id, keys) => self.expire(id, keys),
+            SimEvent::Flush(id) => self.flush(id),
+            SimEvent::Desert(id, session) => {
                 let now = self.shard_time(id);
                 self.host(id).shard.deserted(now, session);
                 self.drain_shard(id)
             }
-            Happening::Forget(id, session) => {
+            SimEvent::Forget(id, session) => {
                 let now = self.shard_time(id);
                 self.ledger.note_forgotten(id, session);
                 self.host(id).shard.forget(now, session);
@@ -477,7 +477,7 @@ impl World {
             host.timer = due;
             if let Some(due) = due {
                 let at = host.clock.reaches(due);
-                self.schedule(at, Happening::ShardTimer(id, due));
+                self.schedule(at, SimEvent::ShardTimer(id, due));
             }
         }
         Ok(())
@@ -507,13 +507,13 @@ impl World {
         {
             let link = Link { session, connection: self.link_of(from, session) };
             let request = Request::Apply { attempt };
-            self.schedule(self.now, Happening::Request { to: from, link, request });
+            self.schedule(self.now, SimEvent::Request { to: from, link, request });
         }
         match &mut self.answering {
             Some((whose, responses)) if *whose == session => responses.push(response),
             _ if self.config.direct => {
                 self.outcome.messages += 1;
-                self.schedule(self.now, Happening::Response { from, session, response });
+                self.schedule(self.now, SimEvent::Response { from, session, response });
             }
             _ => self.push(from, session, response),
         }
@@ -537,7 +537,7 @@ impl World {
             return;
         }
         for at in self.network.arrivals(self.now, End::Shard(from), End::Shard(to)) {
-            self.schedule(at, Happening::Peer { from, to, message: message.clone() });
+            self.schedule(at, SimEvent::Peer { from, to, message: message.clone() });
         }
     }
 
@@ -602,11 +602,11 @@ impl World {
         let link = Link { session, connection: 0 };
         let Sent { passes, forged } = self.leaves(to, link, &mut request);
         if let Some(response) = forged {
-            self.schedule(self.now, Happening::Response { from: to, session, response });
+            self.schedule(self.now, SimEvent::Response { from: to, session, response });
         }
         if passes {
             self.note_arrival(session, self.now);
-            self.schedule(self.now, Happening::Request { to, link, request });
+            self.schedule(self.now, SimEvent::Request { to, link, request });
         }
         true
     }

@@ -21,7 +21,7 @@ use crate::random::{Random, Stream};
 const FINISH_NS_MAX: u64 = 100_000_000_000;
 
 #[derive(Debug)]
-enum Happening {
+enum ModelEvent {
     Ask(usize, AskFrame),
     /// A shard is done with a piece of work.
     Served(usize),
@@ -47,7 +47,7 @@ enum Happening {
 #[derive(Debug)]
 struct Entry {
     at: Reverse<(u64, u64)>,
-    happening: Happening,
+    event: ModelEvent,
 }
 
 impl PartialEq for Entry {
@@ -165,22 +165,22 @@ impl Model {
     pub fn run(&mut self) -> Result<Measured, String> {
         for process in 0..self.processes.len() {
             for (at, terminal, number) in self.processes[process].starts() {
-                self.schedule(at, Happening::Timer { process, terminal, number });
+                self.schedule(at, ModelEvent::Timer { process, terminal, number });
             }
             let beat = self.setup.heartbeat_us * 1_000;
-            self.schedule(beat + process as u64, Happening::Watch(process));
+            self.schedule(beat + process as u64, ModelEvent::Watch(process));
         }
         let warm = self.setup.warm_up_us * 1_000;
         let over = warm + self.setup.measured_us * 1_000;
-        self.schedule(warm, Happening::Warm);
-        self.schedule(over, Happening::Over);
+        self.schedule(warm, ModelEvent::Warm);
+        self.schedule(over, ModelEvent::Over);
         while self.after.is_empty() || !self.is_quiet() {
-            let Some(Entry { at: Reverse((at, _)), happening }) = self.queue.pop() else { break };
+            let Some(Entry { at: Reverse((at, _)), event }) = self.queue.pop() else { break };
             self.now = at;
             if at > over + FINISH_NS_MAX {
                 return Err("transactions are still under way long after the end of the run".into());
             }
-            self.step(happening);
+            self.step(event);
         }
         let tallies = self.processes.drain(..).map(|process| process.finish());
         let (tallies, combined): (Vec<_>, Vec<_>) = tallies.unzip();
@@ -194,45 +194,45 @@ impl Model {
         self.processes.iter().all(Process::is_quiet)
     }
 
-    fn schedule(&mut self, at: u64, happening: Happening) {
+    fn schedule(&mut self, at: u64, event: ModelEvent) {
         self.number += 1;
-        self.queue.push(Entry { at: Reverse((at, self.number)), happening });
+        self.queue.push(Entry { at: Reverse((at, self.number)), event });
     }
 
-    fn step(&mut self, happening: Happening) {
-        match happening {
-            Happening::Ask(shard, frame) => {
+    fn step(&mut self, event: ModelEvent) {
+        match event {
+            ModelEvent::Ask(shard, frame) => {
                 self.servers[shard].put(frame);
                 self.serve(shard);
             }
-            Happening::Served(shard) => {
+            ModelEvent::Served(shard) => {
                 self.servers[shard].is_busy = false;
                 self.serve(shard);
             }
-            Happening::ShardTimer(shard) => {
+            ModelEvent::ShardTimer(shard) => {
                 self.servers[shard].timer = None;
                 self.serve(shard);
             }
-            Happening::Tell(process, frame) => self.hand(process, Incoming::Frame(frame)),
-            Happening::Timer { process, terminal, number } => {
+            ModelEvent::Tell(process, frame) => self.hand(process, Incoming::Frame(frame)),
+            ModelEvent::Timer { process, terminal, number } => {
                 self.hand(process, Incoming::Timer { terminal, number });
             }
-            Happening::Watch(process) => {
+            ModelEvent::Watch(process) => {
                 let next = self.now + self.setup.heartbeat_us * 1_000;
-                self.schedule(next, Happening::Watch(process));
+                self.schedule(next, ModelEvent::Watch(process));
                 self.hand(process, Incoming::Watch);
             }
-            Happening::Tick(process) => self.tick(process),
-            Happening::Ticked(process) => {
+            ModelEvent::Tick(process) => self.tick(process),
+            ModelEvent::Ticked(process) => {
                 self.processes[process].is_awake = false;
                 self.look(process);
             }
-            Happening::ProcessTimer(process) => {
+            ModelEvent::ProcessTimer(process) => {
                 self.processes[process].timer = None;
                 self.look(process);
             }
-            Happening::Warm => self.before = self.served(),
-            Happening::Over => {
+            ModelEvent::Warm => self.before = self.served(),
+            ModelEvent::Over => {
                 self.after = self.served();
                 self.processes.iter_mut().for_each(|process| process.is_closing = true);
             }
@@ -253,17 +253,17 @@ impl Model {
             let done = self.now + worked.ns;
             for (process, frame) in worked.frames {
                 let arrives = self.links.arrival(done, process, shard, true);
-                self.schedule(arrives, Happening::Tell(process, frame));
+                self.schedule(arrives, ModelEvent::Tell(process, frame));
             }
             self.servers[shard].is_busy = true;
-            self.schedule(done, Happening::Served(shard));
+            self.schedule(done, ModelEvent::Served(shard));
         }
         // One timer stands in the queue; that it is early does no harm, since it is looked at again.
         let server = &mut self.servers[shard];
         let due = server.shard.poll_timeout();
         if let Some(due) = due.filter(|due| server.timer.is_none_or(|timer| *due < timer)) {
             server.timer = Some(due);
-            self.schedule((due.0 * 1_000).max(self.now), Happening::ShardTimer(shard));
+            self.schedule((due.0 * 1_000).max(self.now), ModelEvent::ShardTimer(shard));
         }
     }
 
@@ -286,12 +286,12 @@ impl Model {
         }
         if process.has_work(Time(self.now / 1_000)) {
             process.is_awake = true;
-            return self.schedule(self.now, Happening::Tick(at));
+            return self.schedule(self.now, ModelEvent::Tick(at));
         }
         let due = process.poll_timeout();
         if let Some(due) = due.filter(|due| process.timer.is_none_or(|timer| *due < timer)) {
             process.timer = Some(due);
-            self.schedule(due.0 * 1_000, Happening::ProcessTimer(at));
+            self.schedule(due.0 * 1_000, ModelEvent::ProcessTimer(at));
         }
     }
 
@@ -300,11 +300,11 @@ impl Model {
         let done = self.now + ticked.ns;
         for (shard, frame) in ticked.frames {
             let arrives = self.links.arrival(done, at, shard, false);
-            self.schedule(arrives, Happening::Ask(shard, frame));
+            self.schedule(arrives, ModelEvent::Ask(shard, frame));
         }
         for (wakes, terminal, number) in ticked.timers {
-            self.schedule(wakes, Happening::Timer { process: at, terminal, number });
+            self.schedule(wakes, ModelEvent::Timer { process: at, terminal, number });
         }
-        self.schedule(done, Happening::Ticked(at));
+        self.schedule(done, ModelEvent::Ticked(at));
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use claret_core::{AttemptId, TxId};
 use claret_types::{Bytes, Method, Operation, TypeInfo, builtin_types};
 
-use crate::happening::Wording;
+use crate::event::Wording;
 
 /// See the module's text.
 #[derive(Debug, Default)]

@@ -4,7 +4,7 @@ use claret_core::message::{Link, PeerMessage, Request, Response};
 use claret_core::{AttemptId, SessionId, ShardId};
 
 use super::names::Names;
-use crate::happening::{describe_peer, describe_request, describe_response};
+use crate::event::{describe_peer, describe_request, describe_response};
 
 /// One message on its way.
 #[derive(Clone, Debug)]

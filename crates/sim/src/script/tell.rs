@@ -6,7 +6,7 @@ use claret_types::{Bytes, State, TypeInfo, Unique, builtin_types};
 use super::parse::What;
 use super::selector::client_name;
 use super::stage::{Stage, Standing};
-use crate::happening::{Wording, describe_replies};
+use crate::event::{Wording, describe_replies};
 
 /// What is in front of a line that is no message.
 pub(super) const INDENT: &str = "    ";

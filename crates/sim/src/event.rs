@@ -11,7 +11,7 @@ use crate::run::RunId;
 
 /// One entry of the world's queue.
 #[derive(Clone, Debug)]
-pub(crate) enum Happening {
+pub(crate) enum SimEvent {
     /// A request arrives at a shard.
     Request { to: ShardId, link: Link, request: Request },
     /// A frame arrives at a shard.
@@ -82,43 +82,43 @@ pub(crate) enum Happening {
     Audit(SessionId),
 }
 
-impl Happening {
+impl SimEvent {
     /// Whose step it is; `None` for what befalls the world as a whole.
     pub(crate) fn at(&self) -> Option<End> {
         match self {
-            Happening::Request { to, .. }
-            | Happening::Frame { to, .. }
-            | Happening::Peer { to, .. }
-            | Happening::Handshake(_, to, _)
-            | Happening::ShardTimer(to, _) => Some(End::Shard(*to)),
-            Happening::Response { session, .. }
-            | Happening::Answer { session, .. }
-            | Happening::Push { session, .. }
-            | Happening::Write(session, ..)
-            | Happening::Connected(session, ..)
-            | Happening::Broken(session, ..)
-            | Happening::Learn(session)
-            | Happening::Part(session, _)
-            | Happening::Abandon(session, _)
-            | Happening::Begin(session)
-            | Happening::Reconnect(session, ..) => Some(End::Session(*session)),
-            Happening::ClientTimer(session, _) | Happening::Ask(session, ..) => Some(End::Session(*session)),
-            Happening::Continue(run)
-            | Happening::TakeBack(run)
-            | Happening::Rerun(run)
-            | Happening::Stale(run, _) => Some(End::Session(run.session)),
-            Happening::Refuse(shard)
-            | Happening::Leave(shard)
-            | Happening::Expire(shard, _)
-            | Happening::Flush(shard)
-            | Happening::Desert(shard, _)
-            | Happening::Forget(shard, _) => Some(End::Shard(*shard)),
-            Happening::Cut(..)
-            | Happening::Break(..)
-            | Happening::Move(..)
-            | Happening::Pause(..)
-            | Happening::Restart(..)
-            | Happening::Audit(_) => None,
+            SimEvent::Request { to, .. }
+            | SimEvent::Frame { to, .. }
+            | SimEvent::Peer { to, .. }
+            | SimEvent::Handshake(_, to, _)
+            | SimEvent::ShardTimer(to, _) => Some(End::Shard(*to)),
+            SimEvent::Response { session, .. }
+            | SimEvent::Answer { session, .. }
+            | SimEvent::Push { session, .. }
+            | SimEvent::Write(session, ..)
+            | SimEvent::Connected(session, ..)
+            | SimEvent::Broken(session, ..)
+            | SimEvent::Learn(session)
+            | SimEvent::Part(session, _)
+            | SimEvent::Abandon(session, _)
+            | SimEvent::Begin(session)
+            | SimEvent::Reconnect(session, ..) => Some(End::Session(*session)),
+            SimEvent::ClientTimer(session, _) | SimEvent::Ask(session, ..) => Some(End::Session(*session)),
+            SimEvent::Continue(run)
+            | SimEvent::TakeBack(run)
+            | SimEvent::Rerun(run)
+            | SimEvent::Stale(run, _) => Some(End::Session(run.session)),
+            SimEvent::Refuse(shard)
+            | SimEvent::Leave(shard)
+            | SimEvent::Expire(shard, _)
+            | SimEvent::Flush(shard)
+            | SimEvent::Desert(shard, _)
+            | SimEvent::Forget(shard, _) => Some(End::Shard(*shard)),
+            SimEvent::Cut(..)
+            | SimEvent::Break(..)
+            | SimEvent::Move(..)
+            | SimEvent::Pause(..)
+            | SimEvent::Restart(..)
+            | SimEvent::Audit(_) => None,
         }
     }
 
@@ -126,9 +126,9 @@ impl Happening {
     /// frames have nothing in them.
     pub(crate) fn is_without_words(&self) -> bool {
         match self {
-            Happening::Write(..) => true,
-            Happening::Frame { requests, .. } => requests.is_empty(),
-            Happening::Answer { refused, responses, .. } => !refused && responses.is_empty(),
+            SimEvent::Write(..) => true,
+            SimEvent::Frame { requests, .. } => requests.is_empty(),
+            SimEvent::Answer { refused, responses, .. } => !refused && responses.is_empty(),
             _ => false,
         }
     }
@@ -137,14 +137,14 @@ impl Happening {
     pub(crate) fn is_awaited(&self) -> bool {
         matches!(
             self,
-            Happening::Request { .. }
-                | Happening::Frame { .. }
-                | Happening::Answer { .. }
-                | Happening::Push { .. }
-                | Happening::Response { .. }
-                | Happening::Write(..)
-                | Happening::Peer { .. }
-                | Happening::Audit(_)
+            SimEvent::Request { .. }
+                | SimEvent::Frame { .. }
+                | SimEvent::Answer { .. }
+                | SimEvent::Push { .. }
+                | SimEvent::Response { .. }
+                | SimEvent::Write(..)
+                | SimEvent::Peer { .. }
+                | SimEvent::Audit(_)
         )
     }
 
@@ -155,96 +155,96 @@ impl Happening {
         };
         let run = |kind: u64, run: &RunId| [kind, u64::from(run.run), run.session.0, run.tx.0, 0];
         match self {
-            Happening::Request { to, link, request } => {
+            SimEvent::Request { to, link, request } => {
                 let place = u64::from(to.0) << 32 | u64::from(link.connection);
                 match request_attempt(request) {
                     Some((kind, attempt)) => of(kind, place, attempt),
                     None => [1, place, link.session.0, 0, 0],
                 }
             }
-            Happening::Response { from, response, .. } | Happening::Push { from, response, .. } => {
+            SimEvent::Response { from, response, .. } | SimEvent::Push { from, response, .. } => {
                 of(10 + response_kind(response), u64::from(from.0), response.attempt())
             }
-            Happening::Frame { to, link, requests } => {
+            SimEvent::Frame { to, link, requests } => {
                 [61, u64::from(to.0), link.session.0, u64::from(link.connection), requests.len() as u64]
             }
-            Happening::Answer { from, session, connection, refused, responses } => {
+            SimEvent::Answer { from, session, connection, refused, responses } => {
                 let place = u64::from(from.0) << 32 | u64::from(*connection);
                 [62, place, session.0, u64::from(*refused), responses.len() as u64]
             }
-            Happening::Peer { to, message, .. } => match message {
+            SimEvent::Peer { to, message, .. } => match message {
                 PeerMessage::Inquire { attempt, .. } => of(30, u64::from(to.0), *attempt),
                 PeerMessage::Answer { attempt, .. } => of(31, u64::from(to.0), *attempt),
             },
-            Happening::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
-            Happening::ClientTimer(session, _) => [41, 0, session.0, 0, 0],
-            Happening::Write(session, shard, number) => {
+            SimEvent::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
+            SimEvent::ClientTimer(session, _) => [41, 0, session.0, 0, 0],
+            SimEvent::Write(session, shard, number) => {
                 [63, u64::from(shard.0), session.0, u64::from(*number), 0]
             }
-            Happening::Handshake(session, shard, number) => {
+            SimEvent::Handshake(session, shard, number) => {
                 [64, u64::from(shard.0), session.0, u64::from(*number), 0]
             }
-            Happening::Connected(session, shard, number, incarnation) => {
+            SimEvent::Connected(session, shard, number, incarnation) => {
                 [65, u64::from(shard.0), session.0, u64::from(*number), incarnation.0]
             }
-            Happening::Broken(session, shard, number) => {
+            SimEvent::Broken(session, shard, number) => {
                 [66, u64::from(shard.0), session.0, u64::from(*number), 0]
             }
-            Happening::Learn(session) => [67, 0, session.0, 0, 0],
-            Happening::Part(session, shard) => [68, u64::from(shard.0), session.0, 0, 0],
-            Happening::Move(slot, to) => [69, u64::from(*slot), u64::from(to.0), 0, 0],
-            Happening::Leave(shard) => [70, u64::from(shard.0), 0, 0, 0],
-            Happening::Abandon(session, tx) => [71, session.0, tx.0, 0, 0],
-            Happening::Break(session, shard) => [72, u64::from(shard.0), session.0, 0, 0],
-            Happening::Begin(session) => [42, 0, session.0, 0, 0],
-            Happening::Continue(id) => run(43, id),
-            Happening::TakeBack(id) => run(44, id),
-            Happening::Rerun(id) => run(45, id),
-            Happening::Reconnect(session, shard, overlaps) => {
+            SimEvent::Learn(session) => [67, 0, session.0, 0, 0],
+            SimEvent::Part(session, shard) => [68, u64::from(shard.0), session.0, 0, 0],
+            SimEvent::Move(slot, to) => [69, u64::from(*slot), u64::from(to.0), 0, 0],
+            SimEvent::Leave(shard) => [70, u64::from(shard.0), 0, 0, 0],
+            SimEvent::Abandon(session, tx) => [71, session.0, tx.0, 0, 0],
+            SimEvent::Break(session, shard) => [72, u64::from(shard.0), session.0, 0, 0],
+            SimEvent::Begin(session) => [42, 0, session.0, 0, 0],
+            SimEvent::Continue(id) => run(43, id),
+            SimEvent::TakeBack(id) => run(44, id),
+            SimEvent::Rerun(id) => run(45, id),
+            SimEvent::Reconnect(session, shard, overlaps) => {
                 [47, u64::from(shard.0), session.0, u64::from(*overlaps), 0]
             }
-            Happening::Cut(_, _, until) => [48, until.0, 0, 0, 0],
-            Happening::Pause(_, until) => [49, until.0, 0, 0, 0],
-            Happening::Restart(shard, until) => [51, u64::from(shard.0), until.0, 0, 0],
-            Happening::Ask(_, shard, attempt) => of(52, u64::from(shard.0), *attempt),
-            Happening::Audit(session) => [53, session.0, 0, 0, 0],
-            Happening::Stale(id, _) => run(54, id),
-            Happening::Refuse(shard) => [55, u64::from(shard.0), 0, 0, 0],
-            Happening::Expire(shard, keys) => {
+            SimEvent::Cut(_, _, until) => [48, until.0, 0, 0, 0],
+            SimEvent::Pause(_, until) => [49, until.0, 0, 0, 0],
+            SimEvent::Restart(shard, until) => [51, u64::from(shard.0), until.0, 0, 0],
+            SimEvent::Ask(_, shard, attempt) => of(52, u64::from(shard.0), *attempt),
+            SimEvent::Audit(session) => [53, session.0, 0, 0, 0],
+            SimEvent::Stale(id, _) => run(54, id),
+            SimEvent::Refuse(shard) => [55, u64::from(shard.0), 0, 0, 0],
+            SimEvent::Expire(shard, keys) => {
                 [56, u64::from(shard.0), keys.len() as u64, keys.first().map_or(0, |key| key_hash(key)), 0]
             }
-            Happening::Flush(shard) => [57, u64::from(shard.0), 0, 0, 0],
-            Happening::Desert(shard, session) => [58, u64::from(shard.0), session.0, 0, 0],
-            Happening::Forget(shard, session) => [59, u64::from(shard.0), session.0, 0, 0],
+            SimEvent::Flush(shard) => [57, u64::from(shard.0), 0, 0, 0],
+            SimEvent::Desert(shard, session) => [58, u64::from(shard.0), session.0, 0, 0],
+            SimEvent::Forget(shard, session) => [59, u64::from(shard.0), session.0, 0, 0],
         }
     }
 }
 
 /// As a line of a timeline.
-impl fmt::Display for Happening {
+impl fmt::Display for SimEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Happening::Request { to, link, request } => {
+            SimEvent::Request { to, link, request } => {
                 let Link { session, connection } = link;
                 write!(f, "c{}#{connection} -> {to}: ", session.0)?;
                 describe_request(f, request, &Numbers)
             }
-            Happening::Response { from, session, response } => {
+            SimEvent::Response { from, session, response } => {
                 write!(f, "{from} -> c{}: ", session.0)?;
                 describe_response(f, response, &Numbers)
             }
-            Happening::Push { from, session, connection, response } => {
+            SimEvent::Push { from, session, connection, response } => {
                 write!(f, "{from} -> c{}#{connection}: ", session.0)?;
                 describe_response(f, response, &Numbers)
             }
-            Happening::Frame { to, link, requests } => {
+            SimEvent::Frame { to, link, requests } => {
                 write!(f, "c{}#{} -> {to}: a frame", link.session.0, link.connection)?;
                 requests.iter().try_for_each(|request| {
                     f.write_str("; ")?;
                     describe_request(f, request, &Numbers)
                 })
             }
-            Happening::Answer { from, session, connection, refused, responses } => {
+            SimEvent::Answer { from, session, connection, refused, responses } => {
                 let what = if *refused { "the frame is refused" } else { "the frame is taken" };
                 write!(f, "{from} -> c{}#{connection}: {what}", session.0)?;
                 responses.iter().try_for_each(|response| {
@@ -252,62 +252,62 @@ impl fmt::Display for Happening {
                     describe_response(f, response, &Numbers)
                 })
             }
-            Happening::Peer { from, to, message } => {
+            SimEvent::Peer { from, to, message } => {
                 write!(f, "{from} -> {to}: ")?;
                 describe_peer(f, message, &Numbers)
             }
-            Happening::ShardTimer(shard, _) => write!(f, "{shard}: time"),
-            Happening::ClientTimer(session, _) => write!(f, "c{}: time", session.0),
-            Happening::Continue(run) => write!(f, "{run}: goes on"),
-            Happening::TakeBack(run) => write!(f, "{run}: its user takes the commit back"),
-            Happening::Rerun(run) => write!(f, "{run}: is run again"),
-            Happening::Stale(run, _) => write!(f, "{run}: is over, and its user goes on"),
-            Happening::Refuse(shard) => write!(f, "{shard}: refuses all that has not voted"),
-            Happening::Expire(shard, keys) => {
+            SimEvent::ShardTimer(shard, _) => write!(f, "{shard}: time"),
+            SimEvent::ClientTimer(session, _) => write!(f, "c{}: time", session.0),
+            SimEvent::Continue(run) => write!(f, "{run}: goes on"),
+            SimEvent::TakeBack(run) => write!(f, "{run}: its user takes the commit back"),
+            SimEvent::Rerun(run) => write!(f, "{run}: is run again"),
+            SimEvent::Stale(run, _) => write!(f, "{run}: is over, and its user goes on"),
+            SimEvent::Refuse(shard) => write!(f, "{shard}: refuses all that has not voted"),
+            SimEvent::Expire(shard, keys) => {
                 let keys: Vec<String> = keys.iter().map(|key| format!("'{key}'")).collect();
                 write!(f, "{shard}: these expire, if they are there: {}", keys.join(" "))
             }
-            Happening::Flush(shard) => write!(f, "{shard}: all its records are flushed"),
-            Happening::Desert(shard, session) => write!(f, "{shard}: hears that c{} is gone", session.0),
-            Happening::Forget(shard, session) => write!(f, "{shard}: forgets c{}", session.0),
-            Happening::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),
-            Happening::Pause(end, until) => write!(f, "{end} stands still until {until}"),
-            Happening::Restart(shard, until) => {
+            SimEvent::Flush(shard) => write!(f, "{shard}: all its records are flushed"),
+            SimEvent::Desert(shard, session) => write!(f, "{shard}: hears that c{} is gone", session.0),
+            SimEvent::Forget(shard, session) => write!(f, "{shard}: forgets c{}", session.0),
+            SimEvent::Cut(a, b, until) => write!(f, "{a} and {b} are cut off until {until}"),
+            SimEvent::Pause(end, until) => write!(f, "{end} stands still until {until}"),
+            SimEvent::Restart(shard, until) => {
                 write!(f, "{shard}: restarts, and stands still until {until}")
             }
-            Happening::Ask(session, shard, attempt) => {
+            SimEvent::Ask(session, shard, attempt) => {
                 write!(f, "c{}: asks {shard} what became of {attempt}", session.0)
             }
-            Happening::Audit(session) => write!(f, "c{}: must have left nothing by now", session.0),
+            SimEvent::Audit(session) => write!(f, "c{}: must have left nothing by now", session.0),
             other => other.describe_connection(f),
         }
     }
 }
 
-impl Happening {
+impl SimEvent {
     /// What happens to a connection, to a slot, or at the ends of a transaction, in a line.
     fn describe_connection(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Happening::Write(session, shard, number) => {
+            SimEvent::Write(session, shard, number) => {
                 write!(f, "c{}#{number}: may write to {shard}", session.0)
             }
-            Happening::Handshake(session, shard, number) => {
+            SimEvent::Handshake(session, shard, number) => {
                 write!(f, "c{}#{number} -> {shard}: who are you?", session.0)
             }
-            Happening::Connected(session, shard, number, incarnation) => {
+            SimEvent::Connected(session, shard, number, incarnation) => {
                 write!(f, "c{}#{number}: serves {shard}@{}", session.0, incarnation.0)
             }
-            Happening::Broken(session, shard, number) => {
+            SimEvent::Broken(session, shard, number) => {
                 write!(f, "c{}#{number}: finds that it is cut off from {shard}", session.0)
             }
-            Happening::Learn(session) => write!(f, "c{}: learns who serves what", session.0),
-            Happening::Part(session, shard) => write!(f, "c{}: gives {shard} up", session.0),
-            Happening::Break(session, shard) => write!(f, "c{}: its connection to {shard} breaks", session.0),
-            Happening::Reconnect(session, shard, _) => write!(f, "c{}: reconnects to {shard}", session.0),
-            Happening::Move(slot, to) => write!(f, "slot {slot} is to go to {to}"),
-            Happening::Leave(shard) => write!(f, "{shard}: leaves for good, if it serves nothing"),
-            Happening::Abandon(session, tx) => write!(f, "c{}.t{}: its user leaves", session.0, tx.0),
-            Happening::Begin(session) => write!(f, "c{}: begins a transaction", session.0),
+            SimEvent::Learn(session) => write!(f, "c{}: learns who serves what", session.0),
+            SimEvent::Part(session, shard) => write!(f, "c{}: gives {shard} up", session.0),
+            SimEvent::Break(session, shard) => write!(f, "c{}: its connection to {shard} breaks", session.0),
+            SimEvent::Reconnect(session, shard, _) => write!(f, "c{}: reconnects to {shard}", session.0),
+            SimEvent::Move(slot, to) => write!(f, "slot {slot} is to go to {to}"),
+            SimEvent::Leave(shard) => write!(f, "{shard}: leaves for good, if it serves nothing"),
+            SimEvent::Abandon(session, tx) => write!(f, "c{}.t{}: its user leaves", session.0, tx.0),
+            SimEvent::Begin(session) => write!(f, "c{}: begins a transaction", session.0),
             _ => unreachable!("described before"),
         }
     }
