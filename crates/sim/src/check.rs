@@ -32,7 +32,7 @@ pub(crate) type Violation = String;
 
 /// All that is known of one attempt.
 #[derive(Debug, Default)]
-struct Entry {
+struct AttemptEntry {
     replies: BTreeMap<CallNo, Reply>,
     /// With the incarnations that its list names.
     participants: Option<BTreeMap<ShardId, Option<Incarnation>>>,
@@ -62,7 +62,7 @@ struct Decision {
     at: Time,
 }
 
-impl Entry {
+impl AttemptEntry {
     fn is_decided(&self) -> bool {
         self.decided.is_some()
     }
@@ -91,7 +91,7 @@ pub(crate) struct Ledger {
     /// So many bytes of a session's latest answers a shard remembers.
     answers_bytes_max: usize,
     runs: BTreeMap<RunId, RunLog>,
-    attempts: BTreeMap<AttemptId, Entry>,
+    attempts: BTreeMap<AttemptId, AttemptEntry>,
     /// The attempt that a run committed under, once it was asked to.
     under: BTreeMap<RunId, AttemptId>,
     order: Vec<Moment>,
@@ -113,7 +113,7 @@ pub(crate) struct Ledger {
 }
 
 /// What the sequential model starts from, and what it is compared with.
-pub(crate) struct End<'a> {
+pub(crate) struct LedgerEnd<'a> {
     pub(crate) reference: Reference,
     pub(crate) records: BTreeMap<&'a Bytes, &'a State>,
     pub(crate) place: &'a dyn Fn(&Bytes) -> ShardId,
@@ -517,7 +517,7 @@ impl Ledger {
 
     /// How many transactions were torn by restarts that lost votes.
     pub(crate) fn torn(&self) -> usize {
-        let torn = |entry: &&Entry| entry.is_decided() && entry.is_torn();
+        let torn = |entry: &&AttemptEntry| entry.is_decided() && entry.is_torn();
         self.attempts.values().filter(torn).map(|entry| entry.members.len()).sum()
     }
 
@@ -531,7 +531,7 @@ impl Ledger {
     }
 
     /// Replays everything that committed, and compares answers and records.
-    pub(crate) fn check_serial(&self, end: End<'_>) -> Result<(), Violation> {
+    pub(crate) fn check_serial(&self, end: LedgerEnd<'_>) -> Result<(), Violation> {
         let mut reference = end.reference;
         for (key, op) in &self.prepared {
             reference.run(key, op, Unique(0)).map_err(|error| format!("before the run: {op:?}: {error}"))?;

@@ -9,7 +9,7 @@ use claret_core::{AttemptId, Incarnation, Pipeline, SessionId, ShardId, Time};
 
 use crate::check::Violation;
 use crate::event::SimEvent;
-use crate::network::End;
+use crate::network::Endpoint;
 use crate::process::Connection;
 use crate::tamper::{Sent, Tampering};
 use crate::world::World;
@@ -104,7 +104,8 @@ impl World {
         }
         self.outcome.faults += 1;
         let connection = self.dial(session);
-        let arrival = self.network.stream(self.now, End::Session(session), End::Shard(shard), connection);
+        let arrival =
+            self.network.stream(self.now, Endpoint::Session(session), Endpoint::Shard(shard), connection);
         let Some(at) = arrival else { return self.reconnect_later(session, shard) };
         self.schedule(at, SimEvent::Handshake(session, shard, connection));
     }
@@ -120,7 +121,7 @@ impl World {
             return;
         }
         let incarnation = self.shard(shard).incarnation();
-        match self.network.stream(self.now, End::Shard(shard), End::Session(session), connection) {
+        match self.network.stream(self.now, Endpoint::Shard(shard), Endpoint::Session(session), connection) {
             Some(at) => {
                 // Now and then a handshake takes longer than the next one.
                 let slow = if self.random.chance(200) { self.random.below(4 * RECONNECT_US_MAX) } else { 0 };
@@ -176,11 +177,10 @@ impl World {
     }
 
     /// Two ends lose sight of each other: what they say over their connections until then is lost, and they connect anew.
-    pub(crate) fn break_between(&mut self, a: End, b: End, until: Time) {
+    pub(crate) fn break_between(&mut self, a: Endpoint, b: Endpoint, until: Time) {
         let (session, shard) = match (a, b) {
-            (End::Session(session), End::Shard(shard)) | (End::Shard(shard), End::Session(session)) => {
-                (session, shard)
-            }
+            (Endpoint::Session(session), Endpoint::Shard(shard))
+            | (Endpoint::Shard(shard), Endpoint::Session(session)) => (session, shard),
             _ => return,
         };
         let at = until.plus(self.random.below(RECONNECT_US_MAX));
@@ -199,11 +199,11 @@ impl World {
 
     /// When what leaves now over a connection arrives. Where the ends do not see each other it is lost, and all that comes
     /// behind it.
-    fn stream(&mut self, from: End, to: End, connection: u32) -> Option<Time> {
+    fn stream(&mut self, from: Endpoint, to: Endpoint, connection: u32) -> Option<Time> {
         let arrival = self.network.stream(self.now, from, to, connection);
         if arrival.is_none()
-            && let (End::Session(session), End::Shard(shard)) | (End::Shard(shard), End::Session(session)) =
-                (from, to)
+            && let (Endpoint::Session(session), Endpoint::Shard(shard))
+            | (Endpoint::Shard(shard), Endpoint::Session(session)) = (from, to)
         {
             let torn = self.torn.entry((session, shard)).or_insert(connection);
             *torn = connection.max(*torn);
@@ -298,7 +298,7 @@ impl World {
                 self.send_alone(to, link, &request);
             }
         }
-        if let Some(at) = self.stream(End::Session(session), End::Shard(to), connection) {
+        if let Some(at) = self.stream(Endpoint::Session(session), Endpoint::Shard(to), connection) {
             self.note_arrival(session, at);
             self.schedule(at, SimEvent::Frame { to, link, requests: kept });
         }
@@ -307,7 +307,7 @@ impl World {
 
     /// A request goes its own way: it may be lost, doubled, or overtaken.
     pub(crate) fn send_alone(&mut self, to: ShardId, link: Link, request: &Request) {
-        for at in self.network.arrivals(self.now, End::Session(link.session), End::Shard(to)) {
+        for at in self.network.arrivals(self.now, Endpoint::Session(link.session), Endpoint::Shard(to)) {
             self.note_arrival(link.session, at);
             self.schedule(at, SimEvent::Request { to, link, request: request.clone() });
         }
@@ -342,7 +342,7 @@ impl World {
             drained?;
         }
         let Link { session, connection } = link;
-        if let Some(at) = self.stream(End::Shard(to), End::Session(session), connection) {
+        if let Some(at) = self.stream(Endpoint::Shard(to), Endpoint::Session(session), connection) {
             let answer = SimEvent::Answer { from: to, session, connection, refused, responses };
             self.schedule(at, answer);
         }
@@ -450,7 +450,7 @@ impl World {
     pub(crate) fn push(&mut self, from: ShardId, session: SessionId, response: Response) {
         let connection = self.link_of(from, session);
         self.outcome.messages += 1;
-        let way = (End::Shard(from), End::Session(session));
+        let way = (Endpoint::Shard(from), Endpoint::Session(session));
         let arrivals = match self.config.network.framed {
             true => self.stream(way.0, way.1, connection).into_iter().collect(),
             false => self.network.arrivals(self.now, way.0, way.1),

@@ -9,7 +9,7 @@ use claret_types::{Claims, Reply};
 
 use crate::check::Violation;
 use crate::event::SimEvent;
-use crate::process::{Process, Stage, Transaction};
+use crate::process::{Process, Progress, Transaction};
 use crate::random::{Random, Stream};
 use crate::run::RunId;
 use crate::workload::{Action, Ending, Step};
@@ -68,7 +68,7 @@ impl World {
             SimEvent::Continue(run) => self.go_on(run),
             SimEvent::TakeBack(run) => {
                 let now = self.local(run.session);
-                if self.running(run).is_none_or(|it| it.stage != Stage::Ending) {
+                if self.running(run).is_none_or(|it| it.stage != Progress::Ending) {
                     return Ok(());
                 }
                 if let Some(client) = self.client(run.session) {
@@ -128,7 +128,7 @@ impl World {
 
     fn rerun(&mut self, run: RunId) -> Result<(), Violation> {
         let now = self.local(run.session);
-        let Some(transaction) = self.running(run).filter(|it| it.stage == Stage::Between) else {
+        let Some(transaction) = self.running(run).filter(|it| it.stage == Progress::Between) else {
             return Ok(());
         };
         transaction.rewind();
@@ -144,7 +144,7 @@ impl World {
     fn go_on(&mut self, run: RunId) -> Result<(), Violation> {
         loop {
             let waits = self.client(run.session).is_none_or(|client| client.awaits_answers(run.tx));
-            let Some(transaction) = self.running(run).filter(|it| it.stage == Stage::Running && !waits)
+            let Some(transaction) = self.running(run).filter(|it| it.stage == Progress::Running && !waits)
             else {
                 return Ok(());
             };
@@ -177,7 +177,7 @@ impl World {
     fn issue(&mut self, run: RunId, action: &Action, place: u64, at_once: bool) {
         let (now, slot) = (self.local(run.session), slot_of(&action.key, self.moves.slots()));
         let reader_writer = self.config.reader_writer;
-        let Some(transaction) = self.running(run).filter(|it| it.stage == Stage::Running) else { return };
+        let Some(transaction) = self.running(run).filter(|it| it.stage == Progress::Running) else { return };
         let (op, probe) = action.operation(&transaction.last, run, place);
         let at = self.ledger.note_issued(run, &action.key, &op, probe);
         let Some(client) = self.client(run.session) else { return };
@@ -201,7 +201,7 @@ impl World {
         let (now, world_now) = (self.local(run.session), self.now);
         let direct = self.config.direct && !self.config.switches().combining;
         let Some(transaction) = self.running(run) else { return Ok(()) };
-        transaction.stage = Stage::Ending;
+        transaction.stage = Progress::Ending;
         let ending = transaction.program.ending;
         if direct && ending == Ending::Commit && self.finish_instantly(run)? {
             return Ok(());
@@ -352,7 +352,7 @@ impl World {
                 self.leave(run);
             }
             Event::Restart { .. } => {
-                transaction.stage = Stage::Between;
+                transaction.stage = Progress::Between;
                 self.ledger.told_over(run)?;
                 self.outcome.restarts += 1;
                 let doublings = if self.config.phasing { run.run / RUNS_A_DOUBLING } else { run.run };

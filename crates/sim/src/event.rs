@@ -6,7 +6,7 @@ use claret_core::message::{Call, Link, Listed, Members, PeerMessage, Request, Re
 use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, TxHandle, key_hash};
 use claret_types::{Bytes, Operation, Reply};
 
-use crate::network::End;
+use crate::network::Endpoint;
 use crate::run::RunId;
 
 /// One entry of the world's queue.
@@ -61,9 +61,9 @@ pub(crate) enum SimEvent {
     /// A node that serves nothing leaves.
     Leave(ShardId),
     /// Two ends lose sight of each other.
-    Cut(End, End, Time),
+    Cut(Endpoint, Endpoint, Time),
     /// An end stands still.
-    Pause(End, Time),
+    Pause(Endpoint, Time),
     /// A shard restarts, and stands still until then.
     Restart(ShardId, Time),
     /// A shard refuses all that has not voted.
@@ -84,13 +84,13 @@ pub(crate) enum SimEvent {
 
 impl SimEvent {
     /// Whose step it is; `None` for what befalls the world as a whole.
-    pub(crate) fn at(&self) -> Option<End> {
+    pub(crate) fn at(&self) -> Option<Endpoint> {
         match self {
             SimEvent::Request { to, .. }
             | SimEvent::Frame { to, .. }
             | SimEvent::Peer { to, .. }
             | SimEvent::Handshake(_, to, _)
-            | SimEvent::ShardTimer(to, _) => Some(End::Shard(*to)),
+            | SimEvent::ShardTimer(to, _) => Some(Endpoint::Shard(*to)),
             SimEvent::Response { session, .. }
             | SimEvent::Answer { session, .. }
             | SimEvent::Push { session, .. }
@@ -101,18 +101,20 @@ impl SimEvent {
             | SimEvent::Part(session, _)
             | SimEvent::Abandon(session, _)
             | SimEvent::Begin(session)
-            | SimEvent::Reconnect(session, ..) => Some(End::Session(*session)),
-            SimEvent::ClientTimer(session, _) | SimEvent::Ask(session, ..) => Some(End::Session(*session)),
+            | SimEvent::Reconnect(session, ..) => Some(Endpoint::Session(*session)),
+            SimEvent::ClientTimer(session, _) | SimEvent::Ask(session, ..) => {
+                Some(Endpoint::Session(*session))
+            }
             SimEvent::Continue(run)
             | SimEvent::TakeBack(run)
             | SimEvent::Rerun(run)
-            | SimEvent::Stale(run, _) => Some(End::Session(run.session)),
+            | SimEvent::Stale(run, _) => Some(Endpoint::Session(run.session)),
             SimEvent::Refuse(shard)
             | SimEvent::Leave(shard)
             | SimEvent::Expire(shard, _)
             | SimEvent::Flush(shard)
             | SimEvent::Desert(shard, _)
-            | SimEvent::Forget(shard, _) => Some(End::Shard(*shard)),
+            | SimEvent::Forget(shard, _) => Some(Endpoint::Shard(*shard)),
             SimEvent::Cut(..)
             | SimEvent::Break(..)
             | SimEvent::Move(..)

@@ -12,16 +12,16 @@ const HELD_PERMILLE: u64 = 10;
 
 /// One end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum End {
+pub(crate) enum Endpoint {
     Session(SessionId),
     Shard(ShardId),
 }
 
-impl std::fmt::Display for End {
+impl std::fmt::Display for Endpoint {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            End::Session(session) => write!(f, "c{}", session.0),
-            End::Shard(shard) => write!(f, "{shard}"),
+            Endpoint::Session(session) => write!(f, "c{}", session.0),
+            Endpoint::Shard(shard) => write!(f, "{shard}"),
         }
     }
 }
@@ -34,11 +34,11 @@ pub(crate) struct Network {
     /// Losses, doubles and delays out of the ordinary happen only until then.
     faults_until: Time,
     /// The last arrival on each link, where order is kept.
-    last: BTreeMap<(End, End), Time>,
+    last: BTreeMap<(Endpoint, Endpoint), Time>,
     /// The last arrival over each connection.
-    streams: BTreeMap<(End, End, u32), Time>,
+    streams: BTreeMap<(Endpoint, Endpoint, u32), Time>,
     /// Pairs of ends that do not see each other until then.
-    outages: BTreeMap<(End, End), Time>,
+    outages: BTreeMap<(Endpoint, Endpoint), Time>,
     /// Messages lost, doubled or slowed.
     pub(crate) faults: u64,
 }
@@ -57,13 +57,13 @@ impl Network {
     }
 
     /// Cuts two ends off from each other.
-    pub(crate) fn cut(&mut self, a: End, b: End, until: Time) {
+    pub(crate) fn cut(&mut self, a: Endpoint, b: Endpoint, until: Time) {
         self.outages.insert((a.min(b), a.max(b)), until);
         self.faults += 1;
     }
 
     /// When a message that leaves now arrives: never, once, or twice.
-    pub(crate) fn arrivals(&mut self, now: Time, from: End, to: End) -> Vec<Time> {
+    pub(crate) fn arrivals(&mut self, now: Time, from: Endpoint, to: Endpoint) -> Vec<Time> {
         let cut = self.outages.get(&(from.min(to), from.max(to)));
         let faulty = now < self.faults_until;
         if cut.is_some_and(|until| now < *until) || faulty && self.random.chance(self.config.lost_permille) {
@@ -79,7 +79,13 @@ impl Network {
     }
 
     /// When what leaves now over a connection arrives: behind all before it. `None`: the ends do not see each other.
-    pub(crate) fn stream(&mut self, now: Time, from: End, to: End, connection: u32) -> Option<Time> {
+    pub(crate) fn stream(
+        &mut self,
+        now: Time,
+        from: Endpoint,
+        to: Endpoint,
+        connection: u32,
+    ) -> Option<Time> {
         if self.outages.get(&(from.min(to), from.max(to))).is_some_and(|until| now < *until) {
             self.faults += 1;
             return None;
@@ -95,7 +101,7 @@ impl Network {
         Some(*last)
     }
 
-    fn arrival(&mut self, now: Time, from: End, to: End, faulty: bool) -> Time {
+    fn arrival(&mut self, now: Time, from: Endpoint, to: Endpoint, faulty: bool) -> Time {
         if faulty && self.config.held > 0 && self.random.chance(HELD_PERMILLE) {
             // In some old buffer: what leaves later is not held up by it.
             self.config.held -= 1;

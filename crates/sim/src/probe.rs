@@ -12,7 +12,7 @@ use crate::run::{RunId, RunLog, Told};
 
 /// What a probe record is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ProbeKind {
     /// A set to which every element is added once.
     Elements,
     /// A counter to which every power of two is added once.
@@ -35,16 +35,16 @@ pub(crate) enum Probe {
 /// A counter has so many bits to give.
 pub(crate) const BITS_MAX: u64 = 61;
 
-impl Kind {
-    pub(crate) fn random(random: &mut Random) -> Kind {
-        *random.pick(&[Kind::Elements, Kind::Bits, Kind::Items])
+impl ProbeKind {
+    pub(crate) fn random(random: &mut Random) -> ProbeKind {
+        *random.pick(&[ProbeKind::Elements, ProbeKind::Bits, ProbeKind::Items])
     }
 
     pub(crate) fn name(self) -> &'static str {
         match self {
-            Kind::Elements => "elements",
-            Kind::Bits => "bits",
-            Kind::Items => "items",
+            ProbeKind::Elements => "elements",
+            ProbeKind::Bits => "bits",
+            ProbeKind::Items => "items",
         }
     }
 
@@ -52,25 +52,25 @@ impl Kind {
     pub(crate) fn operation(self, probe: Probe) -> Operation {
         let text = |element: u64| Few::from_iter([Bytes::from(element.to_string())]);
         match (self, probe) {
-            (Kind::Elements, Probe::Read) => Operation::new::<Set>(SetOp::Members),
-            (Kind::Elements, Probe::Write { element, returning: false }) => {
+            (ProbeKind::Elements, Probe::Read) => Operation::new::<Set>(SetOp::Members),
+            (ProbeKind::Elements, Probe::Write { element, returning: false }) => {
                 Operation::new::<Set>(SetOp::Add(text(element)))
             }
-            (Kind::Elements, Probe::Write { element, returning: true }) => {
+            (ProbeKind::Elements, Probe::Write { element, returning: true }) => {
                 Operation::new::<Set>(SetOp::AddReturning(text(element)))
             }
-            (Kind::Bits, Probe::Read) => Operation::new::<Counter>(CounterOp::Get),
-            (Kind::Bits, Probe::Write { element, returning: false }) => {
+            (ProbeKind::Bits, Probe::Read) => Operation::new::<Counter>(CounterOp::Get),
+            (ProbeKind::Bits, Probe::Write { element, returning: false }) => {
                 Operation::new::<Counter>(CounterOp::Add(1 << element))
             }
-            (Kind::Bits, Probe::Write { element, returning: true }) => {
+            (ProbeKind::Bits, Probe::Write { element, returning: true }) => {
                 Operation::new::<Counter>(CounterOp::AddReturning(1 << element))
             }
-            (Kind::Items, Probe::Read) => Operation::new::<List>(ListOp::Range { start: 0, stop: -1 }),
-            (Kind::Items, Probe::Write { element, returning: false }) => {
+            (ProbeKind::Items, Probe::Read) => Operation::new::<List>(ListOp::Range { start: 0, stop: -1 }),
+            (ProbeKind::Items, Probe::Write { element, returning: false }) => {
                 Operation::new::<List>(ListOp::Push(End::Back, text(element)))
             }
-            (Kind::Items, Probe::Write { element, returning: true }) => {
+            (ProbeKind::Items, Probe::Write { element, returning: true }) => {
                 Operation::new::<List>(ListOp::PushReturning(End::Back, text(element)))
             }
         }
@@ -80,16 +80,16 @@ impl Kind {
     fn acts(self, probe: Probe, reply: Option<&Reply>) -> Vec<Act> {
         let mut acts = Vec::new();
         if let Probe::Write { element, .. } = probe {
-            acts.push(if self == Kind::Items { Act::Append(element) } else { Act::Add(element) });
+            acts.push(if self == ProbeKind::Items { Act::Append(element) } else { Act::Add(element) });
         }
         match (self, probe, reply) {
             // The new sum tells of everybody before, and of itself.
-            (Kind::Bits, _, Some(Reply::Int(sum))) => acts.push(Act::Read(bits(*sum))),
-            (Kind::Bits, Probe::Read, Some(_)) => acts.push(Act::Read(BTreeSet::new())),
-            (Kind::Elements, Probe::Read, Some(reply)) => {
+            (ProbeKind::Bits, _, Some(Reply::Int(sum))) => acts.push(Act::Read(bits(*sum))),
+            (ProbeKind::Bits, Probe::Read, Some(_)) => acts.push(Act::Read(BTreeSet::new())),
+            (ProbeKind::Elements, Probe::Read, Some(reply)) => {
                 acts.push(Act::Read(numbers(reply).into_iter().collect()));
             }
-            (Kind::Items, Probe::Read, Some(reply)) => acts.push(Act::List(numbers(reply))),
+            (ProbeKind::Items, Probe::Read, Some(reply)) => acts.push(Act::List(numbers(reply))),
             (_, _, _) => {}
         }
         acts
@@ -117,7 +117,7 @@ fn numbers(reply: &Reply) -> Vec<u64> {
 /// rest.
 pub(crate) fn history<'a>(
     runs: &BTreeMap<RunId, RunLog>,
-    kinds: &BTreeMap<Bytes, Kind>,
+    kinds: &BTreeMap<Bytes, ProbeKind>,
     ends: impl Iterator<Item = (&'a Bytes, Time, Time)>,
     contents: Option<impl Iterator<Item = (&'a Bytes, &'a State)>>,
 ) -> Vec<Observed> {
@@ -129,7 +129,7 @@ pub(crate) fn history<'a>(
         for issued in &log.issued {
             let (Some(probe), Some(kind)) = (issued.probe, kinds.get(&issued.key)) else { continue };
             // All runs of a transaction add one bit: whose it is shows with the last of them.
-            if *kind == Kind::Bits && log.told == Told::Void && !is_last {
+            if *kind == ProbeKind::Bits && log.told == Told::Void && !is_last {
                 continue;
             }
             acts.extend(
@@ -153,7 +153,7 @@ pub(crate) fn history<'a>(
 
 /// Somebody who reads everything when all is over.
 fn the_end<'a>(
-    kinds: &BTreeMap<Bytes, Kind>,
+    kinds: &BTreeMap<Bytes, ProbeKind>,
     contents: impl Iterator<Item = (&'a Bytes, &'a State)>,
 ) -> Observed {
     let contents: BTreeMap<&Bytes, &State> = contents.collect();

@@ -14,7 +14,7 @@ use crate::workload::Program;
 
 /// How far a user has come with a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
+pub(crate) enum Progress {
     /// Issues operations.
     Running,
     /// Asked for the end.
@@ -33,7 +33,7 @@ pub(crate) struct Transaction {
     pub(crate) last: Reply,
     /// Runs so far.
     pub(crate) run: u32,
-    pub(crate) stage: Stage,
+    pub(crate) stage: Progress,
     /// Where in the run's notes each call stands.
     pub(crate) places: BTreeMap<CallNo, usize>,
 }
@@ -45,7 +45,7 @@ impl Transaction {
             at: 0,
             last: Reply::Nil,
             run: 0,
-            stage: Stage::Running,
+            stage: Progress::Running,
             places: BTreeMap::new(),
         };
         transaction.rewind();
@@ -57,7 +57,7 @@ impl Transaction {
         self.at = 0;
         self.last = Reply::Nil;
         self.run += 1;
-        self.stage = Stage::Running;
+        self.stage = Progress::Running;
         self.places.clear();
     }
 }

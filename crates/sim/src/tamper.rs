@@ -137,7 +137,7 @@ impl Sent {
 
 /// Which message of an attempt, where it matters that it comes once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum Once {
     Prepare,
     Apply,
     Abort,
@@ -157,7 +157,7 @@ pub(crate) struct Tamper {
     /// Attempts that are being withdrawn.
     withdrawn: BTreeSet<AttemptId>,
     /// Messages to and from a shard.
-    seen: BTreeSet<(ShardId, AttemptId, Kind)>,
+    seen: BTreeSet<(ShardId, AttemptId, Once)>,
     /// Calls that were sent to be executed.
     executed: BTreeSet<(AttemptId, CallNo)>,
     /// Connections over which a heartbeat went.
@@ -177,7 +177,7 @@ impl Tamper {
     }
 
     /// Whether a message is the first of its kind to or from a shard.
-    fn is_first(&mut self, shard: ShardId, attempt: AttemptId, kind: Kind) -> bool {
+    fn is_first(&mut self, shard: ShardId, attempt: AttemptId, kind: Once) -> bool {
         self.seen.insert((shard, attempt, kind))
     }
 
@@ -203,7 +203,7 @@ impl Tamper {
             Request::Prepare { .. } => self.send_prepare(what, to, request),
             Request::Apply { attempt } => {
                 let attempt = *attempt;
-                let is_first = self.is_first(to, attempt, Kind::Apply);
+                let is_first = self.is_first(to, attempt, Once::Apply);
                 let applied = Response::Applied { attempt, shard: to };
                 Sent {
                     passes: is_first || what != Tampering::ApplyNotResent,
@@ -223,7 +223,7 @@ impl Tamper {
                 if what == Tampering::RestartUnrefused {
                     *refused_by = None;
                 }
-                let is_first = self.is_first(to, *attempt, Kind::Abort);
+                let is_first = self.is_first(to, *attempt, Once::Abort);
                 Sent { passes: is_first || what != Tampering::AbortNotResent, forged: None }
             }
             Request::Heartbeat { floor, .. } => {
@@ -266,7 +266,7 @@ impl Tamper {
             }
             _ => false,
         };
-        let is_first = self.is_first(to, attempt, Kind::Prepare);
+        let is_first = self.is_first(to, attempt, Once::Prepare);
         let voted = Response::Voted { attempt, shard: to, replies: Vec::new() };
         Sent { passes: is_first || what != Tampering::PrepareNotResent, forged: is_forged.then_some(voted) }
     }
@@ -298,10 +298,10 @@ impl Tamper {
         match (self.what, response) {
             (Some(Tampering::ElderNeverTold), Response::Elder { .. }) => false,
             (Some(Tampering::ElderToldOnce), Response::Elder { attempt, .. }) => {
-                self.is_first(from, *attempt, Kind::Elder)
+                self.is_first(from, *attempt, Once::Elder)
             }
             (Some(Tampering::ForgetsAnswers), Response::Committed { attempt, replies }) => {
-                if !self.is_first(from, *attempt, Kind::Committed) {
+                if !self.is_first(from, *attempt, Once::Committed) {
                     replies.clear();
                 }
                 true
@@ -322,7 +322,7 @@ impl Tamper {
                 Some(from)
             }
             (Some(Tampering::DoubledVoteCounts), Response::Voted { attempt, shard, .. }) => {
-                if !self.is_first(from, *attempt, Kind::Voted)
+                if !self.is_first(from, *attempt, Once::Voted)
                     && let Some(silent) = self.has_not_voted(*attempt)
                 {
                     *shard = silent;
@@ -335,7 +335,7 @@ impl Tamper {
 
     fn has_not_voted(&self, attempt: AttemptId) -> Option<ShardId> {
         let mut listed = self.listed.get(&attempt)?.iter().map(|listed| listed.shard);
-        listed.find(|shard| !self.seen.contains(&(*shard, attempt, Kind::Voted)))
+        listed.find(|shard| !self.seen.contains(&(*shard, attempt, Once::Voted)))
     }
 
     // --- between shards ---

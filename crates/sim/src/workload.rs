@@ -14,7 +14,7 @@ use claret_types::{
 
 use crate::book::BidBook;
 use crate::config::{Config, ProgramConfig};
-use crate::probe::{BITS_MAX, Kind, Probe};
+use crate::probe::{BITS_MAX, Probe, ProbeKind};
 use crate::random::Random;
 use crate::run::RunId;
 
@@ -33,7 +33,7 @@ pub(crate) struct Key {
     pub(crate) name: Bytes,
     family: usize,
     /// A record for the judge of observed results, instead of one of a family.
-    pub(crate) probe: Option<Kind>,
+    pub(crate) probe: Option<ProbeKind>,
 }
 
 /// All keys of a run.
@@ -49,13 +49,13 @@ pub(crate) struct Workload {
 #[derive(Clone, Debug)]
 pub(crate) struct Action {
     pub(crate) key: Bytes,
-    what: What,
+    what: StepKind,
     /// The operation whose claims are to be reserved besides.
     pub(crate) reserve: Option<Operation>,
 }
 
 #[derive(Clone, Debug)]
-enum What {
+enum StepKind {
     Fixed(Operation),
     /// Adds a member, or sets a register, named by the last answer.
     Named {
@@ -63,12 +63,12 @@ enum What {
     },
     /// Writes to a probe record something that nobody else writes, the same in every run if `bit` says what.
     Unique {
-        kind: Kind,
+        kind: ProbeKind,
         bit: Option<u64>,
         returning: bool,
     },
     /// Reads a probe record.
-    Whole(Kind),
+    Whole(ProbeKind),
 }
 
 /// How many of a thousand programs have a pause, where there are any.
@@ -112,15 +112,17 @@ impl Action {
             name
         };
         match &self.what {
-            What::Fixed(op) => (op.clone(), None),
-            What::Named { set: true } => (Operation::new::<Set>(SetOp::Add(Few::from_iter([named()]))), None),
-            What::Named { set: false } => (Operation::new::<Register>(RegisterOp::Set(named())), None),
-            What::Unique { kind, bit, returning } => {
+            StepKind::Fixed(op) => (op.clone(), None),
+            StepKind::Named { set: true } => {
+                (Operation::new::<Set>(SetOp::Add(Few::from_iter([named()]))), None)
+            }
+            StepKind::Named { set: false } => (Operation::new::<Register>(RegisterOp::Set(named())), None),
+            StepKind::Unique { kind, bit, returning } => {
                 let element = bit.unwrap_or_else(|| unique(run, place));
                 let probe = Probe::Write { element, returning: *returning };
                 (kind.operation(probe), Some(probe))
             }
-            What::Whole(kind) => (kind.operation(Probe::Read), Some(Probe::Read)),
+            StepKind::Whole(kind) => (kind.operation(Probe::Read), Some(Probe::Read)),
         }
     }
 }
@@ -140,15 +142,15 @@ impl Workload {
         let families: Vec<&'static Family> = chosen.into_iter().map(|at| &CATALOGUE[at]).collect();
         let keys = (0..config.keys).map(|number| {
             let family = random.below(families.len() as u64) as usize;
-            let probe = random.chance(config.probes_permille).then(|| Kind::random(random));
-            let kind = probe.map_or(families[family].name, Kind::name);
+            let probe = random.chance(config.probes_permille).then(|| ProbeKind::random(random));
+            let kind = probe.map_or(families[family].name, ProbeKind::name);
             Key { name: Bytes::from(format!("{kind}{number}")), family, probe }
         });
         Workload { keys: keys.collect(), families, bits: BTreeMap::new() }
     }
 
     /// The records for the judge of observed results.
-    pub(crate) fn probes(&self) -> BTreeMap<Bytes, Kind> {
+    pub(crate) fn probes(&self) -> BTreeMap<Bytes, ProbeKind> {
         self.keys.iter().filter_map(|key| Some((key.name.clone(), key.probe?))).collect()
     }
 
@@ -214,26 +216,26 @@ impl Workload {
         let family = self.families[source];
         let named = (family.name == "set" || family.name == "register") && random.chance(200);
         let what = if named {
-            What::Named { set: family.name == "set" }
+            StepKind::Named { set: family.name == "set" }
         } else {
-            What::Fixed(random.pick(&family.operations).clone())
+            StepKind::Fixed(random.pick(&family.operations).clone())
         };
         let reserve = random.chance(config.reserve_permille).then(|| random.pick(&family.operations).clone());
         Action { key: key.name, what, reserve }
     }
 
-    fn probe(&mut self, key: &Bytes, kind: Kind, random: &mut Random) -> Action {
+    fn probe(&mut self, key: &Bytes, kind: ProbeKind, random: &mut Random) -> Action {
         let mut writes = random.chance(600);
         let mut bit = None;
-        if writes && kind == Kind::Bits {
+        if writes && kind == ProbeKind::Bits {
             let next = self.bits.entry(key.clone()).or_insert(0);
             writes = *next < BITS_MAX;
             bit = Some(*next);
             *next += u64::from(writes);
         }
         let what = match writes {
-            true => What::Unique { kind, bit, returning: random.chance(300) },
-            false => What::Whole(kind),
+            true => StepKind::Unique { kind, bit, returning: random.chance(300) },
+            false => StepKind::Whole(kind),
         };
         Action { key: key.clone(), what, reserve: None }
     }

@@ -12,12 +12,12 @@ use claret_core::{
 };
 use claret_types::{Bytes, Operation, State};
 
-use crate::check::{End as LedgerEnd, Ledger, Violation};
+use crate::check::{Ledger, LedgerEnd, Violation};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::event::SimEvent;
 use crate::moves::Moves;
-use crate::network::{End, Network};
+use crate::network::{Endpoint, Network};
 use crate::observed::judge;
 use crate::plant::Plant;
 use crate::probe;
@@ -172,7 +172,7 @@ pub(crate) struct World {
     pub(crate) tamper: Tamper,
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
-    paused: BTreeMap<End, Time>,
+    paused: BTreeMap<Endpoint, Time>,
     pub(crate) outcome: Outcome,
     pub(crate) trace: Trace,
 }
@@ -249,18 +249,18 @@ impl World {
         }
         for _ in 0..faults.outages {
             let other = match random.chance(500) {
-                true => End::Shard(shard(random)),
-                false => End::Session(SessionId(random.below(sessions))),
+                true => Endpoint::Shard(shard(random)),
+                false => Endpoint::Session(SessionId(random.below(sessions))),
             };
             let at = random.below(faults.until_us);
             let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
-            let cut = SimEvent::Cut(End::Shard(shard(random)), other, until);
+            let cut = SimEvent::Cut(Endpoint::Shard(shard(random)), other, until);
             self.schedule(Time(at), cut);
         }
         for _ in 0..faults.pauses {
             let end = match random.chance(500) {
-                true => End::Shard(shard(random)),
-                false => End::Session(SessionId(random.below(sessions))),
+                true => Endpoint::Shard(shard(random)),
+                false => Endpoint::Session(SessionId(random.below(sessions))),
             };
             let at = random.below(faults.until_us);
             let until = Time(at + random.below(faults.span_us_max)).min(Time(faults.until_us));
@@ -435,7 +435,7 @@ impl World {
         self.outcome.faults += 1;
         self.outcome.shard_restarts += 1;
         self.ledger.note_restart(id, survives);
-        self.pause(End::Shard(id), until);
+        self.pause(Endpoint::Shard(id), until);
         if !self.config.direct {
             self.break_all_to(id, until);
         }
@@ -443,7 +443,7 @@ impl World {
     }
 
     /// An end stands still, for the longest that any fault wants.
-    fn pause(&mut self, end: End, until: Time) {
+    fn pause(&mut self, end: Endpoint, until: Time) {
         let paused = self.paused.entry(end).or_insert(until);
         *paused = until.max(*paused);
     }
@@ -536,7 +536,7 @@ impl World {
         if !self.tamper.tell(from, to, &message) {
             return;
         }
-        for at in self.network.arrivals(self.now, End::Shard(from), End::Shard(to)) {
+        for at in self.network.arrivals(self.now, Endpoint::Shard(from), Endpoint::Shard(to)) {
             self.schedule(at, SimEvent::Peer { from, to, message: message.clone() });
         }
     }

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use claret_core::{AttemptId, ShardId, Time};
 use claret_types::Bytes;
 
-use super::{Entry, Ledger};
+use super::{AttemptEntry, Ledger};
 
 /// One record vanished.
 #[derive(Debug)]
@@ -34,7 +34,7 @@ impl Ledger {
         }
     }
 
-    fn has_voted_on(&self, entry: &Entry, shard: ShardId, key: &Bytes) -> bool {
+    fn has_voted_on(&self, entry: &AttemptEntry, shard: ShardId, key: &Bytes) -> bool {
         let uses = |run| self.runs[run].issued.iter().any(|issued| issued.key == *key);
         entry.yes.contains(&shard) && entry.members.iter().any(uses)
     }

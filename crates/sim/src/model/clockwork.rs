@@ -11,7 +11,7 @@ use claret_types::Reply;
 
 use super::client::{Call, Client};
 use super::measure::{Measured, Served};
-use super::process::{Incoming, Process, place};
+use super::process::{Incoming, ModelProcess, place};
 use super::server::Server;
 use super::setup::Setup;
 use super::wire::{AskFrame, TellFrame};
@@ -45,26 +45,26 @@ enum ModelEvent {
 
 /// An entry of the queue; the earliest is the greatest.
 #[derive(Debug)]
-struct Entry {
+struct QueueEntry {
     at: Reverse<(u64, u64)>,
     event: ModelEvent,
 }
 
-impl PartialEq for Entry {
+impl PartialEq for QueueEntry {
     fn eq(&self, other: &Self) -> bool {
         self.at == other.at
     }
 }
 
-impl Eq for Entry {}
+impl Eq for QueueEntry {}
 
-impl PartialOrd for Entry {
+impl PartialOrd for QueueEntry {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for Entry {
+impl Ord for QueueEntry {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.at.cmp(&other.at)
     }
@@ -97,10 +97,10 @@ pub struct Model {
     setup: Arc<Setup>,
     now: u64,
     number: u64,
-    queue: BinaryHeap<Entry>,
+    queue: BinaryHeap<QueueEntry>,
     links: Links,
     servers: Vec<Server>,
-    processes: Vec<Process>,
+    processes: Vec<ModelProcess>,
     before: Vec<Served>,
     after: Vec<Served>,
 }
@@ -118,7 +118,7 @@ impl Model {
         for (number, client) in clients.into_iter().enumerate() {
             dealt[number % count].push(client);
         }
-        let processes = dealt.into_iter().enumerate().map(|(id, mine)| Process::new(id, &setup, mine));
+        let processes = dealt.into_iter().enumerate().map(|(id, mine)| ModelProcess::new(id, &setup, mine));
         let shards = setup.shards as usize;
         let links = Links {
             delay: setup.costs.delay,
@@ -175,7 +175,7 @@ impl Model {
         self.schedule(warm, ModelEvent::Warm);
         self.schedule(over, ModelEvent::Over);
         while self.after.is_empty() || !self.is_quiet() {
-            let Some(Entry { at: Reverse((at, _)), event }) = self.queue.pop() else { break };
+            let Some(QueueEntry { at: Reverse((at, _)), event }) = self.queue.pop() else { break };
             self.now = at;
             if at > over + FINISH_NS_MAX {
                 return Err("transactions are still under way long after the end of the run".into());
@@ -191,12 +191,12 @@ impl Model {
     }
 
     fn is_quiet(&self) -> bool {
-        self.processes.iter().all(Process::is_quiet)
+        self.processes.iter().all(ModelProcess::is_quiet)
     }
 
     fn schedule(&mut self, at: u64, event: ModelEvent) {
         self.number += 1;
-        self.queue.push(Entry { at: Reverse((at, self.number)), event });
+        self.queue.push(QueueEntry { at: Reverse((at, self.number)), event });
     }
 
     fn step(&mut self, event: ModelEvent) {

@@ -17,7 +17,7 @@ use super::measure::Tally;
 use super::server::told_weight;
 use super::setup::{Mode, Pace, Setup};
 use super::terminal::{Rest, Terminal};
-use super::wire::{AskFrame, Asked, Plain, TellFrame, Told, asked_weight};
+use super::wire::{AskFrame, Asked, Plain, ShardMessage, TellFrame, asked_weight};
 use crate::random::{Random, Stream};
 
 /// What a process is to look at.
@@ -43,7 +43,7 @@ pub(super) struct Ticked {
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Process {
+pub(super) struct ModelProcess {
     id: usize,
     setup: Arc<Setup>,
     /// None in the mode without transactions.
@@ -65,9 +65,9 @@ pub(super) struct Process {
     pub(super) tally: Tally,
 }
 
-impl Process {
+impl ModelProcess {
     pub(super) fn new(id: usize, setup: &Arc<Setup>, clients: Vec<Box<dyn Client>>) -> Self {
-        Process {
+        ModelProcess {
             id,
             setup: Arc::clone(setup),
             machine: (setup.mode != Mode::None).then(|| Box::new(machine(id, setup))),
@@ -179,8 +179,8 @@ impl Process {
         let mut responses: Vec<Response> = Vec::new();
         for part in frame.parts {
             match part {
-                Told::Response(response) => responses.push(response),
-                Told::Plain { terminal: number, at, reply } => {
+                ShardMessage::Response(response) => responses.push(response),
+                ShardMessage::Plain { terminal: number, at, reply } => {
                     let terminal = &mut self.terminals[number];
                     if at < terminal.replies.len() {
                         terminal.replies[at] = reply;

@@ -11,7 +11,7 @@ use claret_core::{AttemptId, Incarnation, Limits, SessionId, Shard, ShardId, Sta
 use super::costs::Costs;
 use super::measure::Served;
 use super::setup::Mode;
-use super::wire::{AskFrame, Asked, Plain, TellFrame, Told};
+use super::wire::{AskFrame, Asked, Plain, ShardMessage, TellFrame};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -131,7 +131,7 @@ impl Server {
         self.shard.finish_instant();
         self.plain += 1;
         saying.worked.ns += saying.costs.op;
-        saying.tell(process, Told::Plain { terminal, at, reply });
+        saying.tell(process, ShardMessage::Plain { terminal, at, reply });
     }
 
     /// Takes what the shard has to say. The first word on `own` is the answer, and part of its work.
@@ -145,7 +145,7 @@ impl Server {
             } else {
                 saying.worked.ns += saying.costs.message;
             }
-            saying.tell(session.0 as usize, Told::Response(response));
+            saying.tell(session.0 as usize, ShardMessage::Response(response));
         }
     }
 }
@@ -157,7 +157,7 @@ impl<'a> Saying<'a> {
         Saying { id, costs, worked: Worked { ns, frames: asker.map(answer).into_iter().collect() } }
     }
 
-    fn tell(&mut self, process: usize, part: Told) {
+    fn tell(&mut self, process: usize, part: ShardMessage) {
         let known = self.worked.frames.iter_mut().find(|(to, _)| *to == process);
         if let Some((_, frame)) = known {
             return frame.parts.push(part);
@@ -186,11 +186,11 @@ fn looked(costs: &Costs, before: Stats, after: Stats) -> u64 {
 }
 
 /// How many messages a part counts for at the process: each answer, and otherwise one.
-pub(super) fn told_weight(part: &Told) -> u64 {
+pub(super) fn told_weight(part: &ShardMessage) -> u64 {
     match part {
-        Told::Response(Response::Voted { replies, .. } | Response::Committed { replies, .. }) => {
+        ShardMessage::Response(Response::Voted { replies, .. } | Response::Committed { replies, .. }) => {
             replies.len().max(1) as u64
         }
-        Told::Response(_) | Told::Plain { .. } => 1,
+        ShardMessage::Response(_) | ShardMessage::Plain { .. } => 1,
     }
 }

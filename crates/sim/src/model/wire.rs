@@ -23,7 +23,7 @@ pub(super) enum Asked {
 
 /// From a shard to a process.
 #[derive(Debug)]
-pub(super) enum Told {
+pub(super) enum ShardMessage {
     Response(Response),
     Plain { terminal: usize, at: usize, reply: Reply },
 }
@@ -39,7 +39,7 @@ pub(super) struct AskFrame {
 #[derive(Debug)]
 pub(super) struct TellFrame {
     pub(super) shard: usize,
-    pub(super) parts: Vec<Told>,
+    pub(super) parts: Vec<ShardMessage>,
     /// It answers a frame of the process's, and is no push.
     pub(super) is_answer: bool,
 }

@@ -28,16 +28,16 @@
 
 mod names;
 mod parse;
+mod playback;
 mod selector;
 mod settings;
-mod stage;
 mod tell;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 pub use parse::help;
 
-use stage::Stage;
+use playback::Playback;
 
 /// What stands between commands and what comes of them.
 const RULE: &str = "----";
@@ -59,7 +59,7 @@ pub fn run(text: &str) -> String {
 
 /// Plays a script.
 pub fn play(text: &str) -> Played {
-    let mut player = Player { stage: Stage::new(), transcript: Vec::new() };
+    let mut player = Player { stage: Playback::new(), transcript: Vec::new() };
     let error = player.play(text).err();
     player.transcript.extend(error.iter().map(|error| format!("error: {error}")));
     let mut transcript = player.transcript.join("\n");
@@ -68,7 +68,7 @@ pub fn play(text: &str) -> Played {
 }
 
 struct Player {
-    stage: Stage,
+    stage: Playback,
     transcript: Vec<String>,
 }
 

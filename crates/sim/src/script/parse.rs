@@ -2,7 +2,7 @@
 
 use claret_core::{SessionId, ShardId, Survives};
 
-use super::selector::{Kind, Selector};
+use super::selector::{MessageKind, Selector};
 
 /// What a line of a script asks for.
 #[derive(Clone, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub(super) enum Command {
     Shards(u32),
     Place(Vec<String>, ShardId),
     Given(Vec<String>),
-    Client(SessionId, bool),
+    ScriptClient(SessionId, bool),
     Begin(SessionId, Vec<String>),
     Execute {
         tx: String,
@@ -37,18 +37,18 @@ pub(super) enum Command {
     Heartbeat(SessionId, Option<ShardId>),
     Ask(SessionId, String, ShardId),
     ForgeAbort(String, ShardId),
-    Show(What),
+    Show(Shown),
     Leaves,
 }
 
 /// What `show` shows.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum What {
+pub(super) enum Shown {
     Locks,
     Records,
     Messages,
     Shard(ShardId),
-    Client(SessionId),
+    ScriptClient(SessionId),
     /// What each shard has written for an attempt.
     Written {
         tx: String,
@@ -158,8 +158,8 @@ fn set_up(words: &[&str]) -> Parsed {
             shard(at).map(|at| Command::Place(owned(keys), at))
         }
         ["given", ref words @ ..] if !words.is_empty() => Ok(Command::Given(owned(words))),
-        ["client", name] => client(name).map(|session| Command::Client(session, false)),
-        ["client", name, "combining"] => client(name).map(|session| Command::Client(session, true)),
+        ["client", name] => client(name).map(|session| Command::ScriptClient(session, false)),
+        ["client", name, "combining"] => client(name).map(|session| Command::ScriptClient(session, true)),
         ["leaves"] => Ok(Command::Leaves),
         _ => return None,
     })
@@ -245,7 +245,7 @@ fn selector(words: &[&str]) -> Result<Selector, String> {
                 let (tx, number) = attempt(word)?;
                 (selector.tx, selector.attempt) = (Some(tx), number);
             }
-            (word, _) => match (word.split_once("->"), Kind::named(word)) {
+            (word, _) => match (word.split_once("->"), MessageKind::named(word)) {
                 (Some((from, to)), _) => {
                     (selector.from, selector.to) = (Some(an_end(from)?), Some(an_end(to)?));
                 }
@@ -253,7 +253,7 @@ fn selector(words: &[&str]) -> Result<Selector, String> {
                 (None, None) => {
                     return Err(format!(
                         "'{word}' chooses no message; {WHICH} The kinds are {}",
-                        Kind::names()
+                        MessageKind::names()
                     ));
                 }
             },
@@ -264,15 +264,15 @@ fn selector(words: &[&str]) -> Result<Selector, String> {
 
 // --- words ---
 
-fn show(what: &str) -> Result<What, String> {
+fn show(what: &str) -> Result<Shown, String> {
     match what {
-        "locks" => Ok(What::Locks),
-        "records" => Ok(What::Records),
-        "messages" => Ok(What::Messages),
-        _ if is_name(what) => attempt(what).map(|(tx, attempt)| What::Written { tx, attempt }),
+        "locks" => Ok(Shown::Locks),
+        "records" => Ok(Shown::Records),
+        "messages" => Ok(Shown::Messages),
+        _ if is_name(what) => attempt(what).map(|(tx, attempt)| Shown::Written { tx, attempt }),
         _ => match (shard(what), client(what)) {
-            (Ok(shard), _) => Ok(What::Shard(shard)),
-            (_, Ok(client)) => Ok(What::Client(client)),
+            (Ok(shard), _) => Ok(Shown::Shard(shard)),
+            (_, Ok(client)) => Ok(Shown::ScriptClient(client)),
             _ => Err(format!("'{what}' cannot be shown; locks, records, messages, sN, cN and T can")),
         },
     }

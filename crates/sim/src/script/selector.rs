@@ -82,9 +82,9 @@ pub(super) fn client_name(session: SessionId) -> String {
 
 /// Kinds of messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Kind(usize);
+pub(super) struct MessageKind(usize);
 
-/// In the order of [`Kind::of`].
+/// In the order of [`MessageKind::of`].
 const KINDS: [&str; 19] = [
     "execute",
     "prepare",
@@ -107,17 +107,17 @@ const KINDS: [&str; 19] = [
     "answer",
 ];
 
-impl Kind {
-    pub(super) fn named(word: &str) -> Option<Kind> {
-        KINDS.iter().position(|kind| *kind == word).map(Kind)
+impl MessageKind {
+    pub(super) fn named(word: &str) -> Option<MessageKind> {
+        KINDS.iter().position(|kind| *kind == word).map(MessageKind)
     }
 
     pub(super) fn names() -> String {
         KINDS.join(", ")
     }
 
-    fn of(body: &Body) -> Kind {
-        Kind(match body {
+    fn of(body: &Body) -> MessageKind {
+        MessageKind(match body {
             Body::Request { request, .. } => match request {
                 Request::Execute { .. } => 0,
                 Request::Prepare { .. } => 1,
@@ -150,7 +150,7 @@ impl Kind {
 /// Which messages are meant; the default is all that are not held.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Selector {
-    pub(super) kind: Option<Kind>,
+    pub(super) kind: Option<MessageKind>,
     pub(super) tx: Option<String>,
     pub(super) attempt: Option<u32>,
     pub(super) from: Option<String>,
@@ -166,7 +166,7 @@ impl Selector {
         let (from, to) = message.ends();
         let attempt = message.attempt();
         self.held == message.held
-            && self.kind.is_none_or(|kind| kind == Kind::of(&message.body))
+            && self.kind.is_none_or(|kind| kind == MessageKind::of(&message.body))
             && self.from.as_ref().is_none_or(|wanted| *wanted == from)
             && self.to.as_ref().is_none_or(|wanted| *wanted == to)
             && self.tx.as_ref().is_none_or(|wanted| attempt.is_some_and(|it| names.is(it.tx, wanted)))

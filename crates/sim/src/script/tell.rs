@@ -3,9 +3,9 @@
 use claret_core::{Cause, Event, Shard, ShardId};
 use claret_types::{Bytes, State, TypeInfo, Unique, builtin_types};
 
-use super::parse::What;
+use super::parse::Shown;
+use super::playback::{Playback, Standing};
 use super::selector::client_name;
-use super::stage::{Stage, Standing};
 use crate::event::{Wording, describe_replies};
 
 /// What is in front of a line that is no message.
@@ -39,20 +39,20 @@ pub(super) fn event(tx: &str, event: &Event) -> String {
     }
 }
 
-impl Stage {
-    pub(super) fn show(&mut self, what: What) -> Result<(), String> {
+impl Playback {
+    pub(super) fn show(&mut self, what: Shown) -> Result<(), String> {
         let nothing = match what {
-            What::Locks => "no record is locked",
-            What::Records => "no record is there",
-            What::Messages => "no message is on its way",
-            What::Shard(_) | What::Client(_) | What::Written { .. } => "",
+            Shown::Locks => "no record is locked",
+            Shown::Records => "no record is there",
+            Shown::Messages => "no message is on its way",
+            Shown::Shard(_) | Shown::ScriptClient(_) | Shown::Written { .. } => "",
         };
         let lines = match what {
-            What::Locks => self.shards.iter().flat_map(|shard| self.locks(shard)).collect(),
-            What::Records => self.shards.iter().flat_map(records).collect(),
-            What::Messages => self.under_way(),
-            What::Written { tx, attempt } => vec![self.written(&tx, attempt)?],
-            What::Shard(at) => {
+            Shown::Locks => self.shards.iter().flat_map(|shard| self.locks(shard)).collect(),
+            Shown::Records => self.shards.iter().flat_map(records).collect(),
+            Shown::Messages => self.under_way(),
+            Shown::Written { tx, attempt } => vec![self.written(&tx, attempt)?],
+            Shown::Shard(at) => {
                 let shard = self.shard(at)?;
                 vec![format!(
                     "{at}@{}: {} open, {} locked, {} remembered",
@@ -62,7 +62,7 @@ impl Stage {
                     count(shard.remembered(), "decision"),
                 )]
             }
-            What::Client(session) => {
+            Shown::ScriptClient(session) => {
                 let frontend = self.frontend(session)?;
                 let (live, floor, stats) =
                     (frontend.live().collect::<Vec<_>>(), frontend.floor(), frontend.stats());

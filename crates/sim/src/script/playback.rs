@@ -26,7 +26,7 @@ const SEED: u64 = 7;
 
 /// A client process.
 #[derive(Debug)]
-pub(super) struct Client {
+pub(super) struct ScriptClient {
     /// `None` once it is dead.
     pub(super) frontend: Option<Frontend>,
     /// The connection to each shard.
@@ -61,12 +61,12 @@ pub(super) struct Tx {
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Stage {
+pub(super) struct Playback {
     pub(super) now: Time,
     pub(super) limits: Limits,
     pub(super) switches: Switches,
     pub(super) shards: Vec<Shard>,
-    pub(super) clients: BTreeMap<SessionId, Client>,
+    pub(super) clients: BTreeMap<SessionId, ScriptClient>,
     pub(super) txs: Vec<Tx>,
     pub(super) messages: Vec<Message>,
     pub(super) names: Names,
@@ -77,10 +77,10 @@ pub(super) struct Stage {
     pub(super) may_leave: bool,
 }
 
-impl Stage {
+impl Playback {
     /// An empty stage.
     pub(super) fn new() -> Self {
-        Stage {
+        Playback {
             now: Time(0),
             limits: Limits::default(),
             switches: Switches::CLARET,
@@ -123,7 +123,7 @@ impl Stage {
             Command::Shards(count) => self.make_shards(count),
             Command::Place(keys, at) => self.place(&keys, at),
             Command::Given(words) => self.given(&words),
-            Command::Client(session, combining) => self.connect(session, combining),
+            Command::ScriptClient(session, combining) => self.connect(session, combining),
             Command::Begin(session, names) => {
                 names.into_iter().try_for_each(|name| self.begin(session, name))
             }
@@ -220,7 +220,7 @@ impl Stage {
         shard.ok_or_else(|| format!("there is no {at}; there are {count} shards, counted from s0"))
     }
 
-    fn client(&mut self, session: SessionId) -> Result<&mut Client, String> {
+    fn client(&mut self, session: SessionId) -> Result<&mut ScriptClient, String> {
         let name = client_name(session);
         let client = self.clients.get_mut(&session);
         client.ok_or_else(|| format!("there is no {name}; say 'client {name}' first"))
@@ -259,7 +259,7 @@ impl Stage {
         let switches = Switches { combining, ..self.switches };
         let mut frontend = Frontend::new(Session::new(session), switches, self.limits);
         self.shards.iter().for_each(|shard| frontend.meet(shard.id(), shard.incarnation()));
-        let client = Client { frontend: Some(frontend), connections: BTreeMap::new() };
+        let client = ScriptClient { frontend: Some(frontend), connections: BTreeMap::new() };
         self.clients.insert(session, client);
         Ok(())
     }
