@@ -2,7 +2,7 @@
 //! remembered.
 
 use super::{
-    AttemptId, Decided, Delivery, Entry, Fate, Incarnation, Participants, Refusal, Response, SessionId,
+    AttemptId, Decided, Delivery, Fate, Incarnation, Participants, Refusal, Remembered, Response, SessionId,
     Shard, ShardId, Stage, Time, rules,
 };
 
@@ -147,7 +147,7 @@ impl Shard {
             match barred {
                 Some(refusal) => history.bar(place, refusal),
                 None => {
-                    let entry = Entry { decided, listed: listed.filter(|listed| listed.len() > 1) };
+                    let entry = Remembered { decided, listed: listed.filter(|listed| listed.len() > 1) };
                     history.decide(place, entry, self.limits.answers_bytes_max);
                 }
             }

@@ -34,16 +34,16 @@ pub(crate) enum Decided {
 
 /// A decision, and who may ask for it.
 #[derive(Clone, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct Remembered {
     pub(crate) decided: Decided,
     /// The participants, where another one may be in doubt that would decide otherwise if this was forgotten.
     pub(crate) listed: Option<Participants>,
 }
 
 /// About what an entry takes, with its share of the table.
-const ENTRY_BYTES: usize = 2 * size_of::<(Place, Entry)>();
+const ENTRY_BYTES: usize = 2 * size_of::<(Place, Remembered)>();
 
-impl Entry {
+impl Remembered {
     /// About how much memory it takes besides its answers, in bytes.
     fn bytes(&self) -> usize {
         let words = match &self.decided {
@@ -68,7 +68,7 @@ struct Barred {
 pub(crate) struct History {
     pub(crate) floor: Sequence,
     pub(crate) connection: u32,
-    pub(crate) decided: BTreeMap<Place, Entry>,
+    pub(crate) decided: BTreeMap<Place, Remembered>,
     /// Attempts that are here and not decided.
     pub(crate) open: BTreeSet<Place>,
     /// Under whose name it is counted.
@@ -130,7 +130,7 @@ impl History {
     }
 
     /// Remembers a decision. Amortized O(log of what is remembered, and parts of its answers).
-    pub(crate) fn decide(&mut self, place: Place, entry: Entry, answers_bytes_max: usize) {
+    pub(crate) fn decide(&mut self, place: Place, entry: Remembered, answers_bytes_max: usize) {
         if let Decided::Applied { replies: Some(replies) } = &entry.decided
             && !replies.is_empty()
         {
@@ -172,7 +172,7 @@ impl History {
     fn drop_oldest_answers(&mut self) {
         let Some((place, bytes)) = self.answered.pop_front() else { return };
         self.answers_bytes -= bytes;
-        if let Some(Entry { decided: Decided::Applied { replies }, .. }) = self.decided.get_mut(&place) {
+        if let Some(Remembered { decided: Decided::Applied { replies }, .. }) = self.decided.get_mut(&place) {
             *replies = None;
         }
     }
@@ -203,7 +203,7 @@ impl History {
             self.floor = floor;
             let kept = self.decided.split_off(&(floor, 0));
             let gone = std::mem::replace(&mut self.decided, kept);
-            self.decided_bytes -= gone.values().map(Entry::bytes).sum::<usize>();
+            self.decided_bytes -= gone.values().map(Remembered::bytes).sum::<usize>();
             self.answered.retain(|((sequence, _), _)| *sequence >= floor);
             self.answers_bytes = self.answered.iter().map(|(_, bytes)| bytes).sum();
             self.barred = self.barred.take().filter(|barred| barred.last.0 >= floor);

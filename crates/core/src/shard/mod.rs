@@ -43,7 +43,7 @@ use crate::message::{
 use crate::switches::{Delivery, Switches};
 
 use departed::AllDeparted;
-use history::{Decided, Entry, History};
+use history::{Decided, History, Remembered};
 use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
 use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};

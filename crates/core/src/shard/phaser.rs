@@ -19,7 +19,7 @@ use crate::ids::{AttemptId, Birth, Time};
 use crate::message::Call;
 
 /// Order of waiters: eldest first.
-type Place = (Birth, AttemptId);
+type Rank = (Birth, AttemptId);
 
 /// Somebody who waits.
 #[derive(Clone, Debug)]
@@ -54,13 +54,13 @@ pub(crate) struct Queue {
     pub(crate) kind: &'static TypeInfo,
     pub(crate) modes: Wanted,
     pub(crate) wanted: Held,
-    pub(crate) waiters: BTreeMap<Place, Waiter>,
+    pub(crate) waiters: BTreeMap<Rank, Waiter>,
 }
 
 /// All waiters of one record.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Phaser {
-    pub(crate) upgrades: BTreeMap<Place, Waiter>,
+    pub(crate) upgrades: BTreeMap<Rank, Waiter>,
     pub(crate) queues: SmallVec<[Queue; 2]>,
     /// Joiners that this phase took in since somebody waits.
     pub(crate) joins: u32,
@@ -85,7 +85,7 @@ impl Phaser {
     }
 
     /// Puts a waiter in the queue of its mode; `upgrade` for one that holds the record already.
-    pub(crate) fn enqueue(&mut self, now: Time, place: Place, waiter: Waiter, upgrade: bool) {
+    pub(crate) fn enqueue(&mut self, now: Time, place: Rank, waiter: Waiter, upgrade: bool) {
         self.waited_since.get_or_insert(now);
         if upgrade {
             self.upgrades.insert(place, waiter);
@@ -106,7 +106,7 @@ impl Phaser {
     }
 
     /// Takes a waiter out. Returns whether it was there.
-    pub(crate) fn remove(&mut self, place: Place) -> bool {
+    pub(crate) fn remove(&mut self, place: Rank) -> bool {
         // Holders that come from now on do not hear of this one.
         self.told = self.told.filter(|told| *told < place.0);
         if self.upgrades.remove(&place).is_some() {
@@ -173,7 +173,7 @@ impl Phaser {
     }
 
     /// Everybody who waits, in no useful order.
-    pub(crate) fn waiters(&self) -> impl Iterator<Item = (&Place, &Waiter)> {
+    pub(crate) fn waiters(&self) -> impl Iterator<Item = (&Rank, &Waiter)> {
         self.upgrades.iter().chain(self.queues.iter().flat_map(|queue| queue.waiters.iter()))
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, btree_map};
 
 use claret_types::{Bytes, Reply};
 
-use super::history::{Decided, Entry, History, Place};
+use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
@@ -75,7 +75,7 @@ pub(super) fn known_answers(kept: &Option<Vec<(CallNo, Reply)>>) -> Option<Vec<(
 }
 
 /// Who may be in doubt about what is decided here: it is forgotten with its session once all of these know (P58).
-pub(super) fn whom_to_ask(entry: &Entry) -> Option<Participants> {
+pub(super) fn whom_to_ask(entry: &Remembered) -> Option<Participants> {
     entry.listed.clone()
 }
 

@@ -2,7 +2,7 @@
 
 use claret_types::{Bytes, Reply};
 
-use super::history::{Decided, Entry, History, Place};
+use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Participant};
 use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
@@ -75,7 +75,7 @@ pub(super) fn known_answers(kept: &Option<Vec<(CallNo, Reply)>>) -> Option<Vec<(
 }
 
 /// [`Bug::ForgetsWithSession`].
-pub(super) fn whom_to_ask(entry: &Entry) -> Option<Participants> {
+pub(super) fn whom_to_ask(entry: &Remembered) -> Option<Participants> {
     right::whom_to_ask(entry).filter(|_| !is(Bug::ForgetsWithSession))
 }
 
