@@ -100,12 +100,12 @@ pub enum Request {
         /// Who recorded a no, or was never asked for a vote; `None` when no prepare ever left, or nobody knows.
         refused_by: Option<ShardId>,
     },
-    /// The session lives, with these attempts open; everything below the floor is over everywhere.
+    /// The session lives, with these attempts open; everything below the low-water mark is over everywhere.
     Heartbeat {
         /// Attempts that are still open.
         live: Vec<AttemptId>,
         /// No earlier transaction of the session is open (P28).
-        floor: Sequence,
+        low_water: Sequence,
     },
     /// What became of it? Answered from the write-once register, and writes no if nothing is there.
     Ask {
@@ -181,7 +181,7 @@ pub enum Refusal {
     /// knows. No recorded no, either.
     #[error("another shard lost its memory of what it had voted")]
     Unknown,
-    /// Below the floor, older than another attempt, or not listed as live: nobody waits for it any more.
+    /// Below the low-water mark, older than another attempt, or not listed as live: nobody waits for it any more.
     #[error("it is over")]
     Stale,
     /// A bound of the shard is reached.

@@ -121,8 +121,8 @@ bugs! {
     LeaseEndsPrepared "lease-ends-prepared" "P23";
     /// A heartbeat that does not list an attempt refuses it though it has voted.
     UnlistedPreparedEnds "unlisted-prepared-ends" "P23";
-    /// What is below the floor is taken for new.
-    BelowFloorIsNew "below-floor-is-new" "P28";
+    /// What is below the low-water mark is taken for new.
+    BelowLowWaterIsNew "below-low-water-is-new" "P28";
     /// The frontend forgets an id while participants do not know its end.
     BuriesEarly "buries-early" "P28, C14";
 
@@ -139,7 +139,7 @@ bugs! {
     GoneWakesNobody "gone-wakes-nobody" "P36";
     /// A prepare of what is applied, whose answers are gone, is answered without them.
     AnswersGoneAreNone "answers-gone-are-none" "P57";
-    /// A session that is gone is forgotten with decisions that its floor has not passed.
+    /// A session that is gone is forgotten with decisions that its low-water mark has not passed.
     ForgetsWithSession "forgets-with-session" "P58";
 
     // --- locks and phases ---

@@ -116,7 +116,7 @@ fn sessions_of_one_user_share_one_bound_and_those_of_others_do_not() {
         let ended = send(&mut shard, prepare(attempt(1, sequence), 1, 0, &[(HERE, FIRST)]));
         assert!(matches!(ended[..], [Response::Committed { .. }]), "{ended:?}");
     }
-    send(&mut shard, Request::Heartbeat { live: Vec::new(), floor: Sequence(open + 2) });
+    send(&mut shard, Request::Heartbeat { live: Vec::new(), low_water: Sequence(open + 2) });
     let again = send(&mut shard, execute(attempt(1, open + 2), 0));
     assert!(matches!(again[..], [Response::Granted { .. }]), "{again:?}");
 }
@@ -161,7 +161,7 @@ fn noes_for_which_there_is_no_room_are_written_for_a_range() {
         let ended = send(&mut shard, prepare(attempt(1, sequence), 1, 0, &[(HERE, FIRST)]));
         assert!(matches!(ended[..], [Response::Committed { .. }]), "what is open is none of them: {ended:?}");
     }
-    send(&mut shard, Request::Heartbeat { live: Vec::new(), floor: Sequence(open + 1) });
+    send(&mut shard, Request::Heartbeat { live: Vec::new(), low_water: Sequence(open + 1) });
     // There is room now, and what was refused stays refused.
     for sequence in [open + 1, 20_000, 25_000, 29_999] {
         let late = send(&mut shard, prepare(attempt(1, sequence), 0, 1, &[(HERE, FIRST)]));
@@ -170,7 +170,7 @@ fn noes_for_which_there_is_no_room_are_written_for_a_range() {
     }
     let later = send(&mut shard, prepare(attempt(1, 30_000), 0, 1, &[(HERE, FIRST)]));
     assert!(matches!(later[..], [Response::Committed { .. }]), "{later:?}");
-    send(&mut shard, Request::Heartbeat { live: Vec::new(), floor: Sequence(30_001) });
+    send(&mut shard, Request::Heartbeat { live: Vec::new(), low_water: Sequence(30_001) });
     assert_eq!(shard.kept_bytes(), 0);
 }
 

@@ -103,7 +103,7 @@ fn sessions_that_come_and_go_leave_nothing() {
     for session in 1..=1_000 {
         shard.handle(NOW, link(session), prepare(attempt(session, 1), get_set(b"x"), false));
         shard.handle(NOW, link(session), Request::Ask { attempt: attempt(session, 1) });
-        shard.handle(NOW, link(session), Request::Heartbeat { live: Vec::new(), floor: Sequence(2) });
+        shard.handle(NOW, link(session), Request::Heartbeat { live: Vec::new(), low_water: Sequence(2) });
         shard.forget(NOW, SessionId(session));
         shard.handle_timeout(NOW);
         answers(&mut shard);

@@ -81,7 +81,7 @@ fn a_frame_with_any_bit_flipped_does_no_harm() {
     let calls = [("{a}x", "INCRBY 1"), ("held", "GETSET theirs"), ("{a}t", "TOPK.ADD 3 1.5 m")];
     let executes = [forger.execute(attempt, 7, "{a}x", "INCRBY.RETURNING 2")];
     let prepare =
-        [forger.prepare(attempt, &calls), Request::Heartbeat { live: vec![attempt], floor: Sequence(1) }];
+        [forger.prepare(attempt, &calls), Request::Heartbeat { live: vec![attempt], low_water: Sequence(1) }];
     for requests in [&executes[..], &prepare[..]] {
         let whole = wire::encode_requests(requests);
         for bit in 0..whole.len() * 8 {
@@ -116,7 +116,7 @@ fn nobody_speaks_for_another_session() {
             Request::Apply { attempt },
             Request::Withdraw { attempt },
             Request::Abort { attempt, refused_by: Some(ShardId(0)) },
-            Request::Heartbeat { live: vec![attempt], floor: Sequence(1) },
+            Request::Heartbeat { live: vec![attempt], low_water: Sequence(1) },
         ];
         for request in forged {
             let error = forger.try_frame(std::slice::from_ref(&request)).expect_err("foreign");
@@ -170,7 +170,7 @@ fn numbers_as_large_as_they_can_be_do_no_harm() {
             let mut requests = vec![
                 forger.execute(attempt, u32::MAX, "k", "INCRBY.RETURNING 1"),
                 forger.prepare_with(attempt, u32::MAX - 9, &[("k", "INCR")], &[(ShardId(u32::MAX), None)]),
-                Request::Heartbeat { live: vec![attempt], floor: Sequence(0) },
+                Request::Heartbeat { live: vec![attempt], low_water: Sequence(0) },
                 Request::Ask { attempt },
                 Request::Withdraw { attempt },
             ];
@@ -182,7 +182,7 @@ fn numbers_as_large_as_they_can_be_do_no_harm() {
             forger.frame(&requests);
         }
     }
-    forger.frame(&[Request::Heartbeat { live: Vec::new(), floor: Sequence(u64::MAX) }]);
+    forger.frame(&[Request::Heartbeat { live: Vec::new(), low_water: Sequence(u64::MAX) }]);
     let late = forger.commit("k", "INCR");
     assert!(matches!(late[..], [Response::Refused { refusal: Refusal::Stale, .. }]), "{late:?}");
     drop((forger, process));

@@ -45,7 +45,7 @@ fn comes_and_goes(server: &Server, person: u64) {
         }
         _ => {
             process.commit("said", "INCR");
-            process.frame(&[Request::Heartbeat { live: Vec::new(), floor: Sequence(2) }]);
+            process.frame(&[Request::Heartbeat { live: Vec::new(), low_water: Sequence(2) }]);
         }
     }
 }

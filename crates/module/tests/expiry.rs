@@ -65,9 +65,9 @@ fn nobody_counts_on_a_key_in_the_millisecond_after_its_end() {
             let prepare = process.prepare_with(attempt, 1, &[], &two);
             process.frame(&[prepare]);
         }
-        let floor = Sequence(attempt.tx.sequence.0);
+        let low_water = Sequence(attempt.tx.sequence.0);
         spin_until(end * 1_000 + 700);
-        process.frame(&[Request::Heartbeat { live: [attempt].into_iter().collect(), floor }]);
+        process.frame(&[Request::Heartbeat { live: [attempt].into_iter().collect(), low_water }]);
         spin_until(end * 1_000 + 1_250);
         if is_voted {
             process.frame(&[Request::Apply { attempt }]);
@@ -169,8 +169,8 @@ fn keys_that_expire_together_are_told_together() {
     ok(&mut plain, "DEBUG SET-ACTIVE-EXPIRE 0");
     let (end, waiter) = waits_until_it_ends(&mut process, &mut plain);
     spin_until(end * 1_000 + 2_000);
-    let floor = Sequence(0);
-    let told = process.frame(&[Request::Heartbeat { live: vec![waiter], floor }]);
+    let low_water = Sequence(0);
+    let told = process.frame(&[Request::Heartbeat { live: vec![waiter], low_water }]);
     let is_refused = |told: &Response| matches!(told, Response::Refused { attempt, refusal: Refusal::Vanished { .. }, .. } if *attempt == waiter);
     assert!(told.iter().any(is_refused), "it waited for a key that is gone: {told:?}");
 }

@@ -86,7 +86,7 @@ fn a_lease_ends_what_a_silent_client_holds() {
     here.frame(&[execute]);
     for _ in 0..5 {
         std::thread::sleep(Duration::from_millis(100));
-        here.frame(&[Request::Heartbeat { live: vec![attempt], floor: claret_core::Sequence(1) }]);
+        here.frame(&[Request::Heartbeat { live: vec![attempt], low_water: claret_core::Sequence(1) }]);
         assert!(held_keys(&server), "a heartbeat keeps it");
     }
     wait_until("the lease is over", || !held_keys(&server));

@@ -163,7 +163,7 @@ fn what_waits_is_not_named_to_those_who_hold() {
     let waits = Waits::on(&server, "CLARET.EXEC 3 INCRBY k 5");
     wait_until("it waits", || number(&mut admin, "execs_open") == 1);
     let own = own_session(&mut admin);
-    let beat = [Request::Heartbeat { live: vec![attempt], floor: Sequence(1) }];
+    let beat = [Request::Heartbeat { live: vec![attempt], low_water: Sequence(1) }];
     let heard: Vec<u8> = redis::cmd("CLARET.FRAME")
         .arg(wire::encode_requests(&beat))
         .query(&mut mallory.connection)
@@ -187,16 +187,16 @@ fn what_waits_is_not_named_to_those_who_hold() {
             Request::Ask { attempt },
             Request::Withdraw { attempt },
             Request::Abort { attempt, refused_by: None },
-            Request::Heartbeat { live: vec![attempt], floor: Sequence(1 << 63) },
+            Request::Heartbeat { live: vec![attempt], low_water: Sequence(1 << 63) },
         ] {
             let refused = refused(mallory.try_frame(std::slice::from_ref(&request)));
             assert!(refused.contains("another session"), "{request:?}: {refused}");
         }
     }
-    // A floor is of the session that says it.
+    // A low-water mark is of the session that says it.
     mallory.frame(&[
         Request::Withdraw { attempt },
-        Request::Heartbeat { live: vec![], floor: Sequence(1 << 63) },
+        Request::Heartbeat { live: vec![], low_water: Sequence(1 << 63) },
     ]);
     assert_eq!(waits.answer(), Value::Array(vec![Value::Okay]));
     assert_eq!(ok(&mut admin, "CLARET.EXEC 3 INCRBY k 5"), Value::Array(vec![Value::Okay]));

@@ -77,7 +77,7 @@ fn request(eve: &Process, dice: &mut Dice) -> Request {
         6 => Request::Abort { attempt, refused_by: dice.pick(&[None, Some(ShardId(0)), Some(ShardId(9))]) },
         7 => Request::Heartbeat {
             live: vec![attempt; dice.roll(3)],
-            floor: Sequence(dice.pick(&[0, 2, u64::MAX])),
+            low_water: Sequence(dice.pick(&[0, 2, u64::MAX])),
         },
         _ => Request::Ask { attempt },
     }
@@ -146,8 +146,8 @@ fn a_user_without_keys_gets_nowhere() {
             while !stop.load(Ordering::Relaxed) {
                 let answers = alice.commit("alice", "INCR");
                 assert!(matches!(answers[..], [Response::Committed { .. }]), "{commits}: {answers:?}");
-                let floor = Sequence(alice.next);
-                alice.frame(&[Request::Heartbeat { live: vec![], floor }]);
+                let low_water = Sequence(alice.next);
+                alice.frame(&[Request::Heartbeat { live: vec![], low_water }]);
                 commits += 1;
             }
             commits

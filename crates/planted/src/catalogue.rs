@@ -383,8 +383,8 @@ bugs! {
         ];
         /// `CLARET.EXEC` is tried again without a bound.
         TriedForEver ["module/lib it_is_not_tried_for_ever"];
-        /// The floor of the module's own session passes what is open.
-        FloorAboveOpen ["module/lib the_floor_is_the_oldest_that_is_open_and_is_told_in_time"];
+        /// The low-water mark of the module's own session passes what is open.
+        LowWaterAboveOpen ["module/lib the_low_water_mark_is_the_oldest_that_is_open_and_is_told_in_time"];
         /// Users whose names are no text are taken for each other.
         NamesLossy ["module/lib names_are_bytes_and_are_shown_escaped"];
         /// What was seen of a user's rights counts for ever.

@@ -98,7 +98,7 @@ fn locked(
         }
         found.push(began.elapsed().as_nanos() as f64 / IN_FLIGHT as f64);
         births.iter().for_each(|birth| session.end(birth.tx));
-        shard.handle(Time(1), link, Request::Heartbeat { live: Vec::new(), floor: session.floor() });
+        shard.handle(Time(1), link, Request::Heartbeat { live: Vec::new(), low_water: session.low_water() });
         while shard.poll_output().is_some() {}
     }
 }

@@ -392,7 +392,7 @@ impl Ledger {
             entry.void = true;
             return Ok(());
         }
-        // Written when a live session did not list the attempt; below the floor nothing is written, and nobody
+        // Written when a live session did not list the attempt; below the low-water mark nothing is written, and nobody
         // listens.
         if *refusal == Refusal::Stale {
             if !entry.is_decided() && !entry.yes.contains(&from) {

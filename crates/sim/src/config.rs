@@ -256,7 +256,7 @@ impl Config {
             1 => (usize::MAX, 1, 512),
             _ => (1, 2, 3),
         };
-        // Few enough that floors pass in between heartbeats.
+        // Few enough that low-water marks pass in between heartbeats.
         Pacing { frames_in_flight_max, frame_requests_worth, frame_requests_max, over_worth: 4 }
     }
 

@@ -394,9 +394,9 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
         Request::Abort { attempt, refused_by: None } => {
             write!(f, "abort {}, refused by nobody", wording.attempt(*attempt))
         }
-        Request::Heartbeat { live, floor } => {
+        Request::Heartbeat { live, low_water } => {
             let live: Vec<String> = live.iter().map(|attempt| wording.attempt(*attempt)).collect();
-            write!(f, "alive [{}] floor {}", live.join(" "), floor.0)
+            write!(f, "alive [{}] low-water mark {}", live.join(" "), low_water.0)
         }
         Request::Ask { attempt } => write!(f, "ask {}", wording.attempt(*attempt)),
     }

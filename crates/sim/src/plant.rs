@@ -13,7 +13,7 @@ pub enum Plant {
     #[default]
     None,
     /// The last shard never gets an apply, and its coordinator hears that it did. (Recovery mends some of
-    /// these, not those whose session's floor has passed.)
+    /// these, not those whose session's low-water mark has passed.)
     ForgeApplied,
     /// The last shard, where it is one of several participants, never gets a prepare, and the coordinator hears
     /// a yes.

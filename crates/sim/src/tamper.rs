@@ -91,8 +91,8 @@ tamperings! {
     SomePreparedIsAll "some-prepared-is-all" "P25";
     /// A participant in doubt asks once.
     AsksOnce "asks-once" "P23";
-    /// The floor passes the eldest open transaction.
-    FloorPassesOpen "floor-passes-open" "P28";
+    /// The low-water mark passes the eldest open transaction.
+    LowWaterPassesOpen "low-water-passes-open" "P28";
     /// A transaction is over when its user is told, though applies are unacknowledged.
     OverWhenTold "over-when-told" "P28";
     /// An abort is sent once.
@@ -226,9 +226,9 @@ impl Tamper {
                 let is_first = self.is_first(to, *attempt, Once::Abort);
                 Sent { passes: is_first || what != Tampering::AbortNotResent, forged: None }
             }
-            Request::Heartbeat { floor, .. } => {
-                if what == Tampering::FloorPassesOpen {
-                    *floor = Sequence(floor.0 + 1);
+            Request::Heartbeat { low_water, .. } => {
+                if what == Tampering::LowWaterPassesOpen {
+                    *low_water = Sequence(low_water.0 + 1);
                 }
                 let is_first = self.greeted.insert((link.session, to, link.connection));
                 Sent { passes: !(is_first && what == Tampering::SilentConnection), forged: None }

@@ -613,7 +613,7 @@ impl World {
 
     // --- the end ---
 
-    /// Raises all floors, and checks that nothing is left.
+    /// Raises all low-water marks, and checks that nothing is left.
     fn leave_nothing(&mut self) -> Result<(), Violation> {
         let ids: Vec<SessionId> = self.processes.keys().copied().collect();
         for number in 0..self.config.shards {
@@ -662,10 +662,10 @@ impl World {
             return;
         }
         let process = &self.processes[&session];
-        let floor = process.client.as_ref().map_or(Sequence(u64::MAX), Client::floor);
+        let low_water = process.client.as_ref().map_or(Sequence(u64::MAX), Client::low_water);
         let connection = process.dialled + 1;
         let now = self.shard_time(to);
-        let request = Request::Heartbeat { live: Vec::new(), floor };
+        let request = Request::Heartbeat { live: Vec::new(), low_water };
         self.host(to).shard.handle(now, Link { session, connection }, request);
     }
 

@@ -147,7 +147,7 @@ async fn a_node_gives_all_slots_away_and_leaves_and_nobody_waits_for_it() {
     };
     let store = while_slots_move(&cluster, keys, moves).await;
     let since = Instant::now();
-    // Everything is over and known to be: floors rose, and nothing is held.
+    // Everything is over and known to be: low-water marks rose, and nothing is held.
     store.close().await;
     assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
     for node in 0..2 {

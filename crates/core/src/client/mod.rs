@@ -98,8 +98,8 @@ pub struct Client {
     /// The shortest lease that any shard gave, in microseconds.
     lease_us: u64,
     heartbeat_at: Option<Time>,
-    /// From which floor on all shards are told of it.
-    next_floor: Sequence,
+    /// From which low-water mark on all shards are told of it.
+    next_low_water: Sequence,
     lock_waits: u64,
     doubts_topology: bool,
 }
@@ -186,7 +186,7 @@ impl Client {
             resend_us: limits.resend_us,
             lease_us: limits.lease_us,
             heartbeat_at: None,
-            next_floor: Sequence(pacing.over_worth),
+            next_low_water: Sequence(pacing.over_worth),
             lock_waits: 0,
             doubts_topology: false,
         }
@@ -210,8 +210,8 @@ impl Client {
     }
 
     /// No earlier transaction is open anywhere.
-    pub fn floor(&self) -> Sequence {
-        self.transactions.floor()
+    pub fn low_water(&self) -> Sequence {
+        self.transactions.low_water()
     }
 
     /// Whether every shard knows the end of every transaction.
@@ -396,8 +396,8 @@ impl Client {
         outbox.incarnation = incarnation.max(outbox.incarnation);
         outbox.connection = Some(connection);
         rules::is_back(outbox);
-        let (live, floor) = (self.transactions.live(), self.transactions.floor());
-        outbox.put(now, Request::Heartbeat { live, floor });
+        let (live, low_water) = (self.transactions.live(), self.transactions.low_water());
+        outbox.put(now, Request::Heartbeat { live, low_water });
         if self.routes.name(node, shard) {
             self.note_moves();
         }
@@ -451,7 +451,7 @@ impl Client {
         for response in responses {
             self.handle_response(now, shard, response);
         }
-        if self.transactions.floor() >= self.next_floor {
+        if self.transactions.low_water() >= self.next_low_water {
             self.heartbeat(now);
         }
     }
@@ -518,22 +518,22 @@ impl Client {
     fn heartbeat(&mut self, now: Time) {
         self.outputs.now = now;
         self.heartbeat_at = Some(now.plus(self.heartbeat_us()));
-        let (live, floor) = (self.transactions.live(), self.transactions.floor());
+        let (live, low_water) = (self.transactions.live(), self.transactions.low_water());
         let shards: SmallVec<[ShardId; 8]> = self.routes.shards().iter().map(|(_, shard)| *shard).collect();
         let each = OVER_WORTH_OF_A_SHARD.max(OVER_WORTH_OF_A_LIVE_ONE * live.len() as u64);
         let worth = self.outputs.pacing.over_worth.max(each * shards.len() as u64);
-        self.next_floor = Sequence(floor.0.saturating_add(worth));
+        self.next_low_water = Sequence(low_water.0.saturating_add(worth));
         for shard in shards {
-            self.outputs.send(shard, Request::Heartbeat { live: live.clone(), floor });
+            self.outputs.send(shard, Request::Heartbeat { live: live.clone(), low_water });
         }
     }
 
     /// The process ends: tells all shards that nothing of it lives, and lets their connections close behind that.
     pub fn close(&mut self, now: Time) {
-        let floor = self.transactions.floor();
+        let low_water = self.transactions.low_water();
         self.heartbeat_at = None;
         for outbox in &mut self.outputs.outboxes {
-            outbox.put(now, Request::Heartbeat { live: Vec::new(), floor });
+            outbox.put(now, Request::Heartbeat { live: Vec::new(), low_water });
             outbox.is_closing = true;
             self.outputs.ready.extend(outbox.tell_once(&self.outputs.pacing));
         }

@@ -217,7 +217,7 @@ mod tests {
     #[test]
     fn a_heartbeat_of_a_frame_that_was_refused_is_not_said_again() {
         let mut pipeline = Pipeline::new(SHARD, Incarnation(5));
-        let heartbeat = Request::Heartbeat { live: Vec::new(), floor: Sequence(1) };
+        let heartbeat = Request::Heartbeat { live: Vec::new(), low_water: Sequence(1) };
         assert_eq!(written(&mut pipeline, vec![heartbeat, withdraw(1)]).len(), 1);
         assert_eq!(pipeline.refused("ERR message 1 cannot be read"), Ok(None));
         assert_eq!(written(&mut pipeline, Vec::new()), [[withdraw(1)]]);

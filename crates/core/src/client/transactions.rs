@@ -126,10 +126,10 @@ impl Transactions {
         }
     }
 
-    pub(super) fn floor(&self) -> Sequence {
+    pub(super) fn low_water(&self) -> Sequence {
         match self {
-            Transactions::Single(table) => table.session.floor(),
-            Transactions::Combined(frontend) => frontend.floor(),
+            Transactions::Single(table) => table.session.low_water(),
+            Transactions::Combined(frontend) => frontend.low_water(),
         }
     }
 

@@ -153,8 +153,8 @@ impl Frontend {
     }
 
     /// No earlier transaction of the session is open.
-    pub fn floor(&self) -> Sequence {
-        self.session.floor()
+    pub fn low_water(&self) -> Sequence {
+        self.session.low_water()
     }
 
     /// Whether every participant of every attempt knows the end of it, and every transaction has ended.

@@ -1,7 +1,7 @@
 //! A session: one client process. It numbers transactions and knows which are still open, so that shards may
-//! forget the others (the floor, P28).
+//! forget the others (the low-water mark, P28).
 //!
-//! Invariant: the floor never passes an open transaction; a number is never given twice.
+//! Invariant: the low-water mark never passes an open transaction; a number is never given twice.
 
 use std::collections::VecDeque;
 
@@ -39,7 +39,7 @@ impl Session {
     }
 
     /// No earlier transaction is open.
-    pub fn floor(&self) -> Sequence {
+    pub fn low_water(&self) -> Sequence {
         self.open.front().copied().unwrap_or(self.next)
     }
 

@@ -20,7 +20,7 @@ impl Shard {
     }
 
     pub(super) fn apply(&mut self, now: Time, attempt: AttemptId) {
-        // A double, if nobody is here; it was applied, or the floor has passed it.
+        // A double, if nobody is here; it was applied, or the low-water mark has passed it.
         if let Some(participant) = self.attempts.get_mut(&attempt) {
             match std::mem::replace(&mut participant.stage, Stage::Open) {
                 Stage::Prepared { round, .. } => {
@@ -122,7 +122,7 @@ impl Shard {
             }
             return is_room;
         };
-        let is_known = attempt.tx.sequence < history.floor
+        let is_known = attempt.tx.sequence < history.low_water
             || self.attempts.contains_key(&attempt)
             || history.end_of((attempt.tx.sequence, attempt.attempt)).is_some();
         is_known || self.full(history.account).is_none()

@@ -1,7 +1,7 @@
 //! What a shard remembers of a session's transactions that are over (P28, P57, P60, traps 2, 6, 7, 19).
 //!
-//! A decision is kept until the session's floor passes it; the coordinator raises the floor only over
-//! transactions that every participant has acknowledged. Below the floor everything is refused, never taken
+//! A decision is kept until the session's low-water mark passes it; the coordinator raises the low-water mark only over
+//! transactions that every participant has acknowledged. Below the low-water mark everything is refused, never taken
 //! for new. Of a session that is gone what nobody can ask for is forgotten sooner (`departed.rs`).
 //!
 //! Answers are kept for doubles of a prepare, up to so many bytes a session: of more, the oldest go, and a double hears
@@ -10,7 +10,7 @@
 //! Where there is no room for a no, it is written for a range: all of the session from the first to the last such place is
 //! refused that is neither open nor decided (P60).
 //!
-//! Invariant: nothing at or above the floor is forgotten; nothing below it is kept.
+//! Invariant: nothing at or above the low-water mark is forgotten; nothing below it is kept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -66,7 +66,7 @@ struct Barred {
 /// One session's past and present.
 #[derive(Clone, Debug)]
 pub(crate) struct History {
-    pub(crate) floor: Sequence,
+    pub(crate) low_water: Sequence,
     pub(crate) connection: u32,
     pub(crate) decided: BTreeMap<Place, Remembered>,
     /// Attempts that are here and not decided.
@@ -88,7 +88,7 @@ pub(crate) struct History {
 impl Default for History {
     fn default() -> Self {
         History {
-            floor: Sequence(0),
+            low_water: Sequence(0),
             connection: 0,
             decided: BTreeMap::new(),
             open: BTreeSet::new(),
@@ -106,7 +106,7 @@ impl Default for History {
 impl History {
     /// Whether nothing of the session is known.
     pub(crate) fn is_fresh(&self) -> bool {
-        self.floor == Sequence(0) && self.connection == 0 && self.met_as.is_none() && self.is_settled()
+        self.low_water == Sequence(0) && self.connection == 0 && self.met_as.is_none() && self.is_settled()
     }
 
     /// Whether nothing is open and no decision remembered.
@@ -197,16 +197,16 @@ impl History {
         }
     }
 
-    /// Raises the floor. O(what is forgotten, and decisions with answers).
-    pub(crate) fn raise(&mut self, floor: Sequence) {
-        if floor > self.floor {
-            self.floor = floor;
-            let kept = self.decided.split_off(&(floor, 0));
+    /// Raises the low-water mark. O(what is forgotten, and decisions with answers).
+    pub(crate) fn raise(&mut self, low_water: Sequence) {
+        if low_water > self.low_water {
+            self.low_water = low_water;
+            let kept = self.decided.split_off(&(low_water, 0));
             let gone = std::mem::replace(&mut self.decided, kept);
             self.decided_bytes -= gone.values().map(Remembered::bytes).sum::<usize>();
-            self.answered.retain(|((sequence, _), _)| *sequence >= floor);
+            self.answered.retain(|((sequence, _), _)| *sequence >= low_water);
             self.answers_bytes = self.answered.iter().map(|(_, bytes)| bytes).sum();
-            self.barred = self.barred.take().filter(|barred| barred.last.0 >= floor);
+            self.barred = self.barred.take().filter(|barred| barred.last.0 >= low_water);
         }
     }
 }

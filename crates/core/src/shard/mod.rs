@@ -153,7 +153,7 @@ impl Shard {
         match self.decided(attempt) {
             Some(Decided::Applied { .. }) => Some(Status::Applied),
             Some(Decided::Refused(_)) => Some(Status::Refused),
-            None if self.is_below_floor(attempt) => Some(Status::Forgotten),
+            None if self.is_below_low_water(attempt) => Some(Status::Forgotten),
             None => self.attempts.get(&attempt)?.is_prepared().then_some(Status::Prepared),
         }
     }
@@ -180,7 +180,7 @@ impl Shard {
         self.attempts.keys().filter(|attempt| attempt.tx.session == session).count()
     }
 
-    /// Decisions remembered until the sessions' floors pass them.
+    /// Decisions remembered until the sessions' low-water marks pass them.
     pub fn remembered(&self) -> usize {
         self.sessions.values().map(|history| history.decided.len()).sum()
     }
@@ -219,7 +219,7 @@ impl Shard {
             Request::Apply { attempt } => self.apply(now, attempt),
             Request::Withdraw { attempt } => self.write_no(now, attempt, Refusal::Withdrawn),
             Request::Abort { attempt, refused_by } => self.abort(now, attempt, refused_by),
-            Request::Heartbeat { live, floor } => self.heartbeat(now, link, &live, floor),
+            Request::Heartbeat { live, low_water } => self.heartbeat(now, link, &live, low_water),
             Request::Ask { attempt } => {
                 let status = self.status_or_refuse(now, attempt, None);
                 // To whoever asks, not to the session that began it.
@@ -346,7 +346,7 @@ impl Shard {
         Some(owner)
     }
 
-    /// Keeps out what is late: of an old connection, below the floor, decided already (traps 2, 6, 19).
+    /// Keeps out what is late: of an old connection, below the low-water mark, decided already (traps 2, 6, 19).
     /// The account, and the incarnation that the shard is to the session.
     fn admit_from_network(
         &mut self,
@@ -362,7 +362,7 @@ impl Shard {
         }
         let own = history.met_as.map_or(self.incarnation, |met_as| met_as.max(self.incarnation));
         let let_in = Some((history.account, own));
-        let refusal = if rules::is_below_floor(history, attempt.tx.sequence) {
+        let refusal = if rules::is_below_low_water(history, attempt.tx.sequence) {
             Refusal::Stale
         } else if let Some(decided) = rules::end_of(history, place) {
             match decided {
@@ -610,9 +610,9 @@ impl Shard {
         history.end_of((attempt.tx.sequence, attempt.attempt))
     }
 
-    fn is_below_floor(&self, attempt: AttemptId) -> bool {
+    fn is_below_low_water(&self, attempt: AttemptId) -> bool {
         let history = self.sessions.get(&attempt.tx.session);
-        history.is_some_and(|history| attempt.tx.sequence < history.floor)
+        history.is_some_and(|history| attempt.tx.sequence < history.low_water)
     }
 
     fn respond(&mut self, attempt: AttemptId, response: Response) {
@@ -664,7 +664,7 @@ impl Shard {
         }
         assert_eq!((self.kept, self.kept), (kept, counted), "what is kept does not add up");
         for history in self.sessions.values() {
-            assert!(history.decided.keys().all(|(sequence, _)| *sequence >= history.floor));
+            assert!(history.decided.keys().all(|(sequence, _)| *sequence >= history.low_water));
         }
     }
 }

@@ -56,7 +56,7 @@ impl Shard {
         }
         match self.attempts.get(&attempt) {
             Some(participant) if participant.is_prepared() => Status::Prepared,
-            None if self.is_below_floor(attempt) => Status::Forgotten,
+            None if self.is_below_low_water(attempt) => Status::Forgotten,
             Some(_) | None => {
                 self.refuse(now, attempt, Refusal::Recovered);
                 Status::Refused
@@ -115,15 +115,15 @@ impl Shard {
     }
 
     /// The session lives: leases of what it lists are renewed; what it does not list and has not voted is
-    /// dropped (trap 19); decisions below the floor are forgotten.
-    pub(super) fn heartbeat(&mut self, now: Time, link: Link, live: &[AttemptId], floor: Sequence) {
+    /// dropped (trap 19); decisions below the low-water mark are forgotten.
+    pub(super) fn heartbeat(&mut self, now: Time, link: Link, live: &[AttemptId], low_water: Sequence) {
         let history = self.sessions.entry(link.session).or_default();
         if link.connection < history.connection {
             return;
         }
         history.connection = link.connection;
         let (account, before) = (history.account, history.bytes());
-        history.raise(floor);
+        history.raise(low_water);
         let after = history.bytes();
         let open: Vec<AttemptId> = history
             .open

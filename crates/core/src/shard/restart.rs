@@ -10,7 +10,7 @@ use super::{AllDeparted, AttemptId, Incarnation, Shard, Time, VecDeque, rules};
 /// What a restart leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survives {
-    /// Records, votes with the locks that they keep, decisions and floors: what a log or a replica had, which was
+    /// Records, votes with the locks that they keep, decisions and low-water marks: what a log or a replica had, which was
     /// written before anybody heard of it. No transaction is torn.
     Votes,
     /// Records alone. A transaction over several shards may be torn (`docs/protocol.md`, "What is promised").

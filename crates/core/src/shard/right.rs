@@ -48,8 +48,8 @@ pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Inca
 
 /// Whether all attempts of a transaction are known to be over everywhere.
 #[inline]
-pub(super) fn is_below_floor(history: &History, sequence: Sequence) -> bool {
-    sequence < history.floor
+pub(super) fn is_below_low_water(history: &History, sequence: Sequence) -> bool {
+    sequence < history.low_water
 }
 
 /// What is written for an attempt: nobody is let in for whom something is (P2).
@@ -60,13 +60,13 @@ pub(super) fn end_of(history: &History, place: Place) -> Option<&Decided> {
 
 /// Whether a withdraw is too late to be noted. Any other leaves a no, for the prepare that may come behind it (P6).
 pub(super) fn is_too_late(shard: &Shard, attempt: AttemptId) -> bool {
-    shard.is_below_floor(attempt)
+    shard.is_below_low_water(attempt)
 }
 
-/// Whether a decision is kept: until the floor passes it.
+/// Whether a decision is kept: until the low-water mark passes it.
 #[inline]
 pub(super) fn is_remembered(history: &History, sequence: Sequence, _: &Decided) -> bool {
-    !is_below_floor(history, sequence)
+    !is_below_low_water(history, sequence)
 }
 
 /// The answers of what is applied, for a prepare that comes again. `None`: nobody knows them any more (P57).

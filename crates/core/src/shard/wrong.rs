@@ -42,9 +42,9 @@ pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Inca
     if is(Bug::SilentRestart) { before } else { right::incarnation_after(before, named) }
 }
 
-/// [`Bug::BelowFloorIsNew`].
-pub(super) fn is_below_floor(history: &History, sequence: Sequence) -> bool {
-    right::is_below_floor(history, sequence) && !is(Bug::BelowFloorIsNew)
+/// [`Bug::BelowLowWaterIsNew`].
+pub(super) fn is_below_low_water(history: &History, sequence: Sequence) -> bool {
+    right::is_below_low_water(history, sequence) && !is(Bug::BelowLowWaterIsNew)
 }
 
 /// [`Bug::RefusedLetIn`], [`Bug::PrepareTwice`].

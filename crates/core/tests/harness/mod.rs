@@ -356,16 +356,16 @@ impl World {
     /// A heartbeat to a shard, listing what is live.
     pub(crate) fn heartbeat(&mut self, shard: u32) {
         let live = self.members.iter().flat_map(|member| member.coordinator.live()).collect();
-        let floor = self.session.floor();
-        self.send(shard, Request::Heartbeat { live, floor });
+        let low_water = self.session.low_water();
+        self.send(shard, Request::Heartbeat { live, low_water });
         self.deliver(Kind::Heartbeat, shard);
     }
 
     /// A heartbeat that lists nothing: the shard refuses whatever has not voted.
     pub(crate) fn heartbeat_without(&mut self, shard: u32) {
-        let floor = self.session.floor();
+        let low_water = self.session.low_water();
         self.run();
-        self.send(shard, Request::Heartbeat { live: vec![], floor });
+        self.send(shard, Request::Heartbeat { live: vec![], low_water });
         self.deliver(Kind::Heartbeat, shard);
     }
 

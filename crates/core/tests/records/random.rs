@@ -289,7 +289,7 @@ impl World {
 
     fn heartbeat(&mut self) {
         let live = self.clients.iter().flat_map(|client| client.coordinator.live()).collect();
-        let request = Request::Heartbeat { live, floor: self.session.floor() };
+        let request = Request::Heartbeat { live, low_water: self.session.low_water() };
         self.bag.extend([0, 1].map(|shard| Message::Request(shard, request.clone())));
     }
 

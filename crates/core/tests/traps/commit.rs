@@ -100,7 +100,7 @@ fn trap_06_records_dropped_too_early() {
     assert!(w.committed(tx));
     w.deliver(Kind::Apply, 0);
     w.lose_all();
-    w.heartbeat(0); // The floor stands below a transaction that is not acknowledged everywhere.
+    w.heartbeat(0); // The low-water mark stands below a transaction that is not acknowledged everywhere.
     assert_eq!(w.shards[0].remembered(), 1);
     w.pass_without_coordinators(Limits::default().lease_us);
     w.run();
@@ -108,15 +108,15 @@ fn trap_06_records_dropped_too_early() {
     w.assert_quiet();
 }
 
-/// The other half: below the floor everything is refused, never taken for new.
+/// The other half: below the low-water mark everything is refused, never taken for new.
 #[test]
-fn trap_06_below_the_floor_nothing_is_new() {
+fn trap_06_below_the_low_water_mark_nothing_is_new() {
     let mut w = World::new(1);
     let tx = spread(&mut w, 1);
     let double = w.bag[0].clone();
     w.run();
-    let floor = w.attempt(tx).tx;
-    w.session.end(floor);
+    let low_water = w.attempt(tx).tx;
+    w.session.end(low_water);
     w.heartbeat(0);
     assert_eq!(w.shards[0].remembered(), 0);
     w.hand_over(double);

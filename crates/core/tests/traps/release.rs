@@ -14,8 +14,8 @@ fn a_lock_granted_in_the_step_that_ends_its_attempt_is_released() {
     let mut w = World::new(1);
     w.holder(0, "k", incr_returning(1));
     w.holder(0, "k", incr_returning(1));
-    let floor = w.session.floor();
-    w.send(0, Request::Heartbeat { live: vec![], floor });
+    let low_water = w.session.low_water();
+    w.send(0, Request::Heartbeat { live: vec![], low_water });
     w.run();
     w.assert_quiet();
 }

@@ -147,9 +147,9 @@ fn trap_19_a_late_execute_finds_a_tombstone() {
     w.assert_quiet();
 }
 
-/// The same when the tombstone is gone, because the floor has passed it.
+/// The same when the tombstone is gone, because the low-water mark has passed it.
 #[test]
-fn trap_19_a_late_execute_is_below_the_floor() {
+fn trap_19_a_late_execute_is_below_the_low_water_mark() {
     let mut w = World::new(1);
     let tx = w.begin();
     w.execute(tx, 0, "k", get());
@@ -212,8 +212,8 @@ fn trap_19_a_heartbeat_drops_what_it_does_not_list() {
     let mut w = World::new(1);
     let forgotten = w.holder(0, "k", get());
     let kept = w.holder(0, "k", get());
-    let (live, floor) = (vec![w.attempt(kept)], w.session.floor());
-    w.send(0, Request::Heartbeat { live, floor });
+    let (live, low_water) = (vec![w.attempt(kept)], w.session.low_water());
+    w.send(0, Request::Heartbeat { live, low_water });
     w.run();
     assert_eq!(w.shards[0].open_attempts(), 1);
     assert_eq!(w.restarts(forgotten), 1);

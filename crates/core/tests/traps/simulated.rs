@@ -100,18 +100,18 @@ fn a_withdraw_after_a_direct_commit_is_not_refused() {
     assert!(w.committed(tx) && !w.aborted(tx));
 }
 
-/// A withdraw so late that the session's floor has passed the commit: the answer does not claim a no that was
+/// A withdraw so late that the session's low-water mark has passed the commit: the answer does not claim a no that was
 /// written.
 #[test]
-fn a_withdraw_below_the_floor_is_stale() {
+fn a_withdraw_below_the_low_water_mark_is_stale() {
     let mut w = World::new(1);
     let tx = w.begin();
     w.buffer(tx, 0, "k", incr(1));
     w.commit(tx);
     w.run();
     let attempt = w.attempt(tx);
-    let floor = Sequence(attempt.tx.sequence.0 + 1);
-    w.send(0, Request::Heartbeat { live: Vec::new(), floor });
+    let low_water = Sequence(attempt.tx.sequence.0 + 1);
+    w.send(0, Request::Heartbeat { live: Vec::new(), low_water });
     w.run();
     let aborts = w.shards[0].stats().aborts;
     w.send(0, Request::Withdraw { attempt });

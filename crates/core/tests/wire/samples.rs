@@ -149,8 +149,8 @@ pub(crate) fn requests() -> Vec<Request> {
     all.extend([first, highest].map(|attempt| Request::Withdraw { attempt }));
     all.push(Request::Abort { attempt: first, refused_by: None });
     all.push(Request::Abort { attempt: first, refused_by: Some(ShardId(u32::MAX)) });
-    all.push(Request::Heartbeat { live: Vec::new(), floor: Sequence(u64::MAX) });
-    all.push(Request::Heartbeat { live: vec![first, highest], floor: Sequence(1) });
+    all.push(Request::Heartbeat { live: Vec::new(), low_water: Sequence(u64::MAX) });
+    all.push(Request::Heartbeat { live: vec![first, highest], low_water: Sequence(1) });
     all.push(Request::Ask { attempt: first });
     all
 }

@@ -91,7 +91,7 @@ impl Node {
                 }
             }
         }
-        if self.one_shots.is_floor_due() {
+        if self.one_shots.is_low_water_due() {
             self.beat();
         }
     }

@@ -49,8 +49,8 @@ pub(crate) struct OneShots {
     ended: HashMap<u64, (Ended, Option<Blocked>), foldhash::fast::FixedState>,
     /// Clients that are let go, each with the number of its transaction.
     released: VecDeque<(Blocked, u64)>,
-    /// Ended since the shard was last told the floor.
-    since_floor: u32,
+    /// Ended since the shard was last told the low-water mark.
+    since_low_water: u32,
     /// Some may be late, and the shard was not told.
     is_any_late: bool,
     pub(crate) count: u64,
@@ -60,7 +60,7 @@ pub(crate) struct OneShots {
 const ATTEMPTS_MAX: u32 = 1_000;
 
 /// After so many the shard is told that it may forget them.
-const FLOOR_EVERY: u32 = 64;
+const LOW_WATER_EVERY: u32 = 64;
 
 impl OneShots {
     /// Under a session that nobody can guess.
@@ -71,7 +71,7 @@ impl OneShots {
             open: BTreeMap::new(),
             ended: HashMap::default(),
             released: VecDeque::new(),
-            since_floor: 0,
+            since_low_water: 0,
             is_any_late: false,
             count: 0,
         }
@@ -180,7 +180,7 @@ impl OneShots {
     }
 
     fn end(&mut self, number: u64, ended: Ended) {
-        self.since_floor += 1;
+        self.since_low_water += 1;
         let Some(one) = self.open.remove(&number) else { return };
         match one.blocked {
             Some(blocked) => {
@@ -252,20 +252,20 @@ impl OneShots {
 
     /// That those which are open live, and the others may be forgotten.
     pub(crate) fn heartbeat(&mut self) -> Option<Request> {
-        if self.open.is_empty() && self.since_floor == 0 {
+        if self.open.is_empty() && self.since_low_water == 0 {
             return None;
         }
-        self.since_floor = 0;
+        self.since_low_water = 0;
         let eldest = self.open.keys().next().copied().unwrap_or(self.next);
-        let floor = Sequence(wrong::floor(eldest, self.next));
+        let low_water = Sequence(wrong::low_water(eldest, self.next));
         let live =
             self.open.iter().map(|(number, one)| AttemptId { tx: self.tx(*number), attempt: one.attempt });
-        Some(Request::Heartbeat { live: live.collect(), floor })
+        Some(Request::Heartbeat { live: live.collect(), low_water })
     }
 
-    /// Whether the floor is far behind.
-    pub(crate) fn is_floor_due(&self) -> bool {
-        self.since_floor >= FLOOR_EVERY
+    /// Whether the low-water mark is far behind.
+    pub(crate) fn is_low_water_due(&self) -> bool {
+        self.since_low_water >= LOW_WATER_EVERY
     }
 
     /// The shard ends: so does everything here.
@@ -293,7 +293,7 @@ mod tests {
     use claret_core::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
     use claret_types::{Bytes, Counter, CounterOp, OpError, Operation, Reply};
 
-    use super::{ATTEMPTS_MAX, FLOOR_EVERY, Next, OneShots};
+    use super::{ATTEMPTS_MAX, LOW_WATER_EVERY, Next, OneShots};
     use crate::parts::error::Error;
     use crate::parts::owner::Name;
     use crate::parts::testing::client;
@@ -417,23 +417,23 @@ mod tests {
     }
 
     #[test]
-    fn the_floor_is_the_oldest_that_is_open_and_is_told_in_time() {
+    fn the_low_water_mark_is_the_oldest_that_is_open_and_is_told_in_time() {
         let mut shots = new();
         assert!(shots.heartbeat().is_none(), "there is nothing to say");
         let first = begun(&mut shots);
-        for _ in 0..FLOOR_EVERY {
-            assert!(!shots.is_floor_due());
+        for _ in 0..LOW_WATER_EVERY {
+            assert!(!shots.is_low_water_due());
             let number = begun(&mut shots);
             assert!(shots.hear(committed(attempt(&shots, number, 1)), WAIT_MS).is_none());
         }
-        assert!(shots.is_floor_due());
+        assert!(shots.is_low_water_due());
         let open = attempt(&shots, first, 1);
-        let Some(Request::Heartbeat { live, floor }) = shots.heartbeat() else { panic!("one is open") };
-        assert_eq!((live, floor), (vec![open], Sequence(first)));
+        let Some(Request::Heartbeat { live, low_water }) = shots.heartbeat() else { panic!("one is open") };
+        assert_eq!((live, low_water), (vec![open], Sequence(first)));
         shots.clear();
         assert_eq!(shots.take(first), Some(Err(Error::NotReady)));
-        let Some(Request::Heartbeat { live, floor }) = shots.heartbeat() else { panic!("one has ended") };
-        assert_eq!((live.len(), floor), (0, Sequence(first + u64::from(FLOOR_EVERY) + 1)));
+        let Some(Request::Heartbeat { live, low_water }) = shots.heartbeat() else { panic!("one has ended") };
+        assert_eq!((live.len(), low_water), (0, Sequence(first + u64::from(LOW_WATER_EVERY) + 1)));
         assert!(shots.heartbeat().is_none());
     }
 }

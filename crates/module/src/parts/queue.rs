@@ -308,7 +308,7 @@ impl Queue {
             }
         }
         let live = self.waiting.values().flat_map(|waiting| waiting.coordinator.live()).collect();
-        shard.handle(now, LINK, Request::Heartbeat { live, floor: self.session.floor() });
+        shard.handle(now, LINK, Request::Heartbeat { live, low_water: self.session.low_water() });
         self.is_tidy = self.waiting.is_empty();
     }
 

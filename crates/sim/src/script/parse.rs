@@ -88,7 +88,7 @@ const COMMANDS: &[(&str, &str)] = &[
         "the shard goes on as its next incarnation, and this survives",
     ),
     ("reconnect cN sN", "a new connection, with a heartbeat first"),
-    ("heartbeat cN [sN]", "the client says what is live and how far its floor is"),
+    ("heartbeat cN [sN]", "the client says what is live and how far its low-water mark is"),
     ("ask cN T sN", "the client asks the shard what became of a transaction's last attempt"),
     ("forge abort T to sN", "an abort that names no refusal, as no coordinator sends it after a prepare"),
     ("show locks | records | messages | sN | cN", "what is there"),

@@ -553,10 +553,10 @@ impl Playback {
             self.shard(at)?;
         }
         let frontend = self.frontend(session)?;
-        let (live, floor) = (frontend.live().collect::<Vec<_>>(), frontend.floor());
+        let (live, low_water) = (frontend.live().collect::<Vec<_>>(), frontend.low_water());
         let all: Vec<ShardId> = self.shards.iter().map(Shard::id).collect();
         for to in all.into_iter().filter(|shard| at.is_none_or(|at| at == *shard)) {
-            self.send(session, to, Request::Heartbeat { live: live.clone(), floor });
+            self.send(session, to, Request::Heartbeat { live: live.clone(), low_water });
         }
         Ok(())
     }

@@ -64,14 +64,14 @@ impl Playback {
             }
             Shown::ScriptClient(session) => {
                 let frontend = self.frontend(session)?;
-                let (live, floor, stats) =
-                    (frontend.live().collect::<Vec<_>>(), frontend.floor(), frontend.stats());
+                let (live, low_water, stats) =
+                    (frontend.live().collect::<Vec<_>>(), frontend.low_water(), frontend.stats());
                 let live: Vec<String> = live.into_iter().map(|attempt| self.names.attempt(attempt)).collect();
                 vec![format!(
-                    "{}: live [{}], floor {}; {} shared, {} joined, {} parted, {} of groups",
+                    "{}: live [{}], low-water mark {}; {} shared, {} joined, {} parted, {} of groups",
                     client_name(session),
                     live.join(" "),
-                    floor.0,
+                    low_water.0,
                     count(stats.combined as usize, "answer"),
                     stats.joined,
                     stats.parted,

@@ -81,10 +81,10 @@ impl Client {
         self.coordinator.as_ref().is_some_and(|coordinator| coordinator.live().any(|live| live == attempt))
     }
 
-    /// That it lives. The floor stays where it is: nothing is forgotten.
+    /// That it lives. The low-water mark stays where it is: nothing is forgotten.
     pub(crate) fn heartbeat(&self) -> Request {
         let live = self.coordinator.iter().flat_map(Coordinator::live).collect();
-        Request::Heartbeat { live, floor: Sequence(0) }
+        Request::Heartbeat { live, low_water: Sequence(0) }
     }
 
     /// Names the shards as its connections learned them.

@@ -30,7 +30,7 @@
 //!   with less.
 //! - *Few heartbeats.* They renew leases, which here run out only early while a client lives; they repeat what a
 //!   shard has told of elders, so where a message may be lost they arrive when nothing else can happen; they raise the
-//!   floor, and that is left to the simulator: nothing is forgotten here.
+//!   low-water mark, and that is left to the simulator: nothing is forgotten here.
 //! - *No bound on attempts.* That there are finitely many states shows that restarts come to an end. A property notes
 //!   when an attempt has a number that none should need, so that a search without an end tells why.
 //!

@@ -110,20 +110,20 @@ fn what_is_on_its_way_is_not_sent_again() {
 fn what_is_over_is_told_before_the_next_heartbeat_is_due() {
     let over_worth = Pacing::default().over_worth;
     let mut client = connected(false);
-    let mut floors = Vec::new();
+    let mut low_waters = Vec::new();
     for sequence in 1..=over_worth + 1 {
         let tx = committing(&mut client, 1);
         assert_eq!(tx, TxHandle(sequence));
         let requests = frame(&mut client);
-        floors.extend(requests.iter().filter_map(|request| match request {
-            Request::Heartbeat { floor, .. } => Some(*floor),
+        low_waters.extend(requests.iter().filter_map(|request| match request {
+            Request::Heartbeat { low_water, .. } => Some(*low_water),
             _ => None,
         }));
         let committed = Response::Committed { attempt: attempt(sequence), replies: Vec::new() };
         client.deliver(Time(1), (SHARD, CONNECTION), 1, std::iter::once(committed));
         client.settle(Time(1));
     }
-    assert_eq!(floors, [Sequence(over_worth)]);
+    assert_eq!(low_waters, [Sequence(over_worth)]);
 }
 
 #[test]

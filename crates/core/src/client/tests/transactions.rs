@@ -158,9 +158,9 @@ fn committed(client: &mut Client, now: u64) -> AttemptId {
     attempt
 }
 
-/// Shards forget what is below the floor: nothing is that some shard has still to apply.
+/// Shards forget what is below the low-water mark: nothing is that some shard has still to apply.
 #[test]
-fn the_floor_stays_below_what_is_not_applied_everywhere() {
+fn the_low_water_mark_stays_below_what_is_not_applied_everywhere() {
     for mut client in both() {
         let first = committed(&mut client, 1);
         let second = committed(&mut client, 2);
@@ -168,12 +168,12 @@ fn the_floor_stays_below_what_is_not_applied_everywhere() {
             deliver(client, 3, Response::Applied { attempt, shard: SHARD });
             client.settle(Time(3));
         };
-        assert_eq!(client.floor(), first.tx.sequence);
+        assert_eq!(client.low_water(), first.tx.sequence);
         assert!(!client.is_over());
         apply(&mut client, second);
-        assert_eq!(client.floor(), first.tx.sequence);
+        assert_eq!(client.low_water(), first.tx.sequence);
         apply(&mut client, first);
-        assert_eq!(client.floor(), Sequence(second.tx.sequence.0 + 1));
+        assert_eq!(client.low_water(), Sequence(second.tx.sequence.0 + 1));
         assert!(client.is_over());
     }
 }
@@ -209,7 +209,7 @@ fn a_transaction_whose_user_is_gone_is_aborted_and_leaves_nothing() {
     }
 }
 
-/// Otherwise it would hold up the floor for ever.
+/// Otherwise it would hold up the low-water mark for ever.
 #[test]
 fn a_transaction_that_is_given_up_between_two_attempts_is_over() {
     for mut client in both() {
@@ -224,7 +224,7 @@ fn a_transaction_that_is_given_up_between_two_attempts_is_over() {
         client.abort(Time(2), tx);
         assert_eq!(told(&mut client, 2), [], "it is told once");
         assert!(client.is_over());
-        assert_eq!(client.floor(), Sequence(2));
+        assert_eq!(client.low_water(), Sequence(2));
     }
 }
 

@@ -122,9 +122,9 @@ pub(crate) fn may_try(may: bool) -> bool {
     may || is_planted(Bug::TriedForEver)
 }
 
-/// The eldest that is open: [`Bug::FloorAboveOpen`].
-pub(crate) fn floor(eldest: u64, next: u64) -> u64 {
-    if is_planted(Bug::FloorAboveOpen) { next } else { eldest }
+/// The eldest that is open: [`Bug::LowWaterAboveOpen`].
+pub(crate) fn low_water(eldest: u64, next: u64) -> u64 {
+    if is_planted(Bug::LowWaterAboveOpen) { next } else { eldest }
 }
 
 // --- rights ---
