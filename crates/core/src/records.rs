@@ -1,7 +1,7 @@
 //! Records that are not in a shard's memory: a host that has them already (a Redis server) lends them to the shard.
 //!
 //! The shard keeps locks, queues and votes, and nothing of the records. Each time it decides whether a call gets its
-//! lock it asks for an **excerpt**, a state that holds what the call needs and no more; what was decided it hands back
+//! lock it asks for a **partial state**, a state that holds what the call needs and no more; what was decided it hands back
 //! as an effect when the attempt is applied. Nothing is kept in between, so there is nothing to go stale.
 //!
 //! What the host owes: between two calls of the shard, a record that somebody holds ([`Shard::is_held`]) changes only
@@ -36,30 +36,30 @@ pub trait Records: Sync {
     fn admit(&self, key: &Bytes, op: &Operation) -> Result<(), Refusal>;
 
     /// A state in which `op`, once its owner's pending effects `own` are added to it in this order, executes exactly
-    /// as in the whole record; `None` if there is no such key. What it must hold is said where each type's excerpts are
-    /// made ([`SetState::excerpt`](claret_types::SetState::excerpt) and so on); the whole record always will do.
+    /// as in the whole record; `None` if there is no such key. What it must hold is said where each type's partial states are
+    /// made ([`SetState::partial`](claret_types::SetState::partial) and so on); the whole record always will do.
     ///
-    /// Where an effect in `own` is of another type than `op`, the excerpt is the whole record, as a state of the first
+    /// Where an effect in `own` is of another type than `op`, the partial state is the whole record, as a state of the first
     /// effect's type: whether the types agree shows once the effects are added.
     ///
     /// # Errors
     /// `WrongType` when `own` is empty and the key holds something that `op` does not work on; anything else that makes
     /// the operation impossible on this record.
-    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError>;
+    fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError>;
 
     /// The same for calls that are executed one after the other, each on top of the effects of those before it: a state in
     /// which the first of `ops` are, and of how many of them that is true, at least of one. So the effects in `own` are
     /// looked up once and not once for each call.
     ///
     /// # Errors
-    /// As [`Records::excerpt`], for the first of `ops`.
-    fn excerpt_for_all(
+    /// As [`Records::partial_state`], for the first of `ops`.
+    fn partial_state_for_all(
         &self,
         key: &Bytes,
         ops: &[&Operation],
         own: &[&Effect],
     ) -> Result<(Option<State>, usize), OpError> {
-        Ok((self.excerpt(key, ops[0], own)?, 1))
+        Ok((self.partial_state(key, ops[0], own)?, 1))
     }
 
     /// Carries effects of one transaction out, in this order. They were decided while their claims were held, and cannot

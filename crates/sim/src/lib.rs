@@ -21,8 +21,8 @@ mod check;
 mod clock;
 mod config;
 mod connections;
-/// Excerpts as small as each type allows.
-#[path = "../../types/tests/excerpts/cut.rs"]
+/// Partial states as small as each type allows.
+#[path = "../../types/tests/partial_states/cut.rs"]
 mod cut;
 mod drive;
 mod event;

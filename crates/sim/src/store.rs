@@ -95,7 +95,7 @@ impl Records for Store {
     }
 
     /// No more of it than each type says will do.
-    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+    fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
         Ok(self.content().records.get(key).map(|state| cut(state, op, own)))
     }
 

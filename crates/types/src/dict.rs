@@ -98,7 +98,7 @@ pub enum DictEffect {
     Add(Bytes, i64),
 }
 
-/// The content of a dict, or an excerpt of it.
+/// The content of a dict, or a partial state of it.
 #[derive(Clone, Default, PartialEq)]
 pub struct DictState {
     values: HashMap<Bytes, DictValue, foldhash::fast::FixedState>,
@@ -114,7 +114,7 @@ impl DictState {
     /// What it must hold: of the fields that the operation names, and of those that its owner's effects write, add to
     /// or remove, those that are there. For `HLEN` that is none but what the effects name; for `HKEYS` and `HGETALL` it
     /// is all. With all fields it is the whole dict. Values may be [`DictValue::Bytes`], numbers too.
-    pub fn excerpt(fields: impl IntoIterator<Item = (Bytes, DictValue)>, elsewhere: usize) -> Self {
+    pub fn partial(fields: impl IntoIterator<Item = (Bytes, DictValue)>, elsewhere: usize) -> Self {
         DictState { values: fields.into_iter().collect(), elsewhere }
     }
 
@@ -128,7 +128,7 @@ impl DictState {
         self.len() == 0
     }
 
-    /// The value of a field, as far as the excerpt says. O(1).
+    /// The value of a field, as far as the partial state says. O(1).
     pub fn get(&self, field: &[u8]) -> Option<&DictValue> {
         self.values.get(field)
     }
@@ -148,7 +148,7 @@ impl DictState {
 
 impl FromIterator<(Bytes, DictValue)> for DictState {
     fn from_iter<I: IntoIterator<Item = (Bytes, DictValue)>>(fields: I) -> Self {
-        DictState::excerpt(fields, 0)
+        DictState::partial(fields, 0)
     }
 }
 

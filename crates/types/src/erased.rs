@@ -133,34 +133,34 @@ impl Operation {
         self.0.execute(state, unique)
     }
 
-    /// Executes in an excerpt of a record (`None`: the record is absent) with its owner's pending effects on it added
+    /// Executes in a partial state of a record (`None`: the record is absent) with its owner's pending effects on it added
     /// first, and says what room there is then.
     ///
     /// # Errors
-    /// When the operation cannot be done, or the excerpt does not hold what it or the effects need.
-    pub fn execute_in_excerpt(
+    /// When the operation cannot be done, or the partial state does not hold what it or the effects need.
+    pub fn execute_in_partial(
         &self,
-        excerpt: Option<State>,
+        partial: Option<State>,
         own: &[&Effect],
         unique: Unique,
     ) -> Result<(Executed, Room), OpError> {
-        let mut state = excerpt;
-        self.add_to_excerpt(&mut state, own)?;
+        let mut state = partial;
+        self.add_to_partial(&mut state, own)?;
         let executed = self.execute(state.as_ref(), unique)?;
         Ok((executed, self.room(state.as_ref())))
     }
 
-    /// Adds pending effects of its owner to an excerpt that was made for this operation.
+    /// Adds pending effects of its owner to a partial state that was made for this operation.
     ///
     /// # Errors
-    /// When the excerpt does not hold what the effects need.
-    pub fn add_to_excerpt(&self, excerpt: &mut Option<State>, own: &[&Effect]) -> Result<(), OpError> {
+    /// When the partial state does not hold what the effects need.
+    pub fn add_to_partial(&self, partial: &mut Option<State>, own: &[&Effect]) -> Result<(), OpError> {
         if own.is_empty() {
             return Ok(());
         }
         let add = || {
             for effect in own {
-                (*effect).clone().apply(excerpt);
+                (*effect).clone().apply(partial);
             }
         };
         catch_unwind(AssertUnwindSafe(add)).map_err(|panic| panicked(self.method(), &*panic))

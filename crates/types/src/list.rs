@@ -81,7 +81,7 @@ type Op = ListOp;
 type Effect = ListEffect;
 type Values = ListState;
 
-/// The content of a list, or an excerpt of it.
+/// The content of a list, or a partial state of it.
 ///
 /// Invariant: a whole list is all in `front`; `back` holds values only where there is a hole before them.
 #[derive(Clone, Default, PartialEq)]
@@ -107,7 +107,7 @@ impl ListState {
     /// | any other `LRANGE` | all | |
     ///
     /// Where that is more than there is, or the two parts meet, it is the whole list, with no hole.
-    pub fn excerpt(
+    pub fn partial(
         front: impl IntoIterator<Item = Bytes>,
         hole: usize,
         back: impl IntoIterator<Item = Bytes>,
@@ -140,7 +140,7 @@ impl ListState {
         let (front, beyond) = (self.front.len(), self.front.len() + self.hole);
         let in_front = span.start.min(front)..span.end.min(front);
         let in_back = span.start.saturating_sub(beyond)..span.end.saturating_sub(beyond);
-        assert_eq!(in_front.len() + in_back.len(), span.len(), "the excerpt holds these positions");
+        assert_eq!(in_front.len() + in_back.len(), span.len(), "the partial state holds these positions");
         self.front.range(in_front).chain(self.back.range(in_back))
     }
 
@@ -214,7 +214,7 @@ impl End {
             End::Back if values.hole > 0 => values.back.back(),
             End::Back => values.front.back(),
         };
-        assert!(found.is_some() || values.hole == 0, "the excerpt holds the value at this end");
+        assert!(found.is_some() || values.hole == 0, "the partial state holds the value at this end");
         found
     }
 }

@@ -1,7 +1,7 @@
 //! Members by score: the content of a sorted set. ScoredSet and TopK use it.
 //!
 //! Invariant: `scores` and `order` hold the same pairs. Scores are never NaN, and zero has one sign.
-//! Members of one score are in bytewise order, as in Redis. Only `order` is ever iterated. Of an excerpt it holds some
+//! Members of one score are in bytewise order, as in Redis. Only `order` is ever iterated. Of a partial state it holds some
 //! members, and the number of the others; a position counts those below the ones that are here.
 
 use std::collections::BTreeSet;
@@ -78,8 +78,8 @@ impl Ranking {
     /// | `ZRANGE`, `ZRANK` after effects | all members: effects move positions |
     ///
     /// Except for these two operations `below` has no meaning, and is 0. With all members it is the whole set. What
-    /// [`TopK`](crate::TopK) needs stands at [`Best::excerpt`](crate::Best::excerpt).
-    pub fn excerpt(members: impl IntoIterator<Item = (Bytes, f64)>, below: usize, elsewhere: usize) -> Self {
+    /// [`TopK`](crate::TopK) needs stands at [`Best::partial`](crate::Best::partial).
+    pub fn partial(members: impl IntoIterator<Item = (Bytes, f64)>, below: usize, elsewhere: usize) -> Self {
         debug_assert!(below <= elsewhere, "those below are elsewhere");
         Ranking { below, elsewhere, ..members.into_iter().collect() }
     }
@@ -156,7 +156,7 @@ impl Ranking {
         let ahead = if reverse { self.elsewhere - self.below } else { self.below };
         let (from, to) = (span.start.checked_sub(ahead), span.end.checked_sub(ahead));
         let here = from.zip(to).filter(|(_, to)| *to <= self.order.len());
-        let span = here.map(|(from, to)| from..to).expect("the excerpt holds these positions");
+        let span = here.map(|(from, to)| from..to).expect("the partial state holds these positions");
         let (count, beyond) = (span.len(), self.order.len() - span.end);
         let walk_up = reverse != (span.start <= beyond);
         let skipped = span.start.min(beyond);

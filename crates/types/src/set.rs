@@ -82,7 +82,7 @@ impl SetEffect {
     }
 }
 
-/// The content of a set, or an excerpt of it.
+/// The content of a set, or a partial state of it.
 #[derive(Clone, Default, PartialEq)]
 pub struct SetState {
     members: HashSet<Bytes, foldhash::fast::FixedState>,
@@ -101,7 +101,7 @@ impl SetState {
     ///
     /// For a void `SADD` it may leave out members that are in, and for a void `SREM` have some that are not: they claim
     /// more than they need to then, and their effects do what they should.
-    pub fn excerpt(members: impl IntoIterator<Item = Bytes>, elsewhere: usize) -> Self {
+    pub fn partial(members: impl IntoIterator<Item = Bytes>, elsewhere: usize) -> Self {
         SetState { members: members.into_iter().collect(), elsewhere }
     }
 
@@ -115,7 +115,7 @@ impl SetState {
         self.len() == 0
     }
 
-    /// Whether it is a member, as far as the excerpt says. O(1).
+    /// Whether it is a member, as far as the partial state says. O(1).
     pub fn contains(&self, member: &[u8]) -> bool {
         self.members.contains(member)
     }
@@ -131,7 +131,7 @@ impl SetState {
 
 impl FromIterator<Bytes> for SetState {
     fn from_iter<I: IntoIterator<Item = Bytes>>(members: I) -> Self {
-        SetState::excerpt(members, 0)
+        SetState::partial(members, 0)
     }
 }
 

@@ -143,9 +143,9 @@ impl Best {
     /// What `members` must hold, where the operation's owner has `n` effects on the record: the `n + 1` lowest members;
     /// the highest one, for `TOPK.LIST` as many of the highest as it asks for; of the member that the operation offers and
     /// of those that the effects offer, those that are in. `below` has no meaning, and is 0. An effect is carried out
-    /// on such an excerpt for its offer: what [`Effect::apply`](crate::Effect::apply) returns names the members that have another
+    /// on such a partial state for its offer: what [`Effect::apply`](crate::Effect::apply) returns names the members that have another
     /// score then, or none.
-    pub fn excerpt(capacity: u32, members: Ranking) -> Self {
+    pub fn partial(capacity: u32, members: Ranking) -> Self {
         Best { capacity, ranking: members }
     }
 
@@ -154,7 +154,7 @@ impl Best {
         self.capacity
     }
 
-    /// The members, the lowest first, as far as an excerpt has them.
+    /// The members, the lowest first, as far as a partial state has them.
     pub fn ranking(&self) -> &Ranking {
         &self.ranking
     }

@@ -1,7 +1,7 @@
 //! Shards over records that a host has: they do what shards with records in memory do, message by message, whatever
 //! the host loads for them (`random`); and what the host tells them holds (`hooks`, traps 17 and 18).
 
-#[path = "../../../types/tests/excerpts/cut.rs"]
+#[path = "../../../types/tests/partial_states/cut.rs"]
 mod cut;
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -1,4 +1,4 @@
-//! Records of a host: whole states in a map, of which it cuts the smallest excerpts that will do.
+//! Records of a host: whole states in a map, of which it cuts the smallest partial states that will do.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
@@ -46,19 +46,19 @@ impl Records for Store {
         self.barred.lock().expect("nobody panics with it").get(key).cloned().map_or(Ok(()), Err)
     }
 
-    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+    fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
         Ok(self.states().get(key).map(|state| cut(state, op, own)))
     }
 
-    /// An excerpt is good for the first call only; the whole record, of which one loads it here now and then, for all.
-    fn excerpt_for_all(
+    /// A partial state is good for the first call only; the whole record, of which one loads it here now and then, for all.
+    fn partial_state_for_all(
         &self,
         key: &Bytes,
         ops: &[&Operation],
         own: &[&Effect],
     ) -> Result<(Option<State>, usize), OpError> {
         if (ops.len() + own.len()).is_multiple_of(2) {
-            return Ok((self.excerpt(key, ops[0], own)?, 1));
+            return Ok((self.partial_state(key, ops[0], own)?, 1));
         }
         Ok((self.states().get(key).cloned(), ops.len()))
     }

@@ -49,7 +49,7 @@ impl Twins {
         });
         let [said, also_said] = outputs;
         assert_eq!(format!("{said:#?}"), format!("{also_said:#?}"));
-        // An excerpt may be good for fewer calls than the record in memory.
+        // A partial state may be good for fewer calls than the record in memory.
         let counted = [&self.memory, &self.over].map(|shard| Stats { replays: 0, ..shard.stats() });
         assert_eq!(counted[0], counted[1]);
         for (key, op) in &self.probes {

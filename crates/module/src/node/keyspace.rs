@@ -201,11 +201,11 @@ impl Records for Keyspace {
         self.admits(Ctx::current(), key, op)
     }
 
-    fn excerpt(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+    fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
         native::partial_state(&self.server(), key, op, own)
     }
 
-    fn excerpt_for_all(
+    fn partial_state_for_all(
         &self,
         key: &Bytes,
         ops: &[&Operation],

@@ -40,7 +40,7 @@ impl Records for Absent {
         Ok(())
     }
 
-    fn excerpt(&self, key: &Bytes, op: &Operation, _: &[&Effect]) -> Result<Option<State>, OpError> {
+    fn partial_state(&self, key: &Bytes, op: &Operation, _: &[&Effect]) -> Result<Option<State>, OpError> {
         let is_plain = op.type_info().id == TypeInfo::of::<Plain>().id;
         match **key == *HOPELESS.as_bytes() || **key == *WRONG.as_bytes() && !is_plain {
             true => Err(OpError::WrongType { found: "stream", expected: "any", method: op.method().name }),

@@ -32,8 +32,8 @@ pub(crate) type Answers = SmallVec<[(Reply, bool); 1]>;
 
 /// A record as its owner sees it, for the time of some calls.
 pub(super) enum View {
-    /// An excerpt of a lent record, with the owner's effects added.
-    Excerpt(Option<State>),
+    /// A partial state of a lent record, with the owner's effects added.
+    Partial(Option<State>),
     /// The record itself; what undoes the effects that were added.
     InPlace(SmallVec<[Effect; 2]>),
 }
@@ -227,8 +227,8 @@ impl LockTable {
         if let Some(Lent(records)) = self.lent {
             let own = rules::own_effects(own, call.member, [&call.op].into_iter());
             self.replays += own.len() as u64;
-            let excerpt = records.excerpt(key, &call.op, &own)?;
-            return call.op.execute_in_excerpt(excerpt, &own, unique);
+            let partial = records.partial_state(key, &call.op, &own)?;
+            return call.op.execute_in_partial(partial, &own, unique);
         }
         let undo = overlay(rules::own_effects(own, call.member, [&call.op].into_iter()), state);
         self.replays += undo.len() as u64;
@@ -262,9 +262,9 @@ impl LockTable {
             let own = rules::own_effects(own, first.member, ops.iter().copied());
             self.replays += own.len() as u64;
             // What cannot be done shows once more when the call is decided by itself.
-            let (mut excerpt, covered) = records.excerpt_for_all(key, &ops, &own).ok()?;
-            first.op.add_to_excerpt(&mut excerpt, &own).ok()?;
-            return Some((View::Excerpt(excerpt), covered.clamp(1, ops.len())));
+            let (mut partial, covered) = records.partial_state_for_all(key, &ops, &own).ok()?;
+            first.op.add_to_partial(&mut partial, &own).ok()?;
+            return Some((View::Partial(partial), covered.clamp(1, ops.len())));
         }
         let undo = overlay(rules::own_effects(own, first.member, ops.iter().copied()), state);
         self.replays += undo.len() as u64;
@@ -280,7 +280,7 @@ impl LockTable {
         let unique = self.next_unique();
         self.looks += 1;
         let state = match view {
-            View::Excerpt(state) => state,
+            View::Partial(state) => state,
             View::InPlace(_) => &self.records[record].state,
         };
         let executed = call.op.execute(state.as_ref(), unique)?;
@@ -291,7 +291,7 @@ impl LockTable {
     pub(super) fn extend(&mut self, record: RecordIx, view: &mut View, call: &Call, effect: Effect) -> bool {
         self.replays += 1;
         match view {
-            View::Excerpt(state) => call.op.add_to_excerpt(state, &[&effect]).is_ok(),
+            View::Partial(state) => call.op.add_to_partial(state, &[&effect]).is_ok(),
             View::InPlace(undo) => {
                 undo.push(effect.apply(&mut self.records[record].state));
                 true
@@ -301,7 +301,7 @@ impl LockTable {
 
     fn close(&mut self, record: RecordIx, view: View) {
         match view {
-            View::Excerpt(_) => {}
+            View::Partial(_) => {}
             View::InPlace(undo) => self.undo(record, undo),
         }
     }

@@ -50,9 +50,9 @@ impl LockTable {
         let Some((Record { key, state, .. }, lock)) = self.held(hash, key) else { return false };
         let number = Unique(0); // Nobody hears of the answer.
         let executed = match self.lent {
-            Some(Lent(records)) => {
-                records.excerpt(key, op, &[]).and_then(|excerpt| op.execute_in_excerpt(excerpt, &[], number))
-            }
+            Some(Lent(records)) => records
+                .partial_state(key, op, &[])
+                .and_then(|partial| op.execute_in_partial(partial, &[], number)),
             None => op.execute(state.as_ref(), number).map(|executed| (executed, op.room(state.as_ref()))),
         };
         match executed {

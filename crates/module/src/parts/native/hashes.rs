@@ -58,7 +58,7 @@ pub(super) fn partial_state_for_all(
     let found: Vec<(Bytes, DictValue)> =
         fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
     let elsewhere = wrong::other_fields(key.len() - found.len());
-    Ok((Some(State::new::<Dict>(DictState::excerpt(found, elsewhere))), ops.len()))
+    Ok((Some(State::new::<Dict>(DictState::partial(found, elsewhere))), ops.len()))
 }
 
 pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
@@ -67,7 +67,7 @@ pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, O
     }
     let flat: Vec<Bytes> = record.read(c"HGETALL", []).list().collect();
     let pairs = flat.chunks_exact(2).map(|pair| (pair[0].clone(), DictValue::Bytes(pair[1].clone())));
-    Ok(Some(State::new::<Dict>(DictState::excerpt(pairs, 0))))
+    Ok(Some(State::new::<Dict>(DictState::partial(pairs, 0))))
 }
 
 // --- bounded counter ---

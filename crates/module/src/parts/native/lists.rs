@@ -50,7 +50,7 @@ pub(super) fn partial_state_for_all(
     };
     let front = if left > 0 { part(0, left as i64 - 1) } else { Vec::new() };
     let back = if right > 0 { part(-(right as i64), -1) } else { Vec::new() };
-    Ok((Some(State::new::<List>(ListState::excerpt(front, length - left - right, back))), ops.len()))
+    Ok((Some(State::new::<List>(ListState::partial(front, length - left - right, back))), ops.len()))
 }
 
 /// How many values effects take from the left end and from the right.

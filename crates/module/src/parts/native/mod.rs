@@ -31,7 +31,7 @@ use crate::parts::stored::Stored;
 pub(crate) use server::{OpenKey, Server};
 pub(crate) use side::side_key;
 
-/// [`Records::excerpt`](claret_core::Records::excerpt).
+/// [`Records::partial_state`](claret_core::Records::partial_state).
 pub(crate) fn partial_state(
     server: &impl Server,
     key: &Bytes,
@@ -59,7 +59,7 @@ pub(crate) fn partial_state(
     }
 }
 
-/// [`Records::excerpt_for_all`](claret_core::Records::excerpt_for_all).
+/// [`Records::partial_state_for_all`](claret_core::Records::partial_state_for_all).
 pub(crate) fn partial_state_for_all(
     server: &impl Server,
     key: &Bytes,

@@ -25,7 +25,7 @@ pub(super) fn partial_state(
         SetOp::Len | SetOp::Members => present(record, &[], own),
     };
     let elsewhere = wrong::elsewhere(all.saturating_sub(found.len()));
-    Ok(Some(State::new::<Set>(SetState::excerpt(found, elsewhere))))
+    Ok(Some(State::new::<Set>(SetState::partial(found, elsewhere))))
 }
 
 /// For calls one after the other: what is in of all that they name.
@@ -52,7 +52,7 @@ pub(super) fn partial_state_for_all(
         false => present(record, &ops.iter().flat_map(|op| named(op)).collect::<Vec<_>>(), own),
     };
     let elsewhere = wrong::elsewhere(all.saturating_sub(found.len()));
-    Ok((Some(State::new::<Set>(SetState::excerpt(found, elsewhere))), ops.len()))
+    Ok((Some(State::new::<Set>(SetState::partial(found, elsewhere))), ops.len()))
 }
 
 /// Of the members that the operation and its owner's effects name, those that are in.
@@ -75,7 +75,7 @@ pub(super) fn whole(record: &Record<'_, impl Server>) -> Result<Option<State>, O
         return Ok(None);
     }
     let members = record.read(c"SMEMBERS", []).list();
-    Ok(Some(State::new::<Set>(SetState::excerpt(members, 0))))
+    Ok(Some(State::new::<Set>(SetState::partial(members, 0))))
 }
 
 /// Effects that only add, or only remove, go together.

@@ -30,7 +30,7 @@ fn told(executed: Result<(claret_types::Executed, claret_types::Room), claret_ty
 }
 
 fn in_memory(state: Option<&State>, op: &Operation, own: &[&Effect]) -> Answered {
-    told(op.execute_in_excerpt(state.cloned(), own, UNIQUE))
+    told(op.execute_in_partial(state.cloned(), own, UNIQUE))
 }
 
 /// The whole record, as a state of a type.
@@ -78,20 +78,20 @@ fn check<T: Examples>() {
         assert!(is_same(found.as_ref(), state.as_ref()), "{found:?}, {state:?}: {:?}", model.written);
         for first in &ops {
             let one = partial_state(model, &key(), first, &[]).expect("of its type");
-            let (answer, effect) = told(first.execute_in_excerpt(one, &[], UNIQUE));
+            let (answer, effect) = told(first.execute_in_partial(one, &[], UNIQUE));
             assert_eq!(answer, in_memory(state.as_ref(), first, &[]).0, "{first:?} in {state:?}");
             let own: Vec<&Effect> = effect.iter().collect();
             for second in &ops {
                 let expected = in_memory(state.as_ref(), second, &own).0;
                 let part = partial_state(model, &key(), second, &own).expect("of its type");
-                let (found, further) = told(second.execute_in_excerpt(part, &own, UNIQUE));
+                let (found, further) = told(second.execute_in_partial(part, &own, UNIQUE));
                 assert_eq!(found, expected, "{second:?} after {first:?} in {state:?}");
                 if let (all, 2) =
                     partial_state_for_all(model, &key(), &[first, second], &[]).expect("of its type")
                 {
-                    let found = told(first.execute_in_excerpt(all.clone(), &[], UNIQUE)).0;
+                    let found = told(first.execute_in_partial(all.clone(), &[], UNIQUE)).0;
                     assert_eq!(found, answer, "{first:?} before {second:?} in {state:?}");
-                    let found = told(second.execute_in_excerpt(all, &own, UNIQUE)).0;
+                    let found = told(second.execute_in_partial(all, &own, UNIQUE)).0;
                     assert_eq!(found, expected, "{second:?} behind {first:?} in {state:?}");
                 }
                 carry_out(state, model, kind, &own.iter().copied().chain(&further).collect::<Vec<_>>());
@@ -159,7 +159,7 @@ fn effects_of_other_types_are_looked_at_in_the_whole_record() {
     let own = effect.expect("it writes");
     let incr = Operation::new::<Counter>(claret_types::CounterOp::AddReturning(2));
     let part = partial_state(&model, &key(), &incr, &[&own]).expect("both are strings");
-    assert_eq!(told(incr.execute_in_excerpt(part, &[&own], UNIQUE)).0, Ok(Reply::Int(7)));
+    assert_eq!(told(incr.execute_in_partial(part, &[&own], UNIQUE)).0, Ok(Reply::Int(7)));
 }
 
 fn examples<T: Examples>() -> Vec<Operation> {
@@ -192,7 +192,7 @@ fn records_that_are_used_as_two_types_are_as_in_memory() {
                 let own = [&effect];
                 let wanted = in_memory(state.as_ref(), second, &own).0;
                 let part = partial_state(&model, &key(), second, &own);
-                let found = part.map(|part| told(second.execute_in_excerpt(part, &own, UNIQUE)).0);
+                let found = part.map(|part| told(second.execute_in_partial(part, &own, UNIQUE)).0);
                 let found = found.unwrap_or_else(|error| Err(error.to_string()));
                 assert_eq!(
                     found.is_ok(),
@@ -283,7 +283,7 @@ fn op<T: DataType>(name: &str, arguments: &[&str]) -> Operation {
 /// What an operation is answered, over the model.
 fn asked(model: &Model, op: &Operation) -> Answered {
     match partial_state(model, &key(), op, &[]) {
-        Ok(part) => told(op.execute_in_excerpt(part, &[], UNIQUE)),
+        Ok(part) => told(op.execute_in_partial(part, &[], UNIQUE)),
         Err(error) => (Err(error.to_string()), None),
     }
 }

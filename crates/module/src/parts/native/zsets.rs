@@ -46,7 +46,7 @@ pub(super) fn partial_state(
         _ => {}
     }
     let elsewhere = length - members.0.len();
-    Ok(Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, below.min(elsewhere), elsewhere))))
+    Ok(Some(State::new::<ScoredSet>(Ranking::partial(members.0, below.min(elsewhere), elsewhere))))
 }
 
 /// For calls one after the other: those of the first few that name members, or only want to know how many there are.
@@ -85,7 +85,7 @@ pub(super) fn partial_state_for_all(
     let named = naming.iter().flat_map(|op| named(op));
     let members = Scores::of(&key, named.chain(own.iter().flat_map(|effect| touched(effect))));
     let elsewhere = key.len() - members.0.len();
-    Ok((Some(State::new::<ScoredSet>(Ranking::excerpt(members.0, 0, elsewhere))), naming.len()))
+    Ok((Some(State::new::<ScoredSet>(Ranking::partial(members.0, 0, elsewhere))), naming.len()))
 }
 
 /// Whether to look at the record as a whole takes no longer than at a part of it for each call, with what was done before it.
@@ -255,8 +255,8 @@ pub(super) fn partial_topk(
         TopKOp::Add { .. } | TopKOp::Max | TopKOp::Count => members.extend(key.outermost(Side::Highest, 1)),
     }
     let elsewhere = length - members.0.len();
-    let ranking = Ranking::excerpt(members.0, 0, elsewhere);
-    Ok(Some(State::new::<TopK>(Best::excerpt(capacity, ranking))))
+    let ranking = Ranking::partial(members.0, 0, elsewhere);
+    Ok(Some(State::new::<TopK>(Best::partial(capacity, ranking))))
 }
 
 /// For calls one after the other: the whole record, if that is no dearer.

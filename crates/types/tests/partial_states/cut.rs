@@ -1,4 +1,4 @@
-//! Cuts excerpts out of whole states, as small as each type's documentation allows: what a host that has the records
+//! Cuts partial states out of whole states, as small as each type's documentation allows: what a host that has the records
 //! elsewhere loads for an operation whose owner has effects on the record. One function a type.
 
 use std::collections::BTreeSet;
@@ -67,7 +67,7 @@ impl Cut for Set {
         names.extend(own.iter().flat_map(|effect| effect.added().iter().chain(effect.removed())));
         let here: Vec<Bytes> = names.into_iter().filter(|name| whole.contains(name)).cloned().collect();
         let elsewhere = whole.len() - here.len();
-        SetState::excerpt(here, elsewhere)
+        SetState::partial(here, elsewhere)
     }
 }
 
@@ -96,7 +96,7 @@ impl Cut for Dict {
         let here: Vec<_> =
             names.into_iter().filter_map(|name| Some((name.clone(), whole.get(name)?.clone()))).collect();
         let elsewhere = whole.len() - here.len();
-        DictState::excerpt(here, elsewhere)
+        DictState::partial(here, elsewhere)
     }
 }
 
@@ -150,7 +150,7 @@ fn scattered(whole: &Ranking, names: Names<'_>) -> Ranking {
     let here: Vec<_> =
         names.into_iter().filter_map(|name| Some((name.clone(), whole.score(name)?))).collect();
     let elsewhere = whole.len() - here.len();
-    Ranking::excerpt(here, 0, elsewhere)
+    Ranking::partial(here, 0, elsewhere)
 }
 
 /// One run of positions, counted from the high end if `reverse`.
@@ -159,7 +159,7 @@ fn window(whole: &Ranking, span: std::ops::Range<usize>, reverse: bool) -> Ranki
     let here = whole.iter().skip(below).take(span.len());
     let here: Vec<_> = here.map(|(member, score)| (member.clone(), score)).collect();
     let elsewhere = whole.len() - here.len();
-    Ranking::excerpt(here, below, elsewhere)
+    Ranking::partial(here, below, elsewhere)
 }
 
 /// `start..=stop` as Redis counts.
@@ -187,7 +187,7 @@ impl Cut for TopK {
                 TopKEffect::Restore { .. } => unreachable!("never pending"),
             }
         }
-        Best::excerpt(whole.capacity(), scattered(ranking, names))
+        Best::partial(whole.capacity(), scattered(ranking, names))
     }
 }
 
@@ -217,6 +217,6 @@ impl Cut for List {
         let left = left.min(len);
         let right = right.min(len - left);
         let values = || whole.iter().cloned();
-        ListState::excerpt(values().take(left), len - left - right, values().skip(len - right))
+        ListState::partial(values().take(left), len - left - right, values().skip(len - right))
     }
 }

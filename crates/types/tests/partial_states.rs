@@ -1,8 +1,8 @@
-//! Operations do the same on an excerpt as on the whole record: answer, claims, effect, room and error, for every
-//! example state, every example operation, and up to two effects that its owner has there already. The excerpts are the
-//! smallest that each type's documentation allows (`excerpts/cut.rs`).
+//! Operations do the same on a partial state as on the whole record: answer, claims, effect, room and error, for every
+//! example state, every example operation, and up to two effects that its owner has there already. The partial states are the
+//! smallest that each type's documentation allows (`partial_states/cut.rs`).
 
-#[path = "excerpts/cut.rs"]
+#[path = "partial_states/cut.rs"]
 mod cut;
 
 use claret_types::{
@@ -16,7 +16,7 @@ const UNIQUE: Unique = Unique(1_000_001);
 
 /// What an operation whose owner has effects in `own` comes to, in words that differ when it does.
 fn outcome<T: Examples>(state: Option<State>, op: &Operation, own: &[&Effect]) -> (String, Option<Effect>) {
-    match op.execute_in_excerpt(state, own, UNIQUE) {
+    match op.execute_in_partial(state, own, UNIQUE) {
         Err(error) => (error.to_string(), None),
         Ok((executed, room)) => {
             let effect =
@@ -30,7 +30,7 @@ fn absent_as_none<T: Examples>(state: &T::State) -> Option<State> {
     (!T::is_absent(state)).then(|| State::new::<T>(state.clone()))
 }
 
-/// Holds every operation in every state against its excerpt; how often it did.
+/// Holds every operation in every state against its partial state; how often it did.
 fn check<T: Examples + Cut>(states: &[T::State], ops: &[T::Op]) -> usize {
     let ops: Vec<Operation> = ops.iter().map(|op| Operation::new::<T>(op.clone())).collect();
     states.iter().map(|state| deeper::<T>(state, &ops, &mut Vec::new())).sum()
@@ -41,10 +41,10 @@ fn deeper<T: Examples + Cut>(state: &T::State, ops: &[Operation], own: &mut Vec<
     for op in ops {
         let refs: Vec<&Effect> = own.iter().collect();
         let typed: Vec<&T::Effect> = own.iter().map(|it| it.downcast::<T>().expect("its type")).collect();
-        let excerpt = T::cut(state, op.downcast::<T>().expect("its type"), &typed);
+        let partial = T::cut(state, op.downcast::<T>().expect("its type"), &typed);
         let (expected, effect) = outcome::<T>(absent_as_none::<T>(state), op, &refs);
-        let (found, _) = outcome::<T>(absent_as_none::<T>(&excerpt), op, &refs);
-        assert_eq!(found, expected, "{op:?} after {own:?}: in {excerpt:?} and in {state:?}");
+        let (found, _) = outcome::<T>(absent_as_none::<T>(&partial), op, &refs);
+        assert_eq!(found, expected, "{op:?} after {own:?}: in {partial:?} and in {state:?}");
         cases += 1;
         if let Some(effect) = effect.filter(|_| own.len() < 2) {
             own.push(effect);
@@ -154,31 +154,31 @@ fn lists_by_both_ends() {
 
 /// A host that loads too little is told so, instead of the user.
 #[test]
-fn what_an_excerpt_lacks_is_an_error() {
+fn what_a_partial_state_lacks_is_an_error() {
     let fails = |state: State, op: Operation| {
-        let error = op.execute_in_excerpt(Some(state), &[], UNIQUE).expect_err("it lacks something");
+        let error = op.execute_in_partial(Some(state), &[], UNIQUE).expect_err("it lacks something");
         assert!(matches!(error, OpError::Panicked { .. }), "{error}");
     };
-    let list = || State::new::<List>(ListState::excerpt(["a".into()], 3, []));
+    let list = || State::new::<List>(ListState::partial(["a".into()], 3, []));
     for op in [ListOp::Pop(End::Back), ListOp::Index(1), ListOp::Range { start: 0, stop: -1 }] {
         fails(list(), Operation::new::<List>(op));
     }
-    let set = State::new::<Set>(SetState::excerpt(["a".into()], 1));
+    let set = State::new::<Set>(SetState::partial(["a".into()], 1));
     fails(set, Operation::new::<Set>(SetOp::Members));
-    let ranking = State::new::<ScoredSet>(Ranking::excerpt(ranked("a"), 1, 2));
+    let ranking = State::new::<ScoredSet>(Ranking::partial(ranked("a"), 1, 2));
     let range = ScoredSetOp::Range { start: 0, stop: 0, reverse: false, scores: false };
     fails(ranking, Operation::new::<ScoredSet>(range));
 }
 
 /// Effects of the owner that need what is not there are the host's mistake, too, and no panic of the shard's.
 #[test]
-fn effects_that_an_excerpt_lacks_are_an_error() {
+fn effects_that_a_partial_state_lacks_are_an_error() {
     let whole = ["a", "b"].map(Bytes::from).into_iter().collect::<ListState>();
     let pop = Operation::new::<List>(ListOp::Pop(End::Front));
     let own = pop.execute(Some(&State::new::<List>(whole)), UNIQUE).expect("a pop").effect.expect("takes");
     let length = Operation::new::<List>(ListOp::Len);
-    let lacking = State::new::<List>(ListState::excerpt([], 2, []));
-    let error = length.execute_in_excerpt(Some(lacking), &[&own], UNIQUE).expect_err("nothing to take");
+    let lacking = State::new::<List>(ListState::partial([], 2, []));
+    let error = length.execute_in_partial(Some(lacking), &[&own], UNIQUE).expect_err("nothing to take");
     assert!(matches!(error, OpError::Panicked { method: "LLEN", .. }), "{error}");
 }
 
@@ -189,9 +189,9 @@ fn mixed_types_are_loaded_whole() {
     let remove = Operation::new::<Set>(SetOp::Remove(Few::from_iter([Bytes::from("a")])));
     let own = remove.execute(Some(&set), UNIQUE).expect("it is in").effect.expect("goes");
     let push = Operation::new::<List>(ListOp::Push(End::Back, Few::from_iter([Bytes::from("v")])));
-    let excerpt = cut::cut(&set, &push, &[&own]);
-    assert_eq!(excerpt, set);
-    assert!(push.execute_in_excerpt(Some(excerpt.clone()), &[&own], UNIQUE).is_ok());
-    let error = push.execute_in_excerpt(Some(excerpt), &[], UNIQUE).expect_err("a set");
+    let partial = cut::cut(&set, &push, &[&own]);
+    assert_eq!(partial, set);
+    assert!(push.execute_in_partial(Some(partial.clone()), &[&own], UNIQUE).is_ok());
+    let error = push.execute_in_partial(Some(partial), &[], UNIQUE).expect_err("a set");
     assert!(matches!(error, OpError::WrongType { .. }), "{error}");
 }
