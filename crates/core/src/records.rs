@@ -1,4 +1,4 @@
-//! Records that are not in a shard's memory: a host that has them already (a Redis server) lends them to the shard.
+//! Records that are not in a shard's memory: a host has them already (a Redis server), as an external store.
 //!
 //! The shard keeps locks, queues and votes, and nothing of the records. Each time it decides whether a call gets its
 //! lock it asks for a **partial state**, a state that holds what the call needs and no more; what was decided it hands back
@@ -69,10 +69,10 @@ pub trait Records: Sync {
 
 /// The records of a shard that has none in its memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Lent(pub(crate) &'static dyn Records);
+pub(crate) struct External(pub(crate) &'static dyn Records);
 
-impl fmt::Debug for Lent {
+impl fmt::Debug for External {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Lent")
+        f.write_str("External")
     }
 }

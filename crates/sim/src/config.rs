@@ -33,9 +33,9 @@ pub struct Config {
     pub combining: bool,
     /// Calls instead of a network.
     pub direct: bool,
-    /// The records are a host's, which lends them to the shards, and may vanish; where shards are called they have their
+    /// The records are in an external store, and may vanish; where shards are called they have their
     /// own.
-    pub lent: bool,
+    pub external: bool,
     /// The protocol's bounds, small enough that runs meet them.
     pub limits: Limits,
     /// How messages travel.
@@ -105,13 +105,13 @@ pub struct FaultConfig {
     pub span_us_max: u64,
     /// How many times a shard refuses all that has not voted, as when rights change.
     pub refusals: u32,
-    /// How many times records expire, where they are lent.
+    /// How many times records expire, where they are external.
     pub expiries: u32,
-    /// How many times all records of a shard are flushed, where they are lent.
+    /// How many times all records of a shard are flushed, where they are external.
     pub flushes: u32,
-    /// How many times a slot moves to another shard, where records are lent.
+    /// How many times a slot moves to another shard, where records are external.
     pub moves: u32,
-    /// A node gives all its slots away and leaves, where records are lent.
+    /// A node gives all its slots away and leaves, where records are external.
     pub leaves: bool,
     /// How many of a thousand frames of several requests are refused as a whole.
     pub refused_frames_permille: u64,
@@ -166,7 +166,7 @@ impl Config {
             phasing: random.chance(800),
             combining,
             direct,
-            lent: false,
+            external: false,
             network: random_network(random, faulty, direct),
             faults: random_faults(random, faulty, limits.lease_us),
             programs: random_programs(random),
@@ -180,7 +180,7 @@ impl Config {
         config.programs.pause_us_max = *random.pick(&[0, 0, 20_000, 1_000_000]);
         config.programs.stale_permille = *random.pick(&[0, 300, 1000]);
         config.faults.refusals = if faulty { *random.pick(&[0, 0, 2, 5]) } else { 0 };
-        config.lent = random.chance(500);
+        config.external = random.chance(500);
         config.faults.expiries = *random.pick(&[0, 3, 10, 40]);
         config.faults.flushes = *random.pick(&[0, 0, 1, 5]);
         config.limits.answers_bytes_max = *random.pick(&[0, 64, 1 << 20, 1 << 20]);
@@ -206,7 +206,7 @@ impl Config {
     fn devote_to_leaving(&mut self) {
         (self.shards, self.keys) = (2, self.keys.min(4));
         (self.sessions, self.workers, self.transactions) = (self.sessions.clamp(2, 3), 2, 12);
-        (self.direct, self.lent, self.phasing, self.network.framed) = (false, true, true, true);
+        (self.direct, self.external, self.phasing, self.network.framed) = (false, true, true, true);
         (self.faults.moves, self.faults.leaves, self.faults.restarts) = (0, true, 0);
         (self.faults.until_us, self.faults.endless) = (50_000, false);
         self.programs.steps_max = self.programs.steps_max.min(2);
@@ -261,8 +261,8 @@ impl Config {
     }
 
     /// Whether the records are a host's.
-    pub fn is_lent(&self) -> bool {
-        self.lent && !self.direct
+    pub fn is_external(&self) -> bool {
+        self.external && !self.direct
     }
 
     /// What a restart leaves.

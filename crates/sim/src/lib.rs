@@ -3,7 +3,7 @@
 //! A seed gives a configuration (`config.rs`: shards, clients, switches, delays, faults) and a workload
 //! (`workload.rs`: programs over keys of every type). The real state machines of `claret-core` run in virtual
 //! time (`world.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while
-//! clients die, stand still and reconnect (`connections.rs`), slots move (`moves.rs`), shards restart with and without what they had, and records that a host lent them
+//! clients die, stand still and reconnect (`connections.rs`), slots move (`moves.rs`), shards restart with and without what they had, and external records
 //! vanish (`vanish.rs`). Each machine checks
 //! its invariants after every step; at the end all that committed is replayed on a sequential model (`check.rs`,
 //! `reference.rs`) and judged from what users saw alone ([`observed`]), nothing may be left behind, and all must be

@@ -36,7 +36,7 @@ pub(crate) struct Moves {
 
 impl Moves {
     pub(crate) fn new(config: &Config) -> Self {
-        let each = if config.is_lent() { SLOTS_OF_A_SHARD } else { 1 };
+        let each = if config.is_external() { SLOTS_OF_A_SHARD } else { 1 };
         let owners = (0..each).flat_map(|_| (0..config.shards).map(ShardId)).collect();
         Moves { owners, leaving: Vec::new(), leaver: None }
     }
@@ -57,13 +57,13 @@ impl Moves {
 }
 
 impl World {
-    /// When which slots move, and which node leaves. Only records that a host lends can go from one to another.
+    /// When which slots move, and which node leaves. Only external records can go from one to another.
     pub(crate) fn schedule_moves(&mut self) {
         let (moves, leaves) = (self.config.faults.moves, self.config.faults.leaves);
         let shards = u64::from(self.config.shards);
         let loses_records = self.config.faults.restarts > 0 && self.config.survives() == Survives::Nothing;
         // Without phases nobody is in a queue: who is told to ask again may be let in after the slot went.
-        if !self.config.is_lent() || !self.config.phasing || shards < 2 || loses_records {
+        if !self.config.is_external() || !self.config.phasing || shards < 2 || loses_records {
             return;
         }
         let random = &mut Random::new(self.seed, Stream::Moves);
@@ -95,7 +95,7 @@ impl World {
             return Ok(());
         }
         self.outcome.faults += 1;
-        self.store(from).expect("records are lent").close(slot);
+        self.store(from).expect("records are external").close(slot);
         self.moves.leaving.push((slot, to));
         self.drain_shard(from)
     }
@@ -112,8 +112,8 @@ impl World {
                 continue;
             }
             self.moves.leaving.swap_remove(at);
-            let records = self.store(from).expect("records are lent").give(slot);
-            self.store(to).expect("records are lent").take(slot, records);
+            let records = self.store(from).expect("records are external").give(slot);
+            self.store(to).expect("records are external").take(slot, records);
             self.moves.owners[usize::from(slot)] = to;
             self.outcome.moved += 1;
             self.trace.note(self.now, &[60, u64::from(slot), u64::from(to.0)], || {

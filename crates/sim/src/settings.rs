@@ -70,7 +70,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("reader_writer", Flag(&mut config.reader_writer)),
         ("phasing", Flag(&mut config.phasing)),
         ("direct", Flag(&mut config.direct)),
-        ("lent", Flag(&mut config.lent)),
+        ("external", Flag(&mut config.external)),
         ("finish_us_max", Number(&mut config.finish_us_max)),
     ];
     of_runs.into_iter().chain(of_limits(limits)).collect()

@@ -1,4 +1,4 @@
-//! Records that a host lends to a shard (`Shard::over`), as a server does: they are its own, and may vanish behind the
+//! External records of a shard (`Shard::over`), as a server has them: they are the host's own, and may vanish behind the
 //! shard's back (P36).
 
 use std::collections::BTreeMap;
@@ -125,7 +125,7 @@ impl Lease {
     }
 
     /// For a shard, which lives no longer than the run.
-    pub(crate) fn lend(&self) -> &'static Store {
+    pub(crate) fn as_external(&self) -> &'static Store {
         self.0
     }
 }

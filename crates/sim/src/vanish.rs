@@ -21,7 +21,7 @@ impl World {
     /// were.
     pub(crate) fn schedule_vanishing(&mut self) {
         let (expiries, flushes) = (self.config.faults.expiries, self.config.faults.flushes);
-        if !self.config.is_lent() {
+        if !self.config.is_external() {
             return;
         }
         let random = &mut Random::new(self.seed, Stream::Expiries);

@@ -31,7 +31,7 @@ use crate::trace::Trace;
 use crate::workload::Workload;
 
 /// No incarnation executes as many calls.
-const LENT_INCARNATIONS_APART: u64 = 1 << 20;
+const EXTERNAL_INCARNATIONS_APART: u64 = 1 << 20;
 
 /// More steps than any run needs: a storm of messages.
 const STEPS_MAX: u64 = 400_000;
@@ -96,10 +96,10 @@ pub(crate) struct Host {
 
 impl Host {
     fn new(id: ShardId, config: &Config, moves: &Moves) -> Host {
-        let store = config.is_lent().then(|| Lease::new(id, moves));
+        let store = config.is_external().then(|| Lease::new(id, moves));
         let (first, switches, limits) = (Incarnation(1), config.switches(), config.limits);
         let shard = match &store {
-            Some(store) => Shard::over(store.lend(), id, first, switches, limits),
+            Some(store) => Shard::over(store.as_external(), id, first, switches, limits),
             None => Shard::new(id, first, switches, limits),
         };
         Host { shard, store, timer: None, clock: Clock::TRUE, recoveries: 0 }
@@ -119,8 +119,8 @@ impl Host {
 
     /// The process ends and begins again.
     fn restart(&mut self, now: Time, survives: Survives) {
-        // Of records that are lent, unique numbers are counted from the incarnation.
-        let apart = if self.store.is_some() { LENT_INCARNATIONS_APART } else { 1 };
+        // Of external records, unique numbers are counted from the incarnation.
+        let apart = if self.store.is_some() { EXTERNAL_INCARNATIONS_APART } else { 1 };
         if survives != Survives::Votes {
             self.recoveries += self.shard.stats().recoveries;
         }
@@ -456,7 +456,7 @@ impl World {
         &mut self.hosts[id.0 as usize].shard
     }
 
-    /// A shard's records, where they are lent.
+    /// The external store of a shard, if it has one.
     pub(crate) fn store(&self, id: ShardId) -> Option<&Store> {
         self.hosts[id.0 as usize].store.as_deref()
     }

@@ -58,8 +58,8 @@ fn configurations_cover_the_switches() {
     both(|config| !config.faults.deaths.is_empty());
     both(|config| config.faults.pauses > 0);
     both(|config| config.network.framed);
-    both(|config| config.is_lent() && config.faults.moves > 0);
-    both(|config| config.is_lent() && config.faults.leaves);
+    both(|config| config.is_external() && config.faults.moves > 0);
+    both(|config| config.is_external() && config.faults.leaves);
     both(|config| config.network.framed && config.faults.refused_frames_permille > 0);
     both(|config| config.network.framed && config.programs.unreadable_permille > 0);
     both(|config| config.programs.abandon_permille > 0);
@@ -68,9 +68,9 @@ fn configurations_cover_the_switches() {
     both(|config| config.network.held > 0);
     both(|config| config.faults.clocks);
     both(|config| config.faults.endless);
-    both(Config::is_lent);
-    both(|config| config.is_lent() && config.faults.expiries > 0);
-    both(|config| config.is_lent() && config.faults.flushes > 0);
+    both(Config::is_external);
+    both(|config| config.is_external() && config.faults.expiries > 0);
+    both(|config| config.is_external() && config.faults.flushes > 0);
     both(|config| config.faults.restarts > 0 && config.faults.survives == 0);
     both(|config| config.faults.restarts > 0 && config.faults.survives == 1);
     both(|config| config.faults.restarts > 0 && config.faults.survives == 2);

@@ -16,9 +16,9 @@
 
 mod deciding;
 mod digest;
+mod external;
 mod holder;
 mod instant;
-mod lent;
 mod right;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
@@ -44,7 +44,7 @@ use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
-use crate::records::Lent;
+use crate::records::External;
 use crate::switches::{Locks, Switches};
 
 /// A record's place in the table, stable while it is held.
@@ -128,7 +128,7 @@ pub(crate) struct LockTable {
     switches: Switches,
     limits: Limits,
     /// Where the content of the records is, if it is not here.
-    pub(crate) lent: Option<Lent>,
+    pub(crate) external: Option<External>,
     records: Slab<Record>,
     index: HashTable<RecordIx>,
     /// Locks not in use, with their memory; boxed, so that handing one out moves a pointer.
@@ -155,7 +155,7 @@ impl LockTable {
         LockTable {
             switches,
             limits,
-            lent: None,
+            external: None,
             records: Slab::new(),
             index: HashTable::new(),
             idle: Vec::new(),
@@ -257,18 +257,18 @@ impl LockTable {
 
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
-        let lent = self.lent;
+        let external = self.external;
         let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             holder.claims().for_each(|claims| lock.held.remove(claims));
             let is_applied = |item: &Item| rules::is_applied(item, fate);
-            match lent {
+            match external {
                 _ if rules::drops_effects(lock) => {}
                 None => {
                     let applied = holder.items.into_iter().filter(is_applied);
                     applied.filter_map(|item| item.effect).for_each(|effect| drop(effect.apply(state)));
                 }
-                Some(Lent(records)) => {
+                Some(External(records)) => {
                     let applied = holder.items.iter().filter(|item| is_applied(item));
                     let effects: SmallVec<[&Effect; 4]> =
                         applied.filter_map(|item| item.effect.as_ref()).collect();

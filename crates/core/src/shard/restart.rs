@@ -24,7 +24,7 @@ impl Shard {
     pub fn restart(&mut self, now: Time, incarnation: Incarnation, survives: Survives) {
         let incarnation = rules::incarnation_after(self.incarnation, incarnation);
         let mut fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
-        fresh.lend(self.table.lent);
+        fresh.attach(self.table.external);
         let old = std::mem::replace(self, fresh);
         match survives {
             Survives::Votes => {

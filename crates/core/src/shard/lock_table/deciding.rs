@@ -9,7 +9,7 @@ use claret_types::{Claims, Effect, Executed, Mode, OpError, Operation, Reply, Ro
 use smallvec::SmallVec;
 
 use super::{
-    AttemptId, Call, Holder, Item, Lent, Lock, LockTable, Locks, Member, Owner, Record, RecordIx, Time,
+    AttemptId, Call, External, Holder, Item, Lock, LockTable, Locks, Member, Owner, Record, RecordIx, Time,
     rules, same, union,
 };
 
@@ -32,7 +32,7 @@ pub(crate) type Answers = SmallVec<[(Reply, bool); 1]>;
 
 /// A record as its owner sees it, for the time of some calls.
 pub(super) enum View {
-    /// A partial state of a lent record, with the owner's effects added.
+    /// A partial state of an external record, with the owner's effects added.
     Partial(Option<State>),
     /// The record itself; what undoes the effects that were added.
     InPlace(SmallVec<[Effect; 2]>),
@@ -224,7 +224,7 @@ impl LockTable {
         self.looks += 1;
         let Record { key, state, lock, .. } = &mut self.records[record];
         let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
-        if let Some(Lent(records)) = self.lent {
+        if let Some(External(records)) = self.external {
             let own = rules::own_effects(own, call.member, [&call.op].into_iter());
             self.replays += own.len() as u64;
             let partial = records.partial_state(key, &call.op, &own)?;
@@ -258,7 +258,7 @@ impl LockTable {
         let Record { key, state, lock, .. } = &mut self.records[record];
         let own = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt));
         let ops: SmallVec<[&Operation; 8]> = calls.iter().take_while(alike).map(|call| &call.op).collect();
-        if let Some(Lent(records)) = self.lent {
+        if let Some(External(records)) = self.external {
             let own = rules::own_effects(own, first.member, ops.iter().copied());
             self.replays += own.len() as u64;
             // What cannot be done shows once more when the call is decided by itself.

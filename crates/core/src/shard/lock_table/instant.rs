@@ -29,7 +29,7 @@ impl LockTable {
         call: &Operation,
         locking: bool,
     ) -> Result<Option<Reply>, OpError> {
-        debug_assert!(self.lent.is_none(), "what is applied to lent records cannot be undone");
+        debug_assert!(self.external.is_none(), "what is applied to external records cannot be undone");
         let unique = self.next_unique();
         let Some(record) = self.find(hash, key) else {
             let executed = call.execute(None, unique)?;

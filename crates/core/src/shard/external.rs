@@ -7,7 +7,7 @@
 use claret_types::{Bytes, Claims, Operation, TypeInfo};
 
 use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash, rules};
-use crate::records::{Lent, Records};
+use crate::records::{External, Records};
 
 impl Shard {
     /// A shard over records that are not in its memory. It has no instant transactions, and [`Shard::state`] knows
@@ -23,14 +23,14 @@ impl Shard {
         limits: Limits,
     ) -> Self {
         let mut shard = Shard::new(id, incarnation, switches, limits);
-        shard.lend(Some(Lent(records)));
+        shard.attach(Some(External(records)));
         shard
     }
 
-    /// Takes the records of an earlier incarnation, if they are lent.
-    pub(super) fn lend(&mut self, lent: Option<Lent>) {
-        self.table.lent = lent;
-        if let Some(Lent(records)) = lent {
+    /// Takes the external store of an earlier incarnation, if there was one.
+    pub(super) fn attach(&mut self, external: Option<External>) {
+        self.table.external = external;
+        if let Some(External(records)) = external {
             // 14 bits of the host's, and 49 of incarnation, from which it is counted.
             let tag = u64::from(records.tag() & ((1 << 14) - 1));
             self.table.unique = tag << 49 | self.incarnation.0 & ((1 << 49) - 1);
@@ -47,7 +47,7 @@ impl Shard {
         self.table.held_as(key_hash(key), key)
     }
 
-    /// Whether nobody holds any record. O(1) where the records are lent.
+    /// Whether nobody holds any record. O(1) where the records are external.
     pub fn is_idle(&self) -> bool {
         self.table.is_idle()
     }

@@ -1,15 +1,15 @@
-//! The lock table's part of what a host does that has the records, or takes them away: see `shard/lent.rs`.
+//! The lock table's part of what a host does that has the records, or takes them away: see `shard/external.rs`.
 
 use claret_types::{Bytes, Claims, Method, Operation, TypeInfo, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, Lent, Lock, LockTable, Record, RecordIx, rules, same};
+use super::{AttemptId, External, Lock, LockTable, Record, RecordIx, rules, same};
 use crate::message::{Call, Refusal};
 
 impl LockTable {
     /// Asks the host whether these operations on one record may be done here.
     pub(crate) fn admit(&self, key: &Bytes, calls: &[Call]) -> Result<(), Refusal> {
-        let Some(Lent(records)) = self.lent else { return Ok(()) };
+        let Some(External(records)) = self.external else { return Ok(()) };
         let mut asked: SmallVec<[&'static Method; 4]> = SmallVec::new();
         for Call { op, .. } in calls {
             let method = op.method();
@@ -35,7 +35,7 @@ impl LockTable {
         self.held(hash, key)?.1.kind
     }
 
-    /// A lent record has its place here only while somebody holds it.
+    /// An external record has its place here only while somebody holds it.
     pub(crate) fn is_idle(&self) -> bool {
         self.records.is_empty() || self.held_keys().next().is_none()
     }
@@ -49,8 +49,8 @@ impl LockTable {
     pub(crate) fn conflicts(&self, hash: u64, key: &[u8], op: &Operation) -> bool {
         let Some((Record { key, state, .. }, lock)) = self.held(hash, key) else { return false };
         let number = Unique(0); // Nobody hears of the answer.
-        let executed = match self.lent {
-            Some(Lent(records)) => records
+        let executed = match self.external {
+            Some(External(records)) => records
                 .partial_state(key, op, &[])
                 .and_then(|partial| op.execute_in_partial(partial, &[], number)),
             None => op.execute(state.as_ref(), number).map(|executed| (executed, op.room(state.as_ref()))),
