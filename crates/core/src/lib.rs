@@ -9,13 +9,13 @@
 mod client;
 mod coordinator;
 mod digest;
-mod gone;
 mod ids;
 mod limits;
 pub mod message;
 #[cfg(feature = "planted-bugs")]
 mod planted;
 mod records;
+mod removed;
 mod shard;
 mod switches;
 pub mod wire;

@@ -87,7 +87,7 @@ bugs! {
     RecycledKeepsTimer "recycled-keeps-timer" "P45";
     /// A transaction leaves the table when its user is told, though shards do not know its end.
     ForgottenWhenTold "forgotten-when-told" "P28, P45";
-    /// A transaction whose user is gone goes on.
+    /// A transaction whose user has left goes on.
     AbandonedNotAborted "abandoned-not-aborted" "P39";
     /// Transactions are not told that a connection is new.
     NotMet "not-met" "P26, P40";
@@ -105,12 +105,12 @@ bugs! {
     HeartbeatSentAgain "heartbeat-sent-again" "P43";
     /// Calls of one attempt on one record go to two shards when its slot moves in between.
     CallsOfOneRecordPart "calls-of-one-record-part" "P44";
-    /// Nobody answers for a shard that is gone.
-    GoneUnanswered "gone-unanswered" "P56";
+    /// Nobody answers for a removed shard.
+    RemovedUnanswered "removed-unanswered" "P56";
     /// The client goes on to answer for a shard that is back.
-    ReturnedStaysGone "returned-stays-gone" "P56, P44";
-    /// What is answered for a shard that is gone is answered as its last incarnation.
-    GoneKeepsIncarnation "gone-keeps-incarnation" "P56";
+    ReturnedStaysRemoved "returned-stays-removed" "P56, P44";
+    /// What is answered for a removed shard is answered as its last incarnation.
+    RemovedKeepsIncarnation "removed-keeps-incarnation" "P56";
 
     // --- failure ---
     /// A shard that restarts keeps its incarnation.
@@ -126,20 +126,20 @@ bugs! {
     /// The frontend forgets an id while participants do not know its end.
     BuriesEarly "buries-early" "P28, C14";
 
-    // --- records that vanish, sessions that are gone ---
+    // --- records that vanish, departed sessions ---
     /// Who has not voted on a record that vanished goes on.
-    GoneRefusesNobody "gone-refuses-nobody" "P36";
+    VanishedRefusesNobody "vanished-refuses-nobody" "P36";
     /// Who has voted on a record that vanished is refused with the others.
-    GoneRefusesVoted "gone-refuses-voted" "P36";
+    VanishedRefusesVoted "vanished-refuses-voted" "P36";
     /// What was voted on a record before it vanished is carried out on what comes after it.
-    GoneTakesEffects "gone-takes-effects" "P36";
+    VanishedTakesEffects "vanished-takes-effects" "P36";
     /// Whoever comes after a record vanished is let in beside those who had voted.
-    GoneLetsIn "gone-lets-in" "P36";
+    VanishedLetsIn "vanished-lets-in" "P36";
     /// Those who had voted on a record that vanished leave, and nobody who waits is let in.
-    GoneWakesNobody "gone-wakes-nobody" "P36";
+    VanishedWakesNobody "vanished-wakes-nobody" "P36";
     /// A prepare of what is applied, whose answers are gone, is answered without them.
-    AnswersGoneAreNone "answers-gone-are-none" "P57";
-    /// A session that is gone is forgotten with decisions that its low-water mark has not passed.
+    ForgottenAnswersAreNone "forgotten-answers-are-none" "P57";
+    /// A departed session is forgotten with decisions that its low-water mark has not passed.
     ForgetsWithSession "forgets-with-session" "P58";
 
     // --- locks and phases ---

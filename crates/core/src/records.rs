@@ -6,14 +6,14 @@
 //!
 //! What the host owes: between two calls of the shard, a record that somebody holds ([`Shard::is_held`]) changes only
 //! by [`Records::apply`], or by commands that do not conflict with what is held ([`Shard::conflicts`]); whatever makes
-//! a record vanish otherwise is told with [`Shard::gone`] before anybody sees it. While the shard handles an input it
+//! a record vanish otherwise is told with [`Shard::vanished`] before anybody sees it. While the shard handles an input it
 //! cannot be told anything: a host whose records expire looks at the clock once for each input, and tells first which
 //! of the held ones have expired by then. A record that nobody held, and that the host finds expired as the shard asks for
 //! it, was gone before: that is not told, or whoever asked would be taken for one from before.
 //!
 //! [`Shard::is_held`]: crate::Shard::is_held
 //! [`Shard::conflicts`]: crate::Shard::conflicts
-//! [`Shard::gone`]: crate::Shard::gone
+//! [`Shard::vanished`]: crate::Shard::vanished
 
 use std::fmt;
 

@@ -104,7 +104,7 @@ pub(crate) struct Ledger {
     unreadable: BTreeSet<(SessionId, TxHandle)>,
     /// Shards that restarted without their votes.
     forgetful: BTreeSet<ShardId>,
-    /// Sessions that are gone, as a shard was told.
+    /// Departed sessions, as a shard was told.
     departed: BTreeSet<(ShardId, SessionId)>,
     /// The committed run of each transaction.
     committed: BTreeMap<(SessionId, TxHandle), RunId>,
@@ -540,8 +540,8 @@ impl Ledger {
         let torn = self.torn();
         let mut vanished = self.vanished_by_place();
         for (place, moment) in self.order.iter().enumerate() {
-            let gone = vanished.remove(&place).unwrap_or_default();
-            reference.forget(|key| gone.contains(key));
+            let lost = vanished.remove(&place).unwrap_or_default();
+            reference.forget(|key| lost.contains(key));
             let attempt = match moment {
                 Moment::Decided(attempt) => attempt,
                 Moment::Wiped(shard) => {
@@ -576,8 +576,8 @@ impl Ledger {
                 reference.apply(key, inverse);
             }
         }
-        let gone = vanished.remove(&self.order.len()).unwrap_or_default();
-        reference.forget(|key| gone.contains(key));
+        let lost = vanished.remove(&self.order.len()).unwrap_or_default();
+        reference.forget(|key| lost.contains(key));
         compare(&end.records, reference.records())
     }
 }

@@ -75,7 +75,7 @@ impl World {
         }
         for number in 0..self.config.shards {
             let shard = ShardId(number);
-            if self.gone.contains(&shard) {
+            if self.removed.contains(&shard) {
                 continue;
             }
             let (connection, incarnation) = (self.dial(session), self.shard(shard).incarnation());
@@ -93,7 +93,7 @@ impl World {
     /// A process connects anew to a shard. `overlaps`: it does not know yet that its last connection is broken.
     pub(crate) fn reconnect(&mut self, session: SessionId, shard: ShardId, overlaps: bool) {
         let is_closed = self.processes.get(&session).is_none_or(|process| process.is_closed);
-        if is_closed || self.client(session).is_none() || self.gone.contains(&shard) {
+        if is_closed || self.client(session).is_none() || self.removed.contains(&shard) {
             return;
         }
         let before = self.processes[&session].connection_to(shard);
@@ -117,7 +117,7 @@ impl World {
 
     /// A shard answers a handshake: which incarnation it is.
     pub(crate) fn shake_hands(&mut self, session: SessionId, shard: ShardId, connection: u32) {
-        if self.gone.contains(&shard) {
+        if self.removed.contains(&shard) {
             return;
         }
         let incarnation = self.shard(shard).incarnation();
@@ -144,7 +144,7 @@ impl World {
         let pipeline = Pipeline::with_frames_of(shard, as_, FRAME_REQUESTS - 1);
         let process = self.processes.get_mut(&session).expect("just seen");
         process.connections.insert((shard, number), Connection { pipeline, is_woken: false });
-        if self.gone.contains(&shard) {
+        if self.removed.contains(&shard) {
             let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
             self.schedule(at, SimEvent::Broken(session, shard, number));
         }
@@ -161,7 +161,7 @@ impl World {
             let ended = if unbinds_newer { newest.unwrap_or(number) } else { number };
             client.disconnected(shard, ended);
         }
-        if self.gone.contains(&shard) {
+        if self.removed.contains(&shard) {
             let at = self.now.plus(self.random.below(RECONNECT_US_MAX));
             self.schedule(at, SimEvent::Part(session, shard));
         }
@@ -322,7 +322,7 @@ impl World {
         link: Link,
         requests: Vec<Request>,
     ) -> Result<(), Violation> {
-        if self.gone.contains(&to) || self.is_torn(link.session, to, link.connection) {
+        if self.removed.contains(&to) || self.is_torn(link.session, to, link.connection) {
             return Ok(());
         }
         let refused = requests.iter().any(|request| self.cannot_be_read(to, request))

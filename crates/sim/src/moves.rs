@@ -91,7 +91,7 @@ impl World {
     pub(crate) fn begin_move(&mut self, slot: u16, to: ShardId) -> Result<(), Violation> {
         let from = self.moves.owner(slot);
         let is_moving = self.moves.leaving.iter().any(|(leaving, _)| *leaving == slot);
-        if from == to || is_moving || self.gone.contains(&to) {
+        if from == to || is_moving || self.removed.contains(&to) {
             return Ok(());
         }
         self.outcome.faults += 1;
@@ -139,12 +139,12 @@ impl World {
             }
             return Ok(());
         }
-        if self.gone.contains(&shard) {
+        if self.removed.contains(&shard) {
             return Ok(());
         }
         self.outcome.faults += 1;
         self.outcome.left += 1;
-        self.gone.insert(shard);
+        self.removed.insert(shard);
         self.ledger.note_restart(shard, Survives::Records);
         let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
         for session in sessions {
@@ -158,11 +158,11 @@ impl World {
         Ok(())
     }
 
-    /// Whoever asks a shard that is gone hears from its own host that nobody knows (P56).
-    pub(crate) fn answer_for_the_gone(&mut self, asking: ShardId, gone: ShardId, message: &PeerMessage) {
+    /// Whoever asks a removed shard hears from its own host that nobody knows (P56).
+    pub(crate) fn answer_for_removed(&mut self, asking: ShardId, removed: ShardId, message: &PeerMessage) {
         if let PeerMessage::Inquire { attempt, .. } = message {
-            let answer = PeerMessage::Answer { attempt: *attempt, from: gone, status: Status::Lost };
-            self.schedule(self.now.plus(1), SimEvent::Peer { from: gone, to: asking, message: answer });
+            let answer = PeerMessage::Answer { attempt: *attempt, from: removed, status: Status::Lost };
+            self.schedule(self.now.plus(1), SimEvent::Peer { from: removed, to: asking, message: answer });
         }
     }
 
@@ -198,7 +198,7 @@ impl World {
                 continue;
             }
             // One that lives answers for itself. One that does not is given up in time.
-            if self.gone.contains(&shard) {
+            if self.removed.contains(&shard) {
                 let at = self.now.plus(self.random.below(PART_US_MAX));
                 self.schedule(at, SimEvent::Part(session, shard));
             }

@@ -24,7 +24,7 @@ impl std::fmt::Display for RunId {
 /// How a run ended, as far as its user knows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Told {
-    /// Nothing yet; or the user is gone.
+    /// Nothing yet; or the user has left.
     #[default]
     Nothing,
     Committed(Time),

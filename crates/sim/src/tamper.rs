@@ -104,7 +104,7 @@ tamperings! {
 
     // --- records that vanish ---
     /// Of records that vanish together each lets others in before the next one is gone.
-    GoneOneByOne "gone-one-by-one" "P36";
+    VanishedOneByOne "vanished-one-by-one" "P36";
 
     // --- phases ---
     /// Nobody hears of an elder.

@@ -61,7 +61,7 @@ impl World {
         keys.retain(|key| store.lose(key));
         self.ledger.note_vanished(id, &keys, self.now);
         self.outcome.vanished += keys.len() as u64;
-        self.tell_gone(id, &keys)
+        self.tell_vanished(id, &keys)
     }
 
     /// All records of the shard are flushed. The host tells of those that somebody holds, as if they were there.
@@ -72,15 +72,15 @@ impl World {
         let held: Vec<Bytes> = self.shard(id).held_keys().cloned().collect();
         lost.extend(held.iter().filter(|key| !lost.contains(key)).cloned().collect::<Vec<_>>());
         self.ledger.note_vanished(id, &lost, self.now);
-        self.tell_gone(id, &held)
+        self.tell_vanished(id, &held)
     }
 
     /// The host tells the shard which records vanished, all of them together.
-    fn tell_gone(&mut self, id: ShardId, keys: &[Bytes]) -> Result<(), Violation> {
+    fn tell_vanished(&mut self, id: ShardId, keys: &[Bytes]) -> Result<(), Violation> {
         let now = self.shard_time(id);
-        match self.tamper.is(Tampering::GoneOneByOne) {
-            true => keys.chunks(1).for_each(|key| self.shard(id).gone(now, key)),
-            false => self.shard(id).gone(now, keys),
+        match self.tamper.is(Tampering::VanishedOneByOne) {
+            true => keys.chunks(1).for_each(|key| self.shard(id).vanished(now, key)),
+            false => self.shard(id).vanished(now, keys),
         }
         self.drain_shard(id)
     }

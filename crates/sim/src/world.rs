@@ -157,7 +157,7 @@ pub(crate) struct World {
     pub(crate) answering: Option<(SessionId, Vec<Response>)>,
     pub(crate) moves: Moves,
     /// Shards whose nodes have left for good.
-    pub(crate) gone: BTreeSet<ShardId>,
+    pub(crate) removed: BTreeSet<ShardId>,
     pub(crate) network: Network,
     pub(crate) workload: Workload,
     pub(crate) ledger: Ledger,
@@ -197,7 +197,7 @@ impl World {
             begun: BTreeSet::new(),
             answering: None,
             moves,
-            gone: BTreeSet::new(),
+            removed: BTreeSet::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
             ledger: Ledger::new(config.direct, config.limits.answers_bytes_max),
@@ -358,15 +358,15 @@ impl World {
     /// Carries out what happens at a shard.
     fn step_shard(&mut self, event: SimEvent) -> Result<(), Violation> {
         match event {
-            SimEvent::Request { to, .. } if self.gone.contains(&to) => Ok(()),
+            SimEvent::Request { to, .. } if self.removed.contains(&to) => Ok(()),
             SimEvent::Request { to, link, request } => {
                 let now = self.shard_time(to);
                 self.note_link(to, link);
                 self.host(to).shard.handle(now, link, request);
                 self.drain_shard(to)
             }
-            SimEvent::Peer { from, to, message } if self.gone.contains(&to) => {
-                self.answer_for_the_gone(from, to, &message);
+            SimEvent::Peer { from, to, message } if self.removed.contains(&to) => {
+                self.answer_for_removed(from, to, &message);
                 Ok(())
             }
             SimEvent::Peer { from, to, message } => self.hear_peer(from, to, message),
@@ -415,7 +415,7 @@ impl World {
             && self
                 .hosts
                 .iter()
-                .all(|host| host.shard.open_attempts() == 0 || self.gone.contains(&host.shard.id()))
+                .all(|host| host.shard.open_attempts() == 0 || self.removed.contains(&host.shard.id()))
     }
 
     // --- shards ---
@@ -618,7 +618,7 @@ impl World {
         let ids: Vec<SessionId> = self.processes.keys().copied().collect();
         for number in 0..self.config.shards {
             let id = ShardId(number);
-            if self.gone.contains(&id) {
+            if self.removed.contains(&id) {
                 continue;
             }
             for session in &ids {

@@ -14,7 +14,7 @@
 //! |---|---|
 //! | `transactions` | a coordinator for each transaction, used again and again; or the frontend that combines them |
 //! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
-//! | `routes` | which shard serves which slot; shards that are gone for good |
+//! | `routes` | which shard serves which slot; removed shards |
 //! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
 //! | `timers` | when transactions are due |
 
@@ -116,7 +116,7 @@ struct Outputs {
     /// Connections that have something to take, and wanted to hear.
     ready: SmallVec<[u32; 8]>,
     now: Time,
-    /// What shards that are gone answered.
+    /// What removed shards answered.
     echoes: Vec<(ShardId, Response)>,
     /// What is sent now was sent before: of no use where the first copy is still on its way. So long ago that was.
     repeats_after: Option<u64>,
@@ -136,8 +136,8 @@ impl Outlet for Outputs {
         }
         // Not by `outbox`, which would borrow all of it.
         let Some(outbox) = self.outboxes.iter_mut().find(|outbox| outbox.shard == to) else { return };
-        if outbox.is_gone {
-            let answer = rules::answer_of_the_gone(&request, to, outbox.incarnation);
+        if outbox.is_removed {
+            let answer = rules::answer_of_removed(&request, to, outbox.incarnation);
             self.echoes.extend(answer.map(|response| (to, response)));
             return;
         }
@@ -303,7 +303,7 @@ impl Client {
         self.transactions.abort(now, tx);
     }
 
-    /// The transaction's user is gone, and hears nothing more: as [`Self::abort`].
+    /// The transaction's user has left, and hears nothing more: as [`Self::abort`].
     pub fn abandon(&mut self, now: Time, tx: TxHandle) {
         self.transactions.abandon(now, tx);
     }
@@ -344,13 +344,13 @@ impl Client {
         if self.routes.adopt(topology) {
             self.note_moves();
         }
-        self.answer_for_the_gone(now);
+        self.answer_for_removed(now);
     }
 
     /// A node left the cluster, or became a replica, and answers no more: what its shard had in memory is lost (P56).
     pub fn part_with(&mut self, now: Time, node: &str) {
         self.routes.part_with(node);
-        self.answer_for_the_gone(now);
+        self.answer_for_removed(now);
     }
 
     /// Slots went to other shards.
@@ -358,13 +358,13 @@ impl Client {
         self.moved_under = rules::moved_under(&self.transactions);
     }
 
-    /// From now on the client itself answers for shards that are gone.
-    fn answer_for_the_gone(&mut self, now: Time) {
-        for shard in self.routes.take_gone() {
+    /// From now on the client itself answers for removed shards.
+    fn answer_for_removed(&mut self, now: Time) {
+        for shard in self.routes.take_removed() {
             let Some(outbox) = self.outputs.outbox(shard) else { continue };
             outbox.clear();
             outbox.connection = None;
-            outbox.is_gone = true;
+            outbox.is_removed = true;
             outbox.incarnation = rules::incarnation_after(outbox.incarnation);
             let incarnation = outbox.incarnation;
             self.transactions.meet(now, shard, incarnation);
@@ -401,7 +401,7 @@ impl Client {
         if self.routes.name(node, shard) {
             self.note_moves();
         }
-        self.answer_for_the_gone(now);
+        self.answer_for_removed(now);
         rules::meet(&mut self.transactions, now, shard, incarnation);
         if lease_us < self.lease_us {
             (self.lease_us, self.heartbeat_at) = (lease_us, Some(now));
@@ -409,7 +409,7 @@ impl Client {
         self.heartbeat_at.get_or_insert(now.plus(self.heartbeat_us()));
     }
 
-    /// The connection is gone: what it did not take, and what it took and has no answer, may be lost.
+    /// The connection is closed: what it did not take, and what it took and has no answer, may be lost.
     pub fn disconnected(&mut self, shard: ShardId, connection: u32) {
         if let Some(outbox) = self.outbox(shard, connection) {
             rules::end_connection(outbox);

@@ -18,10 +18,10 @@ const REQUESTS_MAX: usize = 1 << 16;
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
     pub(super) shard: ShardId,
-    /// The last one that it led to; of a shard that is gone, one that never was.
+    /// The last one that it led to; of a removed shard, one that never was.
     pub(super) incarnation: Incarnation,
-    /// The shard is gone for good: the client answers for it.
-    pub(super) is_gone: bool,
+    /// The shard is removed: the client answers for it.
+    pub(super) is_removed: bool,
     /// The number of the connection that serves it.
     pub(super) connection: Option<u32>,
     /// Applies and aborts.
@@ -41,7 +41,7 @@ impl Outbox {
         Outbox {
             shard,
             incarnation: Incarnation(0),
-            is_gone: false,
+            is_removed: false,
             connection: None,
             first: VecDeque::new(),
             rest: VecDeque::new(),
@@ -52,7 +52,7 @@ impl Outbox {
         }
     }
 
-    /// Forgets what waits and what is on its way: its connection is gone.
+    /// Forgets what waits and what is on its way: its connection is closed.
     pub(super) fn clear(&mut self) {
         self.first.clear();
         self.rest.clear();
@@ -91,7 +91,7 @@ impl Outbox {
         self.connection
     }
 
-    /// The connection is gone, and what waits for it and is on its way with it. Returns the one that wanted to hear of
+    /// The connection is closed, and what waits for it and is on its way with it. Returns the one that wanted to hear of
     /// something to take: it hears that it has nothing more to do.
     pub(super) fn end_connection(&mut self) -> Option<u32> {
         self.clear();
@@ -154,7 +154,7 @@ impl Outbox {
         if self.connection.is_none() {
             assert!(waiting == 0 && self.in_flight.is_empty(), "{}: kept without a connection", self.shard);
         }
-        assert!(!(self.is_gone && self.connection.is_some()), "{}: gone, and connected", self.shard);
+        assert!(!(self.is_removed && self.connection.is_some()), "{}: removed, and connected", self.shard);
     }
 }
 

@@ -45,7 +45,7 @@ pub(super) fn is_forgotten(coordinator: &Coordinator) -> bool {
     coordinator.is_over()
 }
 
-/// A transaction's user is gone: it is aborted (P39).
+/// A transaction's user has left: it is aborted (P39).
 pub(super) fn abort_abandoned(table: &mut Table, now: Time, tx: TxHandle) {
     table.abort(now, tx.0);
 }
@@ -57,7 +57,7 @@ pub(super) fn is_older(connection: u32, outbox: &Outbox) -> bool {
     outbox.connection.is_some_and(|newer| newer > connection)
 }
 
-/// A connection is gone, and with it what waited to go over it. Returns the connection that wanted to hear of something
+/// A connection is closed, and with it what waited to go over it. Returns the connection that wanted to hear of something
 /// to take.
 pub(super) fn end_connection(outbox: &mut Outbox) -> Option<u32> {
     outbox.end_connection()
@@ -87,24 +87,24 @@ pub(super) fn goes_again(request: &Request) -> bool {
     !matches!(request, Request::Heartbeat { .. })
 }
 
-// --- slots that move, shards that are gone (P44, P56) ---
+// --- slots that move, removed shards (P44, P56) ---
 
 /// The transactions under which slots have just moved: each keeps a record's calls at one shard.
 pub(super) fn moved_under(transactions: &Transactions) -> BTreeSet<TxHandle> {
     transactions.handles()
 }
 
-/// The incarnation as which the client answers for a shard that is gone: none that anybody ever relied on.
+/// The incarnation as which the client answers for a removed shard: none that anybody ever relied on.
 pub(super) fn incarnation_after(last: Incarnation) -> Incarnation {
     Incarnation(last.0 + 1)
 }
 
-/// What the client answers for a shard that is gone, to a request that asks for an answer.
-pub(super) fn answer_of_the_gone(request: &Request, shard: ShardId, since: Incarnation) -> Option<Response> {
-    request.answer_of_the_gone(shard, since)
+/// What the client answers for a removed shard, to a request that asks for an answer.
+pub(super) fn answer_of_removed(request: &Request, shard: ShardId, since: Incarnation) -> Option<Response> {
+    request.answer_of_removed(shard, since)
 }
 
 /// A connection serves the shard: it answers for itself.
 pub(super) fn is_back(outbox: &mut Outbox) {
-    outbox.is_gone = false;
+    outbox.is_removed = false;
 }

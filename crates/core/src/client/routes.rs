@@ -122,11 +122,11 @@ impl Routes {
         has_moved
     }
 
-    /// Shards that are gone by now. Who placed a call at one that is not might place it there again.
-    pub(super) fn take_gone(&mut self) -> Vec<ShardId> {
+    /// Shards that are removed by now. Who placed a call at one that is not might place it there again.
+    pub(super) fn take_removed(&mut self) -> Vec<ShardId> {
         let slots = &self.slots;
-        let gone: Vec<ShardId> = self.leaving.extract_if(.., |shard| !slots.contains(shard)).collect();
-        self.shards.retain(|(_, shard)| !gone.contains(shard));
-        gone
+        let removed: Vec<ShardId> = self.leaving.extract_if(.., |shard| !slots.contains(shard)).collect();
+        self.shards.retain(|(_, shard)| !removed.contains(shard));
+        removed
     }
 }

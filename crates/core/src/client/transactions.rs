@@ -222,7 +222,7 @@ impl Transactions {
         }
     }
 
-    /// The user is gone: aborts the transaction if its end is not known to him.
+    /// The user has left: aborts the transaction if its end is not known to him.
     pub(super) fn abandon(&mut self, now: Time, tx: TxHandle) {
         match self {
             Transactions::Single(table) => table.abandon(now, tx),

@@ -122,19 +122,19 @@ pub(super) fn moved_under(transactions: &Transactions) -> BTreeSet<TxHandle> {
     if is(Bug::CallsOfOneRecordPart) { BTreeSet::new() } else { right::moved_under(transactions) }
 }
 
-/// [`Bug::GoneKeepsIncarnation`].
+/// [`Bug::RemovedKeepsIncarnation`].
 pub(super) fn incarnation_after(last: Incarnation) -> Incarnation {
-    if is(Bug::GoneKeepsIncarnation) { last } else { right::incarnation_after(last) }
+    if is(Bug::RemovedKeepsIncarnation) { last } else { right::incarnation_after(last) }
 }
 
-/// [`Bug::GoneUnanswered`].
-pub(super) fn answer_of_the_gone(request: &Request, shard: ShardId, since: Incarnation) -> Option<Response> {
-    right::answer_of_the_gone(request, shard, since).filter(|_| !is(Bug::GoneUnanswered))
+/// [`Bug::RemovedUnanswered`].
+pub(super) fn answer_of_removed(request: &Request, shard: ShardId, since: Incarnation) -> Option<Response> {
+    right::answer_of_removed(request, shard, since).filter(|_| !is(Bug::RemovedUnanswered))
 }
 
-/// [`Bug::ReturnedStaysGone`].
+/// [`Bug::ReturnedStaysRemoved`].
 pub(super) fn is_back(outbox: &mut Outbox) {
-    if !is(Bug::ReturnedStaysGone) {
+    if !is(Bug::ReturnedStaysRemoved) {
         right::is_back(outbox);
     }
 }

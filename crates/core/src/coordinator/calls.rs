@@ -199,8 +199,8 @@ impl Coordinator {
             self.events.push_back(Event::Committed { replies: Vec::new() });
             return Ok(());
         }
-        if self.participants.iter().any(|participant| self.is_gone(participant)) {
-            // No prepare has left, so the incarnation that is gone cannot have voted.
+        if self.participants.iter().any(|participant| self.is_removed(participant)) {
+            // No prepare has left, so the earlier incarnation cannot have voted.
             self.close_attempt(now, None);
             self.tell_restart(Cause::Refused(Refusal::LostLocks));
             return Ok(());

@@ -25,7 +25,7 @@ impl Coordinator {
     }
 
     /// Whether its grants are of an incarnation that is known to be gone.
-    pub(super) fn is_gone(&self, participant: &ParticipantState) -> bool {
+    pub(super) fn is_removed(&self, participant: &ParticipantState) -> bool {
         let met = self.met.iter().find(|(known, _)| *known == participant.shard);
         met.is_some_and(|(_, incarnation)| {
             participant.incarnation.is_some_and(|relied| relied < *incarnation)

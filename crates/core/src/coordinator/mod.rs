@@ -300,14 +300,14 @@ impl Coordinator {
         incarnation: Incarnation,
     ) {
         let Some(answered) = self.outstanding.answer(from, no) else { return };
-        if answered.gone.is_some() {
+        if answered.finished.is_some() {
             let participant = self.participant(answered.shard);
             participant.outstanding -= 1;
             participant.waiting -= usize::from(answered.began_with < participant.waiting_below);
         }
         let participant = self.participant(from);
         if *participant.incarnation.get_or_insert(incarnation) != incarnation {
-            // Of two answers, one came from an incarnation that is gone, and its lock with it (trap 3).
+            // Of two answers, one came from an earlier incarnation, and its lock with it (trap 3).
             self.close_attempt(now, None);
             self.tell_restart(Cause::Refused(Refusal::LostLocks));
             return;
@@ -315,7 +315,7 @@ impl Coordinator {
         participant.granted = participant.granted.max(granted);
         self.unblock();
         self.events.push_back(Event::Answer { no, reply });
-        if let Some(key) = &answered.gone {
+        if let Some(key) = &answered.finished {
             self.send_kept_back(now, key);
         }
     }

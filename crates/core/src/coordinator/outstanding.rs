@@ -141,8 +141,8 @@ impl Outstandings {
         let it = &mut self.list[at];
         it.answer(no);
         let (shard, began_with) = (it.shard, it.began_with);
-        let gone = it.unanswered().is_empty().then(|| self.remove(at));
-        Some(Answered { shard, began_with, gone: gone.map(|it| it.key) })
+        let finished = it.unanswered().is_empty().then(|| self.remove(at));
+        Some(Answered { shard, began_with, finished: finished.map(|it| it.key) })
     }
 
     fn remove(&mut self, at: usize) -> Outstanding {
@@ -153,7 +153,7 @@ impl Outstandings {
                 index.forget(&self.list[moved], moved);
             }
         }
-        let gone = self.list.swap_remove(at);
+        let taken = self.list.swap_remove(at);
         if moved != at
             && let Some(index) = &mut self.index
         {
@@ -162,7 +162,7 @@ impl Outstandings {
         if self.list.is_empty() {
             self.index = None;
         }
-        gone
+        taken
     }
 
     /// Adds calls to what is kept back.
@@ -204,7 +204,7 @@ pub(super) struct Answered {
     /// The call with which the message began.
     pub(super) began_with: CallNo,
     /// Its key, if all of it is answered.
-    pub(super) gone: Option<Bytes>,
+    pub(super) finished: Option<Bytes>,
 }
 
 impl Index {

@@ -1,4 +1,4 @@
-//! Sessions that are gone, as the host reports (P58).
+//! Departed sessions, as the host reports (P58).
 //!
 //! The shard forgets what nobody can ask for: noes, because whoever asks hears a no again, and what was applied here
 //! alone. What was applied with other participants one of them may be in doubt about. So the shard asks them, about a
@@ -18,7 +18,7 @@ const ASK_COST: usize = 16;
 /// How long it is before more are asked, in microseconds.
 const ASKS_APART_US: u64 = 10_000;
 
-/// One session that is gone.
+/// One departed session.
 #[derive(Clone, Debug)]
 struct Departed {
     /// Up to which decision it was looked at in this round.
@@ -111,7 +111,7 @@ impl Shard {
         }
     }
 
-    /// Sessions that are gone, and of which something is kept.
+    /// Departed sessions, and of which something is kept.
     pub fn departed(&self) -> usize {
         self.departed.sessions.len()
     }

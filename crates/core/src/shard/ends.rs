@@ -30,7 +30,7 @@ impl Shard {
                     let listed = Some(round.participants);
                     self.finish(now, attempt, Fate::Apply(&round.members), decided, listed);
                 }
-                // It is decided, so the vote was given: by an incarnation that is gone. What is here came late
+                // It is decided, so the vote was given: by an earlier incarnation. What is here came late
                 // and must not keep locks.
                 Stage::Open | Stage::Preparing(_) => {
                     self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Unknown), None);

@@ -107,7 +107,7 @@ impl Shard {
     ///
     /// All that vanished since the last input is told at once: whoever is let in for the sake of one record finds the
     /// others gone already, and comes after that. Not to be called for what [`Records::apply`] did.
-    pub fn gone(&mut self, now: Time, keys: &[Bytes]) {
+    pub fn vanished(&mut self, now: Time, keys: &[Bytes]) {
         let mut refused: Vec<(AttemptId, &Bytes)> = Vec::new();
         for key in keys {
             let Some(record) = self.table.find(key_hash(key), key) else { continue };

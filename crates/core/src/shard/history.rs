@@ -2,7 +2,7 @@
 //!
 //! A decision is kept until the session's low-water mark passes it; the coordinator raises the low-water mark only over
 //! transactions that every participant has acknowledged. Below the low-water mark everything is refused, never taken
-//! for new. Of a session that is gone what nobody can ask for is forgotten sooner (`departed.rs`).
+//! for new. Of a departed session what nobody can ask for is forgotten sooner (`departed.rs`).
 //!
 //! Answers are kept for doubles of a prepare, up to so many bytes a session: of more, the oldest go, and a double hears
 //! that nobody knows what was answered.
@@ -202,8 +202,8 @@ impl History {
         if low_water > self.low_water {
             self.low_water = low_water;
             let kept = self.decided.split_off(&(low_water, 0));
-            let gone = std::mem::replace(&mut self.decided, kept);
-            self.decided_bytes -= gone.values().map(Remembered::bytes).sum::<usize>();
+            let dropped = std::mem::replace(&mut self.decided, kept);
+            self.decided_bytes -= dropped.values().map(Remembered::bytes).sum::<usize>();
             self.answered.retain(|((sequence, _), _)| *sequence >= low_water);
             self.answers_bytes = self.answered.iter().map(|(_, bytes)| bytes).sum();
             self.barred = self.barred.take().filter(|barred| barred.last.0 >= low_water);

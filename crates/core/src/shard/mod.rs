@@ -504,14 +504,14 @@ impl Shard {
             return self.refuse(now, attempt, refusal);
         }
         let participant = self.participant(attempt);
-        let gone = participant.leave_behind(&members);
+        let left = participant.leave_behind(&members);
         // Grants to members that left may be more than the coordinator knows of.
         let relied = match members {
             Members::All => participant.granted == relies_on,
             Members::Only(_) => participant.granted >= relies_on,
         };
         if !relied || !participant.blocked.is_empty() {
-            participant.blocked.extend(gone);
+            participant.blocked.extend(left);
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
         let (replies_before, turn) = (participant.replies.len(), participant.turn.take());
@@ -520,7 +520,7 @@ impl Shard {
             self.put_off.remove(&turn);
         }
         if self.switches.phasing {
-            rules::queues_of(&gone).for_each(|record| self.table.leave_queue(now, record, owner));
+            rules::queues_of(&left).for_each(|record| self.table.leave_queue(now, record, owner));
         }
         match self.run_in_order(now, owner, records.into_iter()) {
             Ran::All => self.vote(now, attempt),

@@ -127,9 +127,9 @@ impl Participant {
     pub(crate) fn leave_behind(&mut self, members: &Members) -> AllBlocked {
         let stays = |blocked: &Blocked| blocked.calls.iter().any(|call| members.includes(call.member));
         let blocked = std::mem::take(&mut self.blocked);
-        let (blocked, gone) = blocked.into_iter().partition(|(_, blocked)| stays(blocked));
+        let (blocked, left) = blocked.into_iter().partition(|(_, blocked)| stays(blocked));
         self.blocked = blocked;
-        gone
+        left
     }
 
     /// Whether it has all that it waited for.

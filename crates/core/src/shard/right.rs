@@ -106,8 +106,8 @@ pub(super) fn waiting_for<'a>(participant: &'a mut Participant, key: &Bytes) -> 
 }
 
 /// The queues in which members waited that left their group: their places there go (C13).
-pub(super) fn queues_of(gone: &AllBlocked) -> impl Iterator<Item = RecordIx> {
-    gone.values().filter_map(|blocked| blocked.record)
+pub(super) fn queues_of(left: &AllBlocked) -> impl Iterator<Item = RecordIx> {
+    left.values().filter_map(|blocked| blocked.record)
 }
 
 // --- an attempt leaves ---

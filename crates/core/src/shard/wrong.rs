@@ -29,12 +29,12 @@ pub(super) fn outlives_withdraw(participant: &Participant) -> bool {
     right::outlives_withdraw(participant) && !is(Bug::WithdrawUnvotes)
 }
 
-/// [`Bug::GoneRefusesNobody`], [`Bug::GoneRefusesVoted`].
+/// [`Bug::VanishedRefusesNobody`], [`Bug::VanishedRefusesVoted`].
 pub(super) fn ends_with_its_record(shard: &Shard, attempt: AttemptId) -> bool {
-    if is(Bug::GoneRefusesVoted) {
+    if is(Bug::VanishedRefusesVoted) {
         return shard.is_open(attempt);
     }
-    right::ends_with_its_record(shard, attempt) && !is(Bug::GoneRefusesNobody)
+    right::ends_with_its_record(shard, attempt) && !is(Bug::VanishedRefusesNobody)
 }
 
 /// [`Bug::SilentRestart`].
@@ -69,9 +69,9 @@ pub(super) fn is_remembered(history: &History, sequence: Sequence, decided: &Dec
     right::is_remembered(history, sequence, decided) && !is_forgotten
 }
 
-/// [`Bug::AnswersGoneAreNone`].
+/// [`Bug::ForgottenAnswersAreNone`].
 pub(super) fn known_answers(kept: &Option<Vec<(CallNo, Reply)>>) -> Option<Vec<(CallNo, Reply)>> {
-    right::known_answers(kept).or_else(|| is(Bug::AnswersGoneAreNone).then(Vec::new))
+    right::known_answers(kept).or_else(|| is(Bug::ForgottenAnswersAreNone).then(Vec::new))
 }
 
 /// [`Bug::ForgetsWithSession`].
@@ -90,8 +90,8 @@ pub(super) fn waiting_for<'a>(participant: &'a mut Participant, key: &Bytes) -> 
 }
 
 /// [`Bug::PartedWaits`].
-pub(super) fn queues_of(gone: &AllBlocked) -> impl Iterator<Item = RecordIx> {
-    right::queues_of(gone).filter(|_| !is(Bug::PartedWaits))
+pub(super) fn queues_of(left: &AllBlocked) -> impl Iterator<Item = RecordIx> {
+    right::queues_of(left).filter(|_| !is(Bug::PartedWaits))
 }
 
 /// [`Bug::QueuePlacesStay`], [`Bug::StepGrantStays`].

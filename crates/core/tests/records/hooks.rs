@@ -29,7 +29,7 @@ fn host(w: &mut World, happens: impl FnOnce(&mut Shard, Time)) {
 /// The record expires, at the host and then at the shard.
 fn expire(w: &mut World, store: &Store, key: &str) {
     store.states().remove(key.as_bytes());
-    host(w, |shard, now| shard.gone(now, &[key.into()]));
+    host(w, |shard, now| shard.vanished(now, &[key.into()]));
 }
 
 /// A plain command of the host's, which begins and ends at once.
@@ -483,7 +483,7 @@ fn whoever_a_flush_lets_in_comes_after_all_of_it() {
     w.run();
     assert!(!w.committed(adds), "it waits for who asked");
     store.states().clear();
-    host(&mut w, |shard, now| shard.gone(now, &["a".into(), "c".into()]));
+    host(&mut w, |shard, now| shard.vanished(now, &["a".into(), "c".into()]));
     w.run();
     assert_eq!((w.committed(adds), w.restarts(adds)), (false, 1), "it waited for a record that vanished");
     assert!(w.shards[0].is_idle());
@@ -495,11 +495,11 @@ fn trap_18_in_memory_too() {
     let mut w = World::new(2);
     w.set_up(0, "k", sadd("old"));
     let tx = voted(&mut w, "k", sadd("a"));
-    host(&mut w, |shard, now| shard.gone(now, &["k".into()]));
+    host(&mut w, |shard, now| shard.vanished(now, &["k".into()]));
     w.run();
     assert_eq!((w.committed(tx), w.shards[0].state(b"k")), (true, None));
     w.set_up(0, "idle", sadd("old"));
-    host(&mut w, |shard, now| shard.gone(now, &["idle".into()]));
+    host(&mut w, |shard, now| shard.vanished(now, &["idle".into()]));
     assert_eq!(w.shards[0].state(b"idle"), None);
     w.assert_quiet();
 }

@@ -261,7 +261,7 @@ impl World {
                 let Place { key, shard, .. } = self.random.pick(&self.places);
                 let (key, shard) = (key.clone(), *shard);
                 self.shards[shard].lose(&key);
-                self.give(shard, |it| it.gone(now, std::slice::from_ref(&key)));
+                self.give(shard, |it| it.vanished(now, std::slice::from_ref(&key)));
             }
             12..15 => {
                 let shard = self.random.below(2);

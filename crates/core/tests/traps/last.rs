@@ -270,7 +270,7 @@ fn a_shard_that_rests_is_asked_before_anybody_else() {
     // What would be said for it if it were gone: nobody else has voted, so the end is certain.
     let gone = w.hold(Kind::Prepare, 1);
     let Body::Request(_, prepare) = &gone.body else { panic!("a prepare") };
-    let answer = prepare.answer_of_the_gone(ShardId(1), Incarnation(2)).expect("an answer");
+    let answer = prepare.answer_of_removed(ShardId(1), Incarnation(2)).expect("an answer");
     let now = w.now;
     w.coordinator_mut(second).handle_response(now, ShardId(1), answer);
     assert!(!w.events(second).contains(&Event::Unknown));

@@ -147,7 +147,7 @@ impl Keyspace {
                 true => shard.held_keys().cloned().collect(),
                 false => changes.into_iter().filter_map(Change::record).collect(),
             };
-            shard.gone(now, &gone);
+            shard.vanished(now, &gone);
             // Whoever may not change them may try to.
             if is_of_rights && wrong::sessions::have_changed(self.have_rights_changed(ctx)) {
                 shard.refuse_unvoted(now, &Refusal::LostLocks);

@@ -1,4 +1,4 @@
-//! Outboxes, frames, connections that come and go, shards that are gone.
+//! Outboxes, frames, connections that come and go, removed shards.
 
 use super::*;
 
@@ -189,7 +189,7 @@ fn a_refusal_that_may_come_of_a_wrong_place_casts_doubt_on_the_topology() {
 }
 
 #[test]
-fn for_a_shard_that_is_gone_the_client_answers_once_others_have_its_slots() {
+fn for_a_removed_shard_the_client_answers_once_others_have_its_slots() {
     let mut client = connected(false);
     let tx = committing(&mut client, 1);
     assert_eq!(frame(&mut client).len(), 1);

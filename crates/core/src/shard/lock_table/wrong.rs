@@ -85,9 +85,9 @@ pub(super) fn is_to_look_again(moved: bool) -> bool {
     right::is_to_look_again(moved) && !is(Bug::SettlesOnce)
 }
 
-/// [`Bug::GoneWakesNobody`]: those who wait are kept out as if somebody was still there.
+/// [`Bug::VanishedWakesNobody`]: those who wait are kept out as if somebody was still there.
 pub(super) fn reset(lock: &mut Lock) {
-    let stays = lock.vanished && !lock.phaser.is_empty() && is(Bug::GoneWakesNobody);
+    let stays = lock.vanished && !lock.phaser.is_empty() && is(Bug::VanishedWakesNobody);
     right::reset(lock);
     lock.vanished = stays;
 }
@@ -97,14 +97,14 @@ pub(super) fn is_applied(item: &Item, fate: Fate<'_>) -> bool {
     right::is_applied(item, fate) || matches!(fate, Fate::Apply(_)) && is(Bug::PartedCount)
 }
 
-/// [`Bug::GoneTakesEffects`].
+/// [`Bug::VanishedTakesEffects`].
 pub(super) fn drops_effects(lock: &Lock) -> bool {
-    right::drops_effects(lock) && !is(Bug::GoneTakesEffects)
+    right::drops_effects(lock) && !is(Bug::VanishedTakesEffects)
 }
 
-/// [`Bug::GoneLetsIn`].
+/// [`Bug::VanishedLetsIn`].
 pub(super) fn keeps_out(lock: &Lock) -> bool {
-    right::keeps_out(lock) && !is(Bug::GoneLetsIn)
+    right::keeps_out(lock) && !is(Bug::VanishedLetsIn)
 }
 
 /// [`Bug::InstantPassesHolders`].

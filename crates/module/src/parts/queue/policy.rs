@@ -189,7 +189,7 @@ fn a_record_that_vanishes_under_it_is_asked_for_again() {
     let mut beside = Beside::new();
     let number = beside.asks(vec![want("a", WRITE), want("b", WRITE)], &[]);
     assert_eq!(beside.queue.stage(number), Stage::Granted);
-    beside.shard.gone(beside.now, &[Bytes::from("a")]);
+    beside.shard.vanished(beside.now, &[Bytes::from("a")]);
     beside.settle();
     for _ in 0..10 {
         beside.passes(1_000);

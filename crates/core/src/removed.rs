@@ -1,4 +1,4 @@
-//! What everybody may answer for a shard that is gone for good (P56).
+//! What everybody may answer for a removed shard (P56).
 //!
 //! It is what the shard itself would say as an incarnation that remembers and serves nothing, so coordinators need no
 //! special rule for it.
@@ -8,7 +8,7 @@ use crate::message::{Refusal, Request, Response, Status};
 
 impl Request {
     /// The answer of `shard`, whose last incarnation was older than `since`; none is owed to a heartbeat.
-    pub fn answer_of_the_gone(&self, shard: ShardId, since: Incarnation) -> Option<Response> {
+    pub fn answer_of_removed(&self, shard: ShardId, since: Incarnation) -> Option<Response> {
         let refused = |attempt, refusal| Some(Response::Refused { attempt, shard, refusal, since });
         match *self {
             Request::Execute { attempt, .. } | Request::Prepare { attempt, .. } => {
@@ -101,7 +101,7 @@ mod tests {
             Request::Apply { attempt },
         ];
         for request in requests {
-            let answer = request.answer_of_the_gone(SHARD, Incarnation(2));
+            let answer = request.answer_of_removed(SHARD, Incarnation(2));
             assert_eq!(answer, of_a_shard(&request).pop(), "{request:?}");
         }
     }
