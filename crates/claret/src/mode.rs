@@ -2,26 +2,25 @@
 
 use claret_core::{Delivery, Locks, Switches};
 
-/// How a store isolates transactions from each other. The default is what serves best; the others exist to be compared
-/// with it.
+/// How a store isolates transactions from each other. The default serves best; the others exist for comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Mode {
-    /// No transactions: each operation is applied at once, by itself. Promises nothing. On a cluster these are plain
-    /// Redis commands, over connections that are multiplexed and pipelined like those of transactions.
+    /// No transactions: each operation is applied at once, by itself. This promises nothing. On a cluster operations
+    /// are plain Redis commands, over connections that are multiplexed and pipelined like those of transactions.
     None,
     /// Reader/writer locks; a refused lock is retried after a pause.
     ReaderWriter,
-    /// Reader/writer locks with queues, from which readers are let in together (phases).
+    /// Reader/writer locks with queues: readers are let in together (phases).
     ReaderWriterPhased,
     /// Operations that commute share a lock (abstract locks; "boosting" in the papers). A refused lock is retried after a
     /// pause.
     Commuting,
-    /// The same, and who is refused a lock waits for it in a queue, from which those that commute are let in together
-    /// (phases): the default.
+    /// The default: the same with queues. A refused operation waits in the lock's queue, and operations that commute
+    /// are let in together (phases).
     #[default]
     CommutingPhased,
-    /// The same, and transactions of one process share locks and answers (combining), which spares messages. In the
-    /// process there are none to spare, and it costs more than it saves (`docs/performance.md`).
+    /// The same, and transactions of one process share locks and answers (combining), which saves messages. The
+    /// embedded store has none to save, and there combining costs more than it saves (`docs/performance.md`).
     CommutingPhasedCombined,
 }
 

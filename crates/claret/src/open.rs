@@ -11,7 +11,7 @@ use crate::options::TxOptions;
 use crate::store::Store;
 
 impl Store {
-    /// An empty store in this process. Its content lives as long as the process does.
+    /// An empty store in this process. Its content ends with the process.
     pub fn in_memory() -> Self {
         Store::builder().build()
     }
@@ -31,8 +31,9 @@ impl Store {
         blocking::Store { inner: self.clone(), thread: None }
     }
 
-    /// On a cluster: waits until every shard knows the end of every transaction, tells them that this process ends, and
-    /// closes the connections. Dropping the last handle does the same without waiting. In the process: nothing.
+    /// Closes the store. On a cluster it waits until every shard knows the outcome of every transaction, tells the
+    /// shards that this process ends, and closes the connections. Dropping the last handle does the same without
+    /// waiting. An embedded store has nothing to close.
     pub async fn close(self) {
         self.backend.close().await;
     }
@@ -49,13 +50,13 @@ pub struct StoreBuilder {
 }
 
 impl StoreBuilder {
-    /// Number of shards, at least 1. More shards let more threads work at once; 64 suits a small machine.
+    /// The number of shards, at least 1. More shards let more threads work at once; 64 suits a small machine.
     pub fn shards(mut self, shards: u32) -> Self {
         self.shards = shards.clamp(1, 4096);
         self
     }
 
-    /// Concurrency control, for measuring.
+    /// How transactions are isolated; for measuring.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
@@ -73,7 +74,7 @@ impl StoreBuilder {
         self
     }
 
-    /// Makes the store, empty.
+    /// Opens the store, empty.
     pub fn build(self) -> Store {
         let backend = Arc::new(Embedded::new(self.shards, self.mode, self.limits));
         Store { backend, options: self.options }

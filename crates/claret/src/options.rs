@@ -22,13 +22,13 @@ impl TxOptions {
         Self::default()
     }
 
-    /// At most so many attempts (at least 1).
+    /// The largest number of attempts (at least 1).
     pub fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts.max(1);
         self
     }
 
-    /// At most so long, over all attempts.
+    /// The longest time, over all attempts.
     pub fn deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self

@@ -2,29 +2,29 @@
 //! stack or time than these bounds allow. Beyond a bound the client closes the connection, with an error that names
 //! the node and the bound ([`ConnectError::OverBound`](super::ConnectError::OverBound)).
 
-/// The shortest lease that a node may give, in microseconds: what `claret.lease-ms` can be. Heartbeats leave three times
-/// in a lease, so that shorter ones would be nothing but work.
+/// The shortest lease that a node may give, in microseconds, as `claret.lease-ms` allows. Heartbeats leave three
+/// times in a lease, so a shorter one would only cost work.
 pub(super) const LEASE_US_MIN: u64 = 50_000;
-/// And the longest, in microseconds.
+/// The longest lease that a node may give, in microseconds.
 pub(super) const LEASE_US_MAX: u64 = 3_600_000_000;
 
 /// The longest name of a host, in bytes, as the DNS has it.
 pub(super) const HOST_BYTES_MAX: usize = 255;
 
-/// The text of an error of a server that is kept, in bytes. What is longer is cut.
+/// How much of a server's error text is kept, in bytes; the rest is cut.
 pub(super) const ERROR_BYTES_MAX: usize = 1_024;
 
-/// Bounds on what a server says. All are enforced; none is advice. See
+/// Bounds on what a server may send. All of them are enforced. See
 /// [`ClusterBuilder::reply_limits`](super::ClusterBuilder::reply_limits).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyLimits {
     /// One reply or push, in bytes. By default 1 GiB: the largest value that Redis keeps, twice.
     pub reply_bytes_max: usize,
-    /// Values in one reply or push, those in arrays counted. By default 4,194,304.
+    /// Values in one reply or push, including those in arrays. By default 4,194,304.
     pub reply_elements_max: usize,
     /// Arrays within arrays. By default 32.
     pub reply_depth_max: usize,
-    /// A line: an error, a short text or a number, in bytes. By default 64 KiB.
+    /// One line (an error, a short text or a number), in bytes. By default 64 KiB.
     pub line_bytes_max: usize,
     /// One reply or push until login and handshake are over, in bytes. By default 64 KiB.
     pub login_bytes_max: usize,
@@ -64,7 +64,7 @@ pub(super) struct Bound {
     pub(super) limit: usize,
 }
 
-/// The bounds that hold at one time of a connection's life.
+/// The bounds during one phase of a connection's life.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bounds {
     pub(super) bytes: Bound,
@@ -84,7 +84,7 @@ impl ReplyLimits {
         }
     }
 
-    /// While the reply to `CLUSTER SLOTS` is waited for.
+    /// While the client waits for the reply to `CLUSTER SLOTS`.
     pub(super) fn of_topology(&self) -> Bounds {
         Bounds {
             bytes: Bound { name: "topology_bytes_max", limit: self.topology_bytes_max },
