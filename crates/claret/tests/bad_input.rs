@@ -211,6 +211,7 @@ async fn an_answer_that_nobody_awaits_does_not_stop_the_commit() {
             })
             .await
     });
+    // No event tells that nothing happens.
     tokio::time::sleep(Duration::from_millis(20)).await;
     assert!(!impatient.is_finished(), "the operation is part of the transaction all the same");
     go.notify_one();
@@ -585,6 +586,7 @@ async fn a_deadline_never_hides_a_commit() {
                 })
                 .await
         });
+        // The lock comes about when the time is over, a little sooner or later in each round.
         tokio::time::sleep(Duration::from_micros(500 + 10 * (round % 100))).await;
         go.notify_one();
         holder.await.unwrap();

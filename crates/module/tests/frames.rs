@@ -29,6 +29,12 @@ fn a_transaction_of_one_shard_is_one_frame_and_writes_the_users_own_keys() {
     assert_eq!((hits, tags), (3, 2));
 }
 
+/// A client waits for its answer.
+fn is_blocked(connection: &mut redis::Connection) -> bool {
+    let shown: String = redis::cmd("INFO").arg("clients").query(connection).expect("its numbers");
+    shown.contains("blocked_clients:1\r\n")
+}
+
 #[test]
 fn who_waits_for_an_element_is_told_by_poll_when_it_is_granted() {
     let server = Server::start(&[]);
@@ -44,7 +50,7 @@ fn who_waits_for_an_element_is_told_by_poll_when_it_is_granted() {
     assert!(matches!(&two.frame(&[second])[..], [Response::Queued { .. }]));
     let mut polling = server.connect();
     let waiting = std::thread::spawn(move || poll(&mut polling, 2, 5_000));
-    std::thread::sleep(Duration::from_millis(50));
+    wait_until("it waits", || is_blocked(&mut server.connect()));
     let prepare = one.prepare_with(first, 1, &[], &[(one.shard, Some(one.incarnation))]);
     assert!(matches!(&one.frame(&[prepare])[..], [Response::Committed { .. }]));
     let told = waiting.join().expect("it polled");
@@ -148,7 +154,7 @@ fn a_poll_ends_with_its_time_and_a_newer_one_ends_it() {
     assert!(poll(&mut server.connect(), 5, 80).is_empty());
     assert!(began.elapsed() >= Duration::from_millis(79));
     let older = std::thread::spawn(move || poll(&mut polling, 5, 5_000));
-    std::thread::sleep(Duration::from_millis(50));
+    wait_until("it waits", || is_blocked(&mut server.connect()));
     assert!(poll(&mut server.connect(), 5, 50).is_empty());
     assert!(older.join().expect("it ended").is_empty());
     assert!(began.elapsed() < Duration::from_secs(4), "the older one did not wait to its end");

@@ -116,14 +116,16 @@ fn who_gives_up_while_clients_are_paused_lets_others_in_later() {
         wait_until("it waits", || number(&mut plain, "plain_open") == 1);
         queue_behind(&mut process);
         let commits = number(&mut plain, "commits");
-        ok(&mut plain, "CLIENT PAUSE 600 WRITE");
-        if millis > 600 {
+        ok(&mut plain, "CLIENT PAUSE 60000 WRITE");
+        if give_up == "its connection closes" {
             ok(&mut plain, &format!("CLIENT KILL ID {id}"));
         }
         assert!(waiting.join().expect("no panic").is_err(), "{give_up}");
+        // No event tells that nothing happens.
         std::thread::sleep(A_MOMENT);
         assert!(server.runs(), "{give_up}");
         assert_eq!(number(&mut plain, "commits"), commits, "{give_up}: nothing is written yet");
+        ok(&mut plain, "CLIENT UNPAUSE");
         wait_until("it commits after the pause", || number(&mut plain, "commits") == commits + 1);
         assert_eq!(ok(&mut plain, "GET other"), bulk("1"));
         commit(&mut process, reader, 1);
@@ -160,10 +162,12 @@ fn a_reservation_that_ends_in_a_pause_lets_nobody_write() {
     commit(&mut process, attempt, 1);
     queue_behind(&mut process);
     let commits = number(&mut plain, "commits");
-    ok(&mut plain, "CLIENT PAUSE 900 WRITE");
+    ok(&mut plain, "CLIENT PAUSE 60000 WRITE");
+    // Longer than the reservation; no event tells that its end lets nobody in.
     std::thread::sleep(Duration::from_millis(550));
     assert!(server.runs());
     assert_eq!(number(&mut plain, "commits"), commits);
+    ok(&mut plain, "CLIENT UNPAUSE");
     wait_until("it commits after the pause", || number(&mut plain, "commits") == commits + 1);
 }
 
@@ -258,8 +262,8 @@ fn other_databases_are_other_keys() {
         ok(&mut moving, "SELECT 1");
         run(&mut moving, "MOVE k 0")
     });
-    std::thread::sleep(A_MOMENT);
-    assert!(!moves.is_finished(), "it would write a key that is held");
+    wait_until("it waits: it would write a key that is held", || number(&mut plain, "plain_open") == 1);
+    assert!(!moves.is_finished());
     process.frame(&[Request::Apply { attempt: voted }]);
     assert_eq!(moves.join().expect("no panic"), Ok(Value::Int(0)), "there is one already");
     ok(&mut plain, "SELECT 0");

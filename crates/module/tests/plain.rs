@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use claret_core::AttemptId;
 use claret_core::message::{Refusal, Request, Response};
-use common::beside::{A_MOMENT, Waits, bulk, commit, error, hold, hold_more, number, ok, rig, run, vote};
+use common::beside::{Waits, bulk, commit, error, hold, hold_more, number, ok, rig, run, vote};
 use common::{Process, Server, cluster, wait_until};
 use redis::Value;
 
@@ -194,17 +194,16 @@ fn a_script_waits_for_declared_keys_and_fails_on_others() {
     let (server, mut process, mut plain) = rig();
     let attempt = hold(&mut process, "k", "GETSET 10");
     let script = "return redis.call('INCR', KEYS[1])";
-    let (mut other, text) = (server.connect(), script.to_owned());
-    let waits =
-        std::thread::spawn(move || redis::cmd("EVAL").arg(text).arg(1).arg("k").query::<i64>(&mut other));
-    sleep(A_MOMENT);
-    assert!(!waits.is_finished(), "the declared key is held");
+    let mut declared = redis::cmd("EVAL");
+    declared.arg(script).arg(1).arg("k");
+    let waits = Waits::on_command(&server, declared);
+    waits.still();
     let undeclared =
         redis::cmd("EVAL").arg("return redis.call('INCR', 'k')").arg(0).query::<Value>(&mut plain);
     let undeclared = format!("{:?}", undeclared.expect_err("it cannot wait"));
     assert!(undeclared.contains("TRYAGAIN") || undeclared.contains("TryAgain"), "{undeclared}");
     commit(&mut process, attempt, 1);
-    assert_eq!(waits.join().expect("no panic"), Ok(11));
+    assert_eq!(waits.answer(), Value::Int(11));
 }
 
 /// What became of an attempt that is asked to commit.
@@ -229,6 +228,7 @@ fn expiry_of_a_held_key_refuses_who_has_not_voted_and_comes_after_who_has() {
     let open = hold(&mut process, "k", "GET");
     let voted = hold(&mut process, "v", "SADD.RETURNING new");
     vote(&mut process, voted, 1);
+    // Their end passes without anybody who looks: whoever looks would make the server notice.
     sleep(Duration::from_millis(400));
     assert!(matches!(refusal_of(&mut process, open, 1), Refusal::Vanished { .. }));
     let answers = process.frame(&[Request::Apply { attempt: voted }]);
@@ -432,6 +432,7 @@ fn nobody_overtakes_who_has_voted_by_an_expiry() {
     ok(&mut plain, "SET k old PX 150");
     let voted = hold(&mut process, "k", "GET");
     vote(&mut process, voted, 1);
+    // Nobody may look for the end: the server would notice it.
     sleep(Duration::from_millis(250));
     let answers = process.commit("k", "GET");
     assert!(matches!(answers[..], [Response::Queued { .. }]), "it waits for who has voted: {answers:?}");

@@ -209,6 +209,7 @@ fn a_timer_writes_nothing_while_clients_are_paused_and_catches_up() {
     let () = redis::cmd("CLIENT").arg("PAUSE").arg(400).arg("WRITE").query(&mut plain).expect("a pause");
     let paused = std::time::Instant::now();
     drop(process);
+    // Timers fire in the pause; no event tells that they write nothing.
     std::thread::sleep(std::time::Duration::from_millis(150));
     // It waits for those who hold the key, and these for the end of the pause.
     let value: Option<i64> = redis::cmd("GET").arg("k").query(&mut plain).expect("a number");

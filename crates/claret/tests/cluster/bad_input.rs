@@ -183,6 +183,7 @@ async fn a_node_that_stops_for_five_seconds_leaves_nothing_half_applied() {
             })
         })
         .collect();
+    // Transfers go on for a while before and during the stop; how many, is all the same.
     tokio::time::sleep(Duration::from_secs(1)).await;
     cluster.servers()[1].pause();
     tokio::time::sleep(Duration::from_secs(5)).await;

@@ -1,8 +1,10 @@
 //! Connections that break, servers that stop, users who go away.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use claret::{Abort, Records, Store, TransactionError, TxOptions};
+use tokio::sync::Notify;
 
 use crate::rig::{fresh, keys, shared};
 
@@ -28,6 +30,7 @@ async fn connections_that_are_killed_are_made_anew() {
                 cluster.query::<i64>(shard, &killed).expect("killed");
             }
         }
+        // They connect anew and go on for a while before the next blow; how far, is all the same.
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     for task in tasks {
@@ -57,6 +60,7 @@ async fn a_server_that_stops_for_a_while_is_waited_for() {
         }
     });
     store.counter(&keys[2]).add(1).await.expect("the others work");
+    // No event tells that nothing happens.
     tokio::time::sleep(Duration::from_secs(3)).await;
     assert!(!waiting.is_finished());
     cluster.servers()[1].resume();
@@ -120,17 +124,18 @@ async fn a_dropped_transaction_lets_its_locks_go() {
     let _limit = crate::limit::of_test();
     let store = Store::connect(shared().url()).await.expect("a store");
     let keys = keys(shared());
-    let held = keys.clone();
+    let (held, holds) = (keys.clone(), Arc::new(Notify::new()));
     let holder = tokio::spawn({
-        let store = store.clone();
+        let (store, holds) = (store.clone(), Arc::clone(&holds));
         async move {
             let hold = |tx: claret::Tx| {
-                let keys = held.clone();
+                let (keys, holds) = (held.clone(), Arc::clone(&holds));
                 async move {
                     for key in &keys {
                         tx.counter(key).get_for_update().await?;
                         tx.counter(key).add(1)?;
                     }
+                    holds.notify_one();
                     std::future::pending::<()>().await;
                     Ok(())
                 }
@@ -138,7 +143,7 @@ async fn a_dropped_transaction_lets_its_locks_go() {
             store.transaction(hold).await
         }
     });
-    tokio::time::sleep(Duration::from_millis(100)).await;
+    holds.notified().await;
     let blocked = tokio::time::timeout(Duration::from_millis(100), store.counter(&keys[0]).add(1)).await;
     assert!(blocked.is_err(), "it is held");
     holder.abort();

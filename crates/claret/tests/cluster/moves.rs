@@ -114,6 +114,7 @@ async fn the_lowest_slots_of_a_node_leave_and_no_transfer_is_torn() {
             for from in 0..2 {
                 give(&cluster, cluster.slots(from).0 + number, from, 2).await;
             }
+            // Transfers go on for a while between two moves; how many, is all the same.
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     };
@@ -191,6 +192,7 @@ async fn a_planned_failover_of_a_drained_node_tears_no_transfer() {
             until("they change places", is_over).await;
             let drain = || cluster.query::<Vec<String>>(master, &["CONFIG", "GET", "claret.drain"]);
             until("it can become the master again", || drain().expect("a setting")[1] == "0").await;
+            // Transfers go on for a while between two failovers; how many, is all the same.
             tokio::time::sleep(Duration::from_millis(300)).await;
         }
     };
