@@ -28,6 +28,7 @@ use crate::call::Call;
 use crate::deadline::Deadline;
 use crate::error::OperationError;
 use crate::mailbox::Mailbox;
+use crate::wrong;
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -102,7 +103,7 @@ impl Tx {
             driver.restart(self.attempt)?;
         }
         state.attempt += 1;
-        state.buffered.clear();
+        wrong::clear(&mut state.buffered);
         state.answers.clear();
         (state.calls, state.unanswered) = (0, 0);
         (state.executed, state.committing) = (false, false);

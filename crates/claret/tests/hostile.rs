@@ -234,3 +234,29 @@ async fn the_user_of_the_url_logs_in() {
     assert_eq!(login(format!("redis://:hunter2@{}", fake.address())).await, "HELLO 3 AUTH default hunter2");
     assert_eq!(login(fake.url()).await, "HELLO 3");
 }
+
+/// More than a socket takes at once.
+#[tokio::test]
+async fn a_large_command_is_written_whole() {
+    const BYTES: usize = 16 << 20;
+    let fake = saying("SET", |asked| match asked.arguments[1].len() {
+        BYTES => Say::Usual,
+        other => Say::Text(format!("-ERR {other} bytes\r\n")),
+    });
+    let plain = plain(&fake).await;
+    let set = Command::new("SET").key("k").arg(vec![b'x'; BYTES]);
+    assert_eq!(in_time(plain.ask(set)).await, Ok(claret::Reply::Ok));
+}
+
+/// What was not sent yet waits for the next connection; what was is not sent again, for it may have been carried out.
+#[tokio::test]
+async fn a_connection_that_broke_is_made_anew() {
+    let fake = saying("INCR", |_| Say::End);
+    let plain = plain(&fake).await;
+    for _ in 0..3 {
+        let lost = in_time(plain.ask(Command::new("INCR").key("k"))).await.expect_err("it broke");
+        assert!(matches!(lost, PlainError::Lost { .. }), "{lost}");
+        assert!(in_time(plain.ask(Command::new("GET").key("k"))).await.is_ok(), "over the next one");
+    }
+    assert_eq!(fake.heard().iter().filter(|line| line.starts_with("INCR")).count(), 3, "each once");
+}

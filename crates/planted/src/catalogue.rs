@@ -172,8 +172,18 @@ bugs! {
         CertificateNameIgnored ["claret/cluster tls_is_spoken_with_servers_whose_certificate_is_trusted"];
         /// The client's certificate is not shown.
         CertificateUnsent ["claret/cluster tls_with_a_server_that_asks_for_certificates_takes_those_that_its_authority_signed"];
+        /// What an attempt has buffered is applied by the next one, too: a void call happens twice.
+        BufferedCallsStay ["claret/attempts what_an_attempt_buffered_is_not_applied_by_the_next_one"];
+        /// Each attempt of a transaction has the whole deadline.
+        DeadlineOfEachAttempt ["claret/attempts the_deadline_is_of_all_attempts_together"];
         /// The blocking mirror swallows the error of an operation that returns nothing.
         VoidErrorSwallowed ["claret/attempts the_blocking_mirror_tells_the_errors_of_void_operations"];
+        /// Of what the socket does not take at once the rest is never written.
+        RestUnwritten ["claret/hostile a_large_command_is_written_whole"];
+        /// A connection that broke is not made anew.
+        NeverConnectedAgain ["claret/hostile a_connection_that_broke_is_made_anew"];
+        /// The certificates to trust (`tls-ca`) are not read: those of the system are.
+        AuthorityIgnored ["claret/cluster tls_is_spoken_with_servers_whose_certificate_is_trusted"];
     }
     Guard {
         /// What EXEC runs is judged again, by its own types.
@@ -266,6 +276,25 @@ bugs! {
         GoneLeavesSlotClosed ["module/lib who_is_gone_leaves_no_slot_closed_whether_it_was_let_go_or_not"];
         /// Keys of a slot on its way to another node are served.
         SlotOnItsWayServed ["module/lib a_slot_on_its_way_is_nobodys_and_without_a_cluster_all_are_here"];
+        /// A command that was let go runs while clients are paused, and its write ends the server.
+        GrantedInPause ["module/guard who_is_let_go_into_a_pause_writes_nothing_in_it"];
+        /// A MULTI that begins while nothing is held is not seen.
+        IdleMultiUnseen [
+            "module/plain exec_is_refused_while_a_queued_key_is_held_and_finds_it_free_next_time",
+            "module/multi exec_is_refused_for_each_key_of_what_was_queued"
+        ];
+        /// A pop that waits for less than a millisecond waits for ever.
+        ShortPopsWaitForEver ["module/pops pops_answer_byte_by_byte_as_without_the_module"];
+        /// A pop that was passed over is not woken when the key is free.
+        PassedOverForgotten ["module/plain a_pop_that_was_passed_over_gets_its_item_when_the_key_is_free"];
+        /// Any number of keys is kept for commands that do not wait.
+        ReservationsUnbounded ["module/lib so_many_reservations_may_be_at_a_time"];
+        /// Keys of subcommands (`OBJECT ENCODING`) are not seen.
+        SubcommandsUnseen ["module/lib what_the_server_says_of_its_commands_is_read"];
+        /// Shard channels are taken for keys, and wait for those who hold them.
+        ChannelsAreKeys ["module/guard a_shard_channel_is_no_key"];
+        /// The module runs `CLUSTER SETSLOT` where the server makes its client wait for replicas, which ends the server.
+        SlotWaitsForReplicas ["module/slots@valkey a_slot_of_held_keys_leaves_a_node_that_has_replicas_after_them"];
     }
     Records {
         /// `HDEL` does not reach replicas and the append-only file.
@@ -429,5 +458,33 @@ bugs! {
         VotesForgotten ["module/lives a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation"];
         /// That slots left is not seen: the shard goes on as the same incarnation.
         LostSlotsUnseen ["module/lib a_listing_says_who_owns_what"];
+        /// A push that nobody hears is lost.
+        UnheardPushLost ["module/lives what_nobody_hears_is_kept_for_the_next_frame"];
+        /// A shard that is gone for good is asked for ever.
+        GoneUnheardOf ["module/lib the_memory_of_a_shard_is_gone_when_its_node_is_no_primary_any_more"];
+        /// A drained node does not refuse what is open.
+        DrainIgnored ["module/lives a_drained_node_keeps_what_was_voted_and_refuses_the_rest"];
+        /// Anybody may look at locks and end attempts.
+        AnybodyOperates [
+            "module/participants an_operator_ends_what_is_open",
+            "module/acl the_commands_themselves_are_in_categories"
+        ];
+        /// An operator ends what holds keys that it may not change.
+        EndsForeignKeys ["module/participants an_operator_ends_what_is_open"];
+        /// `CLARET.EXEC` takes keys of other nodes.
+        PlacementUnchecked ["module/exec keys_of_another_node_are_moved_and_of_several_nodes_refused"];
+        /// A replica has a shard.
+        ReplicaServes ["module/lives an_idle_server_without_sessions_is_not_woken_for_a_check"];
+        /// Transactions of other databases are taken for the first one's.
+        AnyDatabaseTaken ["module/loading transactions_are_of_the_first_database"];
+        /// Held keys are not looked at when their time has come.
+        EndsUntouched [
+            "module/expiry nobody_counts_on_a_key_in_the_millisecond_after_its_end",
+            "module/expiry the_earliest_end_of_held_keys_is_not_missed"
+        ];
+        /// A user who may only read keeps out other readers.
+        ReadersReserve ["module/participants who_only_reads_keeps_out_no_other_reader"];
+        /// A frame may be as long as it likes.
+        FramesUnbounded ["module/lives frames_outboxes_and_sessions_have_bounds"];
     }
 }

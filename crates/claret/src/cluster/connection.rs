@@ -294,7 +294,7 @@ impl Connection {
         while !self.output.is_empty() {
             match Pin::new(&mut self.carrier).poll_write(cx, &self.output) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(written)) => self.output.advance(written),
+                Poll::Ready(Ok(written)) => self.output.advance(wrong::written(written, self.output.len())),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
             }

@@ -235,7 +235,7 @@ impl<O: Service> Net<O> {
                     self.service.doubts().notify_one();
                 }
             }
-            sleep(backoff.next()).await;
+            sleep(wrong::pause(backoff.next())).await;
             if terms.has_left.load(Ordering::Acquire) && self.serves(&node) {
                 return; // It is back, and has another keeper.
             }

@@ -70,7 +70,7 @@ impl Tls {
 
 fn roots(ca: Option<&str>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    let Some(path) = ca else {
+    let Some(path) = wrong::authority(ca) else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };

@@ -1,6 +1,7 @@
 //! Planted bugs of the client's side of a cluster, as in [`crate::wrong`].
 
 use std::collections::VecDeque;
+use std::time::Duration;
 
 use claret_planted::{Bug, is_planted};
 
@@ -227,4 +228,19 @@ pub(super) fn name_in_certificate(name: Option<&str>) -> Option<&str> {
 /// The certificate that servers see: [`Bug::CertificateUnsent`].
 pub(super) fn certificate<T>(certificate: Option<T>) -> Option<T> {
     certificate.filter(|_| !is_planted(Bug::CertificateUnsent))
+}
+
+/// How much of what was to be written is written: [`Bug::RestUnwritten`].
+pub(super) fn written(written: usize, all: usize) -> usize {
+    if is_planted(Bug::RestUnwritten) { all } else { written }
+}
+
+/// How long to pause before a node is connected to again; an hour with [`Bug::NeverConnectedAgain`].
+pub(super) fn pause(pause: Duration) -> Duration {
+    if is_planted(Bug::NeverConnectedAgain) { Duration::from_secs(3_600) } else { pause }
+}
+
+/// The file of certificates that are trusted: [`Bug::AuthorityIgnored`].
+pub(super) fn authority(path: Option<&str>) -> Option<&str> {
+    path.filter(|_| !is_planted(Bug::AuthorityIgnored))
 }

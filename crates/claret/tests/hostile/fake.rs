@@ -15,6 +15,8 @@ pub(crate) enum Say {
     /// These, and then these again and again, until nobody listens.
     Endless(Vec<u8>, Vec<u8>),
     Nothing,
+    /// The connection ends.
+    End,
 }
 
 /// A command.
@@ -144,6 +146,7 @@ fn serve(
             };
             match said {
                 Say::Usual | Say::Nothing => {}
+                Say::End => return Ok(()),
                 Say::Text(text) => say(text.as_bytes())?,
                 Say::Bytes(bytes) => say(&bytes)?,
                 Say::Endless(head, piece) => {

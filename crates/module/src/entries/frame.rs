@@ -116,7 +116,7 @@ fn own_channels(user: &[u8]) -> String {
 
 /// Records are those of the first database alone.
 pub(super) fn in_first_database(ctx: Ctx) -> Outcome {
-    match ctx.database() {
+    match wrong::database(ctx.database()) {
         0 => Ok(()),
         other => Err(Error::OtherDatabase(other)),
     }
@@ -127,7 +127,7 @@ pub(super) fn frame(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     let [_, bytes] = arguments else { return Err(Error::FrameWords) };
     in_first_database(ctx)?;
     let bytes = bytes.bytes();
-    let limit = settings::FRAME_BYTES_MAX.get();
+    let limit = wrong::frame_bytes_max(settings::FRAME_BYTES_MAX.get());
     if bytes.len() as u64 > limit {
         return Err(Error::FrameTooLong { size: bytes.len(), limit });
     }

@@ -79,7 +79,9 @@ fn time_of(words: &[Arg<'_>]) -> Option<u64> {
     let name = words.first()?;
     let is_first = name.is("BLMPOP") || name.is("BZMPOP");
     let seconds = if is_first { words.get(1)? } else { words.last()? }.float()?;
-    (0.0..=i64::MAX as f64 / 1e3).contains(&seconds).then(|| (seconds * 1e3).ceil() as u64)
+    (0.0..=i64::MAX as f64 / 1e3)
+        .contains(&seconds)
+        .then(|| wrong::millis((seconds * 1e3).ceil() as u64, seconds))
 }
 
 fn keys_of(ctx: Ctx, words: &[Arg<'_>]) -> Vec<(Bytes, Access)> {

@@ -159,7 +159,8 @@ impl Keyspace {
     /// next time: nothing is rounded up, or it would be gone for a while and nobody would know.
     fn touch(&self, ctx: Ctx, shard: &Shard) {
         let is_held = |key: &Bytes| shard.is_held(key);
-        for key in self.expiring.with(|it| it.take_ripe(Ctx::millis(), is_held)).unwrap_or_default() {
+        let ripe = self.expiring.with(|it| it.take_ripe(Ctx::millis(), is_held)).unwrap_or_default();
+        for key in wrong::sessions::touched(ripe) {
             if let Some(end) = ctx.open(&Text::new(&key)).and_then(|key| key.expires_at()) {
                 self.note_end(&key, end);
             }

@@ -128,5 +128,7 @@ pub(crate) fn would_wait(ctx: Ctx) -> bool {
         return false;
     }
     let Answer::Bytes(info) = ctx.call(c"INFO", c"Ev", &[Text::new(b"replication")]) else { return true };
-    !String::from_utf8_lossy(&info).lines().any(|line| line.trim_end() == "connected_slaves:0")
+    wrong::would_wait(
+        !String::from_utf8_lossy(&info).lines().any(|line| line.trim_end() == "connected_slaves:0"),
+    )
 }

@@ -19,7 +19,7 @@ impl Node {
     /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
     pub(crate) fn look_around(&mut self, ctx: Ctx) {
         let before = self.keyspace.renew(ctx);
-        if ctx.is(Flag::Replica) || ctx.is(Flag::Loading) {
+        if wrong::is_no_primary(ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) {
             return self.end(ctx);
         }
         // What comes to a shard that served nothing is as new to it as to one that begins.
@@ -80,7 +80,7 @@ impl Node {
     /// the setting nobody has a lock that it could still vote for.
     pub(crate) fn drain(&mut self, now: Time) {
         self.refuse_late(now);
-        let is_draining = settings::DRAIN.get() == 1;
+        let is_draining = wrong::is_draining(settings::DRAIN.get() == 1);
         if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.is_drained) {
             shard.refuse_unvoted(now, &Refusal::ReadOnly);
         }

@@ -12,6 +12,7 @@ use crate::ffi::{Ctx, Log};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::owner::{Name, Owner};
 use crate::parts::queue::OWN;
+use crate::parts::wrong::sessions as wrong;
 
 /// A key that is held, for people.
 pub(crate) struct Shown {
@@ -112,7 +113,8 @@ impl Node {
 /// Whoever decides what becomes of keys may change them.
 fn may_end(ctx: Ctx, shard: &Shard, caller: &Caller, is_meant: impl Fn(AttemptId) -> bool) -> Outcome {
     let foreign = |wait: &Wait| {
-        wait.holders.iter().any(|attempt| is_meant(*attempt)) && !caller.may_run("DEL", &wait.key)
+        wait.holders.iter().any(|attempt| is_meant(*attempt))
+            && !wrong::may_end(caller.may_run("DEL", &wait.key))
     };
     match shard.waits().find(foreign) {
         None => Ok(()),

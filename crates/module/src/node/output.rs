@@ -8,6 +8,7 @@ use crate::ffi::Ctx;
 use crate::parts::one_shots::Next;
 use crate::parts::queue::OWN;
 use crate::parts::sessions::{Delivery, OutboxBounds};
+use crate::parts::wrong::sessions as wrong;
 use peers::Sent;
 
 /// How long a timer waits that found that nothing can be written, in milliseconds.
@@ -52,7 +53,7 @@ impl Node {
                     self.counts.pushes += 1;
                     if ctx.publish(&channel, &wire::encode_responses(&responses)) == 0 {
                         self.counts.pushes_unheard += 1;
-                        self.sessions.put_back(session, responses);
+                        self.sessions.put_back(session, wrong::unheard(responses));
                     }
                 }
             }

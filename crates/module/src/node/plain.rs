@@ -121,7 +121,7 @@ impl Node {
     pub(crate) fn plain_granted(&mut self, ctx: Ctx, number: u64) -> Waited {
         let stage = self.queue.stage(number);
         // Clients may have been paused since it was let go, and a write would end the server.
-        let is_paused = Ctx::must_not_write() && ctx.blocked_answers();
+        let is_paused = wrong::is_paused(Ctx::must_not_write() && ctx.blocked_answers());
         if stage == Stage::Granted && !is_paused {
             // What it uses is its own meanwhile, also where a script uses it.
             self.queue.lend(number);
@@ -271,6 +271,7 @@ impl Node {
         self.carry_out(ctx, None);
         let shard = self.shard.as_ref();
         let free = self.passed_over.take(|key| shard.is_none_or(|shard| !shard.is_held(key)));
+        let free = wrong::signalled(free);
         self.tick_again(ctx);
         free
     }

@@ -210,7 +210,7 @@ impl Caller {
     /// Whether the caller may see to the server itself.
     pub(crate) fn is_operator(&self) -> bool {
         let words = [b"CONFIG".as_slice(), b"GET", b"claret.*"].map(Text::new);
-        self.user.as_ref().is_some_and(|user| user.may_run(&words.each_ref()))
+        wrong::is_operator(self.user.as_ref().is_some_and(|user| user.may_run(&words.each_ref())))
     }
 
     /// Whether the caller may run this command.
@@ -229,7 +229,7 @@ impl Caller {
 
     fn may_change(&self, key: &Bytes) -> bool {
         let may = |user: &User| user.may_change(&Text::new(key));
-        self.is_server || self.is_almighty || self.user.as_ref().is_some_and(may)
+        wrong::may_change(self.is_server || self.is_almighty || self.user.as_ref().is_some_and(may))
     }
 
     fn admits(&self, ctx: Ctx, key: &Bytes, op: &Operation) -> Result<(), Refusal> {

@@ -97,7 +97,7 @@ fn row(parts: Vec<Answer>) -> Option<(Bytes, Row)> {
     let (first, last, step) = (number()?, number()?, number()?);
     let is = |flag: &str| flags.iter().any(|known| **known == *flag.as_bytes());
     let subcommands = parts.nth(3).map_or_else(Vec::new, Answer::items);
-    let keys = if is("movablekeys") || subcommands.into_iter().any(has_keys) {
+    let keys = if is("movablekeys") || wrong::have_keys(subcommands.into_iter().any(has_keys)) {
         Keys::Asked
     } else if first > 0 {
         Keys::Fixed { first, last, step: step.max(1) }
@@ -119,7 +119,7 @@ fn has_keys(subcommand: Answer) -> bool {
 fn takes_no_part(name: &[u8]) -> bool {
     // A shard channel stands where keys do, and is none.
     let is_channel = matches!(name, b"ssubscribe" | b"sunsubscribe" | b"spublish");
-    is_channel
+    wrong::is_channel(is_channel)
         || matches!(name, b"watch" | b"asking" | b"pfdebug" | b"debug")
         || (name.starts_with(b"claret.") && !is_own(name))
 }

@@ -277,7 +277,7 @@ impl Queue {
 
     /// Whether keys may be kept for one more that does not wait.
     pub(crate) fn may_reserve(&self, reservations_max: u64) -> bool {
-        self.reservations < reservations_max
+        wrong::may_reserve(self.reservations < reservations_max)
     }
 
     /// Makes a reservation of it, which is given up if it is not granted by `ends`.

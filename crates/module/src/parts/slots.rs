@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use claret_core::ShardId;
 
-use crate::parts::wrong::guard as wrong;
+use crate::parts::wrong::{guard as wrong, sessions};
 
 /// How many slots there are.
 pub(crate) const SLOTS: usize = 16_384;
@@ -282,9 +282,7 @@ impl Slots {
 
     /// Whether every slot that `before` had here is here still.
     pub(crate) fn keeps(&self, before: &Slots) -> bool {
-        crate::parts::wrong::sessions::keeps(
-            (0..SLOTS as u16).all(|slot| self.is_mine(slot) || !before.is_mine(slot)),
-        )
+        sessions::keeps((0..SLOTS as u16).all(|slot| self.is_mine(slot) || !before.is_mine(slot)))
     }
 
     /// Whom to ask for a shard. A primary that serves nothing may have given its slots away, and remembers; one that
@@ -293,7 +291,7 @@ impl Slots {
         let node = self.nodes.iter().find(|node| node.shard() == Some(shard));
         match node.filter(|node| !node.has_failed || !node.ranges.is_empty()) {
             Some(node) => Bearer::Primary(node),
-            None if self.heard_of.contains(&shard) => Bearer::Gone,
+            None if sessions::was_heard_of(self.heard_of.contains(&shard)) => Bearer::Gone,
             None => Bearer::Unheard,
         }
     }

@@ -224,3 +224,48 @@ pub(crate) fn is_gone(is: bool) -> bool {
 pub(crate) fn is_served(is_served: bool) -> bool {
     is_served || is_planted(Bug::SlotOnItsWayServed)
 }
+
+// --- entries ---
+
+/// Whether clients are paused, so that nothing may be written: [`Bug::GrantedInPause`].
+pub(crate) fn is_paused(is_paused: bool) -> bool {
+    is_paused && !is_planted(Bug::GrantedInPause)
+}
+
+/// Whether a command is looked at also when nothing is held: [`Bug::IdleMultiUnseen`].
+pub(crate) fn is_never_passed(is: bool) -> bool {
+    is && !is_planted(Bug::IdleMultiUnseen)
+}
+
+/// How long a pop waits, in milliseconds: [`Bug::ShortPopsWaitForEver`].
+pub(crate) fn millis(up: u64, seconds: f64) -> u64 {
+    if is_planted(Bug::ShortPopsWaitForEver) { (seconds * 1e3) as u64 } else { up }
+}
+
+/// The keys at which pops were passed over, and which are free: [`Bug::PassedOverForgotten`].
+pub(crate) fn signalled<T>(mut free: Vec<T>) -> Vec<T> {
+    if is_planted(Bug::PassedOverForgotten) {
+        free.clear();
+    }
+    free
+}
+
+/// Whether more keys may be kept: [`Bug::ReservationsUnbounded`].
+pub(crate) fn may_reserve(may: bool) -> bool {
+    may || is_planted(Bug::ReservationsUnbounded)
+}
+
+/// Whether a command has subcommands with keys: [`Bug::SubcommandsUnseen`].
+pub(crate) fn have_keys(have: bool) -> bool {
+    have && !is_planted(Bug::SubcommandsUnseen)
+}
+
+/// Whether a name of a command is that of one without records: [`Bug::ChannelsAreKeys`].
+pub(crate) fn is_channel(is: bool) -> bool {
+    is && !is_planted(Bug::ChannelsAreKeys)
+}
+
+/// Whether the server would make the client of a command wait: [`Bug::SlotWaitsForReplicas`].
+pub(crate) fn would_wait(would: bool) -> bool {
+    would && !is_planted(Bug::SlotWaitsForReplicas)
+}

@@ -223,3 +223,64 @@ pub(crate) fn survives(what: Survives) -> Survives {
 pub(crate) fn keeps(keeps: bool) -> bool {
     keeps || is_planted(Bug::LostSlotsUnseen)
 }
+
+/// What nobody heard: [`Bug::UnheardPushLost`].
+pub(crate) fn unheard<T>(mut responses: Vec<T>) -> Vec<T> {
+    if is_planted(Bug::UnheardPushLost) {
+        responses.clear();
+    }
+    responses
+}
+
+/// Whether a shard was ever heard of: [`Bug::GoneUnheardOf`].
+pub(crate) fn was_heard_of(was: bool) -> bool {
+    was && !is_planted(Bug::GoneUnheardOf)
+}
+
+/// Whether the node is drained: [`Bug::DrainIgnored`].
+pub(crate) fn is_draining(is: bool) -> bool {
+    is && !is_planted(Bug::DrainIgnored)
+}
+
+/// Whether a caller may see to the server itself: [`Bug::AnybodyOperates`].
+pub(crate) fn is_operator(is: bool) -> bool {
+    is || is_planted(Bug::AnybodyOperates)
+}
+
+/// Whether a caller may end what holds a key: [`Bug::EndsForeignKeys`].
+pub(crate) fn may_end(may: bool) -> bool {
+    may || is_planted(Bug::EndsForeignKeys)
+}
+
+/// Whether a key is of this node: [`Bug::PlacementUnchecked`].
+pub(crate) fn is_mine(is: bool) -> bool {
+    is || is_planted(Bug::PlacementUnchecked)
+}
+
+/// Whether a node is no primary: [`Bug::ReplicaServes`].
+pub(crate) fn is_no_primary(is: bool) -> bool {
+    is && !is_planted(Bug::ReplicaServes)
+}
+
+/// Of which database a command is: [`Bug::AnyDatabaseTaken`].
+pub(crate) fn database(number: i32) -> i32 {
+    if is_planted(Bug::AnyDatabaseTaken) { 0 } else { number }
+}
+
+/// The keys that are touched: [`Bug::EndsUntouched`].
+pub(crate) fn touched<T>(mut ripe: Vec<T>) -> Vec<T> {
+    if is_planted(Bug::EndsUntouched) {
+        ripe.clear();
+    }
+    ripe
+}
+
+/// Whether a caller may change a key: [`Bug::ReadersReserve`].
+pub(crate) fn may_change(may: bool) -> bool {
+    may || is_planted(Bug::ReadersReserve)
+}
+
+/// How long a frame may be: [`Bug::FramesUnbounded`].
+pub(crate) fn frame_bytes_max(max: u64) -> u64 {
+    if is_planted(Bug::FramesUnbounded) { u64::MAX } else { max }
+}
