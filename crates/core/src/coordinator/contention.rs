@@ -15,7 +15,7 @@
 use claret_types::Bytes;
 use smallvec::SmallVec;
 
-use super::{Coordinator, Outstanding};
+use super::Coordinator;
 use crate::ids::ShardId;
 use crate::limits::Limits;
 use crate::message::{Refusal, Response};
@@ -76,15 +76,12 @@ impl Contention {
     /// if one is hot.
     pub fn arrange(&mut self, coordinator: &mut Coordinator) -> SmallVec<[ShardId; 4]> {
         let mut resting = self.resting.iter().copied();
-        coordinator.first = resting.find(|shard| {
-            coordinator.participants.iter().any(|it| it.shard == *shard)
-                || coordinator.buffered.iter().any(|(to, _)| to == shard)
-        });
+        coordinator.ask_first(resting.find(|shard| coordinator.will_ask(*shard)));
         let mut hot: SmallVec<[ShardId; 4]> = SmallVec::new();
         if self.cells.is_empty() {
             return hot;
         }
-        for (shard, call) in &coordinator.buffered {
+        for (shard, call) in coordinator.buffered_calls() {
             let waits_min = self.waits_min;
             let cell = self.cell(&call.key);
             cell.uses += 1;
@@ -99,11 +96,9 @@ impl Contention {
         }
         if !hot.is_empty() {
             hot.sort_by_key(|shard| (self.uses_of(*shard), *shard));
-            coordinator
-                .buffered
-                .sort_by_cached_key(|(_, call)| (self.cell(&call.key).uses, key_hash(&call.key)));
+            coordinator.order_buffered(|key| (self.cell(key).uses, key_hash(key)));
         }
-        self.uses += coordinator.buffered.len();
+        self.uses += coordinator.buffered_calls().len();
         self.halve_if_due();
         hot
     }
@@ -124,19 +119,14 @@ impl Contention {
         if !waits || self.cells.is_empty() {
             return;
         }
-        if !coordinator.outstanding.is_empty() {
-            let waits = coordinator.participants.iter().find(|it| it.shard == from);
-            let is_new = |it: &&Outstanding| {
-                it.shard == from && waits.is_none_or(|participant| it.began_with >= participant.waiting_below)
-            };
-            let executed = coordinator.outstanding.iter().rev().take(LOOKED_AT_MAX).filter(is_new);
-            for Outstanding { key, .. } in executed.take(CALLS_TOLD_MAX) {
+        if coordinator.awaits_answers() {
+            for key in coordinator.executed_lately(from, LOOKED_AT_MAX).take(CALLS_TOLD_MAX) {
                 let cell = self.cell(key);
                 (cell.uses, cell.waits) = (cell.uses + 1, cell.waits + 1);
                 self.uses += 1;
             }
-        } else if coordinator.participants.iter().any(|it| it.shard == from && it.asked && !it.queued) {
-            let prepared = coordinator.buffered.iter().filter(|(shard, _)| *shard == from);
+        } else if coordinator.is_first_wait_of_prepare(from) {
+            let prepared = coordinator.buffered_calls().iter().filter(|(shard, _)| *shard == from);
             let keys: SmallVec<[&Bytes; CALLS_TOLD_MAX]> =
                 prepared.map(|(_, call)| &call.key).take(CALLS_TOLD_MAX + 1).collect();
             if keys.len() <= CALLS_TOLD_MAX {

@@ -66,7 +66,9 @@ use wrong as rules;
 #[derive(Clone, Debug)]
 struct ParticipantState {
     shard: ShardId,
+    /// The one that is relied on. Once an answer came from it, no answer of another counts (P26).
     incarnation: Option<Incarnation>,
+    /// How many calls it granted, as far as it said so: the prepare relies on them. Never falls.
     granted: u32,
     /// Something was executed there, or waits to be.
     executed: bool,
@@ -75,9 +77,11 @@ struct ParticipantState {
     /// Of these, those that wait, as far as it said so: those that began below.
     waiting: usize,
     waiting_below: CallNo,
+    /// What it voted, once that is known.
     vote: Option<bool>,
     /// It lost its memory since the prepare left: what it voted is not known.
     lost: bool,
+    /// It has carried out the attempt. Only after it voted yes.
     applied: bool,
     /// It said that the prepare waits.
     queued: bool,
@@ -112,22 +116,28 @@ enum Goal {
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     birth: Birth,
+    /// The number of the attempt. Rises with each.
     number: u32,
     switches: Switches,
     limits: Limits,
     state: State,
+    /// Each shard that was asked for anything, once. Empty when the attempt is over.
     participants: SmallVec<[ParticipantState; 4]>,
     /// Incarnations that the host learned with its connections.
     met: SmallVec<[(ShardId, Incarnation); 4]>,
+    /// Calls that were sent and are not answered. None once a prepare has left.
     outstanding: Outstandings,
-    /// Calls that wait for the commit.
+    /// Calls that wait for the commit. They change no more once a prepare has left.
     buffered: Vec<(ShardId, KeyedCall)>,
     /// What was used on records that were executed on, for the next attempt's first touch (trap 12).
     touched: Vec<(Bytes, Operation)>,
+    /// What earlier attempts needed, to be taken at the first touch.
     reserves: Reserves,
-    /// All participants, as each is told of them.
+    /// All participants, as each is told of them. Set from the first prepare to the next attempt.
     listed: Option<Participants>,
+    /// Whose calls commit. All until the prepare leaves.
     members: Members,
+    /// The number of the next call: each is given once in an attempt.
     next_call: u32,
     /// An earlier attempt gave way between prepares: they leave in turn, so that two that met do not meet again.
     in_turn: bool,
@@ -136,12 +146,18 @@ pub struct Coordinator {
     /// When the eldest began that waits for what this attempt holds. A shard tells of elders only (P20), so whoever is
     /// told of has precedence, whatever the clocks say.
     elder: Option<Time>,
+    /// Since when it waits for others. Set only while a call or a prepare does.
     blocked_since: Option<Time>,
+    /// When what has no answer is sent again. Set while anything has none, where messages may be lost.
     resend_at: Option<Time>,
+    /// When busy locks are tried again, where there are no queues.
     backoff_at: Option<Time>,
+    /// How often they were, in this attempt.
     tries: u32,
     jitter: u64,
+    /// Answers that came with votes, until all have voted.
     replies: Vec<(CallNo, Reply)>,
+    /// Earlier attempts, and this one if it is over, of which some participant may not know the end.
     closing: Vec<Closing>,
     sends: VecDeque<(ShardId, Request)>,
     events: VecDeque<Event>,

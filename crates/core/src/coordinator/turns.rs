@@ -11,8 +11,11 @@
 //!
 //! A shard that rests is asked before all others, alone (P50).
 
+use claret_types::Bytes;
+
 use super::{Coordinator, ParticipantState, Request};
 use crate::ids::ShardId;
+use crate::message::KeyedCall;
 
 impl Coordinator {
     /// Begins round one; the participants are listed.
@@ -47,6 +50,46 @@ impl Coordinator {
             }
         }
     }
+
+    // --- what contention asks and arranges (`contention.rs`) ---
+
+    /// Whether the commit asks this shard.
+    pub(super) fn will_ask(&self, shard: ShardId) -> bool {
+        self.participants.iter().any(|it| it.shard == shard)
+            || self.buffered.iter().any(|(to, _)| *to == shard)
+    }
+
+    /// This shard is asked alone, before all others (P50); none is, if there is none.
+    pub(super) fn ask_first(&mut self, shard: Option<ShardId>) {
+        self.first = shard;
+    }
+
+    /// Calls that wait for the commit, in the order in which they are to be locked.
+    pub(super) fn buffered_calls(&self) -> &[(ShardId, KeyedCall)] {
+        &self.buffered
+    }
+
+    /// Brings the calls that wait for the commit into the order of their keys' ranks. Calls on one key keep theirs.
+    pub(super) fn order_buffered<R: Ord>(&mut self, mut rank: impl FnMut(&Bytes) -> R) {
+        self.buffered.sort_by_cached_key(|(_, call)| rank(&call.key));
+    }
+
+    /// Records of calls that were sent to a shard and are not answered, the latest first, without those of which it said
+    /// before that they wait. Of all unanswered calls so many are looked at.
+    pub(super) fn executed_lately(&self, at: ShardId, looked_at_max: usize) -> impl Iterator<Item = &Bytes> {
+        let known = self.participants.iter().find(|it| it.shard == at).map(|it| it.waiting_below);
+        let latest = self.outstanding.iter().rev().take(looked_at_max);
+        let news =
+            latest.filter(move |it| it.shard == at && known.is_none_or(|below| it.began_with >= below));
+        news.map(|it| &it.key)
+    }
+
+    /// Whether a shard that says that somebody waits says so of its prepare, for the first time.
+    pub(super) fn is_first_wait_of_prepare(&self, at: ShardId) -> bool {
+        self.participants.iter().any(|it| it.shard == at && it.asked && !it.queued)
+    }
+
+    // --- sending ---
 
     /// Whether everybody else has voted yes.
     fn is_last(&self, at: usize) -> bool {
