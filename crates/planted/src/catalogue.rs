@@ -78,26 +78,26 @@ impl Room {
 
 bugs! {
     Client {
-        /// A command that is asked for elsewhere (ASK) is sent there without ASKING.
+        /// A command that ASK redirects is sent there without ASKING.
         AskUnannounced [
             "claret/lib to_ask_is_announced_before_it_is_asked",
             "claret/hostile what_is_asked_for_elsewhere_is_announced_there"
         ];
-        /// A command that moved (MOVED, ASK) is not sent again, and its caller hangs.
+        /// A redirected command (MOVED, ASK) is not sent again, and its caller hangs.
         MovedLost ["claret/lib what_moved_or_is_to_come_again_is_kept"];
-        /// Where a slot moved to is not kept: each command goes to the old node first.
+        /// The new place of a moved slot is not kept: each command goes to the old node first.
         MovedForgotten ["claret/lib where_a_slot_moved_to_is_kept"];
-        /// After MOVED nobody asks who serves what.
+        /// After MOVED nobody asks for the topology.
         MovedUndoubted ["claret/lib what_moved_is_a_reason_to_ask_who_serves_what"];
-        /// A command that is sent in circles is sent on and on.
+        /// A command that is redirected in circles is sent for ever.
         CirclesForEver ["claret/lib a_command_is_sent_elsewhere_so_often"];
-        /// A command that rests after TRYAGAIN is dropped, and its caller hangs.
+        /// A command that pauses after TRYAGAIN is dropped, and its caller hangs.
         RestingForgotten ["claret/lib what_moved_or_is_to_come_again_is_kept"];
-        /// What waits for a node that left is dropped, and its callers hang.
+        /// Commands that wait for a node that left are dropped, and their callers hang.
         QueueGoesWithNode ["claret/lib what_waits_for_a_node_that_left_goes_to_those_who_have_its_slots"];
         /// A node that is gone keeps its queue: what is sent to it waits for ever.
         GoneKeepsQueue ["claret/lib nothing_is_sent_to_a_node_that_left_whoever_says_so"];
-        /// What waits for a node that is away never hears of that.
+        /// Commands that wait for a node that is away never hear of that.
         AwayUntold ["claret/lib what_waits_for_a_node_that_is_away_hears_why"];
         /// A reply goes to the command that was sent last.
         LastAskedAnswered [
@@ -106,15 +106,15 @@ bugs! {
         ];
         /// A command whose connection broke before its reply came is sent again, and carried out twice.
         LostSentAgain ["claret/lib what_had_no_reply_when_its_connection_broke_is_not_sent_again"];
-        /// The time for a response is ignored: a silent server is waited for, for ever.
+        /// The response timeout is ignored: the client waits for a silent server for ever.
         SilenceIgnored ["claret/hostile a_server_that_never_answers_is_given_up_after_the_time_that_was_set"];
-        /// The time for a response that was set is not taken; the default one is.
+        /// The response timeout that was set is ignored, and the default is used.
         ResponseTimeUnset ["claret/hostile a_server_that_never_answers_is_given_up_after_the_time_that_was_set"];
-        /// A reply may be nested as deeply as it likes.
+        /// The nesting of a reply is not bounded.
         DepthUnbounded ["claret/lib nested_arrays_are_refused_before_they_cost_stack"];
-        /// A reply may be as long as it likes.
+        /// The length of a reply is not bounded.
         BytesUnbounded ["claret/lib what_announces_too_much_is_refused_before_it_comes"];
-        /// A reply may have as many values as it likes.
+        /// The number of values in a reply is not bounded.
         ElementsUnbounded ["claret/lib what_announces_too_much_is_refused_before_it_comes"];
         /// Pushes that nobody asked for are not counted.
         PushesUncounted ["claret/lib pushes_that_nobody_asked_for_are_counted_from_reply_to_reply"];
@@ -128,25 +128,25 @@ bugs! {
         PausesStayLong ["claret/lib pauses_grow_to_a_bound_and_differ"];
         /// A tick of the coarse timer wakes nobody: deadlines pass unnoticed.
         TickWakesNobody ["claret/lib whoever_joined_is_woken_at_the_next_tick"];
-        /// A topology in which two nodes serve one slot is believed.
+        /// A topology in which two nodes serve one slot is accepted.
         TwoServeOneSlot ["claret/lib a_slot_that_two_serve_is_believed_of_neither"];
-        /// A topology may have as many nodes as it likes.
+        /// The number of nodes in a topology is not bounded.
         NodesUnbounded ["claret/lib nodes_are_bounded"];
         /// Missing slots at the end are not seen.
         LastSlotsUnmissed ["claret/lib missing_slots_are_named"];
-        /// A topology with holes is believed.
+        /// A topology with holes is accepted.
         HolesBelieved ["claret/hostile a_topology_with_holes_is_not_believed"];
-        /// Hash tags do not count: the whole key is hashed.
+        /// Hash tags are ignored: the whole key is hashed.
         TagsIgnored ["claret/lib slots_are_those_of_redis"];
-        /// The channel of grants is in any slot, and not in one of the node's.
+        /// The channel of grants is in any slot, not in one of the node's.
         ChannelElsewhere ["claret/lib a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
-        /// A user's name is in the names of its channels as it is.
+        /// A user's name is not escaped in the names of its channels.
         UserUnescaped ["claret/lib a_channel_is_its_users_and_in_a_slot_of_its_node_whatever_the_name"];
         /// Of several seeds only the first is asked.
         OtherSeedsUnasked ["claret/hostile a_dead_seed_does_not_matter"];
-        /// The challenge of whatever shard a node speaks of is signed.
+        /// The challenge of any shard that a node names is signed.
         SignsForOthers ["claret/hostile a_challenge_of_another_node_is_not_signed"];
-        /// A module of another version is spoken to.
+        /// The client speaks to a module of another version.
         VersionUnchecked ["claret/lib another_version_and_no_module_are_told_apart"];
         /// A lease, a shard or an incarnation may be any number.
         NumbersUnchecked ["claret/lib numbers_that_cannot_be_are_refused"];
@@ -155,70 +155,70 @@ bugs! {
             "claret/lib what_is_pushed_is_read",
             "claret/cluster many_tasks_count_on_one_key_in_every_mode"
         ];
-        /// That the slot of the channel of grants moved is not heard: no grants come any more.
+        /// The client does not notice that the slot of its channel of grants moved: no grants come any more.
         ChannelMovedUnheard ["claret/lib a_connection_whose_channel_moved_is_made_anew"];
-        /// A frame that is refused breaks its connection, again and again.
+        /// A refused frame breaks its connection, again and again.
         RefusedFrameBreaks [
             "claret/lib a_frame_that_is_refused_breaks_no_connection",
             "claret/cluster a_request_that_a_server_does_not_take_fails_alone"
         ];
-        /// The lease that a node gives is not heard: heartbeats come too late.
+        /// The lease that a node gives is ignored: heartbeats come too late.
         LeaseUnheard ["claret/lib heartbeats_go_by_the_lease_of_the_node"];
         /// The timer does not hear that something is due sooner: no heartbeats, and no deadlines.
         TimerUntold ["claret/lib the_timer_hears_what_is_due_sooner"];
-        /// Whoever the URL names, the default user logs in.
+        /// The default user logs in, whatever user the URL names.
         UserUnsent ["claret/hostile the_user_of_the_url_logs_in"];
         /// The name that certificates must have (`tls-name`) is ignored.
         CertificateNameIgnored ["claret/cluster tls_is_spoken_with_servers_whose_certificate_is_trusted"];
         /// The client's certificate is not shown.
         CertificateUnsent ["claret/cluster tls_with_a_server_that_asks_for_certificates_takes_those_that_its_authority_signed"];
-        /// What an attempt has buffered is applied by the next one, too: a void call happens twice.
+        /// The next attempt also applies what an attempt has buffered: a void call happens twice.
         BufferedCallsStay ["claret/attempts what_an_attempt_buffered_is_not_applied_by_the_next_one"];
         /// Each attempt of a transaction has the whole deadline.
         DeadlineOfEachAttempt ["claret/attempts the_deadline_is_of_all_attempts_together"];
         /// The blocking mirror swallows the error of an operation that returns nothing.
         VoidErrorSwallowed ["claret/attempts the_blocking_mirror_tells_the_errors_of_void_operations"];
-        /// Of what the socket does not take at once the rest is never written.
+        /// What the socket does not take at once is never written.
         RestUnwritten ["claret/hostile a_large_command_is_written_whole"];
-        /// A connection that broke is not made anew.
+        /// A broken connection is not made again.
         NeverConnectedAgain ["claret/hostile a_connection_that_broke_is_made_anew"];
-        /// The certificates to trust (`tls-ca`) are not read: those of the system are.
+        /// The certificates to trust (`tls-ca`) are ignored: the system's are used.
         AuthorityIgnored ["claret/cluster tls_is_spoken_with_servers_whose_certificate_is_trusted"];
     }
     Guard {
-        /// What EXEC runs is judged again, by its own types.
+        /// Commands that EXEC runs are judged again, by their own types.
         JudgedAgainInExec [
             "module/lib filter_and_command_give_the_same_verdict",
             "module/multi exec_runs_whole_or_not_at_all_whatever_type_a_transaction_holds_a_key_with"
         ];
-        /// Within EXEC a slot is taken away from those who use it.
+        /// Within EXEC a slot leaves while it is in use.
         SlotLeavesInExec ["module/lib a_slot_is_taken_within_exec_too"];
         /// A command with too few words waits.
         ArityUnchecked ["module/lib filter_and_command_give_the_same_verdict"];
-        /// Who may not run a command waits, and learns what is held.
+        /// A user without the right to a command waits, and learns what is held.
         ForbiddenWaits ["module/lib filter_and_command_give_the_same_verdict"];
-        /// A client that cannot wait is made to.
+        /// A client that cannot wait is made to wait.
         AlwaysWaits ["module/lib filter_and_command_give_the_same_verdict"];
         /// `CLARET.READ` runs commands that write.
         WritesBehindRead ["module/lib what_the_module_may_not_run_is_refused_before_anything_is_looked_at"];
         /// A script runs what scripts may not.
         ScriptRunsForbidden ["module/lib what_the_module_may_not_run_is_refused_before_anything_is_looked_at"];
-        /// Keys that are kept for a command's next try are in its way.
+        /// Keys that are reserved for a command's next try block it.
         ReservedInTheWay ["module/lib what_is_kept_for_a_next_try_is_in_nobodys_way"];
-        /// What commutes is brought to one who sleeps on a held key.
+        /// A commuting command brings something to a pop that sleeps on a held key.
         SleeperGetsHeld ["module/lib what_would_reach_a_sleeper_waits_whatever_it_is"];
         /// A command that is no operation of the holder's type passes.
         OtherTypesPass ["module/lib a_command_that_is_an_operation_is_compared_by_its_types_table"];
-        /// A plain read of a whole record waits for those who only read.
+        /// A plain read of a whole record waits for readers.
         ReadsExclude ["module/lib readers_share_and_writers_do_not"];
-        /// Of a command's held keys only the first is judged.
+        /// Only the first held key of a command is judged.
         FirstHeldKeyAlone ["module/multi every_held_key_is_judged_and_not_the_first_alone"];
         /// `SMOVE`, `LMOVE` and `RPOPLPUSH` guard their source only.
         SourceAlone [
             "module/multi a_command_waits_for_each_of_its_keys",
             "module/multi exec_is_refused_for_each_key_of_what_was_queued"
         ];
-        /// Of a command with many keys only the first is seen.
+        /// Only the first key of a command with many keys is seen.
         LastKeysUnseen ["module/lib places_of_keys_count_from_both_ends"];
         /// Commands of other databases wait for keys of the first.
         OtherDatabasesWait ["module/guard other_databases_are_other_keys"];
@@ -226,11 +226,11 @@ bugs! {
         AskedKeysUnnoted ["module/multi exec_is_refused_for_each_key_of_what_was_queued"];
         /// Keys of `UNLINK` are not noted for EXEC.
         UnlinkUnnoted ["module/multi exec_is_refused_for_each_key_of_what_was_queued"];
-        /// Keys are noted whoever names them: a user without rights reserves those of others.
+        /// Keys are noted without a check of rights: a user reserves keys of others.
         NotedWhoeverAsks ["module/multi@valkey who_may_not_use_a_key_reserves_nothing_and_learns_nothing"];
         /// An EXEC is refused for keys that its user may not use.
         KeysOfOthersRefuse ["module/multi who_may_not_use_a_key_reserves_nothing_and_learns_nothing"];
-        /// Pops have the module's command put before them where they are queued.
+        /// Pops get the module's command put before them when they are queued in a MULTI.
         QueuedPopsJudged ["module/pops@valkey a_multi_with_a_pop_that_cannot_run_does_nothing"];
         /// A refused EXEC keeps its keys for the next one.
         RefusedExecKeepsKeys ["module/multi@valkey a_refused_exec_leaves_no_keys_behind"];
@@ -243,32 +243,32 @@ bugs! {
             "module/lib who_began_before_anybody_looked_may_use_anything_until_it_is_done",
             "module/plain exec_of_a_multi_that_is_older_than_the_shard_breaks_no_transaction"
         ];
-        /// Of a MULTI with more keys than are noted the others do not count.
+        /// In a MULTI with more keys than can be noted the others do not count.
         OverfullForgotten ["module/lib of_a_multi_with_too_many_keys_any_counts"];
         /// A key that is reserved twice is free at the first end.
         FreeAtFirstEnd ["module/lib a_key_that_is_reserved_twice_is_free_when_both_are_over"];
         /// A command over many keys does not look at the rest again: others come in between.
         RestUnasked ["module/lib many_keys_are_asked_for_as_they_are_held_and_nobody_comes_in_before_the_command"];
-        /// Whoever does not run after all holds others off.
+        /// A command that does not run after all still holds others off.
         LeaverHoldsOff ["module/lib who_does_not_run_after_all_lets_the_others_on"];
-        /// Keys are kept from when they were asked for, and not from when they were granted.
+        /// Reservations count from the request, not from the grant.
         KeptFromTheAsking ["module/lib a_reservation_counts_from_its_grant_and_for_so_long"];
-        /// Reservations that are over count still, until none is left.
+        /// Reservations that are over still count, until no more are allowed.
         ReservationsStayCounted ["module/lib so_many_reservations_may_be_at_a_time"];
         /// A plain command waits on when its time is over.
         WaitsForEver [
             "module/lib a_client_whose_time_is_over_is_let_go_once",
             "module/plain a_wait_is_bounded_and_leaves_nothing"
         ];
-        /// A command whose record vanished is not asked for again, and waits for ever.
+        /// A command whose record vanished does not ask again, and waits for ever.
         VanishedUnasked ["module/lib a_record_that_vanishes_under_it_is_asked_for_again"];
-        /// A command that reads and writes one key asks for reading it.
+        /// A command that reads and writes one key only asks to read it.
         ReadAndWrittenAskedAsRead ["module/lib a_key_that_is_read_and_written_is_asked_for_once_and_to_write"];
-        /// Two transactions meet at a key on which one sleeps in the server, which takes from both.
+        /// Two transactions meet at a key on which a pop sleeps in the server, and it takes from both.
         SecondComerLetBe ["module/lib a_second_one_at_a_held_key_wakes_all"];
         /// A transaction comes to a key to which a sleeper would move something.
         TargetsLetBe ["module/lib who_comes_to_where_a_sleeper_would_move_something_wakes_all"];
-        /// A key of another type wakes a pop, which answers WRONGTYPE where Redis sleeps on.
+        /// A key of another type wakes a pop, which answers WRONGTYPE; in Redis it sleeps on.
         AnyKindWakesPop ["module/pops pops_answer_byte_by_byte_as_without_the_module"];
         /// A slot leaves while its keys are held.
         SlotLeavesInUse ["module/plain a_slot_does_not_leave_while_its_keys_are_held"];
@@ -287,11 +287,11 @@ bugs! {
         ShortPopsWaitForEver ["module/pops pops_answer_byte_by_byte_as_without_the_module"];
         /// A pop that was passed over is not woken when the key is free.
         PassedOverForgotten ["module/plain a_pop_that_was_passed_over_gets_its_item_when_the_key_is_free"];
-        /// Any number of keys is kept for commands that do not wait.
+        /// The number of keys that are reserved for commands that do not wait is not bounded.
         ReservationsUnbounded ["module/lib so_many_reservations_may_be_at_a_time"];
         /// Keys of subcommands (`OBJECT ENCODING`) are not seen.
         SubcommandsUnseen ["module/lib what_the_server_says_of_its_commands_is_read"];
-        /// Shard channels are taken for keys, and wait for those who hold them.
+        /// Shard channels are treated as keys, and commands wait for their holders.
         ChannelsAreKeys ["module/guard a_shard_channel_is_no_key"];
         /// The module runs `CLUSTER SETSLOT` where the server makes its client wait for replicas, which ends the server.
         SlotWaitsForReplicas ["module/slots@valkey a_slot_of_held_keys_leaves_a_node_that_has_replicas_after_them"];
@@ -313,50 +313,50 @@ bugs! {
             "module/lib every_method_has_a_plain_command_of_its_own_kind",
             "module/propagation what_may_add_is_refused_when_memory_has_run_out"
         ];
-        /// Of the effects of a transaction on a record only the first is carried out.
+        /// Only the first effect of a transaction on a record is applied.
         FirstEffectAlone ["module/lib sets_are_as_in_memory"];
-        /// Of many elements only the first portion is written.
+        /// Only the first portion of many elements is written.
         FirstPortionAlone ["module/lib more_elements_than_one_command_takes_are_all_written"];
-        /// That the server refused a committed write is not told to the operator.
+        /// The operator does not hear that the server refused a committed write.
         RefusalUntold ["module/lib an_effect_that_the_server_refuses_is_told_to_the_operator"];
         /// A float counter loses its time to live.
         FloatLosesEnd [
             "module/lib what_is_added_keeps_the_time_to_live",
             "module/expiry ends_of_records_are_kept_as_by_the_plain_commands"
         ];
-        /// What was added last is not written.
+        /// The last addition is not written.
         LastSumUnwritten ["module/lib strings_are_as_in_memory"];
         /// Several pops of one transaction take one value.
         PopsOne ["module/lib lists_are_as_in_memory"];
-        /// Values of one push are written in the other order.
+        /// Values of one push are written in reverse order.
         PushesTurned ["module/lib lists_are_as_in_memory"];
         /// Scores are written with three digits.
         ScoresRounded ["module/lib scores_and_sums_are_written_to_the_last_bit"];
-        /// Of the best more are kept than count.
+        /// A TopK keeps more members than its capacity.
         BestUntrimmed ["module/lib of_the_best_no_more_are_kept_than_count"];
-        /// How many of the best count is not written.
+        /// The capacity of a TopK is not written.
         CapacityUnwritten ["module/lib of_the_best_no_more_are_kept_than_count"];
-        /// An offer that comes to nothing by now takes another's place.
+        /// An offer that is no longer good enough takes another's place.
         LateOfferWritten ["module/lib of_the_best_no_more_are_kept_than_count"];
-        /// A key of another type is taken for what is asked for.
+        /// A key of another type is accepted.
         AnyKindTaken ["module/lib a_key_of_another_type_is_refused_by_both_names"];
         /// Own effects of another type on the record are not seen.
         OtherTypesUnread ["module/lib records_that_are_used_as_two_types_are_as_in_memory"];
-        /// What a transaction did to a set before is not looked at.
+        /// A transaction's own earlier changes to a set are ignored.
         OwnUnseen ["module/lib sets_are_as_in_memory"];
-        /// A set has no members but those that are looked at.
+        /// A set counts only the members that were loaded.
         OthersUncounted ["module/lib sets_are_as_in_memory"];
-        /// A dict has no fields but those that are looked at.
+        /// A dict counts only the fields that were loaded.
         FieldsUncounted ["module/lib hashes_are_as_in_memory"];
         /// A range of a list is read one short.
         ReachTooShort ["module/lib what_is_read_of_a_long_list_is_all_that_is_asked_for"];
         /// Every member of a sorted set is the lowest.
         RanksFromZero ["module/lib sorted_sets_are_as_in_memory"];
-        /// `007` and `+7` are taken for numbers, and the server does not add to them.
+        /// `007` and `+7` are accepted as numbers, but the server does not add to them.
         PaddedNumbersTaken ["module/lib numbers_that_the_server_does_not_add_to_are_refused"];
-        /// A counter that is out of its bounds is taken.
+        /// A counter that is out of its bounds is accepted.
         OutOfBoundsTaken ["module/lib a_counter_that_is_out_of_its_bounds_is_refused"];
-        /// A string is promised to be longer than the server makes it.
+        /// A vote promises a string that is longer than the server allows.
         LongAppendPromised ["module/lib what_would_be_too_long_is_refused_before_it_is_promised"];
         /// The string beside a TopK is in another slot.
         SideInOtherSlot ["module/lib it_is_in_the_slot_of_the_record"];
@@ -366,7 +366,7 @@ bugs! {
         ProvesAgain ["module/lib a_connection_has_one_proof_and_one_session"];
         /// Any proof will do.
         ProofUnchecked ["module/lib a_connection_has_one_proof_and_one_session"];
-        /// A session may be spoken for by any user.
+        /// Any user may speak for a session.
         AnybodysSession ["module/lib connections_are_numbered_upwards_and_are_of_one_user"];
         /// A connection that is older than the session's newest is let in.
         OldConnectionLetIn ["module/lib connections_are_numbered_upwards_and_are_of_one_user"];
@@ -374,11 +374,11 @@ bugs! {
         SessionsUnbounded ["module/lib there_are_so_many_sessions_and_so_many_of_a_user"];
         /// A user may have any number of sessions.
         UserSessionsUnbounded ["module/lib there_are_so_many_sessions_and_so_many_of_a_user"];
-        /// Sessions that are forgotten count still, until their user gets no new one.
+        /// Forgotten sessions still count, until their user gets no new one.
         ForgottenStayCounted ["module/lib there_are_so_many_sessions_and_so_many_of_a_user"];
         /// A session ends with a connection that only listened.
         ListenerEndsSession ["module/lib who_listens_sends_no_frames_and_keeps_no_session"];
-        /// What a dead client held is held until its lease is over.
+        /// Locks of a dead client stay until its lease is over.
         DeadClientHolds ["module/frames what_a_dead_client_held_is_free_at_once_and_not_after_a_lease"];
         /// A connection speaks for the transactions of other sessions.
         SpeaksForOthers ["module/bad_input nobody_speaks_for_another_session"];
@@ -386,15 +386,15 @@ bugs! {
         StrangersListed ["module/participants a_vote_is_given_with_shards_of_the_cluster_alone"];
         /// A transaction may claim to be older than all others.
         BirthsUnbounded ["module/sessions nobody_is_older_than_may_be_claimed"];
-        /// A message of the bus counts whoever sends it.
+        /// A message of the bus counts regardless of its sender.
         SenderUnchecked ["module/participants what_comes_over_the_bus_is_of_the_node_that_sends_it"];
-        /// What nobody heard is put behind what came since.
+        /// Responses that nobody heard are put behind later ones.
         PutBackBehind ["module/lib what_nobody_took_is_told_before_what_came_since"];
-        /// Of more than may wait the newest go, and nothing else would tell of them.
+        /// A full outbox drops the newest responses, which nothing else repeats.
         NewestDropped ["module/lib the_oldest_go_when_there_are_too_many_or_too_much"];
         /// One session may fill the outboxes of all.
         ShareIgnored ["module/lib of_more_than_may_wait_the_oldest_go"];
-        /// What was taken from an outbox counts still.
+        /// Responses that were taken from an outbox still count.
         TakenStayCounted ["module/lib what_waits_is_pushed_polled_or_taken_along_and_never_twice"];
         /// A poll does not end with its time.
         PollsForEver ["module/lib a_poller_waits_for_so_long_and_one_at_a_time"];
@@ -410,23 +410,23 @@ bugs! {
             "module/lib a_client_that_goes_is_let_go_once_and_its_answer_is_forgotten",
             "module/exec a_departed_clients_transaction_is_withdrawn_while_it_waits"
         ];
-        /// `CLARET.EXEC` is tried again without a bound.
+        /// `CLARET.EXEC` is retried without a bound.
         TriedForEver ["module/lib it_is_not_tried_for_ever"];
         /// The low-water mark of the module's own session passes what is open.
         LowWaterAboveOpen ["module/lib the_low_water_mark_is_the_oldest_that_is_open_and_is_told_in_time"];
-        /// Users whose names are no text are taken for each other.
+        /// Users whose names are not valid text are confused.
         NamesLossy ["module/lib names_are_bytes_and_are_shown_escaped"];
-        /// What was seen of a user's rights counts for ever.
+        /// Cached rights of a user never expire.
         RightsForEver ["module/lib what_was_seen_counts_for_a_moment_and_not_beyond_a_change"];
-        /// Who loses rights goes on with what it has begun.
+        /// A user who loses rights goes on with what it has begun.
         LostRightsUntold ["module/plain a_change_of_rights_ends_what_has_not_voted"];
         /// A change of rights that was refused ends what others have begun.
         RefusedChangeCounts ["module/multi a_change_of_rights_that_was_refused_ends_nothing"];
-        /// Whoever has not logged in counts as known.
+        /// A client that has not logged in counts as known.
         StrangersKnown ["module/multi who_has_not_said_who_it_is_gets_nowhere"];
         /// Denials are not in the server's log.
         DenialUnlogged ["module/participants denials_are_in_the_servers_log"];
-        /// Whoever may send frames may do anything with any key.
+        /// A user who may send frames may do anything with any key.
         RightsUnasked ["module/acl rights_are_looked_up_each_time_and_a_vote_outlives_them"];
         /// A TopK needs no right to the string beside it.
         SideRightUnasked ["module/acl a_topk_needs_the_right_to_the_string_beside_it"];
@@ -437,26 +437,26 @@ bugs! {
             "module/acl a_users_name_does_not_reach_into_the_channels_of_another",
             "module/acl who_has_only_the_channels_of_its_own_name_gets_pushes_there_and_nowhere_else"
         ];
-        /// Of held keys that expire the latest end counts.
+        /// For held keys that expire, the latest expiry counts.
         LatestEndCounts [
             "module/lib a_key_is_ripe_in_the_millisecond_of_its_end_and_taken_once",
             "module/expiry the_earliest_end_of_held_keys_is_not_missed"
         ];
         /// A held key is looked at a millisecond after it is gone.
         GoneForAMillisecond ["module/lib a_key_is_ripe_in_the_millisecond_of_its_end_and_taken_once"];
-        /// Of keys that expire together one is looked at.
+        /// Of keys that expire together only one is looked at.
         OneExpiresAtATime ["module/lib keys_that_end_together_are_taken_together"];
-        /// That a held key expires is not noted.
+        /// The expiry of a held key is not noted.
         EndUnnoted ["module/expiry the_earliest_end_of_held_keys_is_not_missed"];
-        /// A key that a transaction finds gone is told of when it has voted.
+        /// A key that a transaction finds gone is reported only after it has voted.
         FoundGoneTold ["module/expiry who_finds_a_key_gone_comes_after_its_end"];
         /// An idle node does not hear that a held key is gone.
         IdleNodeUntold ["module/expiry an_idle_node_tells_that_a_held_key_is_gone"];
-        /// A flush is not heard.
+        /// A flush goes unnoticed.
         FlushUnheard ["module/plain flushes_are_as_if_every_held_key_expired"];
         /// A node that loses slots forgets what it voted.
         VotesForgotten ["module/lives a_node_that_loses_slots_keeps_its_votes_and_begins_another_incarnation"];
-        /// That slots left is not seen: the shard goes on as the same incarnation.
+        /// Lost slots go unnoticed: the shard goes on as the same incarnation.
         LostSlotsUnseen ["module/lib a_listing_says_who_owns_what"];
         /// A push that nobody hears is lost.
         UnheardPushLost ["module/lives what_nobody_hears_is_kept_for_the_next_frame"];
@@ -475,16 +475,16 @@ bugs! {
         PlacementUnchecked ["module/exec keys_of_another_node_are_moved_and_of_several_nodes_refused"];
         /// A replica has a shard.
         ReplicaServes ["module/lives an_idle_server_without_sessions_is_not_woken_for_a_check"];
-        /// Transactions of other databases are taken for the first one's.
+        /// Transactions of other databases count as those of the first.
         AnyDatabaseTaken ["module/loading transactions_are_of_the_first_database"];
-        /// Held keys are not looked at when their time has come.
+        /// Held keys are not checked when their time to live ends.
         EndsUntouched [
             "module/expiry nobody_counts_on_a_key_in_the_millisecond_after_its_end",
             "module/expiry the_earliest_end_of_held_keys_is_not_missed"
         ];
         /// A user who may only read keeps out other readers.
         ReadersReserve ["module/participants who_only_reads_keeps_out_no_other_reader"];
-        /// A frame may be as long as it likes.
+        /// The length of a frame is not bounded.
         FramesUnbounded ["module/lives frames_outboxes_and_sessions_have_bounds"];
     }
 }
