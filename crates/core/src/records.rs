@@ -1,15 +1,16 @@
-//! Records that are not in a shard's memory: a host has them already (a Redis server), as an external store.
+//! Records that are not in a shard's memory but in an external store of the host, such as a Redis server.
 //!
 //! The shard keeps locks, queues and votes, and nothing of the records. Each time it decides whether a call gets its
-//! lock it asks for a **partial state**, a state that holds what the call needs and no more; what was decided it hands back
-//! as an effect when the attempt is applied. Nothing is kept in between, so there is nothing to go stale.
+//! lock it asks for a **partial state**, which holds what the call needs and no more. When the attempt is applied it
+//! hands the decided effects back. Nothing is kept in between, so nothing can go stale.
 //!
-//! What the host owes: between two calls of the shard, a record that somebody holds ([`Shard::is_held`]) changes only
-//! by [`Records::apply`], or by commands that do not conflict with what is held ([`Shard::conflicts`]); whatever makes
-//! a record vanish otherwise is told with [`Shard::vanished`] before anybody sees it. While the shard handles an input it
-//! cannot be told anything: a host whose records expire looks at the clock once for each input, and tells first which
-//! of the held ones have expired by then. A record that nobody held, and that the host finds expired as the shard asks for
-//! it, was gone before: that is not told, or whoever asked would be taken for one from before.
+//! What the host must do: between two calls of the shard, a record that somebody holds ([`Shard::is_held`]) changes
+//! only by [`Records::apply`], or by commands that do not conflict with what is held ([`Shard::conflicts`]). If a
+//! record vanishes otherwise, the host reports it with [`Shard::vanished`] before anybody sees it. The shard hears
+//! nothing while it handles an input: so a host whose records expire reads the clock once for each input, and first
+//! reports which held records have expired by then. A record that nobody held, and that the host finds expired when
+//! the shard asks for it, was gone before. The host does not report that, or the shard would order whoever asked
+//! before the expiry.
 //!
 //! [`Shard::is_held`]: crate::Shard::is_held
 //! [`Shard::conflicts`]: crate::Shard::conflicts

@@ -1,4 +1,4 @@
-//! What can happen in the simulated world, with a line for people and words for the hash of the trace.
+//! The events of the simulated world, each with a line of text and words for the hash of the trace.
 
 use std::fmt::{self, Write};
 

@@ -1,15 +1,14 @@
 //! A deterministic simulator of Claret's protocol.
 //!
 //! A seed gives a configuration (`config.rs`: shards, clients, switches, delays, faults) and a workload
-//! (`workload.rs`: programs over keys of every type). The real state machines of `claret-core` run in virtual
-//! time (`world.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while
-//! clients die, stand still and reconnect (`connections.rs`), slots move (`moves.rs`), shards restart with and without what they had, and external records
-//! vanish (`vanish.rs`). Each machine checks
-//! its invariants after every step; at the end all that committed is replayed on a sequential model (`check.rs`,
-//! `reference.rs`) and judged from what users saw alone ([`observed`]), nothing may be left behind, and all must be
-//! done in bounded time. The same seed gives the same run: [`Outcome::trace_hash`]. [`script`] plays one interleaving
-//! by hand; [`model`] puts costs on the same machines. `docs/simulation.md` tells of all this, and of what it cannot
-//! see.
+//! (`workload.rs`: programs over keys of every type). The real state machines of `claret-core` run in virtual time
+//! (`world.rs`, `drive.rs`) over a network that delays, loses, doubles and reorders (`network.rs`), while clients
+//! die, stop and reconnect (`connections.rs`), slots move (`moves.rs`), shards restart with and without their memory,
+//! and external records vanish (`vanish.rs`). Each machine checks its invariants after every step. At the end all
+//! that committed is replayed on a sequential model (`check.rs`, `reference.rs`) and judged from what users saw alone
+//! ([`observed`]); nothing may be left behind, and all must be done in bounded time. The same seed gives the same
+//! run: [`Outcome::trace_hash`]. [`script`] plays one interleaving by hand; [`model`] puts costs on the same
+//! machines. `docs/simulation.md` describes all this, and what it cannot see.
 
 /// A type that a user wrote, run like the built-in ones.
 #[path = "../../claret/examples/sealed_bids/book.rs"]

@@ -1,8 +1,8 @@
 //! The simulated world: shards, clients, the network between them, and virtual time.
 //!
-//! Whatever happens stands in one queue, in the order of (time, number); nothing else orders anything, and
-//! nothing is read from outside. Each step hands one event to one state machine, drains what comes out,
-//! and checks that machine's invariants. What clients do stands in `drive.rs`.
+//! All events are in one queue, ordered by (time, number); nothing else orders anything, and nothing is read from
+//! outside. Each step hands one event to one state machine, drains what comes out, and checks that machine's
+//! invariants. `drive.rs` has what clients do.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 

@@ -1,5 +1,5 @@
-//! An attempt that is over, while some participant may not know it. Its abort is sent until everybody has
-//! acknowledged it; only then may the session's low-water mark pass the transaction.
+//! Attempts that are over but that some participant may not know to be over. The abort is sent until every
+//! participant has acknowledged it; only then may the session's low-water mark pass the transaction.
 
 use std::collections::VecDeque;
 

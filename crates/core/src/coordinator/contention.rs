@@ -1,16 +1,16 @@
-//! Which records are hot: their shards are asked last, one after the other (P49). And which shards rest: they are asked
+//! Which records are hot: their shards are asked last, one after another (P49). And which shards rest: they are asked
 //! first (P50).
 //!
-//! Prepares that leave all at once hold a hot record for a round trip. Whoever asks its shard when all others have
-//! voted holds it for no time: the shard votes, applies and lets go in one step (P9; the last agent of J. Gray's linear
-//! commit, "Notes on Data Base Operating Systems", 1978). It costs the transaction one more round trip for each shard
-//! with a hot record, so it is done only where many wait.
+//! Prepares that leave all at once hold a hot record for a round trip. A transaction that asks the record's shard
+//! after all others have voted holds it for no time: the shard votes, applies and releases in one step (P9; the last
+//! agent of J. Gray's linear commit, "Notes on Data Base Operating Systems", 1978). It costs the transaction one more
+//! round trip for each shard with a hot record, so it is done only where many wait.
 //!
-//! All transactions of a process ask hot shards in about one order, and lock the records of a shard in about one order,
-//! so that they seldom wait for each other in a circle. It is no part of any argument for safety or progress.
+//! All transactions of a process ask hot shards in about one order, and lock the records of a shard in about one
+//! order, so that they seldom wait for each other in a circle. No argument for safety or progress depends on this.
 //!
-//! Counts are kept by the hash of a key, in a table of fixed size: two keys may share a cell, which costs time at worst.
-//! All counts are halved now and then, so that what was hot is forgotten.
+//! Counts are kept by the hash of a key, in a table of fixed size: two keys may share a cell, which at worst costs
+//! time. All counts are halved now and then, so that records that were hot are forgotten.
 
 use claret_types::Bytes;
 use smallvec::SmallVec;

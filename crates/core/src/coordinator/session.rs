@@ -1,5 +1,5 @@
-//! A session: one client process. It numbers transactions and knows which are still open, so that shards may
-//! forget the others (the low-water mark, P28).
+//! A session: one client process. It numbers transactions and knows which are still open, so that shards may forget
+//! all below the low-water mark (P28).
 //!
 //! Invariant: the low-water mark never passes an open transaction; a number is never given twice.
 

@@ -1,8 +1,8 @@
-//! A shard over records that a host has (`records.rs`): how it begins, and what the host asks and tells it (P34 to P37).
+//! A shard over an external store (`records.rs`): how it begins, and what the host asks and reports (P34 to P37).
 //!
-//! The host runs operations of its own on the records, plain commands that begin and end at once; it takes records away
-//! (expiry, eviction), and itself (a slot that moves, rights that change). Whatever is refused here is written, as
-//! every no is.
+//! The host runs operations of its own on the records: plain commands that begin and end at once. It removes records
+//! (expiry, eviction), and access to them (a slot that moves, rights that change). Every refusal here is written,
+//! like every no.
 
 use claret_types::{Bytes, Claims, Operation, TypeInfo};
 

@@ -1,14 +1,14 @@
-//! What a shard remembers of a session's transactions that are over (P28, P57, P60, traps 2, 6, 7, 19).
+//! What a shard remembers of a session's finished transactions (P28, P57, P60, traps 2, 6, 7, 19).
 //!
-//! A decision is kept until the session's low-water mark passes it; the coordinator raises the low-water mark only over
-//! transactions that every participant has acknowledged. Below the low-water mark everything is refused, never taken
-//! for new. Of a departed session what nobody can ask for is forgotten sooner (`departed.rs`).
+//! A decision is kept until the session's low-water mark passes it. The coordinator raises the mark only over
+//! transactions that every participant has acknowledged. Below the mark everything is refused, never taken for new.
+//! What nobody can ask for of a departed session is forgotten sooner (`departed.rs`).
 //!
-//! Answers are kept for doubles of a prepare, up to so many bytes a session: of more, the oldest go, and a double hears
-//! that nobody knows what was answered.
+//! Answers are kept for duplicates of a prepare, up to a number of bytes for each session. Beyond that the oldest are
+//! dropped, and a duplicate hears that nobody knows what was answered.
 //!
-//! Where there is no room for a no, it is written for a range: all of the session from the first to the last such place is
-//! refused that is neither open nor decided (P60).
+//! Where there is no room for a no, it is written for a range: from the first to the last such place, everything of
+//! the session is refused that is neither open nor decided (P60).
 //!
 //! Invariant: nothing at or above the low-water mark is forgotten; nothing below it is kept.
 

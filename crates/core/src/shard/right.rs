@@ -1,5 +1,5 @@
-//! Rules of the participant's side that a planted bug can take out (`planted.rs`), each by its name. How attempts in doubt
-//! are decided stands in `recovery.rs`.
+//! Rules of the participant's side that a planted bug can take out (`planted.rs`), each by its name. `recovery.rs`
+//! says how attempts in doubt are decided.
 
 use std::collections::{BTreeSet, btree_map};
 

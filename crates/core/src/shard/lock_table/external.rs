@@ -1,4 +1,4 @@
-//! The lock table's part of what a host does that has the records, or takes them away: see `shard/external.rs`.
+//! The lock table's part of what a host with an external store does: see `shard/external.rs`.
 
 use claret_types::{Bytes, Claims, Method, Operation, TypeInfo, Unique};
 use smallvec::SmallVec;
