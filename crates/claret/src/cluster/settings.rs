@@ -193,7 +193,7 @@ mod tests {
         assert!(refused("http://h").contains("neither redis nor rediss"));
         assert!(refused("localhost:7000").contains("expected redis://"));
         assert!(refused("redis://h:port").contains("port"));
-        assert!(refused("redis://").contains("no address"));
+        assert!(refused("redis://").contains("is not the address"));
         assert!(refused("redis://ada@h").contains("without a password"));
         assert!(refused("redis://h/?timeout=1").contains("no parameter 'timeout'"));
         assert!(refused("redis://h/?connect-timeout-ms=soon").contains("milliseconds"));
