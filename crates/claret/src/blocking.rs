@@ -12,8 +12,8 @@ use claret_types::{Bytes, FromReply, Operation, Reply};
 use crate::batch::Batch;
 use crate::error::{Abort, OperationError, TransactionError};
 use crate::options::TxOptions;
+use crate::planted;
 use crate::records::Scope;
-use crate::wrong;
 
 /// A thread for connections. It ends when it is dropped.
 pub(crate) trait Thread: fmt::Debug + Send + Sync {}
@@ -127,7 +127,7 @@ impl Scope for Tx {
     type Value<R: FromReply> = Result<R, OperationError>;
 
     fn void(&self, key: Bytes, op: Operation) -> Self::Void {
-        wrong::issued(self.inner.issue(key, op))
+        planted::issued(self.inner.issue(key, op))
     }
 
     fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Self::Value<R> {

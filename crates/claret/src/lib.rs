@@ -31,11 +31,11 @@ mod mailbox;
 mod mode;
 mod open;
 mod options;
+mod planted;
 mod records;
 mod stats;
 mod store;
 mod tx;
-mod wrong;
 
 pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;

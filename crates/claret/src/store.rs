@@ -14,9 +14,9 @@ use crate::batch::Batch;
 use crate::deadline::Deadline;
 use crate::error::{Abort, TransactionError};
 use crate::options::TxOptions;
+use crate::planted;
 use crate::stats::Stats;
 use crate::tx::{End, Tx};
-use crate::wrong;
 
 /// A store of typed records. A cheaply cloned handle; use it from any thread and any task, under any async
 /// runtime or none ([`Store::blocking`]).
@@ -142,7 +142,8 @@ impl Store {
                     made += 1;
                     // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
                     tx = tx.again().map_err(|Closed| TransactionError::Unknown)?;
-                    deadline = wrong::deadline(deadline, || Deadline::new(&*self.backend, options.deadline));
+                    deadline =
+                        planted::deadline(deadline, || Deadline::new(&*self.backend, options.deadline));
                 }
                 (_, End::Failed(error)) => return Err(error.into()),
                 (Err(Abort::Operation(error)), End::Aborted | End::Committed) => return Err(error.into()),

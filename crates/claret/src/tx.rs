@@ -28,7 +28,7 @@ use crate::call::Call;
 use crate::deadline::Deadline;
 use crate::error::OperationError;
 use crate::mailbox::Mailbox;
-use crate::wrong;
+use crate::planted;
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl Tx {
             driver.restart(self.attempt)?;
         }
         state.attempt += 1;
-        wrong::clear(&mut state.buffered);
+        planted::clear(&mut state.buffered);
         state.answers.clear();
         (state.calls, state.unanswered) = (0, 0);
         (state.executed, state.committing) = (false, false);

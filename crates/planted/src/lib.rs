@@ -1,8 +1,8 @@
 //! Bugs that can be planted in the hosts (the cluster client and the module), to see that their tests notice.
 //!
 //! With the feature `planted-bugs` the environment plants one: `CLARET_PLANT=name`. Without it [`is_planted`] is a constant
-//! `false`, and no bug is in the code that is shipped. What a bug does stands in a `wrong` module of its room, as a named function
-//! through which the right value passes. `tools/host-bugs` builds once, plants each bug in turn, and runs the tests that are
+//! `false`, and no bug is in the code that is shipped. What a bug does stands in a `planted` module of its room, as a named
+//! function through which the right value passes. `tools/host-bugs` builds once, plants each bug in turn, and runs the tests that are
 //! named here until one fails; `docs/planted-bugs.md` has the same list as a table.
 //!
 //! Bugs of the protocol are planted in another way: `claret_core::planted`.

@@ -9,10 +9,10 @@ use super::backend::Cluster;
 use super::bounds::ReplyLimits;
 use super::error::ConnectError;
 use super::plain::{Plain, Unlocked};
+use super::planted;
 use super::secret::{Secret, without_passwords};
 use super::settings::{Grants, Settings, parse};
 use super::tls::Identity;
-use super::wrong;
 use crate::backend::Backend;
 use crate::mode::Mode;
 use crate::options::TxOptions;
@@ -150,7 +150,7 @@ impl ClusterBuilder {
         }
         settings.connect_timeout = self.connect_timeout.unwrap_or(settings.connect_timeout);
         settings.response_timeout =
-            wrong::response_time(self.response_timeout).unwrap_or(settings.response_timeout);
+            planted::response_time(self.response_timeout).unwrap_or(settings.response_timeout);
         settings.grants = self.grants.unwrap_or(settings.grants);
         settings.limits = self.reply_limits;
         if let Some(identity) = &self.identity {

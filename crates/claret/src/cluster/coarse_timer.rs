@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::sleep;
 
-use super::wrong;
+use super::planted;
 
 /// The time between two ticks.
 pub(super) const TICK: Duration = Duration::from_millis(100);
@@ -69,7 +69,7 @@ impl CoarseTimer {
             let mut inner = self.inner.lock();
             inner.number += 1;
             inner.is_over = is_over;
-            wrong::woken(std::mem::take(&mut inner.waiting))
+            planted::woken(std::mem::take(&mut inner.waiting))
         };
         waiting.into_iter().for_each(Waker::wake);
     }

@@ -19,9 +19,9 @@ use tokio_rustls::client::TlsStream;
 use super::address::Address;
 use super::bounds::Bounds;
 use super::error::ConnectError;
+use super::planted;
 use super::resp::{self, Reader, Said, ServerError};
 use super::settings::Settings;
-use super::wrong;
 
 /// Room for one read.
 const READ_BYTES: usize = 64 * 1024;
@@ -231,7 +231,7 @@ impl Connection {
         let mut check = tokio::time::interval(patience / 4);
         let served = poll_fn(|cx| {
             while check.poll_tick(cx).is_ready() {
-                if handler.waits().is_some_and(|waited| wrong::is_silent(waited > patience)) {
+                if handler.waits().is_some_and(|waited| planted::is_silent(waited > patience)) {
                     let reason = format!("no answer for {patience:?}");
                     return Poll::Ready(Err(unreachable_at(&self.node, reason)));
                 }
@@ -294,7 +294,7 @@ impl Connection {
         while !self.output.is_empty() {
             match Pin::new(&mut self.carrier).poll_write(cx, &self.output) {
                 Poll::Ready(Ok(0)) => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
-                Poll::Ready(Ok(written)) => self.output.advance(wrong::written(written, self.output.len())),
+                Poll::Ready(Ok(written)) => self.output.advance(planted::written(written, self.output.len())),
                 Poll::Ready(Err(error)) => return Poll::Ready(Err(error)),
                 Poll::Pending => return Poll::Pending,
             }

@@ -13,8 +13,8 @@ use super::address::Address;
 use super::client::{ClusterClient, ShardLink};
 use super::connection::{Handler, refusal, unreachable_at};
 use super::error::ConnectError;
+use super::planted;
 use super::resp::{self, Reader, Said, Value};
-use super::wrong;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -48,7 +48,7 @@ impl Frames {
                 taken
             }
             None => match value.reply() {
-                Err(error) if wrong::is_of_frame(error.code() == "ERR") => {
+                Err(error) if planted::is_of_frame(error.code() == "ERR") => {
                     let refused = self.pipeline.refused(&error.to_string());
                     refused.map(|response| self.responses.extend(response))
                 }
@@ -95,9 +95,9 @@ impl Handler for Frames {
                 }
                 Said::Push(values) => match (values.first().and_then(Value::bytes), &values[..]) {
                     (Some(b"smessage"), [_, _, payload]) => {
-                        self.read(wrong::pushed(payload.bytes().unwrap_or_default()))?;
+                        self.read(planted::pushed(payload.bytes().unwrap_or_default()))?;
                     }
-                    (Some(said), _) if wrong::has_moved(said == b"sunsubscribe") => {
+                    (Some(said), _) if planted::has_moved(said == b"sunsubscribe") => {
                         let reason = "its slots moved, and the channel of grants with them".to_owned();
                         return Err(unreachable_at(&self.node, reason));
                     }

@@ -9,11 +9,11 @@ use super::address::Address;
 use super::bounds::{LEASE_US_MAX, LEASE_US_MIN};
 use super::connection::{Connection, Heard, refusal, unreachable_at};
 use super::error::ConnectError;
+use super::planted;
 use super::resp::{ServerError, shown};
 use super::secret::Secret;
 use super::settings::Grants;
 use super::topology::{Topology, channel_at};
-use super::wrong;
 
 /// Of a field so much is kept, in bytes.
 const FIELD_BYTES_MAX: usize = 100;
@@ -87,7 +87,7 @@ async fn prove(
     words.extend(way.iter().map(|word| (*word).to_owned()));
     let reply = connection.ask(&words).await?.map_err(|error| not_greeted(error, &connection.node))?;
     let (shard, challenge) = read_challenge(&reply, &connection.node)?;
-    if let Some(expected) = wrong::expected(handshake.expected).filter(|expected| *expected != shard) {
+    if let Some(expected) = planted::expected(handshake.expected).filter(|expected| *expected != shard) {
         // The node may have another id since the topology was asked for: it is asked for again then.
         let reason =
             format!("it speaks for shard {}, and the cluster has shard {} there", shard.0, expected.0);
@@ -162,7 +162,7 @@ impl Fields<'_> {
 
     fn number(&self, name: &str, least: u64, most: u64) -> Result<u64, ConnectError> {
         let number = self.field(name).and_then(|text| text.parse::<u64>().ok());
-        let within = number.filter(|number| wrong::can_be((least..=most).contains(number)));
+        let within = number.filter(|number| planted::can_be((least..=most).contains(number)));
         within.ok_or_else(|| self.lacks(&format!("a number '{name}' from {least} to {most}")))
     }
 
@@ -173,7 +173,7 @@ impl Fields<'_> {
 
     fn is_of_this_version(&self) -> Result<(), ConnectError> {
         let theirs = self.field("wire").unwrap_or_default();
-        if wrong::is_of_this_version(theirs == wire::VERSION.to_string()) {
+        if planted::is_of_this_version(theirs == wire::VERSION.to_string()) {
             return Ok(());
         }
         let module = format!("the module {}", self.field("module").as_deref().unwrap_or("unknown"));

@@ -11,8 +11,8 @@ use claret_core::{
 use hashbrown::HashMap;
 
 use super::address::Address;
+use super::planted;
 use super::topology::{SLOTS, Topology, slot_of};
-use super::wrong;
 use crate::call::Call;
 use crate::mailbox::{Mailbox, Wakers};
 
@@ -117,7 +117,7 @@ impl Machine {
         shard: (ShardId, Incarnation),
         lease_us: u64,
     ) {
-        self.client.connected(now, connection, &name_of(node), shard, wrong::lease(lease_us));
+        self.client.connected(now, connection, &name_of(node), shard, planted::lease(lease_us));
     }
 
     pub(super) fn disconnected(&mut self, shard: ShardId, connection: u32) {
@@ -175,7 +175,7 @@ impl Machine {
         }
         let due = self.client.poll_timeout();
         let is_sooner = due.is_some_and(|due| self.promised.is_none_or(|promised| due < promised));
-        let is_sooner = wrong::is_sooner(is_sooner);
+        let is_sooner = planted::is_sooner(is_sooner);
         if is_sooner {
             self.promised = due;
         }

@@ -36,13 +36,13 @@ mod handshake;
 mod machine;
 mod net;
 mod plain;
+mod planted;
 mod resp;
 mod runtime_thread;
 mod secret;
 mod settings;
 mod tls;
 mod topology;
-mod wrong;
 
 pub use bounds::ReplyLimits;
 pub use builder::ClusterBuilder;

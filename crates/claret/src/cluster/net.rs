@@ -21,9 +21,9 @@ use super::address::Address;
 use super::backoff::Backoff;
 use super::connection::{Connection, Handler, refusal, unreachable_at};
 use super::error::ConnectError;
+use super::planted;
 use super::settings::Settings;
 use super::topology::Topology;
-use super::wrong;
 
 /// The topology is asked for this often, at most.
 const REFRESH_GAP: Duration = Duration::from_millis(100);
@@ -235,7 +235,7 @@ impl<O: Service> Net<O> {
                     self.service.doubts().notify_one();
                 }
             }
-            sleep(wrong::pause(backoff.next())).await;
+            sleep(planted::pause(backoff.next())).await;
             if terms.has_left.load(Ordering::Acquire) && self.serves(&node) {
                 return; // It is back, and has another keeper.
             }
@@ -295,7 +295,7 @@ impl<O: Service> Net<O> {
             }
             // While a cluster fails over it contradicts itself: what is not whole is not believed.
             match self.ask_topology().await {
-                Ok(topology) if wrong::is_whole(topology.missing().is_empty()) => self.adopt(topology),
+                Ok(topology) if planted::is_whole(topology.missing().is_empty()) => self.adopt(topology),
                 Ok(_) | Err(_) => {}
             }
             sleep(REFRESH_GAP).await;
@@ -305,7 +305,7 @@ impl<O: Service> Net<O> {
     /// Asks the nodes that are known, and then those that were named at the beginning.
     async fn ask_topology(&self) -> Result<Topology, ConnectError> {
         let mut nodes = self.nodes();
-        nodes.extend_from_slice(wrong::seeds(&self.settings.seeds));
+        nodes.extend_from_slice(planted::seeds(&self.settings.seeds));
         // One that is silent leaves time for the others.
         let share = self.settings.connect_timeout / (nodes.len() as u32 + 1);
         let mut failed = None;

@@ -14,7 +14,7 @@ use redis_protocol::resp3::types::RangeFrame;
 use super::address::Address;
 use super::bounds::{Bound, Bounds, ERROR_BYTES_MAX};
 use super::error::ConnectError;
-use super::wrong;
+use super::planted;
 
 /// An error that a server answered: `MOVED 3999 127.0.0.1:6381`. What a terminal would obey in it stands escaped, and
 /// what is very long is cut.
@@ -42,7 +42,7 @@ pub(super) fn shown(said: &[u8], bytes_max: usize) -> String {
     let cut = &said[..said.len().min(bytes_max)];
     let mut text = String::with_capacity(cut.len());
     for character in String::from_utf8_lossy(cut).chars() {
-        match wrong::is_escaped(character.is_control()) {
+        match planted::is_escaped(character.is_control()) {
             true => text.extend(character.escape_default()),
             false => text.push(character),
         }
@@ -156,7 +156,7 @@ impl Reader {
     /// A push came that nobody asked for.
     pub(super) fn note_push(&mut self) -> Result<(), Unreadable> {
         self.pushes += 1;
-        match wrong::are_too_many(self.pushes > self.bounds.pushes.limit) {
+        match planted::are_too_many(self.pushes > self.bounds.pushes.limit) {
             true => Err(self.bounds.pushes.into()),
             false => Ok(()),
         }
@@ -248,7 +248,7 @@ impl Reader {
         if sign != b'|' {
             self.pass();
         }
-        if wrong::is_too_deep(self.open.len() > self.bounds.depth.limit) {
+        if planted::is_too_deep(self.open.len() > self.bounds.depth.limit) {
             return Err(self.bounds.depth.into());
         }
         self.open.push(count);
@@ -264,14 +264,14 @@ impl Reader {
 
     fn count(&mut self, more: usize) -> Result<(), Unreadable> {
         self.elements = self.elements.saturating_add(more);
-        match wrong::has_too_many(self.elements > self.bounds.elements.limit) {
+        match planted::has_too_many(self.elements > self.bounds.elements.limit) {
             true => Err(self.bounds.elements.into()),
             false => Ok(()),
         }
     }
 
     fn within(&self, bytes: usize) -> Result<(), Unreadable> {
-        match wrong::is_too_long(bytes > self.bounds.bytes.limit) {
+        match planted::is_too_long(bytes > self.bounds.bytes.limit) {
             true => Err(self.bounds.bytes.into()),
             false => Ok(()),
         }

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::ops::Deref;
 
-use super::wrong;
+use super::planted;
 
 /// Printed as `***`.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,7 +38,7 @@ pub fn without_passwords(text: &str) -> String {
     // A password may have anything in it: to the last @ all of it is.
     if let Some((login, hosts)) = rest.rsplit_once('@') {
         let hidden = login.split_once(':').map_or("***".to_owned(), |(user, _)| format!("{user}:***"));
-        let login = wrong::shown(hidden, login);
+        let login = planted::shown(hidden, login);
         return format!("{before}://{login}@{}", without_parameters(hosts));
     }
     // It may be a login without a host.

@@ -8,9 +8,9 @@ use url::Url;
 use super::address::Address;
 use super::bounds::ReplyLimits;
 use super::error::ConnectError;
+use super::planted;
 use super::secret::{Secret, without_passwords};
 use super::tls::{Identity, Tls};
-use super::wrong;
 
 /// The port of a server that names none.
 const PORT: u16 = 6379;
@@ -47,7 +47,7 @@ pub(super) struct Settings {
 impl Settings {
     /// The user that logs in to the servers.
     pub(super) fn user(&self) -> &str {
-        wrong::user(self.user.as_deref()).unwrap_or("default")
+        planted::user(self.user.as_deref()).unwrap_or("default")
     }
 }
 

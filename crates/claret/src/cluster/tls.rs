@@ -8,8 +8,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 
+use super::planted;
 use super::secret::Secret;
-use super::wrong;
 
 /// A certificate of this process with those that it rests on, the own one first, and its private key: both as PEM, and both
 /// hidden, as the one is easily given for the other.
@@ -57,20 +57,20 @@ impl Tls {
 
     /// The same, and servers that ask for a certificate see this one.
     pub(super) fn with_identity(mut self, identity: &Identity) -> Result<Self, String> {
-        self.connector = connector(&self.roots, wrong::certificate(Some(identity)))?;
+        self.connector = connector(&self.roots, planted::certificate(Some(identity)))?;
         Ok(self)
     }
 
     /// The name that a server's certificate must be for.
     pub(super) fn name_of(&self, host: &str) -> Result<ServerName<'static>, String> {
-        let name = wrong::name_in_certificate(self.name.as_deref()).unwrap_or(host).to_owned();
+        let name = planted::name_in_certificate(self.name.as_deref()).unwrap_or(host).to_owned();
         ServerName::try_from(name).map_err(|error| format!("'{host}' is no name for TLS: {error}"))
     }
 }
 
 fn roots(ca: Option<&str>) -> Result<RootCertStore, String> {
     let mut roots = RootCertStore::empty();
-    let Some(path) = wrong::authority(ca) else {
+    let Some(path) = planted::authority(ca) else {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };

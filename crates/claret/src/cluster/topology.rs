@@ -8,8 +8,8 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use super::address::Address;
 use super::bounds::{Bound, HOST_BYTES_MAX, ReplyLimits};
+use super::planted;
 use super::resp::{Unreadable, shown};
-use super::wrong;
 
 /// Of a reply that is no topology so much is shown, in bytes.
 const SHOWN_BYTES_MAX: usize = 200;
@@ -22,7 +22,7 @@ pub(super) const SLOTS: usize = 16_384;
 
 /// The slot of a key, or of the part of it in braces.
 pub(crate) fn slot_of(key: &[u8]) -> u16 {
-    let crc = wrong::hashed(tag_of(key), key)
+    let crc = planted::hashed(tag_of(key), key)
         .iter()
         .fold(0, |crc: u16, byte| (crc << 8) ^ CRC16[usize::from((crc >> 8) as u8 ^ byte)]);
     crc % SLOTS as u16
@@ -93,14 +93,14 @@ impl Topology {
         let ranges = entries.iter().map(|entry| range(entry, asked).ok_or_else(|| wrong(entry)));
         let mut ranges = ranges.collect::<Result<Vec<_>, _>>()?;
         ranges.sort_by_key(|range| range.first);
-        if let Some(two) = ranges.windows(2).find(|two| wrong::overlap(two[0].last >= two[1].first)) {
+        if let Some(two) = ranges.windows(2).find(|two| planted::overlap(two[0].last >= two[1].first)) {
             let (node, other) = (&two[0].node, &two[1].node);
             let text = format!("CLUSTER SLOTS: slot {} is served by {node} and by {other}", two[1].first);
             return Err(Unreadable::Malformed(text));
         }
         let limit = limits.topology_nodes_max;
         let nodes: HashSet<&Address> = ranges.iter().map(|range| &range.node).collect();
-        if wrong::are_too_many_nodes(nodes.len() > limit) {
+        if planted::are_too_many_nodes(nodes.len() > limit) {
             return Err(Bound { name: "topology_nodes_max", limit }.into());
         }
         Ok(Topology { ranges })
@@ -137,7 +137,7 @@ impl Topology {
             }
             next = next.max(range.last + 1);
         }
-        if wrong::are_missing(usize::from(next) < SLOTS) {
+        if planted::are_missing(usize::from(next) < SLOTS) {
             missing.push((next, SLOTS as u16 - 1));
         }
         missing
@@ -186,8 +186,8 @@ pub(super) fn channel_at(topology: &Topology, node: &Address, user: &str, secret
     topology.slot_at(node)?;
     // Each try hits a node of n slots with the chance n / 16384.
     let tags = (0..SLOTS as u32 * 16).map(|tag| format!("{tag:x}"));
-    let tag = tags.into_iter().find(|tag| wrong::is_served(serves(slot_of(tag.as_bytes()))))?;
-    let user = wrong::in_channel(utf8_percent_encode(user, UNCHANGED).to_string(), user);
+    let tag = tags.into_iter().find(|tag| planted::is_served(serves(slot_of(tag.as_bytes()))))?;
+    let user = planted::in_channel(utf8_percent_encode(user, UNCHANGED).to_string(), user);
     Some(format!("claret:{user}:{{{tag}}}:{secret:016x}"))
 }
 

@@ -10,8 +10,8 @@ use redis_module::raw;
 
 use super::{entry, keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Rejected, api};
+use crate::parts::planted::sessions as planted;
 use crate::parts::vanished::Change;
-use crate::parts::wrong::sessions as wrong;
 
 /// Asks to be told.
 pub(super) fn subscribe(ctx: Ctx) -> Result<(), Rejected> {
@@ -77,7 +77,7 @@ unsafe extern "C" fn looked_around(
 /// before it is done.
 fn note(ctx: Ctx, change: Change) {
     keyspace().note(change);
-    with_node(|node| node.come_back(ctx, wrong::soon(0)));
+    with_node(|node| node.come_back(ctx, planted::soon(0)));
 }
 
 unsafe extern "C" fn key_vanished(
@@ -106,7 +106,7 @@ unsafe extern "C" fn flushed(
     // SAFETY: with this event the server hands over what it says of a flush, which lives until this returns, as the context.
     let (ctx, database) = unsafe { (Ctx::new(ctx), (*what.cast::<raw::RedisModuleFlushInfo>()).dbnum) };
     // A negative number is all of them.
-    if wrong::is_of_records(database <= 0) {
+    if planted::is_of_records(database <= 0) {
         entry(ctx, "a flush", |ctx| note(ctx, Change::Everything));
     }
 }

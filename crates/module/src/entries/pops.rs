@@ -15,7 +15,7 @@ use super::{entry, keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Flag, Kind, Text, User};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::plain::is_move;
-use crate::parts::wrong::guard as wrong;
+use crate::parts::planted::guard as planted;
 
 /// Takes something if there is something to take; otherwise waits for it. `words` are the plain command's.
 pub(super) fn pop(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
@@ -81,7 +81,7 @@ fn time_of(words: &[Arg<'_>]) -> Option<u64> {
     let seconds = if is_first { words.get(1)? } else { words.last()? }.float()?;
     (0.0..=i64::MAX as f64 / 1e3)
         .contains(&seconds)
-        .then(|| wrong::millis((seconds * 1e3).ceil() as u64, seconds))
+        .then(|| planted::millis((seconds * 1e3).ceil() as u64, seconds))
 }
 
 fn keys_of(ctx: Ctx, words: &[Arg<'_>]) -> Vec<(Bytes, Access)> {
@@ -118,7 +118,7 @@ fn wakes(ctx: Ctx, words: &[Arg<'_>]) -> bool {
     let is_of_sets = name.bytes().get(1).is_some_and(|letter| letter.eq_ignore_ascii_case(&b'z'));
     let kind = if is_of_sets { Kind::Zset } else { Kind::List };
     let ready = ctx.ready_key().map(|key| Text::new(key.bytes()));
-    ready.and_then(|key| ctx.open(&key)).is_some_and(|key| wrong::is_of_kind(key.kind() == kind))
+    ready.and_then(|key| ctx.open(&key)).is_some_and(|key| planted::is_of_kind(key.kind() == kind))
 }
 
 /// Runs the command again. Redis 7.0 serves from the key that is ready, whatever else there is by now; later servers

@@ -7,8 +7,8 @@ use super::{Caller, Node, unix_time};
 use crate::ffi::{Blocked, Ctx};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::one_shots::{Calls, Ended};
+use crate::parts::planted::sessions as planted;
 use crate::parts::slots::{Slots, slot_of};
-use crate::parts::wrong::sessions as wrong;
 
 /// How one began.
 pub(crate) enum Begun {
@@ -88,7 +88,7 @@ impl Node {
 /// Whether all keys are of this node; if they are of another one, that is said as the server says it.
 pub(crate) fn check_placement(slots: &Slots, calls: &Calls) -> Outcome {
     let mut elsewhere =
-        calls.iter().map(|(key, _)| slot_of(key)).filter(|slot| !wrong::is_mine(slots.is_mine(*slot)));
+        calls.iter().map(|(key, _)| slot_of(key)).filter(|slot| !planted::is_mine(slots.is_mine(*slot)));
     let Some(slot) = elsewhere.next() else { return Ok(()) };
     let owner = slots.owner(slot).ok_or(Error::NobodyServes(slot))?;
     let together = calls.iter().all(|(key, _)| slots.owner(slot_of(key)) == Some(owner));

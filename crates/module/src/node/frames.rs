@@ -8,9 +8,9 @@ use super::keyspace::Keyspace;
 use super::{Caller, Node, settings, unix_time};
 use crate::ffi::{Blocked, Ctx, Denial};
 use crate::parts::error::Error;
+use crate::parts::planted::sessions as planted;
 use crate::parts::queue::OWN;
 use crate::parts::sessions::{Handshake, SessionBounds, Way};
-use crate::parts::wrong::sessions as wrong;
 
 /// How old a transaction may say that it is (P51), in microseconds.
 const BIRTH_AGE_US_MAX: u64 = 60_000_000;
@@ -127,7 +127,7 @@ impl Node {
             | Request::Abort { attempt, .. }
             | Request::Ask { attempt } => attempt.tx.session != link.session,
         };
-        if wrong::is_foreign(requests.iter().any(foreign)) {
+        if planted::is_foreign(requests.iter().any(foreign)) {
             return Err(Error::OtherSession);
         }
         let now = self.now();
@@ -142,7 +142,7 @@ impl Node {
         shard.begin(now);
         for mut request in requests {
             if let Request::Execute { birth, .. } | Request::Prepare { birth, .. } = &mut request {
-                birth.time = wrong::birth(birth.time.max(eldest), birth.time);
+                birth.time = planted::birth(birth.time.max(eldest), birth.time);
             }
             self.counts.operations += match &request {
                 Request::Execute { calls, .. } => calls.len() as u64,
@@ -177,8 +177,8 @@ impl Node {
 
     /// A client's connection closed. What follows may write, and so waits for a timer.
     pub(crate) fn closed(&mut self, ctx: Ctx, client: u64) {
-        self.open_multis.end(crate::parts::wrong::guard::ended_by_close(client));
-        if let Some(session) = wrong::deserted(self.sessions.closed(self.now(), client)) {
+        self.open_multis.end(crate::parts::planted::guard::ended_by_close(client));
+        if let Some(session) = planted::deserted(self.sessions.closed(self.now(), client)) {
             self.deserted.push(session);
             self.come_back(ctx, 0);
         }
@@ -229,5 +229,5 @@ fn unlisted(keyspace: &Keyspace, own: ShardId, request: &Request) -> Option<Atte
     let is_own = participants.iter().any(|listed| listed.shard == own && listed.incarnation.is_some());
     let knows_all =
         || keyspace.view(|view| participants.iter().all(|it| it.shard == own || view.knows(it.shard)));
-    wrong::is_unlisted(!is_own || knows_all() != Some(true)).then_some(*attempt)
+    planted::is_unlisted(!is_own || knows_all() != Some(true)).then_some(*attempt)
 }

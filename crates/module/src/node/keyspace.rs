@@ -22,10 +22,10 @@ use crate::ffi::{Answer, Ctx, Flag, Key, Kind, Log, OnMainThread, Side, Text};
 use crate::parts::command_table::{Row, Table};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::native::{self, OpenKey, Server};
+use crate::parts::planted;
 use crate::parts::slots::{Closed, Slots};
 use crate::parts::users::Users;
 use crate::parts::vanished::{Change, Changes, Expiring};
-use crate::parts::wrong;
 
 /// See the module's text.
 pub(crate) struct Keyspace {
@@ -115,7 +115,7 @@ impl Keyspace {
     /// Whether what is decided now could not be carried out: clients are paused, which nobody but a client may ignore, or
     /// the cluster is down. A write from a timer or from the bus would end a server whose clients are paused.
     pub(crate) fn is_barred(&self, ctx: Ctx) -> bool {
-        wrong::records::is_barred(Ctx::must_not_write() || self.may_write(ctx).is_err())
+        planted::records::is_barred(Ctx::must_not_write() || self.may_write(ctx).is_err())
     }
 
     // --- what changes behind the shard's back ---
@@ -129,7 +129,7 @@ impl Keyspace {
     /// it gone, and whoever had held it would have had its end noted.
     pub(crate) fn is_found_gone(&self, key: &Bytes) -> bool {
         let is_ripe = |expiring: &mut Expiring| expiring.is_ripe(Ctx::millis(), key);
-        wrong::sessions::is_found_gone(
+        planted::sessions::is_found_gone(
             self.is_looking.load(Ordering::Relaxed) && self.expiring.with(is_ripe) == Some(false),
         )
     }
@@ -149,7 +149,7 @@ impl Keyspace {
             };
             shard.vanished(now, &gone);
             // Whoever may not change them may try to.
-            if is_of_rights && wrong::sessions::have_changed(self.have_rights_changed(ctx)) {
+            if is_of_rights && planted::sessions::have_changed(self.have_rights_changed(ctx)) {
                 shard.refuse_unvoted(now, &Refusal::LostLocks);
             }
         }
@@ -160,7 +160,7 @@ impl Keyspace {
     fn touch(&self, ctx: Ctx, shard: &Shard) {
         let is_held = |key: &Bytes| shard.is_held(key);
         let ripe = self.expiring.with(|it| it.take_ripe(Ctx::millis(), is_held)).unwrap_or_default();
-        for key in wrong::sessions::touched(ripe) {
+        for key in planted::sessions::touched(ripe) {
             if let Some(end) = ctx.open(&Text::new(&key)).and_then(|key| key.expires_at()) {
                 self.note_end(&key, end);
             }
@@ -258,7 +258,7 @@ impl Server for KeyspaceServer<'_> {
         let opened = self.ctx.open(name);
         self.keyspace.is_looking.store(false, Ordering::Relaxed);
         let opened = opened?;
-        if let Some(end) = wrong::sessions::end(opened.expires_at()) {
+        if let Some(end) = planted::sessions::end(opened.expires_at()) {
             self.keyspace.note_end(key, end);
         }
         Some(opened)
@@ -274,7 +274,7 @@ impl Server for KeyspaceServer<'_> {
         name: &Text,
         arguments: impl IntoIterator<Item = &'b [u8]>,
     ) -> Answer {
-        self.run(command, wrong::records::flags(command, c"!Ev"), name, arguments)
+        self.run(command, planted::records::flags(command, c"!Ev"), name, arguments)
     }
 
     fn put(&self, command: &CStr, name: &Text, value: &[u8]) -> Answer {

@@ -13,8 +13,8 @@ use super::{Node, settings};
 use crate::ffi::{Answer, Blocked, Ctx, Filtered, Text, User};
 use crate::parts::error::Error;
 use crate::parts::leaving::{LeaveStage, slot_that_leaves};
+use crate::parts::planted::guard as planted;
 use crate::parts::slots::{Closed, slot_of};
-use crate::parts::wrong::guard as wrong;
 
 /// From this version on the server may make a client wait in `CLUSTER SETSLOT`.
 const WAITS_SINCE: i32 = 8;
@@ -54,7 +54,7 @@ impl Node {
     pub(crate) fn takes_slot(&self, words: &[&[u8]]) -> Taking {
         let slot = slot_that_leaves(|at| words.get(at).copied()).filter(|slot| self.is_mine(*slot));
         let key = |slot| Some((slot, key_in_use(self.shard.as_ref()?, slot)?));
-        match wrong::in_use(slot.and_then(key)) {
+        match planted::in_use(slot.and_then(key)) {
             Some((slot, key)) => Taking::InUse { slot, key },
             None => Taking::Runs,
         }
@@ -128,7 +128,7 @@ pub(crate) fn would_wait(ctx: Ctx) -> bool {
         return false;
     }
     let Answer::Bytes(info) = ctx.call(c"INFO", c"Ev", &[Text::new(b"replication")]) else { return true };
-    wrong::would_wait(
+    planted::would_wait(
         !String::from_utf8_lossy(&info).lines().any(|line| line.trim_end() == "connected_slaves:0"),
     )
 }

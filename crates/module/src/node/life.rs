@@ -12,14 +12,14 @@ use claret_core::{Incarnation, SessionId, Shard, Survives, Switches, Time};
 use super::{Node, limits, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::owner::Name;
+use crate::parts::planted::sessions as planted;
 use crate::parts::slots::Namesake;
-use crate::parts::wrong::sessions as wrong;
 
 impl Node {
     /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
     pub(crate) fn look_around(&mut self, ctx: Ctx) {
         let before = self.keyspace.renew(ctx);
-        if wrong::is_no_primary(ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) {
+        if planted::is_no_primary(ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) {
             return self.end(ctx);
         }
         // What comes to a shard that served nothing is as new to it as to one that begins.
@@ -46,7 +46,7 @@ impl Node {
     fn go_on(&mut self, ctx: Ctx) {
         let (now, next) = (self.now(), next_incarnation(self.incarnation));
         let Some(shard) = &mut self.shard else { return };
-        shard.restart(now, next, wrong::survives(Survives::Votes));
+        shard.restart(now, next, planted::survives(Survives::Votes));
         self.incarnation = next;
         self.counts.incarnations += 1;
         self.dismiss();
@@ -80,7 +80,7 @@ impl Node {
     /// the setting nobody has a lock that it could still vote for.
     pub(crate) fn drain(&mut self, now: Time) {
         self.refuse_late(now);
-        let is_draining = wrong::is_draining(settings::DRAIN.get() == 1);
+        let is_draining = planted::is_draining(settings::DRAIN.get() == 1);
         if let Some(shard) = self.shard.as_mut().filter(|_| is_draining && !self.is_drained) {
             shard.refuse_unvoted(now, &Refusal::ReadOnly);
         }

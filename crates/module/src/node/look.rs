@@ -13,9 +13,9 @@ use crate::parts::command_table::{Keys, Row, Special};
 use crate::parts::open_multis::Queued;
 use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
+use crate::parts::planted::guard as planted;
 use crate::parts::vanished::Change;
 use crate::parts::verdict::{Asked, Asker, Locks, Look, Standing, Verdict};
-use crate::parts::wrong::guard as wrong;
 
 /// Once something was held, so many commands are looked at without asking whether it still is: to ask takes as long as
 /// to look, and to look in vain does no harm.
@@ -37,7 +37,7 @@ impl Node {
     pub(crate) fn fast_path(&mut self, filtered: &Filtered) -> Option<Row> {
         let name = filtered.word(0)?;
         let is_busy = self.is_busy()?;
-        if !is_busy && !wrong::is_never_passed(is_never_passed(name)) {
+        if !is_busy && !planted::is_never_passed(is_never_passed(name)) {
             return None;
         }
         let row = self.commands.find(name)?;
@@ -105,7 +105,7 @@ impl Node {
             // What its user may not run is not queued, and its keys are nobody's concern.
             (Queues::Yes, Some(client)) => {
                 let user = ctx.user_of(client).and_then(|name| User::named(&name));
-                wrong::may_note(
+                planted::may_note(
                     user.is_some_and(|user| user.may_run(&filtered.words().iter().collect::<Vec<_>>())),
                 )
             }
@@ -113,7 +113,7 @@ impl Node {
         };
         let words = filtered.len();
         let held = self.held_uses(ctx, filtered, row, notes.then_some(client));
-        let is_queued = wrong::is_queued(queues == Queues::Yes, row.special == Special::Pop);
+        let is_queued = planted::is_queued(queues == Queues::Yes, row.special == Special::Pop);
         let is_pop = row.special == Special::Pop && !is_queued && row.fits(words);
         let standing = Standing {
             asker: Asker::Filter,
@@ -128,7 +128,7 @@ impl Node {
         let single = row.places(words).take(2).count() == 1;
         let locks = self.locks_of(shard);
         let conflict = || {
-            wrong::judged(held).into_iter().find(|(place, access)| {
+            planted::judged(held).into_iter().find(|(place, access)| {
                 let key = filtered.word(*place).unwrap_or_default();
                 let as_one = single && *place == 1;
                 let op = as_one.then(|| operation_of(filtered, shard.held_as(key))).flatten();
@@ -170,7 +170,7 @@ impl Node {
         let mut held = Vec::new();
         let Some(shard) = &self.shard else { return held };
         let name = || filtered.word(0).unwrap_or_default();
-        let notes = wrong::noted_for(notes, row.keys == Keys::Asked, name);
+        let notes = planted::noted_for(notes, row.keys == Keys::Asked, name);
         let mut look = |place: usize, access: Access| {
             let Some(key) = filtered.word(place) else { return };
             if let Some(client) = notes {
@@ -183,7 +183,7 @@ impl Node {
         match row.keys {
             Keys::None => {}
             Keys::Fixed { .. } => {
-                wrong::places(row.places(filtered.len()), name).for_each(|place| look(place, row.access));
+                planted::places(row.places(filtered.len()), name).for_each(|place| look(place, row.access));
             }
             Keys::Asked => {
                 let places = ctx.keys_of(&filtered.words());
@@ -223,7 +223,7 @@ impl Node {
             self.rights_change(ctx);
         }
         let held = self.held_of_exec(client);
-        self.open_multis.end(wrong::ended_by_exec(client, held.is_some()));
+        self.open_multis.end(planted::ended_by_exec(client, held.is_some()));
         let Some(held) = held else { return };
         // Only what its client may know of is a reason.
         let Some((keys, is_sure)) = self.own_keys(ctx, client, held) else { return };
@@ -274,7 +274,7 @@ impl Node {
         }
         let users: Vec<User> = senders.iter().filter_map(User::named).collect();
         let is_any = keys.is_empty();
-        let may_see = |key: &Bytes| wrong::may_see(users.iter().any(|user| user.may_see(&Text::new(key))));
+        let may_see = |key: &Bytes| planted::may_see(users.iter().any(|user| user.may_see(&Text::new(key))));
         let own: Vec<(Bytes, Access)> = keys.into_iter().filter(|(key, _)| may_see(key)).collect();
         // Where it is not known which keys are held, it is only known that somebody has a MULTI open.
         (!own.is_empty() || is_any && !users.is_empty()).then_some((own, senders.len() == 1))

@@ -11,8 +11,8 @@ use super::{Caller, Node};
 use crate::ffi::{Ctx, Log};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::owner::{Name, Owner};
+use crate::parts::planted::sessions as planted;
 use crate::parts::queue::OWN;
-use crate::parts::wrong::sessions as wrong;
 
 /// A key that is held, for people.
 pub(crate) struct Shown {
@@ -114,7 +114,7 @@ impl Node {
 fn may_end(ctx: Ctx, shard: &Shard, caller: &Caller, is_meant: impl Fn(AttemptId) -> bool) -> Outcome {
     let foreign = |wait: &Wait| {
         wait.holders.iter().any(|attempt| is_meant(*attempt))
-            && !wrong::may_end(caller.may_run("DEL", &wait.key))
+            && !planted::may_end(caller.may_run("DEL", &wait.key))
     };
     match shard.waits().find(foreign) {
         None => Ok(()),

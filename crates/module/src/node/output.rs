@@ -6,9 +6,9 @@ use claret_core::{SessionId, Shard, ShardId, wire};
 use super::{Node, peers, settings};
 use crate::ffi::Ctx;
 use crate::parts::one_shots::Next;
+use crate::parts::planted::sessions as planted;
 use crate::parts::queue::OWN;
 use crate::parts::sessions::{Delivery, OutboxBounds};
-use crate::parts::wrong::sessions as wrong;
 use peers::Sent;
 
 /// How long a timer waits that found that nothing can be written, in milliseconds.
@@ -53,7 +53,7 @@ impl Node {
                     self.counts.pushes += 1;
                     if ctx.publish(&channel, &wire::encode_responses(&responses)) == 0 {
                         self.counts.pushes_unheard += 1;
-                        self.sessions.put_back(session, wrong::unheard(responses));
+                        self.sessions.put_back(session, planted::unheard(responses));
                     }
                 }
             }

@@ -9,8 +9,8 @@ use claret_core::{ShardId, wire};
 use super::Node;
 use super::keyspace::Keyspace;
 use crate::ffi::Ctx;
+use crate::parts::planted::sessions as planted;
 use crate::parts::slots::Bearer;
-use crate::parts::wrong::sessions as wrong;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ impl Node {
         match wire::decode_peer(payload) {
             // An answer may apply, and nothing may be written now: it is as lost on the way, and asked for again.
             _ if self.keyspace.is_barred(ctx) => self.counts.peer_messages_refused += 1,
-            Ok(message) if wrong::is_senders(Some(message.from()) == sender) => self.peer(ctx, message),
+            Ok(message) if planted::is_senders(Some(message.from()) == sender) => self.peer(ctx, message),
             Ok(_) | Err(_) => self.counts.peer_messages_refused += 1,
         }
     }

@@ -11,10 +11,10 @@ use crate::parts::command_table::Row;
 use crate::parts::error::Error;
 use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
+use crate::parts::planted::guard as planted;
 use crate::parts::queue::{Asking, Left, Stage, Want, wants_of};
 use crate::parts::sleepers::sleeps;
 use crate::parts::verdict::{Asked, Look, Standing, Verdict};
-use crate::parts::wrong::guard as wrong;
 
 /// How often those who wait are looked after, in milliseconds.
 const TICK_MS: u64 = 10;
@@ -121,7 +121,7 @@ impl Node {
     pub(crate) fn plain_granted(&mut self, ctx: Ctx, number: u64) -> Waited {
         let stage = self.queue.stage(number);
         // Clients may have been paused since it was let go, and a write would end the server.
-        let is_paused = wrong::is_paused(Ctx::must_not_write() && ctx.blocked_answers());
+        let is_paused = planted::is_paused(Ctx::must_not_write() && ctx.blocked_answers());
         if stage == Stage::Granted && !is_paused {
             // What it uses is its own meanwhile, also where a script uses it.
             self.queue.lend(number);
@@ -271,7 +271,7 @@ impl Node {
         self.carry_out(ctx, None);
         let shard = self.shard.as_ref();
         let free = self.passed_over.take(|key| shard.is_none_or(|shard| !shard.is_held(key)));
-        let free = wrong::signalled(free);
+        let free = planted::signalled(free);
         self.tick_again(ctx);
         free
     }
@@ -302,7 +302,7 @@ fn keys_here(ctx: Ctx, row: Row, words: &[Text]) -> Vec<(&[u8], Access)> {
     let writes_elsewhere = |name: &Text| {
         name.bytes().eq_ignore_ascii_case(b"MOVE") || name.bytes().eq_ignore_ascii_case(b"COPY")
     };
-    match wrong::is_of_records(ctx.database() == 0) || words.first().is_some_and(writes_elsewhere) {
+    match planted::is_of_records(ctx.database() == 0) || words.first().is_some_and(writes_elsewhere) {
         true => row.keys(words, |words| ctx.keys_of(words)),
         false => Vec::new(),
     }

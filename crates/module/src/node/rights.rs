@@ -18,8 +18,8 @@ use crate::parts::equivalent::{adds, equivalent};
 use crate::parts::error::Error;
 use crate::parts::native::side_key;
 use crate::parts::owner::Name;
+use crate::parts::planted::sessions as planted;
 use crate::parts::slots::Slots;
-use crate::parts::wrong::sessions as wrong;
 
 /// Who calls, and how the server is, for the time of one command.
 pub(crate) struct Caller {
@@ -105,7 +105,7 @@ impl Keyspace {
     pub(crate) fn is_known(&self, ctx: Ctx) -> bool {
         let name = ctx.user();
         let is_known = !name.bytes().is_empty() && (name.bytes() != DEFAULT_USER || lets_everybody_in(ctx));
-        wrong::is_known(is_known)
+        planted::is_known(is_known)
     }
 
     /// The same of a client by its number, where the server tells it. What is seen of the default user counts for a moment:
@@ -210,7 +210,7 @@ impl Caller {
     /// Whether the caller may see to the server itself.
     pub(crate) fn is_operator(&self) -> bool {
         let words = [b"CONFIG".as_slice(), b"GET", b"claret.*"].map(Text::new);
-        wrong::is_operator(self.user.as_ref().is_some_and(|user| user.may_run(&words.each_ref())))
+        planted::is_operator(self.user.as_ref().is_some_and(|user| user.may_run(&words.each_ref())))
     }
 
     /// Whether the caller may run this command.
@@ -229,7 +229,7 @@ impl Caller {
 
     fn may_change(&self, key: &Bytes) -> bool {
         let may = |user: &User| user.may_change(&Text::new(key));
-        wrong::may_change(self.is_server || self.is_almighty || self.user.as_ref().is_some_and(may))
+        planted::may_change(self.is_server || self.is_almighty || self.user.as_ref().is_some_and(may))
     }
 
     fn admits(&self, ctx: Ctx, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
@@ -238,17 +238,17 @@ impl Caller {
         if is_draining || (op.method().access == Access::Write && self.is(Flag::ReadOnly)) {
             return Err(Refusal::ReadOnly);
         }
-        if adds(command) && wrong::is_out_of_memory(self.is(Flag::OutOfMemory)) {
+        if adds(command) && planted::is_out_of_memory(self.is(Flag::OutOfMemory)) {
             return Err(Refusal::NoMemory { key: key.clone() });
         }
         let denied = |command: &str, denied: &[u8]| {
             let reason = self.denied(ctx, command, denied, op.method().access).line();
             Err(Refusal::Denied { key: key.clone(), reason })
         };
-        if !wrong::may(self.may_run(command, key)) {
+        if !planted::may(self.may_run(command, key)) {
             return denied(command, key);
         }
-        if let Some(command) = wrong::beside(beside) {
+        if let Some(command) = planted::beside(beside) {
             let side = side_key(key);
             if !self.may_run(command, &side) {
                 return denied(command, &side);
@@ -260,7 +260,7 @@ impl Caller {
     /// What is answered where the caller may not run a command on a key. The denial is put into the server's log, as the
     /// server does with its own.
     pub(crate) fn denied(&self, ctx: Ctx, command: &str, key: &[u8], access: Access) -> Error {
-        if let Some(user) = wrong::logged(self.user.as_ref()) {
+        if let Some(user) = planted::logged(self.user.as_ref()) {
             let (name, text) = (Text::new(command.as_bytes()), Text::new(key));
             let has_key = match access {
                 Access::Read => user.may_look_at(&text),

@@ -1,6 +1,6 @@
 //! Which plain command does the same as an operation: the right to run it is the right to the operation.
 
-use crate::parts::wrong::records as wrong;
+use crate::parts::planted::records as planted;
 
 /// The plain command that does the same as an operation; and what is done to the key beside it, for a TopK.
 pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static str>) {
@@ -24,7 +24,7 @@ pub(crate) fn adds(command: &str) -> bool {
     matches!(
         command,
         "SET" | "GETSET" | "APPEND" | "SETNX" | "INCR" | "INCRBY" | "INCRBYFLOAT" | "HSET" | "HINCRBY"
-    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH") && wrong::counts(command)
+    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH") && planted::counts(command)
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@ use claret_core::Time;
 use claret_types::Bytes;
 
 use crate::ffi::Blocked;
+use crate::parts::planted::guard as planted;
 use crate::parts::slots::{Closed, SLOTS};
-use crate::parts::wrong::guard as wrong;
 
 /// See the module's text.
 #[derive(Default)]
@@ -65,7 +65,7 @@ impl Leaving {
     pub(crate) fn leave(&mut self, client: Blocked) -> bool {
         let is_its = |leave: &mut Leave| match &leave.stage {
             LeaveStage::Waits(blocked, _) => *blocked == client,
-            LeaveStage::Released(blocked) => wrong::is_gone(*blocked == client),
+            LeaveStage::Released(blocked) => planted::is_gone(*blocked == client),
             LeaveStage::Server(_) | LeaveStage::Again => false,
         };
         let left: Vec<Leave> = self.list.extract_if(.., is_its).collect();

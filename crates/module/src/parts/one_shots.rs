@@ -16,7 +16,7 @@ use hashbrown::HashMap;
 use crate::ffi::Blocked;
 use crate::parts::error::Error;
 use crate::parts::owner::{Name, Owner};
-use crate::parts::wrong::sessions as wrong;
+use crate::parts::planted::sessions as planted;
 
 /// The operations with their keys.
 pub(crate) type Calls = Vec<(Bytes, Operation)>;
@@ -163,7 +163,7 @@ impl OneShots {
                 None
             }
             Response::Refused { refusal, .. }
-                if is_passing(&refusal) && !one.late && wrong::may_try(one.attempt < ATTEMPTS_MAX) =>
+                if is_passing(&refusal) && !one.late && planted::may_try(one.attempt < ATTEMPTS_MAX) =>
             {
                 one.attempt += 1;
                 Some(Next::Prepare(number))
@@ -225,7 +225,7 @@ impl OneShots {
         self.is_any_late = true;
         let mut waits = self.open.values_mut().filter(|one| one.blocked == Some(blocked));
         waits.next().is_some_and(|one| {
-            (one.blocked, one.late) = (None, wrong::is_departed(true));
+            (one.blocked, one.late) = (None, planted::is_departed(true));
             true
         })
     }
@@ -257,7 +257,7 @@ impl OneShots {
         }
         self.since_low_water = 0;
         let eldest = self.open.keys().next().copied().unwrap_or(self.next);
-        let low_water = Sequence(wrong::low_water(eldest, self.next));
+        let low_water = Sequence(planted::low_water(eldest, self.next));
         let live =
             self.open.iter().map(|(number, one)| AttemptId { tx: self.tx(*number), attempt: one.attempt });
         Some(Request::Heartbeat { live: live.collect(), low_water })

@@ -13,7 +13,7 @@ use claret_core::Limits;
 use claret_types::{Access, Bytes};
 use hashbrown::HashMap;
 
-use crate::parts::wrong::guard as wrong;
+use crate::parts::planted::guard as planted;
 
 /// What the keys of one MULTI may take, in bytes; of one with more any key counts.
 const BYTES_MAX: usize = 4 << 20;
@@ -96,7 +96,7 @@ impl OpenMultis {
     /// Commands are looked at from now on, and were not before.
     pub(crate) fn begin_to_look(&mut self) {
         // What was known of an earlier shard's time may be over.
-        *self = OpenMultis { unseen: wrong::at_first(Unseen::Anybody), ..OpenMultis::default() };
+        *self = OpenMultis { unseen: planted::at_first(Unseen::Anybody), ..OpenMultis::default() };
     }
 
     pub(crate) fn begin(&mut self, client: Option<u64>) {
@@ -120,14 +120,14 @@ impl OpenMultis {
             None => &mut self.pooled,
         };
         if let Some(known) = multi.used.get_mut(key) {
-            if wrong::becomes_written(access == Access::Write) {
+            if planted::becomes_written(access == Access::Write) {
                 *known = access;
             }
             return;
         }
         let bytes = key.len() + ENTRY_BYTES;
         if multi.bytes + bytes > BYTES_MAX || self.bytes + bytes > ALL_BYTES_MAX {
-            multi.is_overfull = wrong::is_overfull(true);
+            multi.is_overfull = planted::is_overfull(true);
             return;
         }
         multi.used.insert(Bytes::copy_from(key), access);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use claret_core::message::Response;
 
-use crate::parts::wrong::sessions as wrong;
+use crate::parts::planted::sessions as planted;
 
 /// See the module's text.
 #[derive(Default)]
@@ -36,7 +36,7 @@ impl Outbox {
     pub(crate) fn put_back(&mut self, responses: Vec<Response>) {
         for response in responses.into_iter().rev() {
             self.bytes += response.size();
-            wrong::put_in_front(&mut self.responses, response);
+            planted::put_in_front(&mut self.responses, response);
         }
     }
 
@@ -51,7 +51,7 @@ impl Outbox {
         while self.responses.len() > 1
             && (self.responses.len() as u64 > count_max || self.bytes as u64 > bytes_max)
         {
-            let Some(oldest) = wrong::oldest(&mut self.responses) else { break };
+            let Some(oldest) = planted::oldest(&mut self.responses) else { break };
             self.bytes -= oldest.size();
             dropped += 1;
         }

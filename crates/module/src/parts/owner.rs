@@ -5,7 +5,7 @@ use std::fmt;
 use claret_core::key_hash;
 use claret_types::Bytes;
 
-use crate::parts::wrong::sessions as wrong;
+use crate::parts::planted::sessions as planted;
 
 /// What a user is called: any bytes. Two names that look alike are two.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -13,7 +13,7 @@ pub(crate) struct Name(Bytes);
 
 impl Name {
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        Name(Bytes::copy_from(&wrong::name(bytes)))
+        Name(Bytes::copy_from(&planted::name(bytes)))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

@@ -21,7 +21,7 @@ use hashbrown::{HashMap, HashSet};
 use crate::ffi::Blocked;
 use crate::parts::owner::Owner;
 use crate::parts::plain::whole;
-use crate::parts::wrong::guard as wrong;
+use crate::parts::planted::guard as planted;
 
 /// The session of the node's own transactions. No client can say hello with it.
 pub(crate) const OWN: SessionId = SessionId(0);
@@ -193,7 +193,7 @@ impl Queue {
 
     /// Lets those go whose time is over.
     pub(crate) fn expire(&mut self, now: Time) {
-        let is_late = |waiting: &Waiting| wrong::is_late(waiting.until <= now);
+        let is_late = |waiting: &Waiting| planted::is_late(waiting.until <= now);
         for (number, waiting) in self.waiting.iter_mut().filter(|(_, waiting)| is_late(waiting)) {
             waiting.let_go(*number, &mut self.released);
         }
@@ -229,7 +229,7 @@ impl Queue {
     pub(crate) fn end_later(&mut self, shard: Option<&mut Shard>, number: u64) {
         if let Some(waiting) = self.waiting.get_mut(&number) {
             (waiting.client, waiting.ends) = (None, true);
-            if let Some(shard) = shard.filter(|_| wrong::lets_on()) {
+            if let Some(shard) = shard.filter(|_| planted::lets_on()) {
                 waiting.let_on(shard);
             }
         }
@@ -239,7 +239,7 @@ impl Queue {
     pub(crate) fn end(&mut self, now: Time, shard: &mut Shard, number: u64) {
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
         if let Some(reservation) = waiting.reservation.take() {
-            self.reservations -= wrong::over(1);
+            self.reservations -= planted::over(1);
             if reservation.counts {
                 unreserve_all(&mut self.reserved, &waiting.wants);
             }
@@ -265,7 +265,7 @@ impl Queue {
         if let Some(reservation) = &mut waiting.reservation {
             let granted = waiting.stage == Stage::Granted;
             if granted && !reservation.counts {
-                reservation.ends = wrong::kept_until(now.plus(reservation.hold_us), reservation.ends);
+                reservation.ends = planted::kept_until(now.plus(reservation.hold_us), reservation.ends);
                 reserve_all(&mut self.reserved, &waiting.wants);
             } else if reservation.counts && !granted {
                 unreserve_all(&mut self.reserved, &waiting.wants);
@@ -277,7 +277,7 @@ impl Queue {
 
     /// Whether keys may be kept for one more that does not wait.
     pub(crate) fn may_reserve(&self, reservations_max: u64) -> bool {
-        wrong::may_reserve(self.reservations < reservations_max)
+        planted::may_reserve(self.reservations < reservations_max)
     }
 
     /// Makes a reservation of it, which is given up if it is not granted by `ends`.
@@ -344,7 +344,7 @@ fn unreserve_all(reserved: &mut Reserved, wants: &[Want]) {
     for Want { key, .. } in wants {
         if let Some(count) = reserved.get_mut(key) {
             *count -= 1;
-            if wrong::is_free(*count == 0) {
+            if planted::is_free(*count == 0) {
                 reserved.remove(key);
             }
         }
@@ -382,7 +382,7 @@ impl Waiting {
             return;
         }
         let asked = self.wants.len();
-        let mut more = wrong::held_of_rest(held_of(&self.rest, shard));
+        let mut more = planted::held_of_rest(held_of(&self.rest, shard));
         if !more.is_empty() {
             let known: HashSet<&Bytes, foldhash::fast::FixedState> =
                 self.wants.iter().map(|want| &want.key).collect();
@@ -423,7 +423,7 @@ impl Waiting {
                     }
                 }
                 // It gave way to an elder, or the record vanished: from the beginning, with the same birth.
-                Event::Restart { .. } if wrong::asks_again(self.stage != Stage::Over) => {
+                Event::Restart { .. } if planted::asks_again(self.stage != Stage::Over) => {
                     self.begin_again(now, shard);
                 }
                 // The command will fail by itself, once it may run: as one that uses the whole record.
@@ -467,7 +467,7 @@ pub(crate) fn wants_of<'a>(keys: impl Iterator<Item = (&'a [u8], Access)>) -> Ve
     let mut places: HashMap<Bytes, usize, foldhash::fast::FixedState> = HashMap::default();
     for (key, access) in keys {
         if let Some(known) = places.get(key) {
-            if wrong::wants_to_write(access == Access::Write) {
+            if planted::wants_to_write(access == Access::Write) {
                 let known = &mut wants[*known];
                 (known.access, known.op) = (access, whole(access));
             }

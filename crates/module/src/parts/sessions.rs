@@ -15,7 +15,7 @@ use crate::ffi::Blocked;
 use crate::parts::error::{Error, Outcome};
 use crate::parts::outbox::Outbox;
 use crate::parts::owner::{Name, Owner};
-use crate::parts::wrong::sessions as wrong;
+use crate::parts::planted::sessions as planted;
 
 /// How a session hears what arises later.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,12 +165,12 @@ impl Sessions {
     pub(crate) fn prove(&mut self, handshake: &Handshake<'_>, shard: ShardId, proof: &Signature) -> Outcome {
         let challenge = self.challenge(handshake.client)?.ok_or(Error::NothingToProve)?;
         // Until it is let in, whatever is wrong.
-        let meanwhile = wrong::until_let_in(Progress::Refused, Progress::Asked(challenge));
+        let meanwhile = planted::until_let_in(Progress::Refused, Progress::Asked(challenge));
         self.clients.insert(handshake.client, meanwhile);
         let Link { session, connection } = handshake.link();
         let version = wire::VERSION;
         let statement = Statement { version, shard, challenge, session, connection, way: handshake.words };
-        match wrong::is_proved(handshake.key.verify(&statement, proof)) {
+        match planted::is_proved(handshake.key.verify(&statement, proof)) {
             true => Ok(()),
             false => Err(Error::HelloFailed),
         }
@@ -199,12 +199,12 @@ impl Sessions {
     fn speak(&mut self, handshake: &Handshake<'_>, way: Way, bounds: SessionBounds) -> Result<Bound, Error> {
         let (link, user) = (handshake.link(), handshake.user);
         if !self.known.contains_key(&link.session) {
-            if wrong::are_many(self.known.len() as u64 >= bounds.sessions_max) {
+            if planted::are_many(self.known.len() as u64 >= bounds.sessions_max) {
                 return Err(Error::TooManySessions(bounds.sessions_max));
             }
             let limit = bounds.user_sessions_max;
             let of_user = self.users.entry(user.clone()).or_default();
-            if wrong::has_many(*of_user >= limit) {
+            if planted::has_many(*of_user >= limit) {
                 return Err(Error::TooManySessionsOfUser(limit));
             }
             *of_user += 1;
@@ -225,7 +225,7 @@ impl Sessions {
         }
         let session = self.known.get_mut(&link.session).expect("just put there");
         session.is_of(handshake)?;
-        if wrong::is_old(link.connection < session.connection) {
+        if planted::is_old(link.connection < session.connection) {
             return Err(Error::OldConnection { newer: session.connection });
         }
         session.connection = link.connection;
@@ -266,7 +266,7 @@ impl Sessions {
         let bound = self.bound(client);
         self.clients.remove(&client);
         let Bound { link, listens } = bound?;
-        (!wrong::listens(listens) && self.unbind(link.session, now)).then_some(link.session)
+        (!planted::listens(listens) && self.unbind(link.session, now)).then_some(link.session)
     }
 
     /// Whether it said hello, and is not forgotten.
@@ -297,7 +297,7 @@ impl Sessions {
         for (_, session) in &gone {
             self.outbox_bytes -= session.outbox.bytes();
             if let Some(count) = self.users.get_mut(&session.user) {
-                *count -= wrong::forgotten(1);
+                *count -= planted::forgotten(1);
                 if *count == 0 {
                     self.users.remove(&session.user);
                 }
@@ -326,7 +326,7 @@ impl Sessions {
         }
         let before = known.outbox.bytes();
         known.outbox.push(response);
-        let bytes_max = match wrong::is_over_all(self.outbox_bytes as u64 > bounds.all_bytes_max) {
+        let bytes_max = match planted::is_over_all(self.outbox_bytes as u64 > bounds.all_bytes_max) {
             true => bounds.bytes_max.min(bounds.all_bytes_max / sessions.max(1)),
             false => bounds.bytes_max,
         };
@@ -345,7 +345,7 @@ impl Sessions {
     /// All that waits for a session.
     pub(crate) fn take(&mut self, session: SessionId) -> Vec<Response> {
         let Some(known) = self.known.get_mut(&session) else { return Vec::new() };
-        self.outbox_bytes -= wrong::taken(known.outbox.bytes());
+        self.outbox_bytes -= planted::taken(known.outbox.bytes());
         known.outbox.take()
     }
 
@@ -385,7 +385,7 @@ impl Sessions {
         let session = self.known.get_mut(&id)?;
         session.polls_until = until;
         self.next_late = Some(self.next_late.map_or(until, |next| next.min(until)));
-        wrong::replaced(session.poller.replace(poller))
+        planted::replaced(session.poller.replace(poller))
     }
 
     /// Takes those whose time is over.
@@ -396,7 +396,7 @@ impl Sessions {
         let (mut late, mut next) = (Vec::new(), None::<Time>);
         // In any order: each is looked at by itself.
         for (id, session) in &mut self.known {
-            if wrong::is_late(session.polls_until <= now) {
+            if planted::is_late(session.polls_until <= now) {
                 late.extend(session.poller.take().map(|poller| (*id, poller)));
             } else if session.poller.is_some() {
                 next = Some(next.map_or(session.polls_until, |next| next.min(session.polls_until)));
@@ -414,13 +414,13 @@ impl Sessions {
     /// A waiting client is gone, or its time is over. Whether it still waited: it may have been let go already.
     pub(crate) fn stop_waiting(&mut self, poller: Blocked) -> bool {
         let mut waits = self.known.values_mut().filter(|session| session.poller == Some(poller));
-        wrong::waited(waits.next().is_some_and(|session| session.poller.take().is_some()))
+        planted::waited(waits.next().is_some_and(|session| session.poller.take().is_some()))
     }
 }
 
 impl ClientProcess {
     fn belongs_to(&self, user: &Name) -> Outcome {
-        if wrong::is_its_user(self.user == *user) { Ok(()) } else { Err(Error::OtherUser) }
+        if planted::is_its_user(self.user == *user) { Ok(()) } else { Err(Error::OtherUser) }
     }
 
     fn is_of(&self, handshake: &Handshake<'_>) -> Outcome {

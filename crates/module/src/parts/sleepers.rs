@@ -17,7 +17,7 @@ use claret_types::Bytes;
 use hashbrown::HashMap;
 
 use crate::ffi::ClientInfo;
-use crate::parts::wrong::guard as wrong;
+use crate::parts::planted::guard as planted;
 
 /// More keys than these are not told apart.
 const KEYS_MAX: usize = 16_384;
@@ -121,7 +121,7 @@ impl Sleepers {
         let Some(known) = self.keys.get_mut(key) else { return false };
         let other = known.last.replace((tx, entry)).filter(|(last, _)| *last != tx);
         let is_in_the_way = |(_, at): (TxId, u64)| is_held || is_stirred || at == entry;
-        wrong::is_target(known.is_target) || wrong::is_in_the_way(other.is_some_and(is_in_the_way))
+        planted::is_target(known.is_target) || planted::is_in_the_way(other.is_some_and(is_in_the_way))
     }
 }
 

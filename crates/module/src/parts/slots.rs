@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use claret_core::ShardId;
 
-use crate::parts::wrong::{guard as wrong, sessions};
+use crate::parts::planted::{guard as planted, sessions};
 
 /// How many slots there are.
 pub(crate) const SLOTS: usize = 16_384;
@@ -206,7 +206,7 @@ impl Slots {
             slots.served[usize::from(slot)] = slots.is_mine(slot);
         }
         for slot in slots.moving.iter().filter(|slot| usize::from(**slot) < SLOTS) {
-            slots.served[usize::from(*slot)] = wrong::is_served(false);
+            slots.served[usize::from(*slot)] = planted::is_served(false);
         }
         slots
     }

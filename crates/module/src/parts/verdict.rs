@@ -10,9 +10,9 @@ use claret_types::{Access, Bytes, Operation, TypeInfo};
 use crate::parts::command_table::{Row, Special};
 use crate::parts::error::Error;
 use crate::parts::plain::{self, Plain};
+use crate::parts::planted::guard as planted;
 use crate::parts::queue::Queue;
 use crate::parts::sleepers::Sleepers;
-use crate::parts::wrong::guard as wrong;
 
 /// What is held, by whom it may be used all the same, and where sleepers take what comes.
 #[derive(Clone, Copy)]
@@ -38,24 +38,26 @@ impl Locks<'_> {
     /// does not matter, which may be much.
     pub(crate) fn conflict(&self, key: &[u8], access: Access, op: Option<&Operation>, look: Look) -> bool {
         let Some(held) = self.shard.held_as(key) else { return false };
-        if wrong::is_kept(self.queue.is_reserved(key)) {
+        if planted::is_kept(self.queue.is_reserved(key)) {
             return false;
         }
         // What is brought would go to who sleeps, while somebody relies on the key.
-        let brings = |access| wrong::brings(access == Access::Write && self.sleepers.is_on(key));
+        let brings = |access| planted::brings(access == Access::Write && self.sleepers.is_on(key));
         match op {
             // By its own type's table.
             Some(op) if op.type_info().id == held.id && !brings(op.method().access) => match look {
                 Look::Locks => self.shard.conflicts_with(key, op.type_info(), &op.footprint()),
                 Look::Records => self.shard.conflicts(key, op),
             },
-            _ => brings(access) || wrong::conflicts_as_a_whole(self.conflicts_as_a_whole(key, held, access)),
+            _ => {
+                brings(access) || planted::conflicts_as_a_whole(self.conflicts_as_a_whole(key, held, access))
+            }
         }
     }
 
     fn conflicts_as_a_whole(&self, key: &[u8], held: &'static TypeInfo, access: Access) -> bool {
         let op = match access {
-            Access::Read => wrong::read(plain::whole_read(held)),
+            Access::Read => planted::read(plain::whole_read(held)),
             Access::Write => plain::whole(Access::Write),
         };
         // Its claims are in the modes of its type; where it has none of its own, in the holder's.
@@ -129,11 +131,11 @@ impl Asked<'_> {
             return Verdict::Refused(error);
         }
         // EXEC does not look at the keys of a slot.
-        let takes_slot = wrong::takes_slot(row.special == Special::Cluster);
-        let is_looked_at = wrong::passes_in_exec(standing.in_exec && !takes_slot);
+        let takes_slot = planted::takes_slot(row.special == Special::Cluster);
+        let is_looked_at = planted::passes_in_exec(standing.in_exec && !takes_slot);
         // The server refuses at once what it can never run; and who may not run a command makes nobody wait, and does not
         // learn what is held.
-        let is_run = wrong::fits(row.fits(words)) && wrong::is_allowed(standing.is_allowed);
+        let is_run = planted::fits(row.fits(words)) && planted::is_allowed(standing.is_allowed);
         if is_looked_at || row.special == Special::Own || !is_run {
             return Verdict::Passes;
         }
@@ -149,7 +151,7 @@ impl Asked<'_> {
             | Special::Rights
             | Special::Own => match conflict() {
                 None => Verdict::Passes,
-                Some(key) if wrong::may_wait(standing.may_wait) => Verdict::Waits(key),
+                Some(key) if planted::may_wait(standing.may_wait) => Verdict::Waits(key),
                 Some(key) => Verdict::TriesAgain(key),
             },
         }
@@ -161,11 +163,11 @@ impl Asked<'_> {
         if !is_known {
             return Some(Error::NoAuth);
         }
-        if wrong::only_reads(only_reads) && self.row.access == Access::Write {
+        if planted::only_reads(only_reads) && self.row.access == Access::Write {
             return Some(Error::Writes(Bytes::copy_from(self.name)));
         }
         // The server does not look, and a script within a script ends it.
-        let is_forbidden = wrong::is_forbidden(self.row.no_script && self.standing.in_script);
+        let is_forbidden = planted::is_forbidden(self.row.no_script && self.standing.in_script);
         is_forbidden.then(|| Error::NoScript(Bytes::copy_from(self.name)))
     }
 }

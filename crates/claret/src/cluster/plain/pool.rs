@@ -21,10 +21,10 @@ use crate::cluster::address::Address;
 use crate::cluster::connection::{Connection, Handler};
 use crate::cluster::error::ConnectError;
 use crate::cluster::net::Service;
+use crate::cluster::planted;
 use crate::cluster::resp::{self, Reader, Said, ServerError};
 use crate::cluster::settings::Settings;
 use crate::cluster::topology::{SLOTS, Topology};
-use crate::cluster::wrong;
 use crate::mailbox::Wakers;
 
 /// How often one command is sent elsewhere, at most.
@@ -180,11 +180,11 @@ impl Pool {
     fn redirect(self: &Arc<Self>, mut waiting: Waiting, error: &ServerError) -> Option<Waiting> {
         let code = error.code();
         let goes = matches!(code, "MOVED" | "ASK" | "TRYAGAIN" | "CLUSTERDOWN" | "LOADING");
-        if !goes || wrong::is_too_often(waiting.tries >= TRIES_MAX) || waiting.to.is_none() {
+        if !goes || planted::is_too_often(waiting.tries >= TRIES_MAX) || waiting.to.is_none() {
             return Some(waiting);
         }
         waiting.tries += 1;
-        if wrong::is_doubtful(code != "ASK") {
+        if planted::is_doubtful(code != "ASK") {
             self.doubts.notify_one();
         }
         let target = error.words().nth(1).filter(|_| matches!(code, "MOVED" | "ASK"));
@@ -196,14 +196,14 @@ impl Pool {
                 }
                 return;
             };
-            if wrong::is_announced(code == "ASK") {
+            if planted::is_announced(code == "ASK") {
                 let asking = Waiting { command: Command::new("ASKING"), to: None, no: 0, tries: 0 };
                 queues.put(at, asking, woken);
             } else if let Some(slot) = waiting.command.slot.filter(|_| code != "ASK") {
                 let slot = usize::from(slot);
-                queues.slots[slot] = wrong::queue_of_moved(at, queues.slots[slot]);
+                queues.slots[slot] = planted::queue_of_moved(at, queues.slots[slot]);
             }
-            wrong::moved(waiting).into_iter().for_each(|waiting| queues.put(at, waiting, woken));
+            planted::moved(waiting).into_iter().for_each(|waiting| queues.put(at, waiting, woken));
         });
         None
     }
@@ -211,7 +211,7 @@ impl Pool {
     async fn wake_resting(self: Arc<Self>) {
         tokio::time::sleep(REST).await;
         self.with(|queues, woken| {
-            for waiting in wrong::rested(std::mem::take(&mut queues.resting)) {
+            for waiting in planted::rested(std::mem::take(&mut queues.resting)) {
                 queues.place(waiting, woken);
             }
         });
@@ -255,7 +255,7 @@ impl Service for Pool {
             let queue = &mut queues.queues[at];
             let since = *queue.away_since.get_or_insert_with(Instant::now);
             let is_long = since.elapsed() >= self.settings.response_timeout;
-            if wrong::is_told(is_long || !error.is_retryable()) {
+            if planted::is_told(is_long || !error.is_retryable()) {
                 let queued = std::mem::take(&mut queue.queued);
                 queued.into_iter().for_each(|it| it.end(Err(PlainError::Away(error.clone())), woken));
             }
@@ -266,9 +266,9 @@ impl Service for Pool {
     fn is_gone(&self, node: &Address) {
         self.with(|queues, woken| {
             let Some(at) = queues.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
-            queues.nodes[at] = wrong::nobodys_queue(node);
+            queues.nodes[at] = planted::nobodys_queue(node);
             queues.assign();
-            for waiting in wrong::queued(std::mem::take(&mut queues.queues[at]).queued) {
+            for waiting in planted::queued(std::mem::take(&mut queues.queues[at]).queued) {
                 match waiting.command.slot {
                     Some(_) => queues.place(waiting, woken),
                     None => waiting.end(Err(PlainError::NoSuchNode(node.to_string())), woken),
@@ -332,7 +332,7 @@ impl Handler for CommandHandler {
                 continue;
             };
             let unasked = || not_understood("a reply that nobody waits for".into());
-            let (_, waiting) = wrong::answered(&mut self.in_flight).ok_or_else(unasked)?;
+            let (_, waiting) = planted::answered(&mut self.in_flight).ok_or_else(unasked)?;
             match value.reply() {
                 Ok(reply) => waiting.end(Ok(reply), &mut woken),
                 Err(error) => {
@@ -371,7 +371,7 @@ impl Drop for CommandHandler {
             None => format!("{node} was left"),
         };
         let in_flight = std::mem::take(&mut self.in_flight);
-        for (_, waiting) in wrong::lost(in_flight, |(_, waiting)| self.pool.send([waiting])) {
+        for (_, waiting) in planted::lost(in_flight, |(_, waiting)| self.pool.send([waiting])) {
             waiting.end(Err(PlainError::Lost { node: node.clone(), reason: reason.clone() }), &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);

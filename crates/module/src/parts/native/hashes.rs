@@ -7,7 +7,7 @@ use claret_types::{
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
-use crate::parts::wrong::records as wrong;
+use crate::parts::planted::records as planted;
 
 // --- dict ---
 
@@ -57,7 +57,7 @@ pub(super) fn partial_state_for_all(
     let value = |field: &Bytes| key.field(field).map(|value| DictValue::from(value.as_ref()));
     let found: Vec<(Bytes, DictValue)> =
         fields.into_iter().filter_map(|field| Some((field.clone(), value(field)?))).collect();
-    let elsewhere = wrong::other_fields(key.len() - found.len());
+    let elsewhere = planted::other_fields(key.len() - found.len());
     Ok((Some(State::new::<Dict>(DictState::partial(found, elsewhere))), ops.len()))
 }
 
@@ -78,7 +78,7 @@ pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<S
     let (Some(value), Some(min), Some(max)) = (value, min, max) else {
         return Err(record.wrong("hash without value, min and max", "bounded-counter"));
     };
-    if wrong::is_out_of_bounds(value < min || value > max) {
+    if planted::is_out_of_bounds(value < min || value > max) {
         return Err(OpError::Mismatch(format!(
             "the hash holds the value {value}, which is out of its bounds {min} to {max}; correct it with HSET"
         )));

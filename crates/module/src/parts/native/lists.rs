@@ -4,7 +4,7 @@ use claret_types::{Bytes, Effect, End, List, ListEffect, ListOp, ListState, OpEr
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::Kind;
-use crate::parts::wrong::records as wrong;
+use crate::parts::planted::records as planted;
 
 pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
@@ -26,7 +26,7 @@ pub(super) fn partial_state_for_all(
     let (mut left, mut right) = taken(own);
     let (mut reach_left, mut reach_right) = (0, 0);
     for op in ops.iter().map(|op| op.downcast::<List>().expect("a list's")) {
-        let reach = |position: i64| wrong::reach((position as usize).saturating_add(1));
+        let reach = |position: i64| planted::reach((position as usize).saturating_add(1));
         match op {
             ListOp::Push(..) | ListOp::PushReturning(..) | ListOp::Len => {}
             ListOp::Pop(End::Front) => left += 1,
@@ -88,13 +88,13 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
         });
         match effects[0] {
             ListEffect::Push(end, _) => {
-                let values: Vec<&[u8]> = wrong::pushed(values.map(|value| &value[..]).collect());
+                let values: Vec<&[u8]> = planted::pushed(values.map(|value| &value[..]).collect());
                 let command = if *end == End::Front { c"LPUSH" } else { c"RPUSH" };
                 record.write_all(command, 1, &values);
             }
             ListEffect::Take(end, _) => {
                 let command = if *end == End::Front { c"LPOP" } else { c"RPOP" };
-                record.write(command, [wrong::popped(values.count()).to_string().as_bytes()]);
+                record.write(command, [planted::popped(values.count()).to_string().as_bytes()]);
             }
         }
     }

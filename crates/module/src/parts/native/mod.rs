@@ -7,7 +7,7 @@
 //!
 //! What this does not do: locks, and whether an operation is allowed (`node/rights.rs`).
 
-use crate::parts::wrong::records as wrong;
+use crate::parts::planted::records as planted;
 
 mod hashes;
 mod lists;
@@ -86,7 +86,7 @@ pub(crate) fn partial_state_for_all(
 /// [`Records::apply`](claret_core::Records::apply).
 pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) {
     let record = Record::new(server, key, "an effect");
-    let effects = wrong::carried_out(effects);
+    let effects = planted::carried_out(effects);
     for effects in effects.chunk_by(|one, next| one.type_info().id == next.type_info().id) {
         match Stored::of(effects[0].type_info()) {
             Stored::Text | Stored::Uid => strings::apply(&record, effects),
@@ -101,7 +101,7 @@ pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) {
 }
 
 fn all_are_of(kind: &TypeInfo, effects: &[&Effect]) -> bool {
-    wrong::are_own(effects.iter().all(|effect| effect.type_info().id == kind.id))
+    planted::are_own(effects.iter().all(|effect| effect.type_info().id == kind.id))
 }
 
 /// The whole record, as a state of this type.
@@ -123,7 +123,7 @@ fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<Sta
 /// An integer as the server writes one; it does not add to `007` and `+7`.
 fn integer_of(bytes: &[u8]) -> Option<i64> {
     let number: i64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
-    wrong::is_canonical(number.to_string().as_bytes() == bytes).then_some(number)
+    planted::is_canonical(number.to_string().as_bytes() == bytes).then_some(number)
 }
 
 /// So many elements are written with one command.
@@ -159,7 +159,7 @@ impl<'a, S: Server> Record<'a, S> {
     /// Opens it; `None` when it is not there.
     fn open(&self, expected: Kind) -> Result<Option<S::Key>, OpError> {
         let Some(key) = self.server.open(self.key, &self.name) else { return Ok(None) };
-        if wrong::is_of_kind(key.kind() == expected) {
+        if planted::is_of_kind(key.kind() == expected) {
             Ok(Some(key))
         } else {
             Err(self.wrong(key.kind().name(), expected.name()))
@@ -196,7 +196,7 @@ impl<'a, S: Server> Record<'a, S> {
     }
 
     fn is_done(&self, command: &CStr, answer: Answer) {
-        if let Answer::Error(error) = wrong::said(answer) {
+        if let Answer::Error(error) = planted::said(answer) {
             // It was decided, so there is nobody to tell but the operator: the key was changed under its lock.
             let command = command.to_string_lossy();
             let key = self.key;
@@ -206,14 +206,14 @@ impl<'a, S: Server> Record<'a, S> {
 
     /// Runs a command that writes as often as so many members need.
     fn write_members(&self, command: &CStr, members: &[Bytes]) {
-        for some in wrong::written(members.chunks(ELEMENTS_MAX)) {
+        for some in planted::written(members.chunks(ELEMENTS_MAX)) {
             self.write(command, some.iter().map(|member| &member[..]));
         }
     }
 
     /// Runs a command that writes as often as so many elements need, each of `width` arguments.
     fn write_all(&self, command: &CStr, width: usize, arguments: &[&[u8]]) {
-        for some in wrong::written(arguments.chunks(ELEMENTS_MAX * width)) {
+        for some in planted::written(arguments.chunks(ELEMENTS_MAX * width)) {
             self.write(command, some.iter().copied());
         }
     }

@@ -4,7 +4,7 @@ use claret_types::{Bytes, Effect, OpError, Operation, Set, SetEffect, SetOp, Set
 
 use super::{OpenKey, Record, Server};
 use crate::ffi::{Answer, Kind};
-use crate::parts::wrong::records as wrong;
+use crate::parts::planted::records as planted;
 
 pub(super) fn partial_state(
     record: &Record<'_, impl Server>,
@@ -24,7 +24,7 @@ pub(super) fn partial_state(
         SetOp::Contains(member) => present(record, std::slice::from_ref(member), own),
         SetOp::Len | SetOp::Members => present(record, &[], own),
     };
-    let elsewhere = wrong::elsewhere(all.saturating_sub(found.len()));
+    let elsewhere = planted::elsewhere(all.saturating_sub(found.len()));
     Ok(Some(State::new::<Set>(SetState::partial(found, elsewhere))))
 }
 
@@ -51,7 +51,7 @@ pub(super) fn partial_state_for_all(
         true => Vec::new(),
         false => present(record, &ops.iter().flat_map(|op| named(op)).collect::<Vec<_>>(), own),
     };
-    let elsewhere = wrong::elsewhere(all.saturating_sub(found.len()));
+    let elsewhere = planted::elsewhere(all.saturating_sub(found.len()));
     Ok((Some(State::new::<Set>(SetState::partial(found, elsewhere))), ops.len()))
 }
 
@@ -59,7 +59,7 @@ pub(super) fn partial_state_for_all(
 fn present(record: &Record<'_, impl Server>, named: &[Bytes], own: &[&Effect]) -> Vec<Bytes> {
     let own = own.iter().filter_map(|effect| effect.downcast::<Set>());
     let touched = own.flat_map(|effect| effect.added().iter().chain(effect.removed()));
-    let mut members: Vec<&Bytes> = named.iter().chain(wrong::touched(touched)).collect();
+    let mut members: Vec<&Bytes> = named.iter().chain(planted::touched(touched)).collect();
     if members.is_empty() {
         return Vec::new();
     }

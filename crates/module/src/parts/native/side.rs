@@ -9,8 +9,8 @@
 //! No two records share such a string: the first form ends in `}:k`, the second in `::k`, and only the third has a
 //! further closing brace between its first brace and its end.
 
+use crate::parts::planted::records as planted;
 use crate::parts::slots::{hash_tag, slot_of};
-use crate::parts::wrong::records as wrong;
 
 /// The key beside a TopK's own.
 pub(crate) fn side_key(key: &[u8]) -> Vec<u8> {
@@ -18,7 +18,7 @@ pub(crate) fn side_key(key: &[u8]) -> Vec<u8> {
         return [key, b"::k"].concat();
     }
     if !key.is_empty() && !key.contains(&b'}') {
-        return wrong::beside([b"{", key, b"}:k"].concat());
+        return planted::beside([b"{", key, b"}:k"].concat());
     }
     let slot = slot_of(key);
     let number = (0_u32..).map(|number| number.to_string()).find(|number| slot_of(number.as_bytes()) == slot);

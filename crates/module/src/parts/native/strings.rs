@@ -8,7 +8,7 @@ use claret_types::{
 
 use super::{OpenKey, Record, Server, Upcoming};
 use crate::ffi::Kind;
-use crate::parts::wrong::records as wrong;
+use crate::parts::planted::records as planted;
 
 /// Mostly the value; where an operation asks for less of it, no more is copied.
 pub(super) fn partial_state(
@@ -117,7 +117,7 @@ fn refuse_long(
         return Ok(());
     }
     match record.server.append_bytes_max() {
-        Some(limit) if wrong::is_too_long(size > limit) => {
+        Some(limit) if planted::is_too_long(size > limit) => {
             Err(OpError::TooLarge { what: "string", size, limit })
         }
         _ => Ok(()),
@@ -167,7 +167,7 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
             change(record, effect);
         }
     }
-    if let Some(sum) = wrong::left_to_add(sum) {
+    if let Some(sum) = planted::left_to_add(sum) {
         add(record, sum);
     }
 }
@@ -216,7 +216,7 @@ fn add_float(record: &Record<'_, impl Server>, effect: &FloatCounterEffect) {
         held.map_or(TextState::Absent, |key| TextState::Bytes(record.string(key, Upcoming::Write)));
     FloatCounter::apply(&mut text, effect.clone());
     match text.to_bytes() {
-        Some(bytes) => record.write(c"SET", wrong::keeping_end([&bytes[..], b"KEEPTTL"])),
+        Some(bytes) => record.write(c"SET", planted::keeping_end([&bytes[..], b"KEEPTTL"])),
         None => record.write(c"DEL", []),
     }
 }

@@ -10,7 +10,7 @@ use claret_types::{
 
 use super::{OpenKey, Record, Server, Upcoming, side_key};
 use crate::ffi::{Answer, Kind, Side};
-use crate::parts::wrong::records as wrong;
+use crate::parts::planted::records as planted;
 
 // --- scored set ---
 
@@ -41,7 +41,7 @@ pub(super) fn partial_state(
         }
         ScoredSetOp::Rank(member) => {
             let rank = record.read(c"ZRANK", [&member[..]]).int();
-            below = wrong::below(rank.and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0));
+            below = planted::below(rank.and_then(|rank| usize::try_from(rank).ok()).unwrap_or(0));
         }
         _ => {}
     }
@@ -222,7 +222,7 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
 
 /// The shortest text that reads back as the same float.
 fn number(score: f64) -> String {
-    wrong::digits(score)
+    planted::digits(score)
 }
 
 // --- topk ---
@@ -304,19 +304,19 @@ pub(super) fn apply_topk(record: &Record<'_, impl Server>, effect: &Effect) {
     let lowest = held.as_ref().and_then(|key| key.outermost(Side::Lowest, 1).pop());
     let is_present = held.is_some();
     drop(held);
-    if wrong::is_new(!is_present) {
+    if planted::is_new(!is_present) {
         // The key may have been removed by itself, and the string beside it left.
         let beside = Bytes::from(side_key(record.key));
         Record::new(record.server, &beside, record.method).put(c"SET", asked.to_string().as_bytes());
     }
     let kept = capacity(record).unwrap_or(*asked) as usize;
     let is_below_all = lowest.is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));
-    if own.is_some_and(|own| *score <= own) || wrong::is_below(before >= kept && is_below_all) {
+    if own.is_some_and(|own| *score <= own) || planted::is_below(before >= kept && is_below_all) {
         return;
     }
     record.write(c"ZADD", [number(*score).as_bytes(), &member[..]]);
     let length = before + usize::from(own.is_none());
-    if wrong::is_over(length > kept) {
+    if planted::is_over(length > kept) {
         record.write(c"ZREMRANGEBYRANK", [&b"0"[..], (length - kept - 1).to_string().as_bytes()]);
     }
 }

@@ -1,4 +1,4 @@
-//! Planted bugs of the client's side of a cluster, as in [`crate::wrong`].
+//! Planted bugs of the client's side of a cluster, as in [`crate::planted`].
 
 use std::collections::VecDeque;
 use std::time::Duration;
