@@ -30,7 +30,7 @@ Modes:
   boost                locks that commuting operations share, retry with backoff
   boost+phase          the same, waiters queue in phases
   boost+phase+combine  the same, transactions share locks and answers
-  claret               what Claret does on the store: embedded, boost+phase; sim, boost+phase+combine
+  claret               what Claret does on the store: boost+phase, embedded and on a cluster; sim, boost+phase+combine
   redis-lock           on a cluster: SET NX PX for each key, the commands, release
   redis-watch          on one server: WATCH, reads, MULTI, writes, EXEC, again when somebody was faster
   redis-multi          on one server: MULTI, the commands, EXEC (not interactive)

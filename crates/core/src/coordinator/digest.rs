@@ -1,4 +1,4 @@
-//! The digest of a coordinator: see `digest.rs`.
+//! The digest of a coordinator: see `crates/core/src/digest.rs`.
 
 use super::Coordinator;
 use crate::digest::digest;

@@ -1,4 +1,4 @@
-//! The digest of a shard: see `digest.rs`.
+//! The digest of a shard: see `crates/core/src/digest.rs`.
 
 use super::{AttemptId, Participant, RecordIx, Shard};
 use crate::digest::digest;

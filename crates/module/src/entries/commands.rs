@@ -152,8 +152,10 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"read blocking",
         arity: -2,
         arguments: PLAIN,
-        summary: "Runs a plain command that reads, when no transaction holds its keys in conflict. The module puts \
-                  this before commands.",
+        summary: "Internal: do not send it. The module puts it before a plain command that reads and may have to \
+                  wait, where the server cannot tell the module who calls (the default user with a password or off; \
+                  on Redis 7.0 then every user). It runs the command when no transaction holds its keys in \
+                  conflict.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
@@ -165,8 +167,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"write blocking",
         arity: -2,
         arguments: PLAIN,
-        summary: "Runs a plain command when no transaction holds its keys in conflict. The module puts this before \
-                  commands.",
+        summary: "Internal: do not send it. The module puts it before a plain command that may have to wait, where \
+                  the server cannot tell the module who calls (the default user with a password or off; on Redis \
+                  7.0 then every user). It runs the command when no transaction holds its keys in conflict.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
@@ -178,7 +181,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"read blocking",
         arity: -2,
         arguments: PLAIN,
-        summary: "Like `CLARET.READ`, for users without the right to it: the right to run the command is enough.",
+        summary: "Internal: do not send it. The module puts it before a plain command that reads and may have to \
+                  wait, and runs the command when no transaction holds its keys in conflict. It is the usual form \
+                  of `CLARET.READ`: the right to run the command is enough.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",
@@ -190,7 +195,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         categories: c"write blocking",
         arity: -2,
         arguments: PLAIN,
-        summary: "Like `CLARET.WRITE`, for users without the right to it: the right to run the command is enough.",
+        summary: "Internal: do not send it. The module puts it before a plain command that may have to wait, and \
+                  runs the command when no transaction holds its keys in conflict. It is the usual form of \
+                  `CLARET.WRITE`: the right to run the command is enough.",
         complexity: "that of the command",
         answers: "what the command answers; `-TRYAGAIN` if it may not wait, or not any longer",
         since: "0.1.0",

@@ -1,5 +1,5 @@
-//! Plain commands before which the filter put `CLARET.READ` or `CLARET.WRITE`: they run when no transaction holds
-//! their keys in conflict. `docs/plain-commands.md` has the rules, command by command.
+//! Plain commands before which the filter put `CLARET.READ-ANY`, `CLARET.WRITE-ANY` or the forms without `-ANY`: they run
+//! when no transaction holds their keys in conflict. `docs/plain-commands.md` has the rules, command by command.
 
 use std::ffi::c_int;
 

@@ -1,4 +1,5 @@
-//! What the filter asks: whether a client's command passes, or gets `CLARET.READ` or `CLARET.WRITE` put before it.
+//! What the filter asks: whether a client's command passes, or gets `CLARET.READ-ANY` or `CLARET.WRITE-ANY` put before
+//! it (`CLARET.READ` or `CLARET.WRITE` where the server cannot tell who calls).
 //! Commands of a MULTI are checked when they are queued and again at EXEC.
 //!
 //! The filter does not see reads at replicas, FLUSHALL and its kin (an event reports them), SCAN and KEYS, and a

@@ -1,4 +1,4 @@
-//! The lock table's part of a shard's digest: see `digest.rs`.
+//! The lock table's part of a shard's digest: see `crates/core/src/digest.rs`.
 
 use std::fmt::Debug;
 

@@ -25,8 +25,8 @@ Errors begin with a code:
 |---|---|
 | `WIREVERSION` | client and module do not match |
 | `NOSESSION` | say hello first, with a higher connection number |
-| `NOTREADY` | this node serves no slots as a primary |
-| `CLUSTERDOWN` | the cluster is down, and until it is up again nothing is decided |
+| `NOTREADY` | this node serves no slots as a master |
+| `CLUSTERDOWN` | this node cannot write now: the cluster is down, nobody serves the slot, or the server refuses writes (the text says why) |
 | `TRYAGAIN` | a lock was not free in time |
 | others | those of Redis |
 

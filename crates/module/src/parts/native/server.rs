@@ -1,5 +1,5 @@
-//! The server, as far as records are read from it and written to it. What runs within one is
-//! [`KeyspaceServer`](crate::node::keyspace); tests have a small model of one.
+//! The server, as far as records are read from it and written to it. [`KeyspaceServer`](crate::node::keyspace)
+//! implements it; tests have a small model of one.
 
 use std::ffi::CStr;
 
