@@ -1,5 +1,5 @@
-//! Plain commands beside transactions (P37), as `CLARET.READ` and `CLARET.WRITE` run them, and blocking pops: what
-//! happens to each, who waits, and who is let go. `docs/plain-commands.md` has the rules.
+//! Plain commands beside transactions (P37), as the commands that the filter puts before them run them, and blocking pops:
+//! what happens to each, who waits, and who is let go. `docs/plain-commands.md` has the rules.
 
 use claret_core::TxId;
 use claret_core::message::Request;
