@@ -154,13 +154,15 @@ impl ClusterBuilder {
         settings.grants = self.grants.unwrap_or(settings.grants);
         settings.limits = self.reply_limits;
         if let Some(identity) = &self.identity {
-            let wrong = |reason: String| {
+            let refused = |reason: String| {
                 let url = self.urls.first().map_or("", |url| url.as_str());
                 ConnectError::Url { url: without_passwords(url), reason }
             };
-            let tls =
-                settings.tls.take().ok_or_else(|| wrong("a client's certificate needs rediss://".into()))?;
-            settings.tls = Some(tls.with_identity(identity).map_err(wrong)?);
+            let tls = settings
+                .tls
+                .take()
+                .ok_or_else(|| refused("a client's certificate needs rediss://".into()))?;
+            settings.tls = Some(tls.with_identity(identity).map_err(refused)?);
         }
         Ok(settings)
     }

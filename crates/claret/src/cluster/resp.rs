@@ -281,11 +281,11 @@ impl Reader {
 /// A length or a count. None has more digits than a number of 64 bits.
 fn length(digits: &[u8]) -> Result<usize, Unreadable> {
     let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
-    let wrong = || Unreadable::Malformed(format!("'{}' is no length", Bytes::copy_from(digits)));
+    let malformed = || Unreadable::Malformed(format!("'{}' is no length", Bytes::copy_from(digits)));
     match text {
         // One that is too large is over every bound.
         Some(text) if !text.is_empty() => Ok(text.parse().unwrap_or(usize::MAX)),
-        _ => Err(wrong()),
+        _ => Err(malformed()),
     }
 }
 

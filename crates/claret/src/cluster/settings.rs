@@ -53,11 +53,11 @@ impl Settings {
 
 /// Parses a URL. Several hosts, which no standard allows, are split first.
 pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
-    let wrong = |reason: String| ConnectError::Url { url: without_passwords(given), reason };
+    let refused = |reason: String| ConnectError::Url { url: without_passwords(given), reason };
     let example = || "expected redis://user:password@host:port,host2:port2".to_owned();
-    let (scheme, rest) = given.split_once("://").ok_or_else(|| wrong(example()))?;
+    let (scheme, rest) = given.split_once("://").ok_or_else(|| refused(example()))?;
     if scheme != "redis" && scheme != "rediss" {
-        return Err(wrong(format!("'{}' is neither redis nor rediss", without_passwords(scheme))));
+        return Err(refused(format!("'{}' is neither redis nor rediss", without_passwords(scheme))));
     }
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let (authority, tail) = rest.split_at(end);
@@ -65,15 +65,15 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
         // A part of the password, perhaps: nothing of it is looked at, or shown.
         let reason =
             "in a password '/', '?', '#' and '@' are written %2F, %3F, %23 and %40; so is '@' elsewhere";
-        return Err(wrong(reason.to_owned()));
+        return Err(refused(reason.to_owned()));
     }
     let (login, hosts) = authority.rsplit_once('@').map_or(("", authority), |(login, hosts)| (login, hosts));
     let at = if login.is_empty() { "" } else { "@" };
     let urls = hosts.split(',').map(|host| format!("{scheme}://{login}{at}{host}{tail}"));
     let urls = urls.map(|url| Url::parse(&url)).collect::<Result<Vec<_>, _>>();
-    let urls = urls.map_err(|error| wrong(error.to_string()))?;
+    let urls = urls.map_err(|error| refused(error.to_string()))?;
     let seeds = urls.iter().map(|url| {
-        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| wrong(example()))?;
+        let host = url.host_str().filter(|host| !host.is_empty()).ok_or_else(|| refused(example()))?;
         let host = host.trim_start_matches('[').trim_end_matches(']').to_owned();
         Ok(Address { host, port: url.port().unwrap_or(PORT) })
     });
@@ -81,7 +81,7 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
     let first = &urls[0];
     if !matches!(first.path(), "" | "/" | "/0") {
         let database = first.path().trim_start_matches('/');
-        return Err(wrong(format!("a cluster has database 0 only, and '{database}' is another")));
+        return Err(refused(format!("a cluster has database 0 only, and '{database}' is another")));
     }
     let decoded = |text: &str| percent_decode_str(text).decode_utf8().map(|text| text.into_owned());
     let user = Some(first.username()).filter(|user| !user.is_empty()).map(decoded).transpose();
@@ -89,17 +89,17 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
     let mut settings = Settings {
         seeds,
         tls: None,
-        user: user.map_err(|error| wrong(error.to_string()))?,
-        password: password.map_err(|error| wrong(error.to_string()))?.map(Secret),
+        user: user.map_err(|error| refused(error.to_string()))?,
+        password: password.map_err(|error| refused(error.to_string()))?.map(Secret),
         connect_timeout: CONNECT_TIMEOUT,
         response_timeout: RESPONSE_TIMEOUT,
         grants: Grants::Push,
         limits: ReplyLimits::default(),
     };
     if settings.user.is_some() && settings.password.is_none() {
-        return Err(wrong("a user without a password; write redis://user:password@host".into()));
+        return Err(refused("a user without a password; write redis://user:password@host".into()));
     }
-    parameters(first, scheme == "rediss", &mut settings).map_err(wrong)?;
+    parameters(first, scheme == "rediss", &mut settings).map_err(refused)?;
     Ok(settings)
 }
 

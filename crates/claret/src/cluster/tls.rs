@@ -74,13 +74,13 @@ fn roots(ca: Option<&str>) -> Result<RootCertStore, String> {
         roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         return Ok(roots);
     };
-    let wrong = |error: &dyn fmt::Display| format!("tls-ca: {path}: {error}");
-    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| wrong(&error))?;
+    let unusable = |error: &dyn fmt::Display| format!("tls-ca: {path}: {error}");
+    let certificates = CertificateDer::pem_file_iter(path).map_err(|error| unusable(&error))?;
     for certificate in certificates {
-        let certificate = certificate.map_err(|error| wrong(&error))?;
-        roots.add(certificate).map_err(|error| wrong(&error))?;
+        let certificate = certificate.map_err(|error| unusable(&error))?;
+        roots.add(certificate).map_err(|error| unusable(&error))?;
     }
-    if roots.is_empty() { Err(wrong(&"no certificate in it")) } else { Ok(roots) }
+    if roots.is_empty() { Err(unusable(&"no certificate in it")) } else { Ok(roots) }
 }
 
 fn connector(roots: &Arc<RootCertStore>, identity: Option<&Identity>) -> Result<TlsConnector, String> {

@@ -82,15 +82,15 @@ impl Topology {
     /// whole or not at all: every range is one, no slot is served twice, and the nodes are not too many. Slots may be
     /// [missing](Self::missing): who adopts a topology looks at that.
     pub(super) fn parse(reply: &Reply, asked: &Address, limits: &ReplyLimits) -> Result<Self, Unreadable> {
-        let wrong = |what: &Reply| {
+        let malformed = |what: &Reply| {
             let text = shown(what.to_string().as_bytes(), SHOWN_BYTES_MAX);
             Unreadable::Malformed(format!("CLUSTER SLOTS: {text}"))
         };
-        let Reply::Array(entries) = reply else { return Err(wrong(reply)) };
+        let Reply::Array(entries) = reply else { return Err(malformed(reply)) };
         if entries.len() > SLOTS {
             return Err(Unreadable::Malformed(format!("CLUSTER SLOTS: {} ranges of slots", entries.len())));
         }
-        let ranges = entries.iter().map(|entry| range(entry, asked).ok_or_else(|| wrong(entry)));
+        let ranges = entries.iter().map(|entry| range(entry, asked).ok_or_else(|| malformed(entry)));
         let mut ranges = ranges.collect::<Result<Vec<_>, _>>()?;
         ranges.sort_by_key(|range| range.first);
         if let Some(two) = ranges.windows(2).find(|two| planted::overlap(two[0].last >= two[1].first)) {

@@ -76,7 +76,7 @@ pub(super) fn whole_bounded(record: &Record<'_, impl Server>) -> Result<Option<S
     let Some(key) = record.open(Kind::Hash)? else { return Ok(None) };
     let [value, min, max] = ["value", "min", "max"].map(|name| integer(&key, name));
     let (Some(value), Some(min), Some(max)) = (value, min, max) else {
-        return Err(record.wrong("hash without value, min and max", "bounded-counter"));
+        return Err(record.wrong_type("hash without value, min and max", "bounded-counter"));
     };
     if planted::is_out_of_bounds(value < min || value > max) {
         return Err(OpError::Mismatch(format!(
@@ -113,7 +113,7 @@ fn bag(record: &Record<'_, impl Server>, key: &impl OpenKey) -> Result<Summary, 
     let [sum, min, max] = ["sum", "min", "max"].map(|name| number(key, name).filter(|it| it.is_finite()));
     match (count, sum, min, max) {
         (Some(count), Some(sum), Some(min), Some(max)) => Ok(Summary { count, sum, min, max }),
-        _ => Err(record.wrong("hash without count, sum, min and max", "summary-bag")),
+        _ => Err(record.wrong_type("hash without count, sum, min and max", "summary-bag")),
     }
 }
 

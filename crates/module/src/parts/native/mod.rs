@@ -162,11 +162,11 @@ impl<'a, S: Server> Record<'a, S> {
         if planted::is_of_kind(key.kind() == expected) {
             Ok(Some(key))
         } else {
-            Err(self.wrong(key.kind().name(), expected.name()))
+            Err(self.wrong_type(key.kind().name(), expected.name()))
         }
     }
 
-    fn wrong(&self, found: &'static str, expected: &'static str) -> OpError {
+    fn wrong_type(&self, found: &'static str, expected: &'static str) -> OpError {
         OpError::WrongType { found, expected, method: self.method }
     }
 

@@ -282,7 +282,7 @@ pub(super) fn whole_topk(record: &Record<'_, impl Server>) -> Result<Option<Stat
 /// What the string beside it says. Without one the sorted set is somebody else's, and its members are not for TopK to
 /// drop.
 fn capacity(record: &Record<'_, impl Server>) -> Result<u32, OpError> {
-    let missing = || record.wrong("zset without a capacity beside it", "topk");
+    let missing = || record.wrong_type("zset without a capacity beside it", "topk");
     let name = Bytes::from(side_key(record.key));
     let beside = Record::new(record.server, &name, record.method);
     let key = beside.open(Kind::String).ok().flatten().ok_or_else(missing)?;
