@@ -1,5 +1,7 @@
-//! What planted bugs do in the client (`claret_planted`): the right value passes through a function named after its
-//! subject, and comes out wrong while that bug is planted. Without the feature every function returns its argument.
+//! What planted bugs do in the client (`claret_planted`). The line that ships computes the right value and passes it through a
+//! function named after its subject; while the bug is planted another value comes out. Without the feature every function
+//! returns its first argument, and takes anything else only for the bug. Functions without arguments are named for what happens
+//! while their bug is planted, and return `false` otherwise. So whoever takes the hooks away takes no behaviour away.
 
 use claret_planted::{Bug, is_planted};
 
@@ -8,14 +10,12 @@ pub(crate) fn issued<E>(issued: Result<(), E>) -> Result<(), E> {
     if is_planted(Bug::VoidErrorSwallowed) { Ok(()) } else { issued }
 }
 
-/// Clears what an attempt has buffered before the next one: [`Bug::BufferedCallsStay`].
-pub(crate) fn clear<T>(buffered: &mut Vec<T>) {
-    if !is_planted(Bug::BufferedCallsStay) {
-        buffered.clear();
-    }
+/// [`Bug::BufferedCallsStay`].
+pub(crate) fn keeps_buffered_calls() -> bool {
+    is_planted(Bug::BufferedCallsStay)
 }
 
-/// The time of a transaction, or of each attempt with [`Bug::DeadlineOfEachAttempt`].
-pub(crate) fn deadline<T>(of_all: T, of_each: impl FnOnce() -> T) -> T {
-    if is_planted(Bug::DeadlineOfEachAttempt) { of_each() } else { of_all }
+/// [`Bug::DeadlineOfEachAttempt`].
+pub(crate) fn renews_deadline() -> bool {
+    is_planted(Bug::DeadlineOfEachAttempt)
 }

@@ -142,8 +142,9 @@ impl Store {
                     made += 1;
                     // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
                     tx = tx.again().map_err(|Closed| TransactionError::Unknown)?;
-                    deadline =
-                        planted::deadline(deadline, || Deadline::new(&*self.backend, options.deadline));
+                    if planted::renews_deadline() {
+                        deadline = Deadline::new(&*self.backend, options.deadline);
+                    }
                 }
                 (_, End::Failed(error)) => return Err(error.into()),
                 (Err(Abort::Operation(error)), End::Aborted | End::Committed) => return Err(error.into()),

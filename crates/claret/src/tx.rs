@@ -103,7 +103,9 @@ impl Tx {
             driver.restart(self.attempt)?;
         }
         state.attempt += 1;
-        planted::clear(&mut state.buffered);
+        if !planted::keeps_buffered_calls() {
+            state.buffered.clear();
+        }
         state.answers.clear();
         (state.calls, state.unanswered) = (0, 0);
         (state.executed, state.committing) = (false, false);

@@ -13,8 +13,8 @@ pub(super) fn is_announced(is_announced: bool) -> bool {
 }
 
 /// What is sent where it moved to: [`Bug::MovedLost`].
-pub(super) fn moved<T>(command: T) -> Option<T> {
-    Some(command).filter(|_| !is_planted(Bug::MovedLost))
+pub(super) fn moved<T>(command: Option<T>) -> Option<T> {
+    command.filter(|_| !is_planted(Bug::MovedLost))
 }
 
 /// The queue of a slot that moved: [`Bug::MovedForgotten`].
@@ -49,8 +49,8 @@ pub(super) fn queued<T>(mut queued: VecDeque<T>) -> VecDeque<T> {
 }
 
 /// Whose queue it is when its node is gone: [`Bug::GoneKeepsQueue`].
-pub(super) fn nobodys_queue<T: Clone>(gone: &T) -> Option<T> {
-    is_planted(Bug::GoneKeepsQueue).then(|| gone.clone())
+pub(super) fn queue_owner<T: Clone>(owner: Option<T>, gone: &T) -> Option<T> {
+    if is_planted(Bug::GoneKeepsQueue) { Some(gone.clone()) } else { owner }
 }
 
 /// Whether what waits for a node hears that it is away: [`Bug::AwayUntold`].
@@ -59,16 +59,19 @@ pub(super) fn is_told(is_told: bool) -> bool {
 }
 
 /// The command that a reply is for: [`Bug::LastAskedAnswered`].
-pub(super) fn answered<T>(in_flight: &mut VecDeque<T>) -> Option<T> {
-    if is_planted(Bug::LastAskedAnswered) { in_flight.pop_back() } else { in_flight.pop_front() }
+pub(super) fn answered<T>(first: Option<T>, behind: &mut VecDeque<T>) -> Option<T> {
+    match first {
+        Some(first) if is_planted(Bug::LastAskedAnswered) => {
+            behind.push_front(first);
+            behind.pop_back()
+        }
+        first => first,
+    }
 }
 
-/// What had no reply when its connection broke, and is not sent `again`: [`Bug::LostSentAgain`].
-pub(super) fn lost<T>(mut in_flight: VecDeque<T>, again: impl FnMut(T)) -> VecDeque<T> {
-    if is_planted(Bug::LostSentAgain) {
-        in_flight.drain(..).for_each(again);
-    }
-    in_flight
+/// [`Bug::LostSentAgain`].
+pub(super) fn sends_lost_again() -> bool {
+    is_planted(Bug::LostSentAgain)
 }
 
 // --- connections and replies ---

@@ -177,7 +177,7 @@ impl Node {
 
     /// A client's connection closed. What follows may write, and so waits for a timer.
     pub(crate) fn closed(&mut self, ctx: Ctx, client: u64) {
-        self.open_multis.end(crate::parts::planted::guard::ended_by_close(client));
+        self.open_multis.end(crate::parts::planted::guard::ended_by_close(Some(client)));
         if let Some(session) = planted::deserted(self.sessions.closed(self.now(), client)) {
             self.deserted.push(session);
             self.come_back(ctx, 0);

@@ -274,7 +274,7 @@ impl Server for KeyspaceServer<'_> {
         name: &Text,
         arguments: impl IntoIterator<Item = &'b [u8]>,
     ) -> Answer {
-        self.run(command, planted::records::flags(command, c"!Ev"), name, arguments)
+        self.run(command, planted::records::flags(c"!Ev", command), name, arguments)
     }
 
     fn put(&self, command: &CStr, name: &Text, value: &[u8]) -> Answer {

@@ -21,10 +21,11 @@ pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static
 
 /// Whether a plain command is refused over `maxmemory`.
 pub(crate) fn adds(command: &str) -> bool {
-    matches!(
+    let adds = matches!(
         command,
         "SET" | "GETSET" | "APPEND" | "SETNX" | "INCR" | "INCRBY" | "INCRBYFLOAT" | "HSET" | "HINCRBY"
-    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH") && planted::counts(command)
+    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH");
+    planted::adds(adds, command)
 }
 
 #[cfg(test)]

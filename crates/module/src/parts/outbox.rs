@@ -36,7 +36,8 @@ impl Outbox {
     pub(crate) fn put_back(&mut self, responses: Vec<Response>) {
         for response in responses.into_iter().rev() {
             self.bytes += response.size();
-            planted::put_in_front(&mut self.responses, response);
+            self.responses.push_front(response);
+            planted::put_back(&mut self.responses);
         }
     }
 
@@ -51,7 +52,8 @@ impl Outbox {
         while self.responses.len() > 1
             && (self.responses.len() as u64 > count_max || self.bytes as u64 > bytes_max)
         {
-            let Some(oldest) = planted::oldest(&mut self.responses) else { break };
+            let oldest = self.responses.pop_front();
+            let Some(oldest) = planted::dropped(oldest, &mut self.responses) else { break };
             self.bytes -= oldest.size();
             dropped += 1;
         }

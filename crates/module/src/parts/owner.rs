@@ -13,7 +13,7 @@ pub(crate) struct Name(Bytes);
 
 impl Name {
     pub(crate) fn new(bytes: &[u8]) -> Self {
-        Name(Bytes::copy_from(&planted::name(bytes)))
+        Name(planted::name(Bytes::copy_from(bytes)))
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {

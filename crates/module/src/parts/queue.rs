@@ -229,7 +229,7 @@ impl Queue {
     pub(crate) fn end_later(&mut self, shard: Option<&mut Shard>, number: u64) {
         if let Some(waiting) = self.waiting.get_mut(&number) {
             (waiting.client, waiting.ends) = (None, true);
-            if let Some(shard) = shard.filter(|_| planted::lets_on()) {
+            if let Some(shard) = planted::lets_on(shard) {
                 waiting.let_on(shard);
             }
         }

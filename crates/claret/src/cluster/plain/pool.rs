@@ -203,7 +203,7 @@ impl Pool {
                 let slot = usize::from(slot);
                 queues.slots[slot] = planted::queue_of_moved(at, queues.slots[slot]);
             }
-            planted::moved(waiting).into_iter().for_each(|waiting| queues.put(at, waiting, woken));
+            planted::moved(Some(waiting)).into_iter().for_each(|waiting| queues.put(at, waiting, woken));
         });
         None
     }
@@ -266,7 +266,7 @@ impl Service for Pool {
     fn is_gone(&self, node: &Address) {
         self.with(|queues, woken| {
             let Some(at) = queues.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
-            queues.nodes[at] = planted::nobodys_queue(node);
+            queues.nodes[at] = planted::queue_owner(None, node);
             queues.assign();
             for waiting in planted::queued(std::mem::take(&mut queues.queues[at]).queued) {
                 match waiting.command.slot {
@@ -332,7 +332,8 @@ impl Handler for CommandHandler {
                 continue;
             };
             let unasked = || not_understood("a reply that nobody waits for".into());
-            let (_, waiting) = planted::answered(&mut self.in_flight).ok_or_else(unasked)?;
+            let first = self.in_flight.pop_front();
+            let (_, waiting) = planted::answered(first, &mut self.in_flight).ok_or_else(unasked)?;
             match value.reply() {
                 Ok(reply) => waiting.end(Ok(reply), &mut woken),
                 Err(error) => {
@@ -370,8 +371,11 @@ impl Drop for CommandHandler {
             Some(error) => error.to_string(),
             None => format!("{node} was left"),
         };
-        let in_flight = std::mem::take(&mut self.in_flight);
-        for (_, waiting) in planted::lost(in_flight, |(_, waiting)| self.pool.send([waiting])) {
+        let mut in_flight = std::mem::take(&mut self.in_flight);
+        if planted::sends_lost_again() {
+            in_flight.drain(..).for_each(|(_, waiting)| self.pool.send([waiting]));
+        }
+        for (_, waiting) in in_flight {
             waiting.end(Err(PlainError::Lost { node: node.clone(), reason: reason.clone() }), &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);

@@ -222,7 +222,7 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
 
 /// The shortest text that reads back as the same float.
 fn number(score: f64) -> String {
-    planted::digits(score)
+    planted::digits(format!("{score:?}"), score)
 }
 
 // --- topk ---

@@ -129,8 +129,8 @@ pub(crate) fn ended_by_exec(client: Option<u64>, is_refused: bool) -> Option<u64
 }
 
 /// Whose MULTI is over with its connection: [`Bug::ClosedMultiStays`].
-pub(crate) fn ended_by_close(client: u64) -> Option<u64> {
-    Some(client).filter(|_| !is_planted(Bug::ClosedMultiStays))
+pub(crate) fn ended_by_close(client: Option<u64>) -> Option<u64> {
+    client.filter(|_| !is_planted(Bug::ClosedMultiStays))
 }
 
 /// Whether a key becomes one that is written: [`Bug::ReadThenWrittenIsRead`].
@@ -163,9 +163,9 @@ pub(crate) fn held_of_rest<T>(mut held: Vec<T>) -> Vec<T> {
     held
 }
 
-/// Whether somebody who does not run after all lets others on at once: [`Bug::LeaverHoldsOff`].
-pub(crate) fn lets_on() -> bool {
-    !is_planted(Bug::LeaverHoldsOff)
+/// The shard at which somebody who does not run after all lets others on at once: [`Bug::LeaverHoldsOff`].
+pub(crate) fn lets_on<T>(shard: Option<T>) -> Option<T> {
+    shard.filter(|_| !is_planted(Bug::LeaverHoldsOff))
 }
 
 /// Until when granted keys are kept: [`Bug::KeptFromTheAsking`].

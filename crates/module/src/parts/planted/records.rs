@@ -9,7 +9,7 @@ use crate::ffi::Answer;
 // --- what is passed on ---
 
 /// The flags of a write: [`Bug::HdelUnreplicated`], [`Bug::SremUnreplicated`], [`Bug::DelUnreplicated`].
-pub(crate) fn flags(command: &CStr, passed_on: &'static CStr) -> &'static CStr {
+pub(crate) fn flags(passed_on: &'static CStr, command: &CStr) -> &'static CStr {
     let stays = |bug, name: &CStr| is_planted(bug) && command == name;
     let stays_here = stays(Bug::HdelUnreplicated, c"HDEL")
         || stays(Bug::SremUnreplicated, c"SREM")
@@ -23,8 +23,8 @@ pub(crate) fn is_barred(is_barred: bool) -> bool {
 }
 
 /// Whether a command may add to the memory: [`Bug::SortedSetsOverMemory`].
-pub(crate) fn counts(command: &str) -> bool {
-    !(is_planted(Bug::SortedSetsOverMemory) && command.starts_with('Z'))
+pub(crate) fn adds(adds: bool, command: &str) -> bool {
+    adds && !(is_planted(Bug::SortedSetsOverMemory) && command.starts_with('Z'))
 }
 
 // --- effects ---
@@ -68,8 +68,8 @@ pub(crate) fn pushed<T>(mut values: Vec<T>) -> Vec<T> {
 }
 
 /// A score as text: [`Bug::ScoresRounded`].
-pub(crate) fn digits(score: f64) -> String {
-    if is_planted(Bug::ScoresRounded) { format!("{score:.3}") } else { format!("{score:?}") }
+pub(crate) fn digits(digits: String, score: f64) -> String {
+    if is_planted(Bug::ScoresRounded) { format!("{score:.3}") } else { digits }
 }
 
 /// Whether more are in than count: [`Bug::BestUntrimmed`].

@@ -1,10 +1,10 @@
 //! Planted bugs of sessions, rights, keys that expire, and the shard's life.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use claret_core::{Survives, Time};
 use claret_planted::{Bug, is_planted};
+use claret_types::Bytes;
 
 // --- hellos ---
 
@@ -75,14 +75,22 @@ pub(crate) fn is_senders(is: bool) -> bool {
 
 // --- outboxes and polls ---
 
-/// Puts what was taken back in front: [`Bug::PutBackBehind`].
-pub(crate) fn put_in_front<T>(queue: &mut VecDeque<T>, it: T) {
-    if is_planted(Bug::PutBackBehind) { queue.push_back(it) } else { queue.push_front(it) }
+/// The responses that wait, one of which was put back in front: [`Bug::PutBackBehind`].
+pub(crate) fn put_back<T>(queue: &mut VecDeque<T>) {
+    if is_planted(Bug::PutBackBehind) {
+        queue.rotate_left(1);
+    }
 }
 
-/// Takes the oldest: [`Bug::NewestDropped`].
-pub(crate) fn oldest<T>(queue: &mut VecDeque<T>) -> Option<T> {
-    if is_planted(Bug::NewestDropped) { queue.pop_back() } else { queue.pop_front() }
+/// The response that is dropped: [`Bug::NewestDropped`].
+pub(crate) fn dropped<T>(oldest: Option<T>, behind: &mut VecDeque<T>) -> Option<T> {
+    match oldest {
+        Some(oldest) if is_planted(Bug::NewestDropped) => {
+            behind.push_front(oldest);
+            behind.pop_back()
+        }
+        oldest => oldest,
+    }
 }
 
 /// Whether more waits for all sessions than may: [`Bug::ShareIgnored`].
@@ -130,10 +138,11 @@ pub(crate) fn low_water(eldest: u64, next: u64) -> u64 {
 // --- rights ---
 
 /// A user's name: [`Bug::NamesLossy`].
-pub(crate) fn name(bytes: &[u8]) -> Cow<'_, [u8]> {
-    match is_planted(Bug::NamesLossy) {
-        true => String::from_utf8_lossy(bytes).into_owned().into_bytes().into(),
-        false => bytes.into(),
+pub(crate) fn name(name: Bytes) -> Bytes {
+    if is_planted(Bug::NamesLossy) {
+        Bytes::copy_from(String::from_utf8_lossy(&name).as_bytes())
+    } else {
+        name
     }
 }
 
