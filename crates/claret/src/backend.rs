@@ -68,7 +68,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     }
 
     /// Whether answers come from other processes, which may be wrong or hostile.
-    fn is_remote(&self) -> bool;
+    fn checks_answers(&self) -> bool;
 
     // --- transactions ---
 

@@ -78,7 +78,7 @@ impl Batch {
     /// Adds an operation.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
         let call = Call { key: key.into(), op };
-        let is_wanted = call.op.returns() && self.store.backend.is_remote();
+        let is_wanted = call.op.returns() && self.store.backend.checks_answers();
         let mut calls = self.calls.lock();
         let at = calls.all.len();
         if is_wanted {

@@ -17,6 +17,7 @@ pub(crate) struct Deadline<'a> {
     /// The tick before which it began to wait, and when that was.
     tick: Option<(u64, Instant)>,
     timer: Option<Timer>,
+    is_over: bool,
 }
 
 enum Timer {
@@ -40,13 +41,17 @@ impl Timer {
 
 impl<'a> Deadline<'a> {
     pub(crate) fn new(backend: &'a dyn Backend, after: Duration) -> Self {
-        Deadline { backend, after, tick: None, timer: None }
+        Deadline { backend, after, tick: None, timer: None, is_over: false }
     }
 
-    /// The future's output; `None` when the time is over first.
+    /// The future's output; `None` when the time is over first, or was before.
     pub(crate) async fn race<F: Future>(&mut self, future: F) -> Option<F::Output> {
         let mut future = pin!(future);
         std::future::poll_fn(|cx| {
+            if self.is_over {
+                // Its timer has ended, and is not to be asked again.
+                return Poll::Ready(None);
+            }
             if let Poll::Ready(output) = future.as_mut().poll(cx) {
                 return Poll::Ready(Some(output));
             }
@@ -56,7 +61,10 @@ impl<'a> Deadline<'a> {
             let waited = self.tick.map_or(Duration::ZERO, |(_, since)| since.elapsed());
             let left = self.after.saturating_sub(waited);
             let timer = self.timer.get_or_insert_with(|| Timer::new(self.backend, left));
-            timer.poll(cx).map(|()| None)
+            timer.poll(cx).map(|()| {
+                self.is_over = true;
+                None
+            })
         })
         .await
     }
@@ -65,5 +73,28 @@ impl<'a> Deadline<'a> {
     fn is_early(&mut self, waker: &Waker) -> bool {
         let joined = self.backend.join_tick(self.after, waker);
         joined.is_some_and(|number| self.tick.get_or_insert_with(|| (number, Instant::now())).0 == number)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, ready};
+
+    use claret_core::Limits;
+
+    use super::*;
+    use crate::embedded::Embedded;
+    use crate::mode::Mode;
+
+    /// Bug: the timer was polled again after its end, which is a panic of a timer that is a task.
+    #[test]
+    fn a_time_that_is_over_stays_over() {
+        let backend = Embedded::new(1, Mode::default(), Limits::default());
+        let mut deadline = Deadline::new(&backend, Duration::ZERO);
+        pollster::block_on(async {
+            assert_eq!(deadline.race(ready(1)).await, Some(1), "it is asked only when something has to wait");
+            assert_eq!(deadline.race(pending::<u8>()).await, None);
+            assert_eq!(deadline.race(ready(2)).await, None);
+        });
     }
 }

@@ -10,16 +10,15 @@ use claret_core::message::Refusal;
 use claret_core::{CallNo, Closed, Delivery, Limits, Time, TxHandle};
 use claret_identity::Identity;
 use claret_types::{Claims, OpError, Operation};
-use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep};
 
 use super::client::ClusterClient;
-use super::coarse_timer::{CoarseTimer, TICK};
 use super::error::ConnectError;
-use super::machine::Machine;
+use super::machine::{Machine, Placed};
 use super::net::Net;
 use super::secret::Secret;
 use super::settings::Settings;
+use super::timers::Timers;
 use super::topology::slot_of;
 use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
@@ -34,6 +33,9 @@ const PAUSE_US: (u64, u64) = (1_000, 100_000);
 /// How often it is looked whether all transactions are over, while a store closes.
 const CLOSING: Duration = Duration::from_millis(1);
 
+/// What the end of a store is waited for beyond its patience, where nobody drives its runtime.
+pub(super) const GRACE: Duration = Duration::from_secs(1);
+
 /// A store on a cluster: what its handles share.
 #[derive(Debug)]
 pub(crate) struct Cluster {
@@ -43,9 +45,7 @@ pub(crate) struct Cluster {
     patience: Duration,
     client: Arc<ClusterClient>,
     net: Arc<Net<ClusterClient>>,
-    ticks: Arc<CoarseTimer>,
-    /// The task that keeps the time.
-    timer: AbortHandle,
+    timers: Timers,
 }
 
 impl Cluster {
@@ -60,15 +60,13 @@ impl Cluster {
         let secret = Secret(u64::from_le_bytes(secret));
         let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));
         let net = Net::connect(settings, Arc::clone(&client)).await?;
-        let ticks = Arc::<CoarseTimer>::default();
-        let (time, ticking) = (Arc::clone(&client).keep_time(), Arc::clone(&ticks).run());
-        let timer = net.runtime.spawn(async { tokio::join!(time, ticking) }).abort_handle();
-        Ok(Cluster { mode, limits, restarts: AtomicU64::new(0), patience, client, net, ticks, timer })
+        let timers = Timers::start(net.runtime.clone(), Arc::clone(&client).keep_time());
+        Ok(Cluster { mode, limits, restarts: AtomicU64::new(0), patience, client, net, timers })
     }
 
     /// Says farewell to the shards. Transactions that begin afterwards wait in vain.
     fn leave(&self) {
-        self.timer.abort();
+        self.timers.stop();
         self.net.close();
         self.client.visit(|machine, now| machine.client.close(now));
     }
@@ -106,7 +104,7 @@ impl Backend for Cluster {
         knows(op)
     }
 
-    fn is_remote(&self) -> bool {
+    fn checks_answers(&self) -> bool {
         true
     }
 
@@ -136,21 +134,15 @@ impl Backend for Cluster {
     }
 
     fn too_late(&self, after: Duration) -> TransactionError {
-        if self.ticks.is_over() {
-            let reason = "the store is closed, or the runtime that it was opened on has ended".into();
-            return TransactionError::NoAnswer { after, reason };
-        }
-        no_answer(after, self.net.away().or_else(|| self.client.silent(&self.net)))
+        too_late(after, &self.timers, || self.net.away().or_else(|| self.client.silent(&self.net)))
     }
 
     fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
-        (time > 2 * TICK).then(|| self.ticks.join(waker)).flatten()
+        self.timers.join_tick(time, waker)
     }
 
-    /// Made for those who have waited for a while: few.
     fn timer(&self, after: Duration) -> Option<Task<'static>> {
-        let task = TimerTask(self.net.runtime.spawn(async move { sleep(after).await }));
-        Some(Box::pin(task.ended()))
+        Some(Box::pin(self.timers.after(after)))
     }
 
     fn close(&self) -> Task<'_> {
@@ -161,13 +153,12 @@ impl Backend for Cluster {
                 sleep(CLOSING).await;
             }
         };
-        let over = self.net.runtime.spawn(over);
+        let closed = async move { net.closed(patience).await };
+        let over = self.timers.run(patience + GRACE, over);
         Box::pin(async move {
-            // Where the runtime has ended so have the connections, and nothing is waited for.
-            let _ = over.await;
+            over.await;
             self.leave();
-            let runtime = net.runtime.clone();
-            let _ = runtime.spawn(async move { net.closed(patience).await }).await;
+            self.timers.run(patience + GRACE, closed).await;
         })
     }
 }
@@ -175,23 +166,6 @@ impl Backend for Cluster {
 impl Drop for Cluster {
     fn drop(&mut self) {
         self.leave();
-    }
-}
-
-/// A timer on the store's runtime, perhaps another than that of whoever waits. To poll a timer of a runtime that has
-/// ended is an error that cannot be caught; to wait for a task of it is none: then the time ends at once, since nobody
-/// is left to answer.
-pub(super) struct TimerTask(pub(super) JoinHandle<()>);
-
-impl TimerTask {
-    pub(super) async fn ended(mut self) {
-        let _ = (&mut self.0).await;
-    }
-}
-
-impl Drop for TimerTask {
-    fn drop(&mut self) {
-        self.0.abort();
     }
 }
 
@@ -221,16 +195,17 @@ impl Driver for Remote {
         call: Call,
         reserve: Option<Claims>,
     ) -> Result<CallNo, Closed> {
-        let place = (slot_of(&call.key), call.key);
+        let (placed, place) = (placed(buffered), (slot_of(&call.key), call.key));
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), buffered)?;
+            machine.buffer(now, (tx, attempt), placed)?;
             machine.client.execute(now, (tx, attempt), place, call.op, reserve)
         })
     }
 
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
+        let placed = placed(buffered);
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), buffered)?;
+            machine.buffer(now, (tx, attempt), placed)?;
             machine.client.commit(now, (tx, attempt))
         })
     }
@@ -248,6 +223,11 @@ impl Driver for Remote {
             self.client.visit(|machine, now| machine.abandon(now, tx));
         }
     }
+}
+
+/// Calls and their slots, found before the machine is locked, which all transactions share.
+fn placed(calls: &mut Vec<Call>) -> Placed {
+    calls.drain(..).map(|Call { key, op }| ((slot_of(&key), key), op)).collect()
 }
 
 // --- what both backends of a cluster say ---
@@ -278,10 +258,19 @@ pub(super) fn pause_after(refusal: &Refusal) -> Option<(u64, u64)> {
     }
 }
 
-/// The deadline passed. If some node is known not to answer, that is why.
-pub(super) fn no_answer(after: Duration, away: Option<ConnectError>) -> TransactionError {
-    match away {
-        Some(error) => TransactionError::NoAnswer { after, reason: error.to_string() },
+/// The deadline passed. If the store is closed, or a node known not to answer, that is why.
+pub(super) fn too_late(
+    after: Duration,
+    timers: &Timers,
+    away: impl FnOnce() -> Option<ConnectError>,
+) -> TransactionError {
+    let closed = "the store is closed, or the runtime that it was opened on has ended";
+    let reason = match timers.are_over() {
+        true => Some(closed.to_owned()),
+        false => away().map(|error| error.to_string()),
+    };
+    match reason {
+        Some(reason) => TransactionError::NoAnswer { after, reason },
         None => TransactionError::Deadline(after),
     }
 }

@@ -8,13 +8,17 @@ use claret_core::{
     Client, Closed, Event, Incarnation, Limits, Node, Pacing, SessionId, ShardId, SlotRange, Switches, Time,
     TxHandle,
 };
+use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use super::address::Address;
 use super::planted;
-use super::topology::{SLOTS, Topology, slot_of};
-use crate::call::Call;
+use super::topology::{SLOTS, Topology};
 use crate::mailbox::{Mailbox, Wakers};
+
+/// Calls, each with its slot and key.
+pub(super) type Placed = SmallVec<[((u16, Bytes), Operation); 8]>;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -89,16 +93,9 @@ impl Machine {
     }
 
     /// Keeps calls for the commit.
-    pub(super) fn buffer(
-        &mut self,
-        now: Time,
-        tx: (TxHandle, u32),
-        calls: &mut Vec<Call>,
-    ) -> Result<(), Closed> {
-        calls.drain(..).try_for_each(|Call { key, op }| {
-            let place = (slot_of(&key), key);
-            self.client.buffer(now, tx, place, op).map(|_| ())
-        })
+    pub(super) fn buffer(&mut self, now: Time, tx: (TxHandle, u32), calls: Placed) -> Result<(), Closed> {
+        let mut calls = calls.into_iter();
+        calls.try_for_each(|(place, op)| self.client.buffer(now, tx, place, op).map(|_| ()))
     }
 
     /// The user is gone.

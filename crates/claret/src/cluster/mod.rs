@@ -10,7 +10,7 @@
 //! | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
 //! | `topology`, `address` | which node serves which slot |
 //! | `resp`, `bounds`, `secret` | RESP3 by a library; what is taken from a server, at most; what is never shown |
-//! | `coarse_timer` | deadlines that are far away |
+//! | `timers`, `coarse_timer` | timers on the store's runtime; deadlines that are far away |
 //! | `runtime_thread` | a thread for the connections of a blocking store |
 //! | `plain/` | plain commands, multiplexed; mode `none` |
 //!
@@ -41,6 +41,7 @@ mod resp;
 mod runtime_thread;
 mod secret;
 mod settings;
+mod timers;
 mod tls;
 mod topology;
 

@@ -84,8 +84,8 @@ struct Terms {
 
 /// See the module's text.
 #[derive(Debug)]
-pub(super) struct Net<O> {
-    pub(super) service: Arc<O>,
+pub(super) struct Net<S> {
+    pub(super) service: Arc<S>,
     pub(super) settings: Settings,
     pub(super) runtime: Handle,
     known: Mutex<Vec<Known>>,
@@ -95,9 +95,17 @@ pub(super) struct Net<O> {
     is_closing: AtomicBool,
 }
 
-impl<O: Service> Net<O> {
+struct CloseOnDrop<'a, S: Service>(&'a Net<S>);
+
+impl<S: Service> Drop for CloseOnDrop<'_, S> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl<S: Service> Net<S> {
     /// Connects to all nodes, waiting for those that are not ready.
-    pub(super) async fn connect(settings: Settings, service: Arc<O>) -> Result<Arc<Self>, ConnectError> {
+    pub(super) async fn connect(settings: Settings, service: Arc<S>) -> Result<Arc<Self>, ConnectError> {
         let until = Instant::now() + settings.connect_timeout;
         let net = Arc::new(Net {
             service,
@@ -108,11 +116,10 @@ impl<O: Service> Net<O> {
             changes: watch::Sender::new(0),
             is_closing: AtomicBool::new(false),
         });
-        let connected = net.first_contact(until).await;
-        if let Err(error) = connected {
-            net.close();
-            return Err(error);
-        }
+        // Also where nobody waits for it any more.
+        let unless_connected = CloseOnDrop(&net);
+        net.first_contact(until).await?;
+        std::mem::forget(unless_connected);
         Ok(net)
     }
 

@@ -93,10 +93,11 @@ impl Combined {
         if calls.is_empty() {
             return Ok(());
         }
+        // Hashed before the client is locked, which all transactions share.
+        let placed: Vec<_> = calls.drain(..).map(|Call { key, op }| (self.place(key), op)).collect();
         self.visit(|client, now, tx| {
-            calls.drain(..).try_for_each(|Call { key, op }| {
-                client.buffer(now, (tx, attempt), self.place(key), op).map(|_| ())
-            })
+            let mut placed = placed.into_iter();
+            placed.try_for_each(|(place, op)| client.buffer(now, (tx, attempt), place, op).map(|_| ()))
         })
     }
 

@@ -144,7 +144,7 @@ impl Backend for Embedded {
         self.mode == Mode::None
     }
 
-    fn is_remote(&self) -> bool {
+    fn checks_answers(&self) -> bool {
         false
     }
 
@@ -152,11 +152,15 @@ impl Backend for Embedded {
         if self.mode == Mode::None {
             return self.unlocked(calls);
         }
-        let mut held = HeldShards::lock(self, calls);
+        let mut places = Places::new();
+        for call in calls {
+            let hash = key_hash(&call.key);
+            places.push((hash, self.shard_of_hash(hash)));
+        }
+        let mut held = HeldShards::lock(self, &places);
         let mut replies = Vec::with_capacity(calls.len());
-        for (no, Call { key, op }) in calls.iter().enumerate() {
-            let (hash, shard) = held.of_call(no);
-            match shard.instant(hash, key, op) {
+        for (Call { key, op }, (hash, shard)) in calls.iter().zip(&places) {
+            match held.shard(*shard).instant(*hash, key, op) {
                 Ok(Some(reply)) => replies.push(reply),
                 Ok(None) => return InstantOutcome::Blocked,
                 Err(error) => return InstantOutcome::Failed { key: key.clone(), error },
@@ -187,43 +191,37 @@ impl Backend for Embedded {
     }
 }
 
+/// Of each call: the hash of its key, and its shard.
+type Places = SmallVec<[(u64, ShardId); 8]>;
+
 /// The shards of an instant transaction, locked in ascending order. Undone when dropped unfinished, also when a
 /// custom type panics.
 struct HeldShards<'a> {
-    /// Of each call: the hash of its key, and its shard.
-    places: SmallVec<[(u64, ShardId); 8]>,
     shards: SmallVec<[(ShardId, MutexGuard<'a, Shard>); 4]>,
     finished: bool,
 }
 
 impl<'a> HeldShards<'a> {
-    fn lock(store: &'a Embedded, calls: &[Call]) -> Self {
-        let mut places = SmallVec::new();
-        for call in calls {
-            let hash = key_hash(&call.key);
-            places.push((hash, store.shard_of_hash(hash)));
-        }
-        let held = |id: ShardId| (id, store.shards[id.0 as usize].lock());
+    fn lock(store: &'a Embedded, places: &Places) -> Self {
+        let locked = |id: ShardId| (id, store.shards[id.0 as usize].lock());
         let mut shards = SmallVec::new();
         if let [(_, only)] = places[..] {
-            shards.push(held(only));
+            shards.push(locked(only));
         } else {
             let mut ids: SmallVec<[ShardId; 8]> = places.iter().map(|(_, shard)| *shard).collect();
             ids.sort_unstable();
             ids.dedup();
-            shards.extend(ids.into_iter().map(held));
+            shards.extend(ids.into_iter().map(locked));
         }
-        HeldShards { places, shards, finished: false }
+        HeldShards { shards, finished: false }
     }
 
-    /// The hash of a call's key, and its shard.
-    fn of_call(&mut self, no: usize) -> (u64, &mut Shard) {
-        let (hash, id) = self.places[no];
+    fn shard(&mut self, id: ShardId) -> &mut Shard {
         let at = match self.shards.len() {
             0..=8 => self.shards.iter().position(|(held, _)| *held == id),
             _ => self.shards.binary_search_by_key(&id, |(held, _)| *held).ok(),
         };
-        (hash, &mut self.shards[at.expect("all shards of the calls are held")].1)
+        &mut self.shards[at.expect("all shards of the calls are held")].1
     }
 
     fn finish(mut self) {

@@ -120,7 +120,7 @@ impl Embedded {
     }
 
     /// Delivers what a coordinator wants sent, and what it is answered, until nothing is left to say.
-    pub(crate) fn pump(&self, coordinator: &mut Coordinator, mailbox: &Mailbox) {
+    fn pump(&self, coordinator: &mut Coordinator, mailbox: &Mailbox) {
         for (from, response) in mailbox.take() {
             coordinator.handle_response(self.elapsed(), from, response);
         }

@@ -182,8 +182,11 @@ fn a_store_is_closed_from_anywhere() {
         let key = prefix();
         let blocking = store.blocking();
         blocking.counter(&key).add(1).expect("added");
+        let (kept, late) = (blocking.clone(), TxOptions::new().deadline(Duration::from_millis(50)));
         // On this thread, which has no runtime.
         blocking.close();
+        let error = kept.transaction_with(late, |tx| tx.counter(&key).add_returning(1).map_err(Into::into));
+        assert!(error.is_err(), "{mode:?}: {error:?}");
         let again = opened_on.block_on(Store::connect(shared().url())).expect("a store");
         assert_eq!(again.blocking().counter(&key).get().expect("an answer"), 1);
     }

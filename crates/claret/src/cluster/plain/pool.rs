@@ -67,7 +67,6 @@ struct NodeQueue {
     connection: Option<u32>,
     waker: Option<Waker>,
     away_since: Option<Instant>,
-    is_closing: bool,
 }
 
 #[derive(Default)]
@@ -80,6 +79,24 @@ struct Queues {
     topology: Topology,
     /// What rests.
     resting: Vec<Waiting>,
+    /// Connections close behind the last reply.
+    is_closing: bool,
+}
+
+/// What follows once the queues are unlocked: whoever hears of an end may call back.
+#[derive(Default)]
+struct After {
+    woken: Wakers,
+    ended: Vec<(Waiting, PlainError)>,
+}
+
+impl After {
+    fn done(mut self) {
+        for (waiting, error) in self.ended {
+            waiting.end(Err(error), &mut self.woken);
+        }
+        self.woken.into_iter().for_each(Waker::wake);
+    }
 }
 
 /// See the module's text.
@@ -126,18 +143,37 @@ impl Queues {
         }
     }
 
-    fn put(&mut self, at: usize, waiting: Waiting, woken: &mut Wakers) {
+    fn put(&mut self, at: usize, waiting: Waiting, after: &mut After) {
         let queue = &mut self.queues[at];
+        if self.is_closing && queue.connection.is_none() {
+            return after.ended.push((waiting, closed(self.nodes[at].as_ref())));
+        }
         queue.queued.push_back(waiting);
-        woken.extend(queue.waker.take());
+        after.woken.extend(queue.waker.take());
     }
 
     /// Puts a command where its key is; without a key, anywhere.
-    fn place(&mut self, waiting: Waiting, woken: &mut Wakers) {
+    fn place(&mut self, waiting: Waiting, after: &mut After) {
         let slot = waiting.command.slot.unwrap_or_default();
         let at = self.slots[usize::from(slot)];
-        self.put(at, waiting, woken);
+        self.put(at, waiting, after);
     }
+
+    /// What nobody sends any more is told so.
+    fn end_unsent(&mut self, after: &mut After) {
+        let nodes = self.nodes.iter().map(Option::as_ref);
+        for (queue, node) in self.queues.iter_mut().zip(nodes).filter(|(queue, _)| queue.connection.is_none())
+        {
+            after.ended.extend(queue.queued.drain(..).map(|waiting| (waiting, closed(node))));
+        }
+        after.ended.extend(self.resting.drain(..).map(|waiting| (waiting, closed(None))));
+    }
+}
+
+/// The store was closed before the command was sent.
+fn closed(node: Option<&Address>) -> PlainError {
+    let node = node.map_or_else(|| "the cluster".to_owned(), ToString::to_string);
+    PlainError::Away(ConnectError::Unreachable { node, reason: "the store is closed".to_owned() })
 }
 
 impl Pool {
@@ -147,32 +183,31 @@ impl Pool {
 
     /// Sends commands, each to where its key is.
     pub(super) fn send(&self, commands: impl IntoIterator<Item = Waiting>) {
-        self.with(|queues, woken| commands.into_iter().for_each(|waiting| queues.place(waiting, woken)));
+        self.with(|queues, after| commands.into_iter().for_each(|waiting| queues.place(waiting, after)));
     }
 
     /// Sends a command to a node. Returns whether there is such a node.
     pub(super) fn send_to(&self, node: &str, waiting: Waiting) -> bool {
-        self.with(|queues, woken| {
+        self.with(|queues, after| {
             let Some(at) = queues.named(node) else { return false };
-            queues.put(at, waiting, woken);
+            queues.put(at, waiting, after);
             true
         })
     }
 
-    fn with<R>(&self, act: impl FnOnce(&mut Queues, &mut Wakers) -> R) -> R {
-        let mut woken = Wakers::new();
-        let result = act(&mut self.inner.lock(), &mut woken);
-        woken.into_iter().for_each(Waker::wake);
+    fn with<R>(&self, act: impl FnOnce(&mut Queues, &mut After) -> R) -> R {
+        let mut after = After::default();
+        let result = act(&mut self.inner.lock(), &mut after);
+        after.done();
         result
     }
 
     /// No more commands come: connections close behind the last reply.
     pub(super) fn farewell(&self) {
-        self.with(|queues, woken| {
-            for queue in &mut queues.queues {
-                queue.is_closing = true;
-                woken.extend(queue.waker.take());
-            }
+        self.with(|queues, after| {
+            queues.is_closing = true;
+            queues.end_unsent(after);
+            after.woken.extend(queues.queues.iter_mut().filter_map(|queue| queue.waker.take()));
         });
     }
 
@@ -188,7 +223,7 @@ impl Pool {
             self.doubts.notify_one();
         }
         let target = error.words().nth(1).filter(|_| matches!(code, "MOVED" | "ASK"));
-        self.with(|queues, woken| {
+        self.with(|queues, after| {
             let Some(at) = target.and_then(|target| queues.named(target)) else {
                 queues.resting.push(waiting);
                 if queues.resting.len() == 1 {
@@ -198,21 +233,21 @@ impl Pool {
             };
             if planted::is_announced(code == "ASK") {
                 let asking = Waiting { command: Command::new("ASKING"), to: None, no: 0, tries: 0 };
-                queues.put(at, asking, woken);
+                queues.put(at, asking, after);
             } else if let Some(slot) = waiting.command.slot.filter(|_| code != "ASK") {
                 let slot = usize::from(slot);
                 queues.slots[slot] = planted::queue_of_moved(at, queues.slots[slot]);
             }
-            planted::moved(Some(waiting)).into_iter().for_each(|waiting| queues.put(at, waiting, woken));
+            planted::moved(Some(waiting)).into_iter().for_each(|waiting| queues.put(at, waiting, after));
         });
         None
     }
 
     async fn wake_resting(self: Arc<Self>) {
         tokio::time::sleep(REST).await;
-        self.with(|queues, woken| {
+        self.with(|queues, after| {
             for waiting in planted::rested(std::mem::take(&mut queues.resting)) {
-                queues.place(waiting, woken);
+                queues.place(waiting, after);
             }
         });
     }
@@ -250,28 +285,28 @@ impl Service for Pool {
 
     /// What waits for it waits as long as for a reply, and then hears why.
     fn is_away(&self, node: &Address, error: &ConnectError) {
-        self.with(|queues, woken| {
+        self.with(|queues, after| {
             let at = queues.queue_of(node);
             let queue = &mut queues.queues[at];
             let since = *queue.away_since.get_or_insert_with(Instant::now);
             let is_long = since.elapsed() >= self.settings.response_timeout;
             if planted::is_told(is_long || !error.is_retryable()) {
-                let queued = std::mem::take(&mut queue.queued);
-                queued.into_iter().for_each(|it| it.end(Err(PlainError::Away(error.clone())), woken));
+                let ended = queue.queued.drain(..);
+                after.ended.extend(ended.map(|waiting| (waiting, PlainError::Away(error.clone()))));
             }
         });
     }
 
     /// What waits for it goes to those who have its slots now, whatever other nodes say of it.
     fn is_gone(&self, node: &Address) {
-        self.with(|queues, woken| {
+        self.with(|queues, after| {
             let Some(at) = queues.nodes.iter().position(|known| known.as_ref() == Some(node)) else { return };
             queues.nodes[at] = planted::queue_owner(None, node);
             queues.assign();
             for waiting in planted::queued(std::mem::take(&mut queues.queues[at]).queued) {
                 match waiting.command.slot {
-                    Some(_) => queues.place(waiting, woken),
-                    None => waiting.end(Err(PlainError::NoSuchNode(node.to_string())), woken),
+                    Some(_) => queues.place(waiting, after),
+                    None => after.ended.push((waiting, PlainError::NoSuchNode(node.to_string()))),
                 }
             }
         });
@@ -300,6 +335,7 @@ impl Handler for CommandHandler {
     fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool {
         let is_done = {
             let mut queues = self.pool.inner.lock();
+            let is_closing = queues.is_closing;
             let queue = &mut queues.queues[self.queue];
             if queue.connection != Some(self.connection) {
                 return true;
@@ -308,7 +344,7 @@ impl Handler for CommandHandler {
             if queue.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
                 queue.waker = Some(waker.clone());
             }
-            queue.is_closing && self.taken.is_empty() && self.in_flight.is_empty()
+            is_closing && self.taken.is_empty() && self.in_flight.is_empty()
         };
         if !self.taken.is_empty() {
             let now = Instant::now();
@@ -359,13 +395,15 @@ impl Handler for CommandHandler {
 impl Drop for CommandHandler {
     fn drop(&mut self) {
         let mut woken = Wakers::new();
-        {
-            let mut queues = self.pool.inner.lock();
+        self.pool.with(|queues, after| {
             let queue = &mut queues.queues[self.queue];
             if queue.connection == Some(self.connection) {
                 queue.connection = None;
             }
-        }
+            if queues.is_closing {
+                queues.end_unsent(after);
+            }
+        });
         let node = self.node.to_string();
         let reason = match &self.broken {
             Some(error) => error.to_string(),

@@ -3,21 +3,22 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply};
 use parking_lot::Mutex;
-use tokio::time::sleep;
 
 use super::Plain;
 use super::command::PlainError;
-use super::pool::{Receiver, Waiting};
+use super::pool::{Pool, Receiver, Waiting};
 use super::translate::{command_of, reply_of};
 use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
-use crate::cluster::backend::{TimerTask, instant, knows, no_answer, pause_after};
+use crate::cluster::backend::{GRACE, instant, knows, pause_after, too_late};
+use crate::cluster::timers::Timers;
 use crate::cluster::topology::slot_of;
 use crate::error::TransactionError;
 use crate::mailbox::{Mailbox, Wakers};
@@ -31,11 +32,13 @@ pub(crate) struct Unlocked {
     limits: Limits,
     restarts: AtomicU64,
     began: std::time::Instant,
+    timers: Timers,
 }
 
 impl Unlocked {
     pub(crate) fn new(plain: Plain, limits: Limits) -> Self {
-        Unlocked { plain, limits, restarts: AtomicU64::new(0), began: std::time::Instant::now() }
+        let timers = Timers::start(plain.net().runtime.clone(), std::future::pending());
+        Unlocked { plain, limits, restarts: AtomicU64::new(0), began: std::time::Instant::now(), timers }
     }
 }
 
@@ -62,7 +65,7 @@ impl Backend for Unlocked {
         knows(op)
     }
 
-    fn is_remote(&self) -> bool {
+    fn checks_answers(&self) -> bool {
         true
     }
 
@@ -71,8 +74,8 @@ impl Backend for Unlocked {
     }
 
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
-        let (plain, mailbox) = (self.plain.clone(), Arc::clone(mailbox));
-        Box::new(Arc::new(CommandDriver { plain, mailbox, inner: Mutex::default() }))
+        let (pool, mailbox) = (Arc::clone(self.plain.pool()), Arc::clone(mailbox));
+        Box::new(CommandDriver(Arc::new(Commands { pool, mailbox, inner: Mutex::default() })))
     }
 
     fn note_restart(&self) {
@@ -92,31 +95,36 @@ impl Backend for Unlocked {
     }
 
     fn too_late(&self, after: Duration) -> TransactionError {
-        no_answer(after, self.plain.net().away())
+        too_late(after, &self.timers, || self.plain.net().away())
+    }
+
+    fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
+        self.timers.join_tick(time, waker)
     }
 
     fn timer(&self, after: Duration) -> Option<Task<'static>> {
-        let task = self.plain.net().runtime.spawn(async move { sleep(after).await });
-        Some(Box::pin(TimerTask(task).ended()))
+        Some(Box::pin(self.timers.after(after)))
     }
 
     fn close(&self) -> Task<'_> {
+        self.timers.stop();
         let net = Arc::clone(self.plain.net());
         net.close();
         self.plain.pool().farewell();
-        let runtime = net.runtime.clone();
-        let closed = runtime.spawn(async move { net.closed(net.settings.response_timeout).await });
-        Box::pin(async {
-            // Where the runtime has ended so have the connections.
-            let _ = closed.await;
-        })
+        let patience = net.settings.response_timeout;
+        Box::pin(self.timers.run(patience + GRACE, async move { net.closed(patience).await }))
     }
 }
 
-/// Sends the commands of one transaction, and hears the replies.
+/// The driver of a transaction: sends its commands.
 #[derive(Debug)]
-struct CommandDriver {
-    plain: Plain,
+struct CommandDriver(Arc<Commands>);
+
+/// The commands of one transaction, which hear their replies. They know the pool and not the store: what waits in a
+/// queue must not keep the store alive.
+#[derive(Debug)]
+struct Commands {
+    pool: Arc<Pool>,
     mailbox: Arc<Mailbox>,
     inner: Mutex<Progress>,
 }
@@ -140,7 +148,7 @@ struct Sent {
     op: Operation,
 }
 
-impl Driver for Arc<CommandDriver> {
+impl Driver for CommandDriver {
     fn execute(
         &mut self,
         _attempt: u32,
@@ -148,30 +156,30 @@ impl Driver for Arc<CommandDriver> {
         call: Call,
         _reserve: Option<Claims>,
     ) -> Result<CallNo, Closed> {
-        self.buffer(buffered);
-        let no = self.inner.lock().add(call);
-        self.send(&[no]);
+        self.0.buffer(buffered);
+        let no = self.0.inner.lock().add(call);
+        self.0.send(&[no]);
         Ok(no)
     }
 
     fn commit(&mut self, _attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
-        self.buffer(buffered);
+        self.0.buffer(buffered);
         let later = {
-            let mut inner = self.inner.lock();
+            let mut inner = self.0.inner.lock();
             inner.is_committing = true;
             inner.missing = inner.later.len();
             std::mem::take(&mut inner.later)
         };
         match later.is_empty() {
-            true => self.tell(Event::Committed { replies: Vec::new() }),
-            false => self.send(&later),
+            true => self.0.tell(Event::Committed { replies: Vec::new() }),
+            false => self.0.send(&later),
         }
         Ok(())
     }
 
     /// What is under way cannot be taken back.
     fn abort(&mut self) {
-        self.tell(Event::Aborted);
+        self.0.tell(Event::Aborted);
     }
 
     /// Plain commands are sent once.
@@ -182,7 +190,7 @@ impl Driver for Arc<CommandDriver> {
     fn end(&mut self, _is_over: bool) {}
 }
 
-impl CommandDriver {
+impl Commands {
     fn buffer(&self, calls: &mut Vec<Call>) {
         let mut inner = self.inner.lock();
         for call in calls.drain(..) {
@@ -213,7 +221,7 @@ impl CommandDriver {
                 }
             }
         }
-        self.plain.pool().send(commands);
+        self.pool.send(commands);
         let mut woken = Wakers::new();
         for (no, error) in refused {
             self.note(no, Err(error_at(self.key_of(no), error)), &mut woken);
@@ -266,7 +274,7 @@ impl Progress {
     }
 }
 
-impl Receiver for CommandDriver {
+impl Receiver for Commands {
     fn receive(&self, no: u32, reply: Result<Reply, PlainError>, woken: &mut Wakers) {
         let reply = reply.map_err(|error| match error {
             PlainError::Lost { .. } => Event::Unknown,

@@ -236,3 +236,48 @@ fn what_had_no_reply_when_its_connection_broke_is_not_sent_again() {
         "{told:?}"
     );
 }
+
+/// Locks the pool when it is forgotten, as the last handle of a store does.
+struct Holder(Arc<Pool>);
+
+impl Receiver for Holder {
+    fn receive(&self, _no: u32, _reply: Result<Reply, PlainError>, _woken: &mut Wakers) {}
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        self.0.farewell();
+    }
+}
+
+/// Bug: what waited for a node that was away was forgotten while the queues were locked. If that was the last handle of
+/// the store, the thread waited for itself.
+#[test]
+fn what_is_told_of_its_end_may_be_the_last_that_knows_the_store() {
+    let (done, is_done) = std::sync::mpsc::channel();
+    std::thread::spawn(move || {
+        let pool = pool();
+        pool.adopt(&shared_by(&[1]));
+        let holder: Arc<dyn Receiver> = Arc::new(Holder(Arc::clone(&pool)));
+        pool.send([Waiting::new(command(), holder, 0)]);
+        pool.is_away(&node(1), &ConnectError::NoModule { node: "h:1".into() });
+        done.send(queued(&pool, 1)).expect("it is waited for");
+    });
+    assert_eq!(is_done.recv_timeout(Duration::from_secs(60)), Ok(0));
+}
+
+/// Bug: a command that was not sent when the store was closed waited for ever, and kept the store alive.
+#[test]
+fn what_is_not_sent_when_the_store_is_closed_is_told_so() {
+    let pool = pool();
+    pool.adopt(&shared_by(&[1]));
+    let (before, one) = waiting(command());
+    pool.send([one]);
+    pool.farewell();
+    let (afterwards, other) = waiting(command());
+    pool.send([other]);
+    for told in [before, afterwards] {
+        let told = told.take(Waker::noop()).expect("it is told");
+        assert!(matches!(told[..], [Err(PlainError::Away(_))]), "{told:?}");
+    }
+}
