@@ -7,6 +7,11 @@
 //!
 //! Bugs of the protocol are planted in another way: `claret_core::planted`.
 
+#[cfg(all(feature = "planted-bugs", not(debug_assertions)))]
+compile_error!(
+    "`planted-bugs` is for tests, in a build with debug assertions: nothing that is shipped has bugs in it"
+);
+
 mod catalogue;
 
 use std::fmt::Write;

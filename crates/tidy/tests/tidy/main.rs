@@ -102,6 +102,11 @@ fn types_and_core_depend_on_nothing_that_does_io() {
 }
 
 #[test]
+fn no_manifest_plants_bugs_in_what_is_shipped() {
+    check(&files(&["Cargo.toml"]), rules::plants_no_bugs);
+}
+
+#[test]
 fn no_file_names_a_machine_or_is_half_merged() {
     let all = files(&[".rs", ".md", ".toml", ".lock", ".sh", "check", "demo", "run"]);
     check(&all, rules::names_no_machine);

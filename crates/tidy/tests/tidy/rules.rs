@@ -163,6 +163,37 @@ pub(crate) fn depends_on_the_pure(manifest: &File) -> Vec<String> {
     problems
 }
 
+/// No manifest switches planted bugs on for what is shipped. Their feature may be defined, in turn by that of the same name
+/// of another crate, and be required by a program; tests may be built with bugs of the protocol. Those of the hosts get
+/// into a module that servers load: their feature is named by command lines alone.
+pub(crate) fn plants_no_bugs(manifest: &File) -> Vec<String> {
+    let mut problems = Vec::new();
+    let (mut section, mut key, mut open) = (String::new(), String::new(), 0_i32);
+    for (at, line) in manifest.text.lines().enumerate() {
+        let line = line.split('#').next().unwrap_or_default();
+        // A list may go on for several lines.
+        if open == 0 && line.trim_start().starts_with('[') {
+            section = line.trim().to_owned();
+            (key, open) = (String::new(), 0);
+        } else {
+            if open == 0 {
+                key = line.split(['=', '.', ' ']).next().unwrap_or_default().to_owned();
+            }
+            open += line.matches('[').count() as i32 - line.matches(']').count() as i32;
+        }
+        let is_right = match section.as_str() {
+            "[features]" => key == "planted-bugs" && !line.contains("claret-planted/"),
+            "[[bin]]" | "[[example]]" | "[[test]]" | "[[bench]]" => key == "required-features",
+            "[dev-dependencies]" => key != "claret-planted",
+            _ => false,
+        };
+        if line.contains("planted-bugs") && !is_right {
+            problems.push(format!("{}:{}: planted bugs are for tests alone", manifest.path, at + 1));
+        }
+    }
+    problems
+}
+
 fn line_of(text: &str, at: usize) -> usize {
     1 + text[..at].matches('\n').count()
 }
@@ -208,4 +239,22 @@ fn loops_over_hash_maps_are_found() {
         for x in sorted(&self.seen) {}\nlet mut m = HashMap::new();\nfor (a, b) in &mut m {}\n\
         // In any order: a sum.\nfor x in &m {}\n}";
     assert_eq!(faults(loops_over_no_hash, text), [4, 5, 9]);
+}
+
+#[test]
+fn manifests_that_plant_bugs_are_found() {
+    let right = "[features]\ndefault = [\"a\"]\n# planted-bugs\nplanted-bugs = [\n  \"claret-core/planted-bugs\",\n]\n\
+        [[test]]\nrequired-features = [\"planted-bugs\"]\n\
+        [dev-dependencies]\nclaret-sim = { path = \".\", features = [\"planted-bugs\"] }\n";
+    assert_eq!(faults(plants_no_bugs, right), []);
+    let by_feature = "[features]\ndefault = [\n  \"a\",\n  \"planted-bugs\",\n]\na = [\"claret-core/planted-bugs\"]\n\
+        planted-bugs = [\"claret-planted/planted-bugs\"]\n";
+    assert_eq!(faults(plants_no_bugs, by_feature), [4, 6, 7]);
+    let by_dependency = "[dependencies]\nclaret-core = { features = [\"planted-bugs\"] }\n\
+        [dependencies.claret-planted]\nfeatures = [\"planted-bugs\"]\n\
+        [workspace.dependencies]\nclaret-planted = { features = [\"planted-bugs\"] }\n\
+        [dev-dependencies]\nclaret-planted = { features = [\n  \"planted-bugs\",\n] }\n\
+        [dev-dependencies.claret-planted]\nfeatures = [\"planted-bugs\"]\n\
+        [target.'cfg(unix)'.dependencies]\nclaret-core.features = [\"planted-bugs\"]\n";
+    assert_eq!(faults(plants_no_bugs, by_dependency), [2, 4, 6, 9, 12, 14]);
 }
