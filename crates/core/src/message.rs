@@ -107,7 +107,7 @@ pub enum Request {
         /// No earlier transaction of the session is open (P28).
         low_water: Sequence,
     },
-    /// What became of it? Answered from the write-once register, and writes no if nothing is there.
+    /// What became of it? Answered from the write-once vote record, and writes no if nothing is there.
     Ask {
         /// The attempt.
         attempt: AttemptId,

@@ -4,7 +4,7 @@
 //! [`Shard::handle_timeout`]), outputs are drained with [`Shard::poll_output`], and [`Shard::poll_timeout`] says
 //! when to come back. The same inputs give the same outputs.
 //!
-//! Every attempt has one write-once register here, yes or no (trap 1): *yes* is the stage `Prepared`, *no* is a
+//! Every attempt has one write-once vote record here, yes or no (trap 1): *yes* is the stage `Prepared`, *no* is a
 //! `Decided::Refused` in the session's history (with direct delivery, where nothing is ever late, no is simply
 //! being gone).
 //!

@@ -1,4 +1,4 @@
-//! One attempt at one shard: what it holds, what it still waits for, and its write-once register (P2).
+//! One attempt at one shard: what it holds, what it still waits for, and its write-once vote record (P2).
 //!
 //! ```text
 //!   Open --prepare--> Preparing --all locked and executed--> Prepared --apply or abort--> gone

@@ -11,7 +11,7 @@ use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
 use crate::ids::Sequence;
 
-// --- the register: yes or no, written once (P2) ---
+// --- the vote record: yes or no, written once (P2) ---
 
 /// Whether a participant may vote: everything is locked and executed (P1).
 #[inline]
