@@ -6,14 +6,17 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use claret_types::{Bytes, FromReply, Operation, Reply};
 
 use crate::batch::Batch;
+use crate::deadline::Deadline;
 use crate::error::{Abort, OperationError, TransactionError};
 use crate::options::TxOptions;
 use crate::planted;
 use crate::records::Scope;
+use crate::tx::Answer;
 
 /// A thread for connections. It ends when it is dropped.
 pub(crate) trait Thread: fmt::Debug + Send + Sync {}
@@ -30,6 +33,9 @@ pub struct Store {
 #[derive(Clone, Debug)]
 pub struct Tx {
     inner: crate::Tx,
+    deadline: Duration,
+    /// When the deadline passes; `None`: never.
+    until: Option<Instant>,
 }
 
 impl Store {
@@ -71,8 +77,10 @@ impl Store {
         options: TxOptions,
         mut body: impl FnMut(&Tx) -> Result<T, Abort>,
     ) -> Result<T, TransactionError> {
+        let deadline = options.deadline;
+        let until = Instant::now().checked_add(deadline);
         pollster::block_on(self.inner.transaction_with(options, |inner| {
-            let result = body(&Tx { inner });
+            let result = body(&Tx { inner, deadline, until });
             async move { result }
         }))
     }
@@ -89,7 +97,7 @@ impl Tx {
     /// # Errors
     /// See [`OperationError`].
     pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Result<Reply, OperationError> {
-        pollster::block_on(self.inner.execute(key, op))
+        self.wait(self.inner.execute(key, op))
     }
 
     /// See [`crate::Tx::execute_for_update`].
@@ -97,7 +105,7 @@ impl Tx {
     /// # Errors
     /// See [`OperationError`].
     pub fn execute_for_update(&self, key: impl Into<Bytes>, op: Operation) -> Result<Reply, OperationError> {
-        pollster::block_on(self.inner.execute_for_update(key, op))
+        self.wait(self.inner.execute_for_update(key, op))
     }
 
     /// See [`crate::Tx::issue`].
@@ -106,6 +114,14 @@ impl Tx {
     /// See [`OperationError`].
     pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), OperationError> {
         self.inner.issue(key, op)
+    }
+
+    /// Waits for an answer until the deadline. The closure holds the thread, so nobody else can end the wait.
+    fn wait<R: FromReply>(&self, answer: Answer<R>) -> Result<R, OperationError> {
+        let Some(until) = self.until else { return pollster::block_on(answer) };
+        let left = until.saturating_duration_since(Instant::now());
+        let answered = pollster::block_on(Deadline::new(&*self.inner.shared.backend, left).race(answer));
+        answered.unwrap_or(Err(OperationError::Deadline(self.deadline)))
     }
 }
 
@@ -131,6 +147,6 @@ impl Scope for Tx {
     }
 
     fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Self::Value<R> {
-        pollster::block_on(self.inner.execute_as(key, op))
+        self.wait(self.inner.execute_as(key, op))
     }
 }

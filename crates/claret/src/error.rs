@@ -40,6 +40,10 @@ pub enum OperationError {
         /// How many it may have.
         limit: u32,
     },
+    /// The transaction's deadline passed while the operation waited for its answer. Return the error from the closure.
+    /// Only the blocking mirror says so: an async closure is dropped at its deadline.
+    #[error("not answered within {0:?}, the deadline of the transaction; return this error from the closure")]
+    Deadline(Duration),
 }
 
 /// What a transaction's closure returns when it does not want to commit.
@@ -166,6 +170,7 @@ impl From<OperationError> for TransactionError {
             OperationError::Crowded(key) => TransactionError::Crowded(key),
             OperationError::Refused(reason) => TransactionError::Refused(reason),
             OperationError::TooManyCalls { limit } => TransactionError::TooManyCalls { limit },
+            OperationError::Deadline(after) => TransactionError::Deadline(after),
         }
     }
 }

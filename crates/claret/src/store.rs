@@ -12,7 +12,7 @@ use futures_timer::Delay;
 use crate::backend::Backend;
 use crate::batch::Batch;
 use crate::deadline::Deadline;
-use crate::error::{Abort, TransactionError};
+use crate::error::{Abort, OperationError, TransactionError};
 use crate::options::TxOptions;
 use crate::planted;
 use crate::stats::Stats;
@@ -114,9 +114,12 @@ impl Store {
         let mut made = 1;
         loop {
             let guard = AbortOnDrop(&tx);
-            let Some(result) = deadline.race(body(tx.clone())).await else {
-                drop(guard);
-                return Err(self.backend.too_late(options.deadline));
+            let result = match deadline.race(body(tx.clone())).await {
+                None | Some(Err(Abort::Operation(OperationError::Deadline(_)))) => {
+                    drop(guard);
+                    return Err(self.backend.too_late(options.deadline));
+                }
+                Some(result) => result,
             };
             let end = match &result {
                 Ok(_) => match deadline.race(tx.commit()).await {

@@ -4,9 +4,11 @@
 mod time;
 
 use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::thread::spawn;
 use std::time::Duration;
 
-use claret::{Limits, Mode, OperationError, Records, Store, TransactionError, TxOptions};
+use claret::{Abort, Limits, Mode, OperationError, Records, Store, TransactionError, TxOptions};
 use tokio::sync::Notify;
 
 use time::in_time;
@@ -81,6 +83,31 @@ async fn the_deadline_is_of_all_attempts_together() {
     held.expect("nobody disturbed it");
     assert!(matches!(result, Err(TransactionError::Deadline(_))), "{result:?}");
     assert!(store.stats().restarts > 1, "{:?}", store.stats());
+}
+
+/// Bug: a closure that waits holds its thread, so nobody ended the wait when the deadline passed.
+#[test]
+fn a_blocking_closure_waits_until_its_deadline() {
+    for mode in [Mode::ReaderWriter, Mode::default()] {
+        let store = Store::builder().mode(mode).build().blocking();
+        let (held, is_held) = channel();
+        let (let_go, is_let_go) = channel::<()>();
+        let holder = store.clone();
+        let holding = spawn(move || {
+            holder.transaction(|tx| {
+                tx.counter("r").add_returning(1)?;
+                held.send(()).map_err(Abort::because)?;
+                is_let_go.recv().map_err(Abort::because)
+            })
+        });
+        is_held.recv().expect("it holds the record");
+        let late = TxOptions::new().deadline(Duration::from_millis(30)).attempts(u32::MAX);
+        let late = store.transaction_with(late, |tx| Ok(tx.counter("r").add_returning(1)?));
+        assert!(matches!(late, Err(TransactionError::Deadline(_))), "{mode:?}: {late:?}");
+        let_go.send(()).expect("it waits");
+        holding.join().expect("no panic").expect("nobody disturbed it");
+        assert_eq!(store.counter("r").get().expect("nobody holds it"), 1);
+    }
 }
 
 #[test]
