@@ -533,8 +533,7 @@ impl Client {
         let low_water = self.transactions.low_water();
         self.heartbeat_at = None;
         for outbox in &mut self.outputs.outboxes {
-            outbox.put(now, Request::Heartbeat { live: Vec::new(), low_water });
-            outbox.is_closing = true;
+            outbox.close(now, Request::Heartbeat { live: Vec::new(), low_water });
             self.outputs.ready.extend(outbox.tell_once(&self.outputs.pacing));
         }
     }

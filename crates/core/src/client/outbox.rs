@@ -27,6 +27,8 @@ pub(super) struct Outbox {
     /// Applies and aborts.
     first: VecDeque<Request>,
     rest: VecDeque<Request>,
+    /// One of them is a heartbeat.
+    heartbeat_waits: bool,
     /// Since when the oldest of them waits.
     since: Option<Time>,
     /// For each frame without an answer, since when its oldest request waits.
@@ -45,6 +47,7 @@ impl Outbox {
             connection: None,
             first: VecDeque::new(),
             rest: VecDeque::new(),
+            heartbeat_waits: false,
             since: None,
             in_flight: VecDeque::new(),
             is_awaited: false,
@@ -56,6 +59,7 @@ impl Outbox {
     pub(super) fn clear(&mut self) {
         self.first.clear();
         self.rest.clear();
+        self.heartbeat_waits = false;
         self.in_flight.clear();
         self.since = None;
     }
@@ -67,9 +71,21 @@ impl Outbox {
         }
         match request {
             Request::Apply { .. } | Request::Abort { .. } => self.first.push_back(request),
-            _ => self.rest.push_back(request),
+            Request::Heartbeat { .. } if self.heartbeat_waits => return,
+            _ => {
+                self.heartbeat_waits |= is_heartbeat(&request);
+                self.rest.push_back(request);
+            }
         }
         self.since.get_or_insert(now);
+    }
+
+    /// Puts the last heartbeat, and the connection closes behind it.
+    pub(super) fn close(&mut self, now: Time, heartbeat: Request) {
+        self.rest.retain(|request| !is_heartbeat(request));
+        self.heartbeat_waits = false;
+        self.put(now, heartbeat);
+        self.is_closing = true;
     }
 
     /// Whether what waits is to leave now.
@@ -125,6 +141,7 @@ impl Outbox {
         let Some(since) = self.since.filter(|_| self.may_send(pacing)) else { return };
         move_front(&mut self.first, pacing.frame_requests_max, requests);
         move_front(&mut self.rest, pacing.frame_requests_max, requests);
+        self.heartbeat_waits = self.heartbeat_waits && !requests.iter().any(is_heartbeat);
         self.in_flight.push_back(since);
         if self.first.is_empty() && self.rest.is_empty() {
             self.since = None;
@@ -151,11 +168,17 @@ impl Outbox {
     pub(super) fn check_invariants(&self) {
         let waiting = self.first.len() + self.rest.len();
         assert_eq!(self.since.is_some(), waiting > 0, "{}: since when it waits", self.shard);
+        let heartbeats = self.rest.iter().filter(|request| is_heartbeat(request)).count();
+        assert_eq!(heartbeats, usize::from(self.heartbeat_waits), "{}: heartbeats that wait", self.shard);
         if self.connection.is_none() {
             assert!(waiting == 0 && self.in_flight.is_empty(), "{}: kept without a connection", self.shard);
         }
         assert!(!(self.is_removed && self.connection.is_some()), "{}: removed, and connected", self.shard);
     }
+}
+
+fn is_heartbeat(request: &Request) -> bool {
+    matches!(request, Request::Heartbeat { .. })
 }
 
 /// Moves as much as a frame still may have. All of it goes in one piece.

@@ -42,6 +42,34 @@ fn applies_and_aborts_go_first() {
     assert_eq!(names, [2, 4, 1, 3]);
 }
 
+/// Bug: over a connection that was slower than the heartbeats these were what the outbox was full of, so that all else came
+/// later and later.
+#[test]
+fn a_heartbeat_that_waits_stands_for_the_next_ones_but_not_for_the_last() {
+    let pacing = Pacing { frame_requests_max: 2, ..Pacing::default() };
+    let mut client = unconnected(false);
+    client.outputs.pacing = pacing;
+    let mut client = connect(client);
+    let beat = |client: &mut Client, time| client.heartbeat(Time(time));
+    let beats = |requests: &[Request]| {
+        requests.iter().filter(|request| matches!(request, Request::Heartbeat { .. })).count()
+    };
+    send(&mut client, withdraw(1));
+    send(&mut client, withdraw(2));
+    (0..9).for_each(|time| beat(&mut client, time));
+    send(&mut client, withdraw(3));
+    assert_eq!(beats(&frame(&mut client)), 0, "it keeps its place");
+    beat(&mut client, 9);
+    client.deliver(Time(9), (SHARD, CONNECTION), 1, std::iter::empty());
+    let next = frame(&mut client);
+    assert_eq!((next.len(), beats(&next)), (2, 1));
+    beat(&mut client, 10);
+    client.close(Time(11));
+    client.deliver(Time(11), (SHARD, CONNECTION), 1, std::iter::empty());
+    let last = frame(&mut client);
+    assert!(matches!(&last[..], [Request::Heartbeat { live, .. }] if live.is_empty()), "{last:?}");
+}
+
 #[test]
 fn while_an_answer_is_owed_requests_gather() {
     let worth = Pacing::default().frame_requests_worth;

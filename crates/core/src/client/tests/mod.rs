@@ -43,7 +43,10 @@ fn unconnected(combining: bool) -> Client {
 
 /// Connected to both shards, which took the first heartbeat.
 fn connected(combining: bool) -> Client {
-    let mut client = unconnected(combining);
+    connect(unconnected(combining))
+}
+
+fn connect(mut client: Client) -> Client {
     for (connection, name, shard) in [(CONNECTION, "a", SHARD), (OTHER_CONNECTION, "b", OTHER)] {
         client.connected(Time(0), connection, &node(name), (shard, INCARNATION), Limits::default().lease_us);
         let mut requests = Vec::new();
