@@ -12,7 +12,7 @@ use super::plain::{Plain, Unlocked};
 use super::planted;
 use super::secret::{Secret, without_passwords};
 use super::settings::{Grants, Settings, parse};
-use super::tls::Identity;
+use super::tls::ClientCertificate;
 use crate::backend::Backend;
 use crate::mode::Mode;
 use crate::options::TxOptions;
@@ -40,7 +40,7 @@ pub struct ClusterBuilder {
     response_timeout: Option<Duration>,
     grants: Option<Grants>,
     reply_limits: ReplyLimits,
-    identity: Option<Identity>,
+    client_certificate: Option<ClientCertificate>,
 }
 
 impl ClusterBuilder {
@@ -54,7 +54,7 @@ impl ClusterBuilder {
             response_timeout: None,
             grants: None,
             reply_limits: ReplyLimits::default(),
-            identity: None,
+            client_certificate: None,
         }
     }
 
@@ -111,7 +111,7 @@ impl ClusterBuilder {
         key_pem: impl Into<Vec<u8>>,
     ) -> Self {
         let (certificate, key) = (Secret(certificate_pem.into()), Secret(key_pem.into()));
-        self.identity = Some(Identity { certificate, key });
+        self.client_certificate = Some(ClientCertificate { certificate, key });
         self
     }
 
@@ -153,7 +153,7 @@ impl ClusterBuilder {
             planted::response_time(self.response_timeout).unwrap_or(settings.response_timeout);
         settings.grants = self.grants.unwrap_or(settings.grants);
         settings.limits = self.reply_limits;
-        if let Some(identity) = &self.identity {
+        if let Some(client_certificate) = &self.client_certificate {
             let refused = |reason: String| {
                 let url = self.urls.first().map_or("", |url| url.as_str());
                 ConnectError::Url { url: without_passwords(url), reason }
@@ -162,7 +162,7 @@ impl ClusterBuilder {
                 .tls
                 .take()
                 .ok_or_else(|| refused("a client's certificate needs rediss://".into()))?;
-            settings.tls = Some(tls.with_identity(identity).map_err(refused)?);
+            settings.tls = Some(tls.with_client_certificate(client_certificate).map_err(refused)?);
         }
         Ok(settings)
     }

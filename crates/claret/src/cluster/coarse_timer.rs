@@ -1,5 +1,5 @@
-//! A timer for deadlines that are far away: their owners are woken at the next tick, to look again. Most are over by
-//! then, and never need a timer of their own.
+//! A timer for deadlines that are far away. Waiters are woken at the next tick and check their deadline themselves. Most
+//! have their answer by then, and never need a timer of their own.
 
 use std::future::Future;
 use std::sync::Arc;

@@ -1,8 +1,7 @@
 //! One connection to one server: how it is made, and how one task reads and writes on it at the same time.
 //!
 //! A [`Handler`] decides what is written and handles what is read. The task never waits for a reply before it writes.
-//! After a read it first lets the tasks run that the read woke, so that their requests leave together with those that
-//! the read itself caused.
+//! After a read it yields, so that the requests of the tasks that the read woke go into the same write.
 
 use std::future::{Future, poll_fn};
 use std::io;

@@ -21,7 +21,7 @@ const FIELD_BYTES_MAX: usize = 100;
 /// There is always a later one than that which a server tells.
 const INCARNATION_MAX: u64 = i64::MAX as u64;
 
-/// Who greets.
+/// Who this process is, and whom it expects at the other end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handshake<'a> {
     pub(super) identity: &'a Identity,
@@ -85,7 +85,7 @@ async fn prove(
     let mut words = vec!["CLARET.HELLO".to_owned(), wire::VERSION.to_string()];
     words.extend([identity.public().to_string(), number.to_string()]);
     words.extend(way.iter().map(|word| (*word).to_owned()));
-    let reply = connection.ask(&words).await?.map_err(|error| not_greeted(error, &connection.node))?;
+    let reply = connection.ask(&words).await?.map_err(|error| hello_error(error, &connection.node))?;
     let (shard, challenge) = read_challenge(&reply, &connection.node)?;
     if let Some(expected) = planted::expected(handshake.expected).filter(|expected| *expected != shard) {
         // The node may have another id since the topology was asked for: it is asked for again then.
@@ -97,7 +97,7 @@ async fn prove(
     let (version, session) = (wire::VERSION, identity.session());
     let statement = Statement { version, shard, challenge, session, connection: number, way: &way };
     words.extend(["PROOF".to_owned(), identity.sign(&statement).to_string()]);
-    let reply = connection.ask(&words).await?.map_err(|error| not_greeted(error, &connection.node))?;
+    let reply = connection.ask(&words).await?.map_err(|error| hello_error(error, &connection.node))?;
     let hello = read(&reply, &connection.node)?;
     if hello.shard != shard {
         let reason = format!("CLARET.HELLO speaks of shard {} and of shard {}", shard.0, hello.shard.0);
@@ -123,7 +123,7 @@ async fn subscribe(connection: &mut Connection, channel: String) -> Result<Optio
     }
 }
 
-fn not_greeted(error: ServerError, node: &Address) -> ConnectError {
+fn hello_error(error: ServerError, node: &Address) -> ConnectError {
     let text = error.to_string();
     match error.code() {
         "WIREVERSION" => {
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn a_greeting_is_read() {
+    fn the_answer_to_hello_is_read() {
         let hello = read(&answer(&whole(wire::VERSION.into())), &node()).unwrap();
         let incarnation = Incarnation(1_700_000_000_000_000);
         assert_eq!(hello, Hello { shard: ShardId(4096), incarnation, lease_us: 10_000_000, pushes: true });
@@ -271,7 +271,7 @@ mod tests {
     fn another_version_and_no_module_are_told_apart() {
         let error = read(&answer(&whole(99)), &node()).unwrap_err().to_string();
         assert!(error.contains("h:7001") && error.contains("99") && error.contains("0.1.0"), "{error}");
-        let error = not_greeted(ServerError::new(b"ERR unknown command 'CLARET.HELLO', with"), &node());
+        let error = hello_error(ServerError::new(b"ERR unknown command 'CLARET.HELLO', with"), &node());
         assert_eq!(error, ConnectError::NoModule { node: "h:7001".into() });
         let error = read(&answer(&whole(wire::VERSION.into())[..4]), &node()).unwrap_err().to_string();
         assert!(error.contains("incarnation"), "{error}");

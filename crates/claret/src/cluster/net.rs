@@ -348,7 +348,7 @@ impl<S: Service> Net<S> {
     fn adopt(self: &Arc<Self>, topology: Topology) {
         let nodes = topology.nodes();
         *self.topology.lock() = topology.clone();
-        // Before anybody is greeted by it.
+        // Before any connection says hello by it.
         self.service.adopt(&topology);
         let mut known = self.known.lock();
         for left in known.extract_if(.., |known| !nodes.contains(&known.node)) {

@@ -10,7 +10,7 @@ use super::bounds::ReplyLimits;
 use super::error::ConnectError;
 use super::planted;
 use super::secret::{Secret, without_passwords};
-use super::tls::{Identity, Tls};
+use super::tls::{ClientCertificate, Tls};
 
 /// The port of a server that names none.
 const PORT: u16 = 6379;
@@ -137,7 +137,9 @@ fn parameters(url: &Url, is_tls: bool, settings: &mut Settings) -> Result<(), St
     let tls = Tls::new(ca.as_deref(), name)?;
     settings.tls = Some(match (certificate, key_file) {
         (None, None) => tls,
-        (Some(certificate), Some(key)) => tls.with_identity(&Identity::read(&certificate, &key)?)?,
+        (Some(certificate), Some(key)) => {
+            tls.with_client_certificate(&ClientCertificate::read(&certificate, &key)?)?
+        }
         _ => return Err("tls-cert and tls-key go together".into()),
     });
     Ok(())

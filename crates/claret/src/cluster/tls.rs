@@ -14,17 +14,17 @@ use super::secret::Secret;
 /// A certificate of this process with those that it rests on, the own one first, and its private key: both as PEM, and both
 /// hidden, as the one is easily given for the other.
 #[derive(Clone, Debug)]
-pub(super) struct Identity {
+pub(super) struct ClientCertificate {
     pub(super) certificate: Secret<Vec<u8>>,
     pub(super) key: Secret<Vec<u8>>,
 }
 
-impl Identity {
+impl ClientCertificate {
     /// From two files.
     pub(super) fn read(certificate: &str, key: &str) -> Result<Self, String> {
         let read =
             |name: &str, path: &str| std::fs::read(path).map_err(|error| format!("{name}: {path}: {error}"));
-        Ok(Identity {
+        Ok(ClientCertificate {
             certificate: Secret(read("tls-cert", certificate)?),
             key: Secret(read("tls-key", key)?),
         })
@@ -56,8 +56,11 @@ impl Tls {
     }
 
     /// The same, and servers that ask for a certificate see this one.
-    pub(super) fn with_identity(mut self, identity: &Identity) -> Result<Self, String> {
-        self.connector = connector(&self.roots, planted::certificate(Some(identity)))?;
+    pub(super) fn with_client_certificate(
+        mut self,
+        client_certificate: &ClientCertificate,
+    ) -> Result<Self, String> {
+        self.connector = connector(&self.roots, planted::certificate(Some(client_certificate)))?;
         Ok(self)
     }
 
@@ -83,15 +86,18 @@ fn roots(ca: Option<&str>) -> Result<RootCertStore, String> {
     if roots.is_empty() { Err(unusable(&"no certificate in it")) } else { Ok(roots) }
 }
 
-fn connector(roots: &Arc<RootCertStore>, identity: Option<&Identity>) -> Result<TlsConnector, String> {
+fn connector(
+    roots: &Arc<RootCertStore>,
+    client_certificate: Option<&ClientCertificate>,
+) -> Result<TlsConnector, String> {
     let provider = Arc::new(crypto::ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .map_err(|error| format!("TLS: {error}"))?
         .with_root_certificates(Arc::clone(roots));
-    let config = match identity {
+    let config = match client_certificate {
         None => builder.with_no_client_auth(),
-        Some(Identity { certificate, key }) => {
+        Some(ClientCertificate { certificate, key }) => {
             let chain = CertificateDer::pem_slice_iter(certificate).collect::<Result<Vec<_>, _>>();
             let chain = chain.ok().filter(|chain| !chain.is_empty());
             let chain = chain.ok_or("the client's certificate (tls-cert) is not one in PEM")?;
