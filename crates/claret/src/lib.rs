@@ -21,6 +21,7 @@
 mod backend;
 mod batch;
 pub mod blocking;
+mod by_call;
 mod call;
 #[cfg(feature = "cluster")]
 pub mod cluster;

@@ -4,9 +4,11 @@
 use std::task::Waker;
 
 use claret_core::message::Response;
-use claret_core::{Event, ShardId};
+use claret_core::{CallNo, Event, ShardId};
 use parking_lot::Mutex;
 use smallvec::SmallVec;
+
+use crate::by_call::ByCall;
 
 /// Whom to wake once no lock is held.
 pub(crate) type Wakers = SmallVec<[Waker; 8]>;
@@ -22,7 +24,10 @@ struct MailboxInner {
     responses: Vec<(ShardId, Response)>,
     /// Mostly one at a time.
     events: SmallVec<[Event; 1]>,
+    /// Tasks that wait for whatever comes.
     wakers: SmallVec<[Waker; 1]>,
+    /// Tasks that wait for one answer each.
+    waiting: ByCall<Waker>,
 }
 
 impl Mailbox {
@@ -37,25 +42,46 @@ impl Mailbox {
         if inner.events.is_empty() { SmallVec::new() } else { std::mem::take(&mut inner.events) }
     }
 
-    /// Wakes this task when something comes. Returns whether something is there already.
-    pub(crate) fn watch(&self, waker: &Waker) -> bool {
+    /// Wakes this task when something comes; if it waits for an answer, when that may have come. Returns whether something
+    /// is there already.
+    pub(crate) fn watch(&self, waker: &Waker, answer: Option<CallNo>) -> bool {
         let mut inner = self.inner.lock();
-        if !inner.wakers.iter().any(|known| known.will_wake(waker)) {
-            inner.wakers.push(waker.clone());
+        match answer {
+            Some(no) => inner.waiting.put(no, waker.clone()),
+            None if inner.wakers.iter().any(|known| known.will_wake(waker)) => {}
+            None => inner.wakers.push(waker.clone()),
         }
         !(inner.responses.is_empty() && inner.events.is_empty())
     }
 
     /// Wakes everybody who watches: the transaction's state changed in another of its tasks.
     pub(crate) fn wake(&self) {
-        let wakers = std::mem::take(&mut self.inner.lock().wakers);
-        wakers.into_iter().for_each(Waker::wake);
+        let mut woken = Wakers::new();
+        self.inner.lock().wake_into(&mut woken);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    /// The same where nothing but these answers came: of those who wait for others, nobody is woken.
+    pub(crate) fn wake_for(&self, answers: &[CallNo]) {
+        let mut woken = Wakers::new();
+        {
+            let mut inner = self.inner.lock();
+            woken.extend(inner.wakers.drain(..));
+            woken.extend(answers.iter().filter_map(|no| inner.waiting.take(*no)));
+        }
+        woken.into_iter().for_each(Waker::wake);
     }
 
     pub(crate) fn put_event(&self, event: Event, woken: &mut Wakers) {
         let mut inner = self.inner.lock();
+        match event {
+            Event::Answer { no, .. } => {
+                woken.extend(inner.wakers.drain(..));
+                woken.extend(inner.waiting.take(no));
+            }
+            _ => inner.wake_into(woken),
+        }
         inner.events.push(event);
-        inner.wake_into(woken);
     }
 
     pub(crate) fn put(&self, from: ShardId, response: Response, woken: &mut Wakers) {
@@ -67,8 +93,7 @@ impl Mailbox {
 
 impl MailboxInner {
     fn wake_into(&mut self, woken: &mut Wakers) {
-        for waker in self.wakers.drain(..) {
-            woken.push(waker);
-        }
+        woken.extend(self.wakers.drain(..));
+        woken.extend(self.waiting.drain());
     }
 }

@@ -22,8 +22,10 @@ use claret_core::{CallNo, Cause, Closed, Event};
 use claret_types::{Bytes, Claims, FromReply, Mode as LockMode, OpError, Operation, Reply};
 use futures_timer::Delay;
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use crate::backend::{Backend, Driver, InstantOutcome};
+use crate::by_call::ByCall;
 use crate::call::Call;
 use crate::deadline::Deadline;
 use crate::error::OperationError;
@@ -62,7 +64,10 @@ struct State {
     executed: bool,
     /// Operations that were sent and are not answered.
     unanswered: u32,
-    answers: Vec<(CallNo, Reply)>,
+    /// Of operations whose answers the closure waits for.
+    answers: ByCall<Reply>,
+    /// Of those whose answers came with the commit.
+    committed: Vec<(CallNo, Reply)>,
     committing: bool,
     end: Option<End>,
     /// The driver said that the transaction is over, for all attempts.
@@ -86,7 +91,8 @@ impl Tx {
             calls: 0,
             executed: false,
             unanswered: 0,
-            answers: Vec::new(),
+            answers: ByCall::default(),
+            committed: Vec::new(),
             committing: false,
             end: None,
             over: false,
@@ -107,6 +113,7 @@ impl Tx {
             state.buffered.clear();
         }
         state.answers.clear();
+        state.committed.clear();
         (state.calls, state.unanswered) = (0, 0);
         (state.executed, state.committing) = (false, false);
         state.end = None;
@@ -177,7 +184,7 @@ impl Tx {
         };
         state.unanswered += 1;
         self.shared.pump(&mut state);
-        match state.take_answer(no) {
+        match state.answers.take(no) {
             Some(reply) => Started::Ready(Ok(reply)),
             None => Started::Waits { tx: self.clone(), no, timer: None },
         }
@@ -229,7 +236,7 @@ impl Tx {
     /// The answers of a committed transaction all of whose calls were buffered, in their order.
     pub(crate) fn committed_replies(&self, calls: usize) -> Vec<Reply> {
         let mut replies = vec![Reply::Ok; calls];
-        for (no, reply) in self.shared.state.lock().answers.drain(..) {
+        for (no, reply) in self.shared.state.lock().committed.drain(..) {
             // A shard may name calls that nobody made.
             if let Some(place) = replies.get_mut(no.0 as usize) {
                 *place = reply;
@@ -389,7 +396,7 @@ impl Shared {
         }
         match self.backend.instant(&state.buffered) {
             InstantOutcome::Done(replies) => {
-                state.answers.extend((0..).map(CallNo).zip(replies));
+                state.committed.extend((0..).map(CallNo).zip(replies));
                 Some(End::Committed)
             }
             InstantOutcome::Blocked => None,
@@ -401,10 +408,12 @@ impl Shared {
 
     /// Exchanges messages, then takes note of what they brought.
     fn pump(&self, state: &mut State) {
-        let State { driver: Some(driver), unanswered, answers, end, over, .. } = state else { return };
-        let mut news = false;
+        let State { driver: Some(driver), unanswered, answers, committed, end, over, .. } = state else {
+            return;
+        };
+        let mut answered = SmallVec::<[CallNo; 8]>::new();
+        let mut is_news = false;
         driver.exchange(&self.mailbox, &mut |event| {
-            news = true;
             *over |= event.is_last();
             match event {
                 // It was given up between two attempts, before word of the restart was noted.
@@ -412,13 +421,11 @@ impl Shared {
                 _ if end.is_some() => {} // The first word of an end is the last one of the attempt.
                 Event::Answer { no, reply } => {
                     *unanswered = unanswered.saturating_sub(1);
-                    answers.push((no, reply));
+                    answers.put(no, reply);
+                    return answered.push(no);
                 }
                 Event::Committed { replies } => {
-                    match answers.is_empty() {
-                        true => *answers = replies,
-                        false => answers.extend(replies),
-                    }
+                    *committed = replies;
                     *end = Some(End::Committed);
                 }
                 Event::Aborted => *end = Some(End::Aborted),
@@ -426,18 +433,23 @@ impl Shared {
                 Event::Failed { refusal } => *end = Some(End::Failed(as_error(&refusal))),
                 Event::Unknown => *end = Some(End::Unknown),
             }
+            is_news = true;
         });
-        if news {
-            // Answers may be for other tasks that share this transaction.
+        // Other tasks may share this transaction.
+        if is_news {
             self.mailbox.wake();
+        } else if !answered.is_empty() {
+            self.mailbox.wake_for(&answered);
         }
     }
 
-    /// Takes part in the exchange of messages until `done`, or arranges to be woken.
+    /// Takes part in the exchange of messages until `done`, or arranges to be woken: by this answer and by what is no
+    /// answer, or by everything.
     fn poll<T>(
         &self,
         cx: &mut Context<'_>,
         timer: &mut Option<Delay>,
+        answer: Option<CallNo>,
         mut done: impl FnMut(&mut State) -> Option<T>,
     ) -> Poll<T> {
         let mut state = self.state.lock();
@@ -446,7 +458,7 @@ impl Shared {
             if let Some(result) = done(&mut state) {
                 return Poll::Ready(result);
             }
-            if self.mailbox.watch(cx.waker()) {
+            if self.mailbox.watch(cx.waker(), answer) {
                 continue;
             }
             let Some(due) = state.driver.as_ref().and_then(|driver| driver.poll_timeout()) else {
@@ -475,13 +487,6 @@ impl Drop for Shared {
         if let Some(driver) = &mut state.driver {
             driver.end(state.over);
         }
-    }
-}
-
-impl State {
-    fn take_answer(&mut self, no: CallNo) -> Option<Reply> {
-        let at = self.answers.iter().position(|(answered, _)| *answered == no)?;
-        Some(self.answers.swap_remove(at).1)
     }
 }
 
@@ -524,7 +529,7 @@ impl<R: FromReply> Future for Answer<R> {
                     if state.attempt != attempt {
                         return Some(Err(OperationError::Finished));
                     }
-                    if let Some(reply) = state.take_answer(no) {
+                    if let Some(reply) = state.answers.take(no) {
                         return Some(Ok(reply));
                     }
                     state.end.as_ref().map(|end| {
@@ -535,7 +540,7 @@ impl<R: FromReply> Future for Answer<R> {
                         })
                     })
                 };
-                match tx.shared.poll(cx, timer, answer) {
+                match tx.shared.poll(cx, timer, Some(no), answer) {
                     Poll::Ready(result) => result,
                     Poll::Pending => return Poll::Pending,
                 }
@@ -563,7 +568,7 @@ impl Future for Settling<'_> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let tx = self.tx;
         let settled = |state: &mut State| (state.end.is_some() || state.unanswered == 0).then_some(());
-        tx.shared.poll(cx, &mut self.timer, settled)
+        tx.shared.poll(cx, &mut self.timer, None, settled)
     }
 }
 
@@ -578,6 +583,6 @@ impl Future for Ending<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let tx = self.tx;
-        tx.shared.poll(cx, &mut self.timer, |state| state.end.clone())
+        tx.shared.poll(cx, &mut self.timer, None, |state| state.end.clone())
     }
 }

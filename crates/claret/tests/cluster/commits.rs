@@ -1,8 +1,14 @@
 //! Transactions that commit, abort and meet.
 
+use std::future::{Future as _, poll_fn};
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::Context;
 use std::time::Duration;
 
 use claret::{Abort, Mode, Records, Store, TransactionError, TxOptions};
+use tokio::task::JoinSet;
 
 use crate::rig::{keys, prefix, shared};
 
@@ -229,4 +235,40 @@ async fn a_request_that_a_server_does_not_take_fails_alone() {
     assert!(error.to_string().contains("claret.frame-bytes-max"), "{error}");
     assert_eq!(store.register(&keys[1]).get().await.expect("read"), None);
     store.register(&keys[0]).set("small").await.expect("its lock is free");
+}
+
+/// Bug: each answer that came woke all tasks that waited for one, and was searched among all. A hundred thousand reads in one
+/// transaction took seconds.
+#[tokio::test]
+async fn an_answer_wakes_the_task_that_waits_for_it() {
+    const READS: u64 = 5_000;
+    let _limit = crate::limit::of_test();
+    let store = store(Mode::default()).await;
+    let (key, polls) = (prefix(), Arc::<AtomicU64>::default());
+    let read = store.transaction(|tx| {
+        let (key, polls) = (key.clone(), Arc::clone(&polls));
+        async move {
+            let mut tasks = JoinSet::new();
+            for at in 0..READS {
+                let (answer, polls) = (tx.counter(format!("{key}{at}")).get(), Arc::clone(&polls));
+                tasks.spawn(async move {
+                    let mut answer = pin!(answer);
+                    let count = |cx: &mut Context<'_>| {
+                        polls.fetch_add(1, Ordering::Relaxed);
+                        answer.as_mut().poll(cx)
+                    };
+                    poll_fn(count).await
+                });
+            }
+            let mut sum = 0;
+            while let Some(answer) = tasks.join_next().await {
+                sum += answer.expect("no panic")?;
+            }
+            Ok(sum)
+        }
+    });
+    assert_eq!(read.await.expect("read"), 0);
+    // Once to wait and once to take it; a few find that it is there, or are polled for the end.
+    let polls = polls.load(Ordering::Relaxed);
+    assert!((READS..3 * READS).contains(&polls), "{polls} polls of {READS} answers");
 }
