@@ -70,6 +70,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Whether answers come from other processes, which may be wrong or hostile.
     fn checks_answers(&self) -> bool;
 
+    /// Whether it was closed, or the runtime that it lives on has ended: nothing is begun any more. Asked for each operation.
+    fn is_closed(&self) -> bool;
+
     // --- transactions ---
 
     /// Carries out calls that are all known, if nobody's claims are in the way and no message is needed for it. All or
@@ -94,10 +97,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The deadline passed; who is known to be in the way.
-    fn too_late(&self, after: Duration) -> TransactionError {
-        TransactionError::Deadline(after)
-    }
+    /// The deadline passed, or the store was closed; who is known to be in the way.
+    fn too_late(&self, after: Duration) -> TransactionError;
 
     /// Wakes this task at the next tick of a coarse timer, well before a time is over that begins now: the tick's number.
     /// `None`: there is no such timer, or it ticks too seldom for that.
@@ -110,10 +111,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
-    /// Ends once what was begun is over and told, and connections are closed.
-    fn close(&self) -> Task<'_> {
-        Box::pin(std::future::ready(()))
-    }
+    /// From now on [it is closed](Self::is_closed), and who waits for an answer is woken. Ends once what was committing is over
+    /// and told, and connections are closed.
+    fn close(&self) -> Task<'_>;
 }
 
 /// Speaks to the shards for one transaction. It is made when there is something to hold or to wait for: a transaction

@@ -11,7 +11,7 @@ use crate::backend::InstantOutcome;
 use crate::call::Call;
 use crate::error::{OtherTicket, TransactionError};
 use crate::store::Store;
-use crate::tx::{Tx, check};
+use crate::tx::{Tx, check, strange, writes};
 
 /// Collected operations that commit together.
 ///
@@ -104,10 +104,11 @@ impl Batch {
     /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
     pub async fn commit(self) -> Result<Replies, TransactionError> {
         let Calls { all, wanted } = std::mem::take(&mut *self.calls.lock());
+        let are_writing = all.iter().any(|call| writes(&call.op));
         let replies = self.store.run(all).await?;
         // It was carried out, or the server lies about that too.
         let are_fit = wanted.iter().all(|(at, is_fit)| replies.get(*at).is_some_and(is_fit));
-        if are_fit { Ok(Replies(replies)) } else { Err(TransactionError::Unknown) }
+        if are_fit { Ok(Replies(replies)) } else { Err(strange(are_writing)) }
     }
 
     /// [`Batch::commit`] on a thread without an async runtime.
@@ -136,6 +137,9 @@ impl Store {
         let limit = self.backend.limits().calls_max;
         if calls.len() > limit as usize {
             return Err(TransactionError::TooManyCalls { limit });
+        }
+        if self.backend.is_closed() {
+            return Err(TransactionError::Closed);
         }
         for call in &calls {
             check(&*self.backend, &call.key, &call.op)

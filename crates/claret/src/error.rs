@@ -40,6 +40,9 @@ pub enum OperationError {
         /// How many it may have.
         limit: u32,
     },
+    /// The store is closed, or the runtime that it was opened on has ended. Final: the transaction is doomed and aborted.
+    #[error("the store is closed, or the runtime that it was opened on has ended; open it again")]
+    Closed,
     /// The transaction's deadline passed while the operation waited for its answer. Return the error from the closure.
     /// Only the blocking mirror says so: an async closure is dropped at its deadline.
     #[error("not answered within {0:?}, the deadline of the transaction; return this error from the closure")]
@@ -132,6 +135,9 @@ pub enum TransactionError {
     /// The handle belongs to a transaction that is over. Final.
     #[error("the transaction is over; begin a new one")]
     Finished,
+    /// The store is closed, or the runtime that it was opened on has ended. Final.
+    #[error("the store is closed, or the runtime that it was opened on has ended; open it again")]
+    Closed,
     /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing.
     /// Final: running it again may do it twice. (Never returned by the embedded store, whose shards are a call away.)
     #[error(
@@ -154,6 +160,7 @@ impl TransactionError {
             | TransactionError::Refused(_)
             | TransactionError::TooManyCalls { .. }
             | TransactionError::Finished
+            | TransactionError::Closed
             | TransactionError::Unknown => false,
         }
     }
@@ -170,6 +177,7 @@ impl From<OperationError> for TransactionError {
             OperationError::Crowded(key) => TransactionError::Crowded(key),
             OperationError::Refused(reason) => TransactionError::Refused(reason),
             OperationError::TooManyCalls { limit } => TransactionError::TooManyCalls { limit },
+            OperationError::Closed => TransactionError::Closed,
             OperationError::Deadline(after) => TransactionError::Deadline(after),
         }
     }

@@ -31,9 +31,12 @@ impl Store {
         blocking::Store { inner: self.clone(), thread: None }
     }
 
-    /// Closes the store. On a cluster it waits until every shard knows the outcome of every transaction, tells the
-    /// shards that this process ends, and closes the connections. Dropping the last handle does the same without
-    /// waiting. An embedded store has nothing to close.
+    /// Closes the store, for all its handles: whatever is begun from now on, and every operation that waits, answers
+    /// [`TransactionError::Closed`] at once. On a cluster this waits until every shard knows the outcome of every
+    /// transaction, tells the shards that this process ends, and closes the connections. Dropping the last handle does that
+    /// without waiting. To close a store again does nothing.
+    ///
+    /// [`TransactionError::Closed`]: crate::TransactionError::Closed
     pub async fn close(self) {
         self.backend.close().await;
     }

@@ -23,7 +23,7 @@ pub use scored::{ScoredSetRecord, SummaryBagRecord, TopKRecord};
 use crate::batch::{Batch, Ticket};
 use crate::error::{OperationError, TransactionError};
 use crate::store::Store;
-use crate::tx::{Answer, Tx};
+use crate::tx::{Answer, Tx, strange, writes};
 
 /// A place where operations are issued.
 pub trait Scope: Clone {
@@ -76,9 +76,9 @@ impl Store {
     fn single<R: FromReply>(&self, key: Bytes, op: Operation) -> Single<R> {
         let store = self.clone();
         let future = async move {
+            let writes = writes(&op);
             let reply = store.run_all([(key, op)]).await?.pop();
-            // Otherwise, by a mistake of the type's author or of a server, something was done, and who knows what.
-            reply.and_then(R::from_reply).ok_or(TransactionError::Unknown)
+            reply.and_then(R::from_reply).ok_or_else(|| strange(writes))
         };
         Single { future: Box::pin(future) }
     }

@@ -5,6 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use claret_core::message::Refusal;
 use claret_core::{Cause, Closed};
 use claret_types::{Bytes, DataType, Operation, Register, RegisterOp, Reply, State};
 use futures_timer::Delay;
@@ -109,29 +110,20 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
+        if self.backend.is_closed() {
+            return Err(TransactionError::Closed);
+        }
         let mut tx = Tx::begin(&self.backend);
         let mut deadline = Deadline::new(&*self.backend, options.deadline);
         let mut made = 1;
         loop {
-            let guard = AbortOnDrop(&tx);
-            let result = match deadline.race(body(tx.clone())).await {
-                None | Some(Err(Abort::Operation(OperationError::Deadline(_)))) => {
-                    drop(guard);
-                    return Err(self.backend.too_late(options.deadline));
-                }
-                Some(result) => result,
-            };
-            let end = match &result {
-                Ok(_) => match deadline.race(tx.commit()).await {
-                    Some(end) => end,
-                    // The votes may be in all the same; then it is committed, and that is what we say (P65).
-                    None => tx.abort_and_wait().await,
-                },
-                Err(_) => tx.abort_and_wait().await,
-            };
-            std::mem::forget(guard);
+            let (result, end) = self.attempt(&tx, options.deadline, &mut deadline, &mut body).await?;
             match (result, end) {
                 (Ok(value), End::Committed) => return Ok(value),
+                (_, End::Restart(_)) if self.backend.is_closed() => {
+                    tx.leave();
+                    return Err(TransactionError::Closed);
+                }
                 (_, End::Restart(cause)) => {
                     if made >= options.attempts {
                         tx.leave();
@@ -143,8 +135,15 @@ impl Store {
                     }
                     std::mem::forget(guard);
                     made += 1;
-                    // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
-                    tx = tx.again().map_err(|Closed| TransactionError::Unknown)?;
+                    tx = match tx.again() {
+                        Ok(next) => next,
+                        Err(Closed) if !tx.writes() => {
+                            tx.leave();
+                            Tx::begin(&self.backend)
+                        }
+                        // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
+                        Err(Closed) => return Err(TransactionError::Unknown),
+                    };
                     if planted::renews_deadline() {
                         deadline = Deadline::new(&*self.backend, options.deadline);
                     }
@@ -158,6 +157,45 @@ impl Store {
                 (_, End::Unknown) => return Err(TransactionError::Unknown),
             }
         }
+    }
+
+    /// One attempt: what the closure returned, and how it ended.
+    async fn attempt<T, F, Fut>(
+        &self,
+        tx: &Tx,
+        after: Duration,
+        deadline: &mut Deadline<'_>,
+        body: &mut F,
+    ) -> Result<(Result<T, Abort>, End), TransactionError>
+    where
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Abort>>,
+    {
+        let guard = AbortOnDrop(tx);
+        let result = match deadline.race(body(tx.clone())).await {
+            None | Some(Err(Abort::Operation(OperationError::Deadline(_)))) => {
+                drop(guard);
+                return Err(self.backend.too_late(after));
+            }
+            Some(result) => result,
+        };
+        let end = match &result {
+            Ok(_) => match deadline.race(tx.commit()).await.flatten() {
+                Some(end) => end,
+                // Too late, or the store was closed. The votes may be in all the same; then it is committed, and that
+                // is what we say (P65).
+                None => tx.abort_and_wait().await,
+            },
+            Err(_) => tx.abort_and_wait().await,
+        };
+        std::mem::forget(guard);
+        let end = match end {
+            // Whether it committed is the same: it has changed nothing.
+            End::Unknown if !tx.writes() && result.is_err() => End::Aborted,
+            End::Unknown if !tx.writes() => End::Restart(Cause::Refused(Refusal::Unknown)),
+            end => end,
+        };
+        Ok((result, end))
     }
 
     /// The pause before another attempt. A transaction that gave way waits in a queue next and need not pause.

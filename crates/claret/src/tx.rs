@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Cause, Closed, Event};
-use claret_types::{Bytes, Claims, FromReply, Mode as LockMode, OpError, Operation, Reply};
+use claret_types::{Access, Bytes, Claims, FromReply, Mode as LockMode, OpError, Operation, Reply};
 use futures_timer::Delay;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -28,7 +28,7 @@ use crate::backend::{Backend, Driver, InstantOutcome};
 use crate::by_call::ByCall;
 use crate::call::Call;
 use crate::deadline::Deadline;
-use crate::error::OperationError;
+use crate::error::{OperationError, TransactionError};
 use crate::mailbox::Mailbox;
 use crate::planted;
 
@@ -60,6 +60,8 @@ struct State {
     attempt: u32,
     /// Operations of this attempt, against the limit.
     calls: u32,
+    /// Whether any of them may change a record.
+    writes: bool,
     /// Whether any of them was sent, so that something may be held.
     executed: bool,
     /// Operations that were sent and are not answered.
@@ -89,6 +91,7 @@ impl Tx {
             buffered: Vec::new(),
             attempt: 1,
             calls: 0,
+            writes: false,
             executed: false,
             unanswered: 0,
             answers: ByCall::default(),
@@ -115,7 +118,7 @@ impl Tx {
         state.answers.clear();
         state.committed.clear();
         (state.calls, state.unanswered) = (0, 0);
-        (state.executed, state.committing) = (false, false);
+        (state.writes, state.executed, state.committing) = (false, false, false);
         state.end = None;
         self.shared.backend.note_restart();
         Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt })
@@ -190,14 +193,14 @@ impl Tx {
         }
     }
 
-    /// Ends the attempt by committing it. Returns how it ended.
-    pub(crate) async fn commit(&self) -> End {
+    /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
+    pub(crate) async fn commit(&self) -> Option<End> {
         // The application may have dropped an answer that is not there yet (`select!`, a timeout), and another of its
         // tasks may ask for one meanwhile.
         while !self.begin_commit() {
             Settling { tx: self, timer: None }.await;
         }
-        Ending { tx: self, timer: None }.await
+        Ending { tx: self, timer: None, while_open: true }.await
     }
 
     /// Begins the commit, or finds that the attempt is over. Not while an answer is missing: then it returns false.
@@ -205,6 +208,10 @@ impl Tx {
         let mut state = self.shared.state.lock();
         self.shared.pump(&mut state);
         if state.end.is_some() {
+            return true;
+        }
+        if self.shared.backend.is_closed() {
+            self.shared.end_by(&mut state, End::Failed(OperationError::Closed));
             return true;
         }
         if state.unanswered > 0 {
@@ -229,8 +236,14 @@ impl Tx {
     pub(crate) fn buffer(&self, calls: &[Call]) -> Result<(), OperationError> {
         let mut state = self.shared.state.lock();
         self.check_open(&mut state)?;
+        state.writes |= calls.iter().any(|call| writes(&call.op));
         state.buffered.extend_from_slice(calls);
         Ok(())
+    }
+
+    /// Whether this attempt may have changed a record, if it committed.
+    pub(crate) fn writes(&self) -> bool {
+        self.shared.state.lock().writes
     }
 
     /// The answers of a committed transaction all of whose calls were buffered, in their order.
@@ -273,14 +286,15 @@ impl Tx {
         if let Some(end) = self.abort() {
             return end;
         }
-        let ending = Ending { tx: self, timer: None };
-        match self.shared.backend.patience() {
+        let ending = Ending { tx: self, timer: None, while_open: false };
+        let end = match self.shared.backend.patience() {
             None => ending.await,
             Some(patience) => {
                 let mut deadline = Deadline::new(&*self.shared.backend, patience);
-                deadline.race(ending).await.unwrap_or(End::Unknown)
+                deadline.race(ending).await.flatten()
             }
-        }
+        };
+        end.unwrap_or(End::Unknown)
     }
 
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
@@ -288,8 +302,10 @@ impl Tx {
         self.check_open(state)?;
         let limit = self.shared.backend.limits().calls_max;
         let error = match check(&*self.shared.backend, &key, &op) {
+            _ if self.shared.backend.is_closed() => OperationError::Closed,
             Ok(()) if state.calls < limit => {
                 state.calls += 1;
+                state.writes |= writes(&op);
                 return Ok(Call { key, op });
             }
             Ok(()) => OperationError::TooManyCalls { limit },
@@ -307,9 +323,8 @@ impl Tx {
         self.shared.pump(state);
         match &state.end {
             None if !state.committing => Ok(()),
-            Some(End::Restart(_)) => Err(OperationError::Restart),
-            Some(End::Failed(error)) => Err(error.clone()),
-            Some(End::Committed | End::Aborted | End::Unknown) | None => Err(OperationError::Finished),
+            None => Err(OperationError::Finished),
+            Some(end) => Err(self.shared.after(end)),
         }
     }
 
@@ -346,6 +361,19 @@ fn as_error(refusal: &Refusal) -> OperationError {
     }
 }
 
+/// What a committed transaction answers whose answer is of no kind that the operation has: a mistake of the type's author,
+/// or of a server.
+pub(crate) fn strange(writes: bool) -> TransactionError {
+    if writes { TransactionError::Unknown } else { TransactionError::Refused(STRANGE.into()) }
+}
+
+const STRANGE: &str = "the answer is of no kind that the operation has";
+
+/// Whether an operation may change its record. What only reads leaves nothing that could be unknown (P65).
+pub(crate) fn writes(op: &Operation) -> bool {
+    op.method().access == Access::Write
+}
+
 /// Checks an operation and its key before anything is locked.
 pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Result<(), OpError> {
     if key.is_empty() {
@@ -360,6 +388,17 @@ pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Resul
 }
 
 impl Shared {
+    /// What an operation of an attempt that ended like this answers.
+    fn after(&self, end: &End) -> OperationError {
+        match end {
+            // It will not.
+            End::Restart(_) if self.backend.is_closed() => OperationError::Closed,
+            End::Restart(_) => OperationError::Restart,
+            End::Failed(error) => error.clone(),
+            End::Committed | End::Aborted | End::Unknown => OperationError::Finished,
+        }
+    }
+
     /// Ends the attempt without committing it, unless it turns out to be over already. Alone it never waits, since
     /// shards are a call away; in a group that is committing the end may come later.
     fn end_by(&self, state: &mut State, end: End) {
@@ -525,6 +564,7 @@ impl<R: FromReply> Future for Answer<R> {
             }
             Started::Waits { tx, no, timer } => {
                 let (no, attempt) = (*no, tx.attempt);
+                let is_closed = |state: &State| !state.committing && tx.shared.backend.is_closed();
                 let answer = |state: &mut State| {
                     if state.attempt != attempt {
                         return Some(Err(OperationError::Finished));
@@ -532,13 +572,10 @@ impl<R: FromReply> Future for Answer<R> {
                     if let Some(reply) = state.answers.take(no) {
                         return Some(Ok(reply));
                     }
-                    state.end.as_ref().map(|end| {
-                        Err(match end {
-                            End::Restart(_) => OperationError::Restart,
-                            End::Failed(error) => error.clone(),
-                            End::Committed | End::Aborted | End::Unknown => OperationError::Finished,
-                        })
-                    })
+                    match &state.end {
+                        Some(end) => Some(Err(tx.shared.after(end))),
+                        None => is_closed(state).then_some(Err(OperationError::Closed)),
+                    }
                 };
                 match tx.shared.poll(cx, timer, Some(no), answer) {
                     Poll::Ready(result) => result,
@@ -549,9 +586,7 @@ impl<R: FromReply> Future for Answer<R> {
         };
         Poll::Ready(result.and_then(|reply| {
             // A mistake of the type's author, or of a server.
-            let strange =
-                || OperationError::Refused("the answer is of no kind that the operation has".into());
-            R::from_reply(reply).ok_or_else(strange)
+            R::from_reply(reply).ok_or_else(|| OperationError::Refused(STRANGE.into()))
         }))
     }
 }
@@ -567,7 +602,9 @@ impl Future for Settling<'_> {
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
         let tx = self.tx;
-        let settled = |state: &mut State| (state.end.is_some() || state.unanswered == 0).then_some(());
+        let is_closed = || tx.shared.backend.is_closed();
+        let settled =
+            |state: &mut State| (state.end.is_some() || state.unanswered == 0 || is_closed()).then_some(());
         tx.shared.poll(cx, &mut self.timer, None, settled)
     }
 }
@@ -576,13 +613,19 @@ impl Future for Settling<'_> {
 struct Ending<'a> {
     tx: &'a Tx,
     timer: Option<Delay>,
+    /// No longer than the store is open: then it is `None`.
+    while_open: bool,
 }
 
 impl Future for Ending<'_> {
-    type Output = End;
+    type Output = Option<End>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
-        let tx = self.tx;
-        tx.shared.poll(cx, &mut self.timer, None, |state| state.end.clone())
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<End>> {
+        let (tx, while_open) = (self.tx, self.while_open);
+        let gives_up = || while_open && tx.shared.backend.is_closed();
+        tx.shared.poll(cx, &mut self.timer, None, |state| match &state.end {
+            Some(end) => Some(Some(end.clone())),
+            None => gives_up().then_some(None),
+        })
     }
 }

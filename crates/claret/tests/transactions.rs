@@ -410,3 +410,15 @@ async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_in_the_process() {
         assert_idle(&store);
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_store_answers_at_once_in_the_process() {
+    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::Commuting] {
+        let store = Store::builder().mode(mode).build();
+        handles::closing::all(&store, "").await;
+        assert_idle(&store);
+        let store = Store::builder().mode(mode).build();
+        handles::closing::closed_in_a_closure(&store, "k".into()).await;
+        assert_idle(&store);
+    }
+}

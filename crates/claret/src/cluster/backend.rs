@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -42,6 +42,7 @@ pub(crate) struct Cluster {
     mode: Mode,
     limits: Limits,
     restarts: AtomicU64,
+    is_closed: AtomicBool,
     patience: Duration,
     client: Arc<ClusterClient>,
     net: Arc<Net<ClusterClient>>,
@@ -61,10 +62,11 @@ impl Cluster {
         let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));
         let net = Net::connect(settings, Arc::clone(&client)).await?;
         let timers = Timers::start(net.runtime.clone(), Arc::clone(&client).keep_time());
-        Ok(Cluster { mode, limits, restarts: AtomicU64::new(0), patience, client, net, timers })
+        let (restarts, is_closed) = (AtomicU64::new(0), AtomicBool::new(false));
+        Ok(Cluster { mode, limits, restarts, is_closed, patience, client, net, timers })
     }
 
-    /// Says farewell to the shards. Transactions that begin afterwards wait in vain.
+    /// Says farewell to the shards.
     fn leave(&self) {
         self.timers.stop();
         self.net.close();
@@ -134,7 +136,7 @@ impl Backend for Cluster {
     }
 
     fn too_late(&self, after: Duration) -> TransactionError {
-        too_late(after, &self.timers, || self.net.away().or_else(|| self.client.silent(&self.net)))
+        too_late(after, self.is_closed(), || self.net.away().or_else(|| self.client.silent(&self.net)))
     }
 
     fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
@@ -145,7 +147,13 @@ impl Backend for Cluster {
         Some(Box::pin(self.timers.after(after)))
     }
 
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire) || self.timers.are_over()
+    }
+
     fn close(&self) -> Task<'_> {
+        self.is_closed.store(true, Ordering::Release);
+        self.client.look(|machine| machine.mailboxes()).iter().for_each(|mailbox| mailbox.wake());
         let (client, net, patience) = (Arc::clone(&self.client), Arc::clone(&self.net), self.patience);
         let over = async move {
             let until = Instant::now() + patience;
@@ -261,16 +269,14 @@ pub(super) fn pause_after(refusal: &Refusal) -> Option<(u64, u64)> {
 /// The deadline passed. If the store is closed, or a node known not to answer, that is why.
 pub(super) fn too_late(
     after: Duration,
-    timers: &Timers,
+    is_closed: bool,
     away: impl FnOnce() -> Option<ConnectError>,
 ) -> TransactionError {
-    let closed = "the store is closed, or the runtime that it was opened on has ended";
-    let reason = match timers.are_over() {
-        true => Some(closed.to_owned()),
-        false => away().map(|error| error.to_string()),
-    };
-    match reason {
-        Some(reason) => TransactionError::NoAnswer { after, reason },
+    if is_closed {
+        return TransactionError::Closed;
+    }
+    match away() {
+        Some(error) => TransactionError::NoAnswer { after, reason: error.to_string() },
         None => TransactionError::Deadline(after),
     }
 }

@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -21,20 +22,21 @@ pub(super) struct CoarseTimer {
     inner: Mutex<Waiters>,
     /// Somebody waits for the next tick.
     asked: Notify,
+    /// Set while `inner` is locked.
+    is_over: AtomicBool,
 }
 
 #[derive(Debug, Default)]
 struct Waiters {
     number: u64,
     waiting: Vec<Waker>,
-    is_over: bool,
 }
 
 impl CoarseTimer {
     /// Wakes this task at the next tick, whose number this is. `None`: it ticks no more.
     pub(super) fn join(&self, waker: &Waker) -> Option<u64> {
         let mut inner = self.inner.lock();
-        if inner.is_over {
+        if self.is_over() {
             return None;
         }
         if inner.waiting.is_empty() {
@@ -61,14 +63,14 @@ impl CoarseTimer {
 
     /// Whether it ticks no more: the store is closed, or its runtime has ended.
     pub(super) fn is_over(&self) -> bool {
-        self.inner.lock().is_over
+        self.is_over.load(Ordering::Acquire)
     }
 
     fn tick(&self, is_over: bool) {
         let waiting = {
             let mut inner = self.inner.lock();
             inner.number += 1;
-            inner.is_over = is_over;
+            self.is_over.store(is_over, Ordering::Release);
             planted::woken(std::mem::take(&mut inner.waiting))
         };
         waiting.into_iter().for_each(Waker::wake);

@@ -104,6 +104,11 @@ impl Machine {
         self.client.abandon(now, tx);
     }
 
+    /// Those who wait for something of a transaction.
+    pub(super) fn mailboxes(&self) -> Vec<Arc<Mailbox>> {
+        self.mailboxes.values().cloned().collect()
+    }
+
     // --- connections ---
 
     pub(super) fn connected(

@@ -31,6 +31,12 @@ impl SharedClient {
         SharedClient(Mutex::new(ClientWithMailboxes { client, mailboxes: HashMap::default() }))
     }
 
+    /// Wakes everybody who waits.
+    pub(super) fn wake(&self) {
+        let mailboxes: Vec<_> = self.0.lock().mailboxes.values().cloned().collect();
+        mailboxes.iter().for_each(|mailbox| mailbox.wake());
+    }
+
     /// How many calls were answered by another transaction's held read.
     pub(super) fn combined(&self) -> u64 {
         self.0.lock().client.combined()

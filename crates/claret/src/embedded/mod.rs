@@ -16,8 +16,8 @@ mod own;
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use claret_core::message::{Link, Refusal};
 use claret_core::{Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, key_hash};
@@ -25,8 +25,9 @@ use claret_types::{Bytes, OpError, Operation, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::backend::{Backend, Driver, InstantOutcome};
+use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
+use crate::error::TransactionError;
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::stats::Stats;
@@ -46,6 +47,7 @@ pub(crate) struct Embedded {
     began: Instant,
     sequence: AtomicU64,
     restarts: AtomicU64,
+    is_closed: AtomicBool,
 }
 
 const SESSION: SessionId = SessionId(1);
@@ -65,6 +67,7 @@ impl Embedded {
             began: Instant::now(),
             sequence: AtomicU64::new(1),
             restarts: AtomicU64::new(0),
+            is_closed: AtomicBool::new(false),
         }
     }
 
@@ -134,6 +137,21 @@ impl Backend for Embedded {
         if let Some(state) = shard.state(key) {
             at(state);
         }
+    }
+
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire)
+    }
+
+    fn too_late(&self, after: Duration) -> TransactionError {
+        if self.is_closed() { TransactionError::Closed } else { TransactionError::Deadline(after) }
+    }
+
+    fn close(&self) -> Task<'_> {
+        self.is_closed.store(true, Ordering::Release);
+        self.registry.wake();
+        self.client.iter().for_each(|client| client.wake());
+        Box::pin(std::future::ready(()))
     }
 
     fn knows(&self, _op: &Operation) -> Result<(), OpError> {

@@ -30,6 +30,14 @@ impl Registry {
         Registry((0..REGISTRY_PARTS).map(|_| Mutex::default()).collect())
     }
 
+    /// Wakes everybody who waits.
+    pub(super) fn wake(&self) {
+        for part in &self.0 {
+            let mailboxes: Vec<_> = part.lock().values().cloned().collect();
+            mailboxes.iter().for_each(|mailbox| mailbox.wake());
+        }
+    }
+
     fn part(&self, tx: TxId) -> &RegistryPart {
         &self.0[tx.sequence.0 as usize % REGISTRY_PARTS]
     }

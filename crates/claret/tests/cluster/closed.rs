@@ -162,14 +162,26 @@ fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
     drop(opened_on);
     let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let error = elsewhere.block_on(async { store.counter(&key).get().await }).expect_err("nobody answers");
-    assert!(matches!(error, TransactionError::NoAnswer { .. } | TransactionError::Unknown), "{error:?}");
+    assert!(matches!(error, TransactionError::Closed), "{error:?}");
     let read = store.transaction(|tx| {
         let key = key.clone();
         async move { Ok(tx.counter(key).get().await?) }
     });
     let error = elsewhere.block_on(read).expect_err("nobody answers");
-    assert!(matches!(error, TransactionError::NoAnswer { .. }), "{error:?}");
+    assert!(matches!(error, TransactionError::Closed), "{error:?}");
     assert!(error.to_string().contains("runtime"), "{error}");
+}
+
+/// Operations that waited were not told of a store's end, and what was begun afterwards waited in vain.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_store_answers_at_once_on_a_cluster() {
+    let _limit = crate::limit::of_test();
+    for mode in MODES {
+        let open = || async { Store::cluster(shared().url()).mode(mode).connect().await.expect("a store") };
+        let store = open().await;
+        handles::closing::all(&store, &prefix()).await;
+        handles::closing::closed_in_a_closure(&open().await, prefix()).await;
+    }
 }
 
 /// Bug: a store's end was waited for with timers of the caller's runtime, and panicked where it had none.
@@ -186,7 +198,7 @@ fn a_store_is_closed_from_anywhere() {
         // On this thread, which has no runtime.
         blocking.close();
         let error = kept.transaction_with(late, |tx| tx.counter(&key).add_returning(1).map_err(Into::into));
-        assert!(error.is_err(), "{mode:?}: {error:?}");
+        assert!(matches!(error, Err(TransactionError::Closed)), "{mode:?}: {error:?}");
         let again = opened_on.block_on(Store::connect(shared().url())).expect("a store");
         assert_eq!(again.blocking().counter(&key).get().expect("an answer"), 1);
     }

@@ -8,6 +8,9 @@ use std::time::Duration;
 
 use claret::{Abort, OperationError, Records, Store, TransactionError, Tx, TxOptions};
 use tokio::sync::Notify;
+use tokio::task::JoinHandle;
+
+pub(crate) mod closing;
 
 /// Far longer than anything here takes: what waits for ever ends the test.
 const STALL: Duration = Duration::from_secs(60);
@@ -27,7 +30,7 @@ async fn in_time<F: Future>(test: F) -> F::Output {
 }
 
 /// A transaction that holds a counter until it is told to go on.
-async fn hold(store: &Store, key: &str) -> (Arc<Notify>, tokio::task::JoinHandle<()>) {
+async fn hold(store: &Store, key: &str) -> (Arc<Notify>, JoinHandle<Result<(), TransactionError>>) {
     let (held, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (store, key) = (store.clone(), key.to_owned());
     let (signal, wait) = (Arc::clone(&held), Arc::clone(&go_on));
@@ -41,7 +44,7 @@ async fn hold(store: &Store, key: &str) -> (Arc<Notify>, tokio::task::JoinHandle
                 Ok(())
             }
         });
-        held.await.expect("committed");
+        held.await
     });
     held.notified().await;
     (go_on, holder)
@@ -65,7 +68,7 @@ async fn dropped_answers(store: &Store, held: String, list: String) {
         }
     });
     committed.await.expect("committed");
-    holder.await.expect("done");
+    holder.await.expect("it does not panic").expect("committed");
     assert_eq!(store.list(&list).len().await.expect("read"), 1);
     assert_eq!(store.counter(&held).get().await.expect("read"), 1);
 }
@@ -229,6 +232,6 @@ async fn kept_after_giving_up(store: &Store, u: String, v: String) {
     );
     assert_over(&tx, &u).await;
     go_on.notify_one();
-    holder.await.expect("done");
+    holder.await.expect("it does not panic").expect("committed");
     assert_eq!(store.counter(&u).get().await.expect("nobody holds it"), 0);
 }

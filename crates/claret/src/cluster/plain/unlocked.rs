@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -31,6 +31,7 @@ pub(crate) struct Unlocked {
     plain: Plain,
     limits: Limits,
     restarts: AtomicU64,
+    is_closed: AtomicBool,
     began: std::time::Instant,
     timers: Timers,
 }
@@ -38,7 +39,8 @@ pub(crate) struct Unlocked {
 impl Unlocked {
     pub(crate) fn new(plain: Plain, limits: Limits) -> Self {
         let timers = Timers::start(plain.net().runtime.clone(), std::future::pending());
-        Unlocked { plain, limits, restarts: AtomicU64::new(0), began: std::time::Instant::now(), timers }
+        let (restarts, is_closed) = (AtomicU64::new(0), AtomicBool::new(false));
+        Unlocked { plain, limits, restarts, is_closed, began: std::time::Instant::now(), timers }
     }
 }
 
@@ -95,7 +97,7 @@ impl Backend for Unlocked {
     }
 
     fn too_late(&self, after: Duration) -> TransactionError {
-        too_late(after, &self.timers, || self.plain.net().away())
+        too_late(after, self.is_closed(), || self.plain.net().away())
     }
 
     fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
@@ -106,7 +108,13 @@ impl Backend for Unlocked {
         Some(Box::pin(self.timers.after(after)))
     }
 
+    fn is_closed(&self) -> bool {
+        self.is_closed.load(Ordering::Acquire) || self.timers.are_over()
+    }
+
+    /// What is under way is answered, or told that it was not sent.
     fn close(&self) -> Task<'_> {
+        self.is_closed.store(true, Ordering::Release);
         self.timers.stop();
         let net = Arc::clone(self.plain.net());
         net.close();
