@@ -9,10 +9,10 @@ mod table;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use claret::cluster::without_passwords;
 
-use commands::{bench, check_store, check_type, cluster, demo, sim};
+use commands::{bench, check_store, check_type, cluster, completions, demo, man, sim};
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -38,6 +38,10 @@ enum Command {
     CheckStore(check_store::Args),
     /// Run the protocol in a simulator that delays, loses and doubles messages.
     Sim(sim::Args),
+    /// Print what makes a shell complete this program's commands and options.
+    Completions(completions::Args),
+    /// Write the manual pages, one for each command.
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -59,5 +63,7 @@ fn main() -> ExitCode {
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Completions(args) => completions::run(args, Cli::command()),
+        Command::Man(args) => man::run(args, Cli::command()),
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
@@ -124,6 +125,75 @@ fn a_cluster_is_started_shown_and_stopped() {
     assert!(!nothing.status.success() && err(&nothing).contains("there is no cluster in"));
 }
 
+/// What this writes is for its owner alone: a password or a key is in it.
+fn is_private(path: &Path) -> bool {
+    fs::metadata(path).expect("a file").permissions().mode() & 0o077 == 0
+}
+
+#[test]
+fn a_cluster_with_tls_password_and_users_takes_transactions_of_those_who_may() {
+    let place = Place::new("tls");
+    let users = std::env::temp_dir().join(format!("claret-users-{}", std::process::id()));
+    fs::write(&users, "# of the shop\n\nshop on >till7 ~shop:* &claret:shop:* +@all\n").expect("written");
+    let started =
+        start(&place, &["--shards", "2", "--tls", "--password", "--users", users.to_str().expect("UTF-8")]);
+    fs::remove_file(users).expect("written above");
+    let url = out(&started).trim().to_owned();
+    let told = err(&started);
+    assert!(
+        url.starts_with("rediss://:") && url.contains("@127.0.0.1:") && url.contains("tls-key="),
+        "{url}{told}"
+    );
+    assert!(told.contains("REDISCLI_AUTH=") && told.contains("--tls --cacert"), "{told}");
+    let shell = |url: &str, script: &str| claret(&["shell", "--store", url, "--strict", "-c", script]);
+
+    let transaction =
+        "BEGIN; INCRBY shop:income 30; SADD shop:guests ada; COMMIT; GET shop:income; SCARD shop:guests";
+    let ran = shell(&url, transaction);
+    assert!(
+        ran.status.success() && out(&ran).contains("COMMITTED\n\"30\"\n(integer) 1"),
+        "{}{}",
+        out(&ran),
+        err(&ran)
+    );
+    let bench =
+        ["hot", "--store", &url, "--modes", "claret,redis-lock", "--seconds", "0.2", "--clients", "4"];
+    let ran = claret(&[&["bench"], &bench[..]].concat());
+    assert!(ran.status.success(), "{}{}", out(&ran), err(&ran));
+
+    let (login, rest) = url.split_once('@').expect("a login");
+    let password = login.strip_prefix("rediss://:").expect("a password");
+    let shop = shell(&format!("rediss://shop:till7@{rest}"), "INCRBY shop:income 5; GET shop:income");
+    assert!(shop.status.success() && out(&shop).contains("\"35\""), "{}", err(&shop));
+    let elsewhere = shell(&format!("rediss://shop:till7@{rest}"), "INCRBY other 5");
+    assert!(!elsewhere.status.success(), "{}", out(&elsewhere));
+    let (address, _) = rest.split_once('/').unwrap_or_else(|| rest.split_once('?').expect("parameters"));
+    for wrong in [
+        format!("rediss://:{}@{rest}", "0".repeat(32)),
+        format!("rediss://{rest}"),
+        // No certificate, an authority that did not sign, and no TLS.
+        format!("rediss://:{password}@{address}/?connect-timeout-ms=1000"),
+        format!("redis://:{password}@{address}/?connect-timeout-ms=1000"),
+    ] {
+        let refused = shell(&wrong, "GET shop:income");
+        assert!(!refused.status.success() && !err(&refused).contains(password), "{}", out(&refused));
+    }
+
+    let status = claret(&["cluster", "status", "--dir", place.path()]);
+    assert!(status.status.success() && out(&status).starts_with(&url), "{}{}", out(&status), err(&status));
+    let port = address.rsplit(':').next().expect("a port").parse().expect("a number");
+    let private = [
+        place.node(port).join("redis.conf"),
+        place.0.join("claret-cluster.json"),
+        place.0.join("tls/node.key"),
+    ];
+    assert!(private.iter().chain([&place.0.join("tls/client.key")]).all(|path| is_private(path)));
+    let again = start(&place, &[]);
+    assert!(err(&again).contains("running already") && !err(&again).contains(password), "{}", err(&again));
+    assert!(claret(&["cluster", "stop", "--dir", place.path()]).status.success());
+    assert!(!place.0.exists());
+}
+
 #[test]
 fn its_own_directory_goes_with_it() {
     let state = Place::new("state");
@@ -148,12 +218,26 @@ fn what_cannot_be_started_leaves_nothing() {
         }
         assert!(!place.0.exists());
     };
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let taken = listener.local_addr().expect("bound").port().to_string();
-    if taken.parse::<u16>().is_ok_and(|port| port < 55_000) {
-        refused(start(&place, &["--port", &taken]), &[&taken, "in use", "--port"]);
+    let outgoing = claret_rig::ephemeral_ports();
+    let is_safe =
+        |port: &u16| !outgoing.contains(port) && !outgoing.contains(&(port + claret_rig::BUS_OFFSET));
+    let listener =
+        (20_000..22_000).filter(is_safe).find_map(|port| TcpListener::bind(("127.0.0.1", port)).ok());
+    if let Some(listener) = listener {
+        let taken = listener.local_addr().expect("bound").port();
+        refused(
+            start(&place, &["--shards", "1", "--port", &taken.to_string()]),
+            &["in use", "--port", &taken.to_string()],
+        );
+        // Its bus would be at one of the ports that the system gives to outgoing connections.
+        let inside = (outgoing.start().saturating_sub(claret_rig::BUS_OFFSET)).to_string();
+        let named = [inside.as_str(), &outgoing.start().to_string(), "outgoing connections", "--port"];
+        refused(start(&place, &["--shards", "1", "--port", &inside]), &named);
     }
     refused(start(&place, &["--port", "60000"]), &["60000", "cluster bus"]);
+    refused(start(&place, &["--password-file", "no-such-file"]), &["no-such-file"]);
+    refused(start(&place, &["--password-file", "Cargo.toml"]), &["Cargo.toml", "letters and digits"]);
+    refused(start(&place, &["--users", "Cargo.toml"]), &["--users needs --password"]);
     refused(start(&place, &["--shards", "0"]), &["--shards"]);
     refused(start(&place, &["--server", "no-such-server"]), &["no-such-server"]);
     refused(start(&place, &["--module", "no-such-module.so"]), &["no-such-module.so"]);

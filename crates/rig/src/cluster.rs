@@ -9,7 +9,7 @@ use redis::{Connection, FromRedisValue};
 
 use crate::server::{LOOK, field, query};
 use crate::topology::slot_of;
-use crate::{Module, Node, RigError, SLOTS, Server, ServerOptions, nodes};
+use crate::{Certificates, Module, Node, RigError, SLOTS, Server, ServerOptions, nodes};
 
 /// How long the nodes may take until they are of one mind.
 const JOIN_TIME: Duration = Duration::from_secs(60);
@@ -84,6 +84,13 @@ impl ClusterOptions {
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.server = self.server.password(password);
+        self
+    }
+
+    /// With TLS and nothing else everywhere, between the nodes too.
+    #[must_use]
+    pub fn tls(mut self, certificates: Certificates) -> Self {
+        self.server = self.server.tls(certificates);
         self
     }
 

@@ -31,6 +31,9 @@ pub enum RigError {
         /// The end of its log.
         log: String,
     },
+    /// Certificates for TLS could not be made.
+    #[error("making certificates: {0}")]
+    Certificates(String),
     /// Something took too long.
     #[error("{what} took more than {seconds} s{log}")]
     TooLong {

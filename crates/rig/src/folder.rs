@@ -1,12 +1,25 @@
-//! The directory of a server: a temporary one goes with it.
+//! The directory of a server: a temporary one goes with it. And files in it.
 
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::RigError;
 
 static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+/// Writes a file that only its owner may read: it may hold a password or a key.
+pub(crate) fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
+}
+
+/// A path as a word of a server's configuration file.
+pub(crate) fn quoted(path: &Path) -> String {
+    format!("\"{}\"", path.display().to_string().replace('\\', "\\\\").replace('"', "\\\""))
+}
 
 /// See the module's text.
 #[derive(Debug)]

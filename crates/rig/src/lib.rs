@@ -2,6 +2,7 @@
 //!
 //! - [`Server`]: one `redis-server` or `valkey-server` process on loopback, with a directory of its own.
 //! - [`Cluster`]: several of them as one cluster, with every slot assigned and all nodes of one mind.
+//! - [`Certificates`]: made for one of them, if it is to speak TLS.
 //! - [`Module`]: where the module is that they load.
 //! - [`TestLimit`]: how long a test with them may take.
 //!
@@ -22,6 +23,7 @@ mod ports;
 mod process;
 mod program;
 mod server;
+mod tls;
 mod topology;
 
 pub use cluster::{Cluster, ClusterOptions, Progress};
@@ -29,10 +31,11 @@ pub use error::RigError;
 pub use keys::{delete_keys, delete_keys_everywhere};
 pub use limit::TestLimit;
 pub use module::Module;
-pub use ports::is_free;
+pub use ports::{ephemeral_ports, is_free};
 pub use process::{end, pause_process, resume_process, runs_in};
 pub use program::server_program;
-pub use server::{Server, ServerOptions, connect, connect_within, field, query};
+pub use server::{Server, ServerOptions, connect, connect_within, field, query, url_of};
+pub use tls::Certificates;
 pub use topology::{Node, nodes, slot_of};
 
 /// The highest port that leaves room for the port of the cluster bus.

@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use redis::{Connection, FromRedisValue};
 use rustix::process::Signal;
 
-use crate::folder::Folder;
+use crate::folder::{Folder, quoted, write_private};
 use crate::guard::Guard;
 use crate::program::runnable;
-use crate::{BUS_OFFSET, Module, RigError, is_free, ports, process, server_program};
+use crate::{BUS_OFFSET, Certificates, Module, RigError, is_free, ports, process, server_program, tls};
 
 /// How long a server may take until it answers.
 const START_TIME: Duration = Duration::from_secs(30);
@@ -44,6 +44,7 @@ pub struct ServerOptions {
     port: Option<u16>,
     module: Option<Module>,
     password: Option<String>,
+    tls: Option<Certificates>,
     config: Vec<String>,
 }
 
@@ -81,6 +82,13 @@ impl ServerOptions {
     pub fn password(mut self, password: &str) -> Self {
         assert!(password.chars().all(|c| c.is_ascii_alphanumeric()), "letters and digits only");
         self.password = Some(password.to_owned());
+        self
+    }
+
+    /// With TLS and nothing else, by these certificates; clients need theirs.
+    #[must_use]
+    pub fn tls(mut self, certificates: Certificates) -> Self {
+        self.tls = Some(certificates);
         self
     }
 
@@ -124,10 +132,10 @@ impl ServerOptions {
             Some(dir) => Folder::given(dir)?,
             None => Folder::temporary()?,
         };
-        let mut server =
-            Server { program, port, folder, password: self.password.clone(), child: None, guard: None };
+        let (password, tls) = (self.password.clone(), self.tls.clone());
+        let mut server = Server { program, port, folder, password, tls, child: None, guard: None };
         let path = server.config_file();
-        fs::write(&path, self.lines(port, server.dir()))
+        write_private(&path, &self.lines(port, server.dir()))
             .map_err(|error| RigError::io("writing", &path, error))?;
         server.spawn()?;
         Ok(server)
@@ -137,13 +145,16 @@ impl ServerOptions {
         let file = |name: &str| quoted(&folder.join(name));
         let mut lines = vec![
             "bind 127.0.0.1".to_owned(),
-            format!("port {port}"),
             format!("dir {}", quoted(folder)),
             format!("pidfile {}", file("redis.pid")),
             format!("logfile {}", file(LOG_FILE)),
             "save \"\"".to_owned(),
             "shutdown-timeout 0".to_owned(),
         ];
+        match &self.tls {
+            None => lines.push(format!("port {port}")),
+            Some(certificates) => lines.extend(certificates.config(port)),
+        }
         if let Some(password) = &self.password {
             lines.extend([format!("requirepass {password}"), format!("masterauth {password}")]);
         }
@@ -155,11 +166,6 @@ impl ServerOptions {
     }
 }
 
-/// A path as a word of a configuration file.
-fn quoted(path: &Path) -> String {
-    format!("\"{}\"", path.display().to_string().replace('\\', "\\\\").replace('"', "\\\""))
-}
-
 /// A server process of this one. It ends when this is dropped, unless it was [left running](Server::leave_running).
 #[derive(Debug)]
 pub struct Server {
@@ -167,6 +173,7 @@ pub struct Server {
     port: u16,
     folder: Folder,
     password: Option<String>,
+    tls: Option<Certificates>,
     child: Option<Child>,
     guard: Option<Guard>,
 }
@@ -197,10 +204,7 @@ impl Server {
 
     /// What clients connect to.
     pub fn url(&self) -> String {
-        match &self.password {
-            None => format!("redis://{}", self.address()),
-            Some(password) => format!("redis://:{password}@{}", self.address()),
-        }
+        url_of(self.port, self.password.as_deref(), self.tls.as_ref())
     }
 
     /// Its directory.
@@ -379,6 +383,15 @@ impl Drop for Server {
     }
 }
 
+/// What clients connect to of a server on loopback.
+pub fn url_of(port: u16, password: Option<&str>, tls: Option<&Certificates>) -> String {
+    let login = password.map_or(String::new(), |password| format!(":{password}@"));
+    match tls {
+        None => format!("redis://{login}127.0.0.1:{port}"),
+        Some(certificates) => format!("rediss://{login}127.0.0.1:{port}/{}", certificates.parameters()),
+    }
+}
+
 /// A connection to a server that may not be ours.
 ///
 /// # Errors
@@ -393,7 +406,11 @@ pub fn connect(url: &str) -> Result<Connection, RigError> {
 /// It does not answer.
 pub fn connect_within(url: &str, time: Duration) -> Result<Connection, RigError> {
     let failed = |error| RigError::Redis { what: format!("connecting to {url}"), error };
-    let client = redis::Client::open(url).map_err(failed)?;
+    let client = match url.starts_with("rediss://") {
+        true => tls::client(url),
+        false => redis::Client::open(url),
+    }
+    .map_err(failed)?;
     let connection = client.get_connection_with_timeout(time).map_err(failed)?;
     connection.set_read_timeout(Some(time)).map_err(failed)?;
     connection.set_write_timeout(Some(time)).map_err(failed)?;

@@ -12,16 +12,17 @@ use clap::Subcommand;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::interrupt::watch_interrupts;
-use crate::local::{ClusterDir, Description, NodeStatus, Options, Status};
+use crate::local::{Access, ClusterDir, Description, NodeStatus, Options, Password, Status, read_users};
 use crate::output;
 use crate::table::{grouped, table};
 
 const HELP_AFTER: &str = "\
-The servers listen on the loopback interface only, without a password. What they hold is in memory: it is gone when
-they end, and `stop` removes their directories.
+The servers listen on the loopback interface only. Without --tls and --password everybody on this machine may connect to
+them. What they hold is in memory: it is gone when they end, and `stop` removes their directories.
 
 Examples:
   claret cluster start --shards 4
+  claret cluster start --tls --password
   claret bench hot --store $(claret cluster start)
   claret cluster status
   claret cluster stop";
@@ -52,8 +53,8 @@ struct Start {
     /// Replicas of each.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=5))]
     replicas: u16,
-    /// The first port; the others follow, and those of the cluster bus are 10000 above (default: 7000, or the next
-    /// hundred that is free).
+    /// The first port; the others follow, and those of the cluster bus are 10000 above. None may be one that the system
+    /// gives to outgoing connections (default: 7000, or the next hundred that is free).
     #[arg(long)]
     port: Option<u16>,
     /// The server program (default: the one in CLARET_SERVER, else redis-server of the PATH).
@@ -62,6 +63,20 @@ struct Start {
     /// The module's file (default: the one in CLARET_MODULE, else the one beside this program, else the checkout's).
     #[arg(long, value_name = "PATH")]
     module: Option<PathBuf>,
+    /// TLS and nothing else, for clients and between the servers, with certificates of an authority made for this
+    /// cluster. The URL names the files that a client needs.
+    #[arg(long)]
+    tls: bool,
+    /// With a password for the default user, chosen at random. The URL has it.
+    #[arg(long)]
+    password: bool,
+    /// With the password in the first line of this file: letters and digits.
+    #[arg(long, value_name = "PATH", conflicts_with = "password")]
+    password_file: Option<PathBuf>,
+    /// With the users in this file: a line each, its name and its rules as for ACL SETUSER. Needs a password: without one
+    /// everybody is the default user, who may do everything.
+    #[arg(long, value_name = "PATH")]
+    users: Option<PathBuf>,
     #[command(flatten)]
     at: DirArg,
 }
@@ -88,9 +103,10 @@ pub(crate) fn run(args: Args) -> ExitCode {
 }
 
 fn run_start(start: Start) -> Result<ExitCode, String> {
-    let Start { shards, replicas, port, server, module, at } = start;
+    let access = start.access()?;
+    let Start { shards, replicas, port, server, module, at, .. } = start;
     let dir = ClusterDir::new(at.dir)?;
-    let options = Options { shards, replicas, port, server, module };
+    let options = Options { shards, replicas, port, server, module, access };
     let stop = watch_interrupts();
     let progress = ProgressBar::new_spinner();
     progress.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is well-formed"));
@@ -104,10 +120,44 @@ fn run_start(start: Start) -> Result<ExitCode, String> {
     let described = started?;
     println!("{}", described.url());
     eprintln!("{} is running in {}.", counts(&described), dir.path().display());
-    eprintln!("  claret shell --store {}", described.url());
-    eprintln!("  redis-cli -c -p {}", described.ports[0]);
+    eprintln!("  claret shell --store '{}'", described.url());
+    eprintln!("  {}", redis_cli(&described));
     eprintln!("  {}   (ends it; its records go with it)", dir.say_stop());
     Ok(ExitCode::SUCCESS)
+}
+
+impl Start {
+    /// Who may connect, and how.
+    fn access(&self) -> Result<Access, String> {
+        let password = match &self.password_file {
+            Some(path) => Some(Password::read(path)?),
+            None => self.password.then(Password::random),
+        };
+        let users = self.users.as_ref().map(|path| read_users(path)).transpose()?.unwrap_or_default();
+        match users.is_empty() || password.is_some() {
+            true => Ok(Access { tls: self.tls, password, users }),
+            false => {
+                Err("--users needs --password or --password-file: without one everybody is the default user"
+                    .into())
+            }
+        }
+    }
+}
+
+/// How to look at it with the servers' own program.
+fn redis_cli(described: &Description) -> String {
+    let login = described.password().map_or(String::new(), |word| format!("REDISCLI_AUTH={word} "));
+    let tls = described.certificates().map_or(String::new(), |made| {
+        let [certificate, key] = made.client();
+        let authority = made.authority();
+        format!(
+            " --tls --cacert '{}' --cert '{}' --key '{}'",
+            authority.display(),
+            certificate.display(),
+            key.display()
+        )
+    });
+    format!("{login}redis-cli -c -p {}{tls}", described.ports[0])
 }
 
 fn run_stop(at: DirArg) -> Result<ExitCode, String> {

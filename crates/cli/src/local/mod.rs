@@ -6,28 +6,30 @@
 //! - the file is written before the first server is started, and removed after the last one has ended: whatever
 //!   happens in between, `stop` finds what there is to stop;
 //! - who starts or stops holds a lock on the file;
-//! - nothing is removed that `start` did not make.
+//! - nothing is removed that `start` did not make;
+//! - files with a password or a key are for their owner alone.
 
+mod access;
+mod ports;
 mod status;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::ops::ControlFlow;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use claret_rig::{BUS_OFFSET, ClusterOptions, Module, PORT_MAX, RigError, is_free};
+use claret_rig::{Certificates, ClusterOptions, Module, RigError};
 use serde::{Deserialize, Serialize};
 
+pub(crate) use access::{Access, Password, read_users};
 pub(crate) use status::{NodeStatus, Status};
 
 /// What is written about a cluster.
 const FILE: &str = "claret-cluster.json";
 
-/// Where ports begin, unless it is said otherwise: where the tutorials of Redis Cluster have theirs.
-const FIRST_PORT: u16 = 7000;
-
-/// How far apart the ports are that are looked at when those are taken.
-const PORT_STEP: u16 = 100;
+/// The directory of the certificates, beside those of the servers.
+const TLS: &str = "tls";
 
 /// How to start a cluster.
 #[derive(Clone, Debug)]
@@ -42,6 +44,8 @@ pub(crate) struct Options {
     pub(crate) server: Option<PathBuf>,
     /// The module's file; `None` for the one that is found.
     pub(crate) module: Option<PathBuf>,
+    /// Who may connect, and how.
+    pub(crate) access: Access,
 }
 
 /// The directory of a cluster.
@@ -59,12 +63,34 @@ pub(crate) struct Description {
     pub(crate) ports: Vec<u16>,
     /// Whether the directory itself was made for it.
     made_directory: bool,
+    /// The default user's password, if it has one.
+    #[serde(default)]
+    password: Option<Password>,
+    /// The certificates that clients need, if it speaks TLS.
+    #[serde(default)]
+    tls: Option<PathBuf>,
 }
 
 impl Description {
-    /// What clients connect to.
+    /// What clients connect to, with the password in it.
     pub(crate) fn url(&self) -> String {
-        format!("redis://127.0.0.1:{}", self.ports.first().copied().unwrap_or_default())
+        self.url_at(self.ports.first().copied().unwrap_or_default())
+    }
+
+    /// The same, of the server at this port.
+    pub(crate) fn url_at(&self, port: u16) -> String {
+        let password = self.password.as_ref().map(Password::as_str);
+        claret_rig::url_of(port, password, self.certificates().as_ref())
+    }
+
+    /// The certificates that clients need, if it speaks TLS.
+    pub(crate) fn certificates(&self) -> Option<Certificates> {
+        self.tls.as_ref().map(Certificates::of)
+    }
+
+    /// The default user's password, if it has one.
+    pub(crate) fn password(&self) -> Option<&str> {
+        self.password.as_ref().map(Password::as_str)
     }
 }
 
@@ -140,9 +166,10 @@ impl ClusterDir {
             .module(module)
             .dir(&self.0)
             .config("enable-module-command local");
-        let mut first = FIRST_PORT;
+        let cluster = options.access.of_servers(cluster);
+        let mut first = ports::FIRST;
         loop {
-            let ports = options.ports(first)?;
+            let ports = ports::choose(options.port, options.servers(), first)?;
             let error = match self.start_on(options, ports.clone(), &cluster, say)? {
                 Ok(described) => return Ok(described),
                 Err(error) => error,
@@ -151,7 +178,7 @@ impl ClusterDir {
             if options.port.is_some() || !error.is_about_port() {
                 return Err(error.to_string());
             }
-            first = ports[0] + PORT_STEP;
+            first = ports[0] + ports::STEP;
         }
     }
 
@@ -165,13 +192,25 @@ impl ClusterDir {
     ) -> Result<Result<Description, RigError>, String> {
         let made_directory = !self.0.exists();
         fs::create_dir_all(&self.0).map_err(|error| format!("cannot make {}: {error}", self.0.display()))?;
-        let described =
-            Description { shards: options.shards, replicas: options.replicas, ports, made_directory };
+        let Options { shards, replicas, .. } = *options;
+        let path =
+            self.0.canonicalize().map_err(|error| format!("cannot find {}: {error}", self.0.display()))?;
+        let tls = options.access.tls.then(|| path.join(TLS));
+        let password = options.access.password.clone();
+        let described = Description { shards, replicas, ports, made_directory, password, tls };
         let mut file = self.lock(true)?;
-        let written = serde_json::to_string_pretty(&described).expect("numbers and names");
+        let written = serde_json::to_string_pretty(&described).map_err(|error| error.to_string())?;
         file.write_all(written.as_bytes())
             .map_err(|error| format!("cannot write {}: {error}", self.file().display()))?;
-        match cluster.clone().first_port(described.ports[0]).start_seen(say) {
+        let mut cluster = cluster.clone().first_port(described.ports[0]);
+        let made = described.tls.as_ref().map(|tls| Certificates::make(tls)).transpose();
+        let started = made.and_then(|certificates| {
+            if let Some(certificates) = certificates {
+                cluster = cluster.tls(certificates);
+            }
+            cluster.start_seen(say)
+        });
+        match started {
             Ok(started) => {
                 started.leave_running();
                 Ok(Ok(described))
@@ -202,7 +241,7 @@ impl ClusterDir {
     /// The file, locked.
     fn lock(&self, is_new: bool) -> Result<File, String> {
         let mut open = OpenOptions::new();
-        open.read(true).write(true).create(is_new);
+        open.read(true).write(true).create(is_new).mode(0o600);
         let file = open
             .open(self.file())
             .map_err(|error| format!("cannot open {}: {error}", self.file().display()))?;
@@ -246,6 +285,9 @@ impl ClusterDir {
             claret_rig::end(&node, port);
             remove(fs::remove_dir_all(&node), &node)?;
         }
+        if let Some(tls) = &described.tls {
+            remove(fs::remove_dir_all(tls), tls)?;
+        }
         remove(fs::remove_file(self.file()), &self.file())?;
         if described.made_directory {
             // Unless the user has put something there.
@@ -274,28 +316,8 @@ fn remove(result: io::Result<()>, path: &Path) -> Result<(), String> {
 }
 
 impl Options {
-    /// The ports that were asked for, else some that are free, from `least` on.
-    fn ports(&self, least: u16) -> Result<Vec<u16>, String> {
-        let count = self.shards * (1 + self.replicas);
-        let from = |first: u16| first..first + count;
-        let is_free = |port: u16| is_free(port) && is_free(port + BUS_OFFSET);
-        if let Some(first) = self.port {
-            if first == 0 || first > PORT_MAX - count {
-                return Err(format!(
-                    "--port {first}: from 1 to {}, to leave room for the cluster bus",
-                    PORT_MAX - count
-                ));
-            }
-            return match from(first).find(|&port| !is_free(port)) {
-                None => Ok(from(first).collect()),
-                Some(port) => Err(format!(
-                    "port {port} is in use (or {}, of its cluster bus); choose another --port",
-                    port + BUS_OFFSET
-                )),
-            };
-        }
-        let firsts = (least..PORT_MAX - count).step_by(usize::from(PORT_STEP));
-        let free = firsts.into_iter().find(|&first| from(first).all(is_free));
-        free.map(|first| from(first).collect()).ok_or_else(|| "no free ports were found; say --port P".into())
+    /// How many servers it has.
+    fn servers(&self) -> u16 {
+        self.shards * (1 + self.replicas)
     }
 }

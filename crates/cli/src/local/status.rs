@@ -74,16 +74,15 @@ impl ClusterDir {
             self.described()?.ok_or_else(|| format!("there is no cluster in {}", self.path().display()))?;
         let node = |&port: &u16| {
             let pid = claret_rig::runs_in(&self.node(port), port);
-            NodeStatus { port, pid, told: pid.and_then(|_| told(port)) }
+            NodeStatus { port, pid, told: pid.and_then(|_| told(&described.url_at(port), port)) }
         };
         let nodes = described.ports.iter().map(node).collect();
         Ok(Status { described, nodes })
     }
 }
 
-fn told(port: u16) -> Option<Told> {
-    let mut connection = claret_rig::connect(&format!("redis://127.0.0.1:{port}")).ok()?;
-    connection.set_read_timeout(Some(ANSWER_TIME)).ok()?;
+fn told(url: &str, port: u16) -> Option<Told> {
+    let mut connection = claret_rig::connect_within(url, ANSWER_TIME).ok()?;
     let view = nodes(&mut connection).ok()?;
     let own: &Node = view.iter().find(|node| node.port == port)?;
     let mut ask = |words: &[&str]| claret_rig::query::<String>(&mut connection, words).ok();
