@@ -6,7 +6,7 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Reply, Store, TransactionError, Tx};
+use claret::{Abort, Error, Reply, Store, Tx};
 use smallvec::SmallVec;
 
 use crate::baseline::mutex::MutexClient;
@@ -143,9 +143,9 @@ impl StoreRunner {
         }
     }
 
-    fn ended_badly(&mut self, error: TransactionError) -> Outcome {
+    fn ended_badly(&mut self, error: Error) -> Outcome {
         let client = &mut self.work.client;
-        if matches!(error, TransactionError::Unknown) {
+        if matches!(error, Error::Unknown) {
             client.unknown();
             return Outcome::Aborted;
         }

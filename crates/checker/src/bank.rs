@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use claret::types::{Counter, CounterOp};
-use claret::{Bytes, Operation, Records, Reply, Store, TransactionError};
+use claret::{Bytes, Error, Operation, Records, Reply, Store};
 use rand::{Rng, RngExt};
 
 use crate::history::{History, Outcome, Step};
@@ -84,7 +84,7 @@ impl Bank {
 }
 
 fn ended<T>(
-    result: Result<T, TransactionError>,
+    result: Result<T, Error>,
     steps: impl FnOnce(T) -> Result<Vec<Step>, String>,
 ) -> Result<Ended, String> {
     match result {

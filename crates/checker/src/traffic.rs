@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use claret::{Abort, OpError, Store, TransactionError};
+use claret::{Abort, Error, OpError, Store};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 
@@ -128,7 +128,7 @@ type Ended = Result<Vec<Step>, Failure>;
 
 /// Why there are no steps.
 enum Failure {
-    Store(TransactionError),
+    Store(Error),
     Broken(String),
 }
 
@@ -161,23 +161,21 @@ async fn one_by_one(store: &Store, intents: &[Intent], last: Duration) -> Ended 
         })
         .await;
     steps.map_err(|error| match error {
-        TransactionError::Aborted(reason) => Failure::Broken(reason.to_string()),
+        Error::Aborted(reason) => Failure::Broken(reason.to_string()),
         other => Failure::Store(other),
     })
 }
 
 /// # Errors
 /// One that says that the run itself is wrong.
-pub(super) fn outcome_of(error: &TransactionError) -> Result<Outcome, String> {
+pub(super) fn outcome_of(error: &Error) -> Result<Outcome, String> {
     match error {
-        TransactionError::Unknown => Ok(Outcome::Unknown),
-        TransactionError::Refused(reason) if reason.contains("NOPERM") => Ok(Outcome::Void(Why::Denied)),
-        TransactionError::Refused(reason) if reason.starts_with("no memory") => {
-            Ok(Outcome::Void(Why::NoMemory))
-        }
-        TransactionError::Invalid { error: OpError::Missing { .. }, .. } => Ok(Outcome::Void(Why::Missing)),
+        Error::Unknown => Ok(Outcome::Unknown),
+        Error::Refused(reason) if reason.contains("NOPERM") => Ok(Outcome::Void(Why::Denied)),
+        Error::Refused(reason) if reason.starts_with("no memory") => Ok(Outcome::Void(Why::NoMemory)),
+        Error::Invalid { error: OpError::Missing { .. }, .. } => Ok(Outcome::Void(Why::Missing)),
         // The same, in the words of a server.
-        TransactionError::Invalid { error: OpError::Told(told), .. } if told.contains("create it first") => {
+        Error::Invalid { error: OpError::Told(told), .. } if told.contains("create it first") => {
             Ok(Outcome::Void(Why::Missing))
         }
         error if error.is_retryable() => Ok(Outcome::Void(Why::Later)),

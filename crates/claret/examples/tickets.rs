@@ -3,12 +3,12 @@
 //! A `BoundedCounter` never leaves its bounds. Buyers who take from it share its lock as long as there is
 //! enough for all of them; only over the last tickets does anybody wait to learn whether one is left.
 
-use claret::{Records, Store, TransactionError};
+use claret::{Error, Records, Store};
 
 const TICKETS: i64 = 50;
 const BUYERS: usize = 8;
 
-fn main() -> Result<(), TransactionError> {
+fn main() -> Result<(), Error> {
     let store = Store::in_memory();
     let shop = store.blocking();
     shop.bounded_counter("tickets").create(TICKETS, 0, TICKETS)?;
@@ -34,7 +34,7 @@ fn main() -> Result<(), TransactionError> {
 }
 
 /// Buys ticket after ticket, each noted under the buyer's name in the same transaction, until none is left.
-fn buy_all(shop: claret::blocking::Store, buyer: usize) -> Result<usize, TransactionError> {
+fn buy_all(shop: claret::blocking::Store, buyer: usize) -> Result<usize, Error> {
     let mut bought = 0;
     while shop.transaction(|tx| {
         let got = tx.bounded_counter("tickets").try_take(1)?;

@@ -16,7 +16,7 @@ use claret_core::{CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
 
 use crate::call::Call;
-use crate::error::TransactionError;
+use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::stats::Stats;
@@ -98,7 +98,7 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     }
 
     /// The deadline passed, or the store was closed; who is known to be in the way.
-    fn too_late(&self, after: Duration) -> TransactionError;
+    fn too_late(&self, after: Duration) -> Error;
 
     /// Wakes this task at the next tick of a coarse timer, well before a time is over that begins now: the tick's number.
     /// `None`: there is no such timer, or it ticks too seldom for that.

@@ -9,7 +9,7 @@ use parking_lot::Mutex;
 
 use crate::backend::InstantOutcome;
 use crate::call::Call;
-use crate::error::{OtherTicket, TransactionError};
+use crate::error::Error;
 use crate::store::Store;
 use crate::tx::{Tx, check, strange, writes};
 
@@ -24,7 +24,7 @@ use crate::tx::{Tx, check, strange, writes};
 /// let size = batch.set("tags").len();
 /// let done = batch.commit().await?;
 /// assert_eq!(done.get(size)?, 1);
-/// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
+/// # Ok::<_, claret::Error>(()) }).unwrap();
 /// ```
 #[derive(Clone, Debug)]
 pub struct Batch {
@@ -59,9 +59,9 @@ impl Replies {
     /// The answer of one operation.
     ///
     /// # Errors
-    /// [`OtherTicket`] if the ticket belongs to another batch.
-    pub fn get<R: FromReply>(&self, ticket: Ticket<R>) -> Result<R, OtherTicket> {
-        self.0.get(ticket.at).and_then(|reply| R::from_reply(reply.clone())).ok_or(OtherTicket)
+    /// [`Error::OtherTicket`] if the ticket belongs to another batch.
+    pub fn get<R: FromReply>(&self, ticket: Ticket<R>) -> Result<R, Error> {
+        self.0.get(ticket.at).and_then(|reply| R::from_reply(reply.clone())).ok_or(Error::OtherTicket)
     }
 
     /// All answers, in the order of the operations.
@@ -101,8 +101,8 @@ impl Batch {
     /// Commits all operations, or none.
     ///
     /// # Errors
-    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
-    pub async fn commit(self) -> Result<Replies, TransactionError> {
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
+    pub async fn commit(self) -> Result<Replies, Error> {
         let Calls { all, wanted } = std::mem::take(&mut *self.calls.lock());
         let are_writing = all.iter().any(|call| writes(&call.op));
         let replies = self.store.run(all).await?;
@@ -114,8 +114,8 @@ impl Batch {
     /// [`Batch::commit`] on a thread without an async runtime.
     ///
     /// # Errors
-    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
-    pub fn commit_blocking(self) -> Result<Replies, TransactionError> {
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
+    pub fn commit_blocking(self) -> Result<Replies, Error> {
         pollster::block_on(self.commit())
     }
 }
@@ -125,35 +125,35 @@ impl Store {
     /// operations use it.
     ///
     /// # Errors
-    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
     pub async fn run_all(
         &self,
         calls: impl IntoIterator<Item = (Bytes, Operation)>,
-    ) -> Result<Vec<Reply>, TransactionError> {
+    ) -> Result<Vec<Reply>, Error> {
         self.run(calls.into_iter().map(|(key, op)| Call { key, op }).collect()).await
     }
 
-    pub(crate) async fn run(&self, calls: Vec<Call>) -> Result<Vec<Reply>, TransactionError> {
+    pub(crate) async fn run(&self, calls: Vec<Call>) -> Result<Vec<Reply>, Error> {
         let limit = self.backend.limits().calls_max;
         if calls.len() > limit as usize {
-            return Err(TransactionError::TooManyCalls { limit });
+            return Err(Error::TooManyCalls { limit });
         }
         if self.backend.is_closed() {
-            return Err(TransactionError::Closed);
+            return Err(Error::Closed);
         }
         for call in &calls {
             check(&*self.backend, &call.key, &call.op)
-                .map_err(|error| TransactionError::Invalid { key: call.key.clone(), error })?;
+                .map_err(|error| Error::Invalid { key: call.key.clone(), error })?;
         }
         match self.backend.instant(&calls) {
             InstantOutcome::Done(replies) => Ok(replies),
-            InstantOutcome::Failed { key, error } => Err(TransactionError::Invalid { key, error }),
+            InstantOutcome::Failed { key, error } => Err(Error::Invalid { key, error }),
             InstantOutcome::Blocked => self.run_with_locks(&calls).await,
         }
     }
 
     /// Somebody holds a record: waits for its lock like any other transaction.
-    async fn run_with_locks(&self, calls: &[Call]) -> Result<Vec<Reply>, TransactionError> {
+    async fn run_with_locks(&self, calls: &[Call]) -> Result<Vec<Reply>, Error> {
         let buffered = |tx: Tx| async move {
             tx.buffer(calls)?;
             Ok(tx)

@@ -12,7 +12,7 @@ use claret_types::{Bytes, FromReply, Operation, Reply};
 
 use crate::batch::Batch;
 use crate::deadline::Deadline;
-use crate::error::{Abort, OperationError, TransactionError};
+use crate::error::{Abort, Error};
 use crate::options::TxOptions;
 use crate::planted;
 use crate::records::Scope;
@@ -48,7 +48,7 @@ impl Store {
     /// See [`crate::Store::transaction`].
     ///
     /// # Errors
-    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
     ///
     /// ```
     /// use claret::{Records, Store};
@@ -59,24 +59,21 @@ impl Store {
     ///     Ok(())
     /// })?;
     /// assert_eq!(store.counter("b").get()?, 10);
-    /// # Ok::<_, claret::TransactionError>(())
+    /// # Ok::<_, claret::Error>(())
     /// ```
-    pub fn transaction<T>(
-        &self,
-        mut body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<T, TransactionError> {
+    pub fn transaction<T>(&self, mut body: impl FnMut(&Tx) -> Result<T, Abort>) -> Result<T, Error> {
         self.transaction_with(self.inner.options, &mut body)
     }
 
     /// See [`crate::Store::transaction_with`].
     ///
     /// # Errors
-    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
     pub fn transaction_with<T>(
         &self,
         options: TxOptions,
         mut body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<T, TransactionError> {
+    ) -> Result<T, Error> {
         let deadline = options.deadline;
         let until = Instant::now().checked_add(deadline);
         pollster::block_on(self.inner.transaction_with(options, |inner| {
@@ -95,39 +92,39 @@ impl Tx {
     /// See [`crate::Tx::execute`].
     ///
     /// # Errors
-    /// See [`OperationError`].
-    pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Result<Reply, OperationError> {
+    /// See [`Error`].
+    pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Result<Reply, Error> {
         self.wait(self.inner.execute(key, op))
     }
 
     /// See [`crate::Tx::execute_for_update`].
     ///
     /// # Errors
-    /// See [`OperationError`].
-    pub fn execute_for_update(&self, key: impl Into<Bytes>, op: Operation) -> Result<Reply, OperationError> {
+    /// See [`Error`].
+    pub fn execute_for_update(&self, key: impl Into<Bytes>, op: Operation) -> Result<Reply, Error> {
         self.wait(self.inner.execute_for_update(key, op))
     }
 
     /// See [`crate::Tx::issue`].
     ///
     /// # Errors
-    /// See [`OperationError`].
-    pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), OperationError> {
+    /// See [`Error`].
+    pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), Error> {
         self.inner.issue(key, op)
     }
 
     /// Waits for an answer until the deadline. The closure holds the thread, so nobody else can end the wait.
-    fn wait<R: FromReply>(&self, answer: Answer<R>) -> Result<R, OperationError> {
+    fn wait<R: FromReply>(&self, answer: Answer<R>) -> Result<R, Error> {
         let Some(until) = self.until else { return pollster::block_on(answer) };
         let left = until.saturating_duration_since(Instant::now());
         let answered = pollster::block_on(Deadline::new(&*self.inner.shared.backend, left).race(answer));
-        answered.unwrap_or(Err(OperationError::Deadline(self.deadline)))
+        answered.unwrap_or(Err(Error::Deadline { after: self.deadline }))
     }
 }
 
 impl Scope for Store {
-    type Void = Result<(), TransactionError>;
-    type Value<R: FromReply> = Result<R, TransactionError>;
+    type Void = Result<(), Error>;
+    type Value<R: FromReply> = Result<R, Error>;
 
     fn void(&self, key: Bytes, op: Operation) -> Self::Void {
         pollster::block_on(self.inner.void(key, op))
@@ -139,8 +136,8 @@ impl Scope for Store {
 }
 
 impl Scope for Tx {
-    type Void = Result<(), OperationError>;
-    type Value<R: FromReply> = Result<R, OperationError>;
+    type Void = Result<(), Error>;
+    type Value<R: FromReply> = Result<R, Error>;
 
     fn void(&self, key: Bytes, op: Operation) -> Self::Void {
         planted::issued(self.inner.issue(key, op))

@@ -1,91 +1,56 @@
-//! Errors, one enum per activity: an operation inside a transaction, and a transaction as a whole (single
-//! operations and batches are transactions too). Each variant is retryable or final and says what to do next.
+//! What goes wrong: one type for operations, batches and transactions, so that `?` leads through all of them. Each
+//! variant is retryable or final, and says what to do next.
 //!
-//! No error ever means "it did commit" (P65).
+//! No error but [`Error::Unknown`] leaves open whether the transaction committed, and none means that it did (P65).
 
+use std::error::Error as StdError;
 use std::fmt;
+use std::ops::Deref;
+use std::sync::Arc;
 use std::time::Duration;
 
 use claret_types::{Bytes, OpError};
-use thiserror::Error;
+use thiserror::Error as Describe;
 
-/// Why an operation inside a transaction failed.
-#[derive(Clone, Debug, PartialEq, Error)]
-#[non_exhaustive]
-pub enum OperationError {
-    /// The operation cannot be done. Final: the transaction is doomed and will be aborted.
-    #[error("key '{key}': {error}")]
-    Invalid {
-        /// The record.
-        key: Bytes,
-        /// What is wrong.
-        error: OpError,
-    },
-    /// This attempt is over and the transaction will be run again. Return the error from the closure (with `?`);
-    /// `Store::transaction` does the rest.
-    #[error("this attempt must be run again; return this error from the closure")]
-    Restart,
-    /// The transaction was already committed or aborted: a handle outlived it. Final.
-    #[error("the transaction is over; begin a new one")]
-    Finished,
-    /// A shard's bound is reached. Retryable, later.
-    #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
-    Crowded(Bytes),
-    /// The server refuses: no permission, or no memory. Final: the transaction is doomed and will be aborted.
-    #[error("{0}")]
-    Refused(String),
-    /// The transaction has too many operations. Final: it is doomed and will be aborted.
-    #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
-    TooManyCalls {
-        /// How many it may have.
-        limit: u32,
-    },
-    /// The store is closed, or the runtime that it was opened on has ended. Final: the transaction is doomed and aborted.
-    #[error("the store is closed, or the runtime that it was opened on has ended; open it again")]
-    Closed,
-    /// The transaction's deadline passed while the operation waited for its answer. Return the error from the closure.
-    /// Only the blocking mirror says so: an async closure is dropped at its deadline.
-    #[error("not answered within {0:?}, the deadline of the transaction; return this error from the closure")]
-    Deadline(Duration),
-}
+/// The reason that an application gave for an abort: an error of its own, as in
+/// `reason.downcast_ref::<SoldOut>()`. Clones share it, and it equals nothing but its clones.
+#[derive(Clone)]
+pub struct Reason(Arc<dyn StdError + Send + Sync>);
 
-/// What a transaction's closure returns when it does not want to commit.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Abort {
-    /// An operation failed.
-    Operation(OperationError),
-    /// The application decided so.
-    Because(Box<dyn std::error::Error + Send + Sync>),
-}
+impl Deref for Reason {
+    type Target = dyn StdError + Send + Sync;
 
-impl Abort {
-    /// The application's own reason; `store.transaction` returns it in [`TransactionError::Aborted`].
-    pub fn because(reason: impl Into<Box<dyn std::error::Error + Send + Sync>>) -> Self {
-        Abort::Because(reason.into())
+    fn deref(&self) -> &Self::Target {
+        &*self.0
     }
 }
 
-impl From<OperationError> for Abort {
-    fn from(error: OperationError) -> Self {
-        Abort::Operation(error)
+impl PartialEq for Reason {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
     }
 }
 
-impl fmt::Display for Abort {
+impl fmt::Debug for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Abort::Operation(error) => error.fmt(f),
-            Abort::Because(reason) => reason.fmt(f),
-        }
+        fmt::Debug::fmt(&self.0, f)
     }
 }
 
-/// Why a transaction did not commit. Nothing of it was or will be applied, except under
-/// [`TransactionError::Unknown`].
-#[derive(Debug, Error)]
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0, f)
+    }
+}
+
+/// Why an operation, a batch or a transaction was not done. Nothing of it was or will be applied, except under
+/// [`Error::Unknown`].
+///
+/// An operation within a transaction answers it as well. There every variant but [`Error::Restart`] means that the
+/// transaction is doomed: return the error from the closure with `?`. `docs/errors.md` has them all in one table.
+#[derive(Clone, Debug, PartialEq, Describe)]
 #[non_exhaustive]
-pub enum TransactionError {
+pub enum Error {
     /// An operation cannot be done. Final.
     #[error("key '{key}': {error}")]
     Invalid {
@@ -94,14 +59,17 @@ pub enum TransactionError {
         /// What is wrong.
         error: OpError,
     },
-    /// The closure asked for the abort. Final.
+    /// The closure asked for the abort by [`Abort::because`]. Final.
     #[error("aborted by the application: {0}")]
-    Aborted(Box<dyn std::error::Error + Send + Sync>),
+    Aborted(Reason),
     /// The deadline passed first. Retryable.
     #[error(
-        "not committed within {0:?}; raise the deadline, or look for a transaction that holds its locks long"
+        "not committed within {after:?}; raise the deadline, or look for a transaction that holds its locks long"
     )]
-    Deadline(Duration),
+    Deadline {
+        /// The deadline.
+        after: Duration,
+    },
     /// The deadline passed first, and a node of the cluster does not answer. Retryable.
     #[error("not committed within {after:?}: {reason}")]
     NoAnswer {
@@ -123,6 +91,10 @@ pub enum TransactionError {
     /// A shard's bound is reached. Retryable, later.
     #[error("too many wait for key '{0}'; try again later, or lower the number of concurrent transactions")]
     Crowded(Bytes),
+    /// This attempt is over, and the store runs the transaction again: return the error from the closure. Retryable,
+    /// for whoever takes it out of the closure.
+    #[error("this attempt must be run again; return this error from the closure")]
+    Restart,
     /// The server refuses: no permission, or no memory. Final.
     #[error("{0}")]
     Refused(String),
@@ -132,12 +104,16 @@ pub enum TransactionError {
         /// How many it may have.
         limit: u32,
     },
-    /// The handle belongs to a transaction that is over. Final.
+    /// The transaction was already committed or aborted: a handle outlived it. Final.
     #[error("the transaction is over; begin a new one")]
     Finished,
     /// The store is closed, or the runtime that it was opened on has ended. Final.
     #[error("the store is closed, or the runtime that it was opened on has ended; open it again")]
     Closed,
+    /// A ticket that is of another batch, or whose answer a custom type gave otherwise than it says. Final. Only
+    /// [`Replies::get`](crate::Replies::get) says so; the batch has committed all the same.
+    #[error("the ticket is of another batch, or a custom type answers otherwise than it says")]
+    OtherTicket,
     /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing.
     /// Final: running it again may do it twice. (Never returned by the embedded store, whose shards are a call away.)
     #[error(
@@ -147,43 +123,64 @@ pub enum TransactionError {
     Unknown,
 }
 
-impl TransactionError {
+impl Error {
     /// Whether running the same transaction again later may succeed.
     pub fn is_retryable(&self) -> bool {
         match self {
-            TransactionError::Deadline(_)
-            | TransactionError::NoAnswer { .. }
-            | TransactionError::Attempts { .. }
-            | TransactionError::Crowded(_) => true,
-            TransactionError::Invalid { .. }
-            | TransactionError::Aborted(_)
-            | TransactionError::Refused(_)
-            | TransactionError::TooManyCalls { .. }
-            | TransactionError::Finished
-            | TransactionError::Closed
-            | TransactionError::Unknown => false,
+            Error::Deadline { .. }
+            | Error::NoAnswer { .. }
+            | Error::Attempts { .. }
+            | Error::Crowded(_)
+            | Error::Restart => true,
+            Error::Invalid { .. }
+            | Error::Aborted(_)
+            | Error::Refused(_)
+            | Error::TooManyCalls { .. }
+            | Error::Finished
+            | Error::Closed
+            | Error::OtherTicket
+            | Error::Unknown => false,
         }
     }
 }
 
-impl From<OperationError> for TransactionError {
-    fn from(error: OperationError) -> Self {
-        match error {
-            OperationError::Invalid { key, error } => TransactionError::Invalid { key, error },
-            OperationError::Restart => {
-                TransactionError::Attempts { made: 1, last: "the attempt was over".into() }
-            }
-            OperationError::Finished => TransactionError::Finished,
-            OperationError::Crowded(key) => TransactionError::Crowded(key),
-            OperationError::Refused(reason) => TransactionError::Refused(reason),
-            OperationError::TooManyCalls { limit } => TransactionError::TooManyCalls { limit },
-            OperationError::Closed => TransactionError::Closed,
-            OperationError::Deadline(after) => TransactionError::Deadline(after),
+/// What the closure of a transaction returns when it does not want to commit.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub enum Abort {
+    /// The store said so: an operation failed.
+    Store(Error),
+    /// The application decided so.
+    Because(Reason),
+}
+
+impl Abort {
+    /// The application's own reason; `store.transaction` returns it in [`Error::Aborted`].
+    pub fn because(reason: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        Abort::Because(Reason(reason.into().into()))
+    }
+}
+
+impl From<Error> for Abort {
+    fn from(error: Error) -> Self {
+        Abort::Store(error)
+    }
+}
+
+impl From<Abort> for Error {
+    fn from(abort: Abort) -> Self {
+        match abort {
+            Abort::Store(error) => error,
+            Abort::Because(reason) => Error::Aborted(reason),
         }
     }
 }
 
-/// The error of [`Replies::get`](crate::Replies::get). The batch has committed all the same.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
-#[error("the ticket is of another batch, or a custom type answers otherwise than it says")]
-pub struct OtherTicket;
+impl fmt::Display for Abort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Abort::Store(error) => error.fmt(f),
+            Abort::Because(reason) => reason.fmt(f),
+        }
+    }
+}

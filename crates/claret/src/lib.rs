@@ -13,7 +13,7 @@
 //!     })
 //!     .await?;
 //! assert_eq!(store.counter("bids:42").get().await?, 1);
-//! # Ok::<_, claret::TransactionError>(()) }).unwrap();
+//! # Ok::<_, claret::Error>(()) }).unwrap();
 //! ```
 //!
 //! Begin at [`Store`]. `docs/types.md` says which operations commute, `docs/protocol.md` describes the protocol.
@@ -42,7 +42,7 @@ pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary};
-pub use error::{Abort, OperationError, OtherTicket, TransactionError};
+pub use error::{Abort, Error, Reason};
 pub use mode::Mode;
 pub use open::StoreBuilder;
 pub use options::TxOptions;

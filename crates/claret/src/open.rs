@@ -32,11 +32,11 @@ impl Store {
     }
 
     /// Closes the store, for all its handles: whatever is begun from now on, and every operation that waits, answers
-    /// [`TransactionError::Closed`] at once. On a cluster this waits until every shard knows the outcome of every
+    /// [`Error::Closed`] at once. On a cluster this waits until every shard knows the outcome of every
     /// transaction, tells the shards that this process ends, and closes the connections. Dropping the last handle does that
     /// without waiting. To close a store again does nothing.
     ///
-    /// [`TransactionError::Closed`]: crate::TransactionError::Closed
+    /// [`Error::Closed`]: crate::Error::Closed
     pub async fn close(self) {
         self.backend.close().await;
     }

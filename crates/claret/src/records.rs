@@ -21,7 +21,7 @@ pub use numbers::{BoundedRecord, CounterRecord, FloatRecord, RegisterRecord, Uid
 pub use scored::{ScoredSetRecord, SummaryBagRecord, TopKRecord};
 
 use crate::batch::{Batch, Ticket};
-use crate::error::{OperationError, TransactionError};
+use crate::error::Error;
 use crate::store::Store;
 use crate::tx::{Answer, Tx, strange, writes};
 
@@ -42,7 +42,7 @@ pub trait Scope: Clone {
 /// A single operation on the store, under way when awaited: a transaction of one.
 #[must_use = "nothing happens until it is awaited"]
 pub struct Single<R> {
-    future: Pin<Box<dyn Future<Output = Result<R, TransactionError>> + Send>>,
+    future: Pin<Box<dyn Future<Output = Result<R, Error>> + Send>>,
 }
 
 impl<R> std::fmt::Debug for Single<R> {
@@ -52,7 +52,7 @@ impl<R> std::fmt::Debug for Single<R> {
 }
 
 impl<R> Future for Single<R> {
-    type Output = Result<R, TransactionError>;
+    type Output = Result<R, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
         self.future.as_mut().poll(cx)
@@ -85,7 +85,7 @@ impl Store {
 }
 
 impl Scope for Tx {
-    type Void = Result<(), OperationError>;
+    type Void = Result<(), Error>;
     type Value<R: FromReply> = Answer<R>;
 
     fn void(&self, key: Bytes, op: Operation) -> Self::Void {

@@ -13,7 +13,7 @@ use futures_timer::Delay;
 use crate::backend::Backend;
 use crate::batch::Batch;
 use crate::deadline::Deadline;
-use crate::error::{Abort, OperationError, TransactionError};
+use crate::error::{Abort, Error};
 use crate::options::TxOptions;
 use crate::planted;
 use crate::stats::Stats;
@@ -33,7 +33,7 @@ impl Store {
     /// with a fresh `Tx`. So the closure must not have side effects outside the store.
     ///
     /// # Errors
-    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
     ///
     /// ```
     /// # pollster::block_on(async {
@@ -46,9 +46,9 @@ impl Store {
     ///     })
     ///     .await?;
     /// assert_eq!(total, 1);
-    /// # Ok::<_, claret::TransactionError>(()) }).unwrap();
+    /// # Ok::<_, claret::Error>(()) }).unwrap();
     /// ```
-    pub async fn transaction<T, F, Fut>(&self, body: F) -> Result<T, TransactionError>
+    pub async fn transaction<T, F, Fut>(&self, body: F) -> Result<T, Error>
     where
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
@@ -59,12 +59,8 @@ impl Store {
     /// [`Store::transaction`] with its own bounds.
     ///
     /// # Errors
-    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
-    pub async fn transaction_with<T, F, Fut>(
-        &self,
-        options: TxOptions,
-        body: F,
-    ) -> Result<T, TransactionError>
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
+    pub async fn transaction_with<T, F, Fut>(&self, options: TxOptions, body: F) -> Result<T, Error>
     where
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
@@ -77,12 +73,8 @@ impl Store {
     /// is an ordinary record, `claret:done:<id>`, which the transaction itself writes; delete it to forget the id.
     ///
     /// # Errors
-    /// See [`TransactionError`]. Nothing was applied, except perhaps under [`TransactionError::Unknown`].
-    pub async fn transaction_once<T, F, Fut>(
-        &self,
-        id: &str,
-        mut body: F,
-    ) -> Result<Option<T>, TransactionError>
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
+    pub async fn transaction_once<T, F, Fut>(&self, id: &str, mut body: F) -> Result<Option<T>, Error>
     where
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
@@ -105,13 +97,13 @@ impl Store {
         .await
     }
 
-    async fn attempts<T, F, Fut>(&self, options: TxOptions, mut body: F) -> Result<T, TransactionError>
+    async fn attempts<T, F, Fut>(&self, options: TxOptions, mut body: F) -> Result<T, Error>
     where
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
         if self.backend.is_closed() {
-            return Err(TransactionError::Closed);
+            return Err(Error::Closed);
         }
         let mut tx = Tx::begin(&self.backend);
         let mut deadline = Deadline::new(&*self.backend, options.deadline);
@@ -122,12 +114,12 @@ impl Store {
                 (Ok(value), End::Committed) => return Ok(value),
                 (_, End::Restart(_)) if self.backend.is_closed() => {
                     tx.leave();
-                    return Err(TransactionError::Closed);
+                    return Err(Error::Closed);
                 }
                 (_, End::Restart(cause)) => {
                     if made >= options.attempts {
                         tx.leave();
-                        return Err(TransactionError::Attempts { made, last: describe(&cause) });
+                        return Err(Error::Attempts { made, last: describe(&cause) });
                     }
                     let guard = AbortOnDrop(&tx);
                     if deadline.race(self.pause(&cause, made)).await.is_none() {
@@ -142,19 +134,16 @@ impl Store {
                             Tx::begin(&self.backend)
                         }
                         // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
-                        Err(Closed) => return Err(TransactionError::Unknown),
+                        Err(Closed) => return Err(Error::Unknown),
                     };
                     if planted::renews_deadline() {
                         deadline = Deadline::new(&*self.backend, options.deadline);
                     }
                 }
-                (_, End::Failed(error)) => return Err(error.into()),
-                (Err(Abort::Operation(error)), End::Aborted | End::Committed) => return Err(error.into()),
-                (Err(Abort::Because(reason)), End::Aborted | End::Committed) => {
-                    return Err(TransactionError::Aborted(reason));
-                }
+                (_, End::Failed(error)) => return Err(error),
+                (Err(abort), End::Aborted | End::Committed) => return Err(abort.into()),
                 (Ok(_), End::Aborted) => return Err(self.backend.too_late(options.deadline)),
-                (_, End::Unknown) => return Err(TransactionError::Unknown),
+                (_, End::Unknown) => return Err(Error::Unknown),
             }
         }
     }
@@ -166,14 +155,14 @@ impl Store {
         after: Duration,
         deadline: &mut Deadline<'_>,
         body: &mut F,
-    ) -> Result<(Result<T, Abort>, End), TransactionError>
+    ) -> Result<(Result<T, Abort>, End), Error>
     where
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
         let guard = AbortOnDrop(tx);
         let result = match deadline.race(body(tx.clone())).await {
-            None | Some(Err(Abort::Operation(OperationError::Deadline(_)))) => {
+            None | Some(Err(Abort::Store(Error::Deadline { .. }))) => {
                 drop(guard);
                 return Err(self.backend.too_late(after));
             }

@@ -2,7 +2,7 @@
 //!
 //! [`Tx`] is an owned, cheaply cloned handle, so that it can be moved into tasks. All clones of one attempt share the
 //! coordinator behind a mutex; the mutex is never held across an await. Once an attempt is decided (committed,
-//! aborted, restarted) every clone answers [`OperationError::Finished`] or [`OperationError::Restart`].
+//! aborted, restarted) every clone answers [`Error::Finished`] or [`Error::Restart`].
 //!
 //! The decision may come at any time, for example while the closure waits for something else. So every call, and the
 //! commit, first reads what has arrived, and names its attempt to the driver, which may know more by then (P61).
@@ -28,7 +28,7 @@ use crate::backend::{Backend, Driver, InstantOutcome};
 use crate::by_call::ByCall;
 use crate::call::Call;
 use crate::deadline::Deadline;
-use crate::error::{OperationError, TransactionError};
+use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::planted;
 
@@ -38,7 +38,7 @@ pub(crate) enum End {
     Committed,
     Aborted,
     Restart(Cause),
-    Failed(OperationError),
+    Failed(Error),
     /// Nobody knows the outcome (P65).
     Unknown,
 }
@@ -141,12 +141,12 @@ impl Tx {
     /// # Errors
     /// Bad arguments and an ended transaction are refused here; errors that depend on the record come at commit. A
     /// refused operation dooms the transaction, even if the closure ignores the error.
-    pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), OperationError> {
+    pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), Error> {
         let mut state = self.shared.state.lock();
         let call = self.admit(&mut state, key.into(), op)?;
         if self.shared.backend.applies_at_once() {
             return match self.shared.backend.instant(&[call]) {
-                InstantOutcome::Failed { key, error } => Err(OperationError::Invalid { key, error }),
+                InstantOutcome::Failed { key, error } => Err(Error::Invalid { key, error }),
                 InstantOutcome::Done(_) | InstantOutcome::Blocked => Ok(()),
             };
         }
@@ -171,7 +171,7 @@ impl Tx {
         if self.shared.backend.applies_at_once() {
             return Started::Ready(match self.shared.backend.instant(&[call]) {
                 InstantOutcome::Done(mut replies) => Ok(replies.pop().expect("one call")),
-                InstantOutcome::Failed { key, error } => Err(OperationError::Invalid { key, error }),
+                InstantOutcome::Failed { key, error } => Err(Error::Invalid { key, error }),
                 InstantOutcome::Blocked => unreachable!("without locks nothing blocks"),
             });
         }
@@ -211,7 +211,7 @@ impl Tx {
             return true;
         }
         if self.shared.backend.is_closed() {
-            self.shared.end_by(&mut state, End::Failed(OperationError::Closed));
+            self.shared.end_by(&mut state, End::Failed(Error::Closed));
             return true;
         }
         if state.unanswered > 0 {
@@ -233,7 +233,7 @@ impl Tx {
     }
 
     /// Adds calls whose answers come with the commit.
-    pub(crate) fn buffer(&self, calls: &[Call]) -> Result<(), OperationError> {
+    pub(crate) fn buffer(&self, calls: &[Call]) -> Result<(), Error> {
         let mut state = self.shared.state.lock();
         self.check_open(&mut state)?;
         state.writes |= calls.iter().any(|call| writes(&call.op));
@@ -298,55 +298,53 @@ impl Tx {
     }
 
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
-    fn admit(&self, state: &mut State, key: Bytes, op: Operation) -> Result<Call, OperationError> {
+    fn admit(&self, state: &mut State, key: Bytes, op: Operation) -> Result<Call, Error> {
         self.check_open(state)?;
         let limit = self.shared.backend.limits().calls_max;
         let error = match check(&*self.shared.backend, &key, &op) {
-            _ if self.shared.backend.is_closed() => OperationError::Closed,
+            _ if self.shared.backend.is_closed() => Error::Closed,
             Ok(()) if state.calls < limit => {
                 state.calls += 1;
                 state.writes |= writes(&op);
                 return Ok(Call { key, op });
             }
-            Ok(()) => OperationError::TooManyCalls { limit },
-            Err(error) => OperationError::Invalid { key, error },
+            Ok(()) => Error::TooManyCalls { limit },
+            Err(error) => Error::Invalid { key, error },
         };
         self.shared.end_by(state, End::Failed(error.clone()));
         Err(error)
     }
 
     /// Whether this attempt runs, by all that has come of it.
-    fn check_open(&self, state: &mut State) -> Result<(), OperationError> {
+    fn check_open(&self, state: &mut State) -> Result<(), Error> {
         if state.attempt != self.attempt {
-            return Err(OperationError::Finished);
+            return Err(Error::Finished);
         }
         self.shared.pump(state);
         match &state.end {
             None if !state.committing => Ok(()),
-            None => Err(OperationError::Finished),
+            None => Err(Error::Finished),
             Some(end) => Err(self.shared.after(end)),
         }
     }
 
     /// The driver did not take a call, for the attempt is over: why.
-    fn closed(&self, state: &mut State) -> OperationError {
+    fn closed(&self, state: &mut State) -> Error {
         let known = self.check_open(state).err();
         known.unwrap_or_else(|| {
-            self.shared.end_by(state, End::Failed(OperationError::Finished));
-            OperationError::Finished
+            self.shared.end_by(state, End::Failed(Error::Finished));
+            Error::Finished
         })
     }
 }
 
 /// The error that a refusal is to an operation.
-fn as_error(refusal: &Refusal) -> OperationError {
+fn as_error(refusal: &Refusal) -> Error {
     match refusal {
-        Refusal::Operation { key, error } => {
-            OperationError::Invalid { key: key.clone(), error: error.clone() }
-        }
-        Refusal::Crowded(key) => OperationError::Crowded(key.clone()),
+        Refusal::Operation { key, error } => Error::Invalid { key: key.clone(), error: error.clone() },
+        Refusal::Crowded(key) => Error::Crowded(key.clone()),
         Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved | Refusal::TooMuch { .. } => {
-            OperationError::Refused(refusal.to_string())
+            Error::Refused(refusal.to_string())
         }
         Refusal::Elsewhere { .. }
         | Refusal::ReadOnly
@@ -357,14 +355,14 @@ fn as_error(refusal: &Refusal) -> OperationError {
         | Refusal::LostLocks
         | Refusal::Unknown
         | Refusal::Unlisted
-        | Refusal::Stale => OperationError::Restart,
+        | Refusal::Stale => Error::Restart,
     }
 }
 
 /// What a committed transaction answers whose answer is of no kind that the operation has: a mistake of the type's author,
 /// or of a server.
-pub(crate) fn strange(writes: bool) -> TransactionError {
-    if writes { TransactionError::Unknown } else { TransactionError::Refused(STRANGE.into()) }
+pub(crate) fn strange(writes: bool) -> Error {
+    if writes { Error::Unknown } else { Error::Refused(STRANGE.into()) }
 }
 
 const STRANGE: &str = "the answer is of no kind that the operation has";
@@ -389,13 +387,13 @@ pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Resul
 
 impl Shared {
     /// What an operation of an attempt that ended like this answers.
-    fn after(&self, end: &End) -> OperationError {
+    fn after(&self, end: &End) -> Error {
         match end {
             // It will not.
-            End::Restart(_) if self.backend.is_closed() => OperationError::Closed,
-            End::Restart(_) => OperationError::Restart,
+            End::Restart(_) if self.backend.is_closed() => Error::Closed,
+            End::Restart(_) => Error::Restart,
             End::Failed(error) => error.clone(),
-            End::Committed | End::Aborted | End::Unknown => OperationError::Finished,
+            End::Committed | End::Aborted | End::Unknown => Error::Finished,
         }
     }
 
@@ -439,9 +437,7 @@ impl Shared {
                 Some(End::Committed)
             }
             InstantOutcome::Blocked => None,
-            InstantOutcome::Failed { key, error } => {
-                Some(End::Failed(OperationError::Invalid { key, error }))
-            }
+            InstantOutcome::Failed { key, error } => Some(End::Failed(Error::Invalid { key, error })),
         }
     }
 
@@ -531,7 +527,7 @@ impl Drop for Shared {
 
 #[derive(Debug)]
 enum Started {
-    Ready(Result<Reply, OperationError>),
+    Ready(Result<Reply, Error>),
     Waits { tx: Tx, no: CallNo, timer: Option<Delay> },
     Taken,
 }
@@ -552,7 +548,7 @@ impl<R> Answer<R> {
 }
 
 impl<R: FromReply> Future for Answer<R> {
-    type Output = Result<R, OperationError>;
+    type Output = Result<R, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let result = match &mut self.started {
@@ -567,14 +563,14 @@ impl<R: FromReply> Future for Answer<R> {
                 let is_closed = |state: &State| !state.committing && tx.shared.backend.is_closed();
                 let answer = |state: &mut State| {
                     if state.attempt != attempt {
-                        return Some(Err(OperationError::Finished));
+                        return Some(Err(Error::Finished));
                     }
                     if let Some(reply) = state.answers.take(no) {
                         return Some(Ok(reply));
                     }
                     match &state.end {
                         Some(end) => Some(Err(tx.shared.after(end))),
-                        None => is_closed(state).then_some(Err(OperationError::Closed)),
+                        None => is_closed(state).then_some(Err(Error::Closed)),
                     }
                 };
                 match tx.shared.poll(cx, timer, Some(no), answer) {
@@ -586,7 +582,7 @@ impl<R: FromReply> Future for Answer<R> {
         };
         Poll::Ready(result.and_then(|reply| {
             // A mistake of the type's author, or of a server.
-            R::from_reply(reply).ok_or_else(|| OperationError::Refused(STRANGE.into()))
+            R::from_reply(reply).ok_or_else(|| Error::Refused(STRANGE.into()))
         }))
     }
 }

@@ -9,9 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret::types::{Counter, Set};
-use claret::{
-    Abort, Bytes, Limits, Mode, OpError, OperationError, Records, Store, TransactionError, Tx, TxOptions,
-};
+use claret::{Abort, Bytes, Error, Limits, Mode, OpError, Records, Store, Tx, TxOptions};
 use faulty::{Faulty, FaultyOp};
 use tokio::sync::Notify;
 
@@ -31,7 +29,7 @@ async fn assert_sound(store: &Store) {
 
 /// Runs a transaction that writes to `other` first, one way with its lock taken and one way without, and then
 /// does what is wrong. Returns the error.
-async fn refused<F, Fut>(store: &Store, wrong: F) -> TransactionError
+async fn refused<F, Fut>(store: &Store, wrong: F) -> Error
 where
     F: Fn(Tx) -> Fut,
     Fut: Future<Output = Result<(), Abort>>,
@@ -58,7 +56,7 @@ where
     last.expect("two rounds")
 }
 
-fn assert_final(error: &TransactionError, named: &[&str]) {
+fn assert_final(error: &Error, named: &[&str]) {
     assert!(!error.is_retryable(), "{error}");
     for part in named {
         assert!(error.to_string().contains(part), "{error:?} does not say '{part}': {error}");
@@ -179,7 +177,7 @@ async fn a_doomed_transaction_does_not_commit_whatever_its_closure_says() {
     // Refused by the record, with an answer.
     let wrong = |tx: Tx| async move {
         let error = tx.counter("colours").get().await.unwrap_err();
-        assert!(matches!(&error, OperationError::Invalid { key, .. } if *key == Bytes::from("colours")));
+        assert!(matches!(&error, Error::Invalid { key, .. } if *key == Bytes::from("colours")));
         assert_eq!(tx.counter("fine").get().await, Err(error.clone()), "it is over for good");
         assert_eq!(tx.counter("fine").add(1), Err(error));
         Ok(())
@@ -413,10 +411,10 @@ async fn a_handle_of_an_earlier_attempt_does_nothing() {
             }
             async move {
                 if let Some(earlier) = earlier {
-                    assert_eq!(earlier.counter("k").add(100), Err(OperationError::Finished));
-                    assert_eq!(earlier.counter("k").get().await, Err(OperationError::Finished));
+                    assert_eq!(earlier.counter("k").add(100), Err(Error::Finished));
+                    assert_eq!(earlier.counter("k").get().await, Err(Error::Finished));
                     // Not even bad input through it may doom the attempt that runs.
-                    assert_eq!(earlier.counter("").add(1), Err(OperationError::Finished));
+                    assert_eq!(earlier.counter("").add(1), Err(Error::Finished));
                 }
                 tx.counter("k").add_returning(1).await?;
                 Ok(())
@@ -449,7 +447,7 @@ async fn one_attempt_is_one_attempt() {
         })
         .await
         .unwrap_err();
-    assert!(matches!(error, TransactionError::Attempts { made: 1, .. }), "{error:?}");
+    assert!(matches!(error, Error::Attempts { made: 1, .. }), "{error:?}");
     assert!(error.is_retryable() && error.to_string().contains("raise the number of attempts"), "{error}");
     assert_eq!((runs, store.peek::<Set>("other")), (1, None));
     go.notify_one();
@@ -556,7 +554,7 @@ async fn too_many_waiters_are_turned_away() {
         .collect();
     tokio::task::yield_now().await;
     let error = store.counter("k").add(1).await.unwrap_err();
-    assert!(error.is_retryable() && matches!(error, TransactionError::Crowded(_)), "{error:?}");
+    assert!(error.is_retryable() && matches!(error, Error::Crowded(_)), "{error:?}");
     assert!(error.to_string().contains("'k'") && error.to_string().contains("try again later"), "{error}");
     go.notify_one();
     holder.await.unwrap();
@@ -592,7 +590,7 @@ async fn a_deadline_never_hides_a_commit() {
         holder.await.unwrap();
         match late.await.unwrap() {
             Ok(()) => committed += 1,
-            Err(error) => assert!(matches!(error, TransactionError::Deadline(_)), "{error:?}"),
+            Err(error) => assert!(matches!(error, Error::Deadline { .. }), "{error:?}"),
         }
         assert_eq!(store.counter("n").get().await.unwrap(), committed, "round {round}");
     }
@@ -603,5 +601,5 @@ async fn a_deadline_never_hides_a_commit() {
 async fn an_error_of_an_operation_can_be_matched() {
     let store = Store::in_memory();
     let error = store.counter("").get().await.unwrap_err();
-    assert!(matches!(error, TransactionError::Invalid { error: OpError::EmptyKey, .. }));
+    assert!(matches!(error, Error::Invalid { error: OpError::EmptyKey, .. }));
 }

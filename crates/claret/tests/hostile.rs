@@ -13,7 +13,7 @@ mod time;
 use std::time::Duration;
 
 use claret::cluster::{Command, ConnectError, Plain, PlainError, ReplyLimits};
-use claret::{Mode, Records, Store, TransactionError};
+use claret::{Error, Mode, Records, Store};
 
 use fake::{Asked, Fake, Say, slots};
 use time::in_time;
@@ -157,14 +157,14 @@ async fn an_answer_of_another_kind_is_an_error_and_no_panic() {
     let fake = saying("GET", |_| Say::Text("*2\r\n:1\r\n:2\r\n".to_owned()));
     let store = in_time(Store::cluster(fake.url()).mode(Mode::None).connect()).await.expect("a store");
     let single = in_time(store.register("k").get()).await;
-    assert!(matches!(single, Err(TransactionError::Refused(_))), "{single:?}");
+    assert!(matches!(single, Err(Error::Refused(_))), "{single:?}");
     let batch = store.batch();
     let _wanted = batch.register("k").get();
     let all = in_time(batch.commit()).await.map(|_| ());
-    assert!(matches!(all, Err(TransactionError::Refused(_))), "{all:?}");
+    assert!(matches!(all, Err(Error::Refused(_))), "{all:?}");
     let within = store.transaction(|tx| async move { Ok(tx.register("k").get().await?) });
     let within = in_time(within).await;
-    assert!(matches!(within, Err(TransactionError::Refused(_))), "{within:?}");
+    assert!(matches!(within, Err(Error::Refused(_))), "{within:?}");
 }
 
 /// No test may wait for ever, and a server that is silent is not waited for longer than was said.

@@ -2,7 +2,7 @@
 //! blocking mirrors).
 
 use claret::types::{Counter, CounterOp};
-use claret::{Bytes, OtherTicket, Pairs, Records, ScoreBound, Store, Summary};
+use claret::{Bytes, Error, Pairs, Records, ScoreBound, Store, Summary};
 
 fn pairs(list: &[(&str, f64)]) -> Pairs<Bytes, f64> {
     Pairs(list.iter().map(|(member, score)| ((*member).into(), *score)).collect())
@@ -260,6 +260,6 @@ async fn a_ticket_of_another_batch_is_an_error() {
     let second = other.register("r").get();
     let counted = one.commit().await.unwrap();
     assert_eq!(counted.get(count), Ok(0));
-    assert_eq!(counted.get(first), Err(OtherTicket), "of another kind");
-    assert_eq!(counted.get(second), Err(OtherTicket), "there is no such one");
+    assert_eq!(counted.get(first), Err(Error::OtherTicket), "of another kind");
+    assert_eq!(counted.get(second), Err(Error::OtherTicket), "there is no such one");
 }

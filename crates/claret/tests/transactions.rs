@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret::types::Counter;
-use claret::{Abort, Mode, OperationError, Records, Store, TransactionError, TxOptions};
+use claret::{Abort, Error, Mode, Records, Store, TxOptions};
 
 /// Nothing is held and nobody is here.
 fn assert_idle(store: &Store) {
@@ -49,7 +49,7 @@ async fn an_abort_leaves_nothing() {
         })
         .await;
     let error = result.unwrap_err();
-    assert!(matches!(error, TransactionError::Aborted(_)) && !error.is_retryable());
+    assert!(matches!(error, Error::Aborted(_)) && !error.is_retryable());
     assert_eq!(error.to_string(), "aborted by the application: changed my mind");
     assert_eq!(store.peek::<Counter>("a"), None);
     assert_eq!(store.peek::<Counter>("b"), None);
@@ -207,8 +207,8 @@ async fn a_panicking_closure_frees_its_locks() {
 async fn a_handle_that_outlives_its_transaction_says_so() {
     let store = Store::in_memory();
     let escaped = store.transaction(|tx| async move { Ok(tx) }).await.unwrap();
-    assert_eq!(escaped.counter("k").add(1), Err(OperationError::Finished));
-    assert_eq!(escaped.counter("k").get().await, Err(OperationError::Finished));
+    assert_eq!(escaped.counter("k").add(1), Err(Error::Finished));
+    assert_eq!(escaped.counter("k").get().await, Err(Error::Finished));
     let nested = store
         .transaction(|_| {
             let escaped = escaped.clone();
@@ -218,7 +218,7 @@ async fn a_handle_that_outlives_its_transaction_says_so() {
             }
         })
         .await;
-    assert!(matches!(nested, Err(TransactionError::Finished)));
+    assert!(matches!(nested, Err(Error::Finished)));
     assert_eq!(store.peek::<Counter>("k"), None);
     assert_idle(&store);
 }
@@ -251,7 +251,7 @@ async fn a_deadline_ends_a_wait_and_leaves_nothing() {
             Ok(())
         })
         .await;
-    assert!(matches!(&late, Err(error @ TransactionError::Deadline(_)) if error.is_retryable()));
+    assert!(matches!(&late, Err(error @ Error::Deadline { .. }) if error.is_retryable()));
     assert_eq!(store.stats().open_attempts, 1, "the holder alone");
     done.notify_one();
     holder.await.unwrap().unwrap();
@@ -308,7 +308,7 @@ async fn a_batch_is_all_or_nothing() {
     batch.counter("c").add(5);
     batch.counter("s").add(5);
     let error = batch.commit().await.unwrap_err();
-    assert!(matches!(&error, TransactionError::Invalid { key, .. } if key == &claret::Bytes::from("s")));
+    assert!(matches!(&error, Error::Invalid { key, .. } if key == &claret::Bytes::from("s")));
     assert_eq!(store.peek::<Counter>("c"), None);
     assert_idle(&store);
 }

@@ -11,7 +11,7 @@ mod book;
 use std::time::{Duration, Instant};
 
 use book::{BidBook, BidOp};
-use claret::{Bytes, Mode, Records, Store, TransactionError};
+use claret::{Bytes, Error, Mode, Records, Store};
 
 const BIDDERS: u64 = 64;
 const BIDS_EACH: u64 = 10;
@@ -19,7 +19,7 @@ const BIDS_EACH: u64 = 10;
 const BANK: Duration = Duration::from_millis(1);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 2)]
-async fn main() -> Result<(), TransactionError> {
+async fn main() -> Result<(), Error> {
     for mode in [Mode::CommutingPhased, Mode::ReaderWriterPhased] {
         let store = Store::builder().mode(mode).build();
         let began = Instant::now();
@@ -37,7 +37,7 @@ async fn main() -> Result<(), TransactionError> {
 }
 
 /// Lets everybody bid, then closes the book. Returns the winner and the price.
-async fn auction(store: &Store) -> Result<(Bytes, u64), TransactionError> {
+async fn auction(store: &Store) -> Result<(Bytes, u64), Error> {
     let bidders: Vec<_> = (0..BIDDERS).map(|bidder| tokio::spawn(bid_often(store.clone(), bidder))).collect();
     for bidder in bidders {
         bidder.await.expect("no bidder panics")?;
@@ -51,7 +51,7 @@ async fn auction(store: &Store) -> Result<(Bytes, u64), TransactionError> {
 }
 
 /// One bidder's bids, each higher than the one before.
-async fn bid_often(store: Store, bidder: u64) -> Result<(), TransactionError> {
+async fn bid_often(store: Store, bidder: u64) -> Result<(), Error> {
     let name = format!("bidder-{bidder:02}");
     for round in 1..=BIDS_EACH {
         // Everybody has a highest bid of their own, somewhere between 1000 and 2000.

@@ -22,7 +22,7 @@ use super::timers::Timers;
 use super::topology::slot_of;
 use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
-use crate::error::TransactionError;
+use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::stats::Stats;
@@ -135,7 +135,7 @@ impl Backend for Cluster {
         Some(self.patience)
     }
 
-    fn too_late(&self, after: Duration) -> TransactionError {
+    fn too_late(&self, after: Duration) -> Error {
         too_late(after, self.is_closed(), || self.net.away().or_else(|| self.client.silent(&self.net)))
     }
 
@@ -271,13 +271,13 @@ pub(super) fn too_late(
     after: Duration,
     is_closed: bool,
     away: impl FnOnce() -> Option<ConnectError>,
-) -> TransactionError {
+) -> Error {
     if is_closed {
-        return TransactionError::Closed;
+        return Error::Closed;
     }
     match away() {
-        Some(error) => TransactionError::NoAnswer { after, reason: error.to_string() },
-        None => TransactionError::Deadline(after),
+        Some(error) => Error::NoAnswer { after, reason: error.to_string() },
+        None => Error::Deadline { after },
     }
 }
 

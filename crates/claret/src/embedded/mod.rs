@@ -27,7 +27,7 @@ use smallvec::SmallVec;
 
 use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
-use crate::error::TransactionError;
+use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::stats::Stats;
@@ -143,8 +143,8 @@ impl Backend for Embedded {
         self.is_closed.load(Ordering::Acquire)
     }
 
-    fn too_late(&self, after: Duration) -> TransactionError {
-        if self.is_closed() { TransactionError::Closed } else { TransactionError::Deadline(after) }
+    fn too_late(&self, after: Duration) -> Error {
+        if self.is_closed() { Error::Closed } else { Error::Deadline { after } }
     }
 
     fn close(&self) -> Task<'_> {

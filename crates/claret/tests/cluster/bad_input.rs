@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use std::time::{Duration, Instant};
 
 use claret::cluster::ConnectError;
-use claret::{Records, Store, TransactionError};
+use claret::{Error, Records, Store};
 use claret_rig::Server;
 
 use crate::rig::{fresh, keys, prefix, shared};
@@ -173,7 +173,7 @@ async fn a_node_that_stops_for_five_seconds_leaves_nothing_half_applied() {
                     match store.transaction(transfer).await {
                         Ok(()) => done += 1,
                         Err(error) => {
-                            let is_clear = matches!(error, TransactionError::Unknown) || error.is_retryable();
+                            let is_clear = matches!(error, Error::Unknown) || error.is_retryable();
                             assert!(is_clear, "{error}");
                             failed += 1;
                         }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Mode, Records, Store, TransactionError, TxOptions};
+use claret::{Abort, Error, Mode, Records, Store, TxOptions};
 use claret_rig::Cluster;
 
 use crate::handles;
@@ -132,7 +132,7 @@ async fn a_closure_that_gives_up_after_its_attempt_was_refused_has_aborted() {
             }
         });
         let error = given_up.await.expect_err("it gave up");
-        assert!(matches!(error, TransactionError::Aborted(_)), "{mode:?}: {error}");
+        assert!(matches!(error, Error::Aborted(_)), "{mode:?}: {error}");
         assert_eq!(store.counter(&keys[0]).get().await.expect("read"), 0, "{mode:?}");
         store.close().await;
     }
@@ -162,13 +162,13 @@ fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
     drop(opened_on);
     let elsewhere = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let error = elsewhere.block_on(async { store.counter(&key).get().await }).expect_err("nobody answers");
-    assert!(matches!(error, TransactionError::Closed), "{error:?}");
+    assert!(matches!(error, Error::Closed), "{error:?}");
     let read = store.transaction(|tx| {
         let key = key.clone();
         async move { Ok(tx.counter(key).get().await?) }
     });
     let error = elsewhere.block_on(read).expect_err("nobody answers");
-    assert!(matches!(error, TransactionError::Closed), "{error:?}");
+    assert!(matches!(error, Error::Closed), "{error:?}");
     assert!(error.to_string().contains("runtime"), "{error}");
 }
 
@@ -198,7 +198,7 @@ fn a_store_is_closed_from_anywhere() {
         // On this thread, which has no runtime.
         blocking.close();
         let error = kept.transaction_with(late, |tx| tx.counter(&key).add_returning(1).map_err(Into::into));
-        assert!(matches!(error, Err(TransactionError::Closed)), "{mode:?}: {error:?}");
+        assert!(matches!(error, Err(Error::Closed)), "{mode:?}: {error:?}");
         let again = opened_on.block_on(Store::connect(shared().url())).expect("a store");
         assert_eq!(again.blocking().counter(&key).get().expect("an answer"), 1);
     }

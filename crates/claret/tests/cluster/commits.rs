@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
-use claret::{Abort, Mode, Records, Store, TransactionError, TxOptions};
+use claret::{Abort, Error, Mode, Records, Store, TxOptions};
 use tokio::task::JoinSet;
 
 use crate::rig::{keys, prefix, shared};
@@ -67,7 +67,7 @@ async fn an_abort_leaves_nothing() {
         })
         .await
         .expect_err("aborted");
-    assert!(matches!(error, TransactionError::Aborted(_)), "{error}");
+    assert!(matches!(error, Error::Aborted(_)), "{error}");
     for (shard, key) in keys.iter().enumerate() {
         // The abort leaves with this thread's next turn, and asking the server keeps the thread.
         assert_eq!(store.set(key).len().await.expect("free"), 0);

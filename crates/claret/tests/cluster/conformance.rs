@@ -13,7 +13,7 @@ use claret::types::{
     Bounded, BoundedCounter, Counter, DataType, Dict, DictOp, Examples, FloatCounter, List, ListOp, Ranking,
     Register, RegisterOp, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
 };
-use claret::{Abort, Batch, Bytes, Operation, Reply, Store, TransactionError};
+use claret::{Abort, Batch, Bytes, Error, Operation, Reply, Store};
 
 use crate::rig::shared;
 
@@ -235,7 +235,7 @@ async fn run(
             all.await
         }
     };
-    ended.map_err(|error: TransactionError| error.to_string())
+    ended.map_err(|error: Error| error.to_string())
 }
 
 /// Ids are unique, and so differ; and Redis knows a record's native type alone.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use claret::{Abort, Records, Store, TransactionError, TxOptions};
+use claret::{Abort, Error, Records, Store, TxOptions};
 use tokio::sync::Notify;
 
 use crate::rig::{fresh, keys, shared};
@@ -85,12 +85,12 @@ async fn a_dead_node_is_named_at_the_deadline() {
         async move { Ok(tx.counter(&key).get().await?) }
     });
     let error = read.await.expect_err("it is dead");
-    assert!(matches!(error, TransactionError::NoAnswer { .. }), "{error}");
+    assert!(matches!(error, Error::NoAnswer { .. }), "{error}");
     assert!(error.to_string().contains(&address), "{error}");
     assert!(error.is_retryable());
     // Its prepare has left, and nobody can say what became of it.
     let error = store.counter(&keys[1]).add(1).await.expect_err("it is dead");
-    assert!(matches!(error, TransactionError::Unknown), "{error}");
+    assert!(matches!(error, Error::Unknown), "{error}");
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
     assert_eq!(store.counter(&keys[0]).get().await.expect("the others answer"), 0);
 }

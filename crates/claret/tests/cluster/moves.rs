@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Records as _, Store, TransactionError, Tx, TxOptions};
+use claret::{Error, Records as _, Store, Tx, TxOptions};
 use claret_rig::{Cluster, Module};
 
 use crate::rig::fresh;
@@ -52,7 +52,7 @@ async fn transfers(store: Store, accounts: [String; 2], seen: String, course: Ar
             }
         });
         match moved.await {
-            Err(TransactionError::Unknown) if course.loses_votes => continue,
+            Err(Error::Unknown) if course.loses_votes => continue,
             moved => moved.expect("moved"),
         }
         course.done.fetch_add(1, Ordering::Relaxed);

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use claret::{Abort, Bytes, Mode, OperationError, Records, Store, TransactionError, Tx, TxOptions};
+use claret::{Abort, Bytes, Error, Mode, Records, Store, Tx, TxOptions};
 use claret_rig::Cluster;
 
 use crate::conformance::{Random, number};
@@ -131,7 +131,7 @@ impl World {
         tokio::task::spawn_blocking(move || work(&world)).await.expect("done");
     }
 
-    async fn step(&self, tx: &Tx, step: Step, mark: &str) -> Result<(), OperationError> {
+    async fn step(&self, tx: &Tx, step: Step, mark: &str) -> Result<(), Error> {
         match step {
             Step::Hold(shard) => tx.counter(&self.counters[shard]).add_returning(1).await.map(drop),
             Step::Mark(list) => tx.list(&self.lists[list]).push_back(mark),
@@ -178,7 +178,7 @@ impl World {
                 assert!(attempt > 1 || !is_certain, "it ended nothing: {program:?}");
                 Some(attempt)
             }
-            Err(TransactionError::Aborted(_)) if program.is_abandoned => None,
+            Err(Error::Aborted(_)) if program.is_abandoned => None,
             Err(error) => panic!("{error}: {program:?}"),
         }
     }

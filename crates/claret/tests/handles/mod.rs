@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use claret::{Abort, OperationError, Records, Store, TransactionError, Tx, TxOptions};
+use claret::{Abort, Error, Records, Store, Tx, TxOptions};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
@@ -30,7 +30,7 @@ async fn in_time<F: Future>(test: F) -> F::Output {
 }
 
 /// A transaction that holds a counter until it is told to go on.
-async fn hold(store: &Store, key: &str) -> (Arc<Notify>, JoinHandle<Result<(), TransactionError>>) {
+async fn hold(store: &Store, key: &str) -> (Arc<Notify>, JoinHandle<Result<(), Error>>) {
     let (held, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let (store, key) = (store.clone(), key.to_owned());
     let (signal, wait) = (Arc::clone(&held), Arc::clone(&go_on));
@@ -100,9 +100,9 @@ async fn clones(store: &Store, prefix: &str) {
 
 /// Nothing can be done with a handle of what is over.
 async fn assert_over(tx: &Tx, key: &str) {
-    assert_eq!(tx.counter(key).add(100), Err(OperationError::Finished));
-    assert_eq!(tx.counter(key).add_returning(100).await, Err(OperationError::Finished));
-    assert_eq!(tx.counter(key).get_for_update().await, Err(OperationError::Finished));
+    assert_eq!(tx.counter(key).add(100), Err(Error::Finished));
+    assert_eq!(tx.counter(key).add_returning(100).await, Err(Error::Finished));
+    assert_eq!(tx.counter(key).get_for_update().await, Err(Error::Finished));
 }
 
 /// The closure returned, and a handle to its transaction is left: committed, aborted, too late.
@@ -126,7 +126,7 @@ async fn kept_after_the_end(store: &Store, key: String) {
             Err::<(), _>(Abort::because("no"))
         }
     });
-    assert!(matches!(aborted.await, Err(TransactionError::Aborted(_))));
+    assert!(matches!(aborted.await, Err(Error::Aborted(_))));
     assert_over(&taken(), &key).await;
 
     let hasty = TxOptions::new().deadline(Duration::from_millis(20));
@@ -139,7 +139,7 @@ async fn kept_after_the_end(store: &Store, key: String) {
             Ok(())
         }
     });
-    assert!(matches!(late.await, Err(TransactionError::Deadline(_) | TransactionError::NoAnswer { .. })));
+    assert!(matches!(late.await, Err(Error::Deadline { .. } | Error::NoAnswer { .. })));
     assert_over(&taken(), &key).await;
     assert_eq!(store.counter(&key).get().await.expect("nobody holds it"), 1);
 }
@@ -182,14 +182,14 @@ async fn kept_from_attempt_to_attempt(store: &Store, x: String, y: String, z: St
                 *kept.lock().expect("no panic") = Some((tx.clone(), waits));
                 x_held.notify_one();
                 let told = tx.counter(&y).get().await;
-                assert_eq!(told, Err(OperationError::Restart));
-                assert_eq!(tx.list(&z).push_back("of the first"), Err(OperationError::Restart));
+                assert_eq!(told, Err(Error::Restart));
+                assert_eq!(tx.list(&z).push_back("of the first"), Err(Error::Restart));
                 return Ok(made); // Its closure ignores all that.
             }
             let earlier = kept.lock().expect("no panic").take();
             if let Some((earlier, waits)) = earlier {
                 let told = waits.await.expect("no panic");
-                assert!(matches!(told, Err(OperationError::Restart | OperationError::Finished)), "{told:?}");
+                assert!(matches!(told, Err(Error::Restart | Error::Finished)), "{told:?}");
                 assert_over(&earlier, &z).await;
             }
             tx.counter(&x).add_returning(1).await?;
@@ -225,11 +225,7 @@ async fn kept_after_giving_up(store: &Store, u: String, v: String) {
         assert!(given_up.poll(&mut std::task::Context::from_waker(waker)).is_pending());
     }
     let (tx, waits) = kept.lock().expect("no panic").take().expect("it ran");
-    assert_eq!(
-        waits.await.expect("no panic"),
-        Err(OperationError::Finished),
-        "it is told, though nobody asks"
-    );
+    assert_eq!(waits.await.expect("no panic"), Err(Error::Finished), "it is told, though nobody asks");
     assert_over(&tx, &u).await;
     go_on.notify_one();
     holder.await.expect("it does not panic").expect("committed");

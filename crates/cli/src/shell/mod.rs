@@ -18,7 +18,7 @@ pub(crate) mod terminal;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use claret::{Limits, Mode, Store, TransactionError};
+use claret::{Error, Limits, Mode, Store};
 use claret_types::{Bytes, OpError, Operation};
 
 use session::{Happened, Outcome, Session};
@@ -438,9 +438,9 @@ impl Shell {
     }
 }
 
-fn describe_failure(error: &TransactionError, of_many: bool) -> String {
+fn describe_failure(error: &Error, of_many: bool) -> String {
     match error {
-        TransactionError::Attempts { last, .. } => {
+        Error::Attempts { last, .. } => {
             format!("your transaction {last} and was rolled back; BEGIN again")
         }
         _ if of_many => format!("{error}; your transaction was rolled back, BEGIN again"),

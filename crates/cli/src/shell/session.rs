@@ -18,7 +18,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::thread::Thread;
 use std::time::Duration;
 
-use claret::{Abort, Store, TransactionError, Tx, TxOptions};
+use claret::{Abort, Error, Store, Tx, TxOptions};
 use claret_types::{Bytes, Operation, Reply};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
@@ -48,7 +48,7 @@ pub(crate) enum Outcome {
     /// The transaction is over, and nothing of it was applied.
     Failed {
         /// Why.
-        error: TransactionError,
+        error: Error,
         /// Whether it was one of BEGIN and COMMIT, not a single operation.
         of_many: bool,
     },
@@ -84,7 +84,7 @@ struct Pending {
 
 /// A transaction in progress.
 struct Work {
-    future: Pin<Box<dyn Future<Output = Result<(), TransactionError>>>>,
+    future: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
     woken: Arc<Woken>,
     steps: UnboundedSender<Step>,
     answers: UnboundedReceiver<Reply>,
@@ -211,7 +211,7 @@ impl Session {
 
 impl Work {
     fn new(
-        future: Pin<Box<dyn Future<Output = Result<(), TransactionError>>>>,
+        future: Pin<Box<dyn Future<Output = Result<(), Error>>>>,
         steps: UnboundedSender<Step>,
         answers: UnboundedReceiver<Reply>,
         of_many: bool,
@@ -231,7 +231,7 @@ async fn transaction(
     store: Store,
     steps: UnboundedReceiver<Step>,
     answers: UnboundedSender<Reply>,
-) -> Result<(), TransactionError> {
+) -> Result<(), Error> {
     let mut steps = Some(steps);
     let once = TxOptions::new().attempts(1).deadline(PATIENCE);
     store
@@ -272,10 +272,10 @@ async fn single(
     key: Bytes,
     op: Operation,
     answers: UnboundedSender<Reply>,
-) -> Result<(), TransactionError> {
+) -> Result<(), Error> {
     let mut replies = store.run_all([(key, op)]).await?;
     let reply = replies.pop().expect("one operation, one answer");
-    answers.send(reply).map_err(|_| TransactionError::Finished)
+    answers.send(reply).map_err(|_| Error::Finished)
 }
 
 /// How long the store lets single operations wait.

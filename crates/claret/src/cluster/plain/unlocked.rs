@@ -20,7 +20,7 @@ use crate::call::Call;
 use crate::cluster::backend::{GRACE, instant, knows, pause_after, too_late};
 use crate::cluster::timers::Timers;
 use crate::cluster::topology::slot_of;
-use crate::error::TransactionError;
+use crate::error::Error;
 use crate::mailbox::{Mailbox, Wakers};
 use crate::mode::Mode;
 use crate::stats::Stats;
@@ -96,7 +96,7 @@ impl Backend for Unlocked {
         Some(self.plain.net().settings.response_timeout)
     }
 
-    fn too_late(&self, after: Duration) -> TransactionError {
+    fn too_late(&self, after: Duration) -> Error {
         too_late(after, self.is_closed(), || self.plain.net().away())
     }
 
