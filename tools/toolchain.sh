@@ -7,7 +7,7 @@
 #
 # What is on the machine is used as it is if it is new enough. Otherwise, on Debian and Ubuntu: the C linker from
 # apt, and the toolchain from rustup, itself from apt where it is packaged and from rustup.rs elsewhere. The least
-# version is `rust-version` in Cargo.toml. No linker is set: since Rust 1.90 the default is the bundled lld, and
+# version is `rust-version` in Cargo.toml; to check, that which lints and format are written for, CHECKED_WITH. No linker is set: since Rust 1.90 the default is the bundled lld, and
 # another choice here would make ./check and plain `cargo` build everything anew for each other.
 
 say() { printf '%s\n' "$*" >&2; }
@@ -17,7 +17,13 @@ die() {
     exit 1
 }
 
-rust_version() { sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml; }
+# What rustfmt and clippy, which change with every version, are to be of: this one or a later one. It is what is installed, too.
+CHECKED_WITH=1.95
+
+# rust_version [checking]: the least version.
+rust_version() {
+    if [ "${1:-}" = checking ]; then echo "$CHECKED_WITH"; else sed -n 's/^rust-version = "\(.*\)"/\1/p' Cargo.toml; fi
+}
 
 # Whether the version $1 is at least $2.
 at_least() { [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]; }
@@ -27,7 +33,7 @@ cargo_version() { cargo --version 2>/dev/null | cut -d ' ' -f 2; }
 has_rust() {
     local found
     found=$(cargo_version)
-    [ -n "$found" ] && at_least "$found" "$(rust_version)" || return 1
+    [ -n "$found" ] && at_least "$found" "$(rust_version "${1:-}")" || return 1
     [ "${1:-}" != checking ] || { cargo fmt --version && cargo clippy --version; } >/dev/null 2>&1
 }
 
@@ -53,7 +59,7 @@ install_rustup() {
     command -v curl >/dev/null || apt_install curl ca-certificates || die "cannot install curl"
     curl --proto '=https' --tlsv1.2 -sSf https://sh.rustup.rs </dev/null \
         | sh -s -- -y --profile minimal --default-toolchain none --no-modify-path >&2 || true
-    command -v rustup >/dev/null || die "cannot install rustup; install Rust $(rust_version) or newer by hand" \
+    command -v rustup >/dev/null || die "cannot install rustup; install Rust $CHECKED_WITH or newer by hand" \
         "(https://rustup.rs), then run this again"
 }
 
@@ -63,9 +69,9 @@ need_rust() {
     command -v cc >/dev/null || apt_install gcc libc6-dev || die "cannot install a C linker (cc)"
     has_rust "${1:-}" && return
     local wanted found
-    wanted=$(rust_version)
+    wanted=$CHECKED_WITH
     found=$(cargo_version)
-    [ -z "$found" ] || say "cargo $found is too old or incomplete; Rust $wanted, with rustfmt and clippy, is needed"
+    [ -z "$found" ] || say "cargo $found is too old or incomplete; Rust $wanted, with rustfmt and clippy, is installed"
     command -v rustup >/dev/null || install_rustup
     RUSTUP_TOOLCHAIN=$wanted
     export RUSTUP_TOOLCHAIN
