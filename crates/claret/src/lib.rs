@@ -18,6 +18,8 @@
 //!
 //! Begin at [`Store`]. `docs/types.md` says which operations commute, `docs/protocol.md` describes the protocol.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod backend;
 mod batch;
 pub mod blocking;
