@@ -5,6 +5,7 @@
 //! runtime's only thread.
 
 use std::fmt;
+use std::future::{Ready, ready};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -72,20 +73,47 @@ impl Store {
     pub fn transaction_with<T>(
         &self,
         options: TxOptions,
-        mut body: impl FnMut(&Tx) -> Result<T, Abort>,
+        body: impl FnMut(&Tx) -> Result<T, Abort>,
     ) -> Result<T, Error> {
-        let deadline = options.deadline;
-        let until = Instant::now().checked_add(deadline);
-        pollster::block_on(self.inner.transaction_with(options, |inner| {
-            let result = body(&Tx { inner, deadline, until });
-            async move { result }
-        }))
+        pollster::block_on(self.inner.transaction_with(options, called(options, body)))
+    }
+
+    /// See [`crate::Store::try_transaction`].
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
+    /// [`Error::Unknown`].
+    pub fn try_transaction<T, E: From<Error>>(&self, body: impl FnMut(&Tx) -> Result<T, E>) -> Result<T, E> {
+        self.try_transaction_with(self.inner.options, body)
+    }
+
+    /// See [`crate::Store::try_transaction_with`].
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
+    /// [`Error::Unknown`].
+    pub fn try_transaction_with<T, E: From<Error>>(
+        &self,
+        options: TxOptions,
+        body: impl FnMut(&Tx) -> Result<T, E>,
+    ) -> Result<T, E> {
+        pollster::block_on(self.inner.try_transaction_with(options, called(options, body)))
     }
 
     /// Operations that are all known up front; commit them with [`Batch::commit_blocking`].
     pub fn batch(&self) -> Batch {
         self.inner.batch()
     }
+}
+
+/// A closure that blocks, as one whose future is ready.
+fn called<T, E>(
+    options: TxOptions,
+    mut body: impl FnMut(&Tx) -> Result<T, E>,
+) -> impl FnMut(crate::Tx) -> Ready<Result<T, E>> {
+    let deadline = options.deadline;
+    let until = Instant::now().checked_add(deadline);
+    move |inner| ready(body(&Tx { inner, deadline, until }))
 }
 
 impl Tx {
@@ -113,12 +141,13 @@ impl Tx {
         self.inner.issue(key, op)
     }
 
-    /// Waits for an answer until the deadline. The closure holds the thread, so nobody else can end the wait.
+    /// Waits for an answer until the deadline, and then ends the attempt. The closure holds the thread, so nobody else
+    /// can end the wait.
     fn wait<R: FromReply>(&self, answer: Answer<R>) -> Result<R, Error> {
         let Some(until) = self.until else { return pollster::block_on(answer) };
         let left = until.saturating_duration_since(Instant::now());
         let answered = pollster::block_on(Deadline::new(&*self.inner.shared.backend, left).race(answer));
-        answered.unwrap_or(Err(Error::Deadline { after: self.deadline }))
+        answered.unwrap_or_else(|| Err(self.inner.fail(self.inner.shared.backend.too_late(self.deadline))))
     }
 }
 

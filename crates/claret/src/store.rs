@@ -65,7 +65,72 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        self.attempts(options, body).await
+        // What doomed the transaction says more than a closure that looked away from it.
+        self.attempts(options, body, |_, doom| doom.into()).await.map_err(Error::from)
+    }
+
+    /// [`Store::transaction`] for a closure with an error type of its own, which can be made from the store's: then `?`
+    /// works on both. The error that the closure returns aborts the transaction and comes back as it is.
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
+    /// [`Error::Unknown`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Error, Records, Store};
+    ///
+    /// #[derive(Debug, PartialEq)]
+    /// enum Purchase {
+    ///     SoldOut,
+    ///     Store(Error),
+    /// }
+    ///
+    /// impl From<Error> for Purchase {
+    ///     fn from(error: Error) -> Self {
+    ///         Purchase::Store(error)
+    ///     }
+    /// }
+    ///
+    /// async fn buy(store: &Store, guest: &str) -> Result<(), Purchase> {
+    ///     store
+    ///         .try_transaction(|tx| async move {
+    ///             if !tx.bounded_counter("seats").try_take(1).await? {
+    ///                 return Err(Purchase::SoldOut);
+    ///             }
+    ///             tx.set("guests").add(guest)?;
+    ///             Ok(())
+    ///         })
+    ///         .await
+    /// }
+    ///
+    /// let store = Store::in_memory();
+    /// store.bounded_counter("seats").create(1, 0, 1).await?;
+    /// buy(&store, "ada").await?;
+    /// assert_eq!(buy(&store, "bob").await, Err(Purchase::SoldOut));
+    /// # Ok::<_, Purchase>(()) }).unwrap();
+    /// ```
+    pub async fn try_transaction<T, E, F, Fut>(&self, body: F) -> Result<T, E>
+    where
+        E: From<Error>,
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.try_transaction_with(self.options, body).await
+    }
+
+    /// [`Store::try_transaction`] with its own bounds.
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`] of the store. Nothing was applied, except perhaps under
+    /// [`Error::Unknown`].
+    pub async fn try_transaction_with<T, E, F, Fut>(&self, options: TxOptions, body: F) -> Result<T, E>
+    where
+        E: From<Error>,
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        self.attempts(options, body, |own, _| own).await
     }
 
     /// Commits a transaction at most once for an id that the application chooses, such as an order number, over all
@@ -97,33 +162,43 @@ impl Store {
         .await
     }
 
-    async fn attempts<T, F, Fut>(&self, options: TxOptions, mut body: F) -> Result<T, Error>
+    /// Attempts until one is the last. `both`: what to say where the closure returns an error, and the transaction was
+    /// doomed by another.
+    async fn attempts<T, E, F, Fut>(
+        &self,
+        options: TxOptions,
+        mut body: F,
+        both: fn(E, Error) -> E,
+    ) -> Result<T, E>
     where
+        E: From<Error>,
         F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, Abort>>,
+        Fut: Future<Output = Result<T, E>>,
     {
         if self.backend.is_closed() {
-            return Err(Error::Closed);
+            return Err(Error::Closed.into());
         }
         let mut tx = Tx::begin(&self.backend);
         let mut deadline = Deadline::new(&*self.backend, options.deadline);
         let mut made = 1;
         loop {
-            let (result, end) = self.attempt(&tx, options.deadline, &mut deadline, &mut body).await?;
+            let Some((result, end)) = self.attempt(&tx, &mut deadline, &mut body).await else {
+                return Err(self.backend.too_late(options.deadline).into());
+            };
             match (result, end) {
                 (Ok(value), End::Committed) => return Ok(value),
                 (_, End::Restart(_)) if self.backend.is_closed() => {
                     tx.leave();
-                    return Err(Error::Closed);
+                    return Err(Error::Closed.into());
                 }
                 (_, End::Restart(cause)) => {
                     if made >= options.attempts {
                         tx.leave();
-                        return Err(Error::Attempts { made, last: describe(&cause) });
+                        return Err(Error::Attempts { made, last: describe(&cause) }.into());
                     }
                     let guard = AbortOnDrop(&tx);
                     if deadline.race(self.pause(&cause, made)).await.is_none() {
-                        return Err(self.backend.too_late(options.deadline));
+                        return Err(self.backend.too_late(options.deadline).into());
                     }
                     std::mem::forget(guard);
                     made += 1;
@@ -134,40 +209,34 @@ impl Store {
                             Tx::begin(&self.backend)
                         }
                         // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
-                        Err(Closed) => return Err(Error::Unknown),
+                        Err(Closed) => return Err(Error::Unknown.into()),
                     };
                     if planted::renews_deadline() {
                         deadline = Deadline::new(&*self.backend, options.deadline);
                     }
                 }
-                (_, End::Failed(error)) => return Err(error),
-                (Err(abort), End::Aborted | End::Committed) => return Err(abort.into()),
-                (Ok(_), End::Aborted) => return Err(self.backend.too_late(options.deadline)),
-                (_, End::Unknown) => return Err(Error::Unknown),
+                (Ok(_), End::Failed(error)) => return Err(error.into()),
+                (Err(own), End::Failed(error)) => return Err(both(own, error)),
+                (Err(own), End::Aborted | End::Committed) => return Err(own),
+                (Ok(_), End::Aborted) => return Err(self.backend.too_late(options.deadline).into()),
+                (_, End::Unknown) => return Err(Error::Unknown.into()),
             }
         }
     }
 
-    /// One attempt: what the closure returned, and how it ended.
-    async fn attempt<T, F, Fut>(
+    /// One attempt: what the closure returned, and how it ended. `None`: the closure was not done at the deadline.
+    async fn attempt<T, E, F, Fut>(
         &self,
         tx: &Tx,
-        after: Duration,
         deadline: &mut Deadline<'_>,
         body: &mut F,
-    ) -> Result<(Result<T, Abort>, End), Error>
+    ) -> Option<(Result<T, E>, End)>
     where
         F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, Abort>>,
+        Fut: Future<Output = Result<T, E>>,
     {
         let guard = AbortOnDrop(tx);
-        let result = match deadline.race(body(tx.clone())).await {
-            None | Some(Err(Abort::Store(Error::Deadline { .. }))) => {
-                drop(guard);
-                return Err(self.backend.too_late(after));
-            }
-            Some(result) => result,
-        };
+        let result = deadline.race(body(tx.clone())).await?;
         let end = match &result {
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {
                 Some(end) => end,
@@ -184,7 +253,7 @@ impl Store {
             End::Unknown if !tx.writes() => End::Restart(Cause::Refused(Refusal::Unknown)),
             end => end,
         };
-        Ok((result, end))
+        Some((result, end))
     }
 
     /// The pause before another attempt. A transaction that gave way waits in a queue next and need not pause.

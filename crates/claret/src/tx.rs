@@ -280,6 +280,16 @@ impl Tx {
         state.end.clone()
     }
 
+    /// Ends the attempt because of an error, which is what it answers from now on; or what it answers, if it was over.
+    pub(crate) fn fail(&self, error: Error) -> Error {
+        let mut state = self.shared.state.lock();
+        if let Err(over) = self.check_open(&mut state) {
+            return over;
+        }
+        self.shared.end_by(&mut state, End::Failed(error.clone()));
+        error
+    }
+
     /// [`Tx::abort`], and waits for the end. On a cluster not for ever: what a shard that does not answer has written
     /// stays unknown.
     pub(crate) async fn abort_and_wait(&self) -> End {

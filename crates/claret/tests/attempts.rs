@@ -3,6 +3,9 @@
 #[path = "hostile/time.rs"]
 mod time;
 
+#[path = "errors/mod.rs"]
+mod errors;
+
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::thread::spawn;
@@ -131,4 +134,13 @@ fn the_blocking_mirror_tells_the_errors_of_void_operations() {
     assert!(result.is_err_and(|error| error.to_string().contains("WRONGTYPE")));
     let over = store.transaction(|tx| Ok(tx.clone())).expect("committed");
     assert_eq!(over.counter("k").add(1), Err(Error::Finished));
+}
+
+#[tokio::test]
+async fn errors_reach_their_users_in_the_process() {
+    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
+        let store = Store::builder().mode(mode).build();
+        errors::all(&store, "").await;
+        store.check_invariants();
+    }
 }

@@ -8,6 +8,10 @@ mod closed;
 mod commits;
 #[path = "cluster/conformance.rs"]
 mod conformance;
+#[path = "errors/mod.rs"]
+mod errors;
+#[path = "cluster/errors.rs"]
+mod errors_of_a_cluster;
 #[path = "cluster/faults.rs"]
 mod faults;
 #[path = "handles/mod.rs"]

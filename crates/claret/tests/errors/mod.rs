@@ -1,0 +1,20 @@
+//! Errors as users meet them, on any host.
+
+use std::future::Future;
+use std::time::Duration;
+
+use claret::Store;
+
+pub(crate) mod typed;
+
+/// Far longer than anything here takes: what waits for ever ends the test.
+const STALL: Duration = Duration::from_secs(60);
+
+/// All of it, on keys that begin like this.
+pub(crate) async fn all(store: &Store, prefix: &str) {
+    in_time(typed::all(store, prefix)).await;
+}
+
+async fn in_time<F: Future>(test: F) -> F::Output {
+    tokio::time::timeout(STALL, test).await.expect("no stall")
+}
