@@ -10,8 +10,7 @@
 //! run: [`Outcome::trace_hash`]. [`script`] plays one interleaving by hand; [`model`] puts costs on the same
 //! machines. `docs/simulation.md` describes all this, and what it cannot see.
 
-/// A type that a user wrote, run like the built-in ones.
-#[path = "../../claret/examples/sealed_bids/book.rs"]
+/// A type that a user wrote, run like the built-in ones: a link to an example of `claret`, so that the package has it, too.
 #[allow(dead_code, unreachable_pub)]
 mod book;
 #[cfg(feature = "planted-bugs")]
@@ -20,8 +19,7 @@ mod check;
 mod clock;
 mod config;
 mod connections;
-/// Partial states as small as each type allows.
-#[path = "../../types/tests/partial_states/cut.rs"]
+/// Partial states as small as each type allows: a link to what the tests of `claret-types` use.
 mod cut;
 mod drive;
 mod event;

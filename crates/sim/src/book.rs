@@ -1,0 +1,1 @@
+../../claret/examples/sealed_bids/book.rs

@@ -1,0 +1,1 @@
+../../types/tests/partial_states/cut.rs
