@@ -1,22 +1,124 @@
-//! Strictly serializable, interactive transactions over typed records. Operations that commute share a lock.
+//! Strictly serializable, interactive transactions over typed records. Operations that commute share a lock, so transactions
+//! that add to one set, count one counter or buy from one stock run side by side.
+//!
+//! A [`Store`] is in memory in this process ([`Store::in_memory`]), or on a Redis or Valkey cluster whose nodes load
+//! Claret's module ([`Store::connect`](Store#method.connect)). Both have the same API and promise the same, except that a cluster is as durable as
+//! Redis is, and no more.
+//!
+//! # A transaction
 //!
 //! ```
 //! # pollster::block_on(async {
-//! use claret::{Records, Store};
+//! use claret::{Abort, Records, Store};
 //!
 //! let store = Store::in_memory();
+//! store.bounded_counter("seats:42").create(100, 0, 100).await?;
+//!
 //! store
 //!     .transaction(|tx| async move {
-//!         tx.set("bidders:42").add("ada")?;
-//!         tx.counter("bids:42").add(1)?;
+//!         if !tx.bounded_counter("seats:42").try_take(2).await? {
+//!             return Err(Abort::because("sold out"));
+//!         }
+//!         tx.set("guests:42").add("ada")?;
+//!         tx.counter("income:cents").add(11_800)?;
 //!         Ok(())
 //!     })
 //!     .await?;
-//! assert_eq!(store.counter("bids:42").get().await?, 1);
+//!
+//! assert_eq!(store.bounded_counter("seats:42").get().await?, Some(98));
 //! # Ok::<_, claret::Error>(()) }).unwrap();
 //! ```
 //!
-//! Begin at [`Store`]. `docs/types.md` says which operations commute, `docs/protocol.md` describes the protocol.
+//! The closure runs on the store's records by a handle, [`Tx`], and reads its own writes. It commits as a whole when it
+//! answers `Ok`, and leaves no trace when it answers `Err`, panics or is dropped. The store **runs it again** when another
+//! transaction is in its way, so keep side effects out of it.
+//!
+//! - [`Records`] has the handles by type: registers, counters, sets, lists and others. Stores, transactions and batches have
+//!   it, so `store.counter("hits").add(1)` is a transaction of its own.
+//! - Operations that answer nothing, such as `add`, are sent with the commit and cost no round trip. Those that answer are
+//!   awaited.
+//! - [`Batch`] is for operations that are all known up front: it commits in one step.
+//! - [`blocking`] is the same for plain threads.
+//! - [`TxOptions`] sets the deadline and the number of attempts.
+//! - [`Store::transaction_once`] commits at most once for an id of yours, such as an order's number.
+//!
+//! Embedded stores work under any async runtime, stores on a cluster under tokio.
+//!
+//! # On a cluster
+//!
+#![cfg_attr(feature = "cluster", doc = "```no_run")]
+#![cfg_attr(not(feature = "cluster"), doc = "```ignore")]
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! use claret::{Records, Store};
+//!
+//! let store = Store::connect("redis://shop:secret@10.0.0.1:7000,10.0.0.2:7000").await?;
+//! store
+//!     .transaction(|tx| async move {
+//!         tx.counter("account:ada").add(-30)?;
+//!         tx.counter("account:bob").add(30)?;
+//!         Ok(())
+//!     })
+//!     .await?;
+//! # Ok(()) }
+//! ```
+//!
+//! Keys may be on any nodes. `rediss://` is TLS; [`ClusterBuilder`](./cluster/struct.ClusterBuilder.html) has the parameters of
+//! such an address. Records are ordinary Redis values under ordinary keys. `claret cluster start`, of the crate
+//! `claret-cli`, starts a cluster on your machine to try this with.
+//!
+//! # Errors and retries
+//!
+//! Operations, batches and transactions answer the same [`Error`], so `?` leads through all of them. The store has already
+//! tried again where that could help, up to the deadline. What is left:
+//!
+//! | it says | then |
+//! |---|---|
+//! | [`Error::Aborted`] | your closure said so, by [`Abort::because`]: its reason is in it |
+//! | [`Error::is_retryable`] | nothing is done; the same may succeed later |
+//! | [`Error::Unknown`], on a cluster alone | a node was lost while it committed: look, or use [`Store::transaction_once`], which can be run again |
+//! | another one | nothing is done, and trying again does not help: the error says what would |
+//!
+//! A closure that returns an error type of your own takes [`Store::try_transaction`]:
+//!
+//! ```
+//! # pollster::block_on(async {
+//! # use claret::{Error, Records, Store};
+//! # #[derive(Debug)]
+//! enum Refused {
+//!     SoldOut,
+//!     Store(Error),
+//! }
+//!
+//! impl From<Error> for Refused {
+//!     fn from(error: Error) -> Self {
+//!         Refused::Store(error)
+//!     }
+//! }
+//!
+//! # let store = Store::in_memory();
+//! # store.bounded_counter("seats").create(1, 0, 1).await.unwrap();
+//! let bought = store.try_transaction(|tx| async move {
+//!     match tx.bounded_counter("seats").try_take(2).await? {
+//!         true => Ok(()),
+//!         false => Err(Refused::SoldOut),
+//!     }
+//! });
+//! assert!(matches!(bought.await, Err(Refused::SoldOut)));
+//! # });
+//! ```
+//!
+//! # Features
+//!
+//! | feature | | what |
+//! |---|---|---|
+//! | `cluster` | on by default | [`Store::connect`](Store#method.connect) and the module [`cluster`](./cluster/index.html): TLS, tokio and what else a client needs |
+//!
+//! Without features there is the embedded store, with few dependencies.
+//!
+//! # More
+//!
+//! In the repository, `docs/types.md` says of every operation what it costs and what it commutes with, `docs/howto` shows how to
+//! do common things, and `docs/operations.md` how to run a cluster. To write a type of your own, begin at [`DataType`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -10,41 +10,51 @@ pub struct Limits {
     /// Operations of one transaction at its coordinator, and of one attempt at a shard.
     pub calls_max: u32,
     /// Bytes that a shard over a network keeps for one user: calls and answers of open attempts, and what it
-    /// remembers of finished ones (P60).
+    /// remembers of finished ones.
+    // P60.
     pub user_bytes_max: usize,
     /// The same for all users.
     pub shard_bytes_max: usize,
     /// Sessions that never said hello but that other shards asked about; beyond that a shard does not answer such
-    /// questions (P60).
+    /// questions.
+    // P60.
     pub strangers_max: usize,
     /// Calls that one input executes, or locks that it releases, before others get their turn: a fraction of a
-    /// millisecond (P38).
+    /// millisecond.
+    // P38.
     pub at_once_max: usize,
-    /// Bytes of answers that a shard keeps of one session's applied transactions; beyond that the oldest are dropped
-    /// (P10).
+    /// Bytes of answers that a shard keeps of one session's applied transactions; beyond that the oldest are dropped.
+    // P10.
     pub answers_bytes_max: usize,
-    /// Bytes of answers that one input repeats (P38).
+    /// Bytes of answers that one input repeats.
+    // P38.
     pub again_bytes_max: usize,
-    /// How many may join a phase once somebody waits for its end (P17).
+    /// How many may join a phase once somebody waits for its end.
+    // P17.
     pub phase_joins_max: u32,
-    /// How long a phase takes in joiners once somebody waits for its end, in microseconds (P17).
+    /// How long a phase takes in joiners once somebody waits for its end, in microseconds.
+    // P17.
     pub phase_us_max: u64,
     /// Waiters on one record; more are refused.
     pub waiters_max: usize,
     /// How many refused waiters of one mode a release skips before it gives up on that mode.
     pub settle_misses_max: u32,
-    /// How long a participant keeps an unprepared attempt without a sign of life, in microseconds (P23).
+    /// How long a participant keeps an unprepared attempt without a sign of life, in microseconds.
+    // P23.
     pub lease_us: u64,
     /// How long a participant in doubt waits after its first round of asking, in microseconds; twice as long after
-    /// each further round (P23).
+    /// each further round.
+    // P23.
     pub inquire_us: u64,
     /// The longest wait between two rounds of asking, in microseconds.
     pub inquire_us_max: u64,
     /// How long a coordinator that is blocked waits before it gives way to an elder, in microseconds: about a
-    /// round trip (P21).
+    /// round trip.
+    // P21.
     pub give_way_us: u64,
     /// How many must have waited for a record recently before it counts as hot and its shard is asked last; with 0
-    /// every record is hot (P49).
+    /// every record is hot.
+    // P49.
     pub hot_waits_min: u32,
     /// How long a coordinator waits for an answer before it sends again, in microseconds.
     pub resend_us: u64,
@@ -54,11 +64,14 @@ pub struct Limits {
     pub backoff_us_max: u64,
     /// Without phases: the number of refusals of one lock after which the attempt restarts.
     pub lock_tries_max: u32,
-    /// Transactions in one combined group (C6).
+    /// Transactions in one combined group.
+    // C6.
     pub group_members_max: u16,
-    /// Held reads of one record that a read tries before it gives up on combining (C6).
+    /// Held reads of one record that a read tries before it gives up on combining.
+    // C6.
     pub combine_misses_max: u32,
-    /// How long a group waits for its slowest member once one member wants to commit, in microseconds (C10).
+    /// How long a group waits for its slowest member once one member wants to commit, in microseconds.
+    // C10.
     pub group_wait_us_max: u64,
 }
 

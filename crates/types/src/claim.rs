@@ -121,7 +121,8 @@ pub struct Claim {
     pub mode: Mode,
 }
 
-/// How far an operation may move a bounded value: the escrow part of a claim (P4).
+/// How far an operation may move a bounded value: the escrow part of a claim.
+// P4.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Draw {
     /// At most this far down.

@@ -20,7 +20,8 @@ use smallvec::SmallVec;
 
 use crate::{Bytes, Claims, Modes, OpError, Reply, Room};
 
-/// Whether an operation reads or writes: its lock in the reader/writer baseline (P70).
+/// Whether an operation reads or writes: its lock in the reader/writer baseline.
+// P70.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
     /// Leaves the record as it is.
@@ -33,7 +34,8 @@ pub enum Access {
 #[derive(Clone, Copy, Debug)]
 pub struct Method {
     /// The Redis name, in capitals. Where Redis has one name for a void operation and one that answers, the latter
-    /// ends in `.RETURNING` (P66).
+    /// ends in `.RETURNING`.
+    // P66.
     pub name: &'static str,
     /// The arguments after the key, in Redis's notation: `member [member ...]`.
     pub arguments: &'static str,
@@ -41,7 +43,8 @@ pub struct Method {
     pub summary: &'static str,
     /// Its lock in the reader/writer baseline.
     pub access: Access,
-    /// Whether it answers something. Void operations take their lock at commit and cost no round trip (P66).
+    /// Whether it answers something. Void operations take their lock at commit and cost no round trip.
+    // P66.
     pub returns: bool,
     /// Cost of executing and applying it.
     pub complexity: &'static str,

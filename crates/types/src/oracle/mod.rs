@@ -1,4 +1,4 @@
-//! The commutativity oracle: proves on small cases that what a type's lock admits really commutes (P67).
+//! The commutativity oracle: proves on small cases that what a type's lock admits really commutes.
 //!
 //! It is what `claret check-type` runs, and what the author of a custom type runs in a test:
 //!
@@ -16,8 +16,8 @@
 //! - **grant**: an operation of a new owner is executed in the committed state and its claims are admitted
 //!   against those of the others, by the same code that the store uses;
 //! - **extend**: an owner executes a second operation on its own overlay (the committed state and its own
-//!   effects), its claims admitted against those of the *other* owners: reading one's own writes (P12);
-//! - **combine**: a read of another owner takes its answer from one that is held, and claims nothing (C1);
+//!   effects), its claims admitted against those of the *other* owners: reading one's own writes;
+//! - **combine**: a read of another owner takes its answer from one that is held, and claims nothing;
 //! - **apply**: a pending owner's effects reach the committed state and its claims are released;
 //! - **abort**: a pending owner's claims are released, and nothing else.
 //!
