@@ -130,6 +130,9 @@ pub(crate) trait Driver: fmt::Debug + Send {
         reserve: Option<Claims>,
     ) -> Result<CallNo, Closed>;
 
+    /// Whether an operation of another transaction may wait for what this one has executed.
+    fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool;
+
     /// Commits, with what is buffered.
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed>;
 

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use crate::backend::InstantOutcome;
 use crate::call::Call;
 use crate::error::Error;
+use crate::nesting;
 use crate::store::Store;
 use crate::tx::{Tx, check, strange, writes};
 
@@ -145,6 +146,7 @@ impl Store {
             check(&*self.backend, &call.key, &call.op)
                 .map_err(|error| Error::Invalid { key: call.key.clone(), error })?;
         }
+        nesting::check(&self.backend, &calls)?;
         match self.backend.instant(&calls) {
             InstantOutcome::Done(replies) => Ok(replies),
             InstantOutcome::Failed { key, error } => Err(Error::Invalid { key, error }),

@@ -95,6 +95,16 @@ pub enum Error {
     /// for whoever takes it out of the closure.
     #[error("this attempt must be run again; return this error from the closure")]
     Restart,
+    /// It would wait for the transaction within whose closure it is called, and so for ever: that one holds the record.
+    /// Final: use the handle of the transaction that runs, or call the store when it is over.
+    #[error(
+        "key '{key}' is held by the transaction whose closure this is called in: it would wait for itself; \
+         use that transaction's handle, or call the store after it"
+    )]
+    WaitsForItself {
+        /// The record.
+        key: Bytes,
+    },
     /// The server refuses: no permission, or no memory. Final.
     #[error("{0}")]
     Refused(String),
@@ -134,6 +144,7 @@ impl Error {
             | Error::Restart => true,
             Error::Invalid { .. }
             | Error::Aborted(_)
+            | Error::WaitsForItself { .. }
             | Error::Refused(_)
             | Error::TooManyCalls { .. }
             | Error::Finished

@@ -134,6 +134,7 @@ mod embedded;
 mod error;
 mod mailbox;
 mod mode;
+mod nesting;
 mod open;
 mod options;
 mod planted;

@@ -14,6 +14,7 @@ use crate::backend::Backend;
 use crate::batch::Batch;
 use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
+use crate::nesting;
 use crate::options::TxOptions;
 use crate::planted;
 use crate::stats::Stats;
@@ -236,7 +237,7 @@ impl Store {
         Fut: Future<Output = Result<T, E>>,
     {
         let guard = AbortOnDrop(tx);
-        let result = deadline.race(body(tx.clone())).await?;
+        let result = deadline.race(nesting::within(tx, async { body(tx.clone()).await })).await?;
         let end = match &result {
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {
                 Some(end) => end,

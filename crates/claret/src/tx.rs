@@ -30,6 +30,7 @@ use crate::call::Call;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
+use crate::nesting::Nested;
 use crate::planted;
 
 /// How an attempt ended.
@@ -48,6 +49,8 @@ pub(crate) enum End {
 pub(crate) struct Shared {
     pub(crate) backend: Arc<dyn Backend>,
     mailbox: Arc<Mailbox>,
+    /// It began within the closure of another transaction.
+    pub(crate) nested: Option<Box<Nested>>,
     state: Mutex<State>,
 }
 
@@ -100,9 +103,16 @@ impl Tx {
             end: None,
             over: false,
         };
-        let shared =
-            Shared { backend: Arc::clone(backend), mailbox: Arc::default(), state: Mutex::new(state) };
-        Tx { shared: Arc::new(shared), attempt: 1 }
+        let (backend, mailbox, nested) = (Arc::clone(backend), Arc::default(), Nested::here());
+        Tx::of(Arc::new(Shared { backend, mailbox, nested, state: Mutex::new(state) }), 1)
+    }
+
+    pub(crate) fn of(shared: Arc<Shared>, attempt: u32) -> Self {
+        Tx { shared, attempt }
+    }
+
+    pub(crate) fn attempt(&self) -> u32 {
+        self.attempt
     }
 
     /// The next attempt, once this one has ended in a restart.
@@ -120,6 +130,9 @@ impl Tx {
         (state.calls, state.unanswered) = (0, 0);
         (state.writes, state.executed, state.committing) = (false, false, false);
         state.end = None;
+        if let Some(nested) = &self.shared.nested {
+            nested.begin_again();
+        }
         self.shared.backend.note_restart();
         Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt })
     }
@@ -144,6 +157,9 @@ impl Tx {
     pub fn issue(&self, key: impl Into<Bytes>, op: Operation) -> Result<(), Error> {
         let mut state = self.shared.state.lock();
         let call = self.admit(&mut state, key.into(), op)?;
+        if let Some(nested) = &self.shared.nested {
+            nested.note(std::slice::from_ref(&call));
+        }
         if self.shared.backend.applies_at_once() {
             return match self.shared.backend.instant(&[call]) {
                 InstantOutcome::Failed { key, error } => Err(Error::Invalid { key, error }),
@@ -163,6 +179,11 @@ impl Tx {
     }
 
     fn start(&self, key: Bytes, op: Operation, reserve: Option<Claims>) -> Started {
+        if let Some(nested) = &self.shared.nested
+            && let Err(error) = nested.check_execute(&self.shared.backend, &key, &op)
+        {
+            return Started::Ready(Err(self.fail(error)));
+        }
         let mut state = self.shared.state.lock();
         let call = match self.admit(&mut state, key, op) {
             Ok(call) => call,
@@ -177,6 +198,9 @@ impl Tx {
         }
         if !call.op.returns() {
             // Nothing to wait for: its lock is taken at commit (P66).
+            if let Some(nested) = &self.shared.nested {
+                nested.note(std::slice::from_ref(&call));
+            }
             state.buffered.push(call);
             return Started::Ready(Ok(Reply::Ok));
         }
@@ -195,6 +219,11 @@ impl Tx {
 
     /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
     pub(crate) async fn commit(&self) -> Option<End> {
+        if let Some(nested) = &self.shared.nested
+            && let Err(error) = nested.check_commit(&self.shared.backend)
+        {
+            self.fail(error);
+        }
         // The application may have dropped an answer that is not there yet (`select!`, a timeout), and another of its
         // tasks may ask for one meanwhile.
         while !self.begin_commit() {
@@ -237,8 +266,18 @@ impl Tx {
         let mut state = self.shared.state.lock();
         self.check_open(&mut state)?;
         state.writes |= calls.iter().any(|call| writes(&call.op));
+        if let Some(nested) = &self.shared.nested {
+            nested.note(calls);
+        }
         state.buffered.extend_from_slice(calls);
         Ok(())
+    }
+
+    /// Whether an operation of another transaction may wait for what this attempt has executed.
+    pub(crate) fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
+        let state = self.shared.state.lock();
+        let is_running = state.attempt == self.attempt && state.end.is_none();
+        is_running && state.driver.as_ref().is_some_and(|driver| driver.conflicts_with(key, op))
     }
 
     /// Whether this attempt may have changed a record, if it committed.

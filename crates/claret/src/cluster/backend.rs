@@ -9,7 +9,7 @@ use std::time::Duration;
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Closed, Delivery, Limits, Time, TxHandle};
 use claret_identity::Identity;
-use claret_types::{Claims, OpError, Operation};
+use claret_types::{Bytes, Claims, OpError, Operation};
 use tokio::time::{Instant, sleep};
 
 use super::client::ClusterClient;
@@ -208,6 +208,10 @@ impl Driver for Remote {
             machine.buffer(now, (tx, attempt), placed)?;
             machine.client.execute(now, (tx, attempt), place, call.op, reserve)
         })
+    }
+
+    fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
+        self.tx.is_some_and(|tx| self.client.look(|machine| machine.client.conflicts_with(tx, key, op)))
     }
 
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {

@@ -5,7 +5,7 @@ use std::task::Waker;
 
 use claret_core::message::{Output, Request, Response};
 use claret_core::{CallNo, Client, Closed, Limits, ShardId, Switches, Time, TxHandle};
-use claret_types::{Bytes, Claims};
+use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -123,6 +123,10 @@ impl Driver for Combined {
         self.buffer(attempt, buffered)?;
         let place = self.place(call.key);
         self.visit(|client, now, tx| client.execute(now, (tx, attempt), place, call.op, reserve))
+    }
+
+    fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
+        self.client.0.lock().client.conflicts_with(self.tx, key, op)
     }
 
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {

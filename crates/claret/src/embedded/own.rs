@@ -6,7 +6,7 @@ use std::task::Waker;
 
 use claret_core::message::{Output, Request, Response};
 use claret_core::{AttemptId, Birth, CallNo, Closed, Coordinator, Event, Sequence, ShardId, Time, TxId};
-use claret_types::Claims;
+use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
@@ -84,6 +84,10 @@ impl Driver for OwnCoordinator {
         self.buffer(attempt, buffered)?;
         let (attempt, shard) = (self.named(attempt), self.store.shard_of(&call.key));
         self.coordinator.execute(self.store.elapsed(), attempt, shard, call.key, call.op, reserve)
+    }
+
+    fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
+        self.coordinator.conflicts_with(key, op)
     }
 
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use claret::Store;
 
+pub(crate) mod itself;
 pub(crate) mod typed;
 
 /// Far longer than anything here takes: what waits for ever ends the test.
@@ -13,6 +14,7 @@ const STALL: Duration = Duration::from_secs(60);
 /// All of it, on keys that begin like this.
 pub(crate) async fn all(store: &Store, prefix: &str) {
     in_time(typed::all(store, prefix)).await;
+    in_time(itself::all(store, prefix)).await;
 }
 
 async fn in_time<F: Future>(test: F) -> F::Output {

@@ -239,6 +239,12 @@ impl Client {
         self.routes.shard_at(node)
     }
 
+    /// Whether an operation of another transaction may wait for this one: see
+    /// [`Coordinator::conflicts_with`](crate::Coordinator::conflicts_with).
+    pub fn conflicts_with(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
+        self.transactions.conflicts_with(tx, key, op)
+    }
+
     // --- the application's calls ---
 
     /// Begins a transaction. `seed` is any number, for the jitter of pauses.

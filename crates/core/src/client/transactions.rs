@@ -119,6 +119,16 @@ impl Transactions {
         }
     }
 
+    /// Whether an operation of another transaction may wait for this one: see [`Coordinator::conflicts_with`].
+    pub(super) fn conflicts_with(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
+        match self {
+            Transactions::Single(table) => {
+                table.entries.get(&tx.0).is_some_and(|entry| entry.coordinator.conflicts_with(key, op))
+            }
+            Transactions::Combined(frontend) => frontend.conflicts_with(tx, key, op),
+        }
+    }
+
     pub(super) fn live(&self) -> Vec<AttemptId> {
         match self {
             Transactions::Single(table) => table.live(),

@@ -9,6 +9,7 @@ use smallvec::SmallVec;
 
 use super::outstanding::{Outstanding, REPEATS_MAX};
 use super::reserves::{add_modes, bounded};
+use super::touched::Touched;
 use super::{Cause, Closed, Coordinator, Event, Goal, ParticipantState, State, rules};
 use crate::ids::{AttemptId, CallNo, Member, ShardId, Time};
 use crate::message::{Call, KeyedCall, Listed, Members, Refusal};
@@ -63,15 +64,17 @@ impl Coordinator {
             self.buffered = rest;
             calls.extend(mine.into_iter().map(|(_, buffered)| buffered.call));
         }
-        for call in &calls {
-            self.touched.push((key.clone(), call.op.clone()));
-        }
-        self.touched.push((key.clone(), op.clone()));
         let no = self.number_call();
         calls.push(Call { no, op, member, reserve: reserve.map(bounded).map(Box::new) });
         if let Some(known) = self.reserves.take(&key, &calls[0].op) {
             add_modes(calls[0].reserve.get_or_insert_default(), &known);
         }
+        self.touched.extend(calls.iter().map(|Call { op, member, reserve, .. }| Touched {
+            key: key.clone(),
+            op: op.clone(),
+            member: *member,
+            reserve: reserve.clone(),
+        }));
         self.participant(shard);
         let (under_way, kept_back) = self.under_way(&key, member);
         if let Some(at) = kept_back {
@@ -253,7 +256,7 @@ impl Coordinator {
 
     pub(super) fn begin_next(&mut self) {
         let buffered = self.buffered.iter().map(|(_, it)| (&it.key, &it.call.op));
-        let touched = self.touched.iter().map(|(key, op)| (key, op));
+        let touched = self.touched.iter().map(|it| (&it.key, &it.op));
         self.reserves.note(self.switches.locks, touched.chain(buffered));
         self.number = rules::number_after(self.number);
         self.state = State::Running;

@@ -3,6 +3,7 @@
 
 use claret_types::{Bytes, Operation};
 
+use super::touched::Touched;
 use super::{Closed, Coordinator, State};
 use crate::ids::{Member, ShardId, Time};
 use crate::message::Members;
@@ -54,7 +55,8 @@ impl Coordinator {
             return Err(Closed);
         }
         self.buffered.clear();
-        self.touched = used;
+        let touched = |(key, op)| Touched { key, op, member: Member(0), reserve: None };
+        self.touched = used.into_iter().map(touched).collect();
         self.begin_next();
         Ok(())
     }

@@ -35,13 +35,14 @@ mod reserves;
 mod reuse;
 mod right;
 mod session;
+mod touched;
 mod turns;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
 use std::collections::VecDeque;
 
-use claret_types::{Bytes, Operation, Reply};
+use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
 
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time};
@@ -59,6 +60,7 @@ use reserves::Reserves;
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
 pub use session::Session;
+use touched::Touched;
 #[cfg(feature = "planted-bugs")]
 use wrong as rules;
 
@@ -130,7 +132,7 @@ pub struct Coordinator {
     /// Calls that wait for the commit. They change no more once a prepare has left.
     buffered: Vec<(ShardId, KeyedCall)>,
     /// What was used on records that were executed on, for the next attempt's first touch (trap 12).
-    touched: Vec<(Bytes, Operation)>,
+    touched: Vec<Touched>,
     /// What earlier attempts needed, to be taken at the first touch.
     reserves: Reserves,
     /// All participants, as each is told of them. Set from the first prepare to the next attempt.

@@ -170,6 +170,11 @@ impl Driver for CommandDriver {
         Ok(no)
     }
 
+    /// There are no locks.
+    fn conflicts_with(&self, _key: &Bytes, _op: &Operation) -> bool {
+        false
+    }
+
     fn commit(&mut self, _attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
         self.0.buffer(buffered);
         let later = {

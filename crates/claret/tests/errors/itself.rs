@@ -1,0 +1,137 @@
+//! A closure that uses the store, not its `tx`: where that would wait for the closure's own transaction it is told so at once.
+//! Its deadline is far longer than the test may take, so nothing here ends by it.
+
+use std::time::Duration;
+
+use claret::{Abort, Error, Records, Store, TxOptions};
+
+pub(crate) async fn all(store: &Store, prefix: &str) {
+    let key = |name: &str| format!("{prefix}itself:{name}");
+    of_all_kinds(store, &key("read"), &key("other")).await;
+    what_commutes_goes_on(store, &key("shared"), &key("set")).await;
+    behind_a_lock_for_a_write(store, &key("locked")).await;
+    of_a_transaction_further_out(store, &key("outer"), &key("middle")).await;
+    within_the_blocking_mirror(store, key("blocking")).await;
+    on_a_task_of_its_own(store, &key("spawned")).await;
+}
+
+fn patient() -> TxOptions {
+    TxOptions::new().deadline(Duration::from_secs(3600))
+}
+
+fn assert_itself<T: std::fmt::Debug>(told: Result<T, Error>, key: &str) {
+    assert_eq!(told.as_ref().err(), Some(&Error::WaitsForItself { key: key.into() }), "{told:?}");
+    let error = told.expect_err("just seen");
+    assert!(!error.is_retryable() && error.to_string().contains(key), "{error}");
+}
+
+/// Single operations, batches and transactions that write what the closure has read. It goes on, and commits.
+async fn of_all_kinds(store: &Store, key: &str, other: &str) {
+    let outer = store.transaction_with(patient(), |tx| async move {
+        let read = tx.counter(key).get().await?;
+        assert_itself(store.counter(key).add(1).await, key);
+        assert_itself(store.counter(key).add_returning(1).await, key);
+        let batch = store.batch();
+        batch.counter(other).add(1);
+        batch.counter(key).add(1);
+        assert_itself(batch.commit().await, key);
+        let by_commit = store.transaction_with(patient(), |tx| async move {
+            tx.counter(other).add_returning(1).await?;
+            tx.counter(key).add(1)?;
+            tx.counter(other).add_returning(1).await?;
+            Ok(())
+        });
+        assert_itself(by_commit.await, key);
+        // What was issued on the record goes with the read, which alone would commute.
+        let by_call = store.transaction_with(patient(), |tx| async move {
+            tx.counter(key).add(1)?;
+            Ok(tx.counter(key).get().await?)
+        });
+        assert_itself(by_call.await, key);
+        let swallowed = store.transaction_with(patient(), |tx| async move {
+            assert_itself(tx.counter(key).add_returning(1).await, key);
+            Ok(())
+        });
+        assert_itself(swallowed.await, key);
+        tx.counter(key).add(1)?;
+        Ok(read)
+    });
+    assert_eq!(outer.await, Ok(0));
+    assert_eq!(store.counter(key).get().await, Ok(1), "the closure's own is done");
+    assert_eq!(store.counter(other).get().await, Ok(0), "nothing of the others");
+}
+
+/// What shares the closure's locks does not wait; nor does what meets no more than buffered operations.
+async fn what_commutes_goes_on(store: &Store, key: &str, set: &str) {
+    let outer = store.transaction_with(patient(), |tx| async move {
+        tx.counter(key).get().await?;
+        tx.set(set).add("ours")?;
+        store.set(set).add("theirs").await?;
+        let nested = store.transaction_with(patient(), |tx| async move {
+            assert!(!tx.set(set).contains("ours").await?, "it is not committed");
+            Ok(tx.counter(key).get().await?)
+        });
+        Ok((store.counter(key).get().await?, nested.await?))
+    });
+    assert_eq!(outer.await, Ok((0, 0)));
+    assert_eq!(store.set(set).len().await, Ok(2));
+}
+
+async fn behind_a_lock_for_a_write(store: &Store, key: &str) {
+    let outer = store.transaction_with(patient(), |tx| async move {
+        tx.counter(key).get_for_update().await?;
+        assert_itself(store.counter(key).get().await, key);
+        Err::<(), _>(Abort::because("seen"))
+    });
+    assert!(matches!(outer.await, Err(Error::Aborted(_))));
+    assert_eq!(store.counter(key).get().await, Ok(0), "it is over");
+}
+
+async fn of_a_transaction_further_out(store: &Store, outer: &str, middle: &str) {
+    let done = store.transaction_with(patient(), |tx| async move {
+        tx.counter(outer).get().await?;
+        let middle = store.transaction_with(patient(), |tx| async move {
+            tx.counter(middle).add_returning(1).await?;
+            assert_itself(store.counter(outer).add(1).await, outer);
+            assert_itself(store.counter(middle).get().await, middle);
+            Ok(())
+        });
+        Ok(middle.await?)
+    });
+    assert_eq!(done.await, Ok(()));
+    assert_eq!(store.counter(middle).get().await, Ok(1));
+}
+
+async fn within_the_blocking_mirror(store: &Store, key: String) {
+    let blocking = store.blocking();
+    let outer = move || {
+        blocking.transaction_with(patient(), |tx| {
+            tx.counter(&key).get()?;
+            assert_itself(blocking.counter(&key).add(1), &key);
+            assert_itself(blocking.transaction(|tx| Ok(tx.counter(&key).add(1)?)), &key);
+            assert_itself(blocking.transaction(|tx| Ok(tx.counter(&key).add_returning(1)?)), &key);
+            Ok(blocking.counter(&key).get()?)
+        })
+    };
+    assert_eq!(tokio::task::spawn_blocking(outer).await.expect("no panic"), Ok(0));
+}
+
+/// Nobody sees that the closure waits for another task. The deadline ends that.
+async fn on_a_task_of_its_own(store: &Store, key: &str) {
+    let outer = store.transaction_with(patient(), |tx| async move {
+        tx.counter(key).get().await?;
+        let (store, key) = (store.clone(), key.to_owned());
+        let elsewhere = tokio::spawn(async move {
+            let late = TxOptions::new().deadline(Duration::from_millis(30));
+            store
+                .transaction_with(late, |tx| {
+                    let key = key.clone();
+                    async move { Ok(tx.counter(key).add(1)?) }
+                })
+                .await
+        });
+        Ok(elsewhere.await.expect("no panic"))
+    });
+    let told = outer.await.expect("it commits");
+    assert!(matches!(told, Err(Error::Deadline { .. })), "{told:?}");
+}
