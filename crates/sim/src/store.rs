@@ -62,10 +62,7 @@ impl Store {
         let content = &mut *self.content();
         content.served.remove(&slot);
         let slots = content.slots;
-        let is_its = |(key, _): &(Bytes, State)| slot_of(key, slots) == slot;
-        let (gone, left) = std::mem::take(&mut content.records).into_iter().partition(is_its);
-        content.records = left;
-        gone
+        content.records.extract_if(.., |key, _| slot_of(key, slots) == slot).collect()
     }
 
     /// A slot comes, with its records.

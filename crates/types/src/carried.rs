@@ -144,10 +144,8 @@ impl Operation {
     }
 
     fn kind_no(&self) -> Option<usize> {
-        let kind = self.type_info();
-        // Nearly always it is found by its address, without asking each for its id.
-        let by_address = BUILTIN.iter().position(|builtin| std::ptr::eq(*builtin, kind));
-        by_address.or_else(|| BUILTIN.iter().position(|builtin| builtin.id() == kind.id()))
+        let id = self.type_info().id;
+        BUILTIN.iter().position(|kind| kind.id == id)
     }
 }
 

@@ -43,8 +43,8 @@ pub struct TypeInfo {
     pub methods: &'static [Method],
     /// Reads a call.
     pub parse: fn(&str, &[Bytes]) -> Result<Operation, OpError>,
-    /// Answers [`TypeInfo::id`], which is no constant before Rust 1.91.
-    pub type_id: fn() -> TypeId,
+    /// Which type it is, whatever it is called: a custom type may have the name of a built-in one.
+    pub id: TypeId,
 }
 
 struct InfoOf<T>(PhantomData<T>);
@@ -57,7 +57,7 @@ impl<T: DataType> InfoOf<T> {
         modes: T::MODES,
         methods: T::METHODS,
         parse: |method, arguments| T::parse(method, arguments).map(Operation::new::<T>),
-        type_id: TypeId::of::<T>,
+        id: TypeId::of::<T>(),
     };
 }
 
@@ -65,11 +65,6 @@ impl TypeInfo {
     /// That of a type.
     pub const fn of<T: DataType>() -> &'static TypeInfo {
         &InfoOf::<T>::INFO
-    }
-
-    /// Which type it is, whatever it is called: a custom type may have the name of a built-in one.
-    pub fn id(&self) -> TypeId {
-        (self.type_id)()
     }
 }
 

@@ -20,7 +20,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use claret_rig::{Certificates, ClusterOptions, Module, RigError};
-use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 pub(crate) use access::{Access, Password, read_users};
@@ -246,7 +245,7 @@ impl ClusterDir {
         let file = open
             .open(self.file())
             .map_err(|error| format!("cannot open {}: {error}", self.file().display()))?;
-        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        match file.try_lock() {
             Ok(()) if is_new && file.metadata().is_ok_and(|it| it.len() > 0) => {
                 Err(format!("another cluster was started in {} just now", self.0.display()))
             }

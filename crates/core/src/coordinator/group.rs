@@ -273,7 +273,7 @@ impl Claimed {
 impl Used {
     /// Two types on one record commute in nothing.
     fn claims_of(&self, locks: Locks, op: &Operation) -> Claims {
-        if self.kind.id() == op.type_info().id() {
+        if self.kind.id == op.type_info().id {
             state_free(locks, op)
         } else {
             Claims::record(Mode::EXCLUSIVE)

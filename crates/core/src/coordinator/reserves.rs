@@ -41,7 +41,7 @@ impl Reserves {
             return None;
         }
         // Modes of two types do not mix.
-        let same = reserve.kind.id() == op.type_info().id();
+        let same = reserve.kind.id == op.type_info().id;
         Some(if same { reserve.claims.clone() } else { Claims::record(Mode::EXCLUSIVE) })
     }
 
@@ -72,7 +72,7 @@ impl Reserves {
 
 impl Reserve {
     fn join(&mut self, kind: &'static TypeInfo, claims: &Claims) {
-        if self.kind.id() == kind.id() {
+        if self.kind.id == kind.id {
             add_modes(&mut self.claims, claims);
         } else {
             self.claims = Claims::record(Mode::EXCLUSIVE);

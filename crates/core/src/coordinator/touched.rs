@@ -37,7 +37,7 @@ impl Coordinator {
                 add_modes(&mut held, reserve);
             }
             // Modes of two types do not mix (P14).
-            kind.id() != it.op.type_info().id() || held.conflict_with(&claims, &kind.modes)
+            kind.id != it.op.type_info().id || held.conflict_with(&claims, &kind.modes)
         })
     }
 }

@@ -407,8 +407,8 @@ impl LockTable {
     /// Of the queues not tried yet, the one with the eldest head.
     fn next_queue(&self, record: RecordIx, tried: &[(TypeId, Wanted)]) -> Option<(TypeId, Wanted)> {
         let lock = self.records[record].lock.as_ref()?;
-        let open = lock.phaser.queues.iter().filter(|queue| !tried.contains(&(queue.kind.id(), queue.modes)));
-        open.filter_map(|queue| Some((queue.waiters.keys().next()?, (queue.kind.id(), queue.modes))))
+        let open = lock.phaser.queues.iter().filter(|queue| !tried.contains(&(queue.kind.id, queue.modes)));
+        open.filter_map(|queue| Some((queue.waiters.keys().next()?, (queue.kind.id, queue.modes))))
             .min_by_key(|(place, _)| **place)
             .map(|(_, queue)| queue)
     }
@@ -424,7 +424,7 @@ impl LockTable {
         loop {
             let Some(lock) = &self.records[record].lock else { return (head, moved) };
             let mut queues = lock.phaser.queues.iter();
-            let Some(queue) = queues.find(|queue| (queue.kind.id(), queue.modes) == which) else {
+            let Some(queue) = queues.find(|queue| (queue.kind.id, queue.modes) == which) else {
                 return (head, moved);
             };
             let range = (after.map_or(Unbounded, Excluded), Unbounded);

@@ -197,7 +197,7 @@ impl Queue {
 
 /// Whether two types are one.
 pub(crate) fn same(a: &TypeInfo, b: &TypeInfo) -> bool {
-    std::ptr::eq(a, b) || a.id() == b.id()
+    std::ptr::eq(a, b) || a.id == b.id
 }
 
 #[cfg(test)]
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn types_that_are_called_alike_are_not_the_same() {
         let set = TypeInfo::of::<Set>();
-        let namesake = TypeInfo { type_id: TypeId::of::<()>, ..*set };
+        let namesake = TypeInfo { id: TypeId::of::<()>(), ..*set };
         assert!(same(set, set) && same(set, &TypeInfo { ..*set }));
         assert!(!same(set, &namesake) && !same(&namesake, set));
     }

@@ -20,11 +20,7 @@ impl PassedOver {
 
     /// Takes those that are free now.
     pub(crate) fn take(&mut self, is_free: impl Fn(&Bytes) -> bool) -> Vec<Bytes> {
-        let free: Vec<Bytes> = self.0.iter().filter(|key| is_free(key)).cloned().collect();
-        for key in &free {
-            self.0.remove(key);
-        }
-        free
+        self.0.extract_if(.., |key| is_free(key)).collect()
     }
 }
 

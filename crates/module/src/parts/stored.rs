@@ -1,5 +1,7 @@
 //! How the records of each type are stored in Redis, by the type's id, not its name.
 
+use std::any::TypeId;
+
 use claret_types::{
     BoundedCounter, Counter, Dict, FloatCounter, List, Register, ScoredSet, Set, SummaryBag, TopK, TypeInfo,
     UidGenerator,
@@ -29,28 +31,26 @@ pub(crate) enum Stored {
 }
 
 /// Those that are used most come first.
-const ALL: [(&TypeInfo, Stored); 12] = [
-    (TypeInfo::of::<Set>(), Stored::Set),
-    (TypeInfo::of::<Counter>(), Stored::Text),
-    (TypeInfo::of::<Register>(), Stored::Text),
-    (TypeInfo::of::<Dict>(), Stored::Dict),
-    (TypeInfo::of::<ScoredSet>(), Stored::ScoredSet),
-    (TypeInfo::of::<List>(), Stored::List),
-    (TypeInfo::of::<FloatCounter>(), Stored::Text),
-    (TypeInfo::of::<BoundedCounter>(), Stored::BoundedCounter),
-    (TypeInfo::of::<TopK>(), Stored::TopK),
-    (TypeInfo::of::<SummaryBag>(), Stored::SummaryBag),
-    (TypeInfo::of::<UidGenerator>(), Stored::Uid),
-    (TypeInfo::of::<Plain>(), Stored::Plain),
+const ALL: [(TypeId, Stored); 12] = [
+    (TypeId::of::<Set>(), Stored::Set),
+    (TypeId::of::<Counter>(), Stored::Text),
+    (TypeId::of::<Register>(), Stored::Text),
+    (TypeId::of::<Dict>(), Stored::Dict),
+    (TypeId::of::<ScoredSet>(), Stored::ScoredSet),
+    (TypeId::of::<List>(), Stored::List),
+    (TypeId::of::<FloatCounter>(), Stored::Text),
+    (TypeId::of::<BoundedCounter>(), Stored::BoundedCounter),
+    (TypeId::of::<TopK>(), Stored::TopK),
+    (TypeId::of::<SummaryBag>(), Stored::SummaryBag),
+    (TypeId::of::<UidGenerator>(), Stored::Uid),
+    (TypeId::of::<Plain>(), Stored::Plain),
 ];
 
 impl Stored {
     /// # Panics
     /// For a type that is none of the built-in ones: operations come through the wire, which knows no others.
     pub(crate) fn of(kind: &TypeInfo) -> Stored {
-        // Nearly always it is found by its address, without asking each for its id.
-        let by_address = ALL.iter().find(|(one, _)| std::ptr::eq(*one, kind));
-        let found = by_address.or_else(|| ALL.iter().find(|(one, _)| one.id() == kind.id()));
+        let found = ALL.iter().find(|(id, _)| *id == kind.id);
         found.unwrap_or_else(|| unreachable!("the wire knows no type '{}'", kind.name)).1
     }
 }

@@ -41,7 +41,7 @@ impl Records for Absent {
     }
 
     fn partial_state(&self, key: &Bytes, op: &Operation, _: &[&Effect]) -> Result<Option<State>, OpError> {
-        let is_plain = op.type_info().id() == TypeInfo::of::<Plain>().id();
+        let is_plain = op.type_info().id == TypeInfo::of::<Plain>().id;
         match **key == *HOPELESS.as_bytes() || **key == *WRONG.as_bytes() && !is_plain {
             true => Err(OpError::WrongType { found: "stream", expected: "any", method: op.method().name }),
             false => Ok(None),

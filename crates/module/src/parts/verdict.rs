@@ -45,7 +45,7 @@ impl Locks<'_> {
         let brings = |access| planted::brings(access == Access::Write && self.sleepers.is_on(key));
         match op {
             // By its own type's table.
-            Some(op) if op.type_info().id() == held.id() && !brings(op.method().access) => match look {
+            Some(op) if op.type_info().id == held.id && !brings(op.method().access) => match look {
                 Look::Locks => self.shard.conflicts_with(key, op.type_info(), &op.footprint()),
                 Look::Records => self.shard.conflicts(key, op),
             },
@@ -61,7 +61,7 @@ impl Locks<'_> {
             Access::Write => plain::whole(Access::Write),
         };
         // Its claims are in the modes of its type; where it has none of its own, in the holder's.
-        let is_plain = op.type_info().id() == TypeInfo::of::<Plain>().id();
+        let is_plain = op.type_info().id == TypeInfo::of::<Plain>().id;
         let modes = if is_plain { held } else { op.type_info() };
         self.shard.conflicts_with(key, modes, &op.footprint())
     }

@@ -163,14 +163,12 @@ impl ModelProcess {
             return (0..self.setup.shards as usize).filter_map(take).collect();
         }
         let (window, unanswered) = (self.setup.window, &mut self.unanswered);
-        let leaves = |(shard, _): &(usize, Vec<Asked>)| {
+        let mut leaves = |shard: &usize, _: &mut Vec<Asked>| {
             let may = unanswered[*shard] < window;
             unanswered[*shard] += u32::from(may);
             may
         };
-        let (leaving, staying): (BTreeMap<_, _>, _) =
-            std::mem::take(&mut self.outbox).into_iter().partition(leaves);
-        self.outbox = staying;
+        let leaving: Vec<_> = self.outbox.extract_if(.., &mut leaves).collect();
         leaving.into_iter().map(|(shard, parts)| (shard, AskFrame { process, parts })).collect()
     }
 

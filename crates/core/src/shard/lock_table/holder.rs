@@ -142,7 +142,7 @@ impl Sums {
         let mut places = self.on_all.clone();
         for op in ops {
             // Whether the types agree shows in the whole record.
-            if self.kinds.iter().any(|kind| *kind != op.type_info().id()) {
+            if self.kinds.iter().any(|kind| *kind != op.type_info().id) {
                 return None;
             }
             let footprint = op.footprint();
@@ -161,7 +161,7 @@ impl Sums {
 
     fn add(&mut self, at: u32, item: &Item) {
         if let Some(effect) = &item.effect {
-            let kind = effect.type_info().id();
+            let kind = effect.type_info().id;
             if !self.kinds.contains(&kind) {
                 self.kinds.push(kind);
             }

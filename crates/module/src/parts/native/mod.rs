@@ -87,7 +87,7 @@ pub(crate) fn partial_state_for_all(
 pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) {
     let record = Record::new(server, key, "an effect");
     let effects = planted::carried_out(effects);
-    for effects in effects.chunk_by(|one, next| one.type_info().id() == next.type_info().id()) {
+    for effects in effects.chunk_by(|one, next| one.type_info().id == next.type_info().id) {
         match Stored::of(effects[0].type_info()) {
             Stored::Text | Stored::Uid => strings::apply(&record, effects),
             Stored::Set => sets::apply(&record, effects),
@@ -101,7 +101,7 @@ pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) {
 }
 
 fn all_are_of(kind: &TypeInfo, effects: &[&Effect]) -> bool {
-    planted::are_own(effects.iter().all(|effect| effect.type_info().id() == kind.id()))
+    planted::are_own(effects.iter().all(|effect| effect.type_info().id == kind.id))
 }
 
 /// The whole record, as a state of this type.
