@@ -2,6 +2,7 @@
 //!
 //! It commits in one step. If nobody else's claims conflict it takes no lock at all.
 
+use std::fmt;
 use std::sync::Arc;
 
 use claret_types::{Bytes, FromReply, Operation, Reply};
@@ -11,6 +12,7 @@ use crate::backend::InstantOutcome;
 use crate::call::Call;
 use crate::error::Error;
 use crate::nesting;
+use crate::read::{Keys, Read};
 use crate::store::Store;
 use crate::tx::{Tx, check, strange, writes};
 
@@ -29,7 +31,7 @@ use crate::tx::{Tx, check, strange, writes};
 /// ```
 #[derive(Clone, Debug)]
 pub struct Batch {
-    store: Store,
+    pub(crate) store: Store,
     /// Shared by the clones that typed records hold. Locked only for a moment, and mostly by one thread.
     calls: Arc<Mutex<Calls>>,
 }
@@ -39,35 +41,113 @@ struct Calls {
     all: Vec<Call>,
     /// The types against which the answers of servers are checked.
     wanted: Vec<Wanted>,
+    /// The keys of calls whose answers may be values of another type, in their order.
+    keys: Vec<(usize, Bytes)>,
+    /// Why it cannot commit: a value that has no form as bytes.
+    doomed: Option<Error>,
 }
 
 /// An answer that is wanted: its place, and whether it is of its kind.
-type Wanted = (usize, fn(&Reply) -> bool);
+type Wanted = (Place, fn(&Reply) -> bool);
+
+/// Where an answer is among those of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    At(usize),
+    /// An array of several answers.
+    From {
+        first: usize,
+        count: usize,
+    },
+    /// Its operation was refused.
+    Nowhere,
+}
+
+impl Place {
+    fn find(self, replies: &[Reply]) -> Option<Reply> {
+        match self {
+            Place::At(at) => replies.get(at).cloned(),
+            Place::From { first, count } => {
+                let several = replies.get(first..first.checked_add(count)?)?;
+                Some(Reply::Array(several.to_vec()))
+            }
+            Place::Nowhere => None,
+        }
+    }
+}
 
 /// Stands for an operation's answer until the batch is committed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the answer of a returning operation is found with its ticket; use the void variant otherwise"]
 pub struct Ticket<R> {
-    at: usize,
-    kind: std::marker::PhantomData<fn() -> R>,
+    place: Place,
+    read: Read<R>,
 }
+
+impl<R> Ticket<R> {
+    /// Of an operation that was refused.
+    pub(crate) fn of_nothing() -> Self {
+        Ticket { place: Place::Nowhere, read: Read::nothing() }
+    }
+}
+
+impl<R> Clone for Ticket<R> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<R> Copy for Ticket<R> {}
+
+impl<R> fmt::Debug for Ticket<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Ticket").field(&self.place).finish()
+    }
+}
+
+impl<R> PartialEq for Ticket<R> {
+    fn eq(&self, other: &Self) -> bool {
+        self.place == other.place
+    }
+}
+
+impl<R> Eq for Ticket<R> {}
 
 /// The answers of a committed batch.
 #[derive(Debug)]
-pub struct Replies(Vec<Reply>);
+pub struct Replies {
+    all: Vec<Reply>,
+    keys: Vec<(usize, Bytes)>,
+}
 
 impl Replies {
     /// The answer of one operation.
     ///
     /// # Errors
-    /// [`Error::OtherTicket`] if the ticket belongs to another batch.
-    pub fn get<R: FromReply>(&self, ticket: Ticket<R>) -> Result<R, Error> {
-        self.0.get(ticket.at).and_then(|reply| R::from_reply(reply.clone())).ok_or(Error::OtherTicket)
+    /// [`Error::OtherTicket`] if the ticket belongs to another batch. [`Error::Value`] if the value is not of the type that
+    /// was asked for; [`Replies::into_inner`] still has it.
+    pub fn get<R>(&self, ticket: Ticket<R>) -> Result<R, Error> {
+        let reply = ticket.place.find(&self.all).ok_or(Error::OtherTicket)?;
+        ticket.read.read(&self.keys_of(ticket.place), reply, || Error::OtherTicket)
+    }
+
+    fn keys_of(&self, place: Place) -> Keys {
+        let from = |at| self.keys.partition_point(|(known, _)| *known < at);
+        match place {
+            Place::At(at) => match self.keys.get(from(at)) {
+                Some((known, key)) if *known == at => Keys::One(key.clone()),
+                _ => Keys::None,
+            },
+            Place::From { first, count } => {
+                let several = self.keys[from(first)..].iter().take(count);
+                Keys::Many(several.map(|(_, key)| key.clone()).collect())
+            }
+            Place::Nowhere => Keys::None,
+        }
     }
 
     /// All answers, in the order of the operations.
     pub fn into_inner(self) -> Vec<Reply> {
-        self.0
+        self.all
     }
 }
 
@@ -78,15 +158,44 @@ impl Batch {
 
     /// Adds an operation.
     pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
-        let call = Call { key: key.into(), op };
-        let is_wanted = call.op.returns() && self.store.backend.checks_answers();
+        self.push_as(key.into(), op, Read::plain())
+    }
+
+    pub(crate) fn push_as<R>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
+        let is_wanted = op.returns() && self.store.backend.checks_answers();
         let mut calls = self.calls.lock();
         let at = calls.all.len();
         if is_wanted {
-            calls.wanted.push((at, |reply| R::from_reply(reply.clone()).is_some()));
+            calls.wanted.push((Place::At(at), read.fits()));
         }
-        calls.all.push(call);
-        Ticket { at, kind: std::marker::PhantomData }
+        if read.may_fail() {
+            calls.keys.push((at, key.clone()));
+        }
+        calls.all.push(Call { key, op });
+        Ticket { place: Place::At(at), read }
+    }
+
+    /// Adds operations whose answer is an array of theirs.
+    pub(crate) fn push_many<R>(&self, added: Vec<(Bytes, Operation)>, read: Read<R>) -> Ticket<R> {
+        let mut calls = self.calls.lock();
+        let (first, count) = (calls.all.len(), added.len());
+        let place = Place::From { first, count };
+        if self.store.backend.checks_answers() {
+            calls.wanted.push((place, read.fits()));
+        }
+        for (key, op) in added {
+            let at = calls.all.len();
+            if read.may_fail() {
+                calls.keys.push((at, key.clone()));
+            }
+            calls.all.push(Call { key, op });
+        }
+        Ticket { place, read }
+    }
+
+    /// The commit answers this error, and the first one if there are several.
+    pub(crate) fn doom(&self, error: Error) {
+        self.calls.lock().doomed.get_or_insert(error);
     }
 
     /// How many operations it has.
@@ -104,20 +213,18 @@ impl Batch {
     /// # Errors
     /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
     pub async fn commit(self) -> Result<Replies, Error> {
-        let Calls { all, wanted } = std::mem::take(&mut *self.calls.lock());
+        let Calls { all, wanted, keys, doomed } = std::mem::take(&mut *self.calls.lock());
+        if let Some(error) = doomed {
+            return Err(error);
+        }
         let are_writing = all.iter().any(|call| writes(&call.op));
-        let replies = self.store.run(all).await?;
+        let all = self.store.run(all).await?;
         // It was carried out, or the server lies about that too.
-        let are_fit = wanted.iter().all(|(at, is_fit)| replies.get(*at).is_some_and(is_fit));
-        if are_fit { Ok(Replies(replies)) } else { Err(strange(are_writing)) }
-    }
-
-    /// [`Batch::commit`] on a thread without an async runtime.
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub fn commit_blocking(self) -> Result<Replies, Error> {
-        pollster::block_on(self.commit())
+        let is_of_its_kind = |(place, fits): &Wanted| match place {
+            Place::At(at) => all.get(*at).is_some_and(fits),
+            place => place.find(&all).as_ref().is_some_and(fits),
+        };
+        if wanted.iter().all(is_of_its_kind) { Ok(Replies { all, keys }) } else { Err(strange(are_writing)) }
     }
 }
 

@@ -1,23 +1,33 @@
 //! The blocking mirror: the same API for threads without an async runtime. A wait parks the thread.
 //!
 //! A store on a cluster needs a runtime that reads and writes while threads wait. `Store::connect` makes one, on a
-//! thread of its own. A blocking store made from an async store uses the latter's runtime; do not block that
-//! runtime's only thread.
+//! thread of its own. A blocking store made from an async store uses the latter's runtime.
+//!
+//! A call that would have to wait on the only thread of a tokio runtime would stop what it waits for: it answers
+//! [`Error::BlocksRuntime`] instead. On a cluster every call waits. Threads of `tokio::task::spawn_blocking` may wait.
 
 use std::fmt;
-use std::future::{Ready, ready};
+use std::future::{Future, Ready, poll_fn, ready};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::{Duration, Instant};
 
-use claret_types::{Bytes, FromReply, Operation, Reply};
+use claret_types::{Bytes, DataType, FromReply, Operation, Reply};
 
-use crate::batch::Batch;
+use crate::answer::Answer;
+use crate::backend::Backend;
+use crate::batch::{Replies, Ticket};
 use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
+use crate::mode::Mode;
 use crate::options::TxOptions;
 use crate::planted;
-use crate::records::Scope;
-use crate::tx::Answer;
+use crate::read::Read;
+use crate::records::{Scope, Ticketed, TxScope, Waited};
+use crate::runtime;
+use crate::stats::Stats;
+use crate::value::ValueError;
 
 /// A thread for connections. It ends when it is dropped.
 pub(crate) trait Thread: fmt::Debug + Send + Sync {}
@@ -75,7 +85,7 @@ impl Store {
         options: TxOptions,
         body: impl FnMut(&Tx) -> Result<T, Abort>,
     ) -> Result<T, Error> {
-        pollster::block_on(self.inner.transaction_with(options, called(options, body)))
+        self.wait(self.inner.transaction_with(options, called(options, body)))
     }
 
     /// See [`crate::Store::try_transaction`].
@@ -97,13 +107,81 @@ impl Store {
         options: TxOptions,
         body: impl FnMut(&Tx) -> Result<T, E>,
     ) -> Result<T, E> {
-        pollster::block_on(self.inner.try_transaction_with(options, called(options, body)))
+        self.wait(self.inner.try_transaction_with(options, called(options, body)))
     }
 
-    /// Operations that are all known up front; commit them with [`Batch::commit_blocking`].
-    pub fn batch(&self) -> Batch {
-        self.inner.batch()
+    /// See [`crate::Store::transaction_once`].
+    ///
+    /// # Errors
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
+    pub fn transaction_once<T>(
+        &self,
+        id: &str,
+        body: impl FnMut(&Tx) -> Result<T, Abort>,
+    ) -> Result<Option<T>, Error> {
+        self.wait(self.inner.transaction_once(id, called(self.inner.options, body)))
     }
+
+    /// See [`crate::Store::run_all`].
+    ///
+    /// # Errors
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
+    pub fn run_all(&self, calls: impl IntoIterator<Item = (Bytes, Operation)>) -> Result<Vec<Reply>, Error> {
+        self.wait(self.inner.run_all(calls))
+    }
+
+    /// See [`crate::Store::stats`].
+    pub fn stats(&self) -> Stats {
+        self.inner.stats()
+    }
+
+    /// See [`crate::Store::check_invariants`].
+    ///
+    /// # Panics
+    /// If one does not hold.
+    pub fn check_invariants(&self) {
+        self.inner.check_invariants();
+    }
+
+    /// See [`crate::Store::peek`].
+    pub fn peek<T: DataType>(&self, key: impl Into<Bytes>) -> Option<T::State> {
+        self.inner.peek::<T>(key)
+    }
+
+    /// See [`crate::Store::type_of`].
+    pub fn type_of(&self, key: impl Into<Bytes>) -> Option<&'static str> {
+        self.inner.type_of(key)
+    }
+
+    fn wait<T, E: From<Error>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+        wait_on(&*self.inner.backend, future)
+    }
+
+    /// See [`crate::Store::batch`].
+    pub fn batch(&self) -> Batch {
+        Batch { inner: self.inner.batch(), _thread: self.thread.clone() }
+    }
+}
+
+/// Waits on this thread, unless that would stop what it waits for.
+///
+/// In the process most is done without a wait, and what has to wait can be dropped: it is aborted. Where a commit may be under
+/// way elsewhere it must not be dropped, so nothing is begun.
+fn wait_on<T, E: From<Error>>(
+    backend: &dyn Backend,
+    future: impl Future<Output = Result<T, E>>,
+) -> Result<T, E> {
+    let can_be_dropped = !backend.checks_answers() && backend.mode() != Mode::CommutingPhasedCombined;
+    if !can_be_dropped && runtime::stops_by_waiting() {
+        return Err(Error::BlocksRuntime.into());
+    }
+    let mut future = pin!(future);
+    pollster::block_on(poll_fn(|cx| match future.as_mut().poll(cx) {
+        Poll::Pending if can_be_dropped && runtime::stops_by_waiting() => {
+            Poll::Ready(Err(Error::BlocksRuntime.into()))
+        }
+        poll => poll,
+    }))
 }
 
 /// A closure that blocks, as one whose future is ready.
@@ -143,36 +221,147 @@ impl Tx {
 
     /// Waits for an answer until the deadline, and then ends the attempt. The closure holds the thread, so nobody else
     /// can end the wait.
-    fn wait<R: FromReply>(&self, answer: Answer<R>) -> Result<R, Error> {
-        let Some(until) = self.until else { return pollster::block_on(answer) };
-        let left = until.saturating_duration_since(Instant::now());
-        let answered = pollster::block_on(Deadline::new(&*self.inner.shared.backend, left).race(answer));
-        answered.unwrap_or_else(|| Err(self.inner.fail(self.inner.shared.backend.too_late(self.deadline))))
+    fn wait<R>(&self, answer: Answer<R>) -> Result<R, Error> {
+        let backend = &*self.inner.shared.backend;
+        let answered = match self.until {
+            None => wait_on(backend, answer),
+            Some(until) => {
+                let left = until.saturating_duration_since(Instant::now());
+                let mut deadline = Deadline::new(backend, left);
+                let too_late = || Err(self.inner.fail(backend.too_late(self.deadline)));
+                wait_on(backend, async { deadline.race(answer).await.unwrap_or_else(too_late) })
+            }
+        };
+        answered.map_err(|error| match error {
+            Error::BlocksRuntime => self.inner.fail(error),
+            error => error,
+        })
+    }
+}
+
+/// Collected operations that commit together, blocking. See [`crate::Batch`].
+#[derive(Clone, Debug)]
+pub struct Batch {
+    inner: crate::Batch,
+    /// Outlives what lives on it.
+    _thread: Option<Arc<dyn Thread>>,
+}
+
+impl Batch {
+    /// See [`crate::Batch::push`].
+    pub fn push<R: FromReply>(&self, key: impl Into<Bytes>, op: Operation) -> Ticket<R> {
+        self.inner.push(key, op)
+    }
+
+    /// See [`crate::Batch::len`].
+    pub fn len(&self) -> usize {
+        self.inner.len()
+    }
+
+    /// See [`crate::Batch::is_empty`].
+    pub fn is_empty(&self) -> bool {
+        self.inner.is_empty()
+    }
+
+    /// See [`crate::Batch::commit`].
+    ///
+    /// # Errors
+    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
+    pub fn commit(self) -> Result<Replies, Error> {
+        let backend = Arc::clone(&self.inner.store.backend);
+        wait_on(&*backend, self.inner.commit())
     }
 }
 
 impl Scope for Store {
     type Void = Result<(), Error>;
-    type Value<R: FromReply> = Result<R, Error>;
+    type Answers = Waited;
 
     fn void(&self, key: Bytes, op: Operation) -> Self::Void {
-        pollster::block_on(self.inner.void(key, op))
+        self.wait(self.inner.void(key, op))
     }
 
-    fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Self::Value<R> {
-        pollster::block_on(self.inner.value(key, op))
+    fn void_many(&self, calls: Vec<(Bytes, Operation)>) -> Self::Void {
+        self.wait(self.inner.void_many(calls))
+    }
+
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Result<R, Error> {
+        self.wait(self.inner.answer(key, op, read))
+    }
+
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Result<R, Error> {
+        self.wait(self.inner.answer_many(calls, read))
+    }
+
+    fn refuse_void(&self, key: Bytes, error: ValueError) -> Self::Void {
+        Err(error.at(key))
+    }
+
+    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Result<R, Error> {
+        Err(error.at(key))
     }
 }
 
 impl Scope for Tx {
     type Void = Result<(), Error>;
-    type Value<R: FromReply> = Result<R, Error>;
+    type Answers = Waited;
 
     fn void(&self, key: Bytes, op: Operation) -> Self::Void {
         planted::issued(self.inner.issue(key, op))
     }
 
-    fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Self::Value<R> {
-        self.wait(self.inner.execute_as(key, op))
+    fn void_many(&self, calls: Vec<(Bytes, Operation)>) -> Self::Void {
+        self.inner.void_many(calls)
+    }
+
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Result<R, Error> {
+        self.wait(self.inner.answer(key, op, read))
+    }
+
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Result<R, Error> {
+        self.wait(self.inner.answer_many(calls, read))
+    }
+
+    fn refuse_void(&self, key: Bytes, error: ValueError) -> Self::Void {
+        self.inner.refuse_void(key, error)
+    }
+
+    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Result<R, Error> {
+        Err(self.inner.fail(error.at(key)))
+    }
+}
+
+impl TxScope for Tx {
+    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Result<R, Error> {
+        self.wait(self.inner.answer_for_update(key, op, read))
+    }
+}
+
+impl Scope for Batch {
+    type Void = ();
+    type Answers = Ticketed;
+
+    fn void(&self, key: Bytes, op: Operation) {
+        self.inner.void(key, op);
+    }
+
+    fn void_many(&self, calls: Vec<(Bytes, Operation)>) {
+        self.inner.void_many(calls);
+    }
+
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
+        self.inner.answer(key, op, read)
+    }
+
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Ticket<R> {
+        self.inner.answer_many(calls, read)
+    }
+
+    fn refuse_void(&self, key: Bytes, error: ValueError) {
+        self.inner.refuse_void(key, error);
+    }
+
+    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Ticket<R> {
+        self.inner.refuse(key, error)
     }
 }

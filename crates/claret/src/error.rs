@@ -59,6 +59,18 @@ pub enum Error {
         /// What is wrong.
         error: OpError,
     },
+    /// A value is not of the Rust type that the program asked for, or has no form as bytes. Final. A transaction that read
+    /// it may go on; one that was to write it is doomed. Where [`Replies::get`](crate::Replies::get) says so, the batch has
+    /// committed all the same.
+    #[error("key '{key}': the value is {found}, and {asked} was asked for")]
+    Value {
+        /// The record.
+        key: Bytes,
+        /// What kind of value it is.
+        found: String,
+        /// What it should be, with the Rust type.
+        asked: String,
+    },
     /// The closure asked for the abort by [`Abort::because`]. Final.
     #[error("aborted by the application: {0}")]
     Aborted(Reason),
@@ -120,6 +132,13 @@ pub enum Error {
     /// The store is closed, or the runtime that it was opened on has ended. Final.
     #[error("the store is closed, or the runtime that it was opened on has ended; open it again")]
     Closed,
+    /// A blocking call would have to wait on the only thread of a tokio runtime, which has to run what it waits for. Final:
+    /// use the async [`Store`](crate::Store) there, or `tokio::task::spawn_blocking`.
+    #[error(
+        "a blocking call would have to wait here, on the only thread of a tokio runtime, and nothing would end the \
+         wait; use the async store, or tokio::task::spawn_blocking"
+    )]
+    BlocksRuntime,
     /// A ticket that is of another batch, or whose answer a custom type gave otherwise than it says. Final. Only
     /// [`Replies::get`](crate::Replies::get) says so; the batch has committed all the same.
     #[error("the ticket is of another batch, or a custom type answers otherwise than it says")]
@@ -143,12 +162,14 @@ impl Error {
             | Error::Crowded(_)
             | Error::Restart => true,
             Error::Invalid { .. }
+            | Error::Value { .. }
             | Error::Aborted(_)
             | Error::WaitsForItself { .. }
             | Error::Refused(_)
             | Error::TooManyCalls { .. }
             | Error::Finished
             | Error::Closed
+            | Error::BlocksRuntime
             | Error::OtherTicket
             | Error::Unknown => false,
         }

@@ -122,6 +122,7 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod answer;
 mod backend;
 mod batch;
 pub mod blocking;
@@ -138,11 +139,15 @@ mod nesting;
 mod open;
 mod options;
 mod planted;
+mod read;
 mod records;
+mod runtime;
 mod stats;
 mod store;
 mod tx;
+mod value;
 
+pub use answer::Answer;
 pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
@@ -151,14 +156,18 @@ pub use error::{Abort, Error, Reason};
 pub use mode::Mode;
 pub use open::StoreBuilder;
 pub use options::TxOptions;
+pub use read::Read;
 pub use records::{
-    BoundedRecord, CounterRecord, DictRecord, FloatRecord, ListRecord, QueueRecord, Record, Records,
-    RegisterRecord, Scope, ScoredSetRecord, SetRecord, Single, StackRecord, SummaryBagRecord, TopKRecord,
-    UidRecord,
+    Answers, AsyncScope, Awaited, BlockingScope, BoundedRecord, CounterRecord, DictRecord, Done, FloatRecord,
+    Gives, ListRecord, QueueRecord, Record, Records, RegisterRecord, Scope, ScoredSetRecord, SetRecord,
+    StackRecord, SummaryBagRecord, Ticketed, TopKRecord, TxScope, UidRecord, Waited,
 };
 pub use stats::Stats;
 pub use store::Store;
-pub use tx::{Answer, Tx};
+pub use tx::Tx;
+#[cfg(feature = "json")]
+pub use value::Json;
+pub use value::{FromValue, IntoValue, ValueError};
 
 /// The examples of documents, which are compiled and run as tests.
 #[cfg(doctest)]

@@ -7,108 +7,21 @@
 mod collections;
 mod lists;
 mod numbers;
+mod scope;
 mod scored;
 
-use std::future::Future;
 use std::marker::PhantomData;
-use std::pin::Pin;
 
-use claret_types::{Bytes, DataType, FromReply, Operation};
+use claret_types::{Bytes, DataType, Few, FromReply, Operation, Register, RegisterOp, few};
 
 pub use collections::{DictRecord, SetRecord};
 pub use lists::{ListRecord, QueueRecord, StackRecord};
 pub use numbers::{BoundedRecord, CounterRecord, FloatRecord, RegisterRecord, UidRecord};
+pub use scope::{Answers, AsyncScope, Awaited, BlockingScope, Done, Gives, Scope, Ticketed, TxScope, Waited};
 pub use scored::{ScoredSetRecord, SummaryBagRecord, TopKRecord};
 
-use crate::batch::{Batch, Ticket};
-use crate::error::Error;
-use crate::store::Store;
-use crate::tx::{Answer, Tx, strange, writes};
-
-/// A place where operations are issued.
-pub trait Scope: Clone {
-    /// What a void operation gives back.
-    type Void;
-    /// What an operation that returns an `R` gives back.
-    type Value<R: FromReply>;
-
-    /// Issues an operation that returns nothing.
-    fn void(&self, key: Bytes, op: Operation) -> Self::Void;
-
-    /// Issues an operation that returns something.
-    fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Self::Value<R>;
-}
-
-/// A single operation on the store, under way when awaited: a transaction of one.
-#[must_use = "nothing happens until it is awaited"]
-pub struct Single<R> {
-    future: Pin<Box<dyn Future<Output = Result<R, Error>> + Send>>,
-}
-
-impl<R> std::fmt::Debug for Single<R> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Single").finish_non_exhaustive()
-    }
-}
-
-impl<R> Future for Single<R> {
-    type Output = Result<R, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut std::task::Context<'_>) -> std::task::Poll<Self::Output> {
-        self.future.as_mut().poll(cx)
-    }
-}
-
-impl Scope for Store {
-    type Void = Single<()>;
-    type Value<R: FromReply> = Single<R>;
-
-    fn void(&self, key: Bytes, op: Operation) -> Single<()> {
-        self.single(key, op)
-    }
-
-    fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Single<R> {
-        self.single(key, op)
-    }
-}
-
-impl Store {
-    fn single<R: FromReply>(&self, key: Bytes, op: Operation) -> Single<R> {
-        let store = self.clone();
-        let future = async move {
-            let writes = writes(&op);
-            let reply = store.run_all([(key, op)]).await?.pop();
-            reply.and_then(R::from_reply).ok_or_else(|| strange(writes))
-        };
-        Single { future: Box::pin(future) }
-    }
-}
-
-impl Scope for Tx {
-    type Void = Result<(), Error>;
-    type Value<R: FromReply> = Answer<R>;
-
-    fn void(&self, key: Bytes, op: Operation) -> Self::Void {
-        self.issue(key, op)
-    }
-
-    fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Answer<R> {
-        self.execute_as(key, op)
-    }
-}
-
-impl Scope for Batch {
-    type Void = ();
-    type Value<R: FromReply> = Ticket<R>;
-
-    fn void(&self, key: Bytes, op: Operation) {
-        let _: Ticket<()> = self.push(key, op);
-    }
-
-    fn value<R: FromReply>(&self, key: Bytes, op: Operation) -> Ticket<R> {
-        self.push(key, op)
-    }
-}
+use crate::read::{self, Read};
+use crate::value::{FromValue, IntoValue, ValueError};
 
 /// A record of any type, your own included: issue its operations as they are.
 pub struct Record<S, T> {
@@ -129,12 +42,6 @@ impl<S, T> std::fmt::Debug for Record<S, T> {
     }
 }
 
-impl<S, T: DataType> Record<S, T> {
-    fn operation(&self, op: T::Op) -> Operation {
-        Operation::new::<T>(op)
-    }
-}
-
 impl<S: Scope, T: DataType> Record<S, T> {
     /// Issues an operation that returns nothing.
     pub fn issue(&self, op: T::Op) -> S::Void {
@@ -142,13 +49,95 @@ impl<S: Scope, T: DataType> Record<S, T> {
     }
 
     /// Issues an operation that returns an `R`.
-    pub fn run<R: FromReply>(&self, op: T::Op) -> S::Value<R> {
-        self.scope.value(self.key.clone(), Operation::new::<T>(op))
+    pub fn run<R: FromReply>(&self, op: T::Op) -> Gives<S, R> {
+        self.read(op, Read::plain())
     }
+
+    fn read<R: 'static>(&self, op: T::Op, read: Read<R>) -> Gives<S, R> {
+        self.scope.answer(self.key.clone(), Operation::new::<T>(op), read)
+    }
+
+    // --- with values ---
+
+    fn issue_checked(&self, op: Result<T::Op, ValueError>) -> S::Void {
+        match op {
+            Ok(op) => self.issue(op),
+            Err(error) => self.scope.refuse_void(self.key.clone(), error),
+        }
+    }
+
+    fn run_checked<R: FromReply>(&self, op: Result<T::Op, ValueError>) -> Gives<S, R> {
+        self.read_checked(op, Read::plain())
+    }
+
+    fn read_checked<R: 'static>(&self, op: Result<T::Op, ValueError>, read: Read<R>) -> Gives<S, R> {
+        match op {
+            Ok(op) => self.read(op, read),
+            Err(error) => self.scope.refuse(self.key.clone(), error),
+        }
+    }
+
+    /// One operation for all that is given; none for nothing.
+    fn issue_many<V>(&self, given: Result<Few<V>, ValueError>, op: impl FnOnce(Few<V>) -> T::Op) -> S::Void {
+        match given {
+            Ok(given) if given.is_empty() => self.scope.void_many(Vec::new()),
+            given => self.issue_checked(given.map(op)),
+        }
+    }
+
+    /// The same with an answer; that of nothing is an empty array.
+    fn read_many<V, R: 'static>(
+        &self,
+        given: Result<Few<V>, ValueError>,
+        op: impl FnOnce(Few<V>) -> T::Op,
+        read: Read<R>,
+    ) -> Gives<S, R> {
+        match given {
+            Ok(given) if given.is_empty() => self.scope.answer_many(Vec::new(), read),
+            given => self.read_checked(given.map(op), read),
+        }
+    }
+}
+
+impl<S: TxScope, T: DataType> Record<S, T> {
+    fn read_for_update<R: 'static>(&self, op: T::Op, read: Read<R>) -> Gives<S, R> {
+        self.scope.answer_for_update(self.key.clone(), Operation::new::<T>(op), read)
+    }
+}
+
+fn one(value: impl IntoValue) -> Result<Few<Bytes>, ValueError> {
+    Ok(few([value.into_value()?]))
+}
+
+fn many(values: impl IntoIterator<Item = impl IntoValue>) -> Result<Few<Bytes>, ValueError> {
+    values.into_iter().map(IntoValue::into_value).collect()
 }
 
 /// Typed records of a [`Scope`].
 pub trait Records: Scope {
+    /// The values of several registers, in the order of the keys.
+    fn get_many<V: FromValue>(
+        &self,
+        keys: impl IntoIterator<Item = impl Into<Bytes>>,
+    ) -> Gives<Self, Vec<Option<V>>> {
+        let get = |key: Bytes| (key, Operation::new::<Register>(RegisterOp::Get));
+        let calls = keys.into_iter().map(|key| get(key.into())).collect();
+        self.answer_many(calls, read::each_optional())
+    }
+
+    /// Writes several registers.
+    fn set_many(&self, values: impl IntoIterator<Item = (impl Into<Bytes>, impl IntoValue)>) -> Self::Void {
+        let mut calls = Vec::new();
+        for (key, value) in values {
+            let key = key.into();
+            match value.into_value() {
+                Ok(value) => calls.push((key, Operation::new::<Register>(RegisterOp::Set(value)))),
+                Err(error) => return self.refuse_void(key, error),
+            }
+        }
+        self.void_many(calls)
+    }
+
     /// A record of any type, your own included.
     fn record<T: DataType>(&self, key: impl Into<Bytes>) -> Record<Self, T> {
         Record { scope: self.clone(), key: key.into(), kind: PhantomData }

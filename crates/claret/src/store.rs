@@ -33,6 +33,10 @@ impl Store {
     /// commits. If the transaction must run again (it gave way to an older one) the store calls the closure again
     /// with a fresh `Tx`. So the closure must not have side effects outside the store.
     ///
+    /// An `async` closure borrows what it uses, so nothing is cloned for it; it works inside `tokio::spawn` too. A function
+    /// that takes a `Tx`, and a closure that gives back a future (`|tx| async move { ... }`), do as well. Such a future cannot
+    /// borrow from the closure: move references into it that were made before.
+    ///
     /// # Errors
     /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
     ///
@@ -40,10 +44,11 @@ impl Store {
     /// # pollster::block_on(async {
     /// use claret::{Records, Store};
     /// let store = Store::in_memory();
+    /// let page = String::from("visits:home");
     /// let total = store
-    ///     .transaction(|tx| async move {
-    ///         tx.counter("visits").add(1)?;
-    ///         Ok(tx.counter("visits").get().await?)
+    ///     .transaction(async |tx| {
+    ///         tx.counter(&page).add(1)?;
+    ///         Ok(tx.counter(&page).get().await?)
     ///     })
     ///     .await?;
     /// assert_eq!(total, 1);

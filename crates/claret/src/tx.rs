@@ -11,7 +11,6 @@
 //! locks are released and nothing is applied.
 
 use std::future::Future;
-use std::marker::PhantomData;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -19,11 +18,12 @@ use std::time::Duration;
 
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Cause, Closed, Event};
-use claret_types::{Access, Bytes, Claims, FromReply, Mode as LockMode, OpError, Operation, Reply};
+use claret_types::{Access, Bytes, Claims, Mode as LockMode, OpError, Operation, Reply};
 use futures_timer::Delay;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
+use crate::answer::{Answer, Started};
 use crate::backend::{Backend, Driver, InstantOutcome};
 use crate::by_call::ByCall;
 use crate::call::Call;
@@ -32,6 +32,7 @@ use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
 use crate::planted;
+use crate::read::{Keys, Read};
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -140,13 +141,13 @@ impl Tx {
     /// Runs an operation whose answer the transaction needs now. An operation that returns nothing is kept for the
     /// commit, as by [`Tx::issue`], and answered `Ok`.
     pub fn execute(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
-        Answer::new(self.start(key.into(), op, None))
+        self.execute_as(key.into(), op, Read::plain())
     }
 
     /// Runs a reading operation and takes the record's lock exclusively, so that a later write of this
     /// transaction to it neither waits nor restarts.
     pub fn execute_for_update(&self, key: impl Into<Bytes>, op: Operation) -> Answer<Reply> {
-        self.execute_for_update_as(key.into(), op)
+        self.execute_for_update_as(key.into(), op, Read::plain())
     }
 
     /// Adds an operation that runs at commit. It costs no message; its answer, if any, is dropped.
@@ -170,12 +171,23 @@ impl Tx {
         Ok(())
     }
 
-    pub(crate) fn execute_as<R: FromReply>(&self, key: Bytes, op: Operation) -> Answer<R> {
-        Answer::new(self.start(key, op, None))
+    #[inline]
+    pub(crate) fn execute_as<R>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+        let keys = read.keys_of(&key);
+        Answer { started: self.start(key, op, None), read, keys }
     }
 
-    pub(crate) fn execute_for_update_as<R: FromReply>(&self, key: Bytes, op: Operation) -> Answer<R> {
-        Answer::new(self.start(key, op, Some(Claims::record(LockMode::EXCLUSIVE))))
+    pub(crate) fn execute_for_update_as<R>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+        let keys = read.keys_of(&key);
+        Answer { started: self.start(key, op, Some(Claims::record(LockMode::EXCLUSIVE))), read, keys }
+    }
+
+    /// Runs operations together; their answer is an array of theirs.
+    pub(crate) fn execute_many<R>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Answer<R> {
+        let keys = Keys::Many(calls.iter().map(|(key, _)| key.clone()).collect());
+        let parts: Vec<_> = calls.into_iter().map(|(key, op)| self.start(key, op, None)).collect();
+        let replies = Vec::with_capacity(parts.len());
+        Answer { started: Started::Many { parts: parts.into_iter(), replies }, read, keys }
     }
 
     fn start(&self, key: Bytes, op: Operation, reserve: Option<Claims>) -> Started {
@@ -215,6 +227,28 @@ impl Tx {
             Some(reply) => Started::Ready(Ok(reply)),
             None => Started::Waits { tx: self.clone(), no, timer: None },
         }
+    }
+
+    /// Waits for the answer of a call.
+    pub(crate) fn poll_answer(
+        &self,
+        cx: &mut Context<'_>,
+        timer: &mut Option<Delay>,
+        no: CallNo,
+    ) -> Poll<Result<Reply, Error>> {
+        let is_closed = |state: &State| !state.committing && self.shared.backend.is_closed();
+        self.shared.poll(cx, timer, Some(no), |state| {
+            if state.attempt != self.attempt {
+                return Some(Err(Error::Finished));
+            }
+            if let Some(reply) = state.answers.take(no) {
+                return Some(Ok(reply));
+            }
+            match &state.end {
+                Some(end) => Some(Err(self.shared.after(end))),
+                None => is_closed(state).then_some(Err(Error::Closed)),
+            }
+        })
     }
 
     /// Ends the attempt by committing it. Returns how it ended; `None` if the store was closed meanwhile.
@@ -571,68 +605,6 @@ impl Drop for Shared {
         if let Some(driver) = &mut state.driver {
             driver.end(state.over);
         }
-    }
-}
-
-#[derive(Debug)]
-enum Started {
-    Ready(Result<Reply, Error>),
-    Waits { tx: Tx, no: CallNo, timer: Option<Delay> },
-    Taken,
-}
-
-/// The answer of an operation: a future. The operation is under way from the moment it was called, so awaiting two
-/// answers together (`join!`) costs one wait.
-#[derive(Debug)]
-#[must_use = "an answer nobody awaits is lost; use the void variant or `issue`"]
-pub struct Answer<R> {
-    started: Started,
-    kind: PhantomData<fn() -> R>,
-}
-
-impl<R> Answer<R> {
-    fn new(started: Started) -> Self {
-        Answer { started, kind: PhantomData }
-    }
-}
-
-impl<R: FromReply> Future for Answer<R> {
-    type Output = Result<R, Error>;
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let result = match &mut self.started {
-            Started::Ready(_) => {
-                let Started::Ready(result) = std::mem::replace(&mut self.started, Started::Taken) else {
-                    unreachable!("just matched")
-                };
-                result
-            }
-            Started::Waits { tx, no, timer } => {
-                let (no, attempt) = (*no, tx.attempt);
-                let is_closed = |state: &State| !state.committing && tx.shared.backend.is_closed();
-                let answer = |state: &mut State| {
-                    if state.attempt != attempt {
-                        return Some(Err(Error::Finished));
-                    }
-                    if let Some(reply) = state.answers.take(no) {
-                        return Some(Ok(reply));
-                    }
-                    match &state.end {
-                        Some(end) => Some(Err(tx.shared.after(end))),
-                        None => is_closed(state).then_some(Err(Error::Closed)),
-                    }
-                };
-                match tx.shared.poll(cx, timer, Some(no), answer) {
-                    Poll::Ready(result) => result,
-                    Poll::Pending => return Poll::Pending,
-                }
-            }
-            Started::Taken => panic!("an answer is awaited once"),
-        };
-        Poll::Ready(result.and_then(|reply| {
-            // A mistake of the type's author, or of a server.
-            R::from_reply(reply).ok_or_else(|| Error::Refused(STRANGE.into()))
-        }))
     }
 }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret::types::{Counter, Set};
-use claret::{Abort, Bytes, Error, Limits, Mode, OpError, Records, Store, Tx, TxOptions};
+use claret::{Abort, Bytes, Error, Limits, Mode, OpError, Records, Scope, Store, Ticketed, Tx, TxOptions};
 use faulty::{Faulty, FaultyOp};
 use tokio::sync::Notify;
 
@@ -75,7 +75,7 @@ async fn a_wrong_type_names_the_key_and_both_types() {
     };
     assert_final(&refused(&store, read).await, &parts);
     assert_final(&store.scored_set("colours").len().await.unwrap_err(), &parts);
-    assert_eq!(store.set("colours").members().await.unwrap(), vec!["red".into()]);
+    assert_eq!(store.set("colours").members::<String>().await.unwrap(), ["red"]);
 }
 
 #[tokio::test]
@@ -245,15 +245,16 @@ fn hold(
 async fn a_bad_read_in_a_batch_refuses_all_of_it() {
     let store = Store::in_memory();
     store.set("colours").add("red").await.unwrap();
-    let fill = || {
-        let batch = store.batch();
+    fn filled<S: Scope<Answers = Ticketed>>(batch: S) -> S {
         batch.counter("before").add(1);
         let _ = batch.counter("colours").get();
         batch.counter("after").add(1);
         batch
-    };
+    }
+    let fill = || filled(store.batch());
     assert_final(&fill().commit().await.unwrap_err(), &["'colours'", "WRONGTYPE"]);
-    assert_final(&fill().commit_blocking().unwrap_err(), &["'colours'", "WRONGTYPE"]);
+    let blocking = filled(store.blocking().batch()).commit();
+    assert_final(&blocking.unwrap_err(), &["'colours'", "WRONGTYPE"]);
     // The same the long way: somebody holds one of its records.
     let (holding, go) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let holder = hold(&store, "before", Arc::clone(&holding), Arc::clone(&go));

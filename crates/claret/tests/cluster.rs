@@ -2,6 +2,8 @@
 
 #[path = "cluster/bad_input.rs"]
 mod bad_input;
+#[path = "cluster/blocking.rs"]
+mod blocking;
 #[path = "cluster/closed.rs"]
 mod closed;
 #[path = "cluster/commits.rs"]

@@ -280,7 +280,7 @@ async fn sell(tx: &Tx, mut random: Numbers) -> Result<Tally, Abort> {
         tx.queue("queue").enqueue("one")?;
         tally.queued = 1;
     }
-    if random.below(2) == 0 && tx.queue("queue").dequeue().await?.is_some() {
+    if random.below(2) == 0 && tx.queue("queue").dequeue::<Bytes>().await?.is_some() {
         tally.taken = 1;
     }
     Ok(tally)

@@ -13,7 +13,7 @@ mod time;
 use std::time::Duration;
 
 use claret::cluster::{Command, ConnectError, Plain, PlainError, ReplyLimits};
-use claret::{Error, Mode, Records, Store};
+use claret::{Bytes, Error, Mode, Records, Store};
 
 use fake::{Asked, Fake, Say, slots};
 use time::in_time;
@@ -145,7 +145,7 @@ async fn no_errors_of_a_server_reach_a_terminal_as_they_are() {
     let plain = plain(&fake).await;
     shown.push(in_time(plain.ask(Command::new("GET").key("k"))).await.expect_err("an error").to_string());
     let store = in_time(Store::cluster(fake.url()).mode(Mode::None).connect()).await.expect("a store");
-    shown.push(in_time(store.register("k").get()).await.expect_err("an error").to_string());
+    shown.push(in_time(store.register("k").get::<Bytes>()).await.expect_err("an error").to_string());
     for shown in shown {
         assert!(shown.contains("evil") && !shown.contains(char::is_control), "{shown:?}");
     }
@@ -156,13 +156,13 @@ async fn no_errors_of_a_server_reach_a_terminal_as_they_are() {
 async fn an_answer_of_another_kind_is_an_error_and_no_panic() {
     let fake = saying("GET", |_| Say::Text("*2\r\n:1\r\n:2\r\n".to_owned()));
     let store = in_time(Store::cluster(fake.url()).mode(Mode::None).connect()).await.expect("a store");
-    let single = in_time(store.register("k").get()).await;
+    let single = in_time(store.register("k").get::<Bytes>()).await;
     assert!(matches!(single, Err(Error::Refused(_))), "{single:?}");
     let batch = store.batch();
-    let _wanted = batch.register("k").get();
+    let _wanted = batch.register("k").get::<Bytes>();
     let all = in_time(batch.commit()).await.map(|_| ());
     assert!(matches!(all, Err(Error::Refused(_))), "{all:?}");
-    let within = store.transaction(|tx| async move { Ok(tx.register("k").get().await?) });
+    let within = store.transaction(|tx| async move { Ok(tx.register("k").get::<Bytes>().await?) });
     let within = in_time(within).await;
     assert!(matches!(within, Err(Error::Refused(_))), "{within:?}");
 }

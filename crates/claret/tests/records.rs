@@ -67,7 +67,7 @@ fn a_scored_set_answers_by_score_in_the_blocking_mirror() {
 #[tokio::test]
 async fn a_top_k_keeps_the_best() {
     let store = Store::in_memory();
-    assert_eq!(store.top_k("top", 2).max().await.unwrap(), None);
+    assert_eq!(store.top_k("top", 2).max::<Bytes>().await.unwrap(), None);
     store.top_k("top", 2).add("ada", 3.0).await.unwrap();
     let best = store
         .transaction(|tx| async move {
@@ -82,12 +82,12 @@ async fn a_top_k_keeps_the_best() {
     let max = batch.top_k("top", 2).max();
     let count = batch.top_k("top", 2).count();
     let replies = batch.commit().await.unwrap();
-    assert_eq!((replies.get(max).unwrap(), replies.get(count).unwrap()), (Some(("ada".into(), 3.0)), 2));
+    assert_eq!((replies.get(max).unwrap(), replies.get(count).unwrap()), (Some(("ada".to_owned(), 3.0)), 2));
 
     let blocking = store.blocking();
     assert_eq!(blocking.top_k("top", 2).best(1).unwrap(), pairs(&[("ada", 3.0)]));
     blocking.transaction(|tx| Ok(tx.top_k("top", 2).add("dan", 9.0)?)).unwrap();
-    assert_eq!(blocking.top_k("top", 2).max().unwrap(), Some(("dan".into(), 9.0)));
+    assert_eq!(blocking.top_k("top", 2).max().unwrap(), Some(("dan".to_owned(), 9.0)));
 }
 
 #[tokio::test]
@@ -126,8 +126,8 @@ async fn a_list_has_two_ends() {
     let list = store.list("l");
     list.push_back("b").await.unwrap();
     list.push_front("a").await.unwrap();
-    list.push_all(["c", "d"]).await.unwrap();
-    assert_eq!(list.all().await.unwrap(), values(&["a", "b", "c", "d"]));
+    list.push_back_many(["c", "d"]).await.unwrap();
+    assert_eq!(list.all::<String>().await.unwrap(), ["a", "b", "c", "d"]);
     let ends = store
         .transaction(|tx| async move {
             let list = tx.list("l");
@@ -136,7 +136,7 @@ async fn a_list_has_two_ends() {
         })
         .await
         .unwrap();
-    assert_eq!(ends, (5, Some("a".into()), Some("e".into()), Some("d".into())));
+    assert_eq!(ends, (5, Some("a".to_owned()), Some("e".to_owned()), Some("d".to_owned())));
     let batch = store.batch();
     let length = batch.list("l").push_front_returning("z");
     let middle = batch.list("l").range(1, 2);
@@ -145,7 +145,9 @@ async fn a_list_has_two_ends() {
 
     let blocking = store.blocking();
     assert_eq!(blocking.list("l").len().unwrap(), 4);
-    let none = blocking.transaction(|tx| Ok((tx.list("l").get(9)?, tx.list("none").pop_back()?))).unwrap();
+    let none = blocking
+        .transaction(|tx| Ok((tx.list("l").get::<Bytes>(9)?, tx.list("none").pop_back::<Bytes>()?)))
+        .unwrap();
     assert_eq!(none, (None, None));
 }
 
@@ -161,24 +163,24 @@ async fn a_queue_and_a_stack_are_faces_of_one_list() {
         })
         .await
         .unwrap();
-    assert_eq!(taken, (Some("first".into()), Some("second".into())));
+    assert_eq!(taken, (Some("first".to_owned()), Some("second".to_owned())));
 
     let batch = store.batch();
     batch.stack("q").push("top");
     let (peek, length) = (batch.stack("q").peek(), batch.queue("q").len());
     let replies = batch.commit().await.unwrap();
-    assert_eq!((replies.get(peek).unwrap(), replies.get(length).unwrap()), (Some("top".into()), 3));
+    assert_eq!((replies.get(peek).unwrap(), replies.get(length).unwrap()), (Some("top".to_owned()), 3));
 
     let blocking = store.blocking();
-    assert_eq!(blocking.stack("q").pop().unwrap(), Some("top".into()));
+    assert_eq!(blocking.stack("q").pop().unwrap(), Some("top".to_owned()));
     let left = blocking
         .transaction(|tx| {
             tx.stack("q").push("x")?;
-            tx.stack("q").pop()?;
-            Ok((tx.stack("q").len()?, tx.queue("q").dequeue()?, tx.queue("none").dequeue()?))
+            tx.stack("q").pop::<Bytes>()?;
+            Ok((tx.stack("q").len()?, tx.queue("q").dequeue()?, tx.queue("none").dequeue::<Bytes>()?))
         })
         .unwrap();
-    assert_eq!(left, (2, Some("second".into()), None));
+    assert_eq!(left, (2, Some("second".to_owned()), None));
 }
 
 #[tokio::test]
@@ -211,18 +213,18 @@ async fn the_older_handles_work_in_batches_and_in_the_blocking_mirror() {
     let store = Store::in_memory();
     let batch = store.batch();
     batch.register("r").set("v");
-    batch.dict("d").set_all([("a", "1"), ("b", "2")]);
+    batch.dict("d").set_many([("a", "1"), ("b", "2")]);
     batch.bounded_counter("b").create(2, 0, 3);
     batch.float_counter("f").add(0.5);
     batch.record::<Counter>("n").issue(CounterOp::Add(7));
     let (taken, refused) = (batch.bounded_counter("b").try_take(2), batch.bounded_counter("b").try_take(1));
     let all = batch.dict("d").all();
-    let replies = batch.commit_blocking().unwrap();
+    let replies = batch.commit().await.unwrap();
     assert_eq!((replies.get(taken).unwrap(), replies.get(refused).unwrap()), (true, false));
-    assert_eq!(replies.get(all).unwrap(), Pairs(vec![("a".into(), "1".into()), ("b".into(), "2".into())]));
+    assert_eq!(replies.get(all).unwrap(), Pairs(vec![("a".to_owned(), 1), ("b".to_owned(), 2)]));
 
     let blocking = store.blocking();
-    assert_eq!(blocking.register("r").replace("w").unwrap(), Some("v".into()));
+    assert_eq!(blocking.register("r").replace("w").unwrap(), Some("v".to_owned()));
     let seen = blocking
         .transaction(|tx| {
             tx.dict("d").add("a", 4)?;
@@ -230,7 +232,7 @@ async fn the_older_handles_work_in_batches_and_in_the_blocking_mirror() {
             Ok((tx.dict("d").get("a")?, tx.set("s").members()?, tx.float_counter("f").get()?))
         })
         .unwrap();
-    assert_eq!(seen, (Some("5".into()), values(&["x"]), 0.5));
+    assert_eq!(seen, (Some(5), values(&["x"]), 0.5));
     assert_eq!(blocking.record::<Counter>("n").run::<i64>(CounterOp::Get).unwrap(), 7);
 }
 
@@ -256,8 +258,8 @@ async fn a_ticket_of_another_batch_is_an_error() {
     let store = Store::in_memory();
     let (one, other) = (store.batch(), store.batch());
     let count = one.set("s").len();
-    let first = other.register("r").get();
-    let second = other.register("r").get();
+    let first = other.register("r").get::<Bytes>();
+    let second = other.register("r").get::<Bytes>();
     let counted = one.commit().await.unwrap();
     assert_eq!(counted.get(count), Ok(0));
     assert_eq!(counted.get(first), Err(Error::OtherTicket), "of another kind");

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use claret::types::Counter;
-use claret::{Abort, Error, Mode, Records, Store, TxOptions};
+use claret::{Abort, Bytes, Error, Mode, Records, Store, TxOptions};
 
 /// Nothing is held and nobody is here.
 fn assert_idle(store: &Store) {
@@ -25,14 +25,14 @@ async fn a_transaction_reads_its_own_writes_and_commits_all_of_them() {
             tx.set("tags").add("blue")?;
             let before = tx.set("tags").len().await?;
             tx.set("tags").remove("red")?;
-            let after = tx.set("tags").members().await?;
+            let after: Vec<Bytes> = tx.set("tags").members().await?;
             tx.counter("changes").add(3)?;
             Ok((before, after))
         })
         .await
         .unwrap();
     assert_eq!(seen, (2, vec!["blue".into()]));
-    assert_eq!(store.set("tags").members().await.unwrap(), vec!["blue".into()]);
+    assert_eq!(store.set("tags").members::<String>().await.unwrap(), ["blue"]);
     assert_eq!(store.counter("changes").get().await.unwrap(), 3);
     assert_idle(&store);
 }
@@ -134,10 +134,9 @@ async fn two_read_modify_writes_of_one_register_both_count() {
             tokio::spawn(async move {
                 store
                     .transaction(|tx| async move {
-                        let value = tx.register("n").get().await?;
-                        let value: u64 = value.and_then(|it| it.as_str()?.parse().ok()).unwrap_or(0);
+                        let value: u64 = tx.register("n").get().await?.unwrap_or(0);
                         tokio::task::yield_now().await;
-                        tx.register("n").set((value + 1).to_string())?;
+                        tx.register("n").set(value + 1)?;
                         Ok(())
                     })
                     .await
@@ -148,7 +147,7 @@ async fn two_read_modify_writes_of_one_register_both_count() {
     for task in tasks {
         task.await.unwrap();
     }
-    assert_eq!(store.register("n").get().await.unwrap(), Some("32".into()));
+    assert_eq!(store.register("n").get().await.unwrap(), Some(32));
     assert_idle(&store);
 }
 

@@ -91,6 +91,12 @@ impl From<Vec<u8>> for Bytes {
     }
 }
 
+impl From<Bytes> for Vec<u8> {
+    fn from(bytes: Bytes) -> Self {
+        bytes.0.into_vec()
+    }
+}
+
 impl<const N: usize> From<&[u8; N]> for Bytes {
     fn from(slice: &[u8; N]) -> Self {
         Bytes::copy_from(slice)

@@ -71,7 +71,7 @@ impl fmt::Display for Reply {
 
 /// Rust values that a [`Reply`] converts to. `None` if the shape does not fit: that is a mistake in the type, not of
 /// its user.
-pub trait FromReply: Sized {
+pub trait FromReply: Sized + 'static {
     /// Converts.
     fn from_reply(reply: Reply) -> Option<Self>;
 }

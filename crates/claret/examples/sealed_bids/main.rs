@@ -60,13 +60,12 @@ async fn bid_often(store: Store, bidder: u64) -> Result<(), Error> {
         store
             .transaction(|tx| async move {
                 let purse = tx.register(format!("purse:{name}"));
-                let aside = purse.get_for_update().await?;
-                let aside: u64 = aside.and_then(|it| it.as_str()?.parse().ok()).unwrap_or(0);
+                let aside: u64 = purse.get_for_update().await?.unwrap_or(0);
                 tx.record::<BidBook>("auction:42").issue(BidOp::Bid(name.into(), amount))?;
                 let bidding: Option<u64> =
                     tx.record::<BidBook>("auction:42").run(BidOp::Standing(name.into())).await?;
                 tokio::time::sleep(BANK).await;
-                purse.set(aside.max(bidding.unwrap_or(0)).to_string())?;
+                purse.set(aside.max(bidding.unwrap_or(0)))?;
                 Ok(())
             })
             .await?;

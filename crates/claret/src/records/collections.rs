@@ -1,11 +1,13 @@
 //! Handles of the collections.
 
-use claret_types::{Bytes, Dict, DictOp, Few, Pairs, Set, SetOp};
+use claret_types::{Bytes, Dict, DictOp, Pairs, Set, SetOp, few};
 
-use super::{Record, Scope};
+use super::{Gives, Record, Scope, many, one};
+use crate::read;
+use crate::value::{FromValue, IntoValue, ValueError};
 
-fn one(member: impl Into<Bytes>) -> Few<Bytes> {
-    Few::from_elem(member.into(), 1)
+fn pair((field, value): (impl IntoValue, impl IntoValue)) -> Result<(Bytes, Bytes), ValueError> {
+    Ok((field.into_value()?, value.into_value()?))
 }
 
 /// Distinct members without order. See [`Set`].
@@ -14,38 +16,58 @@ pub struct SetRecord<S>(pub(super) Record<S, Set>);
 
 impl<S: Scope> SetRecord<S> {
     /// `SADD`: adds a member.
-    pub fn add(&self, member: impl Into<Bytes>) -> S::Void {
-        self.0.issue(SetOp::Add(one(member)))
+    pub fn add(&self, member: impl IntoValue) -> S::Void {
+        self.0.issue_checked(one(member).map(SetOp::Add))
+    }
+
+    /// `SADD`: adds members.
+    pub fn add_many(&self, members: impl IntoIterator<Item = impl IntoValue>) -> S::Void {
+        self.0.issue_many(many(members), SetOp::Add)
     }
 
     /// `SADD.RETURNING`: adds a member; whether it is new.
-    pub fn add_returning(&self, member: impl Into<Bytes>) -> S::Value<bool> {
-        self.0.run(SetOp::AddReturning(one(member)))
+    pub fn add_returning(&self, member: impl IntoValue) -> Gives<S, bool> {
+        self.0.run_checked(one(member).map(SetOp::AddReturning))
+    }
+
+    /// `SADD.RETURNING`: adds members; how many are new.
+    pub fn add_many_returning(&self, members: impl IntoIterator<Item = impl IntoValue>) -> Gives<S, u64> {
+        self.0.read_many(many(members), SetOp::AddReturning, read::count())
     }
 
     /// `SREM`: removes a member.
-    pub fn remove(&self, member: impl Into<Bytes>) -> S::Void {
-        self.0.issue(SetOp::Remove(one(member)))
+    pub fn remove(&self, member: impl IntoValue) -> S::Void {
+        self.0.issue_checked(one(member).map(SetOp::Remove))
+    }
+
+    /// `SREM`: removes members.
+    pub fn remove_many(&self, members: impl IntoIterator<Item = impl IntoValue>) -> S::Void {
+        self.0.issue_many(many(members), SetOp::Remove)
     }
 
     /// `SREM.RETURNING`: removes a member; whether it was there.
-    pub fn remove_returning(&self, member: impl Into<Bytes>) -> S::Value<bool> {
-        self.0.run(SetOp::RemoveReturning(one(member)))
+    pub fn remove_returning(&self, member: impl IntoValue) -> Gives<S, bool> {
+        self.0.run_checked(one(member).map(SetOp::RemoveReturning))
+    }
+
+    /// `SREM.RETURNING`: removes members; how many were there.
+    pub fn remove_many_returning(&self, members: impl IntoIterator<Item = impl IntoValue>) -> Gives<S, u64> {
+        self.0.read_many(many(members), SetOp::RemoveReturning, read::count())
     }
 
     /// `SISMEMBER`: whether it is a member.
-    pub fn contains(&self, member: impl Into<Bytes>) -> S::Value<bool> {
-        self.0.run(SetOp::Contains(member.into()))
+    pub fn contains(&self, member: impl IntoValue) -> Gives<S, bool> {
+        self.0.run_checked(member.into_value().map(SetOp::Contains))
     }
 
     /// `SCARD`: how many members.
-    pub fn len(&self) -> S::Value<u64> {
+    pub fn len(&self) -> Gives<S, u64> {
         self.0.run(SetOp::Len)
     }
 
     /// `SMEMBERS`: all members, in bytewise order.
-    pub fn members(&self) -> S::Value<Vec<Bytes>> {
-        self.0.run(SetOp::Members)
+    pub fn members<V: FromValue>(&self) -> Gives<S, Vec<V>> {
+        self.0.read(SetOp::Members, read::each())
     }
 }
 
@@ -55,51 +77,88 @@ pub struct DictRecord<S>(pub(super) Record<S, Dict>);
 
 impl<S: Scope> DictRecord<S> {
     /// `HSET`: writes a field.
-    pub fn set(&self, field: impl Into<Bytes>, value: impl Into<Bytes>) -> S::Void {
-        self.0.issue(DictOp::Set(Few::from_iter([(field.into(), value.into())])))
+    pub fn set(&self, field: impl IntoValue, value: impl IntoValue) -> S::Void {
+        self.0.issue_checked(pair((field, value)).map(|pair| DictOp::Set(few([pair]))))
     }
 
-    /// `HSET`: writes several fields.
-    pub fn set_all<F: Into<Bytes>, V: Into<Bytes>>(
+    /// `HSET`: writes fields.
+    pub fn set_many(&self, fields: impl IntoIterator<Item = (impl IntoValue, impl IntoValue)>) -> S::Void {
+        self.0.issue_many(fields.into_iter().map(pair).collect(), DictOp::Set)
+    }
+
+    /// `HSET.RETURNING`: writes a field; whether it is new.
+    pub fn set_returning(&self, field: impl IntoValue, value: impl IntoValue) -> Gives<S, bool> {
+        self.0.run_checked(pair((field, value)).map(|pair| DictOp::SetReturning(few([pair]))))
+    }
+
+    /// `HSET.RETURNING`: writes fields; how many are new.
+    pub fn set_many_returning(
         &self,
-        fields: impl IntoIterator<Item = (F, V)>,
-    ) -> S::Void {
-        let fields = fields.into_iter().map(|(field, value)| (field.into(), value.into()));
-        self.0.issue(DictOp::Set(fields.collect()))
+        fields: impl IntoIterator<Item = (impl IntoValue, impl IntoValue)>,
+    ) -> Gives<S, u64> {
+        self.0.read_many(fields.into_iter().map(pair).collect(), DictOp::SetReturning, read::count())
     }
 
     /// `HDEL`: removes a field.
-    pub fn remove(&self, field: impl Into<Bytes>) -> S::Void {
-        self.0.issue(DictOp::Remove(one(field)))
+    pub fn remove(&self, field: impl IntoValue) -> S::Void {
+        self.0.issue_checked(one(field).map(DictOp::Remove))
+    }
+
+    /// `HDEL`: removes fields.
+    pub fn remove_many(&self, fields: impl IntoIterator<Item = impl IntoValue>) -> S::Void {
+        self.0.issue_many(many(fields), DictOp::Remove)
+    }
+
+    /// `HDEL.RETURNING`: removes a field; whether it was there.
+    pub fn remove_returning(&self, field: impl IntoValue) -> Gives<S, bool> {
+        self.0.run_checked(one(field).map(DictOp::RemoveReturning))
+    }
+
+    /// `HDEL.RETURNING`: removes fields; how many were there.
+    pub fn remove_many_returning(&self, fields: impl IntoIterator<Item = impl IntoValue>) -> Gives<S, u64> {
+        self.0.read_many(many(fields), DictOp::RemoveReturning, read::count())
     }
 
     /// `HINCRBY`: adds to a field's number.
-    pub fn add(&self, field: impl Into<Bytes>, amount: i64) -> S::Void {
-        self.0.issue(DictOp::Add(field.into(), amount))
+    pub fn add(&self, field: impl IntoValue, amount: i64) -> S::Void {
+        self.0.issue_checked(field.into_value().map(|field| DictOp::Add(field, amount)))
     }
 
     /// `HINCRBY.RETURNING`: adds to a field's number; the sum.
-    pub fn add_returning(&self, field: impl Into<Bytes>, amount: i64) -> S::Value<i64> {
-        self.0.run(DictOp::AddReturning(field.into(), amount))
+    pub fn add_returning(&self, field: impl IntoValue, amount: i64) -> Gives<S, i64> {
+        self.0.run_checked(field.into_value().map(|field| DictOp::AddReturning(field, amount)))
     }
 
     /// `HGET`: a field's value.
-    pub fn get(&self, field: impl Into<Bytes>) -> S::Value<Option<Bytes>> {
-        self.0.run(DictOp::Get(field.into()))
+    pub fn get<V: FromValue>(&self, field: impl IntoValue) -> Gives<S, Option<V>> {
+        self.0.read_checked(field.into_value().map(DictOp::Get), read::optional())
+    }
+
+    /// `HMGET`: the values of fields, in the order asked.
+    pub fn get_many<V: FromValue>(
+        &self,
+        fields: impl IntoIterator<Item = impl IntoValue>,
+    ) -> Gives<S, Vec<Option<V>>> {
+        self.0.read_many(many(fields), DictOp::GetMany, read::each_optional())
     }
 
     /// `HEXISTS`: whether it has the field.
-    pub fn contains(&self, field: impl Into<Bytes>) -> S::Value<bool> {
-        self.0.run(DictOp::Contains(field.into()))
+    pub fn contains(&self, field: impl IntoValue) -> Gives<S, bool> {
+        self.0.run_checked(field.into_value().map(DictOp::Contains))
     }
 
     /// `HLEN`: how many fields.
-    pub fn len(&self) -> S::Value<u64> {
+    pub fn len(&self) -> Gives<S, u64> {
         self.0.run(DictOp::Len)
     }
 
+    /// `HKEYS`: all fields, in bytewise order.
+    pub fn fields<F: FromValue>(&self) -> Gives<S, Vec<F>> {
+        self.0.read(DictOp::Fields, read::each())
+    }
+
     /// `HGETALL`: all fields and values, in bytewise order of the fields.
-    pub fn all(&self) -> S::Value<Pairs<Bytes, Bytes>> {
-        self.0.run(DictOp::All)
+    pub fn all<F: FromValue, V: FromValue>(&self) -> Gives<S, Pairs<F, V>> {
+        self.0.read(DictOp::All, read::fields())
     }
 }

@@ -1,13 +1,11 @@
 //! Handles of the list: the list itself, the queue and the stack. All three are the same type on the same record, so
 //! you can also use a queue as a list.
 
-use claret_types::{Bytes, End, Few, List, ListOp};
+use claret_types::{End, List, ListOp};
 
-use super::{Record, Scope};
-
-fn one(value: impl Into<Bytes>) -> Few<Bytes> {
-    Few::from_elem(value.into(), 1)
-}
+use super::{Gives, Record, Scope, many, one};
+use crate::read;
+use crate::value::{FromValue, IntoValue};
 
 /// Values in order, with two ends. See [`List`].
 #[derive(Clone, Debug)]
@@ -15,58 +13,63 @@ pub struct ListRecord<S>(pub(super) Record<S, List>);
 
 impl<S: Scope> ListRecord<S> {
     /// `LPUSH`: puts a value at the front.
-    pub fn push_front(&self, value: impl Into<Bytes>) -> S::Void {
-        self.0.issue(ListOp::Push(End::Front, one(value)))
+    pub fn push_front(&self, value: impl IntoValue) -> S::Void {
+        push(&self.0, End::Front, value)
     }
 
     /// `RPUSH`: puts a value at the back.
-    pub fn push_back(&self, value: impl Into<Bytes>) -> S::Void {
-        self.0.issue(ListOp::Push(End::Back, one(value)))
+    pub fn push_back(&self, value: impl IntoValue) -> S::Void {
+        push(&self.0, End::Back, value)
+    }
+
+    /// `LPUSH`: puts values at the front, one after another, so that the last one is in front.
+    pub fn push_front_many(&self, values: impl IntoIterator<Item = impl IntoValue>) -> S::Void {
+        self.0.issue_many(many(values), |values| ListOp::Push(End::Front, values))
     }
 
     /// `RPUSH`: puts values at the back, one after another.
-    pub fn push_all<V: Into<Bytes>>(&self, values: impl IntoIterator<Item = V>) -> S::Void {
-        self.0.issue(ListOp::Push(End::Back, values.into_iter().map(Into::into).collect()))
+    pub fn push_back_many(&self, values: impl IntoIterator<Item = impl IntoValue>) -> S::Void {
+        self.0.issue_many(many(values), |values| ListOp::Push(End::Back, values))
     }
 
     /// `LPUSH.RETURNING`: puts a value at the front; the new length.
-    pub fn push_front_returning(&self, value: impl Into<Bytes>) -> S::Value<u64> {
-        self.0.run(ListOp::PushReturning(End::Front, one(value)))
+    pub fn push_front_returning(&self, value: impl IntoValue) -> Gives<S, u64> {
+        self.0.run_checked(one(value).map(|value| ListOp::PushReturning(End::Front, value)))
     }
 
     /// `RPUSH.RETURNING`: puts a value at the back; the new length.
-    pub fn push_back_returning(&self, value: impl Into<Bytes>) -> S::Value<u64> {
-        self.0.run(ListOp::PushReturning(End::Back, one(value)))
+    pub fn push_back_returning(&self, value: impl IntoValue) -> Gives<S, u64> {
+        self.0.run_checked(one(value).map(|value| ListOp::PushReturning(End::Back, value)))
     }
 
     /// `LPOP`: takes the value at the front, if there is one.
-    pub fn pop_front(&self) -> S::Value<Option<Bytes>> {
-        self.0.run(ListOp::Pop(End::Front))
+    pub fn pop_front<V: FromValue>(&self) -> Gives<S, Option<V>> {
+        self.0.read(ListOp::Pop(End::Front), read::optional())
     }
 
     /// `RPOP`: takes the value at the back, if there is one.
-    pub fn pop_back(&self) -> S::Value<Option<Bytes>> {
-        self.0.run(ListOp::Pop(End::Back))
+    pub fn pop_back<V: FromValue>(&self) -> Gives<S, Option<V>> {
+        self.0.read(ListOp::Pop(End::Back), read::optional())
     }
 
     /// `LLEN`: how many values.
-    pub fn len(&self) -> S::Value<u64> {
+    pub fn len(&self) -> Gives<S, u64> {
         self.0.run(ListOp::Len)
     }
 
     /// `LRANGE`: the values from position `start` to `stop`, both included; negative ones count from the back.
-    pub fn range(&self, start: i64, stop: i64) -> S::Value<Vec<Bytes>> {
-        self.0.run(ListOp::Range { start, stop })
+    pub fn range<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Vec<V>> {
+        self.0.read(ListOp::Range { start, stop }, read::each())
     }
 
     /// `LRANGE 0 -1`: all values, the front one first.
-    pub fn all(&self) -> S::Value<Vec<Bytes>> {
+    pub fn all<V: FromValue>(&self) -> Gives<S, Vec<V>> {
         self.range(0, -1)
     }
 
     /// `LINDEX`: the value at a position, if there is one; negative ones count from the back.
-    pub fn get(&self, index: i64) -> S::Value<Option<Bytes>> {
-        self.0.run(ListOp::Index(index))
+    pub fn get<V: FromValue>(&self, index: i64) -> Gives<S, Option<V>> {
+        self.0.read(ListOp::Index(index), read::optional())
     }
 }
 
@@ -76,22 +79,22 @@ pub struct QueueRecord<S>(pub(super) Record<S, List>);
 
 impl<S: Scope> QueueRecord<S> {
     /// `RPUSH`: puts a value behind all others.
-    pub fn enqueue(&self, value: impl Into<Bytes>) -> S::Void {
-        self.0.issue(ListOp::Push(End::Back, one(value)))
+    pub fn enqueue(&self, value: impl IntoValue) -> S::Void {
+        push(&self.0, End::Back, value)
     }
 
     /// `LPOP`: takes the value that came first, if there is one.
-    pub fn dequeue(&self) -> S::Value<Option<Bytes>> {
-        self.0.run(ListOp::Pop(End::Front))
+    pub fn dequeue<V: FromValue>(&self) -> Gives<S, Option<V>> {
+        self.0.read(ListOp::Pop(End::Front), read::optional())
     }
 
     /// `LINDEX 0`: the value that came first, if there is one; it stays.
-    pub fn peek(&self) -> S::Value<Option<Bytes>> {
-        self.0.run(ListOp::Index(0))
+    pub fn peek<V: FromValue>(&self) -> Gives<S, Option<V>> {
+        self.0.read(ListOp::Index(0), read::optional())
     }
 
     /// `LLEN`: how many values.
-    pub fn len(&self) -> S::Value<u64> {
+    pub fn len(&self) -> Gives<S, u64> {
         self.0.run(ListOp::Len)
     }
 }
@@ -102,22 +105,26 @@ pub struct StackRecord<S>(pub(super) Record<S, List>);
 
 impl<S: Scope> StackRecord<S> {
     /// `LPUSH`: puts a value on top.
-    pub fn push(&self, value: impl Into<Bytes>) -> S::Void {
-        self.0.issue(ListOp::Push(End::Front, one(value)))
+    pub fn push(&self, value: impl IntoValue) -> S::Void {
+        push(&self.0, End::Front, value)
     }
 
     /// `LPOP`: takes the value on top, if there is one.
-    pub fn pop(&self) -> S::Value<Option<Bytes>> {
-        self.0.run(ListOp::Pop(End::Front))
+    pub fn pop<V: FromValue>(&self) -> Gives<S, Option<V>> {
+        self.0.read(ListOp::Pop(End::Front), read::optional())
     }
 
     /// `LINDEX 0`: the value on top, if there is one; it stays.
-    pub fn peek(&self) -> S::Value<Option<Bytes>> {
-        self.0.run(ListOp::Index(0))
+    pub fn peek<V: FromValue>(&self) -> Gives<S, Option<V>> {
+        self.0.read(ListOp::Index(0), read::optional())
     }
 
     /// `LLEN`: how many values.
-    pub fn len(&self) -> S::Value<u64> {
+    pub fn len(&self) -> Gives<S, u64> {
         self.0.run(ListOp::Len)
     }
+}
+
+fn push<S: Scope>(record: &Record<S, List>, end: End, value: impl IntoValue) -> S::Void {
+    record.issue_checked(one(value).map(|value| ListOp::Push(end, value)))
 }

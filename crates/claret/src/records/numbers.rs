@@ -1,11 +1,13 @@
 //! Handles of the types that are native strings (value, numbers, unique ids), and of the bounded counter.
 
 use claret_types::{
-    Bounded, BoundedCounter, BoundedCounterOp, Bytes, Counter, CounterOp, FloatCounter, FloatCounterOp,
-    Register, RegisterOp, UidGenerator, UidOp,
+    Bounded, BoundedCounter, BoundedCounterOp, Counter, CounterOp, FloatCounter, FloatCounterOp, Register,
+    RegisterOp, UidGenerator, UidOp,
 };
 
-use super::{Record, Scope};
+use super::{Gives, Record, Scope, TxScope};
+use crate::read::{self, Read};
+use crate::value::{FromValue, IntoValue};
 
 /// A value that is read and overwritten. See [`Register`].
 #[derive(Clone, Debug)]
@@ -13,27 +15,27 @@ pub struct RegisterRecord<S>(pub(super) Record<S, Register>);
 
 impl<S: Scope> RegisterRecord<S> {
     /// `SET`: writes the value.
-    pub fn set(&self, value: impl Into<Bytes>) -> S::Void {
-        self.0.issue(RegisterOp::Set(value.into()))
+    pub fn set(&self, value: impl IntoValue) -> S::Void {
+        self.0.issue_checked(value.into_value().map(RegisterOp::Set))
     }
 
     /// `GETSET`: writes the value; returns the one before.
-    pub fn replace(&self, value: impl Into<Bytes>) -> S::Value<Option<Bytes>> {
-        self.0.run(RegisterOp::GetSet(value.into()))
+    pub fn replace<V: FromValue>(&self, value: impl IntoValue) -> Gives<S, Option<V>> {
+        self.0.read_checked(value.into_value().map(RegisterOp::GetSet), read::optional())
     }
 
     /// `GET`: the value.
-    pub fn get(&self) -> S::Value<Option<Bytes>> {
-        self.0.run(RegisterOp::Get)
+    pub fn get<V: FromValue>(&self) -> Gives<S, Option<V>> {
+        self.0.read(RegisterOp::Get, read::optional())
     }
 
     /// `APPEND`: appends to the value.
-    pub fn append(&self, tail: impl Into<Bytes>) -> S::Void {
-        self.0.issue(RegisterOp::Append(tail.into()))
+    pub fn append(&self, tail: impl IntoValue) -> S::Void {
+        self.0.issue_checked(tail.into_value().map(RegisterOp::Append))
     }
 
     /// `STRLEN`: its length in bytes.
-    pub fn len(&self) -> S::Value<u64> {
+    pub fn len(&self) -> Gives<S, u64> {
         self.0.run(RegisterOp::Len)
     }
 
@@ -42,17 +44,22 @@ impl<S: Scope> RegisterRecord<S> {
         self.0.issue(RegisterOp::Delete)
     }
 
+    /// `SETNX`: writes the value if there is none.
+    pub fn initialize(&self, value: impl IntoValue) -> S::Void {
+        self.0.issue_checked(value.into_value().map(RegisterOp::SetIfAbsent))
+    }
+
     /// `SETNX.RETURNING`: writes the value if there is none; returns whether it did.
-    pub fn set_if_absent(&self, value: impl Into<Bytes>) -> S::Value<bool> {
-        self.0.run(RegisterOp::SetIfAbsentReturning(value.into()))
+    pub fn set_if_absent(&self, value: impl IntoValue) -> Gives<S, bool> {
+        self.0.run_checked(value.into_value().map(RegisterOp::SetIfAbsentReturning))
     }
 }
 
-impl RegisterRecord<crate::Tx> {
+impl<S: TxScope> RegisterRecord<S> {
     /// Reads, and locks the record for the write that follows: two transactions that read and then write one
     /// register neither deadlock nor restart.
-    pub fn get_for_update(&self) -> crate::Answer<Option<Bytes>> {
-        self.0.scope.execute_for_update_as(self.0.key.clone(), self.0.operation(RegisterOp::Get))
+    pub fn get_for_update<V: FromValue>(&self) -> Gives<S, Option<V>> {
+        self.0.read_for_update(RegisterOp::Get, read::optional())
     }
 }
 
@@ -67,20 +74,20 @@ impl<S: Scope> CounterRecord<S> {
     }
 
     /// `INCRBY.RETURNING`: adds; returns the sum.
-    pub fn add_returning(&self, amount: i64) -> S::Value<i64> {
+    pub fn add_returning(&self, amount: i64) -> Gives<S, i64> {
         self.0.run(CounterOp::AddReturning(amount))
     }
 
     /// `GET`: the number, 0 if there is none.
-    pub fn get(&self) -> S::Value<i64> {
+    pub fn get(&self) -> Gives<S, i64> {
         self.0.run(CounterOp::Get)
     }
 }
 
-impl CounterRecord<crate::Tx> {
+impl<S: TxScope> CounterRecord<S> {
     /// Reads, and locks the record for the change that follows.
-    pub fn get_for_update(&self) -> crate::Answer<i64> {
-        self.0.scope.execute_for_update_as(self.0.key.clone(), self.0.operation(CounterOp::Get))
+    pub fn get_for_update(&self) -> Gives<S, i64> {
+        self.0.read_for_update(CounterOp::Get, Read::plain())
     }
 }
 
@@ -95,12 +102,12 @@ impl<S: Scope> FloatRecord<S> {
     }
 
     /// `INCRBYFLOAT.RETURNING`: adds; returns the sum.
-    pub fn add_returning(&self, amount: f64) -> S::Value<f64> {
+    pub fn add_returning(&self, amount: f64) -> Gives<S, f64> {
         self.0.run(FloatCounterOp::AddReturning(amount))
     }
 
     /// `GET`: the number, 0 if there is none.
-    pub fn get(&self) -> S::Value<f64> {
+    pub fn get(&self) -> Gives<S, f64> {
         self.0.run(FloatCounterOp::Get)
     }
 }
@@ -126,18 +133,23 @@ impl<S: Scope> BoundedRecord<S> {
     }
 
     /// `BINCRBY.RETURNING`: adds if it fits; returns whether it did.
-    pub fn try_add(&self, amount: i64) -> S::Value<bool> {
+    pub fn try_add(&self, amount: i64) -> Gives<S, bool> {
         self.0.run(BoundedCounterOp::AddReturning(amount))
     }
 
     /// `BDECRBY.RETURNING`: takes if there is enough; returns whether it did.
-    pub fn try_take(&self, amount: i64) -> S::Value<bool> {
+    pub fn try_take(&self, amount: i64) -> Gives<S, bool> {
         self.0.run(BoundedCounterOp::TakeReturning(amount))
     }
 
     /// `BGET`: the value.
-    pub fn get(&self) -> S::Value<Option<i64>> {
+    pub fn get(&self) -> Gives<S, Option<i64>> {
         self.0.run(BoundedCounterOp::Get)
+    }
+
+    /// `BBOUNDS`: the minimum and the maximum; an error if there is no record.
+    pub fn bounds(&self) -> Gives<S, (i64, i64)> {
+        self.0.run(BoundedCounterOp::Bounds)
     }
 }
 
@@ -147,12 +159,12 @@ pub struct UidRecord<S>(pub(super) Record<S, UidGenerator>);
 
 impl<S: Scope> UidRecord<S> {
     /// `UID.NEXT`: a number that nobody else ever gets from this record. Numbers of aborted transactions are lost.
-    pub fn next(&self) -> S::Value<i64> {
+    pub fn next(&self) -> Gives<S, i64> {
         self.0.run(UidOp::Next)
     }
 
     /// `UID.ISSUED`: how many numbers were taken by transactions that committed.
-    pub fn issued(&self) -> S::Value<u64> {
+    pub fn issued(&self) -> Gives<S, u64> {
         self.0.run(UidOp::Issued)
     }
 }

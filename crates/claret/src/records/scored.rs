@@ -1,17 +1,15 @@
 //! Handles of the types that keep scores or summaries: scored set, best k, bag.
 
 use claret_types::{
-    Bytes, Few, Pairs, ScoreBound, ScoredSet, ScoredSetOp, Summary, SummaryBag, SummaryBagOp, TopK, TopKOp,
+    Bytes, Pairs, ScoreBound, ScoredSet, ScoredSetOp, Summary, SummaryBag, SummaryBagOp, TopK, TopKOp, few,
 };
 
-use super::{Record, Scope};
+use super::{Gives, Record, Scope, many, one};
+use crate::read;
+use crate::value::{FromValue, IntoValue, ValueError};
 
-fn one(member: impl Into<Bytes>) -> Few<Bytes> {
-    Few::from_elem(member.into(), 1)
-}
-
-fn scored(member: impl Into<Bytes>, score: f64) -> Few<(Bytes, f64)> {
-    Few::from_iter([(member.into(), score)])
+fn scored((member, score): (impl IntoValue, f64)) -> Result<(Bytes, f64), ValueError> {
+    Ok((member.into_value()?, score))
 }
 
 /// Distinct members in the order of their scores. See [`ScoredSet`].
@@ -22,75 +20,114 @@ pub struct ScoredSetRecord<S>(pub(super) Record<S, ScoredSet>);
 
 impl<S: Scope> ScoredSetRecord<S> {
     /// `ZADD`: sets a member's score.
-    pub fn add(&self, member: impl Into<Bytes>, score: f64) -> S::Void {
-        self.0.issue(ScoredSetOp::Add(scored(member, score)))
+    pub fn add(&self, member: impl IntoValue, score: f64) -> S::Void {
+        self.0.issue_checked(scored((member, score)).map(|member| ScoredSetOp::Add(few([member]))))
     }
 
     /// `ZADD.RETURNING`: sets a member's score; returns whether the member is new.
-    pub fn add_returning(&self, member: impl Into<Bytes>, score: f64) -> S::Value<bool> {
-        self.0.run(ScoredSetOp::AddReturning(scored(member, score)))
+    pub fn add_returning(&self, member: impl IntoValue, score: f64) -> Gives<S, bool> {
+        self.0.run_checked(scored((member, score)).map(|member| ScoredSetOp::AddReturning(few([member]))))
+    }
+
+    /// `ZADD`: sets the scores of members.
+    pub fn add_many(&self, members: impl IntoIterator<Item = (impl IntoValue, f64)>) -> S::Void {
+        self.0.issue_many(members.into_iter().map(scored).collect(), ScoredSetOp::Add)
+    }
+
+    /// `ZADD.RETURNING`: sets the scores of members; how many members are new.
+    pub fn add_many_returning(
+        &self,
+        members: impl IntoIterator<Item = (impl IntoValue, f64)>,
+    ) -> Gives<S, u64> {
+        self.0.read_many(members.into_iter().map(scored).collect(), ScoredSetOp::AddReturning, read::count())
     }
 
     /// `ZREM`: removes a member.
-    pub fn remove(&self, member: impl Into<Bytes>) -> S::Void {
-        self.0.issue(ScoredSetOp::Remove(one(member)))
+    pub fn remove(&self, member: impl IntoValue) -> S::Void {
+        self.0.issue_checked(one(member).map(ScoredSetOp::Remove))
     }
 
     /// `ZREM.RETURNING`: removes a member; whether it was there.
-    pub fn remove_returning(&self, member: impl Into<Bytes>) -> S::Value<bool> {
-        self.0.run(ScoredSetOp::RemoveReturning(one(member)))
+    pub fn remove_returning(&self, member: impl IntoValue) -> Gives<S, bool> {
+        self.0.run_checked(one(member).map(ScoredSetOp::RemoveReturning))
+    }
+
+    /// `ZREM`: removes members.
+    pub fn remove_many(&self, members: impl IntoIterator<Item = impl IntoValue>) -> S::Void {
+        self.0.issue_many(many(members), ScoredSetOp::Remove)
+    }
+
+    /// `ZREM.RETURNING`: removes members; how many were there.
+    pub fn remove_many_returning(&self, members: impl IntoIterator<Item = impl IntoValue>) -> Gives<S, u64> {
+        self.0.read_many(many(members), ScoredSetOp::RemoveReturning, read::count())
     }
 
     /// `ZINCRBY`: adds to a member's score, which is 0 where it is not in.
-    pub fn increment(&self, member: impl Into<Bytes>, by: f64) -> S::Void {
-        self.0.issue(ScoredSetOp::Increment { by, member: member.into() })
+    pub fn increment(&self, member: impl IntoValue, by: f64) -> S::Void {
+        self.0.issue_checked(member.into_value().map(|member| ScoredSetOp::Increment { by, member }))
     }
 
     /// `ZINCRBY.RETURNING`: adds to a member's score; the sum.
-    pub fn increment_returning(&self, member: impl Into<Bytes>, by: f64) -> S::Value<f64> {
-        self.0.run(ScoredSetOp::IncrementReturning { by, member: member.into() })
+    pub fn increment_returning(&self, member: impl IntoValue, by: f64) -> Gives<S, f64> {
+        self.0.run_checked(member.into_value().map(|member| ScoredSetOp::IncrementReturning { by, member }))
     }
 
     /// `ZSCORE`: a member's score, if it is in.
-    pub fn score(&self, member: impl Into<Bytes>) -> S::Value<Option<f64>> {
-        self.0.run(ScoredSetOp::Score(member.into()))
+    pub fn score(&self, member: impl IntoValue) -> Gives<S, Option<f64>> {
+        self.0.run_checked(member.into_value().map(ScoredSetOp::Score))
     }
 
     /// `ZRANK`: a member's position from the lowest score, if it is in.
-    pub fn rank(&self, member: impl Into<Bytes>) -> S::Value<Option<u64>> {
-        self.0.run(ScoredSetOp::Rank(member.into()))
+    pub fn rank(&self, member: impl IntoValue) -> Gives<S, Option<u64>> {
+        self.0.run_checked(member.into_value().map(ScoredSetOp::Rank))
     }
 
     /// `ZCARD`: how many members.
-    pub fn len(&self) -> S::Value<u64> {
+    pub fn len(&self) -> Gives<S, u64> {
         self.0.run(ScoredSetOp::Len)
     }
 
     /// `ZRANGE`: the members from position `start` to `stop`, both included, the lowest score first; negative
     /// positions count from the highest.
-    pub fn range(&self, start: i64, stop: i64) -> S::Value<Vec<Bytes>> {
-        self.0.run(ScoredSetOp::Range { start, stop, reverse: false, scores: false })
+    pub fn range<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Vec<V>> {
+        self.0.read(ScoredSetOp::Range { start, stop, reverse: false, scores: false }, read::each())
     }
 
     /// `ZRANGE ... WITHSCORES`: the same with their scores.
-    pub fn range_with_scores(&self, start: i64, stop: i64) -> S::Value<Pairs<Bytes, f64>> {
-        self.0.run(ScoredSetOp::Range { start, stop, reverse: false, scores: true })
+    pub fn range_with_scores<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Pairs<V, f64>> {
+        self.0.read(ScoredSetOp::Range { start, stop, reverse: false, scores: true }, read::scored())
+    }
+
+    /// `ZRANGE ... REV`: the members from position `start` to `stop`, both included, the highest score first;
+    /// negative positions count from the lowest.
+    pub fn range_reversed<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Vec<V>> {
+        self.0.read(ScoredSetOp::Range { start, stop, reverse: true, scores: false }, read::each())
+    }
+
+    /// `ZRANGE ... REV WITHSCORES`: the same with their scores.
+    pub fn range_reversed_with_scores<V: FromValue>(&self, start: i64, stop: i64) -> Gives<S, Pairs<V, f64>> {
+        self.0.read(ScoredSetOp::Range { start, stop, reverse: true, scores: true }, read::scored())
     }
 
     /// `ZRANGE 0 count-1 REV WITHSCORES`: the members with the highest scores, best first.
-    pub fn highest(&self, count: u32) -> S::Value<Pairs<Bytes, f64>> {
+    pub fn highest<V: FromValue>(&self, count: u32) -> Gives<S, Pairs<V, f64>> {
         // A stop before the start is an empty range.
         let (start, stop) = if count == 0 { (1, 0) } else { (0, i64::from(count) - 1) };
-        self.0.run(ScoredSetOp::Range { start, stop, reverse: true, scores: true })
+        self.range_reversed_with_scores(start, stop)
     }
 
     /// `ZRANGEBYSCORE ... WITHSCORES`: the members whose scores lie between two bounds, the lowest first.
-    pub fn between(&self, min: ScoreBound, max: ScoreBound) -> S::Value<Pairs<Bytes, f64>> {
-        self.0.run(ScoredSetOp::RangeByScore { min, max, scores: true })
+    pub fn between<V: FromValue>(&self, min: ScoreBound, max: ScoreBound) -> Gives<S, Pairs<V, f64>> {
+        self.0.read(ScoredSetOp::RangeByScore { min, max, scores: true }, read::scored())
+    }
+
+    /// `ZRANGEBYSCORE`: the same without their scores.
+    pub fn members_between<V: FromValue>(&self, min: ScoreBound, max: ScoreBound) -> Gives<S, Vec<V>> {
+        self.0.read(ScoredSetOp::RangeByScore { min, max, scores: false }, read::each())
     }
 
     /// `ZCOUNT`: how many members have scores between two bounds.
-    pub fn count(&self, min: ScoreBound, max: ScoreBound) -> S::Value<u64> {
+    pub fn count(&self, min: ScoreBound, max: ScoreBound) -> Gives<S, u64> {
         self.0.run(ScoredSetOp::Count { min, max })
     }
 }
@@ -104,27 +141,28 @@ pub struct TopKRecord<S> {
 
 impl<S: Scope> TopKRecord<S> {
     /// `TOPK.ADD`: offers a member; it is kept if it is among the best.
-    pub fn add(&self, member: impl Into<Bytes>, score: f64) -> S::Void {
-        self.record.issue(TopKOp::Add { capacity: self.capacity, score, member: member.into() })
+    pub fn add(&self, member: impl IntoValue, score: f64) -> S::Void {
+        let capacity = self.capacity;
+        self.record.issue_checked(member.into_value().map(|member| TopKOp::Add { capacity, score, member }))
     }
 
     /// `TOPK.MAX`: the best member and its score, if there is any.
-    pub fn max(&self) -> S::Value<Option<(Bytes, f64)>> {
-        self.record.run(TopKOp::Max)
+    pub fn max<V: FromValue>(&self) -> Gives<S, Option<(V, f64)>> {
+        self.record.read(TopKOp::Max, read::first_scored())
     }
 
     /// `TOPK.LIST`: all that are kept with their scores, best first.
-    pub fn list(&self) -> S::Value<Pairs<Bytes, f64>> {
-        self.record.run(TopKOp::List { count: u64::from(self.capacity) })
+    pub fn list<V: FromValue>(&self) -> Gives<S, Pairs<V, f64>> {
+        self.best(u64::from(self.capacity))
     }
 
     /// `TOPK.LIST`: the best `count` with their scores, best first.
-    pub fn best(&self, count: u64) -> S::Value<Pairs<Bytes, f64>> {
-        self.record.run(TopKOp::List { count })
+    pub fn best<V: FromValue>(&self, count: u64) -> Gives<S, Pairs<V, f64>> {
+        self.record.read(TopKOp::List { count }, read::scored())
     }
 
     /// `TOPK.COUNT`: how many are kept.
-    pub fn count(&self) -> S::Value<u64> {
+    pub fn count(&self) -> Gives<S, u64> {
         self.record.run(TopKOp::Count)
     }
 }
@@ -140,32 +178,32 @@ impl<S: Scope> SummaryBagRecord<S> {
     }
 
     /// `BAG.COUNT`: how many numbers were added.
-    pub fn count(&self) -> S::Value<u64> {
+    pub fn count(&self) -> Gives<S, u64> {
         self.0.run(SummaryBagOp::Count)
     }
 
     /// `BAG.SUM`: their sum, 0 if there are none.
-    pub fn sum(&self) -> S::Value<f64> {
+    pub fn sum(&self) -> Gives<S, f64> {
         self.0.run(SummaryBagOp::Sum)
     }
 
     /// `BAG.MEAN`: their mean, if there are any.
-    pub fn mean(&self) -> S::Value<Option<f64>> {
+    pub fn mean(&self) -> Gives<S, Option<f64>> {
         self.0.run(SummaryBagOp::Mean)
     }
 
     /// `BAG.MIN`: the least, if there are any.
-    pub fn min(&self) -> S::Value<Option<f64>> {
+    pub fn min(&self) -> Gives<S, Option<f64>> {
         self.0.run(SummaryBagOp::Min)
     }
 
     /// `BAG.MAX`: the greatest, if there are any.
-    pub fn max(&self) -> S::Value<Option<f64>> {
+    pub fn max(&self) -> Gives<S, Option<f64>> {
         self.0.run(SummaryBagOp::Max)
     }
 
     /// `BAG.SUMMARY`: all four at once.
-    pub fn summary(&self) -> S::Value<Summary> {
+    pub fn summary(&self) -> Gives<S, Summary> {
         self.0.run(SummaryBagOp::Summary)
     }
 }

@@ -97,8 +97,8 @@ async fn ends_while_it_waits(cluster: &Cluster, store: &Store, trigger: Trigger,
     let made = ended.await.unwrap_or_else(|error| panic!("{trigger:?}: {error}"));
     assert!(made > 1 || !trigger.is_certain(), "{trigger:?} ended nothing");
     for key in &keys[1..3] {
-        let all = store.list(key).all().await.expect("read");
-        assert_eq!(all, [claret::Bytes::from(format!("of {made}"))], "{trigger:?}");
+        let all: Vec<String> = store.list(key).all().await.expect("read");
+        assert_eq!(all, [format!("of {made}")], "{trigger:?}");
     }
     let count = store.counter(&keys[0]).get().await.expect("read");
     // A record that expired after the commit is gone with what was committed.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::Context;
 use std::time::Duration;
 
-use claret::{Abort, Error, Mode, Records, Store, TxOptions};
+use claret::{Abort, Bytes, Error, Mode, Records, Store, TxOptions};
 use tokio::task::JoinSet;
 
 use crate::rig::{keys, prefix, shared};
@@ -191,7 +191,7 @@ async fn every_type_works_from_here() {
     let key = prefix();
     let key = |name: &str| format!("{key}{name}");
     store.register(key("register")).set("v").await.expect("set");
-    assert_eq!(store.register(key("register")).get().await.expect("got"), Some("v".into()));
+    assert_eq!(store.register(key("register")).get().await.expect("got"), Some("v".to_owned()));
     store.float_counter(key("float")).add(1.5).await.expect("added");
     assert_eq!(store.float_counter(key("float")).get().await.expect("got"), 1.5);
     store.bounded_counter(key("bounded")).create(10, 0, 20).await.expect("created");
@@ -200,11 +200,11 @@ async fn every_type_works_from_here() {
     store.set(key("set")).add("m").await.expect("added");
     assert!(store.set(key("set")).contains("m").await.expect("asked"));
     store.dict(key("dict")).set("f", "v").await.expect("set");
-    assert_eq!(store.dict(key("dict")).get("f").await.expect("got"), Some("v".into()));
+    assert_eq!(store.dict(key("dict")).get("f").await.expect("got"), Some("v".to_owned()));
     store.scored_set(key("scored")).add("m", 2.0).await.expect("added");
     assert_eq!(store.scored_set(key("scored")).score("m").await.expect("got"), Some(2.0));
     store.top_k(key("top"), 3).add("m", 7.0).await.expect("added");
-    assert_eq!(store.top_k(key("top"), 3).max().await.expect("got"), Some(("m".into(), 7.0)));
+    assert_eq!(store.top_k(key("top"), 3).max().await.expect("got"), Some(("m".to_owned(), 7.0)));
     store.summary_bag(key("bag")).add(4.0).await.expect("added");
     assert_eq!(store.summary_bag(key("bag")).count().await.expect("got"), 1);
     store.list(key("list")).push_back("a").await.expect("pushed");
@@ -233,7 +233,7 @@ async fn a_request_that_a_server_does_not_take_fails_alone() {
     let () = counted;
     let error = failed.expect_err("too big");
     assert!(error.to_string().contains("claret.frame-bytes-max"), "{error}");
-    assert_eq!(store.register(&keys[1]).get().await.expect("read"), None);
+    assert_eq!(store.register(&keys[1]).get::<Bytes>().await.expect("read"), None);
     store.register(&keys[0]).set("small").await.expect("its lock is free");
 }
 

@@ -82,5 +82,5 @@ async fn mode_none_is_plain_redis() {
     assert_eq!(shared().query::<String>(1, &["GET", &keys[1]]).expect("read"), "7");
     let error = store.list(&keys[0]).len().await.expect_err("a set");
     assert!(error.to_string().contains("WRONGTYPE"), "{error}");
-    assert_eq!(store.register(prefix()).get().await.expect("read"), None);
+    assert_eq!(store.register(prefix()).get::<Bytes>().await.expect("read"), None);
 }

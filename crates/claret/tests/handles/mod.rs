@@ -200,7 +200,7 @@ async fn kept_from_attempt_to_attempt(store: &Store, x: String, y: String, z: St
     assert!(younger.await.expect("committed") > 1);
     elder.await.expect("done");
     assert_eq!(store.counter(&x).get().await.expect("read"), 2);
-    assert_eq!(store.list(&z).all().await.expect("read"), vec!["of the last".into()]);
+    assert_eq!(store.list(&z).all::<String>().await.expect("read"), ["of the last"]);
 }
 
 /// The future of a transaction is dropped while a handle is kept: it is given up all the same.

@@ -9,6 +9,7 @@ mod links;
 mod numbers;
 mod rules;
 mod source;
+mod surfaces;
 
 use source::File;
 
@@ -150,4 +151,9 @@ fn rules_and_traps_that_are_cited_are_defined() {
     assert_none(citing.flat_map(|file| numbers::undefined(file, &defined)).collect());
     assert!(!traps.is_empty(), "docs/traps.md has no table");
     assert_none(numbers::untested(&traps, &sources, numbers::UNTESTED));
+}
+
+#[test]
+fn the_blocking_mirror_has_what_the_store_has() {
+    assert_none(surfaces::problems(&files(&[".rs"]), surfaces::ALONE));
 }

@@ -1,0 +1,262 @@
+//! Where operations are issued, and what they give back there.
+//!
+//! | scope | void operations | answers |
+//! |---|---|---|
+//! | [`Store`] | an [`Answer<()>`](Answer): a future | an [`Answer`]: a future |
+//! | [`Tx`] | a `Result`, at once | an [`Answer`]: a future |
+//! | [`Batch`](crate::Batch), [`blocking::Batch`](crate::blocking::Batch) | nothing | a [`Ticket`] |
+//! | [`blocking::Store`](crate::blocking::Store), [`blocking::Tx`](crate::blocking::Tx) | a `Result` | a `Result` |
+
+use std::future::Future;
+
+use claret_types::{Bytes, Operation, Reply};
+
+use crate::answer::Answer;
+use crate::batch::{Batch, Ticket};
+use crate::error::Error;
+use crate::read::{Keys, Read};
+use crate::store::Store;
+use crate::tx::{Tx, strange, writes};
+use crate::value::ValueError;
+
+/// A place where operations are issued: a store (each is a transaction of one), a transaction, a batch, and their
+/// blocking mirrors. `examples/helpers.rs` has functions that work in all of them.
+pub trait Scope: Clone + Send + Sync {
+    /// What a void operation gives back.
+    type Void;
+    /// What operations that answer give back.
+    type Answers: Answers;
+
+    /// Issues an operation that returns nothing.
+    fn void(&self, key: Bytes, op: Operation) -> Self::Void;
+
+    /// Issues operations that return nothing, together.
+    fn void_many(&self, calls: Vec<(Bytes, Operation)>) -> Self::Void;
+
+    /// Issues an operation that answers.
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Gives<Self, R>;
+
+    /// Issues operations that answer, together. Their answer is an array of their answers.
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Gives<Self, R>;
+
+    /// A void operation is not issued, because a value for it has no form as bytes.
+    fn refuse_void(&self, key: Bytes, error: ValueError) -> Self::Void;
+
+    /// An operation that answers is not issued, because a value for it has no form as bytes.
+    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Gives<Self, R>;
+}
+
+/// What an operation that answers with an `R` gives back in a scope.
+pub type Gives<S, R> = <<S as Scope>::Answers as Answers>::Of<R>;
+
+/// What answers are in a [`Scope`].
+pub trait Answers {
+    /// An answer of this type.
+    type Of<R>;
+}
+
+/// Answers that are awaited.
+#[derive(Debug)]
+pub enum Awaited {}
+
+impl Answers for Awaited {
+    type Of<R> = Answer<R>;
+}
+
+/// Answers for which the thread has waited.
+#[derive(Debug)]
+pub enum Waited {}
+
+impl Answers for Waited {
+    type Of<R> = Result<R, Error>;
+}
+
+/// Answers that are there when a batch has committed.
+#[derive(Debug)]
+pub enum Ticketed {}
+
+impl Answers for Ticketed {
+    type Of<R> = Ticket<R>;
+}
+
+/// A [`Store`] or a [`Tx`]: answers are awaited.
+///
+/// ```
+/// use claret::{AsyncScope, Error, Done, Records, Store};
+///
+/// /// Works on a store, where each line is a transaction of its own, and in a transaction.
+/// async fn visit(scope: &impl AsyncScope, name: &str) -> Result<i64, Error> {
+///     scope.set("visitors").add(name).done().await?;
+///     scope.counter("visits").add_returning(1).await
+/// }
+///
+/// # pollster::block_on(async {
+/// let store = Store::in_memory();
+/// assert_eq!(visit(&store, "ada").await?, 1);
+/// let visits = store.transaction(|tx| async move { Ok(visit(&tx, "bob").await?) }).await?;
+/// assert_eq!(visits, 2);
+/// # Ok::<_, Error>(()) }).unwrap();
+/// ```
+pub trait AsyncScope: Scope<Void: Done, Answers = Awaited> {}
+
+impl<S: Scope<Void: Done, Answers = Awaited>> AsyncScope for S {}
+
+/// A [`blocking::Store`](crate::blocking::Store) or a [`blocking::Tx`](crate::blocking::Tx): operations give results.
+pub trait BlockingScope: Scope<Void = Result<(), Error>, Answers = Waited> {}
+
+impl<S: Scope<Void = Result<(), Error>, Answers = Waited>> BlockingScope for S {}
+
+/// What a void operation gives back in any scope, as one thing: a future of a result.
+pub trait Done: Send {
+    /// Waits until a store has done the operation. A transaction and a batch do it when they commit, so there this is
+    /// ready at once.
+    fn done(self) -> impl Future<Output = Result<(), Error>> + Send;
+}
+
+/// Of a batch.
+impl Done for () {
+    fn done(self) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(Ok(()))
+    }
+}
+
+/// Of a transaction, and of the blocking mirrors.
+impl Done for Result<(), Error> {
+    fn done(self) -> impl Future<Output = Result<(), Error>> + Send {
+        std::future::ready(self)
+    }
+}
+
+/// Of a store.
+impl Done for Answer<()> {
+    fn done(self) -> impl Future<Output = Result<(), Error>> + Send {
+        self
+    }
+}
+
+/// A transaction, async or blocking: it can lock what it reads for the write that follows.
+pub trait TxScope: Scope {
+    /// Runs a reading operation and takes the record's lock exclusively, so that a later write of this transaction to
+    /// it neither waits nor restarts.
+    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Gives<Self, R>;
+}
+
+impl Scope for Store {
+    type Void = Answer<()>;
+    type Answers = Awaited;
+
+    fn void(&self, key: Bytes, op: Operation) -> Answer<()> {
+        self.answer(key, op, Read::plain())
+    }
+
+    fn void_many(&self, calls: Vec<(Bytes, Operation)>) -> Answer<()> {
+        self.answer_many(calls, Read::plain())
+    }
+
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+        let keys = read.keys_of(&key);
+        let writes = writes(&op);
+        let store = self.clone();
+        if writes && read.may_fail() {
+            // What cannot be read is not taken: the commit comes after the reading.
+            let future = async move {
+                let read = |tx: Tx| {
+                    let (answer, key) = (tx.execute(key.clone(), op.clone()), key.clone());
+                    async move {
+                        let reply = answer.await?;
+                        read.read(&Keys::One(key), reply.clone(), || strange(false))?;
+                        Ok(reply)
+                    }
+                };
+                store.transaction(read).await
+            };
+            return Answer::own(future, writes, read, keys);
+        }
+        let future = async move {
+            let reply = store.run_all([(key, op)]).await?.pop();
+            reply.ok_or_else(|| strange(writes))
+        };
+        Answer::own(future, writes, read, keys)
+    }
+
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Answer<R> {
+        let keys = Keys::Many(calls.iter().map(|(key, _)| key.clone()).collect());
+        let writes = calls.iter().any(|(_, op)| writes(op));
+        let store = self.clone();
+        let future = async move { store.run_all(calls).await.map(Reply::Array) };
+        Answer::own(future, writes, read, keys)
+    }
+
+    fn refuse_void(&self, key: Bytes, error: ValueError) -> Answer<()> {
+        self.refuse(key, error)
+    }
+
+    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Answer<R> {
+        Answer::refused(error.at(key))
+    }
+}
+
+impl Scope for Batch {
+    type Void = ();
+    type Answers = Ticketed;
+
+    fn void(&self, key: Bytes, op: Operation) {
+        let _: Ticket<()> = self.answer(key, op, Read::plain());
+    }
+
+    fn void_many(&self, calls: Vec<(Bytes, Operation)>) {
+        calls.into_iter().for_each(|(key, op)| self.void(key, op));
+    }
+
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Ticket<R> {
+        self.push_as(key, op, read)
+    }
+
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Ticket<R> {
+        self.push_many(calls, read)
+    }
+
+    fn refuse_void(&self, key: Bytes, error: ValueError) {
+        self.doom(error.at(key));
+    }
+
+    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Ticket<R> {
+        self.doom(error.at(key));
+        Ticket::of_nothing()
+    }
+}
+
+impl Scope for Tx {
+    type Void = Result<(), Error>;
+    type Answers = Awaited;
+
+    fn void(&self, key: Bytes, op: Operation) -> Self::Void {
+        self.issue(key, op)
+    }
+
+    fn void_many(&self, calls: Vec<(Bytes, Operation)>) -> Self::Void {
+        calls.into_iter().try_for_each(|(key, op)| self.issue(key, op))
+    }
+
+    fn answer<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+        self.execute_as(key, op, read)
+    }
+
+    fn answer_many<R: 'static>(&self, calls: Vec<(Bytes, Operation)>, read: Read<R>) -> Answer<R> {
+        self.execute_many(calls, read)
+    }
+
+    fn refuse_void(&self, key: Bytes, error: ValueError) -> Self::Void {
+        Err(self.fail(error.at(key)))
+    }
+
+    fn refuse<R: 'static>(&self, key: Bytes, error: ValueError) -> Answer<R> {
+        Answer::refused(self.fail(error.at(key)))
+    }
+}
+
+impl TxScope for Tx {
+    fn answer_for_update<R: 'static>(&self, key: Bytes, op: Operation, read: Read<R>) -> Answer<R> {
+        self.execute_for_update_as(key, op, read)
+    }
+}
