@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 mod layers;
 mod links;
 mod numbers;
+mod packages;
 mod rules;
 mod source;
 mod surfaces;
@@ -100,6 +101,18 @@ fn types_and_core_depend_on_nothing_that_does_io() {
         let manifest = manifests.iter().find(|file| file.path == path).expect("the crate has a manifest");
         assert_none(rules::depends_on_the_pure(manifest));
     }
+}
+
+#[test]
+fn packages_say_what_a_registry_asks_and_are_whole() {
+    let (root, manifests) = (root(), files(&["Cargo.toml"]));
+    let crates =
+        manifests.iter().filter(|file| file.path.starts_with("crates/") && !file.path.contains("/fuzz/"));
+    assert_none(crates.flat_map(|manifest| packages::says_what_a_registry_asks(&root, manifest)).collect());
+    let workspace =
+        manifests.iter().find(|file| file.path == "Cargo.toml").expect("the workspace has a manifest");
+    assert_none(packages::dependencies_have_versions(workspace));
+    check(&files(&[".rs"]), packages::is_whole);
 }
 
 #[test]
