@@ -1,24 +1,36 @@
-//! The cluster host: transactions on a Redis or Valkey cluster with the Claret module, and plain Redis commands over
-//! connections of the same kind.
+//! A store on a Redis or Valkey cluster whose nodes load Claret's module, or on a single server with it.
 //!
-//! | file | what |
-//! |---|---|
-//! | `builder`, `settings` | what a store on a cluster is told: the builder; the URL |
-//! | `backend` | transactions, as the store sees them |
-//! | `client`, `machine`, `frames` | the client state machine (`claret_core::Client`) behind one mutex; its connections; time |
-//! | `handshake` | what a connection begins with |
-//! | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
-//! | `topology`, `address` | which node serves which slot |
-//! | `resp`, `bounds`, `secret` | RESP3 by a library; what is taken from a server, at most; what is never shown |
-//! | `timers`, `coarse_timer` | timers on the store's runtime; deadlines that are far away |
-//! | `runtime_thread` | a thread for the connections of a blocking store |
-//! | `plain/` | plain commands, multiplexed; mode `none` |
+//! [`Store::connect`](crate::Store::connect) opens one by its address, [`Store::cluster`](crate::Store::cluster) answers a
+//! [`ClusterBuilder`] with all settings, and [`blocking::Store::connect`](crate::blocking::Store::connect) is for plain threads.
+//! A [`ConnectError`] names the node, what is wrong with it and what to do.
 //!
-//! A transaction's call goes to its coordinator in the machine. Requests of all transactions gather in the outbox of
-//! each shard, and leave as one frame when the connection's task runs next. The task never waits for earlier replies.
-//! Replies and grants go into the machine under one lock for each read, and wake the transactions they concern.
+//! Threads and tasks share a store by cloning it. It has one connection for each node (one more where a user may not subscribe
+//! to its channel, see [`Grants`]), which comes back by itself when it breaks. Requests of all transactions that go to one node
+//! at one time leave as one command.
 //!
-//! Lock order: a transaction's state, then the machine or the queues of plain commands, then a mailbox.
+//! [`Plain`] sends plain Redis commands over connections of the same kind, with or without the module. Nothing that a server
+//! sends costs more than [`ReplyLimits`] allow.
+
+// The files:
+//
+// | file | what |
+// |---|---|
+// | `builder`, `settings` | what a store on a cluster is told: the builder; the URL |
+// | `backend` | transactions, as the store sees them |
+// | `client`, `machine`, `frames` | the client state machine (`claret_core::Client`) behind one mutex; its connections; time |
+// | `handshake` | what a connection begins with |
+// | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
+// | `topology`, `address` | which node serves which slot |
+// | `resp`, `bounds`, `secret` | RESP3 by a library; what is taken from a server, at most; what is never shown |
+// | `timers`, `coarse_timer` | timers on the store's runtime; deadlines that are far away |
+// | `runtime_thread` | a thread for the connections of a blocking store |
+// | `plain/` | plain commands, multiplexed; mode `none` |
+//
+// A transaction's call goes to its coordinator in the machine. Requests of all transactions gather in the outbox of
+// each shard, and leave as one frame when the connection's task runs next. The task never waits for earlier replies.
+// Replies and grants go into the machine under one lock for each read, and wake the transactions they concern.
+//
+// Lock order: a transaction's state, then the machine or the queues of plain commands, then a mailbox.
 
 mod address;
 mod backend;
