@@ -70,9 +70,10 @@ fn listing(json: PathBuf, only: &str) -> String {
     lines.map(|line| line + "\n").collect()
 }
 
-/// The rules and traps of the protocol that a text cites by number. They are for who changes the code.
+/// The rules of the protocol that a text cites by number, but for its examples. They are for who changes the code.
 fn cited(text: &str) -> Vec<&str> {
-    let words = text.split(|c: char| !c.is_ascii_alphanumeric());
+    let prose = text.split("```").step_by(2);
+    let words = prose.flat_map(|text| text.split(|c: char| !c.is_ascii_alphanumeric()));
     words.filter(|word| word.strip_prefix(['P', 'C', 'R']).is_some_and(is_rule_number)).collect()
 }
 
@@ -142,7 +143,7 @@ fn public_texts_cite_no_rules(folder: &Path) {
 #[test]
 fn citations_of_rules_are_found() {
     assert_eq!(cited("as P17 says (C4); not PA1 or RC4"), ["P17", "C4"]);
-    assert!(cited("p99, RESP3, C").is_empty());
+    assert!(cited("p99, RESP3, C; ```text\nseat C12\n``` and so on").is_empty());
 }
 
 #[test]
