@@ -183,4 +183,7 @@ mod documents {
 
     #[doc = include_str!("../../../docs/howto/unknown-outcome.md")]
     struct UnknownOutcome;
+
+    #[doc = include_str!("../../../docs/howto/write-a-type.md")]
+    struct WriteAType;
 }

@@ -16,6 +16,9 @@ mod errors;
 mod errors_of_a_cluster;
 #[path = "cluster/faults.rs"]
 mod faults;
+#[allow(dead_code)]
+#[path = "bad_input/faulty.rs"]
+mod faulty;
 #[path = "handles/mod.rs"]
 mod handles;
 #[path = "cluster/limit.rs"]

@@ -39,7 +39,10 @@ use crate::data_type::{
 };
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
-/// The type. See the module's text for its commutativity.
+/// An integer that never leaves its bounds. Withdrawals share the lock as long as all pending ones fit together, and so do
+/// deposits.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct BoundedCounter;
 
 /// Operations of [`BoundedCounter`].

@@ -26,7 +26,9 @@ use crate::data_type::{
 use crate::text::{self, MOVE, MOVE_SEEN, READ, Text};
 use crate::{Bytes, Claims, Draw, Modes, OpError, Reply, Room};
 
-/// The type. See the module's text for its commutativity.
+/// An integer that many add to. All void additions share the lock; those that answer the sum, and reads, wait for them.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct Counter;
 
 /// Operations of [`Counter`].

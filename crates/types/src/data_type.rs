@@ -1,18 +1,4 @@
-//! The contract of a data type.
-//!
-//! To write a type, in this crate or outside it, implement [`DataType`]. You then get abstract locks, phases,
-//! combining, read-your-writes and the oracle, without touching anything else (P67). Operations are split as in the
-//! Claret paper (`claret-2015`, s.3.3): *execute* reads and decides, once the lock is granted; *apply* mutates, at
-//! commit. The **effect** links them. It carries what was decided (named elements, amounts) and never a choice to be
-//! made again, because other effects may be applied in between (deferred update).
-//!
-//! A type must keep these promises; the oracle (`claret check-type`) checks them all on small cases:
-//!
-//! - `execute` and `apply` are functions of their arguments alone;
-//! - operations whose claims admit one another give the same replies and the same final state in every order and for
-//!   every subset, whatever else is granted, applied or aborted in between;
-//! - `footprint` claims at least as much as `execute` does in any state;
-//! - the effect that `apply` returns undoes it exactly.
+//! The contract of a data type: [`DataType`], and what its methods take and give (P67).
 
 use std::fmt::Debug;
 
@@ -85,7 +71,22 @@ impl<E> Execution<E> {
 /// The arguments of a call as they come from a prompt or a wire.
 pub type Arguments<'a> = &'a [Bytes];
 
-/// A data type. The module's text lists what it must promise.
+/// A data type: what its operations do, and which of them commute. Types of your own run on the embedded store; a cluster
+/// has the built-in types alone, and there an operation of another type is an error that names the type and the nodes.
+///
+/// To write a type, implement this and [`Examples`], and let the [oracle](crate::oracle) check it: `docs/howto/write-a-type.md`
+/// writes one from nothing. You then get abstract locks, phases, combining and read-your-writes without touching anything
+/// else. Operations are split as in the Claret paper (`claret-2015`, s.3.3): [execute](DataType::execute) reads and decides,
+/// once the lock is granted; [apply](DataType::apply) mutates, at commit. The **effect** links them. It carries what was decided
+/// (named elements, amounts) and never a choice to be made again, because other effects may be applied in between.
+///
+/// A type must keep these promises; the oracle checks them all on small cases:
+///
+/// - `execute` and `apply` are functions of their arguments alone;
+/// - operations whose claims admit one another give the same replies and the same final state in every order and for
+///   every subset, whatever else is granted, applied or aborted in between;
+/// - `footprint` claims at least as much as `execute` does in any state;
+/// - the effect that `apply` returns undoes it exactly.
 pub trait DataType: Sized + Send + Sync + 'static {
     /// The name, as in `claret check-type NAME`.
     const NAME: &'static str;

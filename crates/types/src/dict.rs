@@ -53,7 +53,9 @@ use crate::data_type::{
 use crate::text::integer_of;
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
-/// The type. See the module's text for its commutativity.
+/// Fields, each with a value. Operations on different fields share the lock, and so do additions to one field.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct Dict;
 
 /// Operations of [`Dict`].

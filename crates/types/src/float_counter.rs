@@ -32,7 +32,10 @@ use crate::data_type::{
 use crate::text::{self, MOVE_FLOAT, READ, Text, WRITE};
 use crate::{Bytes, Claims, Draw, Modes, OpError, Reply, Room, Scope};
 
-/// The type. See the module's text for its commutativity.
+/// A float that many add to. Additions share the lock while nothing is rounded, that is among whole numbers up to 2^53; others
+/// run alone.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct FloatCounter;
 
 /// Operations of [`FloatCounter`].

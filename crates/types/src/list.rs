@@ -44,7 +44,9 @@ use crate::data_type::{
 use crate::span::{span, within};
 use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
-/// The type. See the module's text for its commutativity.
+/// Values in order, with two ends. One end shares the lock with the other, while there are values enough for all that take.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct List;
 
 /// An end of a list.

@@ -29,7 +29,10 @@ use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Me
 use crate::text::{self, PIN_PRESENT, READ, REMOVE, Text, WRITE};
 use crate::{Bytes, Claims, Modes, OpError, Reply, Scope};
 
-/// The type. See the module's text for its commutativity.
+/// A byte string that is written as a whole. Reads share the lock, and so does writing the value that is there; other writes
+/// exclude each other.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct Register;
 
 /// Operations of [`Register`].

@@ -51,7 +51,10 @@ use crate::ranking::{Entry, Ranking, ScoreBound};
 use crate::span::{span, within};
 use crate::{Bytes, Claim, Claims, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
-/// The type. See the module's text for its commutativity.
+/// Distinct members in the order of their scores. Operations on different members share the lock, and so do whole increments of
+/// one; ranges and ranks exclude changes.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct ScoredSet;
 
 /// Operations of [`ScoredSet`].

@@ -45,7 +45,10 @@ use crate::data_type::{
 };
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope, modes};
 
-/// The type. See the module's text for its commutativity.
+/// Distinct members without order. Operations on different members share the lock, and so do additions of one member; the size
+/// and the members exclude additions and removals.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct Set;
 
 /// Operations of [`Set`].

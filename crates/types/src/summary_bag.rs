@@ -37,7 +37,9 @@ use crate::data_type::{
 use crate::exact::{EXACT_DRAW, EXACT_ROOM, exact_draw, is_exact, one_zero};
 use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Reply, Room, Scope, modes};
 
-/// The type. See the module's text for its commutativity.
+/// Count, sum, least and greatest of many numbers. Additions of whole numbers share the lock.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct SummaryBag;
 
 /// Operations of [`SummaryBag`].

@@ -45,7 +45,10 @@ use crate::exact::one_zero;
 use crate::ranking::{Ranking, Score};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope, modes};
 
-/// The type. See the module's text for its commutativity.
+/// The best k members by score. All additions share the lock; an addition that is no better than what is kept shares it with
+/// reads, too.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct TopK;
 
 /// Operations of [`TopK`].

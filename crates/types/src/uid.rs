@@ -19,7 +19,9 @@
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, modes};
 
-/// The type. See the module's text for its commutativity.
+/// Unique numbers without order. All who draw share the lock.
+///
+/// `docs/types.md` says for each operation what it shares the lock with.
 pub struct UidGenerator;
 
 /// Operations of [`UidGenerator`].

@@ -110,7 +110,7 @@ fn two_adds_that_both_answer_new_are_refused() {
     let found = refused::<Varied<ReturningAddSharesMode>>();
     assert_eq!((found.law, found.pending, found.steps), (Law::Commutativity, 2, 2), "{found}");
     let shown = found.to_string();
-    assert!(shown.contains("SADD.RETURNING") && shown.contains("holds add on element"), "{shown}");
+    assert!(shown.contains("T2 executes SADD.RETURNING x: (integer) 1; holds add on element x\n"), "{shown}");
     assert!(shown.contains("no longer answers (integer)"), "{shown}");
     assert_eq!(found.orders.len(), 2, "{shown}");
 }

@@ -103,7 +103,7 @@ impl Backend for Cluster {
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
-        knows(op)
+        knows(op, || self.net.nodes().iter().map(ToString::to_string).collect())
     }
 
     fn checks_answers(&self) -> bool {
@@ -252,13 +252,15 @@ pub(super) fn instant(calls: &[Call]) -> InstantOutcome {
     }
 }
 
-pub(super) fn knows(op: &Operation) -> Result<(), OpError> {
+/// Servers execute the built-in types alone. `nodes`: who they are.
+pub(super) fn knows(op: &Operation, nodes: impl FnOnce() -> Vec<String>) -> Result<(), OpError> {
     if op.is_builtin() {
         return Ok(());
     }
-    let name = op.type_info().name;
+    let (name, nodes) = (op.type_info().name, nodes().join(", "));
     Err(OpError::Told(format!(
-        "a cluster does not know the type '{name}'; use an embedded store for types of your own"
+        "the type '{name}' is not on the cluster of {nodes}: its servers have the built-in types alone; use an \
+         embedded store (Store::in_memory) for types of your own"
     )))
 }
 

@@ -8,6 +8,7 @@ use claret::cluster::ConnectError;
 use claret::{Error, Records, Store};
 use claret_rig::Server;
 
+use crate::faulty::{Faulty, FaultyOp};
 use crate::rig::{fresh, keys, prefix, shared};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -204,5 +205,21 @@ async fn a_node_that_stops_for_five_seconds_leaves_nothing_half_applied() {
     for shard in 0..3 {
         let held = cluster.servers()[shard].info("claret", "claret_held_keys").expect("its numbers");
         assert_eq!(held.as_deref(), Some("0"), "locks are free");
+    }
+}
+
+#[tokio::test]
+async fn a_type_of_ones_own_is_an_error_that_names_the_type_and_the_nodes() {
+    let store = Store::connect(shared().url()).await.expect("a store");
+    let record = store.record::<Faulty>(prefix());
+    for error in [
+        record.issue(FaultyOp::Add(1)).await.expect_err("no such type"),
+        record.run::<i64>(FaultyOp::Get).await.expect_err("no such type"),
+    ] {
+        assert!(matches!(error, Error::Invalid { .. }) && !error.is_retryable(), "{error:?}");
+        let node = format!("127.0.0.1:{}", shared().servers()[0].port());
+        for named in ["'faulty'", &node, "in_memory"] {
+            assert!(error.to_string().contains(named), "{error} does not name {named}");
+        }
     }
 }

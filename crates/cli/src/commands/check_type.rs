@@ -5,15 +5,22 @@ use std::time::Instant;
 
 use claret_types::oracle::{self, Bounds, Check};
 
+use super::high_water::HighWater;
+
 /// Arguments of `claret check-type`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  claret check-type set\n  claret check-type --all --pending 3")]
+#[command(
+    after_help = "Example:\n  claret check-type set\n  claret check-type --all --pending 3\n  claret check-type --example"
+)]
 pub(crate) struct Args {
     /// The type, as in `claret check-type set`; without it and without --all, the types are listed.
     name: Option<String>,
     /// Check all built-in types.
     #[arg(long, conflicts_with = "name")]
     all: bool,
+    /// Check the type of the guide "Write a type": what the report on a type of your own looks like.
+    #[arg(long, conflicts_with_all = ["name", "all"])]
+    example: bool,
     /// Operations pending at once, 1 to 4.
     #[arg(long, default_value_t = Bounds::default().pending)]
     pending: usize,
@@ -28,6 +35,7 @@ pub(crate) struct Args {
 /// Runs it.
 pub(crate) fn run(args: Args) -> ExitCode {
     let bounds = Bounds { pending: args.pending, depth: args.depth, cases: args.cases, ..Bounds::default() };
+    let example = Check::of::<HighWater>();
     let chosen: Vec<&Check> = match &args.name {
         Some(name) => match oracle::builtin().iter().find(|check| check.name == name) {
             Some(check) => vec![check],
@@ -36,6 +44,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
                 return ExitCode::FAILURE;
             }
         },
+        None if args.example => vec![&example],
         None if args.all => oracle::builtin().iter().collect(),
         None => {
             println!("name a type, or pass --all; {}", known());

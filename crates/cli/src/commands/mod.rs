@@ -7,6 +7,9 @@ pub(crate) mod check_type;
 pub(crate) mod cluster;
 pub(crate) mod completions;
 pub(crate) mod demo;
+// As the guide has it, where it is public.
+#[allow(unreachable_pub)]
+mod high_water;
 pub(crate) mod man;
 pub(crate) mod shell;
 pub(crate) mod sim;

@@ -6,16 +6,35 @@ use super::histories::{Step, UnitId, Units};
 use super::orders::{Disagreement, Order, Unit, What};
 use super::report::{Counterexample, Law};
 use super::state_space::{OutcomeId, StateId, StateSpace};
-use crate::data_type::DataType;
-use crate::{Claims, Draw, Scope};
+use crate::data_type::{DataType, Examples};
+use crate::{Bytes, Claims, Draw, Scope};
 
-/// An operation as one would type it: `SADD Add("x")`.
+/// An operation as one would type it: `SADD x`.
 pub(super) fn operation<T: DataType>(op: &T::Op) -> String {
-    format!("{} {op:?}", T::method(op).name)
+    let mut typed = T::method(op).name.to_owned();
+    for argument in T::arguments(op) {
+        typed.push(' ');
+        typed.push_str(&word(&argument));
+    }
+    typed
 }
 
-/// Claims by the names of their modes.
-pub(super) fn claims<T: DataType>(claims: &Claims) -> String {
+/// An argument as one would type it: quoted where it is not plainly one word.
+fn word(argument: &Bytes) -> String {
+    let is_plain =
+        !argument.is_empty() && argument.iter().all(u8::is_ascii_graphic) && !argument.contains(&b'"');
+    if is_plain { argument.to_string() } else { format!("{argument:?}") }
+}
+
+/// The name of an element, which claims have by its hash: one of the arguments of the examples. If it is none, the hash.
+fn element<T: Examples>(hash: u64) -> String {
+    let arguments = T::operations().into_iter().flat_map(|op| T::arguments(&op));
+    let named = arguments.into_iter().find(|argument| Scope::element(argument) == Scope::Element(hash));
+    named.map_or_else(|| format!("{:04x}", hash >> 48), |name| word(&name))
+}
+
+/// Claims by the names of their modes and elements.
+pub(super) fn claims<T: Examples>(claims: &Claims) -> String {
     let mut parts: Vec<String> = claims
         .list
         .iter()
@@ -23,7 +42,7 @@ pub(super) fn claims<T: DataType>(claims: &Claims) -> String {
             let mode = T::MODES.name_of(claim.mode);
             match claim.scope {
                 Scope::Record => format!("{mode} on the record"),
-                Scope::Element(hash) => format!("{mode} on element {:04x}", hash >> 48),
+                Scope::Element(hash) => format!("{mode} on element {}", element::<T>(hash)),
             }
         })
         .collect();
@@ -44,7 +63,7 @@ struct Owner {
 
 /// The counterexample that an admitted set does not commute. `start` is where the history begins, `now` the
 /// committed state that it leads to.
-pub(super) fn not_commuting<T: DataType>(
+pub(super) fn not_commuting<T: Examples>(
     space: &mut StateSpace<T>,
     units: &Units,
     start: StateId,
@@ -112,7 +131,7 @@ fn completed(start: &Order, count: usize) -> Order {
     order
 }
 
-fn tell_history<T: DataType>(
+fn tell_history<T: Examples>(
     space: &StateSpace<T>,
     units: &Units,
     steps: &[Step],

@@ -15,7 +15,7 @@ use super::orders::{Unit, walk};
 use super::report::Counterexample;
 use super::state_space::{CallId, OutcomeId, StateId, StateSpace};
 use super::{Bounds, explanation};
-use crate::data_type::DataType;
+use crate::data_type::{DataType, Examples};
 use crate::{Claims, Held};
 
 /// The number of a [`Unit`].
@@ -121,7 +121,7 @@ pub(super) struct Histories<'w, T: DataType> {
     progress: Progress,
 }
 
-impl<'w, T: DataType> Histories<'w, T> {
+impl<'w, T: Examples> Histories<'w, T> {
     /// Nothing enumerated yet.
     pub(super) fn new(space: &'w mut StateSpace<T>, bounds: Bounds) -> Self {
         Histories {

@@ -64,7 +64,7 @@ fn stateless(law: Law, history: Vec<String>, difference: String) -> Counterexamp
 /// Checks that footprints cover all claims that were met, and that operations whose footprints do not
 /// conflict commute. Two operations that both draw are left out: which of them fits is for escrow to say,
 /// which sees the state, so whoever goes by footprints alone has to keep them apart.
-pub(super) fn footprints<T: DataType>(space: &mut StateSpace<T>) -> Result<(), Stop> {
+pub(super) fn footprints<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> {
     let footprints: Vec<Claims> =
         (0..space.operations()).map(|op| T::footprint(space.operation(op))).collect();
     covering(space, &footprints)?;
@@ -88,7 +88,7 @@ fn draws(claims: &Claims) -> bool {
 
 /// Whatever conflicts with claims that an operation made also conflicts with its footprint, and the
 /// footprint draws no less.
-fn covering<T: DataType>(space: &StateSpace<T>, footprints: &[Claims]) -> Result<(), Stop> {
+fn covering<T: Examples>(space: &StateSpace<T>, footprints: &[Claims]) -> Result<(), Stop> {
     let mut met: Vec<Claims> =
         [Mode::SHARED, Mode::EXCLUSIVE].into_iter().map(Claims::record).chain(footprints.to_vec()).collect();
     let mut made: Vec<(OutcomeId, Claims)> = Vec::new();
@@ -138,7 +138,7 @@ fn covering<T: DataType>(space: &StateSpace<T>, footprints: &[Claims]) -> Result
 }
 
 /// Operations `a` and `b`, both possible in `state`, answer the same in both orders and leave one state.
-fn in_both_orders<T: DataType>(
+fn in_both_orders<T: Examples>(
     space: &mut StateSpace<T>,
     state: StateId,
     (a, b): (usize, usize),

@@ -64,7 +64,7 @@ impl Backend for Unlocked {
     fn check_invariants(&self) {}
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
-        knows(op)
+        knows(op, || self.plain.net().nodes().iter().map(ToString::to_string).collect())
     }
 
     fn checks_answers(&self) -> bool {
