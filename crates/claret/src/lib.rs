@@ -15,7 +15,7 @@
 //! store.bounded_counter("seats:42").create(100, 0, 100).await?;
 //!
 //! store
-//!     .transaction(|tx| async move {
+//!     .transaction(async |tx| {
 //!         if !tx.bounded_counter("seats:42").try_take(2).await? {
 //!             return Err(Abort::because("sold out"));
 //!         }
@@ -53,7 +53,7 @@
 //!
 //! let store = Store::connect("redis://shop:secret@10.0.0.1:7000,10.0.0.2:7000").await?;
 //! store
-//!     .transaction(|tx| async move {
+//!     .transaction(async |tx| {
 //!         tx.counter("account:ada").add(-30)?;
 //!         tx.counter("account:bob").add(30)?;
 //!         Ok(())
@@ -97,7 +97,7 @@
 //!
 //! # let store = Store::in_memory();
 //! # store.bounded_counter("seats").create(1, 0, 1).await.unwrap();
-//! let bought = store.try_transaction(|tx| async move {
+//! let bought = store.try_transaction(async |tx| {
 //!     match tx.bounded_counter("seats").try_take(2).await? {
 //!         true => Ok(()),
 //!         false => Err(Refused::SoldOut),
