@@ -33,3 +33,5 @@ mod plain;
 mod rig;
 #[path = "cluster/strikes.rs"]
 mod strikes;
+#[path = "cluster/values.rs"]
+mod values;
