@@ -16,7 +16,7 @@ use claret_core::{CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
 
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::stats::Stats;
@@ -132,6 +132,11 @@ pub(crate) trait Driver: fmt::Debug + Send {
 
     /// Whether an operation of another transaction may wait for what this one has executed.
     fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool;
+
+    /// What the transaction waits for, if that is known.
+    fn wait(&self) -> Option<Wait> {
+        None
+    }
 
     /// Commits, with what is buffered.
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed>;

@@ -228,7 +228,7 @@ impl Tx {
             Some(until) => {
                 let left = until.saturating_duration_since(Instant::now());
                 let mut deadline = Deadline::new(backend, left);
-                let too_late = || Err(self.inner.fail(backend.too_late(self.deadline)));
+                let too_late = || Err(self.inner.fail(self.inner.late(self.deadline)));
                 wait_on(backend, async { deadline.race(answer).await.unwrap_or_else(too_late) })
             }
         };

@@ -75,12 +75,12 @@ pub enum Error {
     #[error("aborted by the application: {0}")]
     Aborted(Reason),
     /// The deadline passed first. Retryable.
-    #[error(
-        "not committed within {after:?}; raise the deadline, or look for a transaction that holds its locks long"
-    )]
+    #[error("{}", late(*after, wait.as_deref()))]
     Deadline {
         /// The deadline.
         after: Duration,
+        /// What it waited for then, if it waited for another transaction and that is known.
+        wait: Option<Box<Wait>>,
     },
     /// The deadline passed first, and a node of the cluster does not answer. Retryable.
     #[error("not committed within {after:?}: {reason}")]
@@ -172,6 +172,37 @@ impl Error {
             | Error::BlocksRuntime
             | Error::OtherTicket
             | Error::Unknown => false,
+        }
+    }
+}
+
+/// What a transaction waited for when its deadline passed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Wait {
+    /// The record.
+    pub key: Bytes,
+    /// For how long it had waited.
+    pub time: Duration,
+    /// The transaction that held the record, as `CLARET.LOCKS` prints it. `None`: it stood behind others who waited, or
+    /// on a cluster, where `CLARET.LOCKS key` shows the holder while it holds.
+    pub holder: Option<String>,
+}
+
+fn late(after: Duration, wait: Option<&Wait>) -> String {
+    match wait {
+        None => format!(
+            "not committed within {after:?}; raise the deadline, or look for a transaction that holds its locks long"
+        ),
+        Some(Wait { key, time, holder }) => {
+            let holder = match holder {
+                Some(holder) => format!("which transaction {holder} holds"),
+                None => "which others hold".into(),
+            };
+            format!(
+                "not committed within {after:?}: it waited {time:?} for key '{key}', {holder}; \
+                 raise the deadline, or keep those transactions short"
+            )
         }
     }
 }

@@ -152,7 +152,7 @@ pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary};
-pub use error::{Abort, Error, Reason};
+pub use error::{Abort, Error, Reason, Wait};
 pub use mode::Mode;
 pub use open::StoreBuilder;
 pub use options::TxOptions;

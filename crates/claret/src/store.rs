@@ -188,9 +188,7 @@ impl Store {
         let mut deadline = Deadline::new(&*self.backend, options.deadline);
         let mut made = 1;
         loop {
-            let Some((result, end)) = self.attempt(&tx, &mut deadline, &mut body).await else {
-                return Err(self.backend.too_late(options.deadline).into());
-            };
+            let (result, end) = self.attempt(&tx, options.deadline, &mut deadline, &mut body).await?;
             match (result, end) {
                 (Ok(value), End::Committed) => return Ok(value),
                 (_, End::Restart(_)) if self.backend.is_closed() => {
@@ -230,25 +228,36 @@ impl Store {
         }
     }
 
-    /// One attempt: what the closure returned, and how it ended. `None`: the closure was not done at the deadline.
+    /// One attempt: what the closure returned, and how it ended.
+    ///
+    /// # Errors
+    /// The closure was not done at the deadline.
     async fn attempt<T, E, F, Fut>(
         &self,
         tx: &Tx,
+        after: Duration,
         deadline: &mut Deadline<'_>,
         body: &mut F,
-    ) -> Option<(Result<T, E>, End)>
+    ) -> Result<(Result<T, E>, End), Error>
     where
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
         let guard = AbortOnDrop(tx);
-        let result = deadline.race(nesting::within(tx, async { body(tx.clone()).await })).await?;
+        let running = nesting::within(tx, async { body(tx.clone()).await });
+        let result = deadline.race(running).await.ok_or_else(|| tx.late(after))?;
         let end = match &result {
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {
                 Some(end) => end,
                 // Too late, or the store was closed. The votes may be in all the same; then it is committed, and that
                 // is what we say (P65).
-                None => tx.abort_and_wait().await,
+                None => {
+                    let late = tx.late(after);
+                    match tx.abort_and_wait().await {
+                        End::Aborted => End::Failed(late),
+                        end => end,
+                    }
+                }
             },
             Err(_) => tx.abort_and_wait().await,
         };
@@ -259,7 +268,7 @@ impl Store {
             End::Unknown if !tx.writes() => End::Restart(Cause::Refused(Refusal::Unknown)),
             end => end,
         };
-        Some((result, end))
+        Ok((result, end))
     }
 
     /// The pause before another attempt. A transaction that gave way waits in a queue next and need not pause.

@@ -353,6 +353,19 @@ impl Tx {
         state.end.clone()
     }
 
+    /// The deadline has passed: that, or what is known to be in the way.
+    pub(crate) fn late(&self, after: Duration) -> Error {
+        match self.shared.backend.too_late(after) {
+            Error::Deadline { after, .. } => {
+                let state = self.shared.state.lock();
+                let is_running = state.attempt == self.attempt && state.end.is_none();
+                let driver = state.driver.as_ref().filter(|_| is_running);
+                Error::Deadline { after, wait: driver.and_then(|driver| driver.wait()).map(Box::new) }
+            }
+            other => other,
+        }
+    }
+
     /// Ends the attempt because of an error, which is what it answers from now on; or what it answers, if it was over.
     pub(crate) fn fail(&self, error: Error) -> Error {
         let mut state = self.shared.state.lock();

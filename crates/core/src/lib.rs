@@ -22,7 +22,7 @@ pub mod wire;
 
 pub use client::{Client, Node, Pacing, Pipeline, SlotRange, Unexpected};
 pub use coordinator::{
-    Cause, Closed, Contention, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle,
+    Cause, Closed, Contention, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle, Waits,
 };
 pub use digest::digest;
 pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};

@@ -22,7 +22,7 @@ use super::timers::Timers;
 use super::topology::slot_of;
 use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::stats::Stats;
@@ -214,6 +214,14 @@ impl Driver for Remote {
         self.tx.is_some_and(|tx| self.client.look(|machine| machine.client.conflicts_with(tx, key, op)))
     }
 
+    fn wait(&self) -> Option<Wait> {
+        let waits = self.client.look(|machine| machine.client.waits(self.tx?))?;
+        // Of several it is not known which.
+        let [(_, key)] = &waits.records[..] else { return None };
+        let time = Duration::from_micros(self.client.now().since(waits.since));
+        Some(Wait { key: key.clone(), time, holder: None })
+    }
+
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
         let placed = placed(buffered);
         self.visit(|machine, now, tx| {
@@ -283,7 +291,7 @@ pub(super) fn too_late(
     }
     match away() {
         Some(error) => Error::NoAnswer { after, reason: error.to_string() },
-        None => Error::Deadline { after },
+        None => Error::Deadline { after, wait: None },
     }
 }
 

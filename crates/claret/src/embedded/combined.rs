@@ -13,6 +13,7 @@ use smallvec::SmallVec;
 use super::{Embedded, LINK, SESSION};
 use crate::backend::Driver;
 use crate::call::Call;
+use crate::error::Wait;
 use crate::mailbox::{Mailbox, Wakers};
 
 /// The client state machine, and where its transactions are told what happens.
@@ -127,6 +128,11 @@ impl Driver for Combined {
 
     fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
         self.client.0.lock().client.conflicts_with(self.tx, key, op)
+    }
+
+    fn wait(&self) -> Option<Wait> {
+        let waits = self.client.0.lock().client.waits(self.tx)?;
+        self.store.wait(&waits)
     }
 
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {

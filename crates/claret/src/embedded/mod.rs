@@ -20,14 +20,16 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use claret_core::message::{Link, Refusal};
-use claret_core::{Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, key_hash};
+use claret_core::{
+    Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash,
+};
 use claret_types::{Bytes, OpError, Operation, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
-use crate::error::Error;
+use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::stats::Stats;
@@ -83,6 +85,15 @@ impl Embedded {
     /// The bits that say which shard are none of those that the record table uses first.
     fn shard_of_hash(&self, hash: u64) -> ShardId {
         ShardId((((hash >> 32) * self.shards.len() as u64) >> 32) as u32)
+    }
+
+    /// What an attempt waits for, and for whom.
+    fn wait(&self, waits: &Waits) -> Option<Wait> {
+        let time = Duration::from_micros(self.elapsed().since(waits.since));
+        waits.records.iter().find_map(|(shard, key)| {
+            let behind = self.shards[shard.0 as usize].lock().waits_behind(key, waits.attempt)?;
+            Some(Wait { key: key.clone(), time, holder: behind.first().map(ToString::to_string) })
+        })
     }
 
     /// Mode `none`: each call by itself.
@@ -144,7 +155,7 @@ impl Backend for Embedded {
     }
 
     fn too_late(&self, after: Duration) -> Error {
-        if self.is_closed() { Error::Closed } else { Error::Deadline { after } }
+        if self.is_closed() { Error::Closed } else { Error::Deadline { after, wait: None } }
     }
 
     fn close(&self) -> Task<'_> {

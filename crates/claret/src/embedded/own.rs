@@ -14,6 +14,7 @@ use smallvec::SmallVec;
 use super::{Embedded, LINK, SESSION};
 use crate::backend::Driver;
 use crate::call::Call;
+use crate::error::Wait;
 use crate::mailbox::{Mailbox, Wakers};
 
 /// How many parts the registry has, so that threads rarely meet in one.
@@ -88,6 +89,10 @@ impl Driver for OwnCoordinator {
 
     fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
         self.coordinator.conflicts_with(key, op)
+    }
+
+    fn wait(&self) -> Option<Wait> {
+        self.store.wait(&self.coordinator.waits()?)
     }
 
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {

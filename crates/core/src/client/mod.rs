@@ -32,7 +32,7 @@ use std::collections::{BTreeSet, VecDeque};
 use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;
 
-use crate::coordinator::{Closed, Event, TxHandle};
+use crate::coordinator::{Closed, Event, TxHandle, Waits};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Refusal, Request, Response};
@@ -243,6 +243,11 @@ impl Client {
     /// [`Coordinator::conflicts_with`](crate::Coordinator::conflicts_with).
     pub fn conflicts_with(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
         self.transactions.conflicts_with(tx, key, op)
+    }
+
+    /// What a transaction waits for: see [`Coordinator::waits`](crate::Coordinator::waits).
+    pub fn waits(&self, tx: TxHandle) -> Option<Waits> {
+        self.transactions.waits(tx)
     }
 
     // --- the application's calls ---

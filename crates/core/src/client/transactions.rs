@@ -12,7 +12,7 @@ use hashbrown::HashMap;
 
 use super::rules;
 use super::timers::Timers;
-use crate::coordinator::{Closed, Contention, Coordinator, Event, Frontend, Session, TxHandle};
+use crate::coordinator::{Closed, Contention, Coordinator, Event, Frontend, Session, TxHandle, Waits};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, TxId};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Request, Response};
@@ -126,6 +126,13 @@ impl Transactions {
                 table.entries.get(&tx.0).is_some_and(|entry| entry.coordinator.conflicts_with(key, op))
             }
             Transactions::Combined(frontend) => frontend.conflicts_with(tx, key, op),
+        }
+    }
+
+    pub(super) fn waits(&self, tx: TxHandle) -> Option<Waits> {
+        match self {
+            Transactions::Single(table) => table.entries.get(&tx.0)?.coordinator.waits(),
+            Transactions::Combined(frontend) => frontend.waits(tx),
         }
     }
 

@@ -37,6 +37,7 @@ mod right;
 mod session;
 mod touched;
 mod turns;
+mod waits;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
@@ -61,6 +62,7 @@ use reserves::Reserves;
 use right as rules;
 pub use session::Session;
 use touched::Touched;
+pub use waits::Waits;
 #[cfg(feature = "planted-bugs")]
 use wrong as rules;
 

@@ -204,6 +204,19 @@ impl LockTable {
         })
     }
 
+    /// Who is in the way of an attempt that waits for this record, in order; `None`: it does not wait. O(holders and
+    /// waiters).
+    pub(crate) fn waits_behind(&self, record: RecordIx, attempt: AttemptId) -> Option<Vec<AttemptId>> {
+        let lock = self.records[record].lock.as_ref()?;
+        let (_, waiter) = lock.phaser.waiters().find(|((_, waiting), _)| *waiting == attempt)?;
+        let kind = lock.kind.unwrap_or(waiter.kind);
+        let others = lock.holders.iter().filter(|(holding, _)| **holding != attempt);
+        let conflict = others.filter(|(_, holder)| holder.claims().any(|it| waiter.conflicts(kind, it)));
+        let mut behind: Vec<AttemptId> = conflict.map(|(holding, _)| *holding).collect();
+        behind.sort_unstable();
+        Some(behind)
+    }
+
     /// The eldest waiter that a holder was told of on this record.
     pub(crate) fn told(&self, record: RecordIx, attempt: AttemptId) -> Option<Birth> {
         self.records[record].lock.as_ref()?.holders.get(&attempt)?.told

@@ -2,7 +2,7 @@
 
 use claret_types::Bytes;
 
-use super::Shard;
+use super::{Shard, key_hash};
 use crate::ids::AttemptId;
 
 /// Counts since the shard began.
@@ -45,5 +45,11 @@ impl Shard {
     /// Every record that is held or waited for. O(records).
     pub fn waits(&self) -> impl Iterator<Item = Wait> + '_ {
         self.table.waits_for()
+    }
+
+    /// Who holds what an attempt waits for on a record, in order; `None`: it does not wait there. Empty where it stands
+    /// behind others who wait. O(holders and waiters of the record).
+    pub fn waits_behind(&self, key: &Bytes, attempt: AttemptId) -> Option<Vec<AttemptId>> {
+        self.table.waits_behind(self.table.find(key_hash(key), key)?, attempt)
     }
 }

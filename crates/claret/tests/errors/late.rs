@@ -1,0 +1,81 @@
+//! The deadline passes: the error names the record, who holds it, and how long it was waited for.
+
+use std::time::{Duration, Instant};
+
+use claret::{Abort, Error, Records, Store, TxOptions, Wait};
+use tokio::sync::Notify;
+
+use super::Host;
+
+pub(crate) async fn all(store: &Store, prefix: &str, host: Host) {
+    let (held, free) = (format!("{prefix}late:held"), format!("{prefix}late:free"));
+    let (is_held, is_over) = (Notify::new(), Notify::new());
+    let holder = store.transaction(|tx| {
+        let (held, is_held, is_over) = (&held, &is_held, &is_over);
+        async move {
+            tx.counter(held).add_returning(1).await?;
+            is_held.notify_one();
+            is_over.notified().await;
+            Ok(())
+        }
+    });
+    let waiters = async {
+        is_held.notified().await;
+        for way in [Way::Call, Way::Commit, Way::Blocking] {
+            let Wait { key, time, holder, .. } = wait_of(store, &held, &free, way).await;
+            assert_eq!(key, held.as_str().into());
+            assert!(time > Duration::ZERO, "{time:?}");
+            assert_eq!(holder.is_some(), host == Host::InProcess, "{holder:?}");
+        }
+        is_over.notify_one();
+    };
+    let (held_on, ()) = tokio::join!(holder, waiters);
+    held_on.expect("nobody disturbed it");
+    assert_eq!(store.counter(&held).get().await, Ok(1), "nobody else did anything");
+    assert_eq!(store.counter(&free).get().await, Ok(0));
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Way {
+    Call,
+    Commit,
+    Blocking,
+}
+
+/// What a late transaction says of its wait. A slow machine may learn of the wait only after a short deadline.
+async fn wait_of(store: &Store, held: &str, free: &str, way: Way) -> Wait {
+    let mut after = Duration::from_millis(20);
+    loop {
+        let (options, began) = (TxOptions::new().deadline(after), Instant::now());
+        let late = match way {
+            Way::Blocking => {
+                let (store, held) = (store.blocking(), held.to_owned());
+                let read = move || store.transaction_with(options, |tx| Ok(tx.counter(&held).get()?));
+                tokio::task::spawn_blocking(read).await.expect("no panic").map(|_| ())
+            }
+            Way::Call | Way::Commit => {
+                let late = store.transaction_with(options, |tx| async move {
+                    if let Way::Call = way {
+                        tx.counter(free).add(1)?;
+                        tx.counter(held).get().await?;
+                        return Err(Abort::because("it is held"));
+                    }
+                    tx.counter(held).add(1)?;
+                    Ok(())
+                });
+                late.await
+            }
+        };
+        let error = late.expect_err("it is held");
+        let text = error.to_string();
+        match error {
+            Error::Deadline { after: told, wait: Some(wait) } => {
+                assert!(told == after && wait.time <= began.elapsed(), "{way:?}: {told:?}, {wait:?}");
+                assert!(text.contains(held) && text.contains("raise the deadline"), "{text}");
+                return *wait;
+            }
+            Error::Deadline { wait: None, .. } => after *= 2,
+            other => panic!("{way:?}: {other:?}"),
+        }
+    }
+}
