@@ -21,13 +21,14 @@ use crate::batch::{Replies, Ticket};
 use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
 use crate::mode::Mode;
+use crate::once::Once;
 use crate::options::TxOptions;
 use crate::planted;
 use crate::read::Read;
 use crate::records::{Scope, Ticketed, TxScope, Waited};
 use crate::runtime;
 use crate::stats::Stats;
-use crate::value::ValueError;
+use crate::value::{FromValue, IntoValue, ValueError};
 
 /// A thread for connections. It ends when it is dropped.
 pub(crate) trait Thread: fmt::Debug + Send + Sync {}
@@ -114,12 +115,24 @@ impl Store {
     ///
     /// # Errors
     /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub fn transaction_once<T>(
+    pub fn transaction_once<T: IntoValue + FromValue>(
         &self,
         id: &str,
         body: impl FnMut(&Tx) -> Result<T, Abort>,
-    ) -> Result<Option<T>, Error> {
+    ) -> Result<Once<T>, Error> {
         self.wait(self.inner.transaction_once(id, called(self.inner.options, body)))
+    }
+
+    /// See [`crate::Store::try_transaction_once`].
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`].
+    pub fn try_transaction_once<T: IntoValue + FromValue, E: From<Error>>(
+        &self,
+        id: &str,
+        body: impl FnMut(&Tx) -> Result<T, E>,
+    ) -> Result<Once<T>, E> {
+        self.wait(self.inner.try_transaction_once(id, called(self.inner.options, body)))
     }
 
     /// See [`crate::Store::run_all`].

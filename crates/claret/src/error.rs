@@ -129,6 +129,12 @@ pub enum Error {
     /// The transaction was already committed or aborted: a handle outlived it. Final.
     #[error("the transaction is over; begin a new one")]
     Finished,
+    /// The transaction with this id was done before, and what it answered is gone. Final: read what it wrote.
+    #[error("the transaction '{id}' was done before, and what it answered is gone; read what it wrote")]
+    AlreadyDone {
+        /// The id that was given to `transaction_once`.
+        id: String,
+    },
     /// The store is closed, or the runtime that it was opened on has ended. Final.
     #[error("the store is closed, or the runtime that it was opened on has ended; open it again")]
     Closed,
@@ -168,6 +174,7 @@ impl Error {
             | Error::Refused(_)
             | Error::TooManyCalls { .. }
             | Error::Finished
+            | Error::AlreadyDone { .. }
             | Error::Closed
             | Error::BlocksRuntime
             | Error::OtherTicket

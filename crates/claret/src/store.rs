@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use claret_core::message::Refusal;
 use claret_core::{Cause, Closed};
-use claret_types::{Bytes, DataType, Operation, Register, RegisterOp, Reply, State};
+use claret_types::{Bytes, DataType, State};
 use futures_timer::Delay;
 
 use crate::backend::Backend;
@@ -71,8 +71,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        // What doomed the transaction says more than a closure that looked away from it.
-        self.attempts(options, body, |_, doom| doom.into()).await.map_err(Error::from)
+        self.attempts(options, body, doom_first).await.map_err(Error::from)
     }
 
     /// [`Store::transaction`] for a closure with an error type of its own, which can be made from the store's: then `?`
@@ -136,41 +135,12 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.attempts(options, body, |own, _| own).await
-    }
-
-    /// Commits a transaction at most once for an id that the application chooses, such as an order number, over all
-    /// calls, processes and restarts that share the store. Returns `None` if an earlier call has committed it. The id
-    /// is an ordinary record, `claret:done:<id>`, which the transaction itself writes; delete it to forget the id.
-    ///
-    /// # Errors
-    /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
-    pub async fn transaction_once<T, F, Fut>(&self, id: &str, mut body: F) -> Result<Option<T>, Error>
-    where
-        F: FnMut(Tx) -> Fut,
-        Fut: Future<Output = Result<T, Abort>>,
-    {
-        let key = Bytes::from(format!("claret:done:{id}"));
-        self.transaction(move |tx| {
-            let key = key.clone();
-            let body = body(tx.clone());
-            async move {
-                let get = Operation::new::<Register>(RegisterOp::Get);
-                if tx.execute_for_update(key.clone(), get).await? != Reply::Nil {
-                    return Ok(None);
-                }
-                let value = body.await?;
-                let mark = Operation::new::<Register>(RegisterOp::Set("1".into()));
-                tx.issue(key, mark)?;
-                Ok(Some(value))
-            }
-        })
-        .await
+        self.attempts(options, body, own_first).await
     }
 
     /// Attempts until one is the last. `both`: what to say where the closure returns an error, and the transaction was
     /// doomed by another.
-    async fn attempts<T, E, F, Fut>(
+    pub(crate) async fn attempts<T, E, F, Fut>(
         &self,
         options: TxOptions,
         mut body: F,
@@ -349,6 +319,16 @@ impl Drop for AbortOnDrop<'_> {
     fn drop(&mut self) {
         self.0.leave();
     }
+}
+
+/// What doomed a transaction says more than a closure that looked away from it.
+pub(crate) fn doom_first(_: Abort, doom: Error) -> Abort {
+    doom.into()
+}
+
+/// The error that a closure returns comes back as it is.
+pub(crate) fn own_first<E>(own: E, _: Error) -> E {
+    own
 }
 
 fn describe(cause: &Cause) -> String {

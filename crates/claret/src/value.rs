@@ -123,6 +123,20 @@ macro_rules! into_bytes {
 
 into_bytes!(Bytes, &Bytes, Vec<u8>, &[u8], String, &String, &str);
 
+/// Nothing, as the empty value: the answer of a transaction that answers nothing.
+impl IntoValue for () {
+    #[inline]
+    fn into_value(self) -> Result<Bytes, ValueError> {
+        Ok(Bytes::from(""))
+    }
+}
+
+impl FromValue for () {
+    fn from_value(value: Bytes) -> Result<Self, ValueError> {
+        if value.is_empty() { Ok(()) } else { Err(ValueError::of(&value, "nothing, as ()")) }
+    }
+}
+
 impl IntoValue for &Vec<u8> {
     #[inline]
     fn into_value(self) -> Result<Bytes, ValueError> {

@@ -140,7 +140,7 @@ fn the_blocking_mirror_tells_the_errors_of_void_operations() {
 async fn errors_reach_their_users_in_the_process() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
         let store = Store::builder().mode(mode).build();
-        errors::all(&store, "", errors::Host::InProcess).await;
+        errors::all(&store, "", true).await;
         store.check_invariants();
     }
 }

@@ -269,7 +269,7 @@ async fn a_transaction_with_an_id_happens_once() {
             })
             .await
             .unwrap();
-        assert_eq!(paid.is_some(), round == 0);
+        assert_eq!(paid.is_first(), round == 0);
     }
     assert_eq!(store.counter("paid").get().await.unwrap(), 10);
 }

@@ -1,0 +1,127 @@
+//! Transactions that commit at most once for an id, and whose answer can be had again.
+//!
+//! Such a transaction writes two records besides what its closure does: the mark `claret:done:<id>`, which never goes by
+//! itself, and the closure's value, `claret:answer:<id>`. Both commit with it, or neither does. So whoever finds the mark
+//! knows that it was done, and whoever finds the value as well answers with it.
+
+use std::future::Future;
+
+use claret_types::{Bytes, Operation, Register, RegisterOp, Reply};
+use parking_lot::Mutex;
+
+use crate::error::{Abort, Error};
+use crate::store::{Store, doom_first, own_first};
+use crate::tx::Tx;
+use crate::value::{FromValue, IntoValue};
+
+/// What a transaction with an id came to: its value, and whether this very call committed it.
+///
+/// Use the value either way. `First` is no place for what must follow a commit, such as a mail: after an
+/// [`Error::Unknown`] nobody has heard `First`, though the transaction may be done. Do such things after both, so that
+/// they bear repetition, or write them down in the transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Once<T> {
+    /// This call committed it.
+    First(T),
+    /// An earlier call committed it, and this is what that one answered. Nothing was done now.
+    Again(T),
+}
+
+impl<T> Once<T> {
+    /// The value.
+    pub fn into_value(self) -> T {
+        match self {
+            Once::First(value) | Once::Again(value) => value,
+        }
+    }
+
+    /// Whether this call committed it.
+    pub fn is_first(&self) -> bool {
+        matches!(self, Once::First(_))
+    }
+}
+
+impl Store {
+    /// Commits a transaction at most once for an id that the application chooses, such as an order number, over all
+    /// calls, processes and restarts that share the store. A later call with the same id does nothing, and answers what
+    /// the first one answered. The value may be any [`IntoValue`], such as a number, text, `()`, or `Json` of a type of
+    /// your own.
+    ///
+    /// What was done is an ordinary record, `claret:done:<id>`, which the transaction itself writes; delete it to forget
+    /// the id. Its value is another one, `claret:answer:<id>`, which may go earlier.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyDone`] if it was done and its value is gone, [`Error::Value`] if its value is of another type; else
+    /// see [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`]: then call again with the same id.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Once, Records, Store};
+    ///
+    /// let store = Store::in_memory();
+    /// let order = || {
+    ///     store.transaction_once("order:ada:7", |tx| async move {
+    ///         tx.counter("income:cents").add(11_800)?;
+    ///         Ok(tx.counter("orders").add_returning(1).await?)
+    ///     })
+    /// };
+    /// assert_eq!(order().await?, Once::First(1));
+    /// assert_eq!(order().await?, Once::Again(1));
+    /// assert_eq!(store.counter("income:cents").get().await?, 11_800);
+    /// # Ok::<_, claret::Error>(()) }).unwrap();
+    /// ```
+    pub async fn transaction_once<T, F, Fut>(&self, id: &str, body: F) -> Result<Once<T>, Error>
+    where
+        T: IntoValue + FromValue,
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, Abort>>,
+    {
+        let body = Mutex::new(body);
+        let once = |tx| once(id, tx, &body);
+        self.attempts(self.options, once, doom_first).await.map_err(Error::from)
+    }
+
+    /// [`Store::transaction_once`] for a closure with an error type of its own: see [`Store::try_transaction`]. An error
+    /// that it returns is not kept: a later call with the same id tries again.
+    ///
+    /// # Errors
+    /// The closure's, or what it makes of an [`Error`] of [`Store::transaction_once`].
+    pub async fn try_transaction_once<T, E, F, Fut>(&self, id: &str, body: F) -> Result<Once<T>, E>
+    where
+        T: IntoValue + FromValue,
+        E: From<Error>,
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        let body = Mutex::new(body);
+        let once = |tx| once(id, tx, &body);
+        self.attempts(self.options, once, own_first).await
+    }
+}
+
+/// The closure, unless the mark is there. It is called after the mark was looked for: one that blocks does all that it
+/// does when it is called.
+async fn once<T, E, F, Fut>(id: &str, tx: Tx, body: &Mutex<F>) -> Result<Once<T>, E>
+where
+    T: IntoValue + FromValue,
+    E: From<Error>,
+    F: FnMut(Tx) -> Fut,
+    Fut: Future<Output = Result<T, E>>,
+{
+    let mark = Bytes::from(format!("claret:done:{id}"));
+    let answer = Bytes::from(format!("claret:answer:{id}"));
+    let get = Operation::new::<Register>(RegisterOp::Get);
+    if tx.execute_for_update(mark.clone(), get.clone()).await? != Reply::Nil {
+        let Reply::Bytes(value) = tx.execute(answer.clone(), get).await? else {
+            return Err(tx.fail(Error::AlreadyDone { id: id.to_owned() }).into());
+        };
+        return Ok(Once::Again(T::from_value(value).map_err(|error| error.at(answer))?));
+    }
+    let running = (body.lock())(tx.clone());
+    let value = running.await?.into_value().map_err(|error| error.at(answer.clone()))?;
+    // The answer may go by itself once records expire; the mark never does.
+    tx.issue(answer.clone(), Operation::new::<Register>(RegisterOp::Set(value.clone())))?;
+    tx.issue(mark, Operation::new::<Register>(RegisterOp::Set("1".into())))?;
+    // As a later call will read it, so that the first one does not answer what no other can.
+    Ok(Once::First(T::from_value(value).map_err(|error| error.at(answer))?))
+}

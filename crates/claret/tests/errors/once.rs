@@ -1,0 +1,112 @@
+//! A transaction with an id: done once, and its answer can be had again.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use claret::{Abort, Error, Once, Records, Store};
+
+pub(crate) async fn all(store: &Store, prefix: &str) {
+    let key = |name: &str| format!("{prefix}once:{name}");
+    answers_again(store, &key("order"), &key("orders")).await;
+    an_abort_leaves_no_mark(store, &key("sold out"), &key("seats")).await;
+    what_is_left_of_an_answer(store, &key("left"), &key("n")).await;
+    in_the_blocking_mirror(store, key("blocking"), key("m")).await;
+    two_at_once(store, &key("race"), &key("raced")).await;
+}
+
+async fn answers_again(store: &Store, id: &str, orders: &str) {
+    let runs = AtomicU32::new(0);
+    let order = || {
+        store.transaction_once(id, |tx| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            async move { Ok(tx.counter(orders).add_returning(1).await?) }
+        })
+    };
+    assert_eq!(order().await, Ok(Once::First(1)));
+    let seen = runs.load(Ordering::Relaxed);
+    assert_eq!(order().await, Ok(Once::Again(1)));
+    assert_eq!(runs.load(Ordering::Relaxed), seen, "the closure is not called again");
+    assert_eq!(store.counter(orders).get().await, Ok(1));
+    let void = format!("{id}:void");
+    let nothing = || store.transaction_once(&void, |_| async { Ok(()) });
+    assert_eq!((nothing().await, nothing().await), (Ok(Once::First(())), Ok(Once::Again(()))));
+}
+
+#[derive(Debug, PartialEq)]
+enum Purchase {
+    SoldOut,
+    Store(Error),
+}
+
+impl From<Error> for Purchase {
+    fn from(error: Error) -> Self {
+        Purchase::Store(error)
+    }
+}
+
+async fn an_abort_leaves_no_mark(store: &Store, id: &str, seats: &str) {
+    store.bounded_counter(seats).create(0, 0, 1).await.expect("created");
+    let buy = || {
+        store.try_transaction_once(id, |tx| async move {
+            match tx.bounded_counter(seats).try_take(1).await? {
+                true => Ok("seat 1".to_owned()),
+                false => Err(Purchase::SoldOut),
+            }
+        })
+    };
+    assert_eq!(buy().await, Err(Purchase::SoldOut));
+    store.bounded_counter(seats).add(1).await.expect("one came back");
+    assert_eq!(buy().await, Ok(Once::First("seat 1".to_owned())));
+    assert_eq!(buy().await, Ok(Once::Again("seat 1".to_owned())), "though it is sold out again");
+    let id = format!("{id}:plain");
+    let plain = store.transaction_once(&id, |_| async { Err::<(), _>(Abort::because("not today")) });
+    assert!(matches!(plain.await, Err(Error::Aborted(_))));
+}
+
+/// The answer may go before the mark, and may be of another type than a later program asks for.
+async fn what_is_left_of_an_answer(store: &Store, id: &str, key: &str) {
+    let first = store.transaction_once(id, |tx| async move {
+        tx.counter(key).add(1)?;
+        Ok("text".to_owned())
+    });
+    assert_eq!(first.await, Ok(Once::First("text".to_owned())));
+    let other = store.transaction_once(id, |_| async { Ok(7_i64) }).await;
+    assert!(
+        matches!(&other, Err(Error::Value { key, .. }) if *key == format!("claret:answer:{id}").into()),
+        "{other:?}"
+    );
+    // As by a program that wrote the mark alone.
+    let marked = format!("{id}:marked");
+    store.register(format!("claret:done:{marked}")).set("1").await.expect("set");
+    let again = store.transaction_once(&marked, |tx| async move { Ok(tx.counter(key).add(1)?) }).await;
+    assert_eq!(again, Err(Error::AlreadyDone { id: marked.clone() }));
+    let error = again.expect_err("just seen");
+    assert!(!error.is_retryable() && error.to_string().contains(&marked), "{error}");
+    assert_eq!(store.counter(key).get().await, Ok(1), "nothing was done again");
+}
+
+/// Bug: a closure that blocks has done all that it does when it is called, and it was called before the mark was looked
+/// for. The second call then committed everything a second time.
+async fn in_the_blocking_mirror(store: &Store, id: String, key: String) {
+    let (blocking, counted) = (store.blocking(), key.clone());
+    let twice = move || {
+        let order = || {
+            blocking.transaction_once(&id, |tx| {
+                tx.counter(&counted).add(1)?;
+                Ok(tx.counter(&counted).get()?)
+            })
+        };
+        (order(), order())
+    };
+    let (first, again) = tokio::task::spawn_blocking(twice).await.expect("no panic");
+    assert_eq!((first, again), (Ok(Once::First(1)), Ok(Once::Again(1))));
+    assert_eq!(store.counter(&key).get().await, Ok(1));
+}
+
+async fn two_at_once(store: &Store, id: &str, key: &str) {
+    let order =
+        || store.transaction_once(id, |tx| async move { Ok(tx.counter(key).add_returning(1).await?) });
+    let (one, other) = tokio::join!(order(), order());
+    let (one, other) = (one.expect("it commits"), other.expect("it commits"));
+    assert!(one.is_first() != other.is_first(), "{one:?} {other:?}");
+    assert_eq!((one.into_value(), other.into_value()), (1, 1));
+}
