@@ -170,3 +170,20 @@ fn rules_and_traps_that_are_cited_are_defined() {
 fn the_blocking_mirror_has_what_the_store_has() {
     assert_none(surfaces::problems(&files(&[".rs"]), surfaces::ALONE));
 }
+
+/// The page says of each variant what to do, and no variant is left out.
+#[test]
+fn every_error_is_in_the_table_of_errors() {
+    let read = |path: &str| fs::read_to_string(root().join(path)).expect("a file");
+    let (source, page) = (read("crates/claret/src/error.rs"), read("docs/errors.md"));
+    let (_, body) = source.split_once("pub enum Error {").expect("the enum");
+    let (body, _) = body.split_once("\n}").expect("its end");
+    let name = |line: &str| line.strip_prefix("    ")?.split(['(', ',', ' ']).next().map(str::to_owned);
+    let variants = body.lines().filter_map(name).filter(|name| name.starts_with(char::is_uppercase));
+    let variants: Vec<String> = variants.collect();
+    assert!(variants.len() > 10, "{variants:?}");
+    let is_missing = |name: &String| !page.contains(&format!("| `{name}"));
+    assert_none(
+        variants.into_iter().filter(is_missing).map(|name| format!("docs/errors.md: no {name}")).collect(),
+    );
+}

@@ -70,6 +70,22 @@ fn a_heartbeat_that_waits_stands_for_the_next_ones_but_not_for_the_last() {
     assert!(matches!(&last[..], [Request::Heartbeat { live, .. }] if live.is_empty()), "{last:?}");
 }
 
+/// Bug: the last heartbeat took the place of one that waited. Consequence: a connection of a process that ended at once began
+/// with something else than a heartbeat (P40). Mend: what waits keeps its place.
+#[test]
+fn a_connection_of_a_process_that_ends_begins_with_a_heartbeat_all_the_same() {
+    let mut client = unconnected(false);
+    client.outputs.pacing = Pacing { frame_requests_max: 2, ..Pacing::default() };
+    client.connected(Time(0), CONNECTION, &node("a"), (SHARD, INCARNATION), 1_000_000);
+    send(&mut client, withdraw(1));
+    client.close(Time(1));
+    let is_heartbeat = |request: &Request| matches!(request, Request::Heartbeat { .. });
+    let begins: Vec<bool> = frame(&mut client).iter().map(is_heartbeat).collect();
+    assert_eq!(begins, [true, false]);
+    client.deliver(Time(1), (SHARD, CONNECTION), 1, std::iter::empty());
+    assert!(frame(&mut client).iter().all(is_heartbeat), "and ends with one");
+}
+
 #[test]
 fn while_an_answer_is_owed_requests_gather() {
     let worth = Pacing::default().frame_requests_worth;
