@@ -106,7 +106,9 @@ impl Subject {
             Instance::Mutex(_) => Stats::default(),
             Instance::Redis { baseline, .. } => {
                 let (restarts, lock_waits) = baseline.counts();
-                Stats { restarts, lock_waits, ..Stats::default() }
+                let mut stats = Stats::default();
+                (stats.restarts, stats.lock_waits) = (restarts, lock_waits);
+                stats
             }
         }
     }
@@ -160,10 +162,11 @@ impl Subject {
         for runner in self.runners.iter_mut().flatten() {
             sum.take(runner.counts());
         }
-        let (now, before) = (self.stats(), self.before);
+        let now = self.stats();
+        let (restarts, waits) =
+            (now.restarts - self.before.restarts, now.lock_waits - self.before.lock_waits);
         self.before = now;
-        let waits = now.lock_waits - before.lock_waits;
-        let figures = Figures::new(&sum, time, now.restarts - before.restarts, waits);
+        let figures = Figures::new(&sum, time, restarts, waits);
         let (setting, number) = (self.setting.clone(), self.slices.len() + 1);
         self.slices.push(Slice { kind: "slice", setting, slice: number, figures });
         for (total, more) in self.kinds.iter_mut().zip(&sum.kinds) {

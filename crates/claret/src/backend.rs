@@ -12,14 +12,14 @@ use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::Refusal;
-use claret_core::{CallNo, Closed, Event, Limits, Time};
+use claret_core::{AttemptId, CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
 
 use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
-use crate::stats::Stats;
+use crate::stats::{Counts, Stats};
 
 /// A future without a value.
 pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
@@ -46,6 +46,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// Adds to what is shown of a store: its shards, or its nodes.
     fn describe(&self, out: &mut fmt::DebugStruct<'_, '_>);
+
+    /// What is counted of transactions, wherever they run.
+    fn counts(&self) -> &Counts;
 
     fn stats(&self) -> Stats;
 
@@ -81,8 +84,6 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// A transaction that has something to hold or to wait for begins.
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver>;
-
-    fn note_restart(&self);
 
     /// The shortest and the longest pause before an attempt that was refused like this is run again, in microseconds;
     /// `None`: at once.
@@ -132,6 +133,11 @@ pub(crate) trait Driver: fmt::Debug + Send {
 
     /// Whether an operation of another transaction may wait for what this one has executed.
     fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool;
+
+    /// Under which name the shards know the attempt, if they do.
+    fn name(&self) -> Option<AttemptId> {
+        None
+    }
 
     /// What the transaction waits for, if that is known.
     fn wait(&self) -> Option<Wait> {

@@ -13,7 +13,8 @@ use crate::call::Call;
 use crate::error::Error;
 use crate::nesting;
 use crate::read::{Keys, Read};
-use crate::store::Store;
+use crate::stats::{Measure, Outcome};
+use crate::store::{Store, doom_first};
 use crate::tx::{Tx, check, strange, writes};
 
 /// Collected operations that commit together.
@@ -254,20 +255,29 @@ impl Store {
                 .map_err(|error| Error::Invalid { key: call.key.clone(), error })?;
         }
         nesting::check(&self.backend, &calls)?;
+        let counts = self.backend.counts();
+        let measure = counts.begin();
         match self.backend.instant(&calls) {
-            InstantOutcome::Done(replies) => Ok(replies),
-            InstantOutcome::Failed { key, error } => Err(Error::Invalid { key, error }),
-            InstantOutcome::Blocked => self.run_with_locks(&calls).await,
+            InstantOutcome::Done(replies) => {
+                counts.end(Outcome::Committed, measure, None);
+                Ok(replies)
+            }
+            InstantOutcome::Failed { key, error } => {
+                counts.end(Outcome::Failed, measure, None);
+                Err(Error::Invalid { key, error })
+            }
+            // In a box: it is large, and mostly nobody is in the way.
+            InstantOutcome::Blocked => Box::pin(self.run_with_locks(&calls, measure)).await,
         }
     }
 
     /// Somebody holds a record: waits for its lock like any other transaction.
-    async fn run_with_locks(&self, calls: &[Call]) -> Result<Vec<Reply>, Error> {
+    async fn run_with_locks(&self, calls: &[Call], measure: Measure) -> Result<Vec<Reply>, Error> {
         let buffered = |tx: Tx| async move {
             tx.buffer(calls)?;
             Ok(tx)
         };
-        let tx = self.transaction(buffered).await?;
+        let tx = self.attempts(self.options, Some(measure), buffered, doom_first).await?;
         Ok(tx.committed_replies(calls.len()))
     }
 }

@@ -208,6 +208,11 @@ fn called<T, E>(
 }
 
 impl Tx {
+    /// See [`crate::Tx::attempt`].
+    pub fn attempt(&self) -> u32 {
+        self.inner.attempt()
+    }
+
     /// See [`crate::Tx::execute`].
     ///
     /// # Errors

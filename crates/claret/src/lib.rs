@@ -40,6 +40,7 @@
 //! - [`Batch`] is for operations that are all known up front: it commits in one step.
 //! - [`blocking`] is the same for plain threads.
 //! - [`TxOptions`] sets the deadline and the number of attempts.
+//! - [`Store::stats`] counts what happened, and [`Tx::attempt`] says which attempt a closure is.
 //! - [`Store::transaction_once`] commits at most once for an id of yours, such as an order's number.
 //!
 //! Embedded stores work under any async runtime, stores on a cluster under tokio.
@@ -111,6 +112,9 @@
 //!
 //! | feature | | what |
 //! |---|---|---|
+//! | `json` | on by default | `Json<T>`: values as JSON, by serde |
+//! | `tracing` | | spans and events of transactions, for a subscriber of `tracing` |
+//! | `metrics` | | counters of transactions, for a recorder of the crate `metrics`. Install it before you open a store |
 //! | `cluster` | on by default | [`Store::connect`](Store#method.connect) and the module [`cluster`](./cluster/index.html): TLS, tokio and what else a client needs |
 //!
 //! Without features there is the embedded store, with few dependencies.
@@ -136,6 +140,7 @@ mod error;
 mod mailbox;
 mod mode;
 mod nesting;
+mod observe;
 mod once;
 mod open;
 mod options;
@@ -164,7 +169,7 @@ pub use records::{
     Gives, ListRecord, QueueRecord, Record, Records, RegisterRecord, Scope, ScoredSetRecord, SetRecord,
     StackRecord, SummaryBagRecord, Ticketed, TopKRecord, TxScope, UidRecord, Waited,
 };
-pub use stats::Stats;
+pub use stats::{Latency, RestartReasons, Stats};
 pub use store::Store;
 pub use tx::Tx;
 #[cfg(feature = "json")]
@@ -182,6 +187,10 @@ mod documents {
 
     #[doc = include_str!("../../../docs/howto/move-from-multi-and-watch.md")]
     struct MoveFromMultiAndWatch;
+
+    #[cfg(feature = "metrics")]
+    #[doc = include_str!("../../../docs/howto/observe.md")]
+    struct Observe;
 
     #[doc = include_str!("../../../docs/howto/unknown-outcome.md")]
     struct UnknownOutcome;

@@ -15,6 +15,7 @@ use parking_lot::Mutex;
 use crate::backend::Backend;
 use crate::call::Call;
 use crate::error::Error;
+use crate::observe::AttemptSpan;
 use crate::tx::{Shared, Tx};
 
 thread_local! {
@@ -22,11 +23,12 @@ thread_local! {
     static RUNNING: Cell<Option<Tx>> = const { Cell::new(None) };
 }
 
-/// Runs a closure's future as a part of its transaction.
-pub(crate) async fn within<F: Future>(tx: &Tx, future: F) -> F::Output {
+/// Runs a closure's future as a part of its transaction, and within the span of the attempt.
+pub(crate) async fn within<F: Future>(tx: &Tx, span: &AttemptSpan, future: F) -> F::Output {
     let mut future = pin!(future);
     std::future::poll_fn(|cx| {
-        let _entered = Entered::new(tx);
+        // For this poll alone: between two, the thread may do anything.
+        let _entered = (Entered::new(tx), span.enter());
         future.as_mut().poll(cx)
     })
     .await
@@ -109,7 +111,7 @@ impl Nested {
     #[inline]
     pub(crate) fn here() -> Option<Box<Self>> {
         let parent = running()?;
-        let parent = (Arc::downgrade(&parent.shared), parent.attempt());
+        let parent = (Arc::downgrade(&parent.shared), parent.attempt);
         Some(Box::new(Nested { parent, issued: Mutex::default() }))
     }
 
@@ -164,6 +166,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+    use crate::observe::TransactionSpan;
     use crate::store::Store;
 
     fn name(tx: &Tx) -> *const Shared {
@@ -174,12 +177,15 @@ mod tests {
     #[test]
     fn a_closure_that_panics_or_is_dropped_is_left() {
         let store = Store::in_memory();
-        let (outer, inner) = (Tx::begin(&store.backend), Tx::begin(&store.backend));
-        let nested = within(&outer, async {
-            let panics = AssertUnwindSafe(|| pollster::block_on(within(&inner, async { panic!("at once") })));
+        let span = TransactionSpan::begin().attempt(1);
+        let begin = || Tx::begin(&store.backend, 0, &span);
+        let (outer, inner) = (begin(), begin());
+        let nested = within(&outer, &span, async {
+            let panics =
+                AssertUnwindSafe(|| pollster::block_on(within(&inner, &span, async { panic!("at once") })));
             catch_unwind(panics).expect_err("it panics");
             assert_eq!(running().as_ref().map(name), Some(name(&outer)));
-            let mut dropped = Box::pin(within(&inner, std::future::pending::<()>()));
+            let mut dropped = Box::pin(within(&inner, &span, std::future::pending::<()>()));
             assert!(
                 dropped
                     .as_mut()

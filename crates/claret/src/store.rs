@@ -15,9 +15,10 @@ use crate::batch::Batch;
 use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
 use crate::nesting;
+use crate::observe::{AttemptSpan, Observed};
 use crate::options::TxOptions;
 use crate::planted;
-use crate::stats::Stats;
+use crate::stats::{Measure, Stats};
 use crate::tx::{End, Tx};
 
 /// A store of typed records. A cheaply cloned handle; use it from any thread and any task, under any async
@@ -71,7 +72,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        self.attempts(options, body, doom_first).await.map_err(Error::from)
+        self.attempts(options, None, body, doom_first).await.map_err(Error::from)
     }
 
     /// [`Store::transaction`] for a closure with an error type of its own, which can be made from the store's: then `?`
@@ -135,14 +136,15 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.attempts(options, body, own_first).await
+        self.attempts(options, None, body, own_first).await
     }
 
     /// Attempts until one is the last. `both`: what to say where the closure returns an error, and the transaction was
-    /// doomed by another.
+    /// doomed by another. `measure`: since when, if it began before.
     pub(crate) async fn attempts<T, E, F, Fut>(
         &self,
         options: TxOptions,
+        measure: Option<Measure>,
         mut body: F,
         both: fn(E, Error) -> E,
     ) -> Result<T, E>
@@ -154,48 +156,78 @@ impl Store {
         if self.backend.is_closed() {
             return Err(Error::Closed.into());
         }
-        let mut tx = Tx::begin(&self.backend);
+        let mut observed = Observed::begin(self.backend.counts(), measure);
+        let mut span = observed.attempt(1);
+        let mut tx = Tx::begin(&self.backend, 0, &span);
         let mut deadline = Deadline::new(&*self.backend, options.deadline);
-        let mut made = 1;
         loop {
-            let (result, end) = self.attempt(&tx, options.deadline, &mut deadline, &mut body).await?;
+            let ended = self.attempt((&tx, &span), options.deadline, &mut deadline, &mut body).await;
+            observed.note_wait(tx.waited());
+            let (result, end) = match ended {
+                Ok(ended) => ended,
+                Err(late) => return Err(observed.fails(late).into()),
+            };
             match (result, end) {
-                (Ok(value), End::Committed) => return Ok(value),
-                (_, End::Restart(_)) if self.backend.is_closed() => {
-                    tx.leave();
-                    return Err(Error::Closed.into());
+                (Ok(value), End::Committed) => {
+                    observed.commits();
+                    return Ok(value);
                 }
                 (_, End::Restart(cause)) => {
-                    if made >= options.attempts {
-                        tx.leave();
-                        return Err(Error::Attempts { made, last: describe(&cause) }.into());
+                    if let Err(error) = self.prepare_restart(&tx, &cause, options, &mut deadline).await {
+                        return Err(observed.fails(error).into());
                     }
-                    let guard = AbortOnDrop(&tx);
-                    if deadline.race(self.pause(&cause, made)).await.is_none() {
-                        return Err(self.backend.too_late(options.deadline).into());
-                    }
-                    std::mem::forget(guard);
-                    made += 1;
-                    tx = match tx.again() {
+                    observed.restarts(&cause, &span);
+                    span = observed.attempt(tx.attempt() + 1);
+                    tx = match tx.again(&span) {
                         Ok(next) => next,
                         Err(Closed) if !tx.writes() => {
                             tx.leave();
-                            Tx::begin(&self.backend)
+                            Tx::begin(&self.backend, tx.attempt(), &span)
                         }
                         // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
-                        Err(Closed) => return Err(Error::Unknown.into()),
+                        Err(Closed) => return Err(observed.fails(Error::Unknown).into()),
                     };
                     if planted::renews_deadline() {
                         deadline = Deadline::new(&*self.backend, options.deadline);
                     }
                 }
-                (Ok(_), End::Failed(error)) => return Err(error.into()),
-                (Err(own), End::Failed(error)) => return Err(both(own, error)),
-                (Err(own), End::Aborted | End::Committed) => return Err(own),
-                (Ok(_), End::Aborted) => return Err(self.backend.too_late(options.deadline).into()),
-                (_, End::Unknown) => return Err(Error::Unknown.into()),
+                (Ok(_), End::Failed(error)) => return Err(observed.fails(error).into()),
+                (Err(own), End::Failed(error)) => return Err(both(own, observed.fails(error))),
+                (Err(own), End::Aborted | End::Committed) => {
+                    observed.aborts();
+                    return Err(own);
+                }
+                (Ok(_), End::Aborted) => {
+                    return Err(observed.fails(self.backend.too_late(options.deadline)).into());
+                }
+                (_, End::Unknown) => return Err(observed.fails(Error::Unknown).into()),
             }
         }
+    }
+
+    /// The pause before an attempt is run again.
+    ///
+    /// # Errors
+    /// It is not: the store is closed, the attempts are used up, or the deadline passes. The transaction is left then.
+    async fn prepare_restart(
+        &self,
+        tx: &Tx,
+        cause: &Cause,
+        options: TxOptions,
+        deadline: &mut Deadline<'_>,
+    ) -> Result<(), Error> {
+        let (guard, made) = (AbortOnDrop(tx), tx.attempt());
+        if self.backend.is_closed() {
+            return Err(Error::Closed);
+        }
+        if made >= options.attempts {
+            return Err(Error::Attempts { made, last: describe(cause) });
+        }
+        if deadline.race(self.pause(cause, made)).await.is_none() {
+            return Err(self.backend.too_late(options.deadline));
+        }
+        std::mem::forget(guard);
+        Ok(())
     }
 
     /// One attempt: what the closure returned, and how it ended.
@@ -204,7 +236,7 @@ impl Store {
     /// The closure was not done at the deadline.
     async fn attempt<T, E, F, Fut>(
         &self,
-        tx: &Tx,
+        (tx, span): (&Tx, &AttemptSpan),
         after: Duration,
         deadline: &mut Deadline<'_>,
         body: &mut F,
@@ -214,7 +246,7 @@ impl Store {
         Fut: Future<Output = Result<T, E>>,
     {
         let guard = AbortOnDrop(tx);
-        let running = nesting::within(tx, async { body(tx.clone()).await });
+        let running = nesting::within(tx, span, async { body(tx.clone()).await });
         let result = deadline.race(running).await.ok_or_else(|| tx.late(after))?;
         let end = match &result {
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {

@@ -12,9 +12,9 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Cause, Closed, Event};
@@ -31,6 +31,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
+use crate::observe::{AttemptSpan, News, WaitEvents};
 use crate::planted;
 use crate::read::{Keys, Read};
 
@@ -52,6 +53,10 @@ pub(crate) struct Shared {
     mailbox: Arc<Mailbox>,
     /// It began within the closure of another transaction.
     pub(crate) nested: Option<Box<Nested>>,
+    /// Attempts that were made before, by a driver that could not go on.
+    earlier: u32,
+    /// When it first had to wait, where that is measured.
+    waited: OnceLock<Instant>,
     state: Mutex<State>,
 }
 
@@ -78,6 +83,7 @@ struct State {
     end: Option<End>,
     /// The driver said that the transaction is over, for all attempts.
     over: bool,
+    wait_events: WaitEvents,
 }
 
 /// A transaction in progress: a cheaply cloned handle. Typed records come from
@@ -85,11 +91,13 @@ struct State {
 #[derive(Clone, Debug)]
 pub struct Tx {
     pub(crate) shared: Arc<Shared>,
-    attempt: u32,
+    /// As its driver counts them.
+    pub(crate) attempt: u32,
 }
 
 impl Tx {
-    pub(crate) fn begin(backend: &Arc<dyn Backend>) -> Self {
+    /// The first attempt, or the first one of another driver after some `earlier` ones.
+    pub(crate) fn begin(backend: &Arc<dyn Backend>, earlier: u32, span: &AttemptSpan) -> Self {
         let state = State {
             driver: None,
             buffered: Vec::new(),
@@ -103,21 +111,39 @@ impl Tx {
             committing: false,
             end: None,
             over: false,
+            wait_events: WaitEvents::of(span),
         };
-        let (backend, mailbox, nested) = (Arc::clone(backend), Arc::default(), Nested::here());
-        Tx::of(Arc::new(Shared { backend, mailbox, nested, state: Mutex::new(state) }), 1)
+        let shared = Shared {
+            backend: Arc::clone(backend),
+            mailbox: Arc::default(),
+            nested: Nested::here(),
+            earlier,
+            waited: OnceLock::new(),
+            state: Mutex::new(state),
+        };
+        Tx::of(Arc::new(shared), 1)
     }
 
     pub(crate) fn of(shared: Arc<Shared>, attempt: u32) -> Self {
         Tx { shared, attempt }
     }
 
-    pub(crate) fn attempt(&self) -> u32 {
-        self.attempt
+    /// Which attempt of the transaction this handle is of: 1 for the first, and one more each time the store runs the
+    /// closure again. For logs, and to see in a test that a closure was run again.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::Store;
+    /// let attempt = Store::in_memory().transaction(async |tx| Ok(tx.attempt())).await?;
+    /// assert_eq!(attempt, 1, "nobody was in its way");
+    /// # Ok::<_, claret::Error>(()) }).unwrap();
+    /// ```
+    pub fn attempt(&self) -> u32 {
+        self.shared.earlier + self.attempt
     }
 
     /// The next attempt, once this one has ended in a restart.
-    pub(crate) fn again(&self) -> Result<Tx, Closed> {
+    pub(crate) fn again(&self, span: &AttemptSpan) -> Result<Tx, Closed> {
         let mut state = self.shared.state.lock();
         if let Some(driver) = &mut state.driver {
             driver.restart(self.attempt)?;
@@ -131,10 +157,10 @@ impl Tx {
         (state.calls, state.unanswered) = (0, 0);
         (state.writes, state.executed, state.committing) = (false, false, false);
         state.end = None;
+        state.wait_events = WaitEvents::of(span);
         if let Some(nested) = &self.shared.nested {
             nested.begin_again();
         }
-        self.shared.backend.note_restart();
         Ok(Tx { shared: Arc::clone(&self.shared), attempt: state.attempt })
     }
 
@@ -312,6 +338,11 @@ impl Tx {
         let state = self.shared.state.lock();
         let is_running = state.attempt == self.attempt && state.end.is_none();
         is_running && state.driver.as_ref().is_some_and(|driver| driver.conflicts_with(key, op))
+    }
+
+    /// When the transaction first had to wait, where that is measured.
+    pub(crate) fn waited(&self) -> Option<&Instant> {
+        self.shared.waited.get()
     }
 
     /// Whether this attempt may have changed a record, if it committed.
@@ -583,31 +614,52 @@ impl Shared {
         answer: Option<CallNo>,
         mut done: impl FnMut(&mut State) -> Option<T>,
     ) -> Poll<T> {
-        let mut state = self.state.lock();
-        loop {
+        let (mut state, mut news) = (self.state.lock(), News::none());
+        let polled = loop {
             self.pump(&mut state);
             if let Some(result) = done(&mut state) {
-                return Poll::Ready(result);
+                self.look(&mut state, &mut news);
+                break Poll::Ready(result);
             }
             if self.mailbox.watch(cx.waker(), answer) {
                 continue;
             }
-            let Some(due) = state.driver.as_ref().and_then(|driver| driver.poll_timeout()) else {
-                *timer = None;
-                return Poll::Pending;
-            };
-            let now = self.backend.now();
-            if due <= now {
+            let due = state.driver.as_ref().and_then(|driver| driver.poll_timeout());
+            let now = due.map(|_| self.backend.now());
+            if let (Some(due), Some(now)) = (due, now)
+                && due <= now
+            {
                 if let Some(driver) = &mut state.driver {
                     driver.handle_timeout(now);
                 }
                 continue;
             }
-            let mut delay = Delay::new(Duration::from_micros(due.since(now)));
+            self.backend.counts().wait(&self.waited);
+            self.look(&mut state, &mut news);
+            let left = due.zip(now).map(|(due, now)| due.since(now));
+            let Some(left) = left.into_iter().chain(state.wait_events.pause_us()).min() else {
+                *timer = None;
+                break Poll::Pending;
+            };
+            let mut delay = Delay::new(Duration::from_micros(left));
             if Pin::new(&mut delay).poll(cx).is_pending() {
                 *timer = Some(delay);
-                return Poll::Pending;
+                break Poll::Pending;
             }
+        };
+        drop(state);
+        news.tell();
+        polled
+    }
+
+    /// Collects what is to be told of the attempt's waits.
+    #[inline]
+    fn look(&self, state: &mut State, news: &mut News) {
+        if state.wait_events.are_told() {
+            let driver = state.driver.as_ref();
+            let (name, wait) = driver.map_or((None, None), |driver| (driver.name(), driver.wait()));
+            let goes_on = matches!(state.end, None | Some(End::Committed));
+            state.wait_events.look(name, wait, goes_on, news);
         }
     }
 }

@@ -2,12 +2,12 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::Refusal;
-use claret_core::{CallNo, Closed, Delivery, Limits, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Time, TxHandle};
 use claret_identity::Identity;
 use claret_types::{Bytes, Claims, OpError, Operation};
 use tokio::time::{Instant, sleep};
@@ -25,7 +25,7 @@ use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
-use crate::stats::Stats;
+use crate::stats::{Counts, Measured, Stats};
 
 /// Before an attempt runs again that a shard refused for its own sake, in microseconds.
 const PAUSE_US: (u64, u64) = (1_000, 100_000);
@@ -41,7 +41,7 @@ pub(super) const GRACE: Duration = Duration::from_secs(1);
 pub(crate) struct Cluster {
     mode: Mode,
     limits: Limits,
-    restarts: AtomicU64,
+    counts: Counts,
     is_closed: AtomicBool,
     patience: Duration,
     client: Arc<ClusterClient>,
@@ -62,8 +62,8 @@ impl Cluster {
         let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));
         let net = Net::connect(settings, Arc::clone(&client)).await?;
         let timers = Timers::start(net.runtime.clone(), Arc::clone(&client).keep_time());
-        let (restarts, is_closed) = (AtomicU64::new(0), AtomicBool::new(false));
-        Ok(Cluster { mode, limits, restarts, is_closed, patience, client, net, timers })
+        let (counts, is_closed) = (Counts::new(Measured::All), AtomicBool::new(false));
+        Ok(Cluster { mode, limits, counts, is_closed, patience, client, net, timers })
     }
 
     /// Says farewell to the shards.
@@ -88,13 +88,17 @@ impl Backend for Cluster {
         out.field("nodes", &nodes);
     }
 
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
     fn stats(&self) -> Stats {
+        let counted = self.counts.stats();
         self.client.look(|machine| Stats {
-            restarts: self.restarts.load(Ordering::Relaxed),
             lock_waits: machine.client.lock_waits(),
             combined: machine.client.combined(),
             open_attempts: machine.client.live().len() as u64,
-            ..Stats::default()
+            ..counted
         })
     }
 
@@ -117,10 +121,6 @@ impl Backend for Cluster {
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
         let (client, mailbox) = (Arc::clone(&self.client), Arc::clone(mailbox));
         Box::new(Remote { client, mailbox, tx: None })
-    }
-
-    fn note_restart(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
     fn pause_after(&self, refusal: &Refusal) -> Option<(u64, u64)> {
@@ -212,6 +212,10 @@ impl Driver for Remote {
 
     fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
         self.tx.is_some_and(|tx| self.client.look(|machine| machine.client.conflicts_with(tx, key, op)))
+    }
+
+    fn name(&self) -> Option<AttemptId> {
+        self.client.look(|machine| machine.client.attempt(self.tx?))
     }
 
     fn wait(&self) -> Option<Wait> {

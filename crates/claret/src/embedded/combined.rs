@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use claret_core::message::{Output, Request, Response};
-use claret_core::{CallNo, Client, Closed, Limits, ShardId, Switches, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Client, Closed, Limits, ShardId, Switches, Time, TxHandle};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -128,6 +128,10 @@ impl Driver for Combined {
 
     fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
         self.client.0.lock().client.conflicts_with(self.tx, key, op)
+    }
+
+    fn name(&self) -> Option<AttemptId> {
+        self.client.0.lock().client.attempt(self.tx)
     }
 
     fn wait(&self) -> Option<Wait> {

@@ -32,7 +32,7 @@ use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
-use crate::stats::Stats;
+use crate::stats::{Counts, Measured, Stats};
 use combined::{Combined, SharedClient};
 use own::{OwnCoordinator, Registry};
 
@@ -48,7 +48,7 @@ pub(crate) struct Embedded {
     limits: Limits,
     began: Instant,
     sequence: AtomicU64,
-    restarts: AtomicU64,
+    counts: Counts,
     is_closed: AtomicBool,
 }
 
@@ -68,7 +68,7 @@ impl Embedded {
             limits,
             began: Instant::now(),
             sequence: AtomicU64::new(1),
-            restarts: AtomicU64::new(0),
+            counts: Counts::new(Measured::Sample),
             is_closed: AtomicBool::new(false),
         }
     }
@@ -125,8 +125,12 @@ impl Backend for Embedded {
         out.field("shards", &self.shards.len());
     }
 
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
     fn stats(&self) -> Stats {
-        let mut sum = Stats { restarts: self.restarts.load(Ordering::Relaxed), ..Stats::default() };
+        let mut sum = self.counts.stats();
         sum.combined = self.client.as_ref().map_or(0, |client| client.combined());
         for shard in &self.shards {
             let shard = shard.lock();
@@ -204,10 +208,6 @@ impl Backend for Embedded {
             Some(client) => Box::new(Combined::begin(self, client, mailbox)),
             None => OwnCoordinator::begin(self, mailbox),
         }
-    }
-
-    fn note_restart(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Shards in this process refuse for what a transaction did, and the next attempt does better.

@@ -91,6 +91,10 @@ impl Driver for OwnCoordinator {
         self.coordinator.conflicts_with(key, op)
     }
 
+    fn name(&self) -> Option<AttemptId> {
+        Some(self.coordinator.attempt())
+    }
+
     fn wait(&self) -> Option<Wait> {
         self.store.wait(&self.coordinator.waits()?)
     }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
@@ -23,14 +23,14 @@ use crate::cluster::topology::slot_of;
 use crate::error::Error;
 use crate::mailbox::{Mailbox, Wakers};
 use crate::mode::Mode;
-use crate::stats::Stats;
+use crate::stats::{Counts, Measured, Stats};
 
 /// See the module's text. A backend that promises nothing.
 #[derive(Debug)]
 pub(crate) struct Unlocked {
     plain: Plain,
     limits: Limits,
-    restarts: AtomicU64,
+    counts: Counts,
     is_closed: AtomicBool,
     began: std::time::Instant,
     timers: Timers,
@@ -39,8 +39,8 @@ pub(crate) struct Unlocked {
 impl Unlocked {
     pub(crate) fn new(plain: Plain, limits: Limits) -> Self {
         let timers = Timers::start(plain.net().runtime.clone(), std::future::pending());
-        let (restarts, is_closed) = (AtomicU64::new(0), AtomicBool::new(false));
-        Unlocked { plain, limits, restarts, is_closed, began: std::time::Instant::now(), timers }
+        let (counts, is_closed) = (Counts::new(Measured::All), AtomicBool::new(false));
+        Unlocked { plain, limits, counts, is_closed, began: std::time::Instant::now(), timers }
     }
 }
 
@@ -57,8 +57,12 @@ impl Backend for Unlocked {
         out.field("nodes", &self.plain.nodes());
     }
 
+    fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
     fn stats(&self) -> Stats {
-        Stats { restarts: self.restarts.load(Ordering::Relaxed), ..Stats::default() }
+        self.counts.stats()
     }
 
     fn check_invariants(&self) {}
@@ -78,10 +82,6 @@ impl Backend for Unlocked {
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
         let (pool, mailbox) = (Arc::clone(self.plain.pool()), Arc::clone(mailbox));
         Box::new(CommandDriver(Arc::new(Commands { pool, mailbox, inner: Mutex::default() })))
-    }
-
-    fn note_restart(&self) {
-        self.restarts.fetch_add(1, Ordering::Relaxed);
     }
 
     fn pause_after(&self, refusal: &Refusal) -> Option<(u64, u64)> {
