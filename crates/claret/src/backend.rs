@@ -65,6 +65,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// When they cannot: what to do instead.
     fn knows(&self, op: &Operation) -> Result<(), OpError>;
 
+    /// Makes times absolute that are relative to now, where the shards are in this process (P71). Elsewhere the shard does it.
+    fn resolve(&self, _op: &mut Operation) {}
+
     /// Whether each operation is carried out when it is issued: mode `none` in this process.
     fn applies_at_once(&self) -> bool {
         false

@@ -242,7 +242,7 @@ impl Store {
         self.run(calls.into_iter().map(|(key, op)| Call { key, op }).collect()).await
     }
 
-    pub(crate) async fn run(&self, calls: Vec<Call>) -> Result<Vec<Reply>, Error> {
+    pub(crate) async fn run(&self, mut calls: Vec<Call>) -> Result<Vec<Reply>, Error> {
         let limit = self.backend.limits().calls_max;
         if calls.len() > limit as usize {
             return Err(Error::TooManyCalls { limit });
@@ -250,7 +250,10 @@ impl Store {
         if self.backend.is_closed() {
             return Err(Error::Closed);
         }
-        for call in &calls {
+        for call in &mut calls {
+            if call.op.is_timed() {
+                self.backend.resolve(&mut call.op);
+            }
             check(&*self.backend, &call.key, &call.op)
                 .map_err(|error| Error::Invalid { key: call.key.clone(), error })?;
         }

@@ -157,7 +157,9 @@ pub use answer::Answer;
 pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
-pub use claret_types::{Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary};
+pub use claret_types::{
+    Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary, Ttl,
+};
 pub use error::{Abort, Error, Reason, Wait};
 pub use mode::Mode;
 pub use once::Once;
@@ -166,8 +168,8 @@ pub use options::TxOptions;
 pub use read::Read;
 pub use records::{
     Answers, AsyncScope, Awaited, BlockingScope, BoundedRecord, CounterRecord, DictRecord, Done, FloatRecord,
-    Gives, ListRecord, QueueRecord, Record, Records, RegisterRecord, Scope, ScoredSetRecord, SetRecord,
-    StackRecord, SummaryBagRecord, Ticketed, TopKRecord, TxScope, UidRecord, Waited,
+    Gives, KeyRecord, ListRecord, QueueRecord, Record, Records, RegisterRecord, Scope, ScoredSetRecord,
+    SetRecord, StackRecord, SummaryBagRecord, Ticketed, TopKRecord, TxScope, UidRecord, Waited,
 };
 pub use stats::{Latency, RestartReasons, Stats};
 pub use store::Store;

@@ -6,6 +6,7 @@
 
 mod collections;
 mod lists;
+mod living;
 mod numbers;
 mod scope;
 mod scored;
@@ -16,6 +17,7 @@ use claret_types::{Bytes, DataType, Few, FromReply, Operation, Register, Registe
 
 pub use collections::{DictRecord, SetRecord};
 pub use lists::{ListRecord, QueueRecord, StackRecord};
+pub use living::KeyRecord;
 pub use numbers::{BoundedRecord, CounterRecord, FloatRecord, RegisterRecord, UidRecord};
 pub use scope::{Answers, AsyncScope, Awaited, BlockingScope, Done, Gives, Scope, Ticketed, TxScope, Waited};
 pub use scored::{ScoredSetRecord, SummaryBagRecord, TopKRecord};
@@ -141,6 +143,11 @@ pub trait Records: Scope {
     /// A record of any type, your own included.
     fn record<T: DataType>(&self, key: impl Into<Bytes>) -> Record<Self, T> {
         Record { scope: self.clone(), key: key.into(), kind: PhantomData }
+    }
+
+    /// A record of whatever type: whether it is there, when it expires, its end.
+    fn key(&self, key: impl Into<Bytes>) -> KeyRecord<Self> {
+        KeyRecord { scope: self.clone(), key: key.into() }
     }
 
     /// A value that is read and overwritten.

@@ -425,8 +425,11 @@ impl Tx {
     }
 
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.
-    fn admit(&self, state: &mut State, key: Bytes, op: Operation) -> Result<Call, Error> {
+    fn admit(&self, state: &mut State, key: Bytes, mut op: Operation) -> Result<Call, Error> {
         self.check_open(state)?;
+        if op.is_timed() {
+            self.shared.backend.resolve(&mut op);
+        }
         let limit = self.shared.backend.limits().calls_max;
         let error = match check(&*self.shared.backend, &key, &op) {
             _ if self.shared.backend.is_closed() => Error::Closed,

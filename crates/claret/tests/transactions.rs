@@ -410,6 +410,15 @@ async fn handles_that_are_dropped_cloned_or_kept_do_no_harm_in_the_process() {
     }
 }
 
+#[tokio::test]
+async fn records_come_expire_and_go_in_the_process() {
+    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::Commuting] {
+        let store = Store::builder().mode(mode).build();
+        handles::living::all(&store, "").await;
+        assert_idle(&store);
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_store_answers_at_once_in_the_process() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::Commuting] {

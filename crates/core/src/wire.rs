@@ -21,7 +21,7 @@ use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Reques
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 
 /// Where the last request of a frame may begin, in bytes from the frame's start.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -299,8 +299,7 @@ impl Checker<'_> {
     fn reserve(&self, op: &Operation, claims: &Claims) -> Result<(), WireError> {
         self.within("claims in a reserve", claims.list.len(), CLAIMS_MAX)?;
         let modes = op.type_info().modes.names.len();
-        let is_known =
-            |mode: Mode| mode == Mode::SHARED || mode == Mode::EXCLUSIVE || usize::from(mode.0) < modes;
+        let is_known = |mode: Mode| mode.is_universal() || usize::from(mode.0) < modes;
         if !claims.list.iter().all(|claim| is_known(claim.mode)) {
             return self.senseless("a lock mode that the type does not have");
         }

@@ -190,10 +190,10 @@ fn operations_that_are_none_are_named() {
         frame[at] = byte;
         refused(&frame)
     };
-    let text = with(5, 11);
-    assert!(text.contains("message 0") && text.contains("number 2 of type number 11"), "{text}");
-    let text = with(4, 8);
-    assert!(text.contains("number 8 of type number 0") && text.contains("(key 'k')"), "{text}");
+    let text = with(5, 12);
+    assert!(text.contains("message 0") && text.contains("number 2 of type number 12"), "{text}");
+    let text = with(4, 7);
+    assert!(text.contains("number 7 of type number 0") && text.contains("(key 'k')"), "{text}");
     let text = with(4, 0);
     assert!(text.contains("wrong number of arguments for 'SET'"), "{text}");
 }

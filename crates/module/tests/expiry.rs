@@ -231,3 +231,54 @@ fn ends_of_records_are_kept_as_by_the_plain_commands() {
         assert_eq!(left > 0, keeps, "{words} after {set_up}: {left}");
     }
 }
+
+/// Without the note of its end, who held the key before it had one would commit as if it were still there.
+#[test]
+fn an_end_that_another_sets_on_a_held_key_is_heard_of() {
+    for (set_up, sets) in [("SET k 1", "PEXPIRE 150"), ("SET k 1 PX 100", "PEXPIRE 200 GT")] {
+        let server = Server::start(&["--enable-debug-command", "local", "--claret.lease-ms", "60000"]);
+        let (mut holder, mut other) = (Process::hello(&server, 1), Process::hello(&server, 2));
+        let mut plain = server.connect();
+        ok(&mut plain, "DEBUG SET-ACTIVE-EXPIRE 0");
+        ok(&mut plain, set_up);
+        let attempt = holder.begin();
+        let told = holder.frame(&[holder.execute(attempt, 1, "k", "INCRBY.RETURNING 1")]);
+        assert!(matches!(&told[..], [Response::Granted { .. }]), "{told:?}");
+        let told = other.commit("k", sets);
+        assert!(matches!(&told[..], [Response::Committed { .. }]), "beside the count: {told:?}");
+        // Who only reads when it ends need not wait for the count.
+        let Value::Int(left) = ok(&mut plain, "PTTL k") else { panic!("a number") };
+        assert!((1..=200).contains(&left), "{left}");
+        spin_until(micros() + (left as u64 + 2) * 1_000);
+        let commit = holder.prepare_with(attempt, 1, &[], &[(holder.shard, Some(holder.incarnation))]);
+        let told = holder.frame(&[commit]);
+        let vanished =
+            |told: &Response| matches!(told, Response::Refused { refusal: Refusal::Vanished { .. }, .. });
+        assert!(told.iter().any(vanished), "{sets}: {told:?}");
+        assert_eq!(ok(&mut plain, "EXISTS k"), Value::Int(0));
+    }
+}
+
+/// An expiry that was voted on in time, and is carried out when it is over, removes the key; who holds it hears that.
+#[test]
+fn an_end_that_is_over_when_it_is_carried_out_is_one() {
+    let server = Server::start(&["--claret.lease-ms", "60000"]);
+    let (mut holder, mut other) = (Process::hello(&server, 1), Process::hello(&server, 2));
+    let mut plain = server.connect();
+    ok(&mut plain, "SET k 1");
+    let voted = other.begin();
+    let two = [(other.shard, Some(other.incarnation)), (ShardId(9_000), None)];
+    let told = other.frame(&[other.prepare_with(voted, 0, &[("k", "PEXPIRE 100")], &two)]);
+    assert!(matches!(&told[..], [Response::Voted { .. }]), "{told:?}");
+    let attempt = holder.begin();
+    let told = holder.frame(&[holder.execute(attempt, 1, "k", "INCRBY.RETURNING 1")]);
+    assert!(matches!(&told[..], [Response::Granted { .. }]), "beside the expiry: {told:?}");
+    spin_until(micros() + 150_000);
+    assert_eq!(ok(&mut plain, "EXISTS k"), Value::Int(1), "nothing is carried out yet");
+    other.frame(&[Request::Apply { attempt: voted }]);
+    assert_eq!(ok(&mut plain, "EXISTS k"), Value::Int(0));
+    let commit = holder.prepare_with(attempt, 1, &[], &[(holder.shard, Some(holder.incarnation))]);
+    let told = holder.frame(&[commit]);
+    assert!(told.iter().any(|told| matches!(told, Response::Refused { .. })), "{told:?}");
+    assert_eq!(ok(&mut plain, "EXISTS k"), Value::Int(0), "nothing is written into a new record");
+}

@@ -144,6 +144,8 @@ pub struct ProgramConfig {
     /// How many of a thousand transactions ask a shard for something that it cannot read, where there are frames and no
     /// combining.
     pub unreadable_permille: u64,
+    /// How many of a thousand operations are on records of any type: whether they are there, when they expire, their end.
+    pub keyspace_permille: u64,
 }
 
 impl Config {
@@ -199,6 +201,7 @@ impl Config {
             5 => config.devote_to_crowds(),
             _ => {}
         }
+        config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
         config
     }
 
@@ -368,5 +371,6 @@ fn random_programs(random: &mut Random) -> ProgramConfig {
         stale_permille: 0,
         abandon_permille: 0,
         unreadable_permille: 0,
+        keyspace_permille: 0,
     }
 }

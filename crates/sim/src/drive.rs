@@ -178,7 +178,8 @@ impl World {
         let (now, slot) = (self.local(run.session), slot_of(&action.key, self.moves.slots()));
         let reader_writer = self.config.reader_writer;
         let Some(transaction) = self.running(run).filter(|it| it.stage == Progress::Running) else { return };
-        let (op, probe) = action.operation(&transaction.last, run, place);
+        let (mut op, probe) = action.operation(&transaction.last, run, place);
+        op.resolve(|| now.0 / 1000);
         let at = self.ledger.note_issued(run, &action.key, &op, probe);
         let Some(client) = self.client(run.session) else { return };
         let to = (slot, action.key.clone());

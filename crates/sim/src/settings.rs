@@ -66,6 +66,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("stale_permille", Number(&mut programs.stale_permille)),
         ("abandon_permille", Number(&mut programs.abandon_permille)),
         ("unreadable_permille", Number(&mut programs.unreadable_permille)),
+        ("keyspace_permille", Number(&mut programs.keyspace_permille)),
         ("combining", Flag(&mut config.combining)),
         ("reader_writer", Flag(&mut config.reader_writer)),
         ("phasing", Flag(&mut config.phasing)),

@@ -47,6 +47,13 @@ impl Store {
         self.content().records.remove(key).is_some()
     }
 
+    /// The keys of records whose time is over.
+    pub(crate) fn expired(&self, now_ms: u64) -> Vec<Bytes> {
+        let is_over = |state: &State| state.expiry().is_some_and(|expiry| expiry.ms() <= now_ms);
+        let content = self.content();
+        content.records.iter().filter(|(_, state)| is_over(state)).map(|(key, _)| key.clone()).collect()
+    }
+
     /// All vanish. Returns which there were.
     pub(crate) fn lose_all(&self) -> Vec<Bytes> {
         std::mem::take(&mut self.content().records).into_keys().collect()

@@ -64,6 +64,23 @@ impl World {
         self.tell_vanished(id, &keys)
     }
 
+    /// What has expired by the shard's clock vanishes before the shard hears of anything else (P71).
+    pub(crate) fn expire_what_is_due(&mut self, id: ShardId) -> Result<(), Violation> {
+        if self.config.programs.keyspace_permille == 0 {
+            return Ok(());
+        }
+        let now = self.shard_time(id);
+        let now_ms = now.0 / 1000;
+        if let Some(store) = self.store(id) {
+            let keys = store.expired(now_ms);
+            return if keys.is_empty() { Ok(()) } else { self.expire(id, keys) };
+        }
+        let keys = self.shard(id).expire(now, now_ms);
+        self.ledger.note_vanished(id, &keys, self.now);
+        self.outcome.vanished += keys.len() as u64;
+        self.drain_shard(id)
+    }
+
     /// All records of the shard are flushed. The host tells of those that somebody holds, as if they were there.
     pub(crate) fn flush(&mut self, id: ShardId) -> Result<(), Violation> {
         let Some(store) = self.store(id) else { return Ok(()) };

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use claret_types::{
-    BoundedCounter, Bytes, Counter, Dict, Examples, Few, FloatCounter, List, Operation, Register, RegisterOp,
-    Reply, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
+    BoundedCounter, Bytes, Counter, Dict, Examples, Few, FloatCounter, KeyspaceOp, List, Moment, Operation,
+    Register, RegisterOp, Reply, ScoredSet, Set, SetOp, SummaryBag, TopK, UidGenerator,
 };
 
 use crate::book::BidBook;
@@ -221,6 +221,10 @@ impl Workload {
             StepKind::Fixed(random.pick(&family.operations).clone())
         };
         let reserve = random.chance(config.reserve_permille).then(|| random.pick(&family.operations).clone());
+        if config.keyspace_permille > 0 && random.chance(config.keyspace_permille) {
+            let op = on_any_record(self.families[key.family].name, random);
+            return Action { key: key.name, what: StepKind::Fixed(op), reserve: None };
+        }
         Action { key: key.name, what, reserve }
     }
 
@@ -239,6 +243,22 @@ impl Workload {
         };
         Action { key: key.clone(), what, reserve: None }
     }
+}
+
+/// An operation on a record of any type. Times are relative, and made absolute when it is issued.
+fn on_any_record(family: &str, random: &mut Random) -> Operation {
+    let (returning, only_later) = (random.chance(300), random.chance(400));
+    let at = Moment::In(*random.pick(&[0, 1, 3, 10, 50, 200, 5_000]));
+    let is_string = matches!(family, "register" | "counter" | "float" | "text");
+    Operation::from(match random.below(10) {
+        0 => KeyspaceOp::Delete { returning },
+        1 => KeyspaceOp::Exists,
+        2 => KeyspaceOp::Persist { returning },
+        3 => KeyspaceOp::TimeLeft { in_seconds: false, now: None },
+        4 => KeyspaceOp::ExpiryTime,
+        5 if is_string => KeyspaceOp::SetUntil { value: "5".into(), at },
+        _ => KeyspaceOp::Expire { at, only_later, returning },
+    })
 }
 
 fn operations_of<T: Examples>() -> Vec<Operation> {

@@ -358,6 +358,19 @@ impl World {
     /// Carries out what happens at a shard.
     fn step_shard(&mut self, event: SimEvent) -> Result<(), Violation> {
         match event {
+            SimEvent::Request { to: id, .. }
+            | SimEvent::Peer { to: id, .. }
+            | SimEvent::ShardTimer(id, _)
+            | SimEvent::Frame { to: id, .. }
+            | SimEvent::Refuse(id)
+            | SimEvent::Desert(id, _)
+                if !self.removed.contains(&id) =>
+            {
+                self.expire_what_is_due(id)?
+            }
+            _ => {}
+        }
+        match event {
             SimEvent::Request { to, .. } if self.removed.contains(&to) => Ok(()),
             SimEvent::Request { to, link, request } => {
                 let now = self.shard_time(to);

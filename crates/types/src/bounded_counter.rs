@@ -161,6 +161,8 @@ impl DataType for BoundedCounter {
             modes(&[CREATE]),
             modes(&[MOVE_DOWN, MOVE_UP, SHORT_DOWN, SHORT_UP, READ, PIN_BOUNDS, CREATE]),
         ],
+        removing: 0,
+        clearing: 0,
     };
 
     type State = Option<Bounded>;

@@ -5,7 +5,8 @@
 //! Where several types have an operation of the same name (GET), the first type is meant unless something says
 //! otherwise.
 
-use crate::oracle::Check;
+use crate::keyspace::KEYSPACE;
+use crate::oracle::{Check, Living};
 use crate::{
     BoundedCounter, Counter, Dict, FloatCounter, List, Register, ScoredSet, Set, SummaryBag, TopK, TypeInfo,
     UidGenerator,
@@ -14,14 +15,14 @@ use crate::{
 macro_rules! builtin {
     ($count:literal: $($kind:ident),*) => {
         /// All built-in types, in the order of the wire.
-        pub const BUILTIN: [&TypeInfo; $count] = [$(TypeInfo::of::<$kind>()),*];
+        pub const BUILTIN: [&TypeInfo; $count] = [$(TypeInfo::of::<$kind>()),*, &KEYSPACE];
 
-        /// Their checks.
-        pub(crate) const CHECKS: &[Check] = &[$(Check::of::<$kind>()),*];
+        /// Their checks, each by itself and with what can be done to records of any type.
+        pub(crate) const CHECKS: &[Check] = &[$(Check::of::<$kind>()),*, $(Check::of::<Living<$kind>>()),*];
     };
 }
 
-builtin![11: Register, Counter, FloatCounter, BoundedCounter, Set, Dict, ScoredSet, TopK, SummaryBag, List, UidGenerator];
+builtin![12: Register, Counter, FloatCounter, BoundedCounter, Set, Dict, ScoredSet, TopK, SummaryBag, List, UidGenerator];
 
 /// All built-in types.
 pub fn builtin_types() -> &'static [&'static TypeInfo] {

@@ -242,7 +242,7 @@ impl DataType for Unread {
     const NAME: &'static str = "unread";
     const SUMMARY: &'static str = "what came as an operation and is none";
     const NATIVE: &'static str = "none";
-    const MODES: Modes = Modes { names: &[], conflicts: &[] };
+    const MODES: Modes = Modes { names: &[], conflicts: &[], removing: 0, clearing: 0 };
     const METHODS: &'static [Method] = UNREAD;
 
     type State = ();

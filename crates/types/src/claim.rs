@@ -25,51 +25,87 @@ use smallvec::SmallVec;
 
 use crate::carried::short_list;
 
-/// A lock mode: an index into a type's [`Modes`], or one of the two universal modes.
+/// A lock mode: an index into a type's [`Modes`], or one of the universal modes, which locks of every type have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Mode(pub u8);
 
-/// How many modes there can be, including the two universal ones.
+/// How many modes there can be, including the five universal ones.
 pub const MODES_MAX: usize = 16;
 
+/// The names of the universal modes, from [`Mode::PRESENT`] on.
+const UNIVERSAL: [&str; 5] = ["present", "read-expiry", "extend-expiry", "shared", "exclusive"];
+
 impl Mode {
+    /// That there is a record. Conflicts with what may remove it ([`Modes::removing`]).
+    pub const PRESENT: Mode = Mode(11);
+    /// That the record's expiry stays. Conflicts with what may change it: [`Mode::EXTEND_EXPIRY`], [`Modes::removing`]
+    /// and [`Modes::clearing`].
+    pub const READ_EXPIRY: Mode = Mode(12);
+    /// May put the expiry off. Commutes with itself, and conflicts otherwise as [`Mode::READ_EXPIRY`] does. Both together
+    /// set the expiry.
+    pub const EXTEND_EXPIRY: Mode = Mode(13);
     /// Conflicts with [`Mode::EXCLUSIVE`] and with every mode of the type: reading under reader/writer locks.
     pub const SHARED: Mode = Mode(14);
     /// Conflicts with everything, including itself: writing under reader/writer locks.
     pub const EXCLUSIVE: Mode = Mode(15);
 
-    fn bit(self) -> u16 {
+    /// Whether locks of every type have it.
+    pub fn is_universal(self) -> bool {
+        self >= Mode::PRESENT
+    }
+
+    const fn bit(self) -> u16 {
         1 << self.0
     }
 }
+
+/// The modes that are about a record's expiry.
+const OF_EXPIRY: u16 = Mode::READ_EXPIRY.bit() | Mode::EXTEND_EXPIRY.bit();
+/// What a record's content has nothing to do with, unless the mode is among those that remove or clear.
+const BESIDE_CONTENT: u16 = Mode::PRESENT.bit() | OF_EXPIRY;
 
 /// A type's lock modes: a name each, and for each the modes it conflicts with.
 ///
 /// The relation is symmetric; the oracle checks that first ([`Modes::is_symmetric`]).
 #[derive(Clone, Copy, Debug)]
 pub struct Modes {
-    /// Names, for people: waits, transcripts and the oracle print them.
+    /// Names, for people: waits, transcripts and the oracle print them. At most 11.
     pub names: &'static [&'static str],
     /// `conflicts[m]` has bit `n` set when modes `m` and `n` conflict where their scopes meet.
     pub conflicts: &'static [u16],
+    /// Modes under which a record that is there may go, alone or together with others: what takes its last element.
+    pub removing: u16,
+    /// Modes under which the record's expiry may be cleared ([`DataType::clears_expiry`](crate::DataType::clears_expiry)).
+    pub clearing: u16,
 }
 
 impl Modes {
     /// The set of modes that conflict with `mode`.
     pub fn conflicts_of(&self, mode: Mode) -> u16 {
+        let of_any = Mode::EXCLUSIVE.bit() | Mode::SHARED.bit();
         match mode {
             Mode::EXCLUSIVE => u16::MAX,
             Mode::SHARED => !Mode::SHARED.bit(),
-            Mode(own) => self.conflicts[own as usize] | Mode::EXCLUSIVE.bit() | Mode::SHARED.bit(),
+            Mode::PRESENT => self.removing | of_any,
+            Mode::READ_EXPIRY => self.removing | self.clearing | Mode::EXTEND_EXPIRY.bit() | of_any,
+            Mode::EXTEND_EXPIRY => self.removing | self.clearing | Mode::READ_EXPIRY.bit() | of_any,
+            Mode(own) => {
+                let is_in = |set: u16| (set >> own) & 1 != 0;
+                let beside = match (is_in(self.removing), is_in(self.clearing)) {
+                    (false, false) => 0,
+                    (false, true) => OF_EXPIRY,
+                    (true, _) => BESIDE_CONTENT,
+                };
+                self.conflicts[own as usize] | beside | of_any
+            }
         }
     }
 
     /// The name of a mode.
     pub fn name_of(&self, mode: Mode) -> &'static str {
-        match mode {
-            Mode::EXCLUSIVE => "exclusive",
-            Mode::SHARED => "shared",
-            Mode(own) => self.names[own as usize],
+        match mode.0.checked_sub(Mode::PRESENT.0) {
+            Some(universal) => UNIVERSAL[universal as usize],
+            None => self.names[mode.0 as usize],
         }
     }
 
@@ -77,7 +113,8 @@ impl Modes {
     pub fn is_symmetric(&self) -> bool {
         let count = self.names.len();
         count == self.conflicts.len()
-            && count <= Mode::SHARED.0 as usize
+            && count <= Mode::PRESENT.0 as usize
+            && (self.removing | self.clearing) >> count == 0
             && (0..count).all(|a| {
                 self.conflicts[a] >> count == 0
                     && (0..count).all(|b| (self.conflicts[a] >> b) & 1 == (self.conflicts[b] >> a) & 1)
@@ -197,6 +234,11 @@ impl Claims {
         if !self.list.contains(&claim) {
             self.list.push(claim);
         }
+    }
+
+    /// Whether any of them is one of these modes.
+    pub fn have(&self, modes: u16) -> bool {
+        self.list.iter().any(|claim| claim.mode.bit() & modes != 0)
     }
 
     /// With escrow drawn.

@@ -157,6 +157,13 @@ pub trait DataType: Sized + Send + Sync + 'static {
     /// Applies an effect and returns the one that undoes it. Cannot fail: `execute` has decided whatever could.
     fn apply(state: &mut Self::State, effect: Self::Effect) -> Self::Effect;
 
+    /// Whether an effect that was decided clears the record's expiry, as `SET` does. Its claims are then among
+    /// [`Modes::clearing`], or conflict with everything.
+    fn clears_expiry(effect: &Self::Effect) -> bool {
+        let _ = effect;
+        false
+    }
+
     /// Derives the answer of `op` from that of `held`, an operation of another transaction of the same process that
     /// still holds its lock (combining, `claret-2015` s.5.3). Called only for operations that return something and
     /// only read.

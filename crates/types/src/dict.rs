@@ -315,6 +315,8 @@ impl DataType for Dict {
             modes(&[PUT, REMOVE, REMOVE_SEEN, ADD_NEW]),
             WRITES,
         ],
+        removing: modes(&[REMOVE, REMOVE_SEEN]),
+        clearing: 0,
     };
 
     type State = Fields;

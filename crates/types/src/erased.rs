@@ -4,7 +4,11 @@
 //! and an [`Effect`], which forward to the [`DataType`]. Nothing here knows any particular type.
 //!
 //! A record's state belongs to the first type that wrote it. Types that share a `State` (Register and
-//! Counter, as in Redis) work on the same keys; others are refused with WRONGTYPE.
+//! Counter, as in Redis) work on the same keys; others are refused with WRONGTYPE. What is said of records of any type
+//! (`keyspace.rs`) is erased from the beginning.
+//!
+//! Types know nothing of a record's expiry. It is kept here, beside the content, and what an operation of a type has to
+//! do with it is added here to the operation's claims and effect.
 
 use std::any::{Any, TypeId};
 use std::fmt;
@@ -13,14 +17,18 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::data_type::{Access, DataType, Execution, Few, Method, Unique};
-use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Room};
+use crate::keyspace::{Expiry, KEYSPACE};
+use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Room, Scope};
 
 /// An operation of any type. Cheap to clone.
 #[derive(Clone)]
 pub struct Operation(Arc<dyn AnyOp>);
 
-/// The content of a record of any type.
-pub struct State(Box<dyn AnyState>);
+/// The content of a record of any type, and when it expires.
+pub struct State {
+    content: Box<dyn AnyState>,
+    expiry: Option<Expiry>,
+}
 
 /// A decided change of any type.
 pub struct Effect(Box<dyn AnyEffect>);
@@ -66,6 +74,21 @@ impl TypeInfo {
     pub const fn of<T: DataType>() -> &'static TypeInfo {
         &InfoOf::<T>::INFO
     }
+
+    /// That of operations on records of any type ([`KeyspaceOp`](crate::KeyspaceOp)).
+    pub const fn of_keyspace() -> &'static TypeInfo {
+        &KEYSPACE
+    }
+
+    /// The modes by which claims of two types on one record are held against each other. `None`: they all conflict (P14).
+    pub fn common_modes<'a>(&'a self, other: &'a TypeInfo) -> Option<&'a Modes> {
+        match (self.modes.names, other.modes.names) {
+            _ if std::ptr::eq(self, other) || self.id == other.id => Some(&self.modes),
+            ([], _) => Some(&other.modes),
+            (_, []) => Some(&self.modes),
+            _ => None,
+        }
+    }
 }
 
 impl Operation {
@@ -78,6 +101,19 @@ impl Operation {
     /// The operation, if it is one of `T`.
     pub fn downcast<T: DataType>(&self) -> Option<&T::Op> {
         self.0.as_any().downcast_ref::<Op<T>>().map(|it| &it.op)
+    }
+
+    pub(crate) fn from_any(op: impl AnyOp + 'static) -> Self {
+        Operation(Arc::new(op))
+    }
+
+    pub(crate) fn as_any(&self) -> &dyn Any {
+        self.0.as_any()
+    }
+
+    /// Whether [`Operation::resolve`] may have something to do.
+    pub fn is_timed(&self) -> bool {
+        self.0.is_timed()
     }
 
     /// Its type.
@@ -115,9 +151,22 @@ impl Operation {
         Ok(())
     }
 
-    /// [`DataType::footprint`].
+    /// [`DataType::footprint`]: what it claims at most, on a record without expiry.
     pub fn footprint(&self) -> Claims {
         self.0.footprint()
+    }
+
+    /// The same for who knows neither whether the record has an expiry nor what time it is at the shard (`keyspace.rs`).
+    pub fn footprint_with_expiry(&self) -> Claims {
+        let mut claims = self.footprint();
+        let modes = &self.type_info().modes;
+        if claims.list.is_empty() {
+            claims.push(Scope::Record, Mode::PRESENT);
+            claims.push(Scope::Record, Mode::SHARED);
+        } else if claims.have(modes.removing) || self.may_be_over() {
+            claims.push(Scope::Record, Mode::EXCLUSIVE);
+        }
+        claims
     }
 
     /// Its claims in the reader/writer baseline: the record, shared or exclusive.
@@ -193,47 +242,87 @@ impl PartialEq for Operation {
 impl State {
     /// Forgets the type.
     pub fn new<T: DataType>(state: T::State) -> Self {
-        State(Box::new(Content::<T>(state)))
+        State { content: Box::new(Content::<T>(state)), expiry: None }
+    }
+
+    /// A record of which only its key was looked at: a host's partial state for [`KeyspaceOp`](crate::KeyspaceOp). It takes
+    /// effects on its content without a trace, so there must be something left of it after them.
+    pub fn opaque() -> Self {
+        State { content: Box::new(Opaque), expiry: None }
+    }
+
+    /// Whether it is [`State::opaque`].
+    pub(crate) fn is_opaque(&self) -> bool {
+        self.content.content().is::<Opaque>()
+    }
+
+    /// With this expiry.
+    #[must_use]
+    pub fn expiring(mut self, expiry: Option<Expiry>) -> Self {
+        self.expiry = expiry;
+        self
+    }
+
+    /// When the record expires.
+    pub fn expiry(&self) -> Option<Expiry> {
+        self.expiry
+    }
+
+    pub(crate) fn set_expiry(&mut self, expiry: Option<Expiry>) {
+        self.expiry = expiry;
     }
 
     /// The content, if it is that of `T` or of a type that shares its `State`.
     pub fn downcast<T: DataType>(&self) -> Option<&T::State> {
-        self.0.content().downcast_ref()
+        self.content.content().downcast_ref()
     }
 
     /// The type that made it.
     pub fn type_info(&self) -> &'static TypeInfo {
-        self.0.type_info()
+        self.content.type_info()
     }
 }
 
 impl Clone for State {
     fn clone(&self) -> Self {
-        self.0.duplicate()
+        self.content.duplicate().expiring(self.expiry)
     }
 }
 
 impl fmt::Debug for State {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.describe(f)
+        self.content.describe(f)?;
+        match self.expiry {
+            Some(expiry) => write!(f, " until {} ms", expiry.ms()),
+            None => Ok(()),
+        }
     }
 }
 
 impl PartialEq for State {
     fn eq(&self, other: &Self) -> bool {
-        self.0.equals(other.0.content())
+        self.expiry == other.expiry && self.content.equals(other.content.content())
     }
 }
 
 impl Effect {
     /// Forgets the type.
     pub fn new<T: DataType>(effect: T::Effect) -> Self {
-        Effect(Box::new(Change::<T>(effect)))
+        let expiry = if T::clears_expiry(&effect) { Ends::At(None) } else { Ends::AsBefore };
+        Effect(Box::new(Change::<T> { effect, expiry }))
+    }
+
+    pub(crate) fn from_any(effect: impl AnyEffect + 'static) -> Self {
+        Effect(Box::new(effect))
+    }
+
+    pub(crate) fn as_any(&self) -> &dyn Any {
+        self.0.as_any()
     }
 
     /// The effect, if it is one of `T`: a host that keeps records by itself reads from it what to do.
     pub fn downcast<T: DataType>(&self) -> Option<&T::Effect> {
-        self.0.as_any().downcast_ref::<Change<T>>().map(|change| &change.0)
+        self.0.as_any().downcast_ref::<Change<T>>().map(|change| &change.effect)
     }
 
     /// The type of the operation that decided it.
@@ -263,13 +352,22 @@ impl fmt::Debug for Effect {
     }
 }
 
-trait AnyOp: Send + Sync {
+impl PartialEq for Effect {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.equals(other.0.as_any())
+    }
+}
+
+pub(crate) trait AnyOp: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn type_info(&self) -> &'static TypeInfo;
     fn method(&self) -> &'static Method;
     fn arguments(&self) -> Few<Bytes>;
     fn check(&self) -> Result<(), OpError>;
     fn size(&self) -> usize;
+    fn is_timed(&self) -> bool {
+        false
+    }
     fn footprint(&self) -> Claims;
     fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError>;
     fn room(&self, state: Option<&State>) -> Room;
@@ -340,7 +438,17 @@ impl<T: DataType> AnyOp for Op<T> {
         };
         let execution = catch_unwind(AssertUnwindSafe(run))
             .unwrap_or_else(|panic| Err(panicked(self.method, &*panic)))?;
-        let Execution { reply, effect, claims } = execution;
+        let Execution { reply, effect, mut claims } = execution;
+        if claims.list.is_empty() {
+            // Whatever the content is by then: the record may go.
+            claims.push(Scope::Record, if state.is_some() { Mode::PRESENT } else { Mode::SHARED });
+        }
+        if effect.is_some()
+            && state.is_some_and(|state| state.expiry.is_some())
+            && claims.have(T::MODES.removing)
+        {
+            claims.push(Scope::Record, Mode::EXCLUSIVE);
+        }
         Ok(Execution { reply, effect: effect.map(Effect::new::<T>), claims })
     }
 
@@ -402,15 +510,56 @@ impl<T: DataType> AnyState for Content<T> {
     }
 }
 
-trait AnyEffect: Send + Sync {
+/// The content of a record that nobody looked at.
+struct Opaque;
+
+impl AnyState for Opaque {
+    fn content(&self) -> &dyn Any {
+        self
+    }
+
+    fn content_mut(&mut self) -> &mut dyn Any {
+        self
+    }
+
+    fn type_info(&self) -> &'static TypeInfo {
+        &KEYSPACE
+    }
+
+    fn duplicate(&self) -> State {
+        State::opaque()
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.is::<Self>()
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a record")
+    }
+}
+
+pub(crate) trait AnyEffect: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn type_info(&self) -> &'static TypeInfo;
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect;
     fn duplicate(&self) -> Effect;
+    fn equals(&self, other: &dyn Any) -> bool;
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result;
 }
 
-struct Change<T: DataType>(T::Effect);
+/// What an effect of a type does to the record's expiry.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Ends {
+    AsBefore,
+    /// Cleared, as by `SET`; or as it was, where a change is undone.
+    At(Option<Expiry>),
+}
+
+struct Change<T: DataType> {
+    effect: T::Effect,
+    expiry: Ends,
+}
 
 impl<T: DataType> AnyEffect for Change<T> {
     fn as_any(&self) -> &dyn Any {
@@ -423,19 +572,41 @@ impl<T: DataType> AnyEffect for Change<T> {
 
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect {
         let state = slot.get_or_insert_with(|| State::new::<T>(T::State::default()));
-        let content = state.0.content_mut().downcast_mut::<T::State>().expect("the record's type is held");
-        let inverse = T::apply(content, self.0);
+        let before = state.expiry;
+        let Some(content) = state.content.content_mut().downcast_mut::<T::State>() else {
+            assert!(state.is_opaque(), "the record's type is held");
+            if let Ends::At(expiry) = self.expiry {
+                state.expiry = expiry;
+            }
+            // Nobody undoes what is done to a partial state.
+            return Effect(self);
+        };
+        let inverse = T::apply(content, self.effect);
         if T::is_absent(content) {
             *slot = None;
+        } else if let Ends::At(expiry) = self.expiry {
+            state.expiry = expiry;
         }
-        Effect::new::<T>(inverse)
+        let after = slot.as_ref().and_then(|state| state.expiry);
+        let expiry = if before == after { Ends::AsBefore } else { Ends::At(before) };
+        Effect(Box::new(Change::<T> { effect: inverse, expiry }))
     }
 
     fn duplicate(&self) -> Effect {
-        Effect::new::<T>(self.0.clone())
+        Effect(Box::new(Change::<T> { effect: self.effect.clone(), expiry: self.expiry }))
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        let other = other.downcast_ref::<Self>();
+        other.is_some_and(|other| other.effect == self.effect && other.expiry == self.expiry)
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.0)
+        write!(f, "{:?}", self.effect)?;
+        match self.expiry {
+            Ends::AsBefore => Ok(()),
+            Ends::At(None) => f.write_str(", without expiry"),
+            Ends::At(Some(expiry)) => write!(f, ", until {} ms", expiry.ms()),
+        }
     }
 }

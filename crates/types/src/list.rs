@@ -295,6 +295,8 @@ impl DataType for List {
             modes(&[PUSH_BACK, POP_FRONT, POP_BACK]),
             modes(&[PUSH_FRONT, PUSH_BACK, POP_FRONT, POP_BACK]),
         ],
+        removing: modes(&[POP_FRONT, POP_BACK]),
+        clearing: 0,
     };
 
     type State = Values;

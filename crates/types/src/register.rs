@@ -4,30 +4,26 @@
 //!
 //! | operation | when | claims |
 //! |---|---|---|
-//! | `SET v` (void), `GETSET v` | v is not the value | `write` |
-//! | `SET v` (void), `GETSET v` | v is the value already | `read` |
+//! | `SET v` (void), `GETSET v` | | `write` |
 //! | `APPEND v` (void) | | `write` |
-//! | `DEL` (void) | there is a record / there is none | `remove` / `read` |
 //! | `SETNX v` (void), `SETNX.RETURNING v` | there is none: 1 | `write` |
-//! | `SETNX v` (void), `SETNX.RETURNING v` | there is a record: 0 | `pin-present` |
+//! | `SETNX v` (void), `SETNX.RETURNING v` | there is a record: 0 | `present` |
 //! | `GET`, `STRLEN` | | `read` |
 //!
-//! | | read | pin-present | write | remove |
-//! |---|---|---|---|---|
-//! | read | | | x | x |
-//! | pin-present | | | | x |
-//! | write | x | | x | x |
-//! | remove | x | x | x | |
+//! | | read | write |
+//! |---|---|---|
+//! | read | | x |
+//! | write | x | x |
 //!
-//! A write does not depend on what was there, but the last write stays, so two writes do not commute. Writing the
-//! value that is there changes nothing: it only claims that the value stays. A refused `SETNX` commutes with a write,
-//! because it only claims that there is a record. Appended pieces show their order.
+//! A write does not depend on what was there, but the last write stays, so two writes do not commute. A refused `SETNX`
+//! commutes with a write, because it only claims that there is a record. Appended pieces show their order. `SET` and
+//! `GETSET` clear the record's expiry, also where the value is the same.
 //!
 //! Counter and FloatCounter work on the same records; `text.rs` says how their modes conflict with these.
 
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few};
-use crate::text::{self, PIN_PRESENT, READ, REMOVE, Text, WRITE};
-use crate::{Bytes, Claims, Modes, OpError, Reply, Scope};
+use crate::text::{self, READ, Text, WRITE};
+use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope};
 
 /// A byte string that is written as a whole. Reads share the lock, and so does writing the value that is there; other writes
 /// exclude each other.
@@ -44,7 +40,6 @@ pub enum RegisterOp {
     Get,
     Append(Bytes),
     Len,
-    Delete,
     SetIfAbsent(Bytes),
     SetIfAbsentReturning(Bytes),
 }
@@ -52,7 +47,7 @@ pub enum RegisterOp {
 /// A change of a register.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RegisterEffect {
-    /// Puts this in place of what is there: `SET`, or `DEL` where it is absent.
+    /// Puts this in place of what is there: `SET`; absent where it undoes one.
     Replace(Text),
     /// Adds to the end: `APPEND`.
     Append(Bytes),
@@ -102,14 +97,6 @@ const METHODS: &[Method] = &[
         complexity: "O(1)",
     },
     Method {
-        name: "DEL",
-        arguments: "",
-        summary: "removes the record",
-        access: Access::Write,
-        returns: false,
-        complexity: "O(1)",
-    },
-    Method {
         name: "SETNX",
         arguments: "value",
         summary: "writes the value if there is none",
@@ -145,7 +132,6 @@ impl DataType for Register {
             ("GET", []) => Ok(RegisterOp::Get),
             ("APPEND", [value]) => Ok(RegisterOp::Append(value.clone())),
             ("STRLEN", []) => Ok(RegisterOp::Len),
-            ("DEL", []) => Ok(RegisterOp::Delete),
             ("SETNX", [value]) => Ok(RegisterOp::SetIfAbsent(value.clone())),
             ("SETNX.RETURNING", [value]) => Ok(RegisterOp::SetIfAbsentReturning(value.clone())),
             _ => Err(OpError::misuse(METHODS, method)),
@@ -159,9 +145,8 @@ impl DataType for Register {
             RegisterOp::Get => &METHODS[2],
             RegisterOp::Append(_) => &METHODS[3],
             RegisterOp::Len => &METHODS[4],
-            RegisterOp::Delete => &METHODS[5],
-            RegisterOp::SetIfAbsent(_) => &METHODS[6],
-            RegisterOp::SetIfAbsentReturning(_) => &METHODS[7],
+            RegisterOp::SetIfAbsent(_) => &METHODS[5],
+            RegisterOp::SetIfAbsentReturning(_) => &METHODS[6],
         }
     }
 
@@ -172,7 +157,7 @@ impl DataType for Register {
             | RegisterOp::Append(value)
             | RegisterOp::SetIfAbsent(value)
             | RegisterOp::SetIfAbsentReturning(value) => few([value.clone()]),
-            RegisterOp::Get | RegisterOp::Len | RegisterOp::Delete => Few::new(),
+            RegisterOp::Get | RegisterOp::Len => Few::new(),
         }
     }
 
@@ -183,7 +168,7 @@ impl DataType for Register {
             | RegisterOp::Append(value)
             | RegisterOp::SetIfAbsent(value)
             | RegisterOp::SetIfAbsentReturning(value) => value.len(),
-            RegisterOp::Get | RegisterOp::Len | RegisterOp::Delete => 0,
+            RegisterOp::Get | RegisterOp::Len => 0,
         }
     }
 
@@ -193,11 +178,9 @@ impl DataType for Register {
 
     fn footprint(op: &RegisterOp) -> Claims {
         match op {
-            RegisterOp::Set(_) | RegisterOp::GetSet(_) => Claims::record(WRITE).and(Scope::Record, READ),
-            RegisterOp::Append(_) => Claims::record(WRITE),
-            RegisterOp::Delete => Claims::record(REMOVE).and(Scope::Record, READ),
+            RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Append(_) => Claims::record(WRITE),
             RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
-                Claims::record(WRITE).and(Scope::Record, PIN_PRESENT)
+                Claims::record(WRITE).and(Scope::Record, Mode::PRESENT)
             }
             RegisterOp::Get | RegisterOp::Len => Claims::record(READ),
         }
@@ -205,8 +188,9 @@ impl DataType for Register {
 
     fn execute(state: &Text, op: &RegisterOp, _: Unique) -> Result<Execution<RegisterEffect>, OpError> {
         let execution = match op {
-            RegisterOp::Set(value) => write(state, value, Reply::Ok),
-            RegisterOp::GetSet(value) => write(state, value, content(state)),
+            RegisterOp::Set(value) => write(value, Reply::Ok),
+            // The answer tells what was there, and `write` conflicts with all that may change it.
+            RegisterOp::GetSet(value) => write(value, content(state)),
             RegisterOp::Get => Execution::read(content(state), Claims::record(READ)),
             RegisterOp::Append(tail) => {
                 Execution::void(RegisterEffect::Append(tail.clone()), Claims::record(WRITE))
@@ -217,10 +201,6 @@ impl DataType for Register {
                     Text::Int(_) | Text::Absent => length(&content(state)),
                 };
                 Execution::read(length, Claims::record(READ))
-            }
-            RegisterOp::Delete if *state == Text::Absent => Execution::read(Reply::Ok, Claims::record(READ)),
-            RegisterOp::Delete => {
-                Execution::void(RegisterEffect::Replace(Text::Absent), Claims::record(REMOVE))
             }
             RegisterOp::SetIfAbsent(value) => Execution { reply: Reply::Ok, ..write_if_absent(state, value) },
             RegisterOp::SetIfAbsentReturning(value) => write_if_absent(state, value),
@@ -252,6 +232,10 @@ impl DataType for Register {
         }
     }
 
+    fn clears_expiry(effect: &RegisterEffect) -> bool {
+        matches!(effect, RegisterEffect::Replace(_))
+    }
+
     fn combine(held: &RegisterOp, answer: &Reply, op: &RegisterOp) -> Option<Reply> {
         match (held, op) {
             (RegisterOp::Get, RegisterOp::Len) => Some(length(answer)),
@@ -272,15 +256,7 @@ fn length(content: &Reply) -> Reply {
     }
 }
 
-fn write(state: &Text, value: &Bytes, reply: Reply) -> Execution<RegisterEffect> {
-    let same = match state {
-        Text::Bytes(held) => held == value,
-        Text::Int(_) => state.to_bytes().as_ref() == Some(value),
-        Text::Absent => false,
-    };
-    if same {
-        return Execution::read(reply, Claims::record(READ));
-    }
+fn write(value: &Bytes, reply: Reply) -> Execution<RegisterEffect> {
     let effect = RegisterEffect::Replace(Text::Bytes(value.clone()));
     Execution::returning(reply, effect, Claims::record(WRITE))
 }
@@ -291,7 +267,7 @@ fn write_if_absent(state: &Text, value: &Bytes) -> Execution<RegisterEffect> {
             let effect = RegisterEffect::Replace(Text::Bytes(value.clone()));
             Execution::returning(Reply::Int(1), effect, Claims::record(WRITE))
         }
-        Text::Int(_) | Text::Bytes(_) => Execution::read(Reply::Int(0), Claims::record(PIN_PRESENT)),
+        Text::Int(_) | Text::Bytes(_) => Execution::read(Reply::Int(0), Claims::record(Mode::PRESENT)),
     }
 }
 
@@ -301,7 +277,7 @@ impl Examples for Register {
     }
 
     fn operations() -> Vec<RegisterOp> {
-        let mut operations = vec![RegisterOp::Get, RegisterOp::Len, RegisterOp::Delete];
+        let mut operations = vec![RegisterOp::Get, RegisterOp::Len];
         for value in ["a", "b", "5"] {
             operations.push(RegisterOp::Set(value.into()));
             operations.push(RegisterOp::GetSet(value.into()));

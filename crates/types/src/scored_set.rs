@@ -176,6 +176,8 @@ impl DataType for ScoredSet {
             modes(&[CHANGE, REMOVE, SHIFT_NEW]),
             modes(&[CHANGE, RESCORE, REMOVE, SHIFT, SHIFT_NEW]),
         ],
+        removing: modes(&[CHANGE, REMOVE]),
+        clearing: 0,
     };
 
     type State = Ranking;

@@ -232,6 +232,8 @@ impl DataType for Set {
             modes(&[ADD, ADD_SEEN, REMOVE_SEEN, PIN_PRESENT]),
             modes(&[ADD, ADD_SEEN, REMOVE, REMOVE_SEEN]),
         ],
+        removing: modes(&[REMOVE, REMOVE_SEEN]),
+        clearing: 0,
     };
 
     type State = Members;

@@ -178,6 +178,8 @@ impl DataType for SummaryBag {
             modes(&[LOWER]),
             modes(&[RAISE]),
         ],
+        removing: 0,
+        clearing: 0,
     };
 
     type State = Summary;

@@ -4,41 +4,37 @@
 //! Types that share a record share its lock. So the three have one table of lock modes, [`MODES`], and each uses the
 //! part that it needs.
 //!
-//! | | read | pin-present | write | remove | move | move-seen | move-float |
-//! |---|---|---|---|---|---|---|---|
-//! | read | | | x | x | x | x | x |
-//! | pin-present | | | | x | | | |
-//! | write | x | | x | x | x | x | x |
-//! | remove | x | x | x | | x | x | x |
-//! | move | x | | x | x | | x | x |
-//! | move-seen | x | | x | x | x | x | x |
-//! | move-float | x | | x | x | x | x | |
+//! | | read | write | move | move-seen | move-float |
+//! |---|---|---|---|---|---|
+//! | read | | x | x | x | x |
+//! | write | x | x | x | x | x |
+//! | move | x | x | | x | x |
+//! | move-seen | x | x | x | x | x |
+//! | move-float | x | x | x | x | |
 //!
 //! `move` and `move-float` conflict although both add: they draw on different rooms.
 
 use crate::{Bytes, Mode, Modes, OpError, modes};
 
 pub(crate) const READ: Mode = Mode(0);
-pub(crate) const PIN_PRESENT: Mode = Mode(1);
-/// Leaves the record present, with a content that depends on the order.
-pub(crate) const WRITE: Mode = Mode(2);
-pub(crate) const REMOVE: Mode = Mode(3);
-pub(crate) const MOVE: Mode = Mode(4);
-pub(crate) const MOVE_SEEN: Mode = Mode(5);
-pub(crate) const MOVE_FLOAT: Mode = Mode(6);
+/// Leaves the record present, with a content that depends on the order. May clear its expiry.
+pub(crate) const WRITE: Mode = Mode(1);
+pub(crate) const MOVE: Mode = Mode(2);
+pub(crate) const MOVE_SEEN: Mode = Mode(3);
+pub(crate) const MOVE_FLOAT: Mode = Mode(4);
 
 /// The lock modes of a record that is a string.
 pub(crate) const MODES: Modes = Modes {
-    names: &["read", "pin-present", "write", "remove", "move", "move-seen", "move-float"],
+    names: &["read", "write", "move", "move-seen", "move-float"],
     conflicts: &[
-        modes(&[WRITE, REMOVE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
-        modes(&[REMOVE]),
-        modes(&[READ, WRITE, REMOVE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
-        modes(&[READ, PIN_PRESENT, WRITE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
-        modes(&[READ, WRITE, REMOVE, MOVE_SEEN, MOVE_FLOAT]),
-        modes(&[READ, WRITE, REMOVE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
-        modes(&[READ, WRITE, REMOVE, MOVE, MOVE_SEEN]),
+        modes(&[WRITE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[READ, WRITE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[READ, WRITE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[READ, WRITE, MOVE, MOVE_SEEN, MOVE_FLOAT]),
+        modes(&[READ, WRITE, MOVE, MOVE_SEEN]),
     ],
+    removing: 0,
+    clearing: modes(&[WRITE]),
 };
 
 /// A string's content.

@@ -221,6 +221,8 @@ impl DataType for TopK {
             modes(&[GROW]),
             modes(&[ADD]),
         ],
+        removing: 0,
+        clearing: 0,
     };
 
     type State = Best;

@@ -72,7 +72,12 @@ impl DataType for UidGenerator {
     const SUMMARY: &'static str = "unique numbers without order";
     const NATIVE: &'static str = "string";
     const METHODS: &'static [Method] = METHODS;
-    const MODES: Modes = Modes { names: &["next", "read"], conflicts: &[modes(&[READ]), modes(&[NEXT])] };
+    const MODES: Modes = Modes {
+        names: &["next", "read"],
+        conflicts: &[modes(&[READ]), modes(&[NEXT])],
+        removing: 0,
+        clearing: 0,
+    };
 
     type State = Issued;
     type Op = UidOp;

@@ -168,6 +168,8 @@ impl Variation for OneSidedModes {
     const MODES: Modes = Modes {
         names: &["move", "move-seen", "read"],
         conflicts: &[modes(&[Mode(1), Mode(2)]), modes(&[Mode(0), Mode(1), Mode(2)]), modes(&[Mode(1)])],
+        removing: 0,
+        clearing: 0,
     };
 }
 
@@ -239,6 +241,7 @@ impl Variation for NeverMeet {
             modes(&[ADD, ADD_SEEN, REMOVE_SEEN, PIN_PRESENT]),
             modes(&[ADD, ADD_SEEN, REMOVE, REMOVE_SEEN]),
         ],
+        ..Set::MODES
     };
 }
 
@@ -283,7 +286,7 @@ struct TooCareful;
 
 impl Variation for TooCareful {
     type Base = Set;
-    const MODES: Modes = Modes { names: Set::MODES.names, conflicts: &[0b111_1111; 7] };
+    const MODES: Modes = Modes { conflicts: &[0b111_1111; 7], ..Set::MODES };
 }
 
 #[test]

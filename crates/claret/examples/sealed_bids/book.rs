@@ -177,6 +177,8 @@ impl DataType for BidBook {
             modes(&[CLOSE]),
             modes(&[ENTER, RAISE, BACKED, WITHDRAW, ABSENT, STATUS]),
         ],
+        removing: modes(&[WITHDRAW]),
+        clearing: 0,
     };
 
     type State = Book;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::Waker;
 
 use claret_core::message::{Output, Request, Response};
-use claret_core::{AttemptId, CallNo, Client, Closed, Limits, ShardId, Switches, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Client, Closed, Limits, Shard, ShardId, Switches, Time, TxHandle};
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -41,6 +41,15 @@ impl SharedClient {
     /// How many calls were answered by another transaction's held read.
     pub(super) fn combined(&self) -> u64 {
         self.0.lock().client.combined()
+    }
+
+    /// Takes what a shard has to say.
+    pub(super) fn collect(&self, store: &Embedded, from: ShardId) {
+        self.visit(store, |client, now| {
+            let mut responses = SmallVec::new();
+            take_responses(&mut store.shards[from.0 as usize].lock(), &mut responses);
+            responses.into_iter().for_each(|response| client.handle_response(now, from, response));
+        });
     }
 
     /// Does something with the client, delivers what it wants sent and what it is answered, and tells its
@@ -169,13 +178,17 @@ impl Driver for Combined {
 impl Embedded {
     /// Delivers one request; the responses, for whichever transaction, go to the client.
     fn ask(&self, now: Time, to: ShardId, request: Request, responses: &mut SmallVec<[Response; 4]>) {
-        let mut shard = self.shards[to.0 as usize].lock();
+        let mut shard = self.lock_shard(to);
         shard.handle(now, LINK, request);
-        while let Some(output) = shard.poll_output() {
-            match output {
-                Output::Respond { response, .. } => responses.push(response),
-                Output::Tell { .. } => unreachable!("with direct delivery nothing is ever in doubt"),
-            }
+        take_responses(&mut shard, responses);
+    }
+}
+
+fn take_responses(shard: &mut Shard, responses: &mut SmallVec<[Response; 4]>) {
+    while let Some(output) = shard.poll_output() {
+        match output {
+            Output::Respond { response, .. } => responses.push(response),
+            Output::Tell { .. } => unreachable!("with direct delivery nothing is ever in doubt"),
         }
     }
 }

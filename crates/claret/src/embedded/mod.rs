@@ -17,7 +17,7 @@ mod own;
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use claret_core::message::{Link, Refusal};
 use claret_core::{
@@ -78,6 +78,27 @@ impl Embedded {
         Time(self.began.elapsed().as_micros() as u64)
     }
 
+    /// A shard as of now: what has expired in it is gone. Those whom that refuses hear of it when the shard's messages are
+    /// handed out.
+    fn lock_shard(&self, id: ShardId) -> MutexGuard<'_, Shard> {
+        let mut shard = self.shards[id.0 as usize].lock();
+        if let Some(expiry) = shard.next_expiry() {
+            let now = unix_ms();
+            if expiry.ms() <= now {
+                shard.expire(self.elapsed(), now);
+            }
+        }
+        shard
+    }
+
+    /// Hands out what a shard has to say to transactions. No shard may be locked.
+    fn hand_out(&self, id: ShardId) {
+        match &self.client {
+            Some(client) => client.collect(self, id),
+            None => self.tell(id),
+        }
+    }
+
     fn shard_of(&self, key: &Bytes) -> ShardId {
         self.shard_of_hash(key_hash(key))
     }
@@ -101,7 +122,7 @@ impl Embedded {
         let mut replies = Vec::with_capacity(calls.len());
         for Call { key, op } in calls {
             let hash = key_hash(key);
-            let mut shard = self.shards[self.shard_of_hash(hash).0 as usize].lock();
+            let mut shard = self.lock_shard(self.shard_of_hash(hash));
             match shard.unlocked(hash, key, op) {
                 Ok(reply) => replies.push(reply),
                 Err(error) => return InstantOutcome::Failed { key: key.clone(), error },
@@ -149,7 +170,8 @@ impl Backend for Embedded {
 
     fn peek(&self, key: &Bytes, at: &mut dyn FnMut(&State)) {
         let shard = self.shards[self.shard_of(key).0 as usize].lock();
-        if let Some(state) = shard.state(key) {
+        let is_over = |state: &State| state.expiry().is_some_and(|expiry| expiry.ms() <= unix_ms());
+        if let Some(state) = shard.state(key).filter(|state| !is_over(state)) {
             at(state);
         }
     }
@@ -171,6 +193,10 @@ impl Backend for Embedded {
 
     fn knows(&self, _op: &Operation) -> Result<(), OpError> {
         Ok(())
+    }
+
+    fn resolve(&self, op: &mut Operation) {
+        op.resolve(unix_ms);
     }
 
     fn applies_at_once(&self) -> bool {
@@ -226,13 +252,14 @@ type Places = SmallVec<[(u64, ShardId); 8]>;
 /// The shards of an instant transaction, locked in ascending order. Undone when dropped unfinished, also when a
 /// custom type panics.
 struct HeldShards<'a> {
+    store: &'a Embedded,
     shards: SmallVec<[(ShardId, MutexGuard<'a, Shard>); 4]>,
     finished: bool,
 }
 
 impl<'a> HeldShards<'a> {
     fn lock(store: &'a Embedded, places: &Places) -> Self {
-        let locked = |id: ShardId| (id, store.shards[id.0 as usize].lock());
+        let locked = |id: ShardId| (id, store.lock_shard(id));
         let mut shards = SmallVec::new();
         if let [(_, only)] = places[..] {
             shards.push(locked(only));
@@ -242,7 +269,7 @@ impl<'a> HeldShards<'a> {
             ids.dedup();
             shards.extend(ids.into_iter().map(locked));
         }
-        HeldShards { shards, finished: false }
+        HeldShards { store, shards, finished: false }
     }
 
     fn shard(&mut self, id: ShardId) -> &mut Shard {
@@ -268,5 +295,15 @@ impl Drop for HeldShards<'_> {
                 shard.undo_instant();
             }
         }
+        // Records that expired; otherwise nobody hears of an instant transaction.
+        let has_news = |(id, shard): (ShardId, MutexGuard<'_, Shard>)| shard.has_output().then_some(id);
+        let news: SmallVec<[ShardId; 4]> = self.shards.drain(..).filter_map(has_news).collect();
+        news.into_iter().for_each(|id| self.store.hand_out(id));
     }
+}
+
+/// What time it is, in milliseconds since 1970, by the machine's clock: records expire by it.
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    since.as_millis().try_into().unwrap_or(u64::MAX)
 }

@@ -178,7 +178,7 @@ impl Embedded {
         mailbox: &Mailbox,
         woken: &mut Wakers,
     ) -> Answered {
-        let mut shard = self.shards[to.0 as usize].lock();
+        let mut shard = self.lock_shard(to);
         let mut answered = Answered { before: mailbox.take(), own: SmallVec::new() };
         shard.handle(now, LINK, request);
         while let Some(output) = shard.poll_output() {
@@ -186,16 +186,32 @@ impl Embedded {
                 Output::Respond { response, .. } if response.attempt().tx == tx => {
                     answered.own.push(response);
                 }
-                Output::Respond { response, .. } => {
-                    let addressee = response.attempt().tx;
-                    if let Some(mailbox) = self.registry.part(addressee).lock().get(&addressee.sequence) {
-                        mailbox.put(to, response, woken);
-                    }
-                }
+                Output::Respond { response, .. } => self.post(to, response, woken),
                 Output::Tell { .. } => unreachable!("with direct delivery nothing is ever in doubt"),
             }
         }
         answered
+    }
+}
+
+impl Embedded {
+    /// Puts a shard's response into its addressee's mailbox.
+    fn post(&self, from: ShardId, response: Response, woken: &mut Wakers) {
+        let addressee = response.attempt().tx;
+        if let Some(mailbox) = self.registry.part(addressee).lock().get(&addressee.sequence) {
+            mailbox.put(from, response, woken);
+        }
+    }
+
+    /// [`Embedded::hand_out`] where each transaction has a coordinator of its own.
+    pub(super) fn tell(&self, from: ShardId) {
+        let mut woken = Wakers::new();
+        let mut shard = self.shards[from.0 as usize].lock();
+        while let Some(Output::Respond { response, .. }) = shard.poll_output() {
+            self.post(from, response, &mut woken);
+        }
+        drop(shard);
+        woken.into_iter().for_each(Waker::wake);
     }
 }
 

@@ -39,11 +39,6 @@ impl<S: Scope> RegisterRecord<S> {
         self.0.run(RegisterOp::Len)
     }
 
-    /// `DEL`: removes it.
-    pub fn delete(&self) -> S::Void {
-        self.0.issue(RegisterOp::Delete)
-    }
-
     /// `SETNX`: writes the value if there is none.
     pub fn initialize(&self, value: impl IntoValue) -> S::Void {
         self.0.issue_checked(value.into_value().map(RegisterOp::SetIfAbsent))

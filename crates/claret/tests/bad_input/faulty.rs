@@ -27,7 +27,7 @@ impl DataType for Faulty {
     const NAME: &'static str = "faulty";
     const SUMMARY: &'static str = "a number, and a mistake";
     const NATIVE: &'static str = "string";
-    const MODES: Modes = Modes { names: &["all"], conflicts: &[modes(&[ALL])] };
+    const MODES: Modes = Modes { names: &["all"], conflicts: &[modes(&[ALL])], removing: 0, clearing: 0 };
     const METHODS: &'static [Method] = METHODS;
 
     type State = i64;

@@ -172,6 +172,16 @@ fn a_handle_that_is_used_after_its_runtime_ended_answers_an_error() {
     assert!(error.to_string().contains("runtime"), "{error}");
 }
 
+#[tokio::test]
+async fn records_come_expire_and_go_on_a_cluster() {
+    let _limit = crate::limit::of_test();
+    for mode in MODES {
+        let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
+        handles::living::all(&store, &prefix()).await;
+        store.close().await;
+    }
+}
+
 /// Operations that waited were not told of a store's end, and what was begun afterwards waited in vain.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_closed_store_answers_at_once_on_a_cluster() {

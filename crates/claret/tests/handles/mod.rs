@@ -11,6 +11,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 
 pub(crate) mod closing;
+pub(crate) mod living;
 
 /// Far longer than anything here takes: what waits for ever ends the test.
 const STALL: Duration = Duration::from_secs(60);

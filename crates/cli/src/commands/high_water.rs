@@ -67,7 +67,12 @@ impl DataType for HighWater {
     const NAME: &'static str = "high-water";
     const SUMMARY: &'static str = "the greatest number that anybody has given";
     const NATIVE: &'static str = "string";
-    const MODES: Modes = Modes { names: &["raise", "read"], conflicts: &[modes(&[READ]), modes(&[RAISE])] };
+    const MODES: Modes = Modes {
+        names: &["raise", "read"],
+        conflicts: &[modes(&[READ]), modes(&[RAISE])],
+        removing: 0,
+        clearing: 0,
+    };
     const METHODS: &'static [Method] = METHODS;
 
     type State = Option<i64>;

@@ -7,12 +7,11 @@
 //! ([`Uses::check_invariants`]); a member's number is never given twice; nobody joins or leaves once the prepare has
 //! left.
 
-use claret_types::{Access, Bytes, Claims, Held, Mode, Operation, TypeInfo};
+use claret_types::{Access, Bytes, Claims, Held, Mode, Modes, Operation, TypeInfo};
 use indexmap::IndexMap;
 use smallvec::SmallVec;
 
 use super::combining::TxHandle;
-use super::reserves::state_free;
 use super::{Coordinator, rules};
 use crate::ids::{CallNo, Member, ShardId, Time};
 use crate::limits::Limits;
@@ -212,19 +211,24 @@ impl Uses {
     pub(super) fn admit(&self, member: Option<Member>, key: &Bytes, op: &Operation) -> bool {
         let Some(used) = self.by_key.get(key) else { return true };
         let claims = used.claims_of(self.locks, op);
+        // Of two types all conflicts, but with what the member did itself.
+        let modes = used.kind.common_modes(op.type_info()).unwrap_or(&used.kind.modes);
         // Reads commute, though what they may claim in different states does not: a member that is in and one
         // that is not.
         let reads = (op.method().access == Access::Write).then_some(&used.reads);
         reads
             .into_iter()
             .chain([&used.writes])
-            .all(|claimed| rules::commutes(claimed, used.kind, member, &claims))
+            .all(|claimed| rules::commutes(claimed, modes, member, &claims))
     }
 
     pub(super) fn add(&mut self, member: Member, key: &Bytes, op: &Operation) {
         let fresh = || Used { kind: op.type_info(), reads: Claimed::default(), writes: Claimed::default() };
         let used = self.by_key.entry(key.clone()).or_insert_with(fresh);
         let claims = used.claims_of(self.locks, op);
+        if used.kind.modes.names.is_empty() {
+            used.kind = op.type_info();
+        }
         let claimed = match op.method().access {
             Access::Read => &mut used.reads,
             Access::Write => &mut used.writes,
@@ -257,9 +261,9 @@ impl Uses {
 }
 
 impl Claimed {
-    pub(super) fn admit(&self, kind: &TypeInfo, member: Option<Member>, claims: &Claims) -> bool {
+    pub(super) fn admit(&self, modes: &Modes, member: Option<Member>, claims: &Claims) -> bool {
         let own = self.list.iter().filter(|(of, _)| Some(*of) == member).map(|(_, claims)| claims);
-        self.sum.admits_modes(&kind.modes, claims, own)
+        self.sum.admits_modes(modes, claims, own)
     }
 
     fn remove(&mut self, member: Member) {
@@ -271,12 +275,12 @@ impl Claimed {
 }
 
 impl Used {
-    /// Two types on one record commute in nothing.
+    /// What an operation claims on the record, whatever there is. Two types on one record commute in nothing.
     fn claims_of(&self, locks: Locks, op: &Operation) -> Claims {
-        if self.kind.id == op.type_info().id {
-            state_free(locks, op)
-        } else {
-            Claims::record(Mode::EXCLUSIVE)
+        match (self.kind.common_modes(op.type_info()), locks) {
+            (None, _) => Claims::record(Mode::EXCLUSIVE),
+            (Some(_), Locks::ReaderWriter) => op.reader_writer(),
+            (Some(_), Locks::Abstract) => op.footprint_with_expiry(),
         }
     }
 }

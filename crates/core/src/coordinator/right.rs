@@ -1,7 +1,7 @@
 //! Rules of a transaction's side that a planted bug can take out (`planted.rs`), each by its name. The commit itself stands
 //! where the votes are counted: `Coordinator::on_vote`.
 
-use claret_types::{Claims, TypeInfo};
+use claret_types::{Claims, Modes};
 
 use super::combining::Frontend;
 use super::group::Claimed;
@@ -56,8 +56,8 @@ pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
 // --- combining ---
 
 /// Whether an operation commutes with all that other members use the record for (C3).
-pub(super) fn commutes(used: &Claimed, kind: &TypeInfo, member: Option<Member>, claims: &Claims) -> bool {
-    used.admit(kind, member, claims)
+pub(super) fn commutes(used: &Claimed, modes: &Modes, member: Option<Member>, claims: &Claims) -> bool {
+    used.admit(modes, member, claims)
 }
 
 /// Whether a transaction may share another's read of a record: not once it has written there itself (C4).

@@ -1,6 +1,6 @@
 //! The rules of `right.rs` with a planted bug in one of them.
 
-use claret_types::{Claims, TypeInfo};
+use claret_types::{Claims, Modes};
 
 use super::combining::Frontend;
 use super::group::Claimed;
@@ -52,8 +52,8 @@ pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
 }
 
 /// [`Bug::MembersUnchecked`].
-pub(super) fn commutes(used: &Claimed, kind: &TypeInfo, member: Option<Member>, claims: &Claims) -> bool {
-    is(Bug::MembersUnchecked) || right::commutes(used, kind, member, claims)
+pub(super) fn commutes(used: &Claimed, modes: &Modes, member: Option<Member>, claims: &Claims) -> bool {
+    is(Bug::MembersUnchecked) || right::commutes(used, modes, member, claims)
 }
 
 /// [`Bug::OwnWriterShares`].

@@ -16,6 +16,7 @@
 
 mod deciding;
 mod digest;
+mod expiring;
 mod external;
 mod holder;
 mod instant;
@@ -24,15 +25,18 @@ mod right;
 mod wrong;
 
 use std::any::TypeId;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
-use claret_types::{Bytes, Claims, Effect, Held, Mode, OpError, Reply, State, TypeInfo, Unique};
+use claret_types::{
+    Bytes, Claims, Effect, Expiry, Held, Mode, Modes, OpError, Reply, State, TypeInfo, Unique,
+};
 use hashbrown::HashTable;
 use indexmap::IndexMap;
 use slab::Slab;
 use smallvec::SmallVec;
 
 pub(crate) use deciding::{Answers, Stop};
+use expiring::expiry_of;
 use holder::{Holder, Item};
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
@@ -91,7 +95,7 @@ pub(crate) enum Fate<'a> {
 
 #[derive(Clone, Debug, Default)]
 struct Lock {
-    /// The type whose modes are held; the first holder's.
+    /// The type whose modes are held: the first holder's that has modes of its own.
     kind: Option<&'static TypeInfo>,
     held: Held,
     holders: IndexMap<AttemptId, Holder, foldhash::fast::FixedState>,
@@ -103,6 +107,13 @@ struct Lock {
 }
 
 impl Lock {
+    /// Somebody is granted a call of this type. Until one of a type with modes of its own is, there are none.
+    fn take_modes_of(&mut self, kind: &'static TypeInfo) {
+        if self.kind.is_none_or(|held| held.modes.names.is_empty()) {
+            self.kind = Some(kind);
+        }
+    }
+
     /// Whether the next record that takes this lock finds nothing of the last one in it.
     fn is_blank(&self) -> bool {
         self.kind.is_none()
@@ -134,6 +145,8 @@ pub(crate) struct LockTable {
     /// Locks not in use, with their memory; boxed, so that handing one out moves a pointer.
     #[allow(clippy::vec_box)]
     idle: Vec<Box<Lock>>,
+    /// The records here that expire, by when.
+    expiring: BTreeSet<(Expiry, RecordIx)>,
     /// What an instant transaction did so far, to be undone if it cannot finish.
     staged: Vec<(RecordIx, Effect)>,
     pub(crate) unique: u64,
@@ -159,6 +172,7 @@ impl LockTable {
             records: Slab::new(),
             index: HashTable::new(),
             idle: Vec::new(),
+            expiring: BTreeSet::new(),
             staged: Vec::new(),
             unique: unique_base,
             woken: VecDeque::new(),
@@ -244,27 +258,37 @@ impl LockTable {
         if calls.len() < 2 || calls.len() > CALLS_MAX {
             return;
         }
-        let kind = calls[0].op.type_info();
-        if calls.iter().any(|call| !same(kind, call.op.type_info())) {
+        let Some(modes) = common_modes(calls) else {
             calls[0].reserve = Some(Box::new(Claims::record(Mode::EXCLUSIVE)));
             return;
-        }
+        };
         let mut footprints: SmallVec<[Claims; 4]> = SmallVec::new();
         for call in calls.iter() {
-            let claims = footprint(&self.switches, call);
+            let mut claims = footprint(&self.switches, call);
             if claims.list.len() > CLAIMS_MAX {
                 return;
+            }
+            if call.op.keyspace().is_some() {
+                // What it claims where there is no record: mostly there is one, or an earlier call makes it.
+                claims.list.retain(|claim| claim.mode != Mode::SHARED);
             }
             footprints.push(claims);
         }
         let conflicts = |(at, one): (usize, &Claims)| {
-            footprints[at + 1..].iter().any(|other| one.conflict_with(other, &kind.modes))
+            footprints[at + 1..].iter().any(|other| one.conflict_with(other, modes))
         };
-        if footprints.iter().enumerate().any(conflicts) {
-            let reserve = calls[0].reserve.get_or_insert_default();
-            for claims in &footprints[1..] {
-                claims.list.iter().for_each(|claim| reserve.push(claim.scope, claim.mode));
-            }
+        if !footprints.iter().enumerate().any(conflicts) {
+            return;
+        }
+        let first = &mut calls[0];
+        if first.op.type_info().modes.names.is_empty() {
+            // It has not the modes of the others.
+            first.reserve = Some(Box::new(Claims::record(Mode::EXCLUSIVE)));
+            return;
+        }
+        let reserve = first.reserve.get_or_insert_default();
+        for claims in &footprints[1..] {
+            claims.list.iter().for_each(|claim| reserve.push(claim.scope, claim.mode));
         }
     }
 
@@ -272,6 +296,7 @@ impl LockTable {
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
         let external = self.external;
         let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
+        let before = expiry_of(state);
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             holder.claims().for_each(|claims| lock.held.remove(claims));
             let is_applied = |item: &Item| rules::is_applied(item, fate);
@@ -295,6 +320,8 @@ impl LockTable {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
             rules::reset(lock);
         }
+        let after = expiry_of(state);
+        self.note_expiry(record, before, after);
         self.settle(now, record);
         self.tidy(record);
     }
@@ -337,7 +364,7 @@ impl LockTable {
         self.grants += 1;
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
-        lock.kind.get_or_insert(call.op.type_info());
+        lock.take_modes_of(call.op.type_info());
         lock.held.add(&item.claims);
         lock.youngest = lock.youngest.max(Some(owner.birth));
         let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder::new(owner.birth));
@@ -479,10 +506,8 @@ impl LockTable {
         // is no need to execute. (Only concurrency could be lost here, never correctness.)
         if !upgrade
             && waiter.footprint.list.len() == 1
-            && lock.kind.is_some_and(|kind| {
-                same(kind, waiter.kind)
-                    && !lock.held.admits_modes(&kind.modes, &waiter.footprint, std::iter::empty())
-            })
+            && let Some(modes) = lock.kind.and_then(|kind| kind.common_modes(waiter.kind))
+            && !lock.held.admits_modes(modes, &waiter.footprint, std::iter::empty())
         {
             return Settled::Stays;
         }
@@ -521,6 +546,7 @@ impl LockTable {
     pub(crate) fn load(&mut self, contents: impl Iterator<Item = (u64, Bytes, State)>) {
         for (hash, key, state) in contents {
             let record = self.ensure(hash, &key);
+            self.note_expiry(record, None, state.expiry());
             self.records[record].state = Some(state);
         }
     }
@@ -557,6 +583,9 @@ impl LockTable {
     pub(crate) fn check_invariants(&self) {
         assert!(self.staged.is_empty(), "an instant transaction was left half done");
         assert!(self.idle.iter().all(|lock| lock.is_blank()), "an idle lock remembers something");
+        let expires = |(record, content): (RecordIx, &Record)| Some((expiry_of(&content.state)?, record));
+        let expiring: BTreeSet<_> = self.records.iter().filter_map(expires).collect();
+        assert!(expiring == self.expiring, "records expire that are not noted, or the other way round");
         for (_, record) in &self.records {
             let key = &record.key;
             assert!(record.state.is_some() || record.lock.is_some(), "'{key}' is nothing and yet there");
@@ -586,6 +615,17 @@ impl LockTable {
             }
         }
     }
+}
+
+/// The modes by which claims of all these calls, on one record, are held against each other.
+fn common_modes(calls: &[Call]) -> Option<&Modes> {
+    let mut kinds = calls.iter().map(|call| call.op.type_info());
+    let first = kinds.next()?;
+    let kind = kinds.try_fold(first, |kind, next| {
+        let is_next = kind.modes.names.is_empty();
+        kind.common_modes(next).map(|_| if is_next { next } else { kind })
+    })?;
+    Some(&kind.modes)
 }
 
 /// What a call may claim, whatever the state.

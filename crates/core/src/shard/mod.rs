@@ -14,6 +14,7 @@ mod account;
 mod departed;
 mod digest;
 mod ends;
+mod expiring;
 mod external;
 mod history;
 mod instant;
@@ -302,6 +303,11 @@ impl Shard {
     /// The next output.
     pub fn poll_output(&mut self) -> Option<Output> {
         self.outputs.pop_front()
+    }
+
+    /// Whether there is a next output.
+    pub fn has_output(&self) -> bool {
+        !self.outputs.is_empty()
     }
 
     /// When [`Self::handle_timeout`] has something to do.

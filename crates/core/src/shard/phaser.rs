@@ -32,8 +32,7 @@ pub(crate) struct Waiter {
 impl Waiter {
     /// Whether it may have to wait for somebody who holds `claims` of `kind`.
     pub(crate) fn conflicts(&self, kind: &TypeInfo, claims: &Claims) -> bool {
-        !same(self.kind, kind)
-            || self.footprint.conflict_with(claims, &kind.modes)
+        self.kind.common_modes(kind).is_none_or(|modes| self.footprint.conflict_with(claims, modes))
             || self.footprint.draw.meets(claims.draw)
     }
 }
@@ -181,17 +180,15 @@ impl Phaser {
 impl Queue {
     /// Whether anything in this queue conflicts with `footprint`, the asker's own place in it aside.
     fn conflicts(&self, kind: &TypeInfo, footprint: &Claims, waits: bool) -> bool {
-        if !same(self.kind, kind) {
-            return true;
-        }
-        if waits && self.modes == Wanted::by(footprint) {
+        let Some(modes) = self.kind.common_modes(kind) else { return true };
+        if waits && self.modes == Wanted::by(footprint) && same(self.kind, kind) {
             let own = std::iter::once(footprint);
             return self.waiters.len() > 1
                 && (footprint.draw.meets(footprint.draw)
-                    || !self.wanted.admits_modes(&kind.modes, footprint, own));
+                    || !self.wanted.admits_modes(modes, footprint, own));
         }
         self.wanted.draws_beside(footprint.draw)
-            || !self.wanted.admits_modes(&kind.modes, footprint, std::iter::empty())
+            || !self.wanted.admits_modes(modes, footprint, std::iter::empty())
     }
 }
 

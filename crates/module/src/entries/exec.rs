@@ -70,7 +70,8 @@ fn operation(words: &[Arg<'_>], value_bytes_max: usize) -> Result<Operation, OpE
     let arguments: Vec<Bytes> = words[2..].iter().map(|word| word.to_bytes()).collect();
     let kind = BUILTIN.iter().find(|kind| kind.methods.iter().any(|method| method.name == name));
     let kind = kind.ok_or_else(|| OpError::UnknownMethod(words[0].to_bytes().to_string()))?;
-    let op = (kind.parse)(&name, &arguments)?;
+    let mut op = (kind.parse)(&name, &arguments)?;
+    op.resolve(Ctx::unix_ms);
     op.check(value_bytes_max)?;
     Ok(op)
 }

@@ -109,6 +109,11 @@ impl Ctx {
         unsafe { api!(RedisModule_Milliseconds)() }
     }
 
+    /// The same, for operations.
+    pub(crate) fn unix_ms() -> u64 {
+        Ctx::millis().unsigned_abs()
+    }
+
     /// The first number of its version.
     pub(crate) fn server_release(self) -> i32 {
         // SAFETY: function rule; it takes nothing.

@@ -1,6 +1,6 @@
 //! What client processes send: hellos, frames, and polls for later responses.
 
-use claret_core::message::{PeerMessage, Refusal, Request, Response};
+use claret_core::message::{Call, PeerMessage, Refusal, Request, Response};
 use claret_core::{AttemptId, Incarnation, SessionId, ShardId, Time};
 use claret_identity::{Challenge, Signature};
 
@@ -144,11 +144,7 @@ impl Node {
             if let Request::Execute { birth, .. } | Request::Prepare { birth, .. } = &mut request {
                 birth.time = planted::birth(birth.time.max(eldest), birth.time);
             }
-            self.counts.operations += match &request {
-                Request::Execute { calls, .. } => calls.len() as u64,
-                Request::Prepare { calls, .. } => calls.len() as u64,
-                _ => 0,
-            };
+            self.counts.operations += resolve(&mut request);
             match unlisted(keyspace, shard.id(), &request) {
                 Some(attempt) => shard.turn_away(now, link, attempt, Refusal::Unlisted),
                 None => {
@@ -230,4 +226,24 @@ fn unlisted(keyspace: &Keyspace, own: ShardId, request: &Request) -> Option<Atte
     let knows_all =
         || keyspace.view(|view| participants.iter().all(|it| it.shard == own || view.knows(it.shard)));
     planted::is_unlisted(!is_own || knows_all() != Some(true)).then_some(*attempt)
+}
+
+/// Makes times absolute that are relative to now (P71). Returns how many operations there are.
+fn resolve(request: &mut Request) -> u64 {
+    let each = |call: &mut Call| {
+        if call.op.is_timed() {
+            call.op.resolve(Ctx::unix_ms);
+        }
+    };
+    match request {
+        Request::Execute { calls, .. } => {
+            calls.iter_mut().for_each(each);
+            calls.len() as u64
+        }
+        Request::Prepare { calls, .. } => {
+            calls.iter_mut().map(|keyed| &mut keyed.call).for_each(each);
+            calls.len() as u64
+        }
+        _ => 0,
+    }
 }

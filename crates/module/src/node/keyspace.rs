@@ -281,6 +281,15 @@ impl Server for KeyspaceServer<'_> {
         self.ctx.call_with_value(command, name, value)
     }
 
+    /// Whoever holds the key hears of its end when it comes; one whose time was over is gone already.
+    fn expiry_changed(&self, key: &Bytes, name: &Text) {
+        match self.ctx.open(name).map(|opened| opened.expires_at()) {
+            Some(Some(end)) => self.keyspace.note_end(key, end),
+            Some(None) => {}
+            None => self.keyspace.note(Change::Record(key.clone())),
+        }
+    }
+
     fn append_bytes_max(&self) -> Option<usize> {
         let asked = [&b"GET"[..], b"proto-max-bulk-len"].map(Text::new);
         self.ctx.call(c"CONFIG", c"Ev", &asked).list().nth(1)?.as_str()?.parse().ok()
@@ -296,6 +305,10 @@ impl OpenKey for Key {
 
     fn kind(&self) -> Kind {
         self.kind()
+    }
+
+    fn expires_at(&self) -> Option<i64> {
+        self.expires_at()
     }
 
     fn len(&self) -> usize {

@@ -303,5 +303,5 @@ fn is_never_passed(name: &[u8]) -> bool {
 fn operation_of(filtered: &Filtered, held: Option<&'static TypeInfo>) -> Option<Operation> {
     let arguments: Vec<Bytes> =
         (2..filtered.len()).filter_map(|at| filtered.word(at)).map(Bytes::copy_from).collect();
-    plain::operation(filtered.word(0)?, &arguments, held)
+    plain::operation(filtered.word(0)?, &arguments, held, Ctx::unix_ms)
 }

@@ -92,7 +92,7 @@ impl Node {
         {
             let arguments: Vec<Bytes> =
                 words[2..].iter().map(|word| Bytes::copy_from(word.bytes())).collect();
-            let op = plain::operation(words[0].bytes(), &arguments, shard.held_as(&want.key));
+            let op = plain::operation(words[0].bytes(), &arguments, shard.held_as(&want.key), Ctx::unix_ms);
             want.op = op.unwrap_or_else(|| plain::whole(want.access));
         }
         wants

@@ -14,6 +14,7 @@ pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static
         "TOPK.COUNT" => return ("ZCARD", Some("GET")),
         "UID.NEXT" => "INCR",
         "UID.ISSUED" => "GET",
+        "SETEX" | "PSETEX" | "PSETEXAT" => "SET",
         plain => plain.strip_suffix(".RETURNING").unwrap_or(plain),
     };
     (command, None)

@@ -29,7 +29,7 @@ impl DataType for Plain {
     const NAME: &'static str = "plain";
     const SUMMARY: &'static str = "any key, used by a plain command";
     const NATIVE: &'static str = "any";
-    const MODES: Modes = Modes { names: &[], conflicts: &[] };
+    const MODES: Modes = Modes { names: &[], conflicts: &[], removing: 0, clearing: 0 };
     const METHODS: &'static [Method] = METHODS;
 
     type State = ();
@@ -76,6 +76,7 @@ pub(crate) fn operation(
     name: &[u8],
     arguments: &[Bytes],
     held: Option<&'static TypeInfo>,
+    unix_ms: impl FnOnce() -> u64,
 ) -> Option<Operation> {
     let name = std::str::from_utf8(name).ok()?.to_ascii_uppercase();
     // SET answers OK whatever was there; an operation whose grant is waited for has to answer something.
@@ -84,10 +85,15 @@ pub(crate) fn operation(
     let of = |kind: &'static TypeInfo| {
         let known = kind.methods.iter().find(|method| method.name == seen);
         let known = known.or_else(|| kind.methods.iter().find(|method| method.name == name))?;
+        // One that changes when a key expires, or removes it, concerns whoever holds the key.
+        let is_about_the_key = Stored::of(kind) == Stored::Keyspace && known.access == Access::Write;
         // What answers nothing as an operation, and something as a command, shows more than its claims cover.
-        known.returns.then(|| (kind.parse)(known.name, arguments).ok()).flatten()
+        let is_one = known.returns && !is_about_the_key;
+        is_one.then(|| (kind.parse)(known.name, arguments).ok()).flatten()
     };
-    held.and_then(of).or_else(|| BUILTIN.iter().find_map(|kind| of(kind)))
+    let mut op = held.and_then(of).or_else(|| BUILTIN.iter().find_map(|kind| of(kind)))?;
+    op.resolve(unix_ms);
+    Some(op)
 }
 
 /// Whether a command of this name takes from one key and brings to another.
@@ -103,7 +109,12 @@ pub(crate) fn whole_read(kind: &TypeInfo) -> Operation {
         Stored::Dict => &["HGETALL"],
         Stored::ScoredSet => &["ZRANGE", "0", "-1"],
         Stored::List => &["LRANGE", "0", "-1"],
-        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag | Stored::TopK | Stored::Plain => &[],
+        Stored::Uid
+        | Stored::BoundedCounter
+        | Stored::SummaryBag
+        | Stored::TopK
+        | Stored::Keyspace
+        | Stored::Plain => &[],
     };
     let read = words.split_first().and_then(|(name, rest)| {
         let rest: Vec<Bytes> = rest.iter().map(|word| Bytes::from(*word)).collect();
@@ -138,7 +149,7 @@ mod tests {
 
     fn named(words: &[&str]) -> Option<&'static str> {
         let rest: Vec<Bytes> = words[1..].iter().map(|word| Bytes::from(*word)).collect();
-        operation(words[0].as_bytes(), &rest, None).map(|op| op.method().name)
+        operation(words[0].as_bytes(), &rest, None, || 1).map(|op| op.method().name)
     }
 
     #[test]
@@ -156,7 +167,7 @@ mod tests {
     #[test]
     fn of_several_types_it_is_the_one_as_which_the_key_is_held() {
         for kind in BUILTIN.iter().copied().filter(|kind| kind.methods.iter().any(|it| it.name == "GET")) {
-            let read = operation(b"get", &[], Some(kind)).expect("it has GET");
+            let read = operation(b"get", &[], Some(kind), || 1).expect("it has GET");
             assert_eq!(read.type_info().name, kind.name);
         }
     }

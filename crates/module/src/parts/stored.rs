@@ -3,8 +3,8 @@
 use std::any::TypeId;
 
 use claret_types::{
-    BoundedCounter, Counter, Dict, FloatCounter, List, Register, ScoredSet, Set, SummaryBag, TopK, TypeInfo,
-    UidGenerator,
+    BoundedCounter, Counter, Dict, FloatCounter, KeyspaceOp, List, Register, ScoredSet, Set, SummaryBag,
+    TopK, TypeInfo, UidGenerator,
 };
 
 use crate::parts::plain::Plain;
@@ -26,12 +26,14 @@ pub(crate) enum Stored {
     /// A sorted set, and a string beside it.
     TopK,
     List,
+    /// Whatever there is: it is not about the content.
+    Keyspace,
     /// Whatever there is, for a plain command: it looks itself.
     Plain,
 }
 
 /// Those that are used most come first.
-const ALL: [(TypeId, Stored); 12] = [
+const ALL: [(TypeId, Stored); 13] = [
     (TypeId::of::<Set>(), Stored::Set),
     (TypeId::of::<Counter>(), Stored::Text),
     (TypeId::of::<Register>(), Stored::Text),
@@ -43,6 +45,7 @@ const ALL: [(TypeId, Stored); 12] = [
     (TypeId::of::<TopK>(), Stored::TopK),
     (TypeId::of::<SummaryBag>(), Stored::SummaryBag),
     (TypeId::of::<UidGenerator>(), Stored::Uid),
+    (TypeId::of::<KeyspaceOp>(), Stored::Keyspace),
     (TypeId::of::<Plain>(), Stored::Plain),
 ];
 

@@ -45,10 +45,14 @@ impl Locks<'_> {
         let brings = |access| planted::brings(access == Access::Write && self.sleepers.is_on(key));
         match op {
             // By its own type's table.
-            Some(op) if op.type_info().id == held.id && !brings(op.method().access) => match look {
-                Look::Locks => self.shard.conflicts_with(key, op.type_info(), &op.footprint()),
-                Look::Records => self.shard.conflicts(key, op),
-            },
+            Some(op) if op.type_info().common_modes(held).is_some() && !brings(op.method().access) => {
+                match look {
+                    Look::Locks => {
+                        self.shard.conflicts_with(key, op.type_info(), &op.footprint_with_expiry())
+                    }
+                    Look::Records => self.shard.conflicts(key, op),
+                }
+            }
             _ => {
                 brings(access) || planted::conflicts_as_a_whole(self.conflicts_as_a_whole(key, held, access))
             }

@@ -44,10 +44,12 @@
 mod explanation;
 mod histories;
 mod laws;
+mod living;
 mod orders;
 mod report;
 mod state_space;
 
+pub use living::{Living, Slot};
 pub use report::{Counterexample, Law, Lost, Report};
 
 use crate::data_type::Examples;

@@ -54,6 +54,8 @@ impl<const ESCROW: bool> DataType for Account<ESCROW> {
             modes(&[TAKE, TAKE_ALONE, LOOK]),
             modes(&[TAKE, TAKE_ALONE]),
         ],
+        removing: modes(&[TAKE, TAKE_ALONE]),
+        clearing: 0,
     };
 
     type State = u64;

@@ -30,7 +30,12 @@ const METHODS: &[Method] = &[Method {
     complexity: "O(n)",
 }];
 
-const MODES: Modes = Modes { names: &["take", "empty"], conflicts: &[modes(&[TAKE]), modes(&[])] };
+const MODES: Modes = Modes {
+    names: &["take", "empty"],
+    conflicts: &[modes(&[TAKE]), modes(&[])],
+    removing: modes(&[TAKE]),
+    clearing: 0,
+};
 
 fn footprint() -> Claims {
     Claims::record(TAKE).and(Scope::Record, EMPTY)

@@ -37,7 +37,8 @@ pub(crate) fn cut(whole: &State, op: &Operation, own: &[&Effect]) -> State {
         of::<List>,
         of::<UidGenerator>,
     ];
-    cuts.iter().find_map(|cut| cut(whole, op, own)).unwrap_or_else(|| whole.clone())
+    let part = cuts.iter().find_map(|cut| cut(whole, op, own)).unwrap_or_else(|| whole.clone());
+    part.expiring(whole.expiry())
 }
 
 /// Small records are loaded as they are.

@@ -47,6 +47,7 @@ pub(super) fn command_of(key: &Bytes, slot: u16, op: &Operation) -> Result<Comma
         ("summary-bag", "BAG.MIN") => on("HGET").arg("min"),
         ("summary-bag", "BAG.MAX") => on("HGET").arg("max"),
         ("summary-bag", "BAG.SUMMARY") => on("HMGET").arg("count").arg("sum").arg("min").arg("max"),
+        ("keyspace", "PSETEXAT") => on("SET").arg(text(1)).arg("PXAT").arg(text(0)),
         ("uid-generator", "UID.NEXT") => on("INCR"),
         ("uid-generator", "UID.ISSUED") => on("GET"),
         (_, name) if !name.contains('.') => all(on(name)),

@@ -5,7 +5,7 @@
 //! own, one after another, and at the end all are undone, before anybody else looks. So n calls cost n executions,
 //! not n times what the transaction did there before.
 
-use claret_types::{Claims, Effect, Executed, Mode, OpError, Operation, Reply, Room, State};
+use claret_types::{Claims, Effect, Executed, Mode, Modes, OpError, Operation, Reply, Room, State};
 use smallvec::SmallVec;
 
 use super::{
@@ -188,9 +188,10 @@ impl LockTable {
         if own.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
             return Err(OpError::Overflow("what one group draws", format!("{:?}", call.op)));
         }
+        let modes = lock_kind.common_modes(kind).unwrap_or(&lock_kind.modes);
         let admitted = match lock {
             None => true,
-            Some(lock) => alone || self.admits(lock, own, lock_kind, call.member, &claims, room),
+            Some(lock) => alone || self.admits(lock, own, modes, call.member, &claims, room),
         };
         if alone && !draws_fit(&claims, room) {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
@@ -204,14 +205,14 @@ impl LockTable {
         &self,
         lock: &Lock,
         own: Option<&Holder>,
-        kind: &claret_types::TypeInfo,
+        modes: &Modes,
         member: Member,
         claims: &Claims,
         room: Room,
     ) -> bool {
         let commutes = match own {
-            Some(own) => own.is_alone_in_the_way(&lock.held, &kind.modes, claims),
-            None => lock.held.admits_modes(&kind.modes, claims, std::iter::empty()),
+            Some(own) => own.is_alone_in_the_way(&lock.held, modes, claims),
+            None => lock.held.admits_modes(modes, claims, std::iter::empty()),
         };
         let drawn = || own.map_or((0, 0), |own| own.drawn_by(member));
         let draws = claims.draw.down > 0 || claims.draw.up > 0;

@@ -3,7 +3,7 @@
 use claret_types::{Bytes, Claims, Method, Operation, TypeInfo, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, External, Lock, LockTable, Record, RecordIx, rules, same};
+use super::{AttemptId, External, Lock, LockTable, Record, RecordIx, expiry_of, rules};
 use crate::message::{Call, Refusal};
 
 impl LockTable {
@@ -65,9 +65,11 @@ impl LockTable {
     pub(crate) fn conflicts_with(&self, hash: u64, key: &[u8], kind: &TypeInfo, claims: &Claims) -> bool {
         let Some((_, lock)) = self.held(hash, key) else { return false };
         lock.vanished
-            || lock.kind.is_none_or(|held| !same(held, kind))
             || lock.held.draws_beside(claims.draw)
-            || !lock.held.admits_modes(&kind.modes, claims, std::iter::empty())
+            || lock
+                .kind
+                .and_then(|held| held.common_modes(kind))
+                .is_none_or(|modes| !lock.held.admits_modes(modes, claims, std::iter::empty()))
     }
 
     /// Whether nobody gets in until those have left who hold the record.
@@ -78,6 +80,8 @@ impl LockTable {
     /// The record is gone: from now on nobody gets in until everybody who holds it now has left, and their effects on
     /// it come to nothing. Returns its waiters and then its holders.
     pub(crate) fn vanish(&mut self, record: RecordIx) -> Vec<AttemptId> {
+        let before = expiry_of(&self.records[record].state);
+        self.note_expiry(record, before, None);
         let Record { state, lock, .. } = &mut self.records[record];
         *state = None;
         let Some(lock) = lock else {

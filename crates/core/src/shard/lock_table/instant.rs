@@ -3,18 +3,19 @@
 use claret_types::{Bytes, Claims, Mode, OpError, Operation, Reply, Room};
 use smallvec::SmallVec;
 
-use super::{Lock, LockTable, Locks, Record, RecordIx, rules, same};
+use super::{Lock, LockTable, Locks, Record, RecordIx, expiry_of, rules};
 
 impl Lock {
     /// Whether nobody's claims are in the way of an operation that is over at once.
     pub(super) fn admits_instantly(&self, locks: Locks, op: &Operation, claims: Claims, room: Room) -> bool {
         let kind = self.kind.unwrap_or(op.type_info());
+        let modes = kind.common_modes(op.type_info());
         let claims = match locks {
-            _ if !same(kind, op.type_info()) => Claims::record(Mode::EXCLUSIVE),
+            _ if modes.is_none() => Claims::record(Mode::EXCLUSIVE),
             Locks::ReaderWriter => op.reader_writer(),
             Locks::Abstract => claims,
         };
-        !self.vanished && self.held.admits(&kind.modes, &claims, room, std::iter::empty())
+        !self.vanished && self.held.admits(modes.unwrap_or(&kind.modes), &claims, room, std::iter::empty())
     }
 }
 
@@ -36,6 +37,7 @@ impl LockTable {
             if let Some(effect) = executed.effect {
                 let record = self.ensure(hash, key);
                 let undo = effect.apply(&mut self.records[record].state);
+                self.note_expiry(record, None, expiry_of(&self.records[record].state));
                 self.staged.push((record, undo));
             }
             return Ok(Some(executed.reply));
@@ -54,7 +56,10 @@ impl LockTable {
             return Ok(None);
         }
         if let Some(effect) = executed.effect {
+            let before = expiry_of(state);
             let undo = effect.apply(state);
+            let after = expiry_of(state);
+            self.note_expiry(record, before, after);
             self.staged.push((record, undo));
         }
         Ok(Some(executed.reply))
@@ -71,7 +76,11 @@ impl LockTable {
     pub(crate) fn undo_instant(&mut self) {
         let mut touched = SmallVec::<[RecordIx; 8]>::new();
         while let Some((record, undo)) = rules::next_to_undo(&mut self.staged) {
-            undo.apply(&mut self.records[record].state);
+            let state = &mut self.records[record].state;
+            let before = expiry_of(state);
+            undo.apply(state);
+            let after = expiry_of(state);
+            self.note_expiry(record, before, after);
             touched.push(record);
         }
         for record in touched {

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::deciding::View;
 use super::{
-    Birth, Call, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time, same,
+    Birth, Call, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time,
 };
 
 // --- what an operation may count on ---
@@ -47,7 +47,7 @@ pub(super) fn does_error_count(is_alone: bool) -> bool {
 /// Whether the claims of two types can be held against each other (P14).
 #[inline]
 pub(super) fn share_modes(one: &TypeInfo, other: &TypeInfo) -> bool {
-    same(one, other)
+    one.common_modes(other).is_some()
 }
 
 /// Whether what is drawn fits into the room beside all that others draw, and `own` besides (P4).

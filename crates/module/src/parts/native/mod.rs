@@ -10,6 +10,7 @@
 use crate::parts::planted::records as planted;
 
 mod hashes;
+mod keyspace;
 mod lists;
 #[cfg(test)]
 mod model;
@@ -21,9 +22,11 @@ mod strings;
 mod tests;
 mod zsets;
 
+use std::cell::Cell;
 use std::ffi::CStr;
 
-use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
+use claret_types::{Bytes, Effect, Expiry, OpError, Operation, State, TypeInfo};
+use smallvec::SmallVec;
 
 use crate::ffi::{Answer, Kind};
 use crate::parts::stored::Stored;
@@ -39,23 +42,42 @@ pub(crate) fn partial_state(
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
     let record = Record::new(server, key, op.method().name);
+    let state = match keyspace::partial_state(&record, op, own) {
+        Some(state) => state?,
+        None => content(&record, op, &on_content(own))?,
+    };
+    Ok(state.map(|state| state.expiring(record.expiry())))
+}
+
+/// The effects on a key's content; the others are about whether it is there, and until when.
+fn on_content<'a>(own: &[&'a Effect]) -> SmallVec<[&'a Effect; 4]> {
+    own.iter().copied().filter(|effect| effect.keyspace().is_none()).collect()
+}
+
+/// The part of a record's content that an operation of its type needs.
+fn content(
+    record: &Record<'_, impl Server>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Result<Option<State>, OpError> {
     let kind = op.type_info();
     // Effects of another type: whether the types agree shows in the whole record.
     if let Some(first) = own.first()
         && !all_are_of(kind, own)
     {
-        return whole(&record, first.type_info());
+        return whole(record, first.type_info());
     }
     match Stored::of(kind) {
-        Stored::Text => strings::partial_state(&record, op, own),
-        Stored::Set => sets::partial_state(&record, op, own),
-        Stored::Dict => hashes::partial_state(&record, op, own),
-        Stored::ScoredSet => zsets::partial_state(&record, op, own),
-        Stored::TopK => zsets::partial_topk(&record, op, own),
-        Stored::List => lists::partial_state(&record, op, own),
+        Stored::Text => strings::partial_state(record, op, own),
+        Stored::Set => sets::partial_state(record, op, own),
+        Stored::Dict => hashes::partial_state(record, op, own),
+        Stored::ScoredSet => zsets::partial_state(record, op, own),
+        Stored::TopK => zsets::partial_topk(record, op, own),
+        Stored::List => lists::partial_state(record, op, own),
         // It looks itself, once it may.
         Stored::Plain => Ok(None),
-        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => whole(&record, kind),
+        Stored::Keyspace => unreachable!("it is not about content"),
+        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => whole(record, kind),
     }
 }
 
@@ -68,18 +90,29 @@ pub(crate) fn partial_state_for_all(
 ) -> Result<(Option<State>, usize), OpError> {
     let record = Record::new(server, key, ops[0].method().name);
     let kind = ops[0].type_info();
-    if !all_are_of(kind, own) {
+    if Stored::of(kind) == Stored::Keyspace || !all_are_of(kind, own) {
         return Ok((partial_state(server, key, ops[0], own)?, 1));
     }
+    let (state, covered) = content_for_all(&record, ops, own)?;
+    Ok((state.map(|state| state.expiring(record.expiry())), covered))
+}
+
+fn content_for_all(
+    record: &Record<'_, impl Server>,
+    ops: &[&Operation],
+    own: &[&Effect],
+) -> Result<(Option<State>, usize), OpError> {
+    let kind = ops[0].type_info();
     match Stored::of(kind) {
-        Stored::Text => strings::partial_state_for_all(&record, ops, own),
-        Stored::Set => sets::partial_state_for_all(&record, ops, own),
-        Stored::Dict => hashes::partial_state_for_all(&record, ops, own),
-        Stored::ScoredSet => zsets::partial_state_for_all(&record, ops, own),
-        Stored::TopK => zsets::partial_topk_for_all(&record, ops, own),
-        Stored::List => lists::partial_state_for_all(&record, ops, own),
-        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => Ok((whole(&record, kind)?, ops.len())),
+        Stored::Text => strings::partial_state_for_all(record, ops, own),
+        Stored::Set => sets::partial_state_for_all(record, ops, own),
+        Stored::Dict => hashes::partial_state_for_all(record, ops, own),
+        Stored::ScoredSet => zsets::partial_state_for_all(record, ops, own),
+        Stored::TopK => zsets::partial_topk_for_all(record, ops, own),
+        Stored::List => lists::partial_state_for_all(record, ops, own),
+        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag => Ok((whole(record, kind)?, ops.len())),
         Stored::Plain => Ok((None, 1)),
+        Stored::Keyspace => unreachable!("it is not about content"),
     }
 }
 
@@ -95,6 +128,7 @@ pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) {
             Stored::ScoredSet => zsets::apply(&record, effects),
             Stored::TopK => effects.iter().for_each(|effect| zsets::apply_topk(&record, effect)),
             Stored::List => lists::apply(&record, effects),
+            Stored::Keyspace => keyspace::apply(&record, effects),
             Stored::Plain => unreachable!("a plain command has no effect: it is run"),
         }
     }
@@ -116,6 +150,7 @@ fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<Sta
         Stored::ScoredSet => zsets::whole(record),
         Stored::TopK => zsets::whole_topk(record),
         Stored::List => lists::whole(record),
+        Stored::Keyspace => unreachable!("no content is of this type"),
         Stored::Plain => unreachable!("a plain command has no effects, so none of its record"),
     }
 }
@@ -149,16 +184,30 @@ struct Record<'a, S: Server> {
     name: S::Text,
     /// For errors.
     method: &'static str,
+    /// When the key expires, once it was opened.
+    end: Cell<Option<i64>>,
 }
 
 impl<'a, S: Server> Record<'a, S> {
     fn new(server: &'a S, key: &'a Bytes, method: &'static str) -> Self {
-        Record { server, key, name: server.text(key), method }
+        Record { server, key, name: server.text(key), method, end: Cell::new(None) }
+    }
+
+    /// Opens it, whatever it is; `None` when it is not there.
+    fn open_any(&self) -> Option<S::Key> {
+        let key = self.server.open(self.key, &self.name)?;
+        self.end.set(key.expires_at());
+        Some(key)
+    }
+
+    /// When it expires, as seen when it was opened.
+    fn expiry(&self) -> Option<Expiry> {
+        self.end.get().and_then(|end| Expiry::at_ms(end.try_into().ok()?))
     }
 
     /// Opens it; `None` when it is not there.
     fn open(&self, expected: Kind) -> Result<Option<S::Key>, OpError> {
-        let Some(key) = self.server.open(self.key, &self.name) else { return Ok(None) };
+        let Some(key) = self.open_any() else { return Ok(None) };
         if planted::is_of_kind(key.kind() == expected) {
             Ok(Some(key))
         } else {

@@ -23,8 +23,8 @@ pub(super) enum Value {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Model {
     keys: RefCell<BTreeMap<Bytes, Value>>,
-    /// Keys with a time to live.
-    expiring: RefCell<BTreeSet<Bytes>>,
+    /// Keys that expire, by the millisecond of their end.
+    expiring: RefCell<BTreeMap<Bytes, i64>>,
     /// The longest string that is appended to; by default 512 MiB.
     pub(super) append_max: Option<usize>,
     /// Commands that wrote, in order.
@@ -42,13 +42,13 @@ impl Model {
         self.keys.borrow_mut().insert(Bytes::from(key), value);
     }
 
-    /// Gives a key a time to live.
-    pub(super) fn expire(&self, key: &str) {
-        self.expiring.borrow_mut().insert(Bytes::from(key));
+    /// Gives a key an end.
+    pub(super) fn expire(&self, key: &str, end: i64) {
+        self.expiring.borrow_mut().insert(Bytes::from(key), end);
     }
 
-    pub(super) fn expires(&self, key: &str) -> bool {
-        self.expiring.borrow().contains(key.as_bytes())
+    pub(super) fn expires_at(&self, key: &str) -> Option<i64> {
+        self.expiring.borrow().get(key.as_bytes()).copied()
     }
 
     fn run(&self, command: &CStr, key: &Bytes, arguments: &[&[u8]]) -> Answer {
@@ -58,6 +58,24 @@ impl Model {
         let answer = match name {
             "DEL" => {
                 value = None;
+                Answer::Int(1)
+            }
+            "PEXPIREAT" | "PERSIST" => {
+                let ends = &mut *self.expiring.borrow_mut();
+                match (name, arguments) {
+                    ("PERSIST", _) => {
+                        ends.remove(key);
+                    }
+                    (_, [end, b"GT"]) => {
+                        if let Some(held) = ends.get_mut(key) {
+                            *held = number(end).max(Some(*held)).expect("a time");
+                        }
+                    }
+                    (_, [end]) if value.is_some() => {
+                        ends.insert(key.clone(), number(end).expect("a time"));
+                    }
+                    _ => {}
+                }
                 Answer::Int(1)
             }
             "GET" | "SET" | "APPEND" | "INCRBY" => text(name, &mut value, arguments),
@@ -72,6 +90,9 @@ impl Model {
         let value = value.filter(|value| !is_empty(value));
         if value.is_none() || name == "SET" && !arguments.contains(&&b"KEEPTTL"[..]) {
             self.expiring.borrow_mut().remove(key);
+        }
+        if let ("SET", [_, b"PXAT", end]) = (name, arguments) {
+            self.expiring.borrow_mut().insert(key.clone(), number(end).expect("a time"));
         }
         keys.extend(value.map(|value| (key.clone(), value)));
         answer
@@ -261,14 +282,15 @@ fn zset(name: &str, value: &mut Option<Value>, arguments: &[&[u8]]) -> Answer {
 
 impl Server for Model {
     type Text = Bytes;
-    type Key = Value;
+    type Key = Opened;
 
     fn text(&self, bytes: &[u8]) -> Bytes {
         Bytes::copy_from(bytes)
     }
 
-    fn open(&self, _: &Bytes, name: &Bytes) -> Option<Value> {
-        self.keys.borrow().get(name).cloned()
+    fn open(&self, _: &Bytes, name: &Bytes) -> Option<Opened> {
+        let value = self.keys.borrow().get(name).cloned()?;
+        Some(Opened { value, end: self.expiring.borrow().get(name).copied() })
     }
 
     fn read<'a>(
@@ -298,6 +320,8 @@ impl Server for Model {
         self.write(command, name, [value])
     }
 
+    fn expiry_changed(&self, _: &Bytes, _: &Bytes) {}
+
     fn append_bytes_max(&self) -> Option<usize> {
         Some(self.append_max.unwrap_or(512 << 20))
     }
@@ -307,11 +331,17 @@ impl Server for Model {
     }
 }
 
-impl OpenKey for Value {
+/// A key that is open.
+pub(super) struct Opened {
+    value: Value,
+    end: Option<i64>,
+}
+
+impl OpenKey for Opened {
     type Text = Bytes;
 
     fn kind(&self) -> Kind {
-        match self {
+        match &self.value {
             Value::Text(_) => Kind::String,
             Value::List(_) => Kind::List,
             Value::Hash(_) => Kind::Hash,
@@ -320,8 +350,12 @@ impl OpenKey for Value {
         }
     }
 
+    fn expires_at(&self) -> Option<i64> {
+        self.end
+    }
+
     fn len(&self) -> usize {
-        match self {
+        match &self.value {
             Value::Text(text) => text.len(),
             Value::List(list) => list.len(),
             Value::Hash(hash) => hash.len(),
@@ -331,22 +365,22 @@ impl OpenKey for Value {
     }
 
     fn string(&self) -> &[u8] {
-        let Value::Text(text) = self else { panic!("a string") };
+        let Value::Text(text) = &self.value else { panic!("a string") };
         text
     }
 
     fn field(&self, name: &[u8]) -> Option<Bytes> {
-        let Value::Hash(hash) = self else { panic!("a hash") };
+        let Value::Hash(hash) = &self.value else { panic!("a hash") };
         hash.get(name).cloned()
     }
 
     fn score(&self, member: &[u8]) -> Option<f64> {
-        let Value::Zset(zset) = self else { panic!("a sorted set") };
+        let Value::Zset(zset) = &self.value else { panic!("a sorted set") };
         zset.get(member).copied()
     }
 
     fn outermost(&self, end: Side, count: usize) -> Vec<(Bytes, f64)> {
-        let Value::Zset(zset) = self else { panic!("a sorted set") };
+        let Value::Zset(zset) = &self.value else { panic!("a sorted set") };
         let mut all = ranked(zset);
         if end == Side::Highest {
             all.reverse();

@@ -38,6 +38,9 @@ pub(crate) trait Server {
     /// The same with one value, of which the server makes what it is kept as.
     fn put(&self, command: &CStr, name: &Self::Text, value: &[u8]) -> Answer;
 
+    /// A command was run that may have changed when the key expires.
+    fn expiry_changed(&self, key: &Bytes, name: &Self::Text);
+
     /// The longest string that the server appends to, in bytes.
     fn append_bytes_max(&self) -> Option<usize>;
 
@@ -51,6 +54,9 @@ pub(crate) trait OpenKey {
     type Text: AsRef<[u8]>;
 
     fn kind(&self) -> Kind;
+
+    /// In milliseconds since 1970, if it expires.
+    fn expires_at(&self) -> Option<i64>;
 
     /// Elements, or bytes of a string.
     fn len(&self) -> usize;

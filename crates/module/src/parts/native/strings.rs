@@ -28,17 +28,12 @@ pub(super) fn partial_state(
         Some(RegisterOp::Append(_)) => TextState::Bytes(Bytes::default()),
         Some(op) if own.is_empty() => TextState::Bytes(match op {
             // Only whether it is there.
-            RegisterOp::Delete | RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
+            RegisterOp::Set(_) | RegisterOp::SetIfAbsent(_) | RegisterOp::SetIfAbsentReturning(_) => {
                 Bytes::default()
             }
-            // Only whether it is the same, which it is not; nor is what stands for it here.
-            RegisterOp::Set(new) if new.len() != length && new.is_empty() => Bytes::from("x"),
-            RegisterOp::Set(new) if new.len() != length => Bytes::default(),
-            RegisterOp::Set(_)
-            | RegisterOp::GetSet(_)
-            | RegisterOp::Get
-            | RegisterOp::Len
-            | RegisterOp::Append(_) => record.string(key, fate),
+            RegisterOp::GetSet(_) | RegisterOp::Get | RegisterOp::Len | RegisterOp::Append(_) => {
+                record.string(key, fate)
+            }
         }),
         _ => TextState::Bytes(record.string(key, fate)),
     };
@@ -84,7 +79,7 @@ pub(super) fn partial_state_for_all(
         | RegisterOp::SetIfAbsent(text)
         | RegisterOp::SetIfAbsentReturning(text)
         | RegisterOp::GetSet(text) => text.len(),
-        RegisterOp::Append(_) | RegisterOp::Delete | RegisterOp::Get | RegisterOp::Len => 0,
+        RegisterOp::Append(_) | RegisterOp::Get | RegisterOp::Len => 0,
     });
     let most = put.max().unwrap_or(0).max(long) + appended;
     if most > LENGTH_OF_ALL && most > record.server.append_bytes_max().unwrap_or(usize::MAX) {

@@ -1,0 +1,185 @@
+//! What every record has, whatever its type: whether it is there, when it expires, its end.
+
+use std::time::{Duration, SystemTime};
+
+use claret_types::{Bytes, KeyspaceOp, Moment, Operation, Ttl};
+
+use super::{
+    BoundedRecord, CounterRecord, DictRecord, FloatRecord, Gives, ListRecord, QueueRecord, Record,
+    RegisterRecord, Scope, ScoredSetRecord, SetRecord, StackRecord, SummaryBagRecord, TopKRecord, UidRecord,
+};
+use crate::read::Read;
+use crate::value::IntoValue;
+
+/// A record of whatever type. Typed records have the same methods.
+///
+/// A record expires by the clock of its shard: of the process, or of the node. A relative time counts from when the shard
+/// hears of it, which for an operation that answers nothing is the commit.
+#[derive(Clone, Debug)]
+pub struct KeyRecord<S> {
+    pub(super) scope: S,
+    pub(super) key: Bytes,
+}
+
+impl<S: Scope> KeyRecord<S> {
+    fn issue(&self, op: KeyspaceOp) -> S::Void {
+        self.scope.void(self.key.clone(), Operation::from(op))
+    }
+
+    /// `DEL`: removes the record. It needs the record alone.
+    pub fn delete(&self) -> S::Void {
+        self.issue(KeyspaceOp::Delete { returning: false })
+    }
+
+    /// `DEL.RETURNING`: removes the record; whether there was one.
+    pub fn delete_returning(&self) -> Gives<S, bool> {
+        let op = KeyspaceOp::Delete { returning: true };
+        self.scope.answer(self.key.clone(), Operation::from(op), Read::plain())
+    }
+
+    /// `EXISTS`: whether there is a record.
+    pub fn exists(&self) -> Gives<S, bool> {
+        self.scope.answer(self.key.clone(), Operation::from(KeyspaceOp::Exists), Read::plain())
+    }
+
+    /// `PEXPIRE`: the record expires after this time, in whole milliseconds, rounded up; at once if it is zero. Does nothing
+    /// if there is no record. Shares the record with operations that neither remove it nor clear its expiry: counting,
+    /// adding, reading.
+    pub fn expire_in(&self, time: Duration) -> S::Void {
+        self.expire(Moment::In(millis(time)), false)
+    }
+
+    /// `PEXPIREAT`: the record expires at this time, in whole milliseconds, rounded up; at once if it is over.
+    pub fn expire_at(&self, time: SystemTime) -> S::Void {
+        self.expire(Moment::At(unix_millis(time)), false)
+    }
+
+    /// `PEXPIRE GT`: puts the record's expiry off, so that it lives for this time at least. A record that does not expire stays
+    /// so. Any number of transactions may do this at once.
+    pub fn extend_expiry(&self, time: Duration) -> S::Void {
+        self.expire(Moment::In(millis(time)), true)
+    }
+
+    fn expire(&self, at: Moment, only_later: bool) -> S::Void {
+        self.issue(KeyspaceOp::Expire { at, only_later, returning: false })
+    }
+
+    /// `PERSIST`: the record does not expire any more.
+    pub fn persist(&self) -> S::Void {
+        self.issue(KeyspaceOp::Persist { returning: false })
+    }
+
+    /// `PTTL`: how long the record still lives.
+    pub fn ttl(&self) -> Gives<S, Ttl> {
+        let op = KeyspaceOp::TimeLeft { in_seconds: false, now: None };
+        self.scope.answer(self.key.clone(), Operation::from(op), Read::plain())
+    }
+}
+
+impl<S: Scope> RegisterRecord<S> {
+    /// `PSETEX`: writes the value, which expires after this time. Needs the record alone.
+    pub fn set_for(&self, value: impl IntoValue, time: Duration) -> S::Void {
+        self.set_until_moment(value, Moment::In(millis(time)))
+    }
+
+    /// `SET` with `PXAT`: writes the value, which expires at this time. Needs the record alone.
+    pub fn set_until(&self, value: impl IntoValue, time: SystemTime) -> S::Void {
+        self.set_until_moment(value, Moment::At(unix_millis(time)))
+    }
+
+    fn set_until_moment(&self, value: impl IntoValue, at: Moment) -> S::Void {
+        let Record { scope, key, .. } = &self.0;
+        match value.into_value() {
+            Ok(value) => scope.void(key.clone(), Operation::from(KeyspaceOp::SetUntil { value, at })),
+            Err(error) => scope.refuse_void(key.clone(), error),
+        }
+    }
+}
+
+impl<S: Clone, T> Record<S, T> {
+    fn as_key(&self) -> KeyRecord<S> {
+        KeyRecord { scope: self.scope.clone(), key: self.key.clone() }
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    time.as_micros().div_ceil(1000).try_into().unwrap_or(u64::MAX)
+}
+
+/// A time before 1970 is over, as any other in the past.
+fn unix_millis(time: SystemTime) -> u64 {
+    time.duration_since(SystemTime::UNIX_EPOCH).map_or(0, millis)
+}
+
+macro_rules! living {
+    ($($record:ident.$inner:tt),*) => {$(
+        impl<S: Scope> $record<S> {
+            fn as_key(&self) -> KeyRecord<S> {
+                self.$inner.as_key()
+            }
+        }
+
+        living!(methods $record<S>);
+    )*};
+    (methods $record:ident<S $(, $kind:ident)?>) => {
+        /// What every record has: see [`KeyRecord`].
+        impl<S: Scope $(, $kind: claret_types::DataType)?> $record<S $(, $kind)?> {
+            /// See [`KeyRecord::delete`].
+            pub fn delete(&self) -> S::Void {
+                self.as_key().delete()
+            }
+
+            /// See [`KeyRecord::delete_returning`].
+            pub fn delete_returning(&self) -> Gives<S, bool> {
+                self.as_key().delete_returning()
+            }
+
+            /// See [`KeyRecord::exists`].
+            pub fn exists(&self) -> Gives<S, bool> {
+                self.as_key().exists()
+            }
+
+            /// See [`KeyRecord::expire_in`].
+            pub fn expire_in(&self, time: Duration) -> S::Void {
+                self.as_key().expire_in(time)
+            }
+
+            /// See [`KeyRecord::expire_at`].
+            pub fn expire_at(&self, time: SystemTime) -> S::Void {
+                self.as_key().expire_at(time)
+            }
+
+            /// See [`KeyRecord::extend_expiry`].
+            pub fn extend_expiry(&self, time: Duration) -> S::Void {
+                self.as_key().extend_expiry(time)
+            }
+
+            /// See [`KeyRecord::persist`].
+            pub fn persist(&self) -> S::Void {
+                self.as_key().persist()
+            }
+
+            /// See [`KeyRecord::ttl`].
+            pub fn ttl(&self) -> Gives<S, Ttl> {
+                self.as_key().ttl()
+            }
+        }
+    };
+}
+
+living!(
+    BoundedRecord.0,
+    CounterRecord.0,
+    DictRecord.0,
+    FloatRecord.0,
+    ListRecord.0,
+    QueueRecord.0,
+    RegisterRecord.0,
+    ScoredSetRecord.0,
+    SetRecord.0,
+    StackRecord.0,
+    SummaryBagRecord.0,
+    TopKRecord.record,
+    UidRecord.0
+);
+living!(methods Record<S, T>);

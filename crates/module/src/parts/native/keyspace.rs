@@ -1,0 +1,97 @@
+//! What is done to keys of any type: whether they are there, when they expire, their end.
+
+use claret_types::{
+    Bytes, Dict, DictEffect, Effect, Expiry, KeyspaceEffect, KeyspaceOp, List, ListEffect, OpError,
+    Operation, ScoredSet, ScoredSetEffect, Set, State,
+};
+
+use super::{OpenKey, Record, Server, whole};
+use crate::ffi::Kind;
+
+/// The partial state of an operation that is one on keys of any type, or whose transaction did such a thing to the key
+/// before. `None`: what is known of the operation's own type will do, with the effects of that type.
+pub(super) fn partial_state(
+    record: &Record<'_, impl Server>,
+    op: &Operation,
+    own: &[&Effect],
+) -> Option<Result<Option<State>, OpError>> {
+    let replaces =
+        |effect: &&Effect| matches!(effect.keyspace(), Some(KeyspaceEffect::Remove | KeyspaceEffect::Put(_)));
+    let kept_until = own.iter().rposition(replaces);
+    if op.keyspace().is_none() && kept_until.is_none() {
+        return None;
+    }
+    // Of what is there, only this is seen: what was done to it before it was removed, or all that was done.
+    let seen_by = &own[..kept_until.unwrap_or(own.len())];
+    let first = seen_by.iter().find(|effect| effect.keyspace().is_none()).map(|effect| effect.type_info());
+    Some(match first {
+        Some(kind) if kept_until.is_some() || may_be_emptied(record, seen_by) => whole(record, kind),
+        Some(_) => Ok(there(record)),
+        None => match op.keyspace() {
+            Some(KeyspaceOp::SetUntil { .. }) if kept_until.is_none() => string(record),
+            _ => Ok(there(record)),
+        },
+    })
+}
+
+/// That there is something, and when it expires.
+fn there(record: &Record<'_, impl Server>) -> Option<State> {
+    record.open_any().map(|_| State::opaque())
+}
+
+/// The same, of a key that has to be a string.
+fn string(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
+    Ok(record.open(Kind::String)?.map(|_| State::opaque()))
+}
+
+/// Whether the key may be gone after these effects. Only what is named can go.
+fn may_be_emptied(record: &Record<'_, impl Server>, effects: &[&Effect]) -> bool {
+    let named: usize = effects.iter().map(|effect| elements_removed(effect)).sum();
+    // One that is not there is as it is whole.
+    record.open_any().is_none_or(|key| key.len() <= named)
+}
+
+/// How many elements an effect takes out at most.
+fn elements_removed(effect: &Effect) -> usize {
+    if let Some(effect) = effect.downcast::<Set>() {
+        return effect.removed().len();
+    }
+    match (effect.downcast::<Dict>(), effect.downcast::<ScoredSet>(), effect.downcast::<List>()) {
+        (Some(DictEffect::Change { removed, .. }), _, _) => removed.len(),
+        (_, Some(ScoredSetEffect::Set(scores)), _) => {
+            scores.iter().filter(|(_, score)| score.is_none()).count()
+        }
+        (_, _, Some(ListEffect::Take(_, values))) => values.len(),
+        _ => 0,
+    }
+}
+
+/// Carries effects out.
+pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+    for effect in effects {
+        match effect.keyspace().expect("one on keys of any type") {
+            KeyspaceEffect::Remove => record.write(c"DEL", []),
+            KeyspaceEffect::ExpireAt(at) => expire(record, *at, None),
+            KeyspaceEffect::Extend(at) => expire(record, *at, Some(b"GT")),
+            KeyspaceEffect::Persist => record.write(c"PERSIST", []),
+            KeyspaceEffect::Put(state) => put(record, state),
+        }
+    }
+}
+
+/// Others may hold the key, whom that concerns: the end is noted.
+fn expire(record: &Record<'_, impl Server>, at: Expiry, option: Option<&[u8]>) {
+    let at = at.ms().to_string();
+    record.write(c"PEXPIREAT", [at.as_bytes()].into_iter().chain(option));
+    record.server.expiry_changed(record.key, &record.name);
+}
+
+/// Nobody else holds it.
+fn put(record: &Record<'_, impl Server>, state: &State) {
+    let text = state.downcast::<claret_types::Register>().and_then(claret_types::Text::to_bytes);
+    let text: Bytes = text.expect("only strings are put, besides what is put back in memory");
+    match state.expiry() {
+        Some(at) => record.write(c"SET", [&text[..], b"PXAT", at.ms().to_string().as_bytes()]),
+        None => record.write(c"SET", [&text[..]]),
+    }
+}

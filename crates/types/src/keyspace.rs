@@ -1,0 +1,626 @@
+//! What can be done to a record of any type: whether it is there, when it expires, its end. Redis calls the commands
+//! so, too (`@keyspace`).
+//!
+//! # Commutativity specification
+//!
+//! The modes are universal: locks of every type have them ([`Mode::PRESENT`] and so on), so these operations share a
+//! record's lock with those of its type.
+//!
+//! | operation | when | claims |
+//! |---|---|---|
+//! | any | there is no record | `shared` |
+//! | `EXISTS` | there is a record | `present` |
+//! | `TTL`, `PTTL`, `PEXPIRETIME` | there is a record | `read-expiry` |
+//! | `EXPIRE t` and its kin | there is a record | `read-expiry`, `extend-expiry` |
+//! | `EXPIRE t GT` and its kin (void) | there is a record | `extend-expiry` |
+//! | `PERSIST` | there is a record without expiry | `read-expiry` |
+//! | `PERSIST` | there is a record with one | `read-expiry`, `extend-expiry` |
+//! | `DEL`, an `EXPIRE` whose time is over | there is a record | `exclusive` |
+//! | `PSETEX`, `SETEX` | there is a record, or none | `exclusive` |
+//!
+//! | | own, beside | own, clearing | own, removing | present | read-expiry | extend-expiry | shared | exclusive |
+//! |---|---|---|---|---|---|---|---|---|
+//! | present | | | x | | | | x | x |
+//! | read-expiry | | x | x | | | x | x | x |
+//! | extend-expiry | | x | x | | x | | x | x |
+//!
+//! *Own* are the modes of the record's type: those that may empty the record and so remove it ([`Modes::removing`]:
+//! `SREM`), those that may clear its expiry ([`Modes::clearing`]: `SET`), and the rest. So an expiry is set and put off
+//! beside counting, and beside adding to a set; `SREM` waits for it.
+//!
+//! A record that is emptied loses its expiry, and one that comes back has none: where a record has an expiry, `SREM` and
+//! `SADD` do not commute. So what may empty a record that has one claims `exclusive` besides. An operation of a type
+//! that claims nothing claims that there is a record (`present`), or that there is none (`shared`).
+//!
+//! # Times
+//!
+//! An expiry is a time in milliseconds since 1970, at the clock of the record's shard. What a caller says relative to
+//! now, and what is answered so, is made absolute once, when it reaches the shard ([`Operation::resolve`]): from then
+//! on an operation is a function of the record. A record whose time is over vanishes by itself (P36); that is the
+//! host's part.
+
+use std::any::{Any, TypeId};
+use std::fmt;
+use std::num::NonZeroU64;
+use std::time::Duration;
+
+use crate::data_type::arguments::{int, of_unsigned, unsigned};
+use crate::data_type::{Access, Arguments, Execution, Few, Method, Unique, few, method_named};
+use crate::erased::{AnyEffect, AnyOp, Effect, Executed, Operation, State, TypeInfo};
+use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Register, Reply, Room, Scope, Text};
+
+/// When a record ends: milliseconds since the beginning of 1970, UTC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Expiry(NonZeroU64);
+
+impl Expiry {
+    /// The last one, in the year 10889 or so: servers count in signed milliseconds and add to them.
+    pub const MAX: Expiry = Expiry(NonZeroU64::new(1 << 48).expect("not zero"));
+
+    /// At so many milliseconds since 1970; `None` when that is zero or past [`Expiry::MAX`].
+    pub fn at_ms(ms: u64) -> Option<Self> {
+        NonZeroU64::new(ms).map(Expiry).filter(|expiry| *expiry <= Expiry::MAX)
+    }
+
+    /// Milliseconds since 1970.
+    pub fn ms(self) -> u64 {
+        self.0.get()
+    }
+}
+
+/// A moment, as a caller says it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// So many milliseconds from when the shard hears of it.
+    In(u64),
+    /// At so many milliseconds since 1970.
+    At(u64),
+}
+
+/// How long a record still lives: the answer of `PTTL`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ttl {
+    /// There is no record.
+    NoRecord,
+    /// It does not expire.
+    Forever,
+    /// It expires after this time.
+    In(Duration),
+}
+
+impl FromReply for Ttl {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match i64::from_reply(reply)? {
+            -2 => Some(Ttl::NoRecord),
+            -1 => Some(Ttl::Forever),
+            ms => u64::try_from(ms).ok().map(|ms| Ttl::In(Duration::from_millis(ms))),
+        }
+    }
+}
+
+/// Operations on a record of any type.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyspaceOp {
+    /// Removes the record.
+    Delete {
+        /// Whether it answers how many there were: 1 or 0.
+        returning: bool,
+    },
+    /// Whether there is a record: 1 or 0.
+    Exists,
+    /// Sets when the record expires.
+    Expire {
+        /// When.
+        at: Moment,
+        /// Only if that is later than when it expires now; one that does not expire stays so.
+        only_later: bool,
+        /// Whether it answers: 1 if the expiry was set, 0 if not.
+        returning: bool,
+    },
+    /// The record does not expire any more.
+    Persist {
+        /// Whether it answers: 1 if it would have expired, 0 if not.
+        returning: bool,
+    },
+    /// How many milliseconds are left; -1: it does not expire, -2: there is no record.
+    TimeLeft {
+        /// Rounded to seconds.
+        in_seconds: bool,
+        /// Now, in milliseconds since 1970: the host says it ([`Operation::resolve`]).
+        now: Option<u64>,
+    },
+    /// When it expires, in milliseconds since 1970; -1 and -2 as for [`KeyspaceOp::TimeLeft`].
+    ExpiryTime,
+    /// Writes a string that expires.
+    SetUntil {
+        /// The string.
+        value: Bytes,
+        /// When it expires.
+        at: Moment,
+    },
+}
+
+/// What an operation of [`KeyspaceOp`] changes.
+#[derive(Clone, Debug, PartialEq)]
+pub enum KeyspaceEffect {
+    /// Removes the record.
+    Remove,
+    /// Sets its expiry.
+    ExpireAt(Expiry),
+    /// Sets its expiry if it has one and that is earlier.
+    Extend(Expiry),
+    /// Clears its expiry.
+    Persist,
+    /// Puts this in place of the record.
+    Put(State),
+}
+
+const fn method(
+    name: &'static str,
+    arguments: &'static str,
+    summary: &'static str,
+    access: Access,
+    returns: bool,
+) -> Method {
+    Method { name, arguments, summary, access, returns, complexity: "O(1)" }
+}
+
+const METHODS: &[Method] = &[
+    method("DEL", "", "removes the record, of whatever type", Access::Write, false),
+    method("DEL.RETURNING", "", "removes the record; 1 if there was one, else 0", Access::Write, true),
+    method("EXISTS", "", "1 if there is a record, else 0", Access::Read, true),
+    method("EXPIRE", "seconds [GT]", "sets when the record expires", Access::Write, false),
+    method("EXPIRE.RETURNING", "seconds [GT]", "the same; 1 if it was set, else 0", Access::Write, true),
+    method("PEXPIRE", "milliseconds [GT]", "sets when the record expires", Access::Write, false),
+    method(
+        "PEXPIRE.RETURNING",
+        "milliseconds [GT]",
+        "the same; 1 if it was set, else 0",
+        Access::Write,
+        true,
+    ),
+    method("PEXPIREAT", "unix-milliseconds [GT]", "sets when the record expires", Access::Write, false),
+    method(
+        "PEXPIREAT.RETURNING",
+        "unix-milliseconds [GT]",
+        "the same; 1 if it was set, else 0",
+        Access::Write,
+        true,
+    ),
+    method("PERSIST", "", "the record does not expire any more", Access::Write, false),
+    method("PERSIST.RETURNING", "", "the same; 1 if it would have expired, else 0", Access::Write, true),
+    method("TTL", "", "seconds until it expires; -1: never, -2: there is no record", Access::Read, true),
+    method(
+        "PTTL",
+        "",
+        "milliseconds until it expires; -1: never, -2: there is no record",
+        Access::Read,
+        true,
+    ),
+    method("PEXPIRETIME", "", "when it expires, in Unix milliseconds; or -1, -2", Access::Read, true),
+    method("SETEX", "seconds value", "writes a string that expires", Access::Write, false),
+    method("PSETEX", "milliseconds value", "writes a string that expires", Access::Write, false),
+    method("PSETEXAT", "unix-milliseconds value", "writes a string that expires", Access::Write, false),
+];
+
+const SECOND: u64 = 1000;
+
+/// What the protocol knows of these operations as a type.
+pub(crate) const KEYSPACE: TypeInfo = TypeInfo {
+    name: "keyspace",
+    summary: "records of any type: whether they are there, and when they expire",
+    native: "any",
+    modes: Modes { names: &[], conflicts: &[], removing: 0, clearing: 0 },
+    methods: METHODS,
+    parse: |method, given| parse(method, given).map(KeyspaceOp::into),
+    id: TypeId::of::<KeyspaceOp>(),
+};
+
+fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
+    let (name, returning) = match method.strip_suffix(".RETURNING") {
+        Some(name) => (name, true),
+        None => (method, false),
+    };
+    match (name, given) {
+        ("DEL", []) => Ok(KeyspaceOp::Delete { returning }),
+        ("EXISTS", []) if !returning => Ok(KeyspaceOp::Exists),
+        ("EXPIRE" | "PEXPIRE" | "PEXPIREAT", [time]) => {
+            Ok(KeyspaceOp::Expire { at: moment(name, time)?, only_later: false, returning })
+        }
+        ("EXPIRE" | "PEXPIRE" | "PEXPIREAT", [time, option]) if option.eq_ignore_ascii_case(b"GT") => {
+            Ok(KeyspaceOp::Expire { at: moment(name, time)?, only_later: true, returning })
+        }
+        ("EXPIRE" | "PEXPIRE" | "PEXPIREAT", [_, option]) => {
+            Err(OpError::Argument { given: option.to_string(), expected: "GT, the only option" })
+        }
+        ("PERSIST", []) => Ok(KeyspaceOp::Persist { returning }),
+        ("TTL" | "PTTL", []) if !returning => {
+            Ok(KeyspaceOp::TimeLeft { in_seconds: name == "TTL", now: None })
+        }
+        ("PEXPIRETIME", []) if !returning => Ok(KeyspaceOp::ExpiryTime),
+        ("SETEX" | "PSETEX" | "PSETEXAT", [time, value]) if !returning => {
+            Ok(KeyspaceOp::SetUntil { value: value.clone(), at: moment(name, time)? })
+        }
+        _ => Err(OpError::misuse(METHODS, method)),
+    }
+}
+
+/// The time that a method of this name takes.
+fn moment(name: &str, given: &Bytes) -> Result<Moment, OpError> {
+    let bound = |expected| OpError::Bound { what: "a time to live", given: given.to_string(), expected };
+    let out_of_range = || bound("a whole number, zero or more, that ends before the year 10889");
+    // A negative one is a bound, not a matter of form.
+    if int(given).is_ok_and(|number| number < 0) {
+        return Err(bound("zero or more; DEL removes a record"));
+    }
+    let number = unsigned(given)?;
+    let number = match name {
+        "EXPIRE" | "SETEX" => number.checked_mul(SECOND).ok_or_else(out_of_range)?,
+        _ => number,
+    };
+    let moment = if name.ends_with("AT") { Moment::At(number) } else { Moment::In(number) };
+    check_moment(moment)?;
+    Ok(moment)
+}
+
+fn check_moment(moment: Moment) -> Result<(), OpError> {
+    let (Moment::In(ms) | Moment::At(ms)) = moment;
+    if ms > Expiry::MAX.ms() {
+        return Err(OpError::Bound {
+            what: "a time to live",
+            given: format!("{ms} ms"),
+            expected: "a time before the year 10889",
+        });
+    }
+    Ok(())
+}
+
+impl KeyspaceOp {
+    /// The name that the operation travels under, and its arguments.
+    fn written(&self) -> (&'static str, Few<Bytes>) {
+        let timed = |at: &Moment, names: [&'static str; 2]| match at {
+            Moment::In(ms) => (names[0], of_unsigned(*ms)),
+            Moment::At(ms) => (names[1], of_unsigned(*ms)),
+        };
+        match self {
+            KeyspaceOp::Delete { returning: false } => ("DEL", Few::new()),
+            KeyspaceOp::Delete { returning: true } => ("DEL.RETURNING", Few::new()),
+            KeyspaceOp::Exists => ("EXISTS", Few::new()),
+            KeyspaceOp::Expire { at, only_later, returning } => {
+                let names = match returning {
+                    false => ["PEXPIRE", "PEXPIREAT"],
+                    true => ["PEXPIRE.RETURNING", "PEXPIREAT.RETURNING"],
+                };
+                let (name, time) = timed(at, names);
+                let mut arguments = few([time]);
+                if *only_later {
+                    arguments.push("GT".into());
+                }
+                (name, arguments)
+            }
+            KeyspaceOp::Persist { returning: false } => ("PERSIST", Few::new()),
+            KeyspaceOp::Persist { returning: true } => ("PERSIST.RETURNING", Few::new()),
+            KeyspaceOp::TimeLeft { in_seconds: true, .. } => ("TTL", Few::new()),
+            KeyspaceOp::TimeLeft { in_seconds: false, .. } => ("PTTL", Few::new()),
+            KeyspaceOp::ExpiryTime => ("PEXPIRETIME", Few::new()),
+            KeyspaceOp::SetUntil { value, at } => {
+                let (name, time) = timed(at, ["PSETEX", "PSETEXAT"]);
+                let mut arguments = few([time]);
+                arguments.push(value.clone());
+                (name, arguments)
+            }
+        }
+    }
+
+    /// With times that are absolute; `None` when they are.
+    fn resolved(&self, now: u64) -> Option<KeyspaceOp> {
+        let absolute = |at: &Moment| match at {
+            Moment::In(ms) => now.saturating_add(*ms),
+            Moment::At(ms) => *ms,
+        };
+        match self {
+            KeyspaceOp::Expire { at, only_later: false, returning } if absolute(at) <= now => {
+                Some(KeyspaceOp::Delete { returning: *returning })
+            }
+            KeyspaceOp::Expire { at: at @ Moment::In(_), only_later, returning } => {
+                Some(KeyspaceOp::Expire {
+                    at: Moment::At(absolute(at)),
+                    only_later: *only_later,
+                    returning: *returning,
+                })
+            }
+            KeyspaceOp::SetUntil { at, .. } if absolute(at) <= now => {
+                Some(KeyspaceOp::Delete { returning: false })
+            }
+            KeyspaceOp::SetUntil { value, at: at @ Moment::In(_) } => {
+                Some(KeyspaceOp::SetUntil { value: value.clone(), at: Moment::At(absolute(at)) })
+            }
+            KeyspaceOp::TimeLeft { in_seconds, now: None } => {
+                Some(KeyspaceOp::TimeLeft { in_seconds: *in_seconds, now: Some(now) })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The expiry that a moment is, once a host has made it absolute.
+fn expiry(at: Moment) -> Result<Expiry, OpError> {
+    let ms = match at {
+        Moment::At(ms) => ms,
+        Moment::In(_) => return Err(unresolved()),
+    };
+    Expiry::at_ms(ms).ok_or_else(|| OpError::Bound {
+        what: "a time to live",
+        given: format!("until {ms} ms"),
+        expected: "one that ends after 1970 and before the year 10889",
+    })
+}
+
+/// A mistake of a host.
+fn unresolved() -> OpError {
+    OpError::Argument { given: "a time relative to now".into(), expected: "made absolute by this host" }
+}
+
+impl From<KeyspaceOp> for Operation {
+    fn from(op: KeyspaceOp) -> Self {
+        let method = method_named(METHODS, op.written().0);
+        Operation::from_any(Call { op, method })
+    }
+}
+
+impl Operation {
+    /// The operation, if it is one on records of any type.
+    pub fn keyspace(&self) -> Option<&KeyspaceOp> {
+        self.as_any().downcast_ref::<Call>().map(|call| &call.op)
+    }
+
+    /// Whether it may turn out to remove the record, once it reaches the shard: by then its time may be over.
+    pub(crate) fn may_be_over(&self) -> bool {
+        matches!(self.keyspace(), Some(KeyspaceOp::Expire { only_later: false, .. }))
+    }
+
+    /// Makes times absolute that are relative to now: `now` is in milliseconds since 1970, by the clock of the shard. A host
+    /// does this once, when an operation arrives.
+    pub fn resolve(&mut self, now: impl FnOnce() -> u64) {
+        let timed = self.keyspace().filter(|_| self.is_timed());
+        if let Some(resolved) = timed.and_then(|op| op.resolved(now())) {
+            *self = Operation::from(resolved);
+        }
+    }
+}
+
+/// What every operation here claims where there is no record.
+fn absent(reply: i64) -> Executed {
+    Execution::read(Reply::Int(reply), Claims::record(Mode::SHARED))
+}
+
+fn to_set_expiry() -> Claims {
+    Claims::record(Mode::READ_EXPIRY).and(Scope::Record, Mode::EXTEND_EXPIRY)
+}
+
+impl KeyspaceOp {
+    /// Whether [`Operation::resolve`] may have something to do.
+    fn is_timed(&self) -> bool {
+        match self {
+            KeyspaceOp::Expire { .. } | KeyspaceOp::SetUntil { .. } | KeyspaceOp::TimeLeft { .. } => true,
+            KeyspaceOp::Delete { .. }
+            | KeyspaceOp::Exists
+            | KeyspaceOp::Persist { .. }
+            | KeyspaceOp::ExpiryTime => false,
+        }
+    }
+
+    /// Decides it on a record that is there.
+    fn on(&self, state: &State) -> Result<Executed, OpError> {
+        let ends = state.expiry();
+        let execution = match self {
+            KeyspaceOp::Delete { .. } => changing(1, KeyspaceEffect::Remove, Claims::record(Mode::EXCLUSIVE)),
+            KeyspaceOp::Exists => Execution::read(Reply::Int(1), Claims::record(Mode::PRESENT)),
+            KeyspaceOp::Expire { at, only_later: false, .. } => {
+                changing(1, KeyspaceEffect::ExpireAt(expiry(*at)?), to_set_expiry())
+            }
+            KeyspaceOp::Expire { at, only_later: true, returning } => {
+                let later = expiry(*at)?;
+                // Nobody hears whether it did anything, so whatever others put off is no matter.
+                let claims = match returning {
+                    true => to_set_expiry(),
+                    false => Claims::record(Mode::EXTEND_EXPIRY),
+                };
+                let extends = ends.is_some_and(|ends| ends < later);
+                let effect = Effect::from(KeyspaceEffect::Extend(later));
+                let effect = Some(effect).filter(|_| extends || !returning);
+                Execution { reply: Reply::Int(extends.into()), effect, claims }
+            }
+            KeyspaceOp::Persist { .. } => match ends {
+                Some(_) => changing(1, KeyspaceEffect::Persist, to_set_expiry()),
+                None => Execution::read(Reply::Int(0), Claims::record(Mode::READ_EXPIRY)),
+            },
+            KeyspaceOp::TimeLeft { now: None, .. } => return Err(unresolved()),
+            KeyspaceOp::TimeLeft { in_seconds, now: Some(now) } => {
+                let left = |ends: Expiry| match in_seconds {
+                    true => (ends.ms().saturating_sub(*now) + SECOND / 2) / SECOND,
+                    false => ends.ms().saturating_sub(*now),
+                };
+                Execution::read(time(ends.map(left)), Claims::record(Mode::READ_EXPIRY))
+            }
+            KeyspaceOp::ExpiryTime => {
+                Execution::read(time(ends.map(Expiry::ms)), Claims::record(Mode::READ_EXPIRY))
+            }
+            KeyspaceOp::SetUntil { .. } if !is_string(state) => {
+                let found = state.type_info().name;
+                return Err(OpError::WrongType { found, expected: "register", method: "PSETEX" });
+            }
+            KeyspaceOp::SetUntil { value, at } => put(value, *at)?,
+        };
+        Ok(execution)
+    }
+}
+
+fn changing(reply: i64, effect: KeyspaceEffect, claims: Claims) -> Executed {
+    Execution::returning(Reply::Int(reply), Effect::from(effect), claims)
+}
+
+/// A time in milliseconds or seconds; -1 for none.
+fn time(of: Option<u64>) -> Reply {
+    Reply::Int(of.map_or(-1, |time| time.cast_signed()))
+}
+
+/// Of a record of which nothing but its key is known, the host has looked.
+fn is_string(state: &State) -> bool {
+    state.downcast::<Register>().is_some() || state.is_opaque()
+}
+
+fn put(value: &Bytes, at: Moment) -> Result<Executed, OpError> {
+    let state = State::new::<Register>(Text::Bytes(value.clone())).expiring(Some(expiry(at)?));
+    Ok(Execution::void(Effect::from(KeyspaceEffect::Put(state)), Claims::record(Mode::EXCLUSIVE)))
+}
+
+/// A call of one.
+struct Call {
+    op: KeyspaceOp,
+    method: &'static Method,
+}
+
+impl AnyOp for Call {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn type_info(&self) -> &'static TypeInfo {
+        &KEYSPACE
+    }
+
+    fn method(&self) -> &'static Method {
+        self.method
+    }
+
+    fn arguments(&self) -> Few<Bytes> {
+        self.op.written().1
+    }
+
+    fn check(&self) -> Result<(), OpError> {
+        match self.op {
+            KeyspaceOp::Expire { at, .. } | KeyspaceOp::SetUntil { at, .. } => check_moment(at),
+            KeyspaceOp::Delete { .. }
+            | KeyspaceOp::Exists
+            | KeyspaceOp::Persist { .. }
+            | KeyspaceOp::TimeLeft { .. }
+            | KeyspaceOp::ExpiryTime => Ok(()),
+        }
+    }
+
+    fn size(&self) -> usize {
+        match &self.op {
+            KeyspaceOp::SetUntil { value, .. } => value.len(),
+            _ => 0,
+        }
+    }
+
+    fn is_timed(&self) -> bool {
+        self.op.is_timed()
+    }
+
+    fn footprint(&self) -> Claims {
+        let present = match &self.op {
+            KeyspaceOp::Delete { .. } | KeyspaceOp::SetUntil { .. } => {
+                return Claims::record(Mode::EXCLUSIVE);
+            }
+            KeyspaceOp::Exists => Claims::record(Mode::PRESENT),
+            KeyspaceOp::Expire { only_later: true, returning: false, .. } => {
+                Claims::record(Mode::EXTEND_EXPIRY)
+            }
+            KeyspaceOp::Expire { .. } | KeyspaceOp::Persist { .. } => to_set_expiry(),
+            KeyspaceOp::TimeLeft { .. } | KeyspaceOp::ExpiryTime => Claims::record(Mode::READ_EXPIRY),
+        };
+        present.and(Scope::Record, Mode::SHARED)
+    }
+
+    fn execute(&self, state: Option<&State>, _: Unique) -> Result<Executed, OpError> {
+        let mut execution = match (state, &self.op) {
+            (Some(state), op) => op.on(state)?,
+            (None, KeyspaceOp::SetUntil { value, at }) => put(value, *at)?,
+            (None, KeyspaceOp::TimeLeft { .. } | KeyspaceOp::ExpiryTime) => absent(-2),
+            (None, _) => absent(0),
+        };
+        if !self.method.returns {
+            execution.reply = Reply::Ok;
+        }
+        Ok(execution)
+    }
+
+    fn room(&self, _: Option<&State>) -> Room {
+        Room::UNBOUNDED
+    }
+
+    fn combine(&self, held: &dyn Any, answer: &Reply) -> Option<Reply> {
+        self.equals(held).then(|| answer.clone())
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<Self>().is_some_and(|other| other.op == self.op)
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {:?}", self.method.name, self.op)
+    }
+}
+
+impl From<KeyspaceEffect> for Effect {
+    fn from(effect: KeyspaceEffect) -> Self {
+        Effect::from_any(Change(effect))
+    }
+}
+
+impl Effect {
+    /// The effect, if it is one on records of any type.
+    pub fn keyspace(&self) -> Option<&KeyspaceEffect> {
+        self.as_any().downcast_ref::<Change>().map(|change| &change.0)
+    }
+}
+
+#[derive(Clone)]
+struct Change(KeyspaceEffect);
+
+impl AnyEffect for Change {
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+
+    fn type_info(&self) -> &'static TypeInfo {
+        &KEYSPACE
+    }
+
+    /// The inverse puts the whole record back, or its expiry.
+    fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect {
+        if let KeyspaceEffect::Put(state) = self.0 {
+            return undoing(slot.replace(state));
+        }
+        let Some(state) = slot else { return Effect::from(KeyspaceEffect::Remove) };
+        let before = state.expiry();
+        match self.0 {
+            KeyspaceEffect::Remove => return undoing(slot.take()),
+            KeyspaceEffect::ExpireAt(at) => state.set_expiry(Some(at)),
+            KeyspaceEffect::Extend(at) => state.set_expiry(before.map(|before| before.max(at))),
+            KeyspaceEffect::Persist => state.set_expiry(None),
+            KeyspaceEffect::Put(_) => unreachable!("done above"),
+        }
+        Effect::from(before.map_or(KeyspaceEffect::Persist, KeyspaceEffect::ExpireAt))
+    }
+
+    fn duplicate(&self) -> Effect {
+        Effect::from_any(self.clone())
+    }
+
+    fn equals(&self, other: &dyn Any) -> bool {
+        other.downcast_ref::<Self>().is_some_and(|other| other.0 == self.0)
+    }
+
+    fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.0)
+    }
+}
+
+/// What brings a record back that was taken away, or nothing.
+fn undoing(before: Option<State>) -> Effect {
+    Effect::from(before.map_or(KeyspaceEffect::Remove, KeyspaceEffect::Put))
+}
