@@ -19,6 +19,7 @@ use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
+use crate::pages::Pages;
 use crate::stats::{Counts, Stats};
 
 /// A future without a value.
@@ -78,6 +79,9 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// Whether it was closed, or the runtime that it lives on has ended: nothing is begun any more. Asked for each operation.
     fn is_closed(&self) -> bool;
+
+    /// The keys that match a pattern, as they are from now on, outside of transactions.
+    fn keys(self: Arc<Self>, pattern: Bytes) -> Box<dyn Pages>;
 
     // --- transactions ---
 

@@ -44,7 +44,7 @@ pub struct Store {
 /// A transaction in progress, blocking. See [`crate::Tx`].
 #[derive(Clone, Debug)]
 pub struct Tx {
-    inner: crate::Tx,
+    pub(crate) inner: crate::Tx,
     deadline: Duration,
     /// When the deadline passes; `None`: never.
     until: Option<Instant>,
@@ -166,7 +166,7 @@ impl Store {
         self.inner.type_of(key)
     }
 
-    fn wait<T, E: From<Error>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
+    pub(crate) fn wait<T, E: From<Error>>(&self, future: impl Future<Output = Result<T, E>>) -> Result<T, E> {
         wait_on(&*self.inner.backend, future)
     }
 

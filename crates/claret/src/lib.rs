@@ -137,6 +137,8 @@ pub mod cluster;
 mod deadline;
 mod embedded;
 mod error;
+mod glob;
+mod keys;
 mod mailbox;
 mod mode;
 mod nesting;
@@ -144,9 +146,11 @@ mod observe;
 mod once;
 mod open;
 mod options;
+mod pages;
 mod planted;
 mod read;
 mod records;
+mod rename;
 mod runtime;
 mod stats;
 mod store;
@@ -158,9 +162,11 @@ pub use batch::{Batch, Replies, Ticket};
 pub use claret_core::Limits;
 pub use claret_types as types;
 pub use claret_types::{
-    Bytes, DataType, FromReply, OpError, Operation, Pairs, Reply, ScoreBound, Summary, Ttl,
+    Bytes, Content, DataType, ExpiresAt, Expiry, FromReply, OpError, Operation, Pairs, Reply, ScoreBound,
+    Summary, Ttl,
 };
 pub use error::{Abort, Error, Reason, Wait};
+pub use keys::{BlockingKeys, Keys};
 pub use mode::Mode;
 pub use once::Once;
 pub use open::StoreBuilder;

@@ -48,6 +48,11 @@ fn every_type() {
 }
 
 #[test]
+fn keys() {
+    compare(include_str!("shell/keys.txt"));
+}
+
+#[test]
 fn transactions() {
     compare(include_str!("shell/transactions.txt"));
 }

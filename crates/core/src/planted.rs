@@ -137,6 +137,10 @@ bugs! {
     VanishedLetsIn "vanished-lets-in" "P36";
     /// Those who had voted on a record that vanished leave, and nobody who waits is let in.
     VanishedWakesNobody "vanished-wakes-nobody" "P36";
+    /// A record whose expiry was changed vanishes when it would have before.
+    VanishesAsBefore "vanishes-as-before" "P71";
+    /// A group takes what may empty a record for what leaves it there, though the record may expire.
+    GroupForgetsExpiry "group-forgets-expiry" "P71, C4";
     /// A prepare of what is applied, whose answers are gone, is answered without them.
     ForgottenAnswersAreNone "forgotten-answers-are-none" "P57";
     /// A departed session is forgotten with decisions that its low-water mark has not passed.

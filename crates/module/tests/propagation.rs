@@ -31,6 +31,14 @@ const CALLS: &[(&str, &str)] = &[
     ("absent", "SETNX y"),
     ("less", "DECRBY 3"),
     ("front", "LPUSH a b"),
+    ("copy", "RECORD.PUT set a b"),
+    ("seats", "BRESIZE 0 20"),
+    ("user", "EXPIRE 5000"),
+    ("board", "PEXPIRE 5000000"),
+    ("tags", "PEXPIREAT 4102444800000"),
+    ("soon", "SETEX 5000 v"),
+    ("soon", "PSETEX 5000000 v"),
+    ("late", "PSETEXAT 4102444800000 v"),
 ];
 
 /// And one, after it, with every operation that takes away.
@@ -46,6 +54,9 @@ const REMOVALS: &[(&str, &str)] = &[
     ("front", "LPOP"),
     ("name", "GETSET grace"),
     ("gone", "DEL"),
+    ("user", "PERSIST"),
+    ("board", "PERSIST"),
+    ("soon", "DEL.RETURNING"),
 ];
 
 /// Everything there is, as bytes that do not depend on order.
@@ -73,7 +84,9 @@ fn content(connection: &mut Connection) -> Vec<String> {
             }
             _ => {}
         }
-        shown.push(format!("{key} {kind} {parts:?}"));
+        let until: i64 = redis::cmd("PEXPIRETIME").arg(&key).query(connection).expect("an expiry, or -1");
+        let until = if until == -1 { String::new() } else { format!(" until {until}") };
+        shown.push(format!("{key} {kind} {parts:?}{until}"));
     }
     shown
 }
@@ -88,20 +101,22 @@ fn commit_all(process: &mut Process) {
 }
 
 /// What the two transactions leave.
-const LEFT: [&str; 15] = [
+const LEFT: [&str; 17] = [
     "absent string [\"y\"]",
     "bids zset [\"bob\", \"2.5\", \"cy\", \"3.5\"]",
     "board zset [\"a\", \"6\"]",
+    "copy set [\"a\", \"b\"]",
     "front list [\"a\"]",
     "hits string [\"4\"]",
     "ids string [\"1\"]",
+    "late string [\"v\"] until 4102444800000",
     "less string [\"-3\"]",
     "name string [\"grace\"]",
     "price string [\"0.1\"]",
     "queue list [\"b\"]",
     "rating hash [\"count=1\", \"max=4\", \"min=4\", \"sum=4\"]",
-    "seats hash [\"max=10\", \"min=0\", \"value=4\"]",
-    "tags set [\"blue\"]",
+    "seats hash [\"max=20\", \"min=0\", \"value=4\"]",
+    "tags set [\"blue\"] until 4102444800000",
     "user hash [\"visits=3\"]",
     "{bids}:k string [\"2\"]",
 ];
@@ -250,7 +265,10 @@ fn what_may_add_is_refused_when_memory_has_run_out() {
     for (key, words) in CALLS.iter().chain(REMOVALS) {
         let method = words.split(' ').next().expect("a name");
         let command = match method {
-            "BCREATE" | "BAG.ADD" => "HSET",
+            "BCREATE" | "BRESIZE" | "BAG.ADD" => "HSET",
+            "RECORD.PUT" => "RESTORE",
+            "SETEX" | "PSETEX" | "PSETEXAT" => "SET",
+            "DEL.RETURNING" => "DEL",
             "BINCRBY" | "BDECRBY" => "HINCRBY",
             "TOPK.ADD" => "ZADD",
             "UID.NEXT" => "INCR",

@@ -199,6 +199,7 @@ impl Config {
         match random.below(100) {
             0..5 => config.devote_to_leaving(),
             5 => config.devote_to_crowds(),
+            6 => config.devote_to_moves(),
             _ => {}
         }
         config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
@@ -225,6 +226,17 @@ impl Config {
         (self.programs.steps_max, self.programs.interactive_permille) = (6, 1_000);
         (self.programs.think_us_max, self.programs.pause_us_max) = (100, 0);
         (self.network.delay_us_min, self.network.delay_us_max) = (200, 2_200);
+    }
+
+    /// Slots move while transactions go from one step on a record to the next on the same one.
+    fn devote_to_moves(&mut self) {
+        (self.shards, self.keys, self.families) = (3, 2, 2);
+        (self.sessions, self.workers, self.transactions) = (2, 2, 12);
+        (self.direct, self.external, self.network.framed) = (false, true, true);
+        (self.faults.moves, self.faults.leaves, self.faults.restarts) = (12, false, 0);
+        (self.faults.until_us, self.faults.endless) = (50_000, false);
+        self.programs.steps_max = 8;
+        (self.programs.interactive_permille, self.programs.think_us_max) = (1_000, 2_000);
     }
 
     /// The same, cut down to what a thousand of can be run in a second.

@@ -17,6 +17,8 @@
 //! | `BBOUNDS` | | `pin-bounds` | |
 //! | `BCREATE v min max` (void) | there is none | `create` | |
 //! | `BCREATE v min max` (void) | it is there, with these bounds | `pin-bounds` | |
+//! | `BRESIZE min max` (void) | the bounds are others | `create` | |
+//! | `BRESIZE min max` (void) | they are these | `pin-bounds` | |
 //!
 //! | | move-down | move-up | short-down | short-up | read | pin-bounds | create |
 //! |---|---|---|---|---|---|---|---|
@@ -56,6 +58,7 @@ pub enum BoundedCounterOp {
     TakeReturning(i64),
     Get,
     Bounds,
+    Resize { min: i64, max: i64 },
 }
 
 /// The content of a record of [`BoundedCounter`]. Invariant: `min <= value <= max`.
@@ -143,6 +146,14 @@ const METHODS: &[Method] = &[
         returns: true,
         complexity: "O(1)",
     },
+    Method {
+        name: "BRESIZE",
+        arguments: "min max",
+        summary: "gives it other bounds; an error if the value is outside of them",
+        access: Access::Write,
+        returns: false,
+        complexity: "O(1)",
+    },
 ];
 
 impl DataType for BoundedCounter {
@@ -181,6 +192,7 @@ impl DataType for BoundedCounter {
             ("BDECRBY.RETURNING", [amount]) => BoundedCounterOp::TakeReturning(int(amount)?),
             ("BGET", []) => BoundedCounterOp::Get,
             ("BBOUNDS", []) => BoundedCounterOp::Bounds,
+            ("BRESIZE", [min, max]) => BoundedCounterOp::Resize { min: int(min)?, max: int(max)? },
             _ => return Err(OpError::misuse(METHODS, method)),
         };
         Self::check(&op)?;
@@ -196,6 +208,7 @@ impl DataType for BoundedCounter {
             BoundedCounterOp::TakeReturning(_) => &METHODS[4],
             BoundedCounterOp::Get => &METHODS[5],
             BoundedCounterOp::Bounds => &METHODS[6],
+            BoundedCounterOp::Resize { .. } => &METHODS[7],
         }
     }
 
@@ -208,6 +221,9 @@ impl DataType for BoundedCounter {
             | BoundedCounterOp::AddReturning(amount)
             | BoundedCounterOp::Take(amount)
             | BoundedCounterOp::TakeReturning(amount) => few([arguments::of_int(*amount)]),
+            BoundedCounterOp::Resize { min, max } => {
+                [*min, *max].map(arguments::of_int).into_iter().collect()
+            }
             BoundedCounterOp::Get | BoundedCounterOp::Bounds => Few::new(),
         }
     }
@@ -217,6 +233,11 @@ impl DataType for BoundedCounter {
             BoundedCounterOp::Create(Bounded { value, min, max }) if min > max => Err(OpError::Bound {
                 what: "bounds",
                 given: format!("min {min}, max {max} (with value {value})"),
+                expected: "min <= max",
+            }),
+            BoundedCounterOp::Resize { min, max } if min > max => Err(OpError::Bound {
+                what: "bounds",
+                given: format!("min {min}, max {max}"),
                 expected: "min <= max",
             }),
             BoundedCounterOp::Create(Bounded { value, min, max }) if value < min || value > max => {
@@ -242,7 +263,9 @@ impl DataType for BoundedCounter {
 
     fn footprint(op: &BoundedCounterOp) -> Claims {
         match op {
-            BoundedCounterOp::Create(_) => Claims::record(CREATE).and(Scope::Record, PIN_BOUNDS),
+            BoundedCounterOp::Create(_) | BoundedCounterOp::Resize { .. } => {
+                Claims::record(CREATE).and(Scope::Record, PIN_BOUNDS)
+            }
             BoundedCounterOp::Add(amount) => moving_up(*amount),
             BoundedCounterOp::AddReturning(amount) => moving_up(*amount).and(Scope::Record, SHORT_UP),
             BoundedCounterOp::Take(amount) => moving_down(*amount),
@@ -281,6 +304,7 @@ impl DataType for BoundedCounter {
         let short = |mode: Mode| Ok(Execution::read(Reply::Int(0), Claims::record(mode)));
         match op {
             BoundedCounterOp::Create(new) => bounded.recreate(new),
+            BoundedCounterOp::Resize { min, max } => bounded.resize(*min, *max),
             BoundedCounterOp::Add(amount) if amount.unsigned_abs() > room.up => refused(amount),
             BoundedCounterOp::Add(amount) => up(Reply::Ok, *amount),
             BoundedCounterOp::AddReturning(amount) if amount.unsigned_abs() > room.up => short(SHORT_UP),
@@ -334,6 +358,24 @@ impl Bounded {
     }
 }
 
+impl Bounded {
+    fn resize(&self, min: i64, max: i64) -> Result<Execution<BoundedCounterEffect>, OpError> {
+        let Bounded { value, .. } = *self;
+        if (self.min, self.max) == (min, max) {
+            return Ok(Execution::read(Reply::Ok, Claims::record(PIN_BOUNDS)));
+        }
+        if value < min || value > max {
+            return Err(OpError::Bound {
+                what: "the bounds of a bounded counter",
+                given: format!("min {min}, max {max} (its value is {value})"),
+                expected: "such that min <= value <= max; take or add first",
+            });
+        }
+        let resized = Bounded { value, min, max };
+        Ok(Execution::void(BoundedCounterEffect::Replace(Some(resized)), Claims::record(CREATE)))
+    }
+}
+
 fn negative(amount: &i64, expected: &'static str) -> OpError {
     OpError::Bound { what: "an amount", given: amount.to_string(), expected }
 }
@@ -365,6 +407,8 @@ impl Examples for BoundedCounter {
             BoundedCounterOp::Bounds,
             BoundedCounterOp::Create(Bounded { value: 2, min: 0, max: 3 }),
             BoundedCounterOp::Create(Bounded { value: 0, min: -3, max: 2 }),
+            BoundedCounterOp::Resize { min: 0, max: 3 },
+            BoundedCounterOp::Resize { min: -1, max: 2 },
         ];
         for amount in 0..=2 {
             operations.push(BoundedCounterOp::Add(amount));

@@ -80,7 +80,8 @@ impl TypeInfo {
         &KEYSPACE
     }
 
-    /// The modes by which claims of two types on one record are held against each other. `None`: they all conflict (P14).
+    /// The modes by which claims of two types on one record are held against each other. `None`: they all conflict.
+    // P14.
     pub fn common_modes<'a>(&'a self, other: &'a TypeInfo) -> Option<&'a Modes> {
         match (self.modes.names, other.modes.names) {
             _ if std::ptr::eq(self, other) || self.id == other.id => Some(&self.modes),

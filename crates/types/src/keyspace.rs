@@ -16,7 +16,8 @@
 //! | `PERSIST` | there is a record without expiry | `read-expiry` |
 //! | `PERSIST` | there is a record with one | `read-expiry`, `extend-expiry` |
 //! | `DEL`, an `EXPIRE` whose time is over | there is a record | `exclusive` |
-//! | `PSETEX`, `SETEX` | there is a record, or none | `exclusive` |
+//! | `RECORD.CONTENT` | there is a record | `shared` |
+//! | `PSETEX`, `SETEX`, `RECORD.PUT` | there is a record, or none | `exclusive` |
 //!
 //! | | own, beside | own, clearing | own, removing | present | read-expiry | extend-expiry | shared | exclusive |
 //! |---|---|---|---|---|---|---|---|---|
@@ -44,6 +45,7 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use crate::content;
 use crate::data_type::arguments::{int, of_unsigned, unsigned};
 use crate::data_type::{Access, Arguments, Execution, Few, Method, Unique, few, method_named};
 use crate::erased::{AnyEffect, AnyOp, Effect, Executed, Operation, State, TypeInfo};
@@ -98,6 +100,27 @@ impl FromReply for Ttl {
     }
 }
 
+/// When a record expires: the answer of `PEXPIRETIME`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpiresAt {
+    /// There is no record.
+    NoRecord,
+    /// It does not expire.
+    Never,
+    /// It expires then.
+    At(Expiry),
+}
+
+impl FromReply for ExpiresAt {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        match i64::from_reply(reply)? {
+            -2 => Some(ExpiresAt::NoRecord),
+            -1 => Some(ExpiresAt::Never),
+            ms => u64::try_from(ms).ok().and_then(Expiry::at_ms).map(ExpiresAt::At),
+        }
+    }
+}
+
 /// Operations on a record of any type.
 #[derive(Clone, Debug, PartialEq)]
 pub enum KeyspaceOp {
@@ -122,7 +145,7 @@ pub enum KeyspaceOp {
         /// Whether it answers: 1 if it would have expired, 0 if not.
         returning: bool,
     },
-    /// How many milliseconds are left; -1: it does not expire, -2: there is no record.
+    /// How much time is left, in milliseconds; -1: it does not expire, -2: there is no record.
     TimeLeft {
         /// Rounded to seconds.
         in_seconds: bool,
@@ -131,6 +154,10 @@ pub enum KeyspaceOp {
     },
     /// When it expires, in milliseconds since 1970; -1 and -2 as for [`KeyspaceOp::TimeLeft`].
     ExpiryTime,
+    /// The content in words, from which [`KeyspaceOp::Put`] makes the same record; nil when there is none.
+    Content,
+    /// Puts this record in place of what there is. It does not expire.
+    Put(State),
     /// Writes a string that expires.
     SetUntil {
         /// The string.
@@ -201,7 +228,25 @@ const METHODS: &[Method] = &[
     method("SETEX", "seconds value", "writes a string that expires", Access::Write, false),
     method("PSETEX", "milliseconds value", "writes a string that expires", Access::Write, false),
     method("PSETEXAT", "unix-milliseconds value", "writes a string that expires", Access::Write, false),
+    of_size(method(
+        "RECORD.CONTENT",
+        "",
+        "the content of the record in words, a type first; at most 1 MiB of it",
+        Access::Read,
+        true,
+    )),
+    of_size(method(
+        "RECORD.PUT",
+        "type words",
+        "puts a record of this content in place of what there is",
+        Access::Write,
+        false,
+    )),
 ];
+
+const fn of_size(method: Method) -> Method {
+    Method { complexity: "O(size)", ..method }
+}
 
 const SECOND: u64 = 1000;
 
@@ -241,6 +286,8 @@ fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
         ("SETEX" | "PSETEX" | "PSETEXAT", [time, value]) if !returning => {
             Ok(KeyspaceOp::SetUntil { value: value.clone(), at: moment(name, time)? })
         }
+        ("RECORD.CONTENT", []) => Ok(KeyspaceOp::Content),
+        ("RECORD.PUT", [_, _, ..]) => content::state_of(given).map(KeyspaceOp::Put),
         _ => Err(OpError::misuse(METHODS, method)),
     }
 }
@@ -303,6 +350,8 @@ impl KeyspaceOp {
             KeyspaceOp::TimeLeft { in_seconds: true, .. } => ("TTL", Few::new()),
             KeyspaceOp::TimeLeft { in_seconds: false, .. } => ("PTTL", Few::new()),
             KeyspaceOp::ExpiryTime => ("PEXPIRETIME", Few::new()),
+            KeyspaceOp::Content => ("RECORD.CONTENT", Few::new()),
+            KeyspaceOp::Put(state) => ("RECORD.PUT", content::words_of(state).unwrap_or_default().into()),
             KeyspaceOp::SetUntil { value, at } => {
                 let (name, time) = timed(at, ["PSETEX", "PSETEXAT"]);
                 let mut arguments = few([time]);
@@ -406,6 +455,8 @@ impl KeyspaceOp {
             KeyspaceOp::Delete { .. }
             | KeyspaceOp::Exists
             | KeyspaceOp::Persist { .. }
+            | KeyspaceOp::Content
+            | KeyspaceOp::Put(_)
             | KeyspaceOp::ExpiryTime => false,
         }
     }
@@ -446,6 +497,11 @@ impl KeyspaceOp {
             KeyspaceOp::ExpiryTime => {
                 Execution::read(time(ends.map(Expiry::ms)), Claims::record(Mode::READ_EXPIRY))
             }
+            KeyspaceOp::Content => {
+                let words = content::words_of(state)?.into_iter().map(Reply::Bytes).collect();
+                Execution::read(Reply::Array(words), Claims::record(Mode::SHARED))
+            }
+            KeyspaceOp::Put(state) => replace(state.clone()),
             KeyspaceOp::SetUntil { .. } if !is_string(state) => {
                 let found = state.type_info().name;
                 return Err(OpError::WrongType { found, expected: "register", method: "PSETEX" });
@@ -471,8 +527,12 @@ fn is_string(state: &State) -> bool {
 }
 
 fn put(value: &Bytes, at: Moment) -> Result<Executed, OpError> {
-    let state = State::new::<Register>(Text::Bytes(value.clone())).expiring(Some(expiry(at)?));
-    Ok(Execution::void(Effect::from(KeyspaceEffect::Put(state)), Claims::record(Mode::EXCLUSIVE)))
+    let state = State::new::<Register>(Text::Bytes(value.clone()));
+    Ok(replace(state.expiring(Some(expiry(at)?))))
+}
+
+fn replace(state: State) -> Executed {
+    Execution::void(Effect::from(KeyspaceEffect::Put(state)), Claims::record(Mode::EXCLUSIVE))
 }
 
 /// A call of one.
@@ -501,8 +561,10 @@ impl AnyOp for Call {
     fn check(&self) -> Result<(), OpError> {
         match self.op {
             KeyspaceOp::Expire { at, .. } | KeyspaceOp::SetUntil { at, .. } => check_moment(at),
+            KeyspaceOp::Put(ref state) => content::words_of(state).map(drop),
             KeyspaceOp::Delete { .. }
             | KeyspaceOp::Exists
+            | KeyspaceOp::Content
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::TimeLeft { .. }
             | KeyspaceOp::ExpiryTime => Ok(()),
@@ -522,9 +584,10 @@ impl AnyOp for Call {
 
     fn footprint(&self) -> Claims {
         let present = match &self.op {
-            KeyspaceOp::Delete { .. } | KeyspaceOp::SetUntil { .. } => {
+            KeyspaceOp::Delete { .. } | KeyspaceOp::SetUntil { .. } | KeyspaceOp::Put(_) => {
                 return Claims::record(Mode::EXCLUSIVE);
             }
+            KeyspaceOp::Content => return Claims::record(Mode::SHARED),
             KeyspaceOp::Exists => Claims::record(Mode::PRESENT),
             KeyspaceOp::Expire { only_later: true, returning: false, .. } => {
                 Claims::record(Mode::EXTEND_EXPIRY)
@@ -539,6 +602,8 @@ impl AnyOp for Call {
         let mut execution = match (state, &self.op) {
             (Some(state), op) => op.on(state)?,
             (None, KeyspaceOp::SetUntil { value, at }) => put(value, *at)?,
+            (None, KeyspaceOp::Put(state)) => replace(state.clone()),
+            (None, KeyspaceOp::Content) => Execution::read(Reply::Nil, Claims::record(Mode::SHARED)),
             (None, KeyspaceOp::TimeLeft { .. } | KeyspaceOp::ExpiryTime) => absent(-2),
             (None, _) => absent(0),
         };

@@ -11,6 +11,7 @@ mod builtin;
 mod bytes;
 pub mod carried;
 mod claim;
+mod content;
 mod counter;
 mod data_type;
 mod dict;
@@ -36,6 +37,7 @@ pub use bounded_counter::{Bounded, BoundedCounter, BoundedCounterEffect, Bounded
 pub use builtin::{BUILTIN, builtin_types};
 pub use bytes::Bytes;
 pub use claim::{Claim, Claims, Draw, Held, MODES_MAX, Mode, Modes, Room, Scope, modes};
+pub use content::{CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Content};
 pub use counter::{Counter, CounterEffect, CounterOp};
 pub use data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
@@ -44,7 +46,7 @@ pub use dict::{Dict, DictEffect, DictOp, DictState, DictValue};
 pub use erased::{Effect, Executed, Operation, State, TypeInfo};
 pub use error::OpError;
 pub use float_counter::{FloatCounter, FloatCounterEffect, FloatCounterOp};
-pub use keyspace::{Expiry, KeyspaceEffect, KeyspaceOp, Moment, Ttl};
+pub use keyspace::{ExpiresAt, Expiry, KeyspaceEffect, KeyspaceOp, Moment, Ttl};
 pub use list::{End, List, ListEffect, ListOp, ListState};
 pub use ranking::{Ranking, ScoreBound};
 pub use register::{Register, RegisterEffect, RegisterOp};

@@ -255,7 +255,7 @@ fn counter() {
 fn register() {
     check_contract::<Register>();
     check_commuting(&cases::<Register>());
-    let calls = ["SET v", "GETSET v", "GET", "APPEND v", "STRLEN", "DEL", "SETNX v", "SETNX.RETURNING v"];
+    let calls = ["SET v", "GETSET v", "GET", "APPEND v", "STRLEN", "SETNX v", "SETNX.RETURNING v"];
     check_names::<Register>(&calls);
 }
 
@@ -276,7 +276,7 @@ fn bounded_counter() {
     check_contract::<BoundedCounter>();
     check_commuting(&cases::<BoundedCounter>());
     let calls = ["BCREATE 1 0 9", "BINCRBY 1", "BINCRBY.RETURNING 1", "BDECRBY 1", "BDECRBY.RETURNING 1"];
-    check_names::<BoundedCounter>(&[&calls[..], &["BGET", "BBOUNDS"]].concat());
+    check_names::<BoundedCounter>(&[&calls[..], &["BGET", "BBOUNDS", "BRESIZE 0 5"]].concat());
 }
 
 #[test]

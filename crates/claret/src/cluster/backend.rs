@@ -14,8 +14,9 @@ use tokio::time::{Instant, sleep};
 
 use super::client::ClusterClient;
 use super::error::ConnectError;
+use super::keys::Listing;
 use super::machine::{Machine, Placed};
-use super::net::Net;
+use super::net::{Net, Service};
 use super::secret::Secret;
 use super::settings::Settings;
 use super::timers::Timers;
@@ -25,6 +26,7 @@ use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
+use crate::pages::Pages;
 use crate::stats::{Counts, Measured, Stats};
 
 /// Before an attempt runs again that a shard refused for its own sake, in microseconds.
@@ -112,6 +114,10 @@ impl Backend for Cluster {
 
     fn checks_answers(&self) -> bool {
         true
+    }
+
+    fn keys(self: Arc<Self>, pattern: Bytes) -> Box<dyn Pages> {
+        listing(&self.net, pattern)
     }
 
     fn instant(&self, calls: &[Call]) -> InstantOutcome {
@@ -255,6 +261,11 @@ fn placed(calls: &mut Vec<Call>) -> Placed {
 }
 
 // --- what both backends of a cluster say ---
+
+/// The keys of all nodes.
+pub(super) fn listing<S: Service>(net: &Net<S>, pattern: Bytes) -> Box<dyn Pages> {
+    Box::new(Listing::new(net.runtime.clone(), net.settings.clone(), net.nodes(), pattern))
+}
 
 /// Every operation takes a message.
 pub(super) fn instant(calls: &[Call]) -> InstantOutcome {

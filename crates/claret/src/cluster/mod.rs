@@ -45,6 +45,7 @@ mod frames;
 #[cfg(test)]
 mod fuzz;
 mod handshake;
+mod keys;
 mod machine;
 mod net;
 mod plain;

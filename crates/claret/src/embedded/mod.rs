@@ -12,6 +12,7 @@
 //! Lock order: a transaction's state, then the combining client, then shards (several in ascending order), then the registry, then a mailbox.
 
 mod combined;
+mod keys;
 mod own;
 
 use std::fmt;
@@ -32,6 +33,7 @@ use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
+use crate::pages::Pages;
 use crate::stats::{Counts, Measured, Stats};
 use combined::{Combined, SharedClient};
 use own::{OwnCoordinator, Registry};
@@ -197,6 +199,10 @@ impl Backend for Embedded {
 
     fn resolve(&self, op: &mut Operation) {
         op.resolve(unix_ms);
+    }
+
+    fn keys(self: Arc<Self>, pattern: Bytes) -> Box<dyn Pages> {
+        Box::new(keys::Listing::new(self, pattern))
     }
 
     fn applies_at_once(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
-use claret_types::{Bytes, KeyspaceOp, Moment, Operation, Ttl};
+use claret_types::{Bytes, Content, ExpiresAt, FromReply, KeyspaceOp, Moment, Operation, Ttl};
 
 use super::{
     BoundedRecord, CounterRecord, DictRecord, FloatRecord, Gives, ListRecord, QueueRecord, Record,
@@ -26,6 +26,10 @@ impl<S: Scope> KeyRecord<S> {
         self.scope.void(self.key.clone(), Operation::from(op))
     }
 
+    fn ask<R: FromReply>(&self, op: KeyspaceOp) -> Gives<S, R> {
+        self.scope.answer(self.key.clone(), Operation::from(op), Read::plain())
+    }
+
     /// `DEL`: removes the record. It needs the record alone.
     pub fn delete(&self) -> S::Void {
         self.issue(KeyspaceOp::Delete { returning: false })
@@ -33,13 +37,12 @@ impl<S: Scope> KeyRecord<S> {
 
     /// `DEL.RETURNING`: removes the record; whether there was one.
     pub fn delete_returning(&self) -> Gives<S, bool> {
-        let op = KeyspaceOp::Delete { returning: true };
-        self.scope.answer(self.key.clone(), Operation::from(op), Read::plain())
+        self.ask(KeyspaceOp::Delete { returning: true })
     }
 
     /// `EXISTS`: whether there is a record.
     pub fn exists(&self) -> Gives<S, bool> {
-        self.scope.answer(self.key.clone(), Operation::from(KeyspaceOp::Exists), Read::plain())
+        self.ask(KeyspaceOp::Exists)
     }
 
     /// `PEXPIRE`: the record expires after this time, in whole milliseconds, rounded up; at once if it is zero. Does nothing
@@ -49,9 +52,19 @@ impl<S: Scope> KeyRecord<S> {
         self.expire(Moment::In(millis(time)), false)
     }
 
+    /// The same; whether there was a record.
+    pub fn expire_in_returning(&self, time: Duration) -> Gives<S, bool> {
+        self.expire_returning(Moment::In(millis(time)))
+    }
+
     /// `PEXPIREAT`: the record expires at this time, in whole milliseconds, rounded up; at once if it is over.
     pub fn expire_at(&self, time: SystemTime) -> S::Void {
         self.expire(Moment::At(unix_millis(time)), false)
+    }
+
+    /// The same; whether there was a record.
+    pub fn expire_at_returning(&self, time: SystemTime) -> Gives<S, bool> {
+        self.expire_returning(Moment::At(unix_millis(time)))
     }
 
     /// `PEXPIRE GT`: puts the record's expiry off, so that it lives for this time at least. A record that does not expire stays
@@ -64,15 +77,40 @@ impl<S: Scope> KeyRecord<S> {
         self.issue(KeyspaceOp::Expire { at, only_later, returning: false })
     }
 
+    fn expire_returning(&self, at: Moment) -> Gives<S, bool> {
+        self.ask(KeyspaceOp::Expire { at, only_later: false, returning: true })
+    }
+
     /// `PERSIST`: the record does not expire any more.
     pub fn persist(&self) -> S::Void {
         self.issue(KeyspaceOp::Persist { returning: false })
     }
 
+    /// The same; whether it would have expired.
+    pub fn persist_returning(&self) -> Gives<S, bool> {
+        self.ask(KeyspaceOp::Persist { returning: true })
+    }
+
     /// `PTTL`: how long the record still lives.
     pub fn ttl(&self) -> Gives<S, Ttl> {
-        let op = KeyspaceOp::TimeLeft { in_seconds: false, now: None };
-        self.scope.answer(self.key.clone(), Operation::from(op), Read::plain())
+        self.ask(KeyspaceOp::TimeLeft { in_seconds: false, now: None })
+    }
+
+    /// `PEXPIRETIME`: when the record expires.
+    pub fn expires_at(&self) -> Gives<S, ExpiresAt> {
+        self.ask(KeyspaceOp::ExpiryTime)
+    }
+
+    /// `RECORD.CONTENT`: all that is in a record of a built-in type, so that [`KeyRecord::put`] can make another of it; `None`
+    /// if there is no record. Shares the record with reads. O(size); an error if that is over 1 MiB.
+    pub fn content(&self) -> Gives<S, Option<Content>> {
+        self.ask(KeyspaceOp::Content)
+    }
+
+    /// `RECORD.PUT`: puts a record of this content in place of what there is, of whatever type. It does not expire. Needs the
+    /// record alone. O(size).
+    pub fn put(&self, content: Content) -> S::Void {
+        self.issue(content.put())
     }
 }
 
@@ -142,6 +180,26 @@ macro_rules! living {
             /// See [`KeyRecord::expire_in`].
             pub fn expire_in(&self, time: Duration) -> S::Void {
                 self.as_key().expire_in(time)
+            }
+
+            /// See [`KeyRecord::expire_in_returning`].
+            pub fn expire_in_returning(&self, time: Duration) -> Gives<S, bool> {
+                self.as_key().expire_in_returning(time)
+            }
+
+            /// See [`KeyRecord::expire_at_returning`].
+            pub fn expire_at_returning(&self, time: SystemTime) -> Gives<S, bool> {
+                self.as_key().expire_at_returning(time)
+            }
+
+            /// See [`KeyRecord::persist_returning`].
+            pub fn persist_returning(&self) -> Gives<S, bool> {
+                self.as_key().persist_returning()
+            }
+
+            /// See [`KeyRecord::expires_at`].
+            pub fn expires_at(&self) -> Gives<S, ExpiresAt> {
+                self.as_key().expires_at()
             }
 
             /// See [`KeyRecord::expire_at`].

@@ -117,6 +117,12 @@ impl<S: Scope> BoundedRecord<S> {
         self.0.issue(BoundedCounterOp::Create(Bounded { value, min, max }))
     }
 
+    /// `BRESIZE`: gives it other bounds; an error if its value is outside of them, or if there is no record. Needs the record
+    /// alone.
+    pub fn resize(&self, min: i64, max: i64) -> S::Void {
+        self.0.issue(BoundedCounterOp::Resize { min, max })
+    }
+
     /// `BINCRBY`: adds; an error if it does not fit.
     pub fn add(&self, amount: i64) -> S::Void {
         self.0.issue(BoundedCounterOp::Add(amount))

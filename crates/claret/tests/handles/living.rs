@@ -24,9 +24,9 @@ pub(crate) async fn all(store: &Store, prefix: &str) {
     in_time(bad_times(store, &key("bad"))).await;
 }
 
-type Make = (&'static str, fn(&Tx, &str) -> Result<(), Error>);
+pub(crate) type Make = (&'static str, fn(&Tx, &str) -> Result<(), Error>);
 
-const EVERY_TYPE: [Make; 11] = [
+pub(crate) const EVERY_TYPE: [Make; 11] = [
     ("register", |tx, key| tx.register(key).set("v")),
     ("counter", |tx, key| tx.counter(key).add(1)),
     ("float-counter", |tx, key| tx.float_counter(key).add(1.5)),

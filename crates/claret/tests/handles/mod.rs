@@ -12,6 +12,7 @@ use tokio::task::JoinHandle;
 
 pub(crate) mod closing;
 pub(crate) mod living;
+pub(crate) mod moving;
 
 /// Far longer than anything here takes: what waits for ever ends the test.
 const STALL: Duration = Duration::from_secs(60);

@@ -42,6 +42,16 @@ pub(crate) const OWN: &[Own] = &[
         summary: "goes on in session n, a client of its own; '2: SADD k x' is one line for session 2",
     },
     Own { name: "SESSIONS", arguments: "", summary: "what every session is doing" },
+    Own {
+        name: "KEYS",
+        arguments: "pattern",
+        summary: "the keys that match, as in Redis: * ? [ab]; outside of transactions",
+    },
+    Own {
+        name: "RENAME",
+        arguments: "from to",
+        summary: "moves a record to another key, on any shard: 1, or 0 if there is none; at most 1 MiB",
+    },
     Own { name: "TYPE", arguments: "key", summary: "the type that made the committed record" },
     Own { name: "TYPES", arguments: "", summary: "the types of records" },
     Own { name: "STATS", arguments: "", summary: "counts of waits, phases, restarts and locks" },

@@ -21,12 +21,15 @@ use std::time::{Duration, Instant};
 use claret::{Error, Limits, Mode, Store};
 use claret_types::{Bytes, OpError, Operation};
 
-use session::{Happened, Outcome, Session};
+use session::{Deed, Happened, Outcome, Session};
 use syntax::{SESSIONS_MAX, Statement};
 use tokio::runtime::{Builder, Runtime};
 
 /// How long an answer of a cluster is waited for before the statement is said to wait for a lock.
 const ANSWER_TIME: Duration = Duration::from_millis(500);
+
+/// `KEYS` shows no further page once it has so many.
+const KEYS_MAX: usize = 1000;
 
 /// How long other sessions are given to go on with what a line made possible.
 const REST_TIME: Duration = Duration::from_millis(100);
@@ -211,6 +214,10 @@ impl Shell {
                 let kind = self.store.type_of(key).unwrap_or("(none)");
                 self.say(number, Kind::Answer, kind);
             }
+            ("KEYS", [pattern]) => self.keys(number, pattern),
+            ("RENAME", [from, to]) => {
+                self.rename(number, Deed::Rename(from.clone(), to.clone()), statement.text)
+            }
             ("STATS", []) => self.say(number, Kind::Answer, &self.describe_stats()),
             ("HELP", []) => self.say(number, Kind::Answer, &catalog::overview()),
             ("HELP", [of]) => match catalog::explain(&of.to_string()) {
@@ -283,6 +290,38 @@ impl Shell {
         }
     }
 
+    /// Lists keys, outside of whatever transaction is open.
+    fn keys(&mut self, number: u32, pattern: &Bytes) {
+        let mut listing = self.store.clone().blocking().keys(pattern.clone());
+        let mut lines = Vec::new();
+        let outcome = loop {
+            match listing.next_page() {
+                Ok(Some(page)) if lines.len() < KEYS_MAX => {
+                    lines.extend(page.iter().map(|key| format!("\"{key}\"")));
+                }
+                Ok(Some(_)) => break Ok(format!("({} shown; there are more)", lines.len())),
+                Ok(None) => break Ok(format!("({} in all)", lines.len())),
+                Err(error) => break Err(error),
+            }
+        };
+        match outcome {
+            Ok(end) => {
+                lines.push(end);
+                self.say(number, Kind::Answer, &lines.join("\n"));
+            }
+            Err(error) => self.say(number, Kind::Error, &error.to_string()),
+        }
+    }
+
+    fn rename(&mut self, number: u32, deed: Deed, text: String) {
+        if self.refuse_waiting(number) {
+            return;
+        }
+        let store = self.store.clone();
+        self.session(number).issue(&store, deed, text);
+        self.settle(number);
+    }
+
     fn operation(&mut self, number: u32, name: &str, statement: Statement) {
         if self.refuse_waiting(number) {
             return;
@@ -290,7 +329,7 @@ impl Shell {
         match self.read_operation(number, name, &statement.words[1..]) {
             Ok((key, op)) => {
                 let store = self.store.clone();
-                self.session(number).issue(&store, key, op, statement.text);
+                self.session(number).issue(&store, Deed::Operation(key, op), statement.text);
                 self.settle(number);
             }
             Err(error) => {

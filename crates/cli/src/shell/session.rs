@@ -54,9 +54,38 @@ pub(crate) enum Outcome {
     },
 }
 
+/// Something to do, in a transaction or as one of its own.
+#[derive(Debug)]
+pub(crate) enum Deed {
+    /// An operation on a key.
+    Operation(Bytes, Operation),
+    /// `RENAME`: from one key to another.
+    Rename(Bytes, Bytes),
+}
+
+impl Deed {
+    async fn within(self, tx: &Tx) -> Result<Reply, Error> {
+        match self {
+            Deed::Operation(key, op) if op.returns() => tx.execute(key, op).await,
+            Deed::Operation(key, op) => tx.issue(key, op).map(|()| Reply::Ok),
+            Deed::Rename(from, to) => tx.rename(from, to).await.map(Reply::bool),
+        }
+    }
+
+    async fn alone(self, store: &Store) -> Result<Reply, Error> {
+        match self {
+            Deed::Operation(key, op) => {
+                let mut replies = store.run_all([(key, op)]).await?;
+                Ok(replies.pop().expect("one operation, one answer"))
+            }
+            Deed::Rename(from, to) => store.rename(from, to).await.map(Reply::bool),
+        }
+    }
+}
+
 #[derive(Debug)]
 enum Step {
-    Operation(Bytes, Operation),
+    Deed(Deed),
     Commit,
 }
 
@@ -140,20 +169,22 @@ impl Session {
         self.work = Some(Work::new(future, steps, answers, true));
     }
 
-    /// Issues an operation, in the open transaction or as one of its own.
-    pub(crate) fn issue(&mut self, store: &Store, key: Bytes, op: Operation, text: String) {
+    /// Does something, in the open transaction or as one of its own.
+    pub(crate) fn issue(&mut self, store: &Store, deed: Deed, text: String) {
         let open = self.work.is_some();
-        let pending = Pending { text, told: false, void: open && !op.returns() };
-        let kind = op.type_info().name;
+        let is_void = matches!(&deed, Deed::Operation(_, op) if !op.returns());
+        let pending = Pending { text, told: false, void: open && is_void };
         let work = if open {
             let work = self.work.as_mut().expect("just seen");
-            work.used.push((key.clone(), kind));
-            work.tell(Step::Operation(key, op));
+            if let Deed::Operation(key, op) = &deed {
+                work.used.push((key.clone(), op.type_info().name));
+            }
+            work.tell(Step::Deed(deed));
             work
         } else {
             let (steps, _) = unbounded_channel();
             let (replies, answers) = unbounded_channel();
-            let future = Box::pin(single(store.clone(), key, op, replies));
+            let future = Box::pin(single(store.clone(), deed, replies));
             self.work.insert(Work::new(future, steps, answers, false))
         };
         work.operations += 1;
@@ -249,14 +280,8 @@ async fn follow(
 ) -> Result<(), Abort> {
     loop {
         match steps.recv().await {
-            Some(Step::Operation(key, op)) => {
-                let reply = if op.returns() {
-                    tx.execute(key, op).await?
-                } else {
-                    tx.issue(key, op)?;
-                    Reply::Ok
-                };
-                if answers.send(reply).is_err() {
+            Some(Step::Deed(deed)) => {
+                if answers.send(deed.within(&tx).await?).is_err() {
                     return Err(Abort::because("the session is gone"));
                 }
             }
@@ -266,16 +291,9 @@ async fn follow(
     }
 }
 
-/// A transaction of one operation.
-async fn single(
-    store: Store,
-    key: Bytes,
-    op: Operation,
-    answers: UnboundedSender<Reply>,
-) -> Result<(), Error> {
-    let mut replies = store.run_all([(key, op)]).await?;
-    let reply = replies.pop().expect("one operation, one answer");
-    answers.send(reply).map_err(|_| Error::Finished)
+/// A transaction of its own.
+async fn single(store: Store, deed: Deed, answers: UnboundedSender<Reply>) -> Result<(), Error> {
+    answers.send(deed.alone(&store).await?).map_err(|_| Error::Finished)
 }
 
 /// How long the store lets single operations wait.

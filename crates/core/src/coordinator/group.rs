@@ -280,7 +280,7 @@ impl Used {
         match (self.kind.common_modes(op.type_info()), locks) {
             (None, _) => Claims::record(Mode::EXCLUSIVE),
             (Some(_), Locks::ReaderWriter) => op.reader_writer(),
-            (Some(_), Locks::Abstract) => op.footprint_with_expiry(),
+            (Some(_), Locks::Abstract) => rules::claims_of(op),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Rules of a transaction's side that a planted bug can take out (`planted.rs`), each by its name. The commit itself stands
 //! where the votes are counted: `Coordinator::on_vote`.
 
-use claret_types::{Claims, Modes};
+use claret_types::{Claims, Modes, Operation};
 
 use super::combining::Frontend;
 use super::group::Claimed;
@@ -58,6 +58,11 @@ pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
 /// Whether an operation commutes with all that other members use the record for (C3).
 pub(super) fn commutes(used: &Claimed, modes: &Modes, member: Option<Member>, claims: &Claims) -> bool {
     used.admit(modes, member, claims)
+}
+
+/// What an operation may claim on a record that may expire (P71).
+pub(super) fn claims_of(op: &Operation) -> Claims {
+    op.footprint_with_expiry()
 }
 
 /// Whether a transaction may share another's read of a record: not once it has written there itself (C4).

@@ -1,6 +1,6 @@
 //! The rules of `right.rs` with a planted bug in one of them.
 
-use claret_types::{Claims, Modes};
+use claret_types::{Claims, Modes, Operation};
 
 use super::combining::Frontend;
 use super::group::Claimed;
@@ -59,6 +59,11 @@ pub(super) fn commutes(used: &Claimed, modes: &Modes, member: Option<Member>, cl
 /// [`Bug::OwnWriterShares`].
 pub(super) fn may_share(has_written: bool) -> bool {
     right::may_share(has_written) || is(Bug::OwnWriterShares)
+}
+
+/// [`Bug::GroupForgetsExpiry`].
+pub(super) fn claims_of(op: &Operation) -> Claims {
+    if is(Bug::GroupForgetsExpiry) { op.footprint() } else { right::claims_of(op) }
 }
 
 /// [`Bug::JoinerLosesBuffered`].

@@ -26,6 +26,7 @@ mod wrong;
 
 use std::any::TypeId;
 use std::collections::{BTreeSet, VecDeque};
+use std::ops::Range;
 
 use claret_types::{
     Bytes, Claims, Effect, Expiry, Held, Mode, Modes, OpError, Reply, State, TypeInfo, Unique,
@@ -198,6 +199,19 @@ impl LockTable {
     /// Every record's key and content, in no useful order.
     pub(crate) fn contents(&self) -> impl Iterator<Item = (&Bytes, &State)> {
         self.records.iter().filter_map(|(_, record)| Some((&record.key, record.state.as_ref()?)))
+    }
+
+    /// The same of some places, and the next place.
+    pub(crate) fn contents_at(
+        &self,
+        places: Range<usize>,
+    ) -> (impl Iterator<Item = (&Bytes, &State)>, Option<usize>) {
+        let next = Some(places.end).filter(|end| *end < self.records.capacity());
+        let contents = places.filter_map(|place| {
+            let record = self.records.get(place)?;
+            Some((&record.key, record.state.as_ref()?))
+        });
+        (contents, next)
     }
 
     /// Records that somebody holds or waits for.

@@ -31,6 +31,7 @@ mod wrong;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
+use std::ops::Range;
 
 use claret_types::{Bytes, Reply, State};
 use hashbrown::HashMap;
@@ -142,6 +143,15 @@ impl Shard {
     /// The committed content of a record.
     pub fn state(&self, key: &[u8]) -> Option<&State> {
         self.table.find(key_hash(key), key).and_then(|record| self.table.state(record))
+    }
+
+    /// The committed records at some places, and the place to go on at; `None` behind the last. A record that stays keeps its
+    /// place. O(places).
+    pub fn contents_at(
+        &self,
+        places: Range<usize>,
+    ) -> (impl Iterator<Item = (&Bytes, &State)>, Option<usize>) {
+        self.table.contents_at(places)
     }
 
     /// All committed records, in no useful order.

@@ -9,7 +9,7 @@ use super::load::Unfit;
 use crate::ffi::{Answer, Ctx, Flag, Text};
 
 /// The commands that the module runs for itself (`docs/plain-commands.md`); first the one that finds the others.
-const NEEDED: [&str; 31] = [
+const NEEDED: [&str; 33] = [
     "COMMAND",
     "ACL",
     "APPEND",
@@ -26,6 +26,8 @@ const NEEDED: [&str; 31] = [
     "LPOP",
     "LPUSH",
     "LRANGE",
+    "PERSIST",
+    "PEXPIREAT",
     "RPOP",
     "RPUSH",
     "SADD",

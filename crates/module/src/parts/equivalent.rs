@@ -5,7 +5,7 @@ use crate::parts::planted::records as planted;
 /// The plain command that does the same as an operation; and what is done to the key beside it, for a TopK.
 pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static str>) {
     let command = match method {
-        "BCREATE" | "BAG.ADD" => "HSET",
+        "BCREATE" | "BRESIZE" | "BAG.ADD" => "HSET",
         "BINCRBY" | "BINCRBY.RETURNING" | "BDECRBY" | "BDECRBY.RETURNING" => "HINCRBY",
         "BGET" => "HGET",
         "BBOUNDS" | "BAG.COUNT" | "BAG.SUM" | "BAG.MEAN" | "BAG.MIN" | "BAG.MAX" | "BAG.SUMMARY" => "HMGET",
@@ -15,6 +15,8 @@ pub(crate) fn equivalent(method: &'static str) -> (&'static str, Option<&'static
         "UID.NEXT" => "INCR",
         "UID.ISSUED" => "GET",
         "SETEX" | "PSETEX" | "PSETEXAT" => "SET",
+        "RECORD.CONTENT" => "DUMP",
+        "RECORD.PUT" => "RESTORE",
         plain => plain.strip_suffix(".RETURNING").unwrap_or(plain),
     };
     (command, None)
@@ -25,7 +27,7 @@ pub(crate) fn adds(command: &str) -> bool {
     let adds = matches!(
         command,
         "SET" | "GETSET" | "APPEND" | "SETNX" | "INCR" | "INCRBY" | "INCRBYFLOAT" | "HSET" | "HINCRBY"
-    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH");
+    ) || matches!(command, "SADD" | "ZADD" | "ZINCRBY" | "LPUSH" | "RPUSH" | "RESTORE");
     planted::adds(adds, command)
 }
 
@@ -38,6 +40,11 @@ mod tests {
     #[test]
     fn every_method_has_a_plain_command_of_its_own_kind() {
         let reads = [
+            "EXISTS",
+            "TTL",
+            "PTTL",
+            "PEXPIRETIME",
+            "DUMP",
             "GET",
             "STRLEN",
             "HGET",
@@ -60,13 +67,14 @@ mod tests {
             "LINDEX",
         ];
         let takes = ["DEL", "HDEL", "SREM", "ZREM", "LPOP", "RPOP", "DECR", "DECRBY"];
+        let sets_expiry = ["EXPIRE", "PEXPIRE", "PEXPIREAT", "PERSIST"];
         for method in BUILTIN.iter().flat_map(|kind| kind.methods) {
             let (command, _) = equivalent(method.name);
             match method.access {
                 Access::Read => assert!(reads.contains(&command), "{} reads with {command}", method.name),
                 Access::Write => {
                     assert!(
-                        adds(command) || takes.contains(&command),
+                        adds(command) || takes.contains(&command) || sets_expiry.contains(&command),
                         "{} writes with {command}",
                         method.name
                     );

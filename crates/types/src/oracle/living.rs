@@ -3,6 +3,7 @@
 
 use std::marker::PhantomData;
 
+use crate::content::{state_of, words_of};
 use crate::data_type::{Arguments, DataType, Examples, Execution, Few, Method, Unique};
 use crate::keyspace::{Expiry, KEYSPACE, KeyspaceOp, Moment};
 use crate::{Bytes, Claims, Effect, Modes, OpError, Operation, Reply, Room, State};
@@ -140,7 +141,13 @@ impl<T: Examples> Examples for Living<T> {
             KeyspaceOp::TimeLeft { in_seconds: false, now: Some(NOW) },
             KeyspaceOp::ExpiryTime,
             KeyspaceOp::SetUntil { value: "x".into(), at: Moment::At(3000) },
+            KeyspaceOp::Content,
         ];
-        T::operations().into_iter().map(Operation::new::<T>).chain(on_any.map(Operation::from)).collect()
+        // Those of custom types have no words.
+        let contents = T::states().into_iter().filter(|content| !T::is_absent(content)).map(State::new::<T>);
+        let read_back = |state: State| state_of(&words_of(&state).ok()?).ok();
+        let puts = contents.filter_map(read_back).take(1).map(KeyspaceOp::Put);
+        let own = T::operations().into_iter().map(Operation::new::<T>);
+        own.chain(on_any.into_iter().chain(puts).map(Operation::from)).collect()
     }
 }

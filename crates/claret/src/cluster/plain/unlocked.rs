@@ -17,12 +17,13 @@ use super::pool::{Pool, Receiver, Waiting};
 use super::translate::{command_of, reply_of};
 use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
-use crate::cluster::backend::{GRACE, instant, knows, pause_after, too_late};
+use crate::cluster::backend::{GRACE, instant, knows, listing, pause_after, too_late};
 use crate::cluster::timers::Timers;
 use crate::cluster::topology::slot_of;
 use crate::error::Error;
 use crate::mailbox::{Mailbox, Wakers};
 use crate::mode::Mode;
+use crate::pages::Pages;
 use crate::stats::{Counts, Measured, Stats};
 
 /// See the module's text. A backend that promises nothing.
@@ -73,6 +74,10 @@ impl Backend for Unlocked {
 
     fn checks_answers(&self) -> bool {
         true
+    }
+
+    fn keys(self: Arc<Self>, pattern: Bytes) -> Box<dyn Pages> {
+        listing(self.plain.net(), pattern)
     }
 
     fn instant(&self, calls: &[Call]) -> InstantOutcome {

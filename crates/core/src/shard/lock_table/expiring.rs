@@ -2,7 +2,7 @@
 
 use claret_types::{Bytes, Expiry, State};
 
-use super::{LockTable, RecordIx};
+use super::{LockTable, RecordIx, rules};
 
 impl LockTable {
     /// When the first of the records here expires.
@@ -19,8 +19,9 @@ impl LockTable {
     /// A record's content has changed for good.
     pub(super) fn note_expiry(&mut self, record: RecordIx, before: Option<Expiry>, after: Option<Expiry>) {
         if before != after {
+            let vanishes = rules::vanishes(before, after);
             before.map(|expiry| self.expiring.remove(&(expiry, record)));
-            after.map(|expiry| self.expiring.insert((expiry, record)));
+            vanishes.map(|expiry| self.expiring.insert((expiry, record)));
         }
     }
 }

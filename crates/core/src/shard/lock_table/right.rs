@@ -1,6 +1,6 @@
 //! Rules of locks and queues that a planted bug can take out (`planted.rs`), each by its name.
 
-use claret_types::{Draw, Effect, Operation, Room, TypeInfo, Unique};
+use claret_types::{Draw, Effect, Expiry, Operation, Room, TypeInfo, Unique};
 use smallvec::SmallVec;
 
 use super::deciding::View;
@@ -115,6 +115,12 @@ pub(super) fn drops_effects(lock: &Lock) -> bool {
 #[inline]
 pub(super) fn keeps_out(lock: &Lock) -> bool {
     lock.vanished
+}
+
+/// When a record vanishes whose expiry was changed (P71).
+#[inline]
+pub(super) fn vanishes(_before: Option<Expiry>, after: Option<Expiry>) -> Option<Expiry> {
+    after
 }
 
 // --- instant transactions (P31, P32) ---

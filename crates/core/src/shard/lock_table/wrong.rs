@@ -1,6 +1,6 @@
 //! The rules of `right.rs` with a planted bug in one of them.
 
-use claret_types::{Draw, Effect, Operation, Room, TypeInfo, Unique};
+use claret_types::{Draw, Effect, Expiry, Operation, Room, TypeInfo, Unique};
 use smallvec::SmallVec;
 
 use super::deciding::View;
@@ -105,6 +105,12 @@ pub(super) fn drops_effects(lock: &Lock) -> bool {
 /// [`Bug::VanishedLetsIn`].
 pub(super) fn keeps_out(lock: &Lock) -> bool {
     right::keeps_out(lock) && !is(Bug::VanishedLetsIn)
+}
+
+/// [`Bug::VanishesAsBefore`].
+pub(super) fn vanishes(before: Option<Expiry>, after: Option<Expiry>) -> Option<Expiry> {
+    let after = right::vanishes(before, after);
+    if is(Bug::VanishesAsBefore) { after.and(before).or(after) } else { after }
 }
 
 /// [`Bug::InstantPassesHolders`].

@@ -122,6 +122,10 @@ fn apply_bag(record: &Record<'_, impl Server>, effect: &SummaryBagEffect) {
     let mut summary = key.as_ref().and_then(|key| bag(record, key).ok()).unwrap_or_default();
     drop(key);
     SummaryBag::apply(&mut summary, effect.clone());
+    put_bag(record, &summary);
+}
+
+fn put_bag(record: &Record<'_, impl Server>, summary: &Summary) {
     let count = summary.count.to_string();
     let [sum, min, max] = [summary.sum, summary.min, summary.max].map(|number| number.to_string());
     let fields = [&b"count"[..], count.as_bytes(), b"sum", sum.as_bytes()];
@@ -129,6 +133,21 @@ fn apply_bag(record: &Record<'_, impl Server>, effect: &SummaryBagEffect) {
 }
 
 // --- all ---
+
+/// Writes a whole record where there is none.
+pub(super) fn put(record: &Record<'_, impl Server>, state: &State) {
+    if let Some(Some(bounded)) = state.downcast::<BoundedCounter>() {
+        apply_bounded(record, &BoundedCounterEffect::Replace(Some(*bounded)));
+    } else if let Some(summary) = state.downcast::<SummaryBag>() {
+        put_bag(record, summary);
+    } else {
+        let fields = state.downcast::<Dict>().expect("a record of a type that the wire knows").sorted();
+        let fields: Vec<(&Bytes, Bytes)> =
+            fields.into_iter().map(|(field, value)| (field, value.to_bytes())).collect();
+        let words: Vec<&[u8]> = fields.iter().flat_map(|(field, value)| [&field[..], &value[..]]).collect();
+        record.write_all(c"HSET", 2, &words);
+    }
+}
 
 pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     if effects[0].downcast::<Dict>().is_some() {

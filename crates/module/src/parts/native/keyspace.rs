@@ -1,11 +1,12 @@
 //! What is done to keys of any type: whether they are there, when they expire, their end.
 
 use claret_types::{
-    Bytes, Dict, DictEffect, Effect, Expiry, KeyspaceEffect, KeyspaceOp, List, ListEffect, OpError,
-    Operation, ScoredSet, ScoredSetEffect, Set, State,
+    Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, DictEffect, Effect, Expiry, Issued, KeyspaceEffect,
+    KeyspaceOp, List, ListEffect, OpError, Operation, Register, ScoredSet, ScoredSetEffect, Set, State, Text,
+    TopK, TypeInfo, UidGenerator,
 };
 
-use super::{OpenKey, Record, Server, whole};
+use super::{OpenKey, Record, Server, hashes, lists, sets, strings, whole, zsets};
 use crate::ffi::Kind;
 
 /// The partial state of an operation that is one on keys of any type, or whose transaction did such a thing to the key
@@ -24,7 +25,9 @@ pub(super) fn partial_state(
     // Of what is there, only this is seen: what was done to it before it was removed, or all that was done.
     let seen_by = &own[..kept_until.unwrap_or(own.len())];
     let first = seen_by.iter().find(|effect| effect.keyspace().is_none()).map(|effect| effect.type_info());
+    let is_shown = kept_until.is_none() && matches!(op.keyspace(), Some(KeyspaceOp::Content));
     Some(match first {
+        _ if is_shown => content(record, first),
         Some(kind) if kept_until.is_some() || may_be_emptied(record, seen_by) => whole(record, kind),
         Some(_) => Ok(there(record)),
         None => match op.keyspace() {
@@ -42,6 +45,33 @@ fn there(record: &Record<'_, impl Server>) -> Option<State> {
 /// The same, of a key that has to be a string.
 fn string(record: &Record<'_, impl Server>) -> Result<Option<State>, OpError> {
     Ok(record.open(Kind::String)?.map(|_| State::opaque()))
+}
+
+/// All that there is, unless that is more than can be moved: as the type that the transaction has used it as, or else as the
+/// Redis value that it is.
+fn content(
+    record: &Record<'_, impl Server>,
+    used_as: Option<&'static TypeInfo>,
+) -> Result<Option<State>, OpError> {
+    let Some(key) = record.open_any() else { return Ok(None) };
+    let (kind, length) = (key.kind(), key.len());
+    drop(key);
+    let size_at_least = match kind {
+        Kind::String => length,
+        _ => length * (CONTENT_BYTES_MAX / CONTENT_ELEMENTS_MAX),
+    };
+    if size_at_least > CONTENT_BYTES_MAX {
+        return Err(OpError::TooLarge { what: "record", size: size_at_least, limit: CONTENT_BYTES_MAX });
+    }
+    match (used_as, kind) {
+        (Some(kind), _) => whole(record, kind),
+        (None, Kind::String) => strings::whole(record),
+        (None, Kind::Set) => sets::whole(record),
+        (None, Kind::Hash) => hashes::whole(record),
+        (None, Kind::List) => lists::whole(record),
+        (None, Kind::Zset) => zsets::whole_of_either(record, length),
+        (None, Kind::Other) => Err(record.wrong_type(kind.name(), "record of a built-in type")),
+    }
 }
 
 /// Whether the key may be gone after these effects. Only what is named can go.
@@ -88,10 +118,28 @@ fn expire(record: &Record<'_, impl Server>, at: Expiry, option: Option<&[u8]>) {
 
 /// Nobody else holds it.
 fn put(record: &Record<'_, impl Server>, state: &State) {
-    let text = state.downcast::<claret_types::Register>().and_then(claret_types::Text::to_bytes);
-    let text: Bytes = text.expect("only strings are put, besides what is put back in memory");
-    match state.expiry() {
-        Some(at) => record.write(c"SET", [&text[..], b"PXAT", at.ms().to_string().as_bytes()]),
-        None => record.write(c"SET", [&text[..]]),
+    if let Some(text) = state.downcast::<Register>().and_then(Text::to_bytes) {
+        return match state.expiry() {
+            Some(at) => record.write(c"SET", [&text[..], b"PXAT", at.ms().to_string().as_bytes()]),
+            None => record.write(c"SET", [&text[..]]),
+        };
     }
+    record.write(c"DEL", []);
+    if let Some(Issued(count)) = state.downcast::<UidGenerator>() {
+        record.write(c"SET", [count.to_string().as_bytes()]);
+    } else if let Some(members) = state.downcast::<Set>() {
+        record.write_all(c"SADD", 1, &slices(members.sorted()));
+    } else if let Some(values) = state.downcast::<List>() {
+        record.write_all(c"RPUSH", 1, &slices(values.iter()));
+    } else if let Some(ranking) = state.downcast::<ScoredSet>() {
+        zsets::put(record, ranking);
+    } else if let Some(best) = state.downcast::<TopK>() {
+        zsets::put_topk(record, best);
+    } else {
+        hashes::put(record, state);
+    }
+}
+
+fn slices<'a>(words: impl IntoIterator<Item = &'a Bytes>) -> Vec<&'a [u8]> {
+    words.into_iter().map(|word| &word[..]).collect()
 }

@@ -220,6 +220,15 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     }
 }
 
+/// Writes a whole record where there is none.
+pub(super) fn put(record: &Record<'_, impl Server>, ranking: &Ranking) {
+    let members: Vec<(String, &Bytes)> =
+        ranking.iter().map(|(member, score)| (number(score), member)).collect();
+    let words: Vec<&[u8]> =
+        members.iter().flat_map(|(score, member)| [score.as_bytes(), &member[..]]).collect();
+    record.write_all(c"ZADD", 2, &words);
+}
+
 /// The shortest text that reads back as the same float.
 fn number(score: f64) -> String {
     planted::digits(format!("{score:?}"), score)
@@ -279,6 +288,17 @@ pub(super) fn whole_topk(record: &Record<'_, impl Server>) -> Result<Option<Stat
     Ok(Some(State::new::<TopK>(Best::new(capacity, range(record, 0, -1, false)))))
 }
 
+/// A TopK if the string beside it says so and it is none with too many members: such a string may have been left by another.
+pub(super) fn whole_of_either(
+    record: &Record<'_, impl Server>,
+    length: usize,
+) -> Result<Option<State>, OpError> {
+    match capacity(record) {
+        Ok(capacity) if length <= capacity as usize => whole_topk(record),
+        _ => whole(record),
+    }
+}
+
 /// What the string beside it says. Without one the sorted set is somebody else's, and its members are not for TopK to
 /// drop.
 fn capacity(record: &Record<'_, impl Server>) -> Result<u32, OpError> {
@@ -291,6 +311,17 @@ fn capacity(record: &Record<'_, impl Server>) -> Result<u32, OpError> {
     text.and_then(|text| text.parse().ok())
         .filter(|capacity| (1..=65_535).contains(capacity))
         .ok_or_else(missing)
+}
+
+/// Writes a whole record where there is none.
+pub(super) fn put_topk(record: &Record<'_, impl Server>, best: &Best) {
+    put_capacity(record, best.capacity());
+    put(record, best.ranking());
+}
+
+fn put_capacity(record: &Record<'_, impl Server>, capacity: u32) {
+    let beside = Bytes::from(side_key(record.key));
+    Record::new(record.server, &beside, record.method).put(c"SET", capacity.to_string().as_bytes());
 }
 
 pub(super) fn apply_topk(record: &Record<'_, impl Server>, effect: &Effect) {
@@ -306,8 +337,7 @@ pub(super) fn apply_topk(record: &Record<'_, impl Server>, effect: &Effect) {
     drop(held);
     if planted::is_new(!is_present) {
         // The key may have been removed by itself, and the string beside it left.
-        let beside = Bytes::from(side_key(record.key));
-        Record::new(record.server, &beside, record.method).put(c"SET", asked.to_string().as_bytes());
+        put_capacity(record, *asked);
     }
     let kept = capacity(record).unwrap_or(*asked) as usize;
     let is_below_all = lowest.is_some_and(|(lowest, least)| (*score, member) <= (least, &lowest));

@@ -1,0 +1,111 @@
+//! The keys of a store by pattern, a page at a time, outside of transactions.
+
+use std::sync::Arc;
+
+use claret_types::{Bytes, OpError};
+
+use crate::backend::Backend;
+use crate::blocking;
+use crate::error::Error;
+use crate::pages::{PageFuture, Pages};
+use crate::store::Store;
+
+/// The longest pattern, in bytes.
+const PATTERN_BYTES_MAX: usize = 1024;
+
+/// A pattern that nobody can take.
+#[derive(Debug)]
+struct BadPattern(Error);
+
+impl Pages for BadPattern {
+    fn next_page(&mut self) -> PageFuture<'_> {
+        let error = self.0.clone();
+        Box::pin(async move { Err(error) })
+    }
+}
+
+/// Keys that match a pattern: [`Store::keys`].
+#[derive(Debug)]
+pub struct Keys {
+    backend: Arc<dyn Backend>,
+    pages: Box<dyn Pages>,
+}
+
+impl Keys {
+    fn of(store: &Store, pattern: Bytes) -> Self {
+        let backend = Arc::clone(&store.backend);
+        let pages = match pattern.len() {
+            0..=PATTERN_BYTES_MAX => Arc::clone(&backend).keys(pattern),
+            size => {
+                let error = OpError::TooLarge { what: "pattern", size, limit: PATTERN_BYTES_MAX };
+                Box::new(BadPattern(Error::Invalid { key: pattern, error }))
+            }
+        };
+        Keys { backend, pages }
+    }
+
+    /// The next keys, some at least and a thousand or so at most, in no useful order; `None` when there are no more.
+    ///
+    /// # Errors
+    /// [`Error::Closed`]; on a cluster also [`Error::NoAnswer`] and [`Error::Refused`]. One may ask again.
+    pub async fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
+        loop {
+            if self.backend.is_closed() {
+                return Err(Error::Closed);
+            }
+            match self.pages.next_page().await? {
+                Some(keys) if keys.is_empty() => {}
+                page => return Ok(page),
+            }
+        }
+    }
+}
+
+impl Store {
+    /// Lists the keys that match a pattern: `*` is any bytes, `?` any one, `[ab]`, `[^ab]` and `[a-z]` one of these, and `\\`
+    /// takes the next byte as it is. At most 1,024 bytes.
+    ///
+    /// This is outside of transactions: each page is as of another moment. A key that is there all the while is listed, one that
+    /// comes or goes meanwhile may be. On a cluster (`SCAN` over all nodes) a key may be listed twice, and one whose slot moves
+    /// meanwhile may be missed; records that Claret keeps for itself (`claret:done:*`, and the capacity beside a TopK) are
+    /// listed too. A page costs about what a thousand reads do, whatever it finds.
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Records, Store};
+    /// let store = Store::in_memory();
+    /// store.counter("visits:home").add(1).await?;
+    /// let mut keys = store.keys("visits:*");
+    /// while let Some(page) = keys.next_page().await? {
+    ///     assert_eq!(page, ["visits:home"]);
+    /// }
+    /// # Ok::<_, claret::Error>(()) }).unwrap();
+    /// ```
+    pub fn keys(&self, pattern: impl Into<Bytes>) -> Keys {
+        Keys::of(self, pattern.into())
+    }
+}
+
+/// Keys that match a pattern, blocking: [`blocking::Store::keys`].
+#[derive(Debug)]
+pub struct BlockingKeys {
+    inner: Keys,
+    store: blocking::Store,
+}
+
+impl BlockingKeys {
+    /// See [`Keys::next_page`].
+    ///
+    /// # Errors
+    /// See [`Keys::next_page`].
+    pub fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
+        self.store.wait(self.inner.next_page())
+    }
+}
+
+impl blocking::Store {
+    /// See [`crate::Store::keys`].
+    pub fn keys(&self, pattern: impl Into<Bytes>) -> BlockingKeys {
+        BlockingKeys { inner: self.inner.keys(pattern), store: self.clone() }
+    }
+}

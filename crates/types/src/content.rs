@@ -1,0 +1,250 @@
+//! The content of a record of any built-in type as words: what `RECORD.CONTENT` answers and `RECORD.PUT` takes. So a record can
+//! move to another key, which may be on another shard.
+//!
+//! | type | words after its name |
+//! |---|---|
+//! | `register` (also counters of both kinds) | the string |
+//! | `bounded-counter` | value, min, max |
+//! | `set`, `list` | the members; the values from the front |
+//! | `dict` | field and value, each |
+//! | `scored-set` | score and member, each |
+//! | `topk` | the capacity, then score and member, each |
+//! | `summary-bag` | count, sum, min, max |
+//! | `uid-generator` | how many were taken |
+//!
+//! Whoever sends words may be hostile: what they say is a state that the type allows, or an error that names the word.
+
+use crate::data_type::{DataType, arguments};
+use crate::erased::State;
+use crate::{
+    Best, Bounded, BoundedCounter, BoundedCounterOp, Bytes, Dict, DictState, DictValue, FromReply, Issued,
+    KeyspaceOp, List, OpError, Ranking, Register, Reply, ScoredSet, Set, SetState, Summary, SummaryBag, Text,
+    TopK, UidGenerator,
+};
+
+/// A record with more bytes cannot be moved: the words are counted, and [`WORD_BYTES`] for each.
+pub const CONTENT_BYTES_MAX: usize = 1 << 20;
+
+/// What a word counts beside its bytes.
+const WORD_BYTES: usize = 16;
+
+/// So many elements no record has that can be moved: a host need not read more.
+pub const CONTENT_ELEMENTS_MAX: usize = CONTENT_BYTES_MAX / WORD_BYTES;
+
+/// The content of a record of any built-in type, at one moment; without its expiry.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content(State);
+
+impl Content {
+    /// The operation that puts a record of this content in place of what there is.
+    pub fn put(self) -> KeyspaceOp {
+        KeyspaceOp::Put(self.0)
+    }
+}
+
+impl FromReply for Content {
+    fn from_reply(reply: Reply) -> Option<Self> {
+        state_of(&Vec::from_reply(reply)?).ok().map(Content)
+    }
+}
+
+/// The content of a record in words.
+///
+/// # Errors
+/// It has too much of it, or a type that is not built in.
+pub(crate) fn words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
+    let words = words(state)?;
+    check_size(&words)?;
+    Ok(words)
+}
+
+/// # Errors
+/// The words are more than a record may have that is moved.
+fn check_size(words: &[Bytes]) -> Result<(), OpError> {
+    let size = words.iter().map(|word| word.len() + WORD_BYTES).sum();
+    if size > CONTENT_BYTES_MAX {
+        return Err(OpError::TooLarge { what: "record", size, limit: CONTENT_BYTES_MAX });
+    }
+    Ok(())
+}
+
+fn words(state: &State) -> Result<Vec<Bytes>, OpError> {
+    let of = |name: &'static str, rest: Vec<Bytes>| {
+        let mut words = vec![Bytes::from(name)];
+        words.extend(rest);
+        words
+    };
+    if let Some(text) = state.downcast::<Register>() {
+        return Ok(of(Register::NAME, text.to_bytes().into_iter().collect()));
+    }
+    if let Some(Some(Bounded { value, min, max })) = state.downcast::<BoundedCounter>() {
+        return Ok(of(BoundedCounter::NAME, [*value, *min, *max].map(arguments::of_int).into()));
+    }
+    if let Some(set) = state.downcast::<Set>() {
+        return Ok(of(Set::NAME, set.sorted().into_iter().cloned().collect()));
+    }
+    if let Some(list) = state.downcast::<List>() {
+        return Ok(of(List::NAME, list.iter().cloned().collect()));
+    }
+    if let Some(dict) = state.downcast::<Dict>() {
+        let pairs = dict.sorted().into_iter().flat_map(|(field, value)| [field.clone(), value.to_bytes()]);
+        return Ok(of(Dict::NAME, pairs.collect()));
+    }
+    if let Some(ranking) = state.downcast::<ScoredSet>() {
+        return Ok(of(ScoredSet::NAME, scored(ranking).collect()));
+    }
+    if let Some(best) = state.downcast::<TopK>() {
+        let capacity = arguments::of_unsigned(best.capacity().into());
+        return Ok(of(TopK::NAME, [capacity].into_iter().chain(scored(best.ranking())).collect()));
+    }
+    if let Some(Summary { count, sum, min, max }) = state.downcast::<SummaryBag>() {
+        let floats = [*sum, *min, *max].map(arguments::of_float);
+        return Ok(of(
+            SummaryBag::NAME,
+            [arguments::of_unsigned(*count)].into_iter().chain(floats).collect(),
+        ));
+    }
+    if let Some(Issued(count)) = state.downcast::<UidGenerator>() {
+        return Ok(of(UidGenerator::NAME, vec![arguments::of_unsigned(*count)]));
+    }
+    let (found, expected) = (state.type_info().name, "record of a built-in type");
+    Err(OpError::WrongType { found, expected, method: "RECORD.CONTENT" })
+}
+
+fn scored(ranking: &Ranking) -> impl Iterator<Item = Bytes> {
+    ranking.iter().flat_map(|(member, score)| [arguments::of_float(score), member.clone()])
+}
+
+/// The record that words describe.
+///
+/// # Errors
+/// They describe none.
+pub(crate) fn state_of(words: &[Bytes]) -> Result<State, OpError> {
+    check_size(words)?;
+    let [name, rest @ ..] = words else { return Err(malformed("nothing")) };
+    let name = name.as_str().unwrap_or_default();
+    let state = match (name, rest) {
+        (Register::NAME, [text]) => State::new::<Register>(Text::Bytes(text.clone())),
+        (BoundedCounter::NAME, [value, min, max]) => {
+            let [value, min, max] = [value, min, max].map(arguments::int);
+            let bounded = Bounded { value: value?, min: min?, max: max? };
+            BoundedCounter::check(&BoundedCounterOp::Create(bounded))?;
+            State::new::<BoundedCounter>(Some(bounded))
+        }
+        (Set::NAME, [_, ..]) => State::new::<Set>(SetState::partial(rest.iter().cloned(), 0)),
+        (List::NAME, [_, ..]) => State::new::<List>(rest.iter().cloned().collect()),
+        (Dict::NAME, [_, ..]) => {
+            let pair = |pair: &[Bytes]| (pair[0].clone(), DictValue::Bytes(pair[1].clone()));
+            State::new::<Dict>(DictState::partial(pairs(rest)?.map(pair), 0))
+        }
+        (ScoredSet::NAME, [_, ..]) => State::new::<ScoredSet>(ranking(rest)?),
+        (TopK::NAME, [capacity, members @ ..]) if !members.is_empty() => topk(capacity, members)?,
+        (SummaryBag::NAME, [count, sum, min, max]) => {
+            let [sum, min, max] = [sum, min, max].map(finite);
+            let summary = Summary { count: positive(count)?, sum: sum?, min: min?, max: max? };
+            State::new::<SummaryBag>(summary)
+        }
+        (UidGenerator::NAME, [count]) => State::new::<UidGenerator>(Issued(positive(count)?)),
+        _ => return Err(malformed(format_args!("{name} with {} words", rest.len()))),
+    };
+    Ok(state)
+}
+
+fn topk(capacity: &Bytes, members: &[Bytes]) -> Result<State, OpError> {
+    let asked = u32::try_from(arguments::unsigned(capacity)?).ok().filter(|it| (1..=65_535).contains(it));
+    let capacity = asked.ok_or_else(|| malformed(format_args!("topk of capacity {capacity}")))?;
+    Ok(State::new::<TopK>(Best::new(
+        capacity,
+        ranking(members)?.iter().map(|(it, score)| (it.clone(), score)),
+    )))
+}
+
+fn ranking(words: &[Bytes]) -> Result<Ranking, OpError> {
+    pairs(words)?.map(|pair| Ok((pair[1].clone(), arguments::float(&pair[0], "score")?))).collect()
+}
+
+fn pairs(words: &[Bytes]) -> Result<std::slice::ChunksExact<'_, Bytes>, OpError> {
+    match words.len() % 2 {
+        0 => Ok(words.chunks_exact(2)),
+        _ => Err(malformed(format_args!("{} words, which are no pairs", words.len()))),
+    }
+}
+
+fn positive(word: &Bytes) -> Result<u64, OpError> {
+    let number = arguments::unsigned(word)?;
+    if number == 0 || i64::try_from(number).is_err() {
+        return Err(malformed(format_args!("a count of {number}")));
+    }
+    Ok(number)
+}
+
+fn finite(word: &Bytes) -> Result<f64, OpError> {
+    let number = arguments::float(word, "sum")?;
+    if number.is_finite() { Ok(number) } else { Err(malformed(format_args!("a sum of {number}"))) }
+}
+
+fn malformed(given: impl std::fmt::Display) -> OpError {
+    OpError::Argument { given: given.to_string(), expected: "the content of a record" }
+}
+
+/// What `words_of` and `state_of` say of each other.
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Examples;
+
+    fn there_and_back<T: Examples>() {
+        for content in T::states().into_iter().filter(|content| !T::is_absent(content)) {
+            let state = State::new::<T>(content);
+            let words = words_of(&state).expect("it is built in, and small");
+            assert_eq!(
+                words_of(&state_of(&words).expect("words of a record")),
+                Ok(words.clone()),
+                "{words:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn every_content_is_the_same_after_it_was_words() {
+        there_and_back::<Register>();
+        there_and_back::<crate::Counter>();
+        there_and_back::<crate::FloatCounter>();
+        there_and_back::<BoundedCounter>();
+        there_and_back::<Set>();
+        there_and_back::<List>();
+        there_and_back::<Dict>();
+        there_and_back::<ScoredSet>();
+        there_and_back::<TopK>();
+        there_and_back::<SummaryBag>();
+        there_and_back::<UidGenerator>();
+    }
+
+    #[test]
+    fn words_that_are_no_content_are_refused_by_name() {
+        for (line, says) in [
+            ("", "nothing"),
+            ("stream a", "stream with 1 words"),
+            ("register", "register with 0 words"),
+            ("register a b", "register with 2 words"),
+            ("set", "set with 0 words"),
+            ("dict a", "1 words, which are no pairs"),
+            ("scored-set nan a", "NaN"),
+            ("scored-set x a", "'x'"),
+            ("bounded-counter 5 0 4", "5 (with min 0, max 4)"),
+            ("bounded-counter 1 4 0", "min 4, max 0"),
+            ("topk 0 1 a", "topk of capacity 0"),
+            ("topk 70000 1 a", "topk of capacity 70000"),
+            ("topk 3", "topk with 1 words"),
+            ("summary-bag 0 0 0 0", "a count of 0"),
+            ("summary-bag 1 inf 0 0", "a sum of inf"),
+            ("uid-generator 18446744073709551615", "a count of 18446744073709551615"),
+        ] {
+            let words: Vec<Bytes> = line.split_whitespace().map(Bytes::from).collect();
+            let error = state_of(&words).expect_err(line).to_string();
+            assert!(error.contains(says), "{line}: {error}");
+        }
+        let words = [Bytes::from("register"), Bytes::from("x".repeat(CONTENT_BYTES_MAX))];
+        assert!(matches!(state_of(&words), Err(OpError::TooLarge { .. })));
+    }
+}
