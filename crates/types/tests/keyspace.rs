@@ -1,8 +1,8 @@
 //! Records of any type: what is answered of them, what becomes of their expiry, and who waits for whom.
 
 use claret_types::{
-    BUILTIN, Bytes, Claims, Expiry, Held, Mode, Modes, OpError, Operation, Register, Reply, Room, Set, State,
-    TypeInfo, Unique, builtin_types,
+    BUILTIN, Bytes, Expiry, Held, Modes, OpError, Operation, Register, Reply, Room, Set, State, TypeInfo,
+    Unique, builtin_types,
 };
 
 fn named(line: &str) -> Operation {
