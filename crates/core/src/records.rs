@@ -22,7 +22,10 @@ use claret_types::{Bytes, Effect, OpError, Operation, State};
 
 use crate::message::Refusal;
 
-/// Where a shard's records are when they are not in its own memory. See the module's text.
+/// Where a shard's records are when they are not in its own memory: the host hands out parts of their states, and applies
+/// what was decided. Between two calls of the shard, a record that somebody holds changes only by [`Records::apply`] or by
+/// what does not conflict with it; a record that vanishes otherwise is reported by
+/// [`Shard::vanished`](crate::Shard::vanished) first.
 pub trait Records: Sync {
     /// What the unique numbers of this shard begin with: 14 bits that no other shard with records of the same host has
     /// now, and none had before with a later incarnation. Asked when an incarnation begins.

@@ -86,7 +86,9 @@ impl Default for Pacing {
     }
 }
 
-/// See the module's text.
+/// A client process: all its transactions on all shards, and its connections to them, as one state machine. Calls, responses
+/// and the time go in; [`Client::settle`] computes what follows; requests, events and the time of the next timer are
+/// drained.
 #[derive(Clone, Debug)]
 pub struct Client {
     transactions: Transactions,

@@ -18,7 +18,8 @@ use crate::wire;
 /// Kept for their room, at most.
 const SPARE_MAX: usize = 16;
 
-/// See the module's text. It stands beside its connection, and not behind the client's lock.
+/// The frames of one connection that were written and have no answer yet, in order. If a shard refuses one as a whole, its
+/// requests are sent again one by one. It stands beside its connection, and not behind the client's lock.
 #[derive(Clone, Debug)]
 pub struct Pipeline {
     shard: ShardId,

@@ -66,7 +66,8 @@ impl Tx {
     }
 }
 
-/// See the module's text.
+/// All transactions of one client process, and combining between them: a read that another transaction's held read answers
+/// is sent nowhere, and both commit together. It drives a [`Coordinator`] for each that speaks to shards.
 #[derive(Clone, Debug)]
 pub struct Frontend {
     pub(super) session: Session,

@@ -40,7 +40,7 @@ struct Cell {
     waits: u32,
 }
 
-/// See the module's text.
+/// How hot records and shards are, for all transactions of a process: in a table of fixed size, forgotten by halves.
 #[derive(Clone, Debug)]
 pub struct Contention {
     /// None where no time passes between prepare and apply, or nobody waits.

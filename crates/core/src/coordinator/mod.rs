@@ -116,7 +116,9 @@ enum Goal {
     Busy,
 }
 
-/// See the module's text.
+/// The coordinator of one transaction, over all its attempts: it executes calls at shards, commits or withdraws, and tells
+/// when to run it again. Calls and responses go in with the time; requests ([`Coordinator::poll_send`]) and events
+/// ([`Coordinator::poll_event`]) are drained.
 #[derive(Clone, Debug)]
 pub struct Coordinator {
     birth: Birth,

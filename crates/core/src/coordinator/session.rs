@@ -7,7 +7,8 @@ use std::collections::VecDeque;
 
 use crate::ids::{Birth, Sequence, SessionId, Time, TxId};
 
-/// See the module's text.
+/// One client process as a source of transactions: it numbers them, and knows below which number all are over, so that shards
+/// may forget those. A number is never given twice.
 #[derive(Clone, Debug)]
 pub struct Session {
     id: SessionId,

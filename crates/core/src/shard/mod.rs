@@ -64,7 +64,9 @@ pub fn key_hash(key: &[u8]) -> u64 {
 /// To read and sort so many calls costs as much as to execute one.
 const SORTED_WORTH: usize = 16;
 
-/// See the module's text.
+/// A shard, the participant's side of the protocol: it locks records for attempts, votes, and applies or drops what they did.
+/// Requests go in with the time ([`Shard::handle`]), outputs are drained ([`Shard::poll_output`]). The same inputs give
+/// the same outputs.
 #[derive(Clone, Debug)]
 pub struct Shard {
     id: ShardId,

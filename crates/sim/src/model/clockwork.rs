@@ -91,7 +91,7 @@ impl Links {
     }
 }
 
-/// See the module's text.
+/// Shards and processes in virtual time, and the one queue of all that is to happen to them.
 #[derive(Debug)]
 pub struct Model {
     setup: Arc<Setup>,

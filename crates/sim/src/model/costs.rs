@@ -2,7 +2,7 @@
 //!
 //! `docs/performance.md` says how we measured our own figures.
 
-/// See the module's text. All are nanoseconds.
+/// How long each step of the model takes, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
     /// The way from a process to a shard or back.

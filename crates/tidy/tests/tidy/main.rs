@@ -82,6 +82,11 @@ fn rooms_use_those_beneath_them_alone() {
 }
 
 #[test]
+fn what_users_see_has_a_text_of_its_own() {
+    check(&files(&[".rs"]), rules::public_items_have_own_texts);
+}
+
+#[test]
 fn nothing_is_left_for_later() {
     check(&files(&[".rs"]), rules::is_finished);
 }

@@ -194,6 +194,18 @@ pub(crate) fn plants_no_bugs(manifest: &File) -> Vec<String> {
     problems
 }
 
+/// What users see has a text of its own: a page of documentation shows an item without its module.
+pub(crate) fn public_items_have_own_texts(file: &File) -> Vec<String> {
+    const POINTER: &str = "/// See the module's text";
+    let lines: Vec<&str> = file.text.lines().map(str::trim_start).collect();
+    let is_of_a_public_item = |at: usize| {
+        let mut after = lines[at..].iter().filter(|line| !line.starts_with("///") && !line.starts_with("#["));
+        after.next().is_some_and(|line| line.starts_with("pub "))
+    };
+    let pointers = (0..lines.len()).filter(|at| lines[*at].contains(POINTER) && is_of_a_public_item(*at));
+    pointers.map(|at| format!("{}:{}: say here what it is", file.path, at + 1)).collect()
+}
+
 fn line_of(text: &str, at: usize) -> usize {
     1 + text[..at].matches('\n').count()
 }
@@ -220,6 +232,11 @@ fn planted_faults_are_found() {
 
     let marks = concat!("a\n// TO", "DO b\ntodo!();\n#[ignore]\n// todo!, XX", "XL\n");
     assert_eq!(faults(is_finished, marks), [2, 3, 4]);
+
+    let public = "/// See the module's text.\n/// More.\n#[derive(Debug)]\npub struct A;\n";
+    assert_eq!(faults(public_items_have_own_texts, public), [1]);
+    assert_eq!(faults(public_items_have_own_texts, &public.replace("pub ", "pub(crate) ")), []);
+    assert_eq!(faults(public_items_have_own_texts, "/// What it is.\npub struct A;\n"), []);
 
     let impure = "// Instant\nuse std::time::Instant;\nlet instant = now;\nuse std::{thread};\nprintln!();\n";
     assert_eq!(faults(is_pure_code, impure), [2, 5, 4]);
