@@ -714,3 +714,21 @@ impl Future for Ending<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::observe::TransactionSpan;
+    use crate::store::Store;
+    use crate::tx::Tx;
+
+    /// A driver that cannot go on is replaced by another one, which begins to count anew.
+    #[test]
+    fn attempts_are_counted_over_all_drivers() {
+        let (store, span) = (Store::in_memory(), TransactionSpan::begin());
+        let first = Tx::begin(&store.backend, 0, &span.attempt(1));
+        let second = first.again(&span.attempt(2)).expect("nothing is under way");
+        let third = Tx::begin(&store.backend, second.attempt(), &span.attempt(3));
+        let fourth = third.again(&span.attempt(4)).expect("nothing is under way");
+        assert_eq!([first, second, third, fourth].map(|tx| tx.attempt()), [1, 2, 3, 4]);
+    }
+}

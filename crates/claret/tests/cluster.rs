@@ -25,6 +25,8 @@ mod handles;
 mod limit;
 #[path = "cluster/moves.rs"]
 mod moves;
+#[path = "cluster/observe.rs"]
+mod observe;
 #[path = "cluster/opening.rs"]
 mod opening;
 #[path = "cluster/plain.rs"]

@@ -9,6 +9,7 @@ mod time;
 
 use std::future::pending;
 use std::io::{self, Write};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -122,6 +123,62 @@ fn value(recorder: &Recorder, name: &str) -> Option<f64> {
     let mut shown = recorded.lines().filter_map(|line| line.rsplit_once(' '));
     let (_, value) = shown.find(|(known, _)| *known == name)?;
     Some(value.parse().expect("a number"))
+}
+
+/// The rows of the page's tables that have a query: what they are about, and the query.
+fn queries() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let tables = PAGE.split("\n\n").filter(|part| {
+        part.lines()
+            .next()
+            .is_some_and(|head| head.starts_with("| ") && head.contains(" | query | bad | what to do |"))
+    });
+    tables.flat_map(|table| table.lines().skip(2)).map(|row| {
+        let mut cells = row.split(" | ");
+        let (about, query) = (cells.next().expect("a cell"), cells.next().expect("a query"));
+        let query = query.strip_prefix('`').and_then(|query| query.strip_suffix('`'));
+        (about, query.unwrap_or_else(|| panic!("no query: {row}")))
+    })
+}
+
+/// Names of metrics, of whatever kind.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+    words.filter(|word| word.starts_with("claret_") || word.starts_with("store_"))
+}
+
+/// Of a store, of what the page records by hand, and of a node.
+#[test]
+fn each_number_has_a_query_and_each_query_is_of_numbers_that_there_are() {
+    let recorder = Recorder::default();
+    drop(metrics::with_local_recorder(&recorder, Store::in_memory));
+    let described = recorder.text();
+    let mut known: Vec<&str> = described.lines().filter_map(|line| line.split(' ').nth(2)).collect();
+    assert_eq!(known.len(), 4, "{described}");
+    let recorded_by_hand = PAGE.split("!(\"").skip(1).filter_map(|after| after.split('"').next());
+    known.extend(recorded_by_hand.filter(|name| name.starts_with("store_")));
+    let of_nodes =
+        include_str!("../../../docs/commands.md").split("## INFO claret").nth(1).expect("the numbers");
+    let of_nodes = of_nodes.split("\n## ").next().expect("a section");
+    known.extend(of_nodes.lines().filter_map(|line| line.strip_prefix("| `")?.split('`').next()));
+    assert!(known.len() > 50, "{known:?}");
+
+    let (mut asked, mut about) = (Vec::new(), Vec::new());
+    for (row, query) in queries() {
+        assert_eq!(query.matches('(').count(), query.matches(')').count(), "{query}");
+        about.extend(names(row));
+        asked.extend(names(query));
+    }
+    for name in &known {
+        assert!(about.contains(name), "no row is about {name}");
+        let is_asked =
+            |asked: &&str| asked.strip_prefix(*name).is_some_and(|rest| ["", "_bucket"].contains(&rest));
+        assert!(asked.iter().any(is_asked), "no query asks for {name}");
+    }
+    for name in asked {
+        let plain =
+            ["_bucket", "_sum", "_count"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+        assert!(known.contains(&name) || plain == "claret_transaction_seconds", "there is no {name}");
+    }
 }
 
 /// Every way in which a transaction ends, on the store and its counts.
@@ -297,4 +354,50 @@ async fn a_closure_knows_which_attempt_it_is() {
 
     let attempt = store.blocking().transaction(|tx| Ok(tx.attempt()));
     assert_eq!(attempt, Ok(1));
+}
+
+/// The closure keeps the thread while it waits.
+#[test]
+fn a_wait_of_a_blocking_closure_is_told_while_it_lasts() {
+    struct Waits(Sender<String>);
+
+    impl Write for Waits {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            let line = String::from_utf8_lossy(bytes);
+            if line.contains("waits") {
+                self.0.send(line.into_owned()).map_err(io::Error::other)?;
+            }
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
+        let store = Store::builder().mode(mode).build().blocking();
+        let (holds, held) = channel();
+        let (waits, heard) = channel();
+        let holder = {
+            let store = store.clone();
+            std::thread::spawn(move || {
+                store.transaction(|tx| {
+                    tx.counter("r").add_returning(1)?;
+                    holds.send(()).map_err(Abort::because)?;
+                    heard.recv_timeout(Duration::from_secs(60)).map_err(Abort::because)
+                })
+            })
+        };
+        held.recv().expect("it holds the record");
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(Level::DEBUG)
+            .with_ansi(false)
+            .with_writer(move || Waits(waits.clone()))
+            .finish();
+        let _listening = set_default(subscriber);
+        assert_eq!(store.transaction(|tx| Ok(tx.counter("r").add_returning(1)?)), Ok(2), "{mode:?}");
+        let line: String = holder.join().expect("no panic").expect("it was heard before it let go");
+        assert!(line.contains("attempt{number=1}: claret: waits key=r holder=1."), "{mode:?}: {line}");
+    }
 }
