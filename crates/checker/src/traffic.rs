@@ -174,10 +174,6 @@ pub(super) fn outcome_of(error: &Error) -> Result<Outcome, String> {
         Error::Refused(reason) if reason.contains("NOPERM") => Ok(Outcome::Void(Why::Denied)),
         Error::Refused(reason) if reason.starts_with("no memory") => Ok(Outcome::Void(Why::NoMemory)),
         Error::Invalid { error: OpError::Missing { .. }, .. } => Ok(Outcome::Void(Why::Missing)),
-        // The same, in the words of a server.
-        Error::Invalid { error: OpError::Told(told), .. } if told.contains("create it first") => {
-            Ok(Outcome::Void(Why::Missing))
-        }
         error if error.is_retryable() => Ok(Outcome::Void(Why::Later)),
         other => Err(format!("an error that nobody expects: {other}")),
     }

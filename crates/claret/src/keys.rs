@@ -37,7 +37,7 @@ impl Keys {
         let pages = match pattern.len() {
             0..=PATTERN_BYTES_MAX => Arc::clone(&backend).keys(pattern),
             size => {
-                let error = OpError::TooLarge { what: "pattern", size, limit: PATTERN_BYTES_MAX };
+                let error = OpError::TooLarge { what: "pattern".into(), size, limit: PATTERN_BYTES_MAX };
                 Box::new(BadPattern(Error::Invalid { key: pattern, error }))
             }
         };

@@ -509,7 +509,7 @@ pub(crate) fn check(backend: &dyn Backend, key: &Bytes, op: &Operation) -> Resul
     }
     let limits = backend.limits();
     if key.len() > limits.key_bytes_max {
-        return Err(OpError::TooLarge { what: "key", size: key.len(), limit: limits.key_bytes_max });
+        return Err(OpError::TooLarge { what: "key".into(), size: key.len(), limit: limits.key_bytes_max });
     }
     backend.knows(op)?;
     op.check(limits.value_bytes_max)

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use claret_types::carried::{long_list, short_list};
+use claret_types::carried::{long_list, one_line, short_list};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply};
 use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
@@ -193,6 +193,7 @@ pub enum Refusal {
         /// The record.
         key: Bytes,
         /// What the host says.
+        #[serde(deserialize_with = "one_line")]
         reason: String,
     },
     /// The record is another shard's now.
@@ -260,9 +261,7 @@ impl Refusal {
     /// About how much memory its words take, in bytes.
     pub fn size(&self) -> usize {
         match self {
-            Refusal::Operation { key, error } => {
-                key.len() + if let OpError::Told(told) = error { told.len() } else { 0 }
-            }
+            Refusal::Operation { key, error } => key.len() + error.size(),
             Refusal::Denied { key, reason } => key.len() + reason.len(),
             Refusal::Crowded(key)
             | Refusal::Elsewhere { key }

@@ -79,18 +79,63 @@ fn peers_messages_come_back() {
     assert!(decode_peer(&[]).is_err());
 }
 
+/// A response that refuses for this reason.
+fn refused_by(refusal: Refusal) -> Response {
+    Response::Refused { attempt: attempt(1, 1, 1), shard: ShardId(0), refusal, since: Incarnation(1) }
+}
+
+/// As it is, whichever variant it is, and it reads the same.
 #[test]
-fn an_error_comes_back_as_its_text() {
-    let (attempt, shard, since) = (attempt(1, 1, 1), ShardId(0), Incarnation(1));
-    let error = OpError::Argument { given: "x\n\u{fc}".to_owned(), expected: "an integer" };
-    let text = error.to_string();
-    let refusal = Refusal::Operation { key: "k".into(), error };
-    let frame = encode_responses(&[Response::Refused { attempt, shard, refusal, since }]);
+fn errors_of_operations_come_back_as_they_are() {
+    for error in samples::op_errors() {
+        let came = through_the_wire(error.clone());
+        assert_eq!((&came, came.to_string()), (&error, error.to_string()));
+        assert!(came.size() >= error.size(), "{came:?}");
+    }
+}
+
+fn through_the_wire(error: OpError) -> OpError {
+    let frame = encode_responses(&[refused_by(Refusal::Operation { key: "k".into(), error })]);
     let came = decode_responses(&frame).expect("it is a frame");
     let [Response::Refused { refusal: Refusal::Operation { error, .. }, .. }] = came.as_slice() else {
         panic!("{came:?}")
     };
-    assert_eq!((error, error.to_string()), (&OpError::Told(text.clone()), text));
+    assert!(error.size() <= frame.len(), "no more than what came: {error:?}");
+    error.clone()
+}
+
+/// What a terminal would obey, and what would end a line, does not get through: not in any text of any error.
+#[test]
+fn what_another_process_says_is_one_line() {
+    let evil = || "a\r\n+OK\u{1b}[2J\0\u{9b}b".to_owned();
+    let words = || evil().into();
+    let errors = [
+        OpError::WrongType { found: words(), expected: words(), method: words() },
+        OpError::UnknownMethod(evil()),
+        OpError::Arity { method: words(), usage: words() },
+        OpError::Argument { given: evil(), expected: words() },
+        OpError::NotANumber(words()),
+        OpError::NotNumeric(evil(), words()),
+        OpError::Overflow(words(), evil()),
+        OpError::Bound { what: words(), given: evil(), expected: words() },
+        OpError::Insufficient { method: words(), amount: 1, value: 1, min: 1, max: 1 },
+        OpError::Missing { method: words(), create: words() },
+        OpError::Mismatch(evil()),
+        OpError::TooLarge { what: words(), size: 1, limit: 1 },
+        OpError::Panicked { method: words(), message: evil() },
+        OpError::Custom(words()),
+        OpError::NotOnCluster { kind: words(), nodes: evil() },
+        OpError::NoPlainCommand { method: words() },
+        OpError::Told(evil()),
+    ];
+    for error in errors {
+        let came = through_the_wire(error);
+        let said = came.to_string();
+        assert!(!said.contains(char::is_control) && said.contains("a  +OK [2J  b"), "{came:?}");
+    }
+    let denied = refused_by(Refusal::Denied { key: "k".into(), reason: evil() });
+    let came = decode_responses(&encode_responses(&[denied])).expect("it is a frame");
+    assert!(format!("{came:?}").contains("a  +OK [2J  b"), "{came:?}");
 }
 
 #[test]
@@ -142,6 +187,10 @@ fn messages_keep_their_form() {
     shown += "\n";
     shown += &hex(encode_peer(&samples::peers()[1]));
     shown += "\n";
+    for error in samples::op_errors() {
+        shown += &hex(encode_responses(&[refused_by(Refusal::Operation { key: "k".into(), error })]));
+        shown += "\n";
+    }
     assert_eq!(shown, include_str!("wire/form.txt"), "wire version {}", wire::VERSION);
 }
 
@@ -476,6 +525,14 @@ fn lengths_are_not_believed() {
                 let _ = decode_responses(&hostile);
                 let _ = decode_peer(&hostile);
             }
+        }
+    }
+    for frame in samples::refusals().into_iter().map(|it| encode_responses(&[refused_by(it)])) {
+        for at in 0..frame.len() {
+            let mut hostile = frame[..at].to_vec();
+            hostile.extend(number(u64::MAX >> (at % 50)));
+            hostile.extend(&frame[at + 1..]);
+            let _ = decode_responses(&hostile);
         }
     }
     let mut key = encode_requests(&[samples::typical_prepare()]);

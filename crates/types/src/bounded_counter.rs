@@ -231,20 +231,20 @@ impl DataType for BoundedCounter {
     fn check(op: &BoundedCounterOp) -> Result<(), OpError> {
         match op {
             BoundedCounterOp::Create(Bounded { value, min, max }) if min > max => Err(OpError::Bound {
-                what: "bounds",
+                what: "bounds".into(),
                 given: format!("min {min}, max {max} (with value {value})"),
-                expected: "min <= max",
+                expected: "min <= max".into(),
             }),
             BoundedCounterOp::Resize { min, max } if min > max => Err(OpError::Bound {
-                what: "bounds",
+                what: "bounds".into(),
                 given: format!("min {min}, max {max}"),
-                expected: "min <= max",
+                expected: "min <= max".into(),
             }),
             BoundedCounterOp::Create(Bounded { value, min, max }) if value < min || value > max => {
                 Err(OpError::Bound {
-                    what: "the value of a bounded counter",
+                    what: "the value of a bounded counter".into(),
                     given: format!("{value} (with min {min}, max {max})"),
-                    expected: "within its bounds, min <= value <= max",
+                    expected: "within its bounds, min <= value <= max".into(),
                 })
             }
             BoundedCounterOp::Add(amount) | BoundedCounterOp::AddReturning(amount) if *amount < 0 => {
@@ -287,13 +287,13 @@ impl DataType for BoundedCounter {
                     Ok(Execution::void(BoundedCounterEffect::Replace(Some(*new)), Claims::record(CREATE)))
                 }
                 BoundedCounterOp::Get => Ok(Execution::read(Reply::Nil, Claims::record(READ))),
-                _ => Err(OpError::Missing { method, create: "BCREATE value min max" }),
+                _ => Err(OpError::Missing { method: method.into(), create: "BCREATE value min max".into() }),
             };
         };
         let room = bounded.room();
         let refused = |amount: &i64| {
             let Bounded { value, min, max } = *bounded;
-            Err(OpError::Insufficient { method, amount: *amount, value, min, max })
+            Err(OpError::Insufficient { method: method.into(), amount: *amount, value, min, max })
         };
         let up = |reply: Reply, amount: i64| {
             Ok(Execution::returning(reply, BoundedCounterEffect::Move(amount), moving_up(amount)))
@@ -366,9 +366,9 @@ impl Bounded {
         }
         if value < min || value > max {
             return Err(OpError::Bound {
-                what: "the bounds of a bounded counter",
+                what: "the bounds of a bounded counter".into(),
                 given: format!("min {min}, max {max} (its value is {value})"),
-                expected: "such that min <= value <= max; take or add first",
+                expected: "such that min <= value <= max; take or add first".into(),
             });
         }
         let resized = Bounded { value, min, max };
@@ -377,7 +377,7 @@ impl Bounded {
 }
 
 fn negative(amount: &i64, expected: &'static str) -> OpError {
-    OpError::Bound { what: "an amount", given: amount.to_string(), expected }
+    OpError::Bound { what: "an amount".into(), given: amount.to_string(), expected: expected.into() }
 }
 
 fn moving_up(amount: i64) -> Claims {

@@ -1,8 +1,8 @@
-//! How operations, answers and errors travel between processes: their serde forms, where a derive is not enough.
+//! How operations and answers travel between processes: their serde forms, where a derive is not enough.
 //!
 //! An [`Operation`] travels as the index of its type in [`BUILTIN`], the index of its method in the type's `METHODS`,
 //! and the arguments as one would type them. The receiver uses the type's own `parse`, so a type describes its
-//! operations only once. Errors travel as their text.
+//! operations only once.
 //!
 //! Whatever the bytes are, reading them ends and does not panic. It takes memory in proportion to the bytes that are
 //! there, not to a length that they claim.
@@ -87,6 +87,21 @@ where
     deserializer.deserialize_seq(Elements(PhantomData))
 }
 
+/// A text of another process, as one line that harms no terminal and no reply: what is a control character becomes a space.
+/// So it is no longer than what came. For `#[serde(deserialize_with)]`.
+///
+/// # Errors
+/// When it is no text.
+pub fn one_line<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: From<String>,
+{
+    let came = String::deserialize(deserializer)?;
+    let harms = came.contains(char::is_control);
+    Ok(T::from(if harms { came.replace(char::is_control, " ") } else { came }))
+}
+
 impl Serialize for Bytes {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_bytes(self)
@@ -122,18 +137,6 @@ impl<'de> Deserialize<'de> for Mode {
         } else {
             Err(D::Error::custom(format_args!("there is no lock mode {number}")))
         }
-    }
-}
-
-impl Serialize for OpError {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_str(self)
-    }
-}
-
-impl<'de> Deserialize<'de> for OpError {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer).map(OpError::Told)
     }
 }
 

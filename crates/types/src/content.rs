@@ -63,7 +63,7 @@ pub(crate) fn words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
 fn check_size(words: &[Bytes]) -> Result<(), OpError> {
     let size = words.iter().map(|word| word.len() + WORD_BYTES).sum();
     if size > CONTENT_BYTES_MAX {
-        return Err(OpError::TooLarge { what: "record", size, limit: CONTENT_BYTES_MAX });
+        return Err(OpError::TooLarge { what: "record".into(), size, limit: CONTENT_BYTES_MAX });
     }
     Ok(())
 }
@@ -107,8 +107,8 @@ fn words(state: &State) -> Result<Vec<Bytes>, OpError> {
     if let Some(Issued(count)) = state.downcast::<UidGenerator>() {
         return Ok(of(UidGenerator::NAME, vec![arguments::of_unsigned(*count)]));
     }
-    let (found, expected) = (state.type_info().name, "record of a built-in type");
-    Err(OpError::WrongType { found, expected, method: "RECORD.CONTENT" })
+    let (found, expected) = (state.type_info().name.into(), "record of a built-in type".into());
+    Err(OpError::WrongType { found, expected, method: "RECORD.CONTENT".into() })
 }
 
 fn scored(ranking: &Ranking) -> impl Iterator<Item = Bytes> {
@@ -184,7 +184,7 @@ fn finite(word: &Bytes) -> Result<f64, OpError> {
 }
 
 fn malformed(given: impl std::fmt::Display) -> OpError {
-    OpError::Argument { given: given.to_string(), expected: "the content of a record" }
+    OpError::Argument { given: given.to_string(), expected: "the content of a record".into() }
 }
 
 /// What `words_of` and `state_of` say of each other.

@@ -138,7 +138,7 @@ impl DataType for Counter {
     fn parse(method: &str, given: Arguments<'_>) -> Result<CounterOp, OpError> {
         let negated = |given: &Bytes| {
             let amount = arguments::int(given)?;
-            amount.checked_neg().ok_or_else(|| OpError::Overflow("the decrement", amount.to_string()))
+            amount.checked_neg().ok_or_else(|| OpError::Overflow("the decrement".into(), amount.to_string()))
         };
         match (method, given) {
             ("INCR", []) => Ok(CounterOp::Add(1)),
@@ -188,7 +188,7 @@ impl DataType for Counter {
         let sum = |amount: i64| {
             value
                 .checked_add(amount)
-                .ok_or_else(|| OpError::Overflow("the counter", format!("{value} + {amount}")))
+                .ok_or_else(|| OpError::Overflow("the counter".into(), format!("{value} + {amount}")))
         };
         match op {
             CounterOp::Add(amount) => {

@@ -223,9 +223,9 @@ pub mod arguments {
         let expected = "a number";
         let value: f64 = parsed(given, expected)?;
         match value {
-            _ if value.is_nan() => Err(OpError::NotANumber(what)),
+            _ if value.is_nan() => Err(OpError::NotANumber(what.into())),
             _ if value.is_infinite() && given.iter().any(u8::is_ascii_digit) => {
-                Err(OpError::Argument { given: given.to_string(), expected })
+                Err(OpError::Argument { given: given.to_string(), expected: expected.into() })
             }
             _ => Ok(value),
         }
@@ -257,6 +257,6 @@ pub mod arguments {
         given
             .as_str()
             .and_then(|text| text.parse().ok())
-            .ok_or_else(|| OpError::Argument { given: given.to_string(), expected })
+            .ok_or_else(|| OpError::Argument { given: given.to_string(), expected: expected.into() })
     }
 }

@@ -606,9 +606,9 @@ fn remove(state: &Fields, list: &[Bytes], taken: Mode) -> Execution<DictEffect> 
 
 fn sum(state: &Fields, field: &Bytes, amount: i64) -> Result<i64, OpError> {
     let value = state.get(field).map_or(Ok(0), DictValue::as_int)?;
-    value
-        .checked_add(amount)
-        .ok_or_else(|| OpError::Overflow("the field", format!("'{field}' is {value}, adding {amount}")))
+    value.checked_add(amount).ok_or_else(|| {
+        OpError::Overflow("the field".into(), format!("'{field}' is {value}, adding {amount}"))
+    })
 }
 
 fn add(state: &Fields, field: &Bytes, amount: i64) -> Result<Execution<DictEffect>, OpError> {

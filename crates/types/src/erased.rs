@@ -147,7 +147,7 @@ impl Operation {
         self.0.check()?;
         let size = self.0.size();
         if size > value_bytes_max {
-            return Err(OpError::TooLarge { what: "value", size, limit: value_bytes_max });
+            return Err(OpError::TooLarge { what: "value".into(), size, limit: value_bytes_max });
         }
         Ok(())
     }
@@ -386,9 +386,9 @@ struct Op<T: DataType> {
 impl<T: DataType> Op<T> {
     fn content<'a>(&self, state: &'a State) -> Result<&'a T::State, OpError> {
         state.downcast::<T>().ok_or_else(|| OpError::WrongType {
-            found: state.type_info().name,
-            expected: T::NAME,
-            method: self.method.name,
+            found: state.type_info().name.into(),
+            expected: T::NAME.into(),
+            method: self.method.name.into(),
         })
     }
 }
@@ -397,7 +397,7 @@ impl<T: DataType> Op<T> {
 fn panicked(method: &Method, panic: &(dyn Any + Send)) -> OpError {
     let text = panic.downcast_ref::<String>().cloned();
     let message = text.or_else(|| panic.downcast_ref::<&str>().map(|it| (*it).to_owned()));
-    OpError::Panicked { method: method.name, message: message.unwrap_or_default() }
+    OpError::Panicked { method: method.name.into(), message: message.unwrap_or_default() }
 }
 
 impl<T: DataType> AnyOp for Op<T> {

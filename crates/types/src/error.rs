@@ -2,59 +2,82 @@
 //! helps instead of a retry.
 //!
 //! The store adds the key; it is not known here.
+//!
+//! An error travels between processes as it is (derived serde; the order of the variants and of their fields is that of
+//! the wire), so it is the same on every host. A text of another process may be anything: it is read as one line that
+//! can be shown ([`one_line`]).
 
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use thiserror::Error;
 
-/// Why an operation cannot be done.
-#[derive(Clone, Debug, PartialEq, Error)]
+use crate::carried::one_line;
+
+/// Words of an error: those of this program, or what another process sent.
+type Words = Cow<'static, str>;
+
+/// Why an operation cannot be done. The same variant on every host.
+#[derive(Clone, Debug, PartialEq, Error, Serialize, Deserialize)]
+#[non_exhaustive]
 pub enum OpError {
     /// The key holds another type.
     #[error("WRONGTYPE the key holds a {found}, and {method} works on a {expected}; use another key")]
     WrongType {
-        /// What the key holds.
-        found: &'static str,
+        /// What the key holds, as the host names it: on a cluster a `zset`, in the embedded store a `scored-set`.
+        #[serde(deserialize_with = "one_line")]
+        found: Words,
         /// What the operation works on.
-        expected: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        expected: Words,
         /// The operation.
-        method: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        method: Words,
     },
     /// No such operation.
     #[error("unknown operation '{0}'; HELP lists them")]
-    UnknownMethod(String),
+    UnknownMethod(#[serde(deserialize_with = "one_line")] String),
     /// The wrong number of arguments.
     #[error("wrong number of arguments for '{method}'; usage: {usage}")]
     Arity {
         /// The operation.
-        method: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        method: Words,
         /// Its argument shape.
-        usage: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        usage: Words,
     },
     /// An argument of the wrong form.
     #[error("'{given}' is not {expected}")]
     Argument {
         /// What was given.
+        #[serde(deserialize_with = "one_line")]
         given: String,
         /// What was expected, with its article.
-        expected: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        expected: Words,
     },
     /// A NaN, which has no place in an order or a sum.
     #[error("a {0} cannot be NaN; pass a number")]
-    NotANumber(&'static str),
-    /// The value held cannot take part in arithmetic.
-    #[error("the value '{0}' is not {1}; SET it to a number first")]
-    NotNumeric(String, &'static str),
+    NotANumber(#[serde(deserialize_with = "one_line")] Words),
+    /// The value held cannot take part in arithmetic: the value, as far as it is known, and what it should be.
+    #[error("the value {held} is not {1}; SET it to a number first", held = quoted(.0))]
+    NotNumeric(#[serde(deserialize_with = "one_line")] String, #[serde(deserialize_with = "one_line")] Words),
     /// The result would not fit.
     #[error("{0} would overflow: {1}; nothing was changed")]
-    Overflow(&'static str, String),
+    Overflow(#[serde(deserialize_with = "one_line")] Words, #[serde(deserialize_with = "one_line")] String),
     /// A bound, a capacity or an amount out of its range.
     #[error("{what} cannot be {given}; it must be {expected}")]
     Bound {
         /// What it is.
-        what: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        what: Words,
         /// What was given.
+        #[serde(deserialize_with = "one_line")]
         given: String,
         /// What it must be.
-        expected: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        expected: Words,
     },
     /// An amount that would take the value out of its bounds.
     #[error(
@@ -63,7 +86,8 @@ pub enum OpError {
     )]
     Insufficient {
         /// The operation.
-        method: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        method: Words,
         /// What it asked for.
         amount: i64,
         /// The value held.
@@ -77,18 +101,21 @@ pub enum OpError {
     #[error("{method} works on a record that exists; create it first: {create}")]
     Missing {
         /// The operation.
-        method: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        method: Words,
         /// The call that creates one.
-        create: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        create: Words,
     },
     /// The record exists with other parameters.
     #[error("{0}")]
-    Mismatch(String),
+    Mismatch(#[serde(deserialize_with = "one_line")] String),
     /// A value over the limit.
     #[error("a {what} of {size} bytes is over the limit of {limit} bytes; split it over several keys")]
     TooLarge {
         /// What it is.
-        what: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        what: Words,
         /// Its size in bytes.
         size: usize,
         /// The limit in bytes.
@@ -98,16 +125,41 @@ pub enum OpError {
     #[error("{method} panicked: {message}; nothing was changed; mend the type")]
     Panicked {
         /// The operation.
-        method: &'static str,
+        #[serde(deserialize_with = "one_line")]
+        method: Words,
         /// What the panic said.
+        #[serde(deserialize_with = "one_line")]
         message: String,
     },
     /// The empty key.
     #[error("a key cannot be empty; name one")]
     EmptyKey,
-    /// An error of another process, as text.
+    /// What a type of one's own says in its own words.
     #[error("{0}")]
-    Told(String),
+    Custom(#[serde(deserialize_with = "one_line")] Words),
+    /// A type of one's own, on a cluster.
+    #[error(
+        "the type '{kind}' is not on the cluster of {nodes}: its servers have the built-in types alone; use an embedded \
+         store (Store::in_memory) for types of your own"
+    )]
+    NotOnCluster {
+        /// The type.
+        #[serde(deserialize_with = "one_line")]
+        kind: Words,
+        /// The cluster's nodes.
+        #[serde(deserialize_with = "one_line")]
+        nodes: String,
+    },
+    /// In mode `none`: no plain command comes near the operation. A rename consists of two such ones.
+    #[error("{method} has no plain Redis command of its own; use RENAME, or a mode other than none")]
+    NoPlainCommand {
+        /// The operation.
+        #[serde(deserialize_with = "one_line")]
+        method: Words,
+    },
+    /// What a server said in words of its own, where no other variant says the same.
+    #[error("{0}")]
+    Told(#[serde(deserialize_with = "one_line")] String),
 }
 
 impl OpError {
@@ -115,8 +167,37 @@ impl OpError {
     /// arguments is wrong.
     pub fn misuse(methods: &'static [crate::Method], name: &str) -> Self {
         match methods.iter().find(|method| method.name == name) {
-            Some(method) => OpError::Arity { method: method.name, usage: method.arguments },
+            Some(method) => OpError::Arity { method: method.name.into(), usage: method.arguments.into() },
             None => OpError::UnknownMethod(name.to_owned()),
         }
     }
+
+    /// About how much memory its texts take, in bytes.
+    pub fn size(&self) -> usize {
+        let of = |words: &Words| if let Cow::Owned(text) = words { text.len() } else { 0 };
+        match self {
+            OpError::WrongType { found, expected, method } => of(found) + of(expected) + of(method),
+            OpError::Arity { method, usage: other } | OpError::Missing { method, create: other } => {
+                of(method) + of(other)
+            }
+            OpError::Argument { given: text, expected: words }
+            | OpError::NotNumeric(text, words)
+            | OpError::Overflow(words, text)
+            | OpError::NotOnCluster { kind: words, nodes: text }
+            | OpError::Panicked { method: words, message: text } => text.len() + of(words),
+            OpError::Bound { what, given, expected } => of(what) + given.len() + of(expected),
+            OpError::NotANumber(words)
+            | OpError::Custom(words)
+            | OpError::Insufficient { method: words, .. }
+            | OpError::TooLarge { what: words, .. }
+            | OpError::NoPlainCommand { method: words } => of(words),
+            OpError::UnknownMethod(text) | OpError::Mismatch(text) | OpError::Told(text) => text.len(),
+            OpError::EmptyKey => 0,
+        }
+    }
+}
+
+/// The value that a record holds, if it is known.
+fn quoted(value: &str) -> String {
+    if value.is_empty() { "held".to_owned() } else { format!("'{value}'") }
 }

@@ -130,10 +130,10 @@ impl DataType for FloatCounter {
         match op {
             FloatCounterOp::Add(amount) | FloatCounterOp::AddReturning(amount) => {
                 if amount.is_nan() {
-                    Err(OpError::NotANumber("float increment"))
+                    Err(OpError::NotANumber("float increment".into()))
                 } else if amount.is_infinite() {
                     let given = amount.to_string();
-                    Err(OpError::Bound { what: "a float increment", given, expected: "finite" })
+                    Err(OpError::Bound { what: "a float increment".into(), given, expected: "finite".into() })
                 } else {
                     Ok(())
                 }
@@ -167,7 +167,7 @@ impl DataType for FloatCounter {
             if sum.is_finite() {
                 Ok(sum)
             } else {
-                Err(OpError::Overflow("the float counter", format!("{value:e} + {amount:e}")))
+                Err(OpError::Overflow("the float counter".into(), format!("{value:e} + {amount:e}")))
             }
         };
         match op {

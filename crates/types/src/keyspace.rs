@@ -276,7 +276,7 @@ fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
             Ok(KeyspaceOp::Expire { at: moment(name, time)?, only_later: true, returning })
         }
         ("EXPIRE" | "PEXPIRE" | "PEXPIREAT", [_, option]) => {
-            Err(OpError::Argument { given: option.to_string(), expected: "GT, the only option" })
+            Err(OpError::Argument { given: option.to_string(), expected: "GT, the only option".into() })
         }
         ("PERSIST", []) => Ok(KeyspaceOp::Persist { returning }),
         ("TTL" | "PTTL", []) if !returning => {
@@ -294,7 +294,11 @@ fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
 
 /// The time that a method of this name takes.
 fn moment(name: &str, given: &Bytes) -> Result<Moment, OpError> {
-    let bound = |expected| OpError::Bound { what: "a time to live", given: given.to_string(), expected };
+    let bound = |expected: &'static str| OpError::Bound {
+        what: "a time to live".into(),
+        given: given.to_string(),
+        expected: expected.into(),
+    };
     let out_of_range = || bound("a whole number, zero or more, that ends before the year 10889");
     // A negative one is a bound, not a matter of form.
     if int(given).is_ok_and(|number| number < 0) {
@@ -314,9 +318,9 @@ fn check_moment(moment: Moment) -> Result<(), OpError> {
     let (Moment::In(ms) | Moment::At(ms)) = moment;
     if ms > Expiry::MAX.ms() {
         return Err(OpError::Bound {
-            what: "a time to live",
+            what: "a time to live".into(),
             given: format!("{ms} ms"),
-            expected: "a time before the year 10889",
+            expected: "a time before the year 10889".into(),
         });
     }
     Ok(())
@@ -399,15 +403,18 @@ fn expiry(at: Moment) -> Result<Expiry, OpError> {
         Moment::In(_) => return Err(unresolved()),
     };
     Expiry::at_ms(ms).ok_or_else(|| OpError::Bound {
-        what: "a time to live",
+        what: "a time to live".into(),
         given: format!("until {ms} ms"),
-        expected: "one that ends after 1970 and before the year 10889",
+        expected: "one that ends after 1970 and before the year 10889".into(),
     })
 }
 
 /// A mistake of a host.
 fn unresolved() -> OpError {
-    OpError::Argument { given: "a time relative to now".into(), expected: "made absolute by this host" }
+    OpError::Argument {
+        given: "a time relative to now".into(),
+        expected: "made absolute by this host".into(),
+    }
 }
 
 impl From<KeyspaceOp> for Operation {
@@ -504,7 +511,11 @@ impl KeyspaceOp {
             KeyspaceOp::Put(state) => replace(state.clone()),
             KeyspaceOp::SetUntil { .. } if !is_string(state) => {
                 let found = state.type_info().name;
-                return Err(OpError::WrongType { found, expected: "register", method: "PSETEX" });
+                return Err(OpError::WrongType {
+                    found: found.into(),
+                    expected: "register".into(),
+                    method: "PSETEX".into(),
+                });
             }
             KeyspaceOp::SetUntil { value, at } => put(value, *at)?,
         };

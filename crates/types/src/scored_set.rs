@@ -262,7 +262,9 @@ impl DataType for ScoredSet {
     }
 
     fn check(op: &Op) -> Result<(), OpError> {
-        let refuse = |is_nan: bool, what| if is_nan { Err(OpError::NotANumber(what)) } else { Ok(()) };
+        let refuse = |is_nan: bool, what: &'static str| {
+            if is_nan { Err(OpError::NotANumber(what.into())) } else { Ok(()) }
+        };
         match op {
             Op::Add(list) | Op::AddReturning(list) => {
                 refuse(list.iter().any(|(_, score)| score.is_nan()), "score")
@@ -407,7 +409,10 @@ fn range_options(options: &[Bytes]) -> Result<(bool, bool), OpError> {
         } else if option.eq_ignore_ascii_case(b"WITHSCORES") {
             scores = true;
         } else {
-            return Err(OpError::Argument { given: option.to_string(), expected: "REV or WITHSCORES" });
+            return Err(OpError::Argument {
+                given: option.to_string(),
+                expected: "REV or WITHSCORES".into(),
+            });
         }
     }
     Ok((reverse, scores))
@@ -417,7 +422,7 @@ fn with_scores(options: &[Bytes]) -> Result<bool, OpError> {
     match options {
         [] => Ok(false),
         [option, ..] if option.eq_ignore_ascii_case(b"WITHSCORES") => Ok(true),
-        [option, ..] => Err(OpError::Argument { given: option.to_string(), expected: "WITHSCORES" }),
+        [option, ..] => Err(OpError::Argument { given: option.to_string(), expected: "WITHSCORES".into() }),
     }
 }
 
@@ -430,7 +435,7 @@ fn bound(given: &Bytes) -> Result<ScoreBound, OpError> {
         Ok(score) => Ok(bound(score)),
         Err(OpError::Argument { .. }) => Err(OpError::Argument {
             given: given.to_string(),
-            expected: "a score, with '(' before it to leave it out",
+            expected: "a score, with '(' before it to leave it out".into(),
         }),
         Err(other) => Err(other),
     }
@@ -516,7 +521,7 @@ fn increment(state: &Ranking, member: &Bytes, by: f64, returns: bool) -> Result<
     let before = state.score(member);
     let sum = one_zero(before.unwrap_or(0.0) + by);
     if sum.is_nan() {
-        return Err(OpError::NotANumber("score (inf plus -inf)"));
+        return Err(OpError::NotANumber("score (inf plus -inf)".into()));
     }
     let reply = if returns { Reply::Float(sum) } else { Reply::Ok };
     if before == Some(sum) {

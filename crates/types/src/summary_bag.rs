@@ -224,10 +224,12 @@ impl DataType for SummaryBag {
 
     fn check(op: &Op) -> Result<(), OpError> {
         match op {
-            Op::Add(value) if value.is_nan() => Err(OpError::NotANumber("value")),
-            Op::Add(value) if value.is_infinite() => {
-                Err(OpError::Bound { what: "a value", given: value.to_string(), expected: "finite" })
-            }
+            Op::Add(value) if value.is_nan() => Err(OpError::NotANumber("value".into())),
+            Op::Add(value) if value.is_infinite() => Err(OpError::Bound {
+                what: "a value".into(),
+                given: value.to_string(),
+                expected: "finite".into(),
+            }),
             Op::Add(_) | Op::Count | Op::Sum | Op::Mean | Op::Min | Op::Max | Op::Summary => Ok(()),
         }
     }
@@ -302,7 +304,7 @@ fn add(state: &Summary, value: f64) -> Result<Execution<Effect>, OpError> {
     let value = one_zero(value);
     let after = state.with(value);
     if after.sum.is_infinite() {
-        return Err(OpError::Overflow("the sum", format!("{} + {value}", state.sum)));
+        return Err(OpError::Overflow("the sum".into(), format!("{} + {value}", state.sum)));
     }
     let mut claims = if is_exact(value) {
         let draw = if is_exact(state.sum) { exact_draw(value) } else { EXACT_DRAW };

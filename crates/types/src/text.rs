@@ -83,7 +83,7 @@ impl Text {
                 .as_str()
                 .and_then(|text| text.parse().ok())
                 .filter(|value: &f64| value.is_finite())
-                .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "a number")),
+                .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "a number".into())),
         }
     }
 }
@@ -96,5 +96,5 @@ pub(crate) fn integer_of(bytes: &Bytes) -> Result<i64, OpError> {
     bytes
         .as_str()
         .and_then(|text| text.parse::<i64>().ok().filter(|value| value.to_string() == text))
-        .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "an integer"))
+        .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "an integer".into()))
 }

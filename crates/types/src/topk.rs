@@ -272,7 +272,7 @@ impl DataType for TopK {
             Op::Add { capacity, .. } if !(1..=CAPACITY_MAX).contains(capacity) => {
                 Err(refused_capacity(u64::from(*capacity)))
             }
-            Op::Add { score, .. } if score.is_nan() => Err(OpError::NotANumber("score")),
+            Op::Add { score, .. } if score.is_nan() => Err(OpError::NotANumber("score".into())),
             Op::Add { .. } | Op::Max | Op::List { .. } | Op::Count => Ok(()),
         }
     }
@@ -414,7 +414,7 @@ fn list_mode(count: u64) -> Mode {
 }
 
 fn refused_capacity(given: u64) -> OpError {
-    OpError::Bound { what: "a capacity", given: given.to_string(), expected: "from 1 to 65535" }
+    OpError::Bound { what: "a capacity".into(), given: given.to_string(), expected: "from 1 to 65535".into() }
 }
 
 impl Examples for TopK {

@@ -231,7 +231,7 @@ fn check_names<T: Examples>(calls: &[&str]) {
         let excess = vec!["1".into(); 9];
         if !method.arguments.contains("...") {
             let usage = method.arguments;
-            let refused = OpError::Arity { method: method.name, usage };
+            let refused = OpError::Arity { method: method.name.into(), usage: usage.into() };
             assert_eq!(T::parse(method.name, &excess), Err(refused), "{}", method.name);
         }
     }

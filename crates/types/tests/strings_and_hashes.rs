@@ -129,7 +129,7 @@ fn counter_has_all_of_rediss_names() {
     assert_eq!(call::<Counter>(&mut state, "DECR.RETURNING"), Reply::Int(7));
     assert_eq!(call::<Counter>(&mut state, "DECRBY.RETURNING 9"), Reply::Int(-2));
     let refused = parse::<Counter>("DECRBY").unwrap_err();
-    assert_eq!(refused, OpError::Arity { method: "DECRBY", usage: "decrement" });
+    assert_eq!(refused, OpError::Arity { method: "DECRBY".into(), usage: "decrement".into() });
     assert!(error::<Counter>(&Text::Int(i64::MAX), "INCR").contains(&i64::MAX.to_string()));
 }
 
@@ -163,9 +163,9 @@ fn float_counter_refuses_what_is_not_a_finite_number() {
         let refused = parse::<FloatCounter>(&format!("INCRBYFLOAT {given}")).unwrap_err().to_string();
         assert!(refused.contains("inf") && refused.contains("finite"), "{refused}");
     }
-    assert_eq!(parse::<FloatCounter>("INCRBYFLOAT nan"), Err(OpError::NotANumber("float increment")));
+    assert_eq!(parse::<FloatCounter>("INCRBYFLOAT nan"), Err(OpError::NotANumber("float increment".into())));
     let given = "three".to_owned();
-    let refused = OpError::Argument { given, expected: "a number" };
+    let refused = OpError::Argument { given, expected: "a number".into() };
     assert_eq!(parse::<FloatCounter>("INCRBYFLOAT three"), Err(refused));
     assert!(FloatCounter::check(&FloatCounterOp::Add(f64::NAN)).is_err());
     assert!(FloatCounter::check(&FloatCounterOp::AddReturning(f64::INFINITY)).is_err());
@@ -337,7 +337,10 @@ fn dict_names_what_it_refuses() {
     }
     assert!(parse::<Dict>("HINCRBY f 1.5").unwrap_err().to_string().contains("'1.5'"));
     let usage = "field value [field value ...]";
-    assert_eq!(parse::<Dict>("HSET f v g"), Err(OpError::Arity { method: "HSET", usage }));
+    assert_eq!(
+        parse::<Dict>("HSET f v g"),
+        Err(OpError::Arity { method: "HSET".into(), usage: usage.into() })
+    );
     assert_eq!(Dict::size(&parse::<Dict>("HSET f v field value-").unwrap()), 6);
 }
 

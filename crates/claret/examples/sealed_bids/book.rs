@@ -221,9 +221,9 @@ impl DataType for BidBook {
             // A reply carries amounts as signed integers.
             BidOp::Bid(_, amount) if *amount < BID_MIN || i64::try_from(*amount).is_err() => {
                 Err(OpError::Bound {
-                    what: "a bid",
+                    what: "a bid".into(),
                     given: amount.to_string(),
-                    expected: "at least 1 and below 2^63",
+                    expected: "at least 1 and below 2^63".into(),
                 })
             }
             _ => Ok(()),
@@ -263,7 +263,7 @@ impl DataType for BidBook {
         let open_only = |claims: Claims| if book.closed.is_some() { Claims::none() } else { claims };
         let execution = match op {
             BidOp::Bid(..) | BidOp::Withdraw(_) if book.closed.is_some() => {
-                return Err(OpError::Mismatch("the auction is closed; its bids are final".to_owned()));
+                return Err(OpError::Custom("the auction is closed; its bids are final".into()));
             }
             BidOp::Bid(bidder, amount) => bid(book, bidder, *amount),
             BidOp::Withdraw(bidder) if book.bids.contains_key(bidder) => {

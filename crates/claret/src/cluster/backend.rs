@@ -280,11 +280,7 @@ pub(super) fn knows(op: &Operation, nodes: impl FnOnce() -> Vec<String>) -> Resu
     if op.is_builtin() {
         return Ok(());
     }
-    let (name, nodes) = (op.type_info().name, nodes().join(", "));
-    Err(OpError::Told(format!(
-        "the type '{name}' is not on the cluster of {nodes}: its servers have the built-in types alone; use an \
-         embedded store (Store::in_memory) for types of your own"
-    )))
+    Err(OpError::NotOnCluster { kind: op.type_info().name.into(), nodes: nodes().join(", ") })
 }
 
 /// The pause before an attempt that was refused like this is run again.

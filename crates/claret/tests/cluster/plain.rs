@@ -1,7 +1,8 @@
 //! Plain commands, and mode `none`.
 
 use claret::cluster::{Command, PlainError};
-use claret::{Bytes, Mode, Records, Reply, Store};
+use claret::{Bytes, Error, Mode, OpError, Operation, Records, Reply, Store};
+use claret_types::BUILTIN;
 
 use crate::rig::{fresh, keys, prefix, shared};
 
@@ -83,4 +84,60 @@ async fn mode_none_is_plain_redis() {
     let error = store.list(&keys[0]).len().await.expect_err("a set");
     assert!(error.to_string().contains("WRONGTYPE"), "{error}");
     assert_eq!(store.register(prefix()).get::<Bytes>().await.expect("read"), None);
+}
+
+/// An operation as one would type it, of the type of this name.
+fn op(kind: &str, words: &str) -> Operation {
+    let kind = BUILTIN.iter().find(|it| it.name == kind).expect("a built-in type");
+    let words: Vec<Bytes> = words.split(' ').map(Bytes::from).collect();
+    (kind.parse)(words[0].as_str().expect("a name"), &words[1..]).expect("an operation")
+}
+
+/// What the operation answers on a record that the first one made.
+async fn error_after(store: &Store, key: &str, made: &Operation, failing: &Operation) -> OpError {
+    let execute = |op: &Operation| {
+        let op = op.clone();
+        store.transaction(move |tx| {
+            let (key, op) = (key.to_owned(), op.clone());
+            async move { Ok(tx.execute(key, op).await?) }
+        })
+    };
+    execute(made).await.expect("made");
+    match execute(failing).await {
+        Err(Error::Invalid { key: named, error }) if named == key.into() => error,
+        other => panic!("{failing:?}: {other:?}"),
+    }
+}
+
+/// Redis says it in its own words: the same variant as on the embedded store and in every mode of a cluster.
+#[tokio::test]
+async fn an_operation_fails_with_the_same_variant_on_every_host() {
+    let _limit = crate::limit::of_test();
+    let url = || Store::cluster(shared().url());
+    let plain = url().mode(Mode::None).connect().await.expect("a store");
+    let cluster = url().connect().await.expect("a store");
+    let embedded = Store::in_memory();
+    for (made, failing) in [
+        (op("list", "RPUSH a"), op("register", "GET")),
+        (op("list", "RPUSH a"), op("set", "SADD.RETURNING a")),
+        (op("list", "RPUSH a"), op("counter", "INCRBY 1")),
+        (op("register", "SET x"), op("counter", "INCRBY 1")),
+        (op("register", "SET x"), op("counter", "INCRBY.RETURNING 1")),
+        (op("register", "SET x"), op("float-counter", "INCRBYFLOAT.RETURNING 1")),
+        (op("dict", "HSET f x"), op("dict", "HINCRBY.RETURNING f 1")),
+        (op("counter", "INCRBY 9223372036854775807"), op("counter", "INCRBY.RETURNING 1")),
+        (op("dict", "HINCRBY f 9223372036854775807"), op("dict", "HINCRBY.RETURNING f 1")),
+        (op("scored-set", "ZADD inf m"), op("scored-set", "ZINCRBY.RETURNING -inf m")),
+    ] {
+        let on_embedded = error_after(&embedded, &prefix(), &made, &failing).await;
+        let on_cluster = error_after(&cluster, &prefix(), &made, &failing).await;
+        let by_plain = error_after(&plain, &prefix(), &made, &failing).await;
+        let variant = |error: &OpError| std::mem::discriminant(error);
+        assert_eq!(variant(&on_cluster), variant(&on_embedded), "{on_cluster:?}, {on_embedded:?}");
+        assert_eq!(variant(&by_plain), variant(&on_embedded), "{by_plain:?}, {on_embedded:?}");
+        // A server knows a record by what it is there: a string, not a register.
+        if !matches!(on_cluster, OpError::WrongType { .. }) {
+            assert_eq!(on_cluster, on_embedded);
+        }
+    }
 }

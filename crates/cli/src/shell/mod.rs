@@ -360,7 +360,7 @@ impl Shell {
             Err(OpError::Arity { .. }) => return Err(arity()),
             Ok(_) if key.is_empty() => Err(OpError::EmptyKey),
             Ok(_) if key.len() > limits.key_bytes_max => {
-                Err(OpError::TooLarge { what: "key", size: key.len(), limit: limits.key_bytes_max })
+                Err(OpError::TooLarge { what: "key".into(), size: key.len(), limit: limits.key_bytes_max })
             }
             Ok(op) => op.check(limits.value_bytes_max).map(|()| op),
             Err(error) => Err(error),

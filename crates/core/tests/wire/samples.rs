@@ -171,11 +171,43 @@ fn replies() -> Vec<Reply> {
     ]
 }
 
-/// One of each kind, with an error that is text already, as it comes back.
+/// Every error of an operation, as its variants stand in the source.
+pub(crate) fn op_errors() -> Vec<OpError> {
+    let text = || "1x".to_owned();
+    let error = |which| match which {
+        0 => OpError::WrongType { found: "list".into(), expected: "set".into(), method: "SADD".into() },
+        1 => OpError::UnknownMethod(text()),
+        2 => OpError::Arity { method: "SADD".into(), usage: "member ...".into() },
+        3 => OpError::Argument { given: text(), expected: "an integer".into() },
+        4 => OpError::NotANumber("score".into()),
+        5 => OpError::NotNumeric(text(), "an integer".into()),
+        6 => OpError::Overflow("the counter".into(), text()),
+        7 => OpError::Bound { what: "bounds".into(), given: text(), expected: "min <= max".into() },
+        8 => OpError::Insufficient {
+            method: "BINCRBY".into(),
+            amount: 1,
+            value: -1,
+            min: i64::MIN,
+            max: i64::MAX,
+        },
+        9 => OpError::Missing { method: "BGET".into(), create: "BCREATE value min max".into() },
+        10 => OpError::Mismatch(text()),
+        11 => OpError::TooLarge { what: "value".into(), size: usize::MAX, limit: 0 },
+        12 => OpError::Panicked { method: "LLEN".into(), message: String::new() },
+        13 => OpError::EmptyKey,
+        14 => OpError::Custom("the auction is closed".into()),
+        15 => OpError::NotOnCluster { kind: "book".into(), nodes: "h:1".into() },
+        16 => OpError::NoPlainCommand { method: "BAG.MEAN".into() },
+        _ => OpError::Told("\u{fc}".repeat(200)),
+    };
+    (0..18).map(error).collect()
+}
+
+/// One of each kind, and of each kind of error.
 pub(crate) fn refusals() -> Vec<Refusal> {
-    let error = OpError::Told("WRONGTYPE the key holds a list".to_owned());
-    vec![
-        Refusal::Operation { key: "k".into(), error },
+    let failed = |error| Refusal::Operation { key: "k".into(), error };
+    let mut all: Vec<Refusal> = op_errors().into_iter().map(failed).collect();
+    all.extend([
         Refusal::Withdrawn,
         Refusal::Recovered,
         Refusal::LeaseExpired,
@@ -186,7 +218,9 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Unlisted,
         Refusal::Resolved,
         Refusal::TooMuch { bound: Bound::UserBytes, limit: 1 << 30 },
-    ]
+        Refusal::Denied { key: "k".into(), reason: "NOPERM".to_owned() },
+    ]);
+    all
 }
 
 const STATUSES: [Status; 5] =

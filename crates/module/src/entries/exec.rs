@@ -54,7 +54,7 @@ fn parse(mut words: &[Arg<'_>]) -> Result<Calls, Error> {
         }
         if key.len() > limits.key_bytes_max {
             let (size, limit) = (key.len(), limits.key_bytes_max);
-            return Err(Error::Operation(OpError::TooLarge { what: "key", size, limit }));
+            return Err(Error::Operation(OpError::TooLarge { what: "key".into(), size, limit }));
         }
         calls.push((key, op));
         if calls.len() as u64 > u64::from(limits.calls_max) {

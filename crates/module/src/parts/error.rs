@@ -293,12 +293,13 @@ mod tests {
 
     #[test]
     fn what_a_shard_refuses_has_the_code_of_the_plain_command() {
-        let wrong = OpError::WrongType { found: "list", expected: "set", method: "SADD" };
+        let wrong =
+            OpError::WrongType { found: "list".into(), expected: "set".into(), method: "SADD".into() };
         let text = wrong.to_string();
         let refused = |refusal| Error::Refused(refusal).line();
         assert_eq!(refused(Refusal::Operation { key: key(), error: wrong }), text);
         assert_eq!(
-            refused(Refusal::Operation { key: key(), error: OpError::NotANumber("score") }),
+            refused(Refusal::Operation { key: key(), error: OpError::NotANumber("score".into()) }),
             "ERR a score cannot be NaN; pass a number (key 'k')"
         );
         let user = Name::new(b"\xff");

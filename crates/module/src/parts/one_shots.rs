@@ -350,7 +350,7 @@ mod tests {
         assert_eq!(shots.len(), 1);
         let elder = Response::Elder { attempt: second, shard: ShardId(0), birth: Time(1) };
         assert!(matches!(shots.hear(elder, WAIT_MS), Some(Next::Withdraw(it)) if it == second));
-        let error = OpError::NotANumber("score");
+        let error = OpError::NotANumber("score".into());
         let refusal = Refusal::Operation { key: Bytes::from("a"), error };
         assert!(shots.hear(refused(second, refusal.clone()), WAIT_MS).is_none());
         assert_eq!(shots.take(number), Some(Err(Error::Refused(refusal))));

@@ -43,7 +43,11 @@ impl Records for Absent {
     fn partial_state(&self, key: &Bytes, op: &Operation, _: &[&Effect]) -> Result<Option<State>, OpError> {
         let is_plain = op.type_info().id == TypeInfo::of::<Plain>().id;
         match **key == *HOPELESS.as_bytes() || **key == *WRONG.as_bytes() && !is_plain {
-            true => Err(OpError::WrongType { found: "stream", expected: "any", method: op.method().name }),
+            true => Err(OpError::WrongType {
+                found: "stream".into(),
+                expected: "any".into(),
+                method: op.method().name.into(),
+            }),
             false => Ok(None),
         }
     }

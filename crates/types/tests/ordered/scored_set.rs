@@ -81,13 +81,13 @@ fn members_are_counted_and_found() {
 
 #[test]
 fn nan_is_refused_by_name() {
-    assert_eq!(try_call::<ScoredSet>("ZADD nan x"), Err(OpError::NotANumber("score")));
-    assert_eq!(try_call::<ScoredSet>("ZINCRBY nan x"), Err(OpError::NotANumber("increment")));
+    assert_eq!(try_call::<ScoredSet>("ZADD nan x"), Err(OpError::NotANumber("score".into())));
+    assert_eq!(try_call::<ScoredSet>("ZINCRBY nan x"), Err(OpError::NotANumber("increment".into())));
     let member = Bytes::from("x");
     let built = ScoredSetOp::Add([(member.clone(), 1.0), (member.clone(), f64::NAN)].into_iter().collect());
-    assert_eq!(ScoredSet::check(&built), Err(OpError::NotANumber("score")));
+    assert_eq!(ScoredSet::check(&built), Err(OpError::NotANumber("score".into())));
     let built = ScoredSetOp::IncrementReturning { by: f64::NAN, member };
-    assert_eq!(ScoredSet::check(&built), Err(OpError::NotANumber("increment")));
+    assert_eq!(ScoredSet::check(&built), Err(OpError::NotANumber("increment".into())));
     let (min, max) = (ScoreBound::Included(0.0), ScoreBound::Excluded(f64::NAN));
     assert!(ScoredSet::check(&ScoredSetOp::Count { min, max }).is_err());
     let infinite = state_of::<ScoredSet>(&["ZADD inf x"]);

@@ -52,11 +52,11 @@ fn reads_conflict_with_what_they_see() {
 
 #[test]
 fn values_that_have_no_sum_are_refused() {
-    assert_eq!(try_call::<SummaryBag>("BAG.ADD nan"), Err(OpError::NotANumber("value")));
-    assert_eq!(SummaryBag::check(&SummaryBagOp::Add(f64::NAN)), Err(OpError::NotANumber("value")));
+    assert_eq!(try_call::<SummaryBag>("BAG.ADD nan"), Err(OpError::NotANumber("value".into())));
+    assert_eq!(SummaryBag::check(&SummaryBagOp::Add(f64::NAN)), Err(OpError::NotANumber("value".into())));
     assert!(SummaryBag::check(&SummaryBagOp::Add(f64::NEG_INFINITY)).is_err());
     assert!(try_call::<SummaryBag>("BAG.ADD many").expect_err("refused").to_string().contains("'many'"));
     let huge = state_of::<SummaryBag>(&["BAG.ADD 1.7e308"]);
     let sum = execute::<SummaryBag>(&huge, "BAG.ADD 1.7e308").map(|execution| execution.reply);
-    assert!(matches!(sum, Err(OpError::Overflow("the sum", _))), "{sum:?}");
+    assert!(matches!(&sum, Err(OpError::Overflow(what, _)) if what == "the sum"), "{sum:?}");
 }

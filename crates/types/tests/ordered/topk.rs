@@ -91,7 +91,7 @@ fn arguments_are_checked_by_name() {
     assert!(message("TOPK.ADD 0 1 a").contains("a capacity cannot be 0"));
     assert!(message("TOPK.ADD 65536 1 a").contains("65536"));
     assert!(message("TOPK.ADD ten 1 a").contains("'ten'"));
-    assert_eq!(try_call::<TopK>("TOPK.ADD 3 nan a"), Err(OpError::NotANumber("score")));
+    assert_eq!(try_call::<TopK>("TOPK.ADD 3 nan a"), Err(OpError::NotANumber("score".into())));
     let built = TopKOp::Add { capacity: 3, score: f64::NAN, member: "a".into() };
-    assert_eq!(TopK::check(&built), Err(OpError::NotANumber("score")));
+    assert_eq!(TopK::check(&built), Err(OpError::NotANumber("score".into())));
 }

@@ -3,6 +3,7 @@
 mod command;
 mod dedicated;
 mod pool;
+mod refused;
 mod translate;
 mod unlocked;
 

@@ -49,9 +49,7 @@ pub(super) fn command_of(key: &Bytes, slot: u16, op: &Operation) -> Result<Comma
         ("summary-bag", "BAG.SUMMARY") => on("HMGET").arg("count").arg("sum").arg("min").arg("max"),
         ("keyspace", "PSETEXAT") => on("SET").arg(text(1)).arg("PXAT").arg(text(0)),
         ("keyspace", "RECORD.CONTENT" | "RECORD.PUT") => {
-            let text =
-                format!("{method}, of which a rename consists, is not possible in mode none: use RENAME");
-            return Err(OpError::Told(text));
+            return Err(OpError::NoPlainCommand { method: method.into() });
         }
         ("bounded-counter", "BRESIZE") => on("HSET").arg("min").arg(text(0)).arg("max").arg(text(1)),
         ("uid-generator", "UID.NEXT") => on("INCR"),
@@ -59,10 +57,7 @@ pub(super) fn command_of(key: &Bytes, slot: u16, op: &Operation) -> Result<Comma
         (_, name) if !name.contains('.') => all(on(name)),
         (_, name) => match name.strip_suffix(".RETURNING") {
             Some(name) => all(Command::new(name).arg(key.clone()).with_slot(slot)),
-            None => {
-                let text = format!("{method} has no plain Redis command; use a mode other than none");
-                return Err(OpError::Told(text));
-            }
+            None => return Err(OpError::NoPlainCommand { method: method.into() }),
         },
     })
 }

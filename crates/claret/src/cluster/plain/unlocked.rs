@@ -14,6 +14,7 @@ use parking_lot::Mutex;
 use super::Plain;
 use super::command::PlainError;
 use super::pool::{Pool, Receiver, Waiting};
+use super::refused::refusal_of;
 use super::translate::{command_of, reply_of};
 use crate::backend::{Backend, Driver, InstantOutcome, Task};
 use crate::call::Call;
@@ -296,7 +297,11 @@ impl Receiver for Commands {
     fn receive(&self, no: u32, reply: Result<Reply, PlainError>, woken: &mut Wakers) {
         let reply = reply.map_err(|error| match error {
             PlainError::Lost { .. } => Event::Unknown,
-            other => error_at(self.key_of(no), OpError::Told(other.to_string())),
+            other => {
+                let inner = self.inner.lock();
+                let Sent { key, op, .. } = &inner.calls[no as usize];
+                Event::Failed { refusal: refusal_of(key.clone(), op, &other) }
+            }
         });
         self.note(no, reply, woken);
     }

@@ -186,7 +186,7 @@ impl LockTable {
             (Locks::Abstract, Some(reserve)) => union(executed.claims, reserve),
         };
         if own.is_some_and(|mates| mates.overdraws_with(call.member, &claims, room)) {
-            return Err(OpError::Overflow("what one group draws", format!("{:?}", call.op)));
+            return Err(OpError::Overflow("what one group draws".into(), format!("{:?}", call.op)));
         }
         let modes = lock_kind.common_modes(kind).unwrap_or(&lock_kind.modes);
         let admitted = match lock {

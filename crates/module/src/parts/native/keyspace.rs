@@ -61,7 +61,11 @@ fn content(
         _ => length * (CONTENT_BYTES_MAX / CONTENT_ELEMENTS_MAX),
     };
     if size_at_least > CONTENT_BYTES_MAX {
-        return Err(OpError::TooLarge { what: "record", size: size_at_least, limit: CONTENT_BYTES_MAX });
+        return Err(OpError::TooLarge {
+            what: "record".into(),
+            size: size_at_least,
+            limit: CONTENT_BYTES_MAX,
+        });
     }
     match (used_as, kind) {
         (Some(kind), _) => whole(record, kind),

@@ -216,7 +216,7 @@ impl<'a, S: Server> Record<'a, S> {
     }
 
     fn wrong_type(&self, found: &'static str, expected: &'static str) -> OpError {
-        OpError::WrongType { found, expected, method: self.method }
+        OpError::WrongType { found: found.into(), expected: expected.into(), method: self.method.into() }
     }
 
     /// The bytes of a string, whose key was opened to see that it is one. Of one that is going to be written they are taken

@@ -113,7 +113,7 @@ fn refuse_long(
     }
     match record.server.append_bytes_max() {
         Some(limit) if planted::is_too_long(size > limit) => {
-            Err(OpError::TooLarge { what: "string", size, limit })
+            Err(OpError::TooLarge { what: "string".into(), size, limit })
         }
         _ => Ok(()),
     }
@@ -143,7 +143,7 @@ pub(super) fn whole_uid(record: &Record<'_, impl Server>) -> Result<Option<State
     let text = record.string(key, Upcoming::Nothing);
     let count = super::integer_of(&text).filter(|count| (0..=ISSUED_MAX).contains(count));
     let count =
-        count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number from 0 to 2^62"))?;
+        count.ok_or_else(|| OpError::NotNumeric(text.to_string(), "a whole number from 0 to 2^62".into()))?;
     let count = count.unsigned_abs();
     Ok(Some(State::new::<UidGenerator>(Issued(count))))
 }
