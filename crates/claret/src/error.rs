@@ -62,7 +62,7 @@ pub enum Error {
     /// A value is not of the Rust type that the program asked for, or has no form as bytes. Final. A transaction that read
     /// it may go on; one that was to write it is doomed. Where [`Replies::get`](crate::Replies::get) says so, the batch has
     /// committed all the same.
-    #[error("key '{key}': the value is {found}, and {asked} was asked for")]
+    #[error("key '{key}': the value is {found}, and {asked} was asked for; ask for another type")]
     Value {
         /// The record.
         key: Bytes,
@@ -147,7 +147,10 @@ pub enum Error {
     BlocksRuntime,
     /// A ticket that is of another batch, or whose answer a custom type gave otherwise than it says. Final. Only
     /// [`Replies::get`](crate::Replies::get) says so; the batch has committed all the same.
-    #[error("the ticket is of another batch, or a custom type answers otherwise than it says")]
+    #[error(
+        "the ticket is of another batch, or a custom type answers otherwise than it says; the batch has committed: mend \
+         the program"
+    )]
     OtherTicket,
     /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing.
     /// Final: running it again may do it twice. (Never returned by the embedded store, whose shards are a call away.)

@@ -5,6 +5,11 @@ mod time;
 
 #[path = "errors/mod.rs"]
 mod errors;
+#[path = "errors/in_process.rs"]
+mod errors_in_process;
+#[allow(dead_code)]
+#[path = "bad_input/faulty.rs"]
+mod faulty;
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;

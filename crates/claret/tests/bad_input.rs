@@ -1,6 +1,7 @@
 //! Bad input and misuse: every refusal says which key and what to do next, nothing is half applied, no lock stays,
 //! and the store keeps working.
 
+#[allow(dead_code)]
 #[path = "bad_input/faulty.rs"]
 mod faulty;
 

@@ -154,7 +154,10 @@ async fn a_value_of_another_type_names_key_type_found_and_type_asked() {
     let store = Store::in_memory();
     store.register("k").set("twelve").await.unwrap();
     let named = value_error("k", "text of 6 bytes", "a number (f64)");
-    assert_eq!(named.to_string(), "key 'k': the value is text of 6 bytes, and a number (f64) was asked for");
+    assert_eq!(
+        named.to_string(),
+        "key 'k': the value is text of 6 bytes, and a number (f64) was asked for; ask for another type"
+    );
     assert!(!named.is_retryable());
     assert_eq!(store.register("k").get::<f64>().await.unwrap_err(), named);
     assert_eq!(store.blocking().register("k").get::<f64>().unwrap_err(), named);

@@ -13,6 +13,7 @@ pub(crate) enum FaultyOp {
     Add(i64),
     Get,
     Panic,
+    Refuse,
 }
 
 const ALL: Mode = Mode(0);
@@ -21,7 +22,8 @@ const fn method(name: &'static str, returns: bool) -> Method {
     Method { name, arguments: "", summary: "for a test", access: Access::Write, returns, complexity: "O(1)" }
 }
 
-const METHODS: &[Method] = &[method("ADD", false), method("GET", true), method("FAULT", false)];
+const METHODS: &[Method] =
+    &[method("ADD", false), method("GET", true), method("FAULT", false), method("REFUSE", false)];
 
 impl DataType for Faulty {
     const NAME: &'static str = "faulty";
@@ -43,13 +45,14 @@ impl DataType for Faulty {
             FaultyOp::Add(_) => &METHODS[0],
             FaultyOp::Get => &METHODS[1],
             FaultyOp::Panic => &METHODS[2],
+            FaultyOp::Refuse => &METHODS[3],
         }
     }
 
     fn arguments(op: &FaultyOp) -> Few<Bytes> {
         match op {
             FaultyOp::Add(amount) => few([arguments::of_int(*amount)]),
-            FaultyOp::Get | FaultyOp::Panic => Few::new(),
+            FaultyOp::Get | FaultyOp::Panic | FaultyOp::Refuse => Few::new(),
         }
     }
 
@@ -66,6 +69,7 @@ impl DataType for Faulty {
             FaultyOp::Add(amount) => Ok(Execution::void(*amount, Claims::record(ALL))),
             FaultyOp::Get => Ok(Execution::read(Reply::Int(*state), Claims::record(ALL))),
             FaultyOp::Panic => panic!("no such case: {state}"),
+            FaultyOp::Refuse => Err(OpError::Custom("not today; come again tomorrow".into())),
         }
     }
 

@@ -1,8 +1,13 @@
 //! Errors as users meet them, on a cluster.
 
-use claret::{Mode, Store};
+use std::time::Duration;
 
-use crate::rig::{prefix, shared};
+use claret::{Error, Limits, Mode, OpError, Operation, Records, Store, TxOptions};
+
+use crate::errors::provoked::matched;
+use crate::errors::table::{Ground, Host, Provoked, walk};
+use crate::faulty::{Faulty, FaultyOp};
+use crate::rig::{fresh, prefix, shared};
 
 #[tokio::test]
 async fn errors_reach_their_users_on_a_cluster() {
@@ -12,4 +17,84 @@ async fn errors_reach_their_users_on_a_cluster() {
         crate::errors::all(&store, &prefix(), false).await;
         store.close().await;
     }
+}
+
+#[tokio::test]
+async fn every_error_of_the_table_can_be_matched_on_a_cluster() {
+    let _limit = crate::limit::of_test();
+    let url = shared().url();
+    let small = Limits { calls_max: 3, value_bytes_max: 8, ..Limits::default() };
+    let store = Store::connect(url.clone()).await.expect("a store");
+    let closing = Store::connect(url.clone()).await.expect("a store");
+    let small = Store::cluster(url).limits(small).connect().await.expect("a store");
+    let ground = Ground { store: &store, small: &small, closing: &closing, prefix: prefix() };
+    let mut own = vec![refused().await, not_on_the_cluster(&store).await];
+    own.extend(of_a_node_in_trouble().await);
+    walk(Host::Cluster, &ground, own).await;
+}
+
+/// A user who may not count.
+async fn refused() -> Provoked {
+    let cluster = shared();
+    for shard in 0..cluster.masters() {
+        let rights = ["ACL", "SETUSER", "reader", "on", ">pw", "~*", "&*", "+@all", "-incrby"];
+        cluster.query::<()>(shard, &rights).expect("a user");
+    }
+    let url = cluster.url().replace("redis://", "redis://reader:pw@");
+    let (store, key) = (Store::connect(url).await.expect("a store"), prefix());
+    let error = matched!(store.counter(&key).add(1).await, Error::Refused(text) if text.contains("NOPERM"));
+    Provoked::new(error, [&key, "user 'reader' may not run"])
+}
+
+async fn not_on_the_cluster(store: &Store) -> Provoked {
+    let key = prefix();
+    let read = store.transaction(|tx| {
+        let key = key.clone();
+        async move { Ok(tx.execute(key, Operation::new::<Faulty>(FaultyOp::Get)).await?) }
+    });
+    let port = shared().servers()[0].address();
+    let error = matched!(
+        read.await,
+        Error::Invalid { error: OpError::NotOnCluster { kind, nodes }, .. } if kind == "faulty" && nodes.contains(&port)
+    );
+    Provoked::new(error, [&key, "use an embedded store"])
+}
+
+/// A node that takes no writes, and then is dead: a plain command that is refused, a read that nobody answers, and a write of
+/// which nobody knows.
+async fn of_a_node_in_trouble() -> Vec<Provoked> {
+    let mut cluster = fresh(1);
+    let deadline = TxOptions::new().deadline(Duration::from_millis(700));
+    let builder = || Store::cluster(cluster.url()).transactions(deadline);
+    let store = builder().response_timeout(Duration::from_millis(500)).connect().await.expect("a store");
+    let plain = builder().mode(Mode::None).connect().await.expect("a store");
+    let address = cluster.servers()[0].address();
+    store.counter("k").add(1).await.expect("counted");
+    cluster.query::<()>(0, &["CONFIG", "SET", "min-replicas-to-write", "1"]).expect("set");
+    let told = plain.counter("k").add(1).await;
+    let told = matched!(
+        told,
+        Error::Invalid { key, error: OpError::Told(text) } if *key == "k".into() && text.starts_with("NOREPLICAS")
+    );
+    cluster.query::<()>(0, &["CONFIG", "SET", "min-replicas-to-write", "0"]).expect("set");
+    let renamed = plain.rename("k", "other").await.map(|_| ());
+    let renamed = matched!(
+        renamed,
+        Error::Invalid { key, error: OpError::NoPlainCommand { method } }
+            if *key == "k".into() && method.starts_with("RECORD.")
+    );
+    plain.close().await;
+    cluster.server_mut(0).kill();
+    let read = store.transaction(|tx| async move { Ok(tx.counter("k").get().await?) }).await;
+    let unanswered = matched!(
+        read,
+        Error::NoAnswer { after, reason } if after.as_millis() == 700 && reason.contains(&address)
+    );
+    let unknown = matched!(store.counter("k").add(1).await, Error::Unknown);
+    vec![
+        Provoked::new(renamed, ["key 'k'", "use RENAME, or a mode other than none"]),
+        Provoked::new(told, ["key 'k'", "Not enough good replicas to write"]),
+        Provoked::new(unanswered, [&address, "check that the server runs"]),
+        Provoked::new(unknown, ["it is unknown whether the transaction committed", "use transaction_once"]),
+    ]
 }

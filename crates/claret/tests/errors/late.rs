@@ -34,14 +34,22 @@ pub(crate) async fn all(store: &Store, prefix: &str, names_holders: bool) {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+pub(crate) enum Way {
     Call,
     Commit,
     Blocking,
 }
 
-/// What a late transaction says of its wait. A slow machine may learn of the wait only after a short deadline.
+/// What a late transaction says of its wait.
 async fn wait_of(store: &Store, held: &str, free: &str, way: Way) -> Wait {
+    match late(store, held, free, way).await {
+        Error::Deadline { wait: Some(wait), .. } => *wait,
+        other => panic!("{way:?}: {other:?}"),
+    }
+}
+
+/// What a transaction is told that waits till its deadline. A slow machine may learn of the wait only after a short one.
+pub(crate) async fn late(store: &Store, held: &str, free: &str, way: Way) -> Error {
     let mut after = Duration::from_millis(20);
     loop {
         let (options, began) = (TxOptions::new().deadline(after), Instant::now());
@@ -66,11 +74,11 @@ async fn wait_of(store: &Store, held: &str, free: &str, way: Way) -> Wait {
         };
         let error = late.expect_err("it is held");
         let text = error.to_string();
-        match error {
+        match &error {
             Error::Deadline { after: told, wait: Some(wait) } => {
-                assert!(told == after && wait.time <= began.elapsed(), "{way:?}: {told:?}, {wait:?}");
+                assert!(*told == after && wait.time <= began.elapsed(), "{way:?}: {told:?}, {wait:?}");
                 assert!(text.contains(held) && text.contains("raise the deadline"), "{text}");
-                return *wait;
+                return error;
             }
             Error::Deadline { wait: None, .. } => after *= 2,
             other => panic!("{way:?}: {other:?}"),

@@ -8,6 +8,8 @@ use claret::Store;
 pub(crate) mod itself;
 pub(crate) mod late;
 pub(crate) mod once;
+pub(crate) mod provoked;
+pub(crate) mod table;
 pub(crate) mod typed;
 
 /// Far longer than anything here takes: what waits for ever ends the test.
