@@ -1,12 +1,14 @@
 //! Transactions that commit at most once for an id, and whose answer can be had again.
 //!
 //! Such a transaction writes two records besides what its closure does: the mark `claret:done:<id>`, which never goes by
-//! itself, and the closure's value, `claret:answer:<id>`. Both commit with it, or neither does. So whoever finds the mark
-//! knows that it was done, and whoever finds the value as well answers with it.
+//! itself, and the closure's value, `claret:answer:<id>`, which expires ([`TxOptions::keep_answer`](crate::TxOptions)). Both
+//! commit with it, or neither does. So whoever finds the mark knows that it was done, and whoever finds the value as well
+//! answers with it.
 
 use std::future::Future;
+use std::time::Duration;
 
-use claret_types::{Bytes, Operation, Register, RegisterOp, Reply};
+use claret_types::{Bytes, KeyspaceOp, Moment, Operation, Register, RegisterOp, Reply};
 use parking_lot::Mutex;
 
 use crate::error::{Abort, Error};
@@ -48,7 +50,9 @@ impl Store {
     /// your own.
     ///
     /// What was done is an ordinary record, `claret:done:<id>`, which the transaction itself writes; delete it to forget
-    /// the id. Its value is another one, `claret:answer:<id>`, which may go earlier.
+    /// the id. Its value is another one, `claret:answer:<id>`, which expires
+    /// ([`TxOptions::keep_answer`](crate::TxOptions::keep_answer), 24 hours by default). On a cluster the two are usually on
+    /// different nodes; with a hash tag in the id, as in `{order:17}`, they are on one, and on that of other keys with this tag.
     ///
     /// # Errors
     /// [`Error::AlreadyDone`] if it was done and its value is gone, [`Error::Value`] if its value is of another type; else
@@ -77,7 +81,7 @@ impl Store {
         Fut: Future<Output = Result<T, Abort>>,
     {
         let body = Mutex::new(body);
-        let once = |tx| once(id, tx, &body);
+        let once = |tx| once(id, tx, &body, self.options.keep_answer);
         self.attempts(self.options, None, once, doom_first).await.map_err(Error::from)
     }
 
@@ -94,14 +98,14 @@ impl Store {
         Fut: Future<Output = Result<T, E>>,
     {
         let body = Mutex::new(body);
-        let once = |tx| once(id, tx, &body);
+        let once = |tx| once(id, tx, &body, self.options.keep_answer);
         self.attempts(self.options, None, once, own_first).await
     }
 }
 
 /// The closure, unless the mark is there. It is called after the mark was looked for: one that blocks does all that it
 /// does when it is called.
-async fn once<T, E, F, Fut>(id: &str, tx: Tx, body: &Mutex<F>) -> Result<Once<T>, E>
+async fn once<T, E, F, Fut>(id: &str, tx: Tx, body: &Mutex<F>, keep: Duration) -> Result<Once<T>, E>
 where
     T: IntoValue + FromValue,
     E: From<Error>,
@@ -119,9 +123,20 @@ where
     }
     let running = (body.lock())(tx.clone());
     let value = running.await?.into_value().map_err(|error| error.at(answer.clone()))?;
-    // The answer may go by itself once records expire; the mark never does.
-    tx.issue(answer.clone(), Operation::new::<Register>(RegisterOp::Set(value.clone())))?;
+    // The answer goes by itself; the mark never does.
+    tx.issue(answer.clone(), kept(value.clone(), keep))?;
     tx.issue(mark, Operation::new::<Register>(RegisterOp::Set("1".into())))?;
     // As a later call will read it, so that the first one does not answer what no other can.
     Ok(Once::First(T::from_value(value).map_err(|error| error.at(answer))?))
+}
+
+/// Writes an answer that is there for this long. A time to live cannot be zero.
+fn kept(value: Bytes, keep: Duration) -> Operation {
+    match keep {
+        Duration::MAX => Operation::new::<Register>(RegisterOp::Set(value)),
+        keep => {
+            let millis = u64::try_from(keep.as_millis()).unwrap_or(u64::MAX);
+            Operation::from(KeyspaceOp::SetUntil { value, at: Moment::In(millis.max(1)) })
+        }
+    }
 }

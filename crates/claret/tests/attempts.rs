@@ -146,6 +146,9 @@ async fn errors_reach_their_users_in_the_process() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
         let store = Store::builder().mode(mode).build();
         errors::all(&store, "", true).await;
+        let brief = TxOptions::new().keep_answer(errors::BRIEF);
+        let brief = Store::builder().mode(mode).transactions(brief).build();
+        errors::in_time(errors::once::an_answer_expires(&brief, "")).await;
         store.check_invariants();
     }
 }

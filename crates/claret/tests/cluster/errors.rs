@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use claret::{Error, Limits, Mode, OpError, Operation, Records, Store, TxOptions};
 
+use crate::errors;
 use crate::errors::provoked::matched;
 use crate::errors::table::{Ground, Host, Provoked, walk};
 use crate::faulty::{Faulty, FaultyOp};
@@ -14,8 +15,12 @@ async fn errors_reach_their_users_on_a_cluster() {
     let _limit = crate::limit::of_test();
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
-        crate::errors::all(&store, &prefix(), false).await;
+        errors::all(&store, &prefix(), false).await;
         store.close().await;
+        let brief = TxOptions::new().keep_answer(errors::BRIEF);
+        let brief = Store::cluster(shared().url()).mode(mode).transactions(brief);
+        let brief = brief.connect().await.expect("a store");
+        errors::in_time(errors::once::an_answer_expires(&brief, &prefix())).await;
     }
 }
 

@@ -23,6 +23,9 @@ pub(crate) async fn all(store: &Store, prefix: &str, names_holders: bool) {
     in_time(late::all(store, prefix, names_holders)).await;
 }
 
-async fn in_time<F: Future>(test: F) -> F::Output {
+/// How long a store of these tests keeps an answer that is to expire.
+pub(crate) const BRIEF: Duration = Duration::from_millis(50);
+
+pub(crate) async fn in_time<F: Future>(test: F) -> F::Output {
     tokio::time::timeout(STALL, test).await.expect("no stall")
 }

@@ -1,8 +1,9 @@
 //! A transaction with an id: done once, and its answer can be had again.
 
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
-use claret::{Abort, Error, Once, Records, Store};
+use claret::{Abort, Error, Once, Records, Store, Ttl};
 
 pub(crate) async fn all(store: &Store, prefix: &str) {
     let key = |name: &str| format!("{prefix}once:{name}");
@@ -11,6 +12,32 @@ pub(crate) async fn all(store: &Store, prefix: &str) {
     what_is_left_of_an_answer(store, &key("left"), &key("n")).await;
     in_the_blocking_mirror(store, key("blocking"), key("m")).await;
     two_at_once(store, &key("race"), &key("raced")).await;
+}
+
+/// The answer expires, on a store that keeps it for this short; that it was done stays.
+pub(crate) async fn an_answer_expires(store: &Store, prefix: &str) {
+    let (id, key) = (format!("{prefix}once:brief"), format!("{prefix}once:brief orders"));
+    let runs = AtomicU32::new(0);
+    let order = || {
+        store.transaction_once(&id, |tx| {
+            runs.fetch_add(1, Ordering::Relaxed);
+            let key = key.clone();
+            async move { Ok(tx.counter(key).add_returning(1).await?) }
+        })
+    };
+    assert_eq!(order().await, Ok(Once::First(1)));
+    let ran = runs.load(Ordering::Relaxed);
+    loop {
+        match order().await {
+            Ok(again) => assert_eq!(again, Once::Again(1)),
+            Err(error) => break assert_eq!(error, Error::AlreadyDone { id: id.clone() }),
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(runs.load(Ordering::Relaxed), ran, "the closure is not called again");
+    assert_eq!(store.counter(&key).get().await, Ok(1));
+    assert_eq!(store.key(format!("claret:done:{id}")).ttl().await, Ok(Ttl::Forever));
+    assert_eq!(store.key(format!("claret:answer:{id}")).ttl().await, Ok(Ttl::NoRecord));
 }
 
 async fn answers_again(store: &Store, id: &str, orders: &str) {
@@ -26,6 +53,10 @@ async fn answers_again(store: &Store, id: &str, orders: &str) {
     assert_eq!(order().await, Ok(Once::Again(1)));
     assert_eq!(runs.load(Ordering::Relaxed), seen, "the closure is not called again");
     assert_eq!(store.counter(orders).get().await, Ok(1));
+    let left = store.key(format!("claret:answer:{id}")).ttl().await;
+    let day = Duration::from_secs(24 * 60 * 60);
+    assert!(matches!(left, Ok(Ttl::In(time)) if time <= day && time > day / 2), "{left:?}");
+    assert_eq!(store.key(format!("claret:done:{id}")).ttl().await, Ok(Ttl::Forever));
     let void = format!("{id}:void");
     let nothing = || store.transaction_once(&void, |_| async { Ok(()) });
     assert_eq!((nothing().await, nothing().await), (Ok(Once::First(())), Ok(Once::Again(()))));
