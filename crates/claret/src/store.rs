@@ -161,12 +161,15 @@ impl Store {
         let mut tx = Tx::begin(&self.backend, 0, &span);
         let mut deadline = Deadline::new(&*self.backend, options.deadline);
         loop {
-            let ended = self.attempt((&tx, &span), options.deadline, &mut deadline, &mut body).await;
+            let (result, end) =
+                match self.attempt((&tx, &span), options.deadline, &mut deadline, &mut body).await {
+                    Ok(ended) => ended,
+                    Err(late) => {
+                        observed.note_wait(tx.waited());
+                        return Err(observed.fails(late).into());
+                    }
+                };
             observed.note_wait(tx.waited());
-            let (result, end) = match ended {
-                Ok(ended) => ended,
-                Err(late) => return Err(observed.fails(late).into()),
-            };
             match (result, end) {
                 (Ok(value), End::Committed) => {
                     observed.commits();

@@ -13,8 +13,9 @@ use std::time::{Duration, Instant};
 use claret_core::{AttemptId, Cause, TxId};
 use claret_types::Bytes;
 use tracing::field::{Empty, display};
+use tracing::level_filters::LevelFilter;
 use tracing::span::Entered;
-use tracing::{Level, Span, debug, debug_span, enabled, warn};
+use tracing::{Span, debug, debug_span, warn};
 
 use crate::error::{Error, Wait};
 
@@ -39,7 +40,8 @@ struct Told {
 impl TransactionSpan {
     #[inline]
     pub(crate) fn begin() -> Self {
-        TransactionSpan(if enabled!(target: TARGET, Level::DEBUG) { Told::begin() } else { None })
+        // Mostly nobody listens to anything so detailed, and this is all that is looked at.
+        TransactionSpan(if LevelFilter::current() >= LevelFilter::DEBUG { Told::begin() } else { None })
     }
 
     #[inline]
