@@ -22,7 +22,7 @@ use crate::{
     TopK, UidGenerator,
 };
 
-/// A record with more bytes cannot be moved: the words are counted, and [`WORD_BYTES`] for each.
+/// A record with more bytes cannot be moved: the words are counted, and 16 for each.
 pub const CONTENT_BYTES_MAX: usize = 1 << 20;
 
 /// What a word counts beside its bytes.
