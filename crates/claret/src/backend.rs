@@ -22,6 +22,9 @@ use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::stats::{Counts, Stats};
 
+/// A record that a transaction waits for, and one of its holders that are in the way, if that is known.
+pub(crate) type Behind = (Bytes, Option<AttemptId>);
+
 /// A future without a value.
 pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
@@ -146,8 +149,14 @@ pub(crate) trait Driver: fmt::Debug + Send {
         None
     }
 
-    /// What the transaction waits for, if that is known.
-    fn wait(&self) -> Option<Wait> {
+    /// Asks who is in the way of the transaction, where another process knows: [`Event::Behind`] follows, unless it is lost.
+    /// Whether there is anything to wait for.
+    fn ask_behind(&mut self) -> bool {
+        false
+    }
+
+    /// What the transaction waits for, if that is known. `told`: what came of [`Driver::ask_behind`].
+    fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {
         None
     }
 

@@ -246,8 +246,12 @@ impl Tx {
             Some(until) => {
                 let left = until.saturating_duration_since(Instant::now());
                 let mut deadline = Deadline::new(backend, left);
-                let too_late = || Err(self.inner.fail(self.inner.late(self.deadline)));
-                wait_on(backend, async { deadline.race(answer).await.unwrap_or_else(too_late) })
+                wait_on(backend, async {
+                    match deadline.race(answer).await {
+                        Some(answered) => answered,
+                        None => Err(self.inner.fail(self.inner.late(self.deadline).await)),
+                    }
+                })
             }
         };
         answered.map_err(|error| match error {

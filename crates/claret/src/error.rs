@@ -194,8 +194,8 @@ pub struct Wait {
     pub key: Bytes,
     /// For how long it had waited.
     pub time: Duration,
-    /// The transaction that held the record, as `CLARET.LOCKS` prints it. `None`: it stood behind others who waited, or
-    /// on a cluster, where `CLARET.LOCKS key` shows the holder while it holds.
+    /// A transaction that held the record, as `CLARET.LOCKS` prints it. `None`: it stood behind others who waited, or the
+    /// node did not say in time.
     pub holder: Option<String>,
 }
 

@@ -250,14 +250,17 @@ impl Store {
     {
         let guard = AbortOnDrop(tx);
         let running = nesting::within(tx, span, async { body(tx.clone()).await });
-        let result = deadline.race(running).await.ok_or_else(|| tx.late(after))?;
+        let result = match deadline.race(running).await {
+            Some(result) => result,
+            None => return Err(tx.late(after).await),
+        };
         let end = match &result {
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {
                 Some(end) => end,
                 // Too late, or the store was closed. The votes may be in all the same; then it is committed, and that
                 // is what we say (P65).
                 None => {
-                    let late = tx.late(after);
+                    let late = tx.late(after).await;
                     match tx.abort_and_wait().await {
                         End::Aborted => End::Failed(late),
                         end => end,

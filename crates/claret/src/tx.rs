@@ -24,7 +24,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use crate::answer::{Answer, Started};
-use crate::backend::{Backend, Driver, InstantOutcome};
+use crate::backend::{Backend, Behind, Driver, InstantOutcome};
 use crate::by_call::ByCall;
 use crate::call::Call;
 use crate::deadline::Deadline;
@@ -34,6 +34,10 @@ use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, News, WaitEvents};
 use crate::planted;
 use crate::read::{Keys, Read};
+
+/// This part of a deadline may be spent to learn who was in the way, and no longer than that.
+const BEHIND_FRACTION: u32 = 10;
+const BEHIND_PATIENCE_MAX: Duration = Duration::from_millis(100);
 
 /// How an attempt ended.
 #[derive(Clone, Debug)]
@@ -79,6 +83,8 @@ struct State {
     answers: ByCall<Reply>,
     /// Of those whose answers came with the commit.
     committed: Vec<(CallNo, Reply)>,
+    /// What a shard said of who is in the way, once that was asked for.
+    behind: Option<Option<Behind>>,
     committing: bool,
     end: Option<End>,
     /// The driver said that the transaction is over, for all attempts.
@@ -108,6 +114,7 @@ impl Tx {
             unanswered: 0,
             answers: ByCall::default(),
             committed: Vec::new(),
+            behind: None,
             committing: false,
             end: None,
             over: false,
@@ -384,17 +391,31 @@ impl Tx {
         state.end.clone()
     }
 
-    /// The deadline has passed: that, or what is known to be in the way.
-    pub(crate) fn late(&self, after: Duration) -> Error {
-        match self.shared.backend.too_late(after) {
-            Error::Deadline { after, .. } => {
-                let state = self.shared.state.lock();
-                let is_running = state.attempt == self.attempt && state.end.is_none();
-                let driver = state.driver.as_ref().filter(|_| is_running);
-                Error::Deadline { after, wait: driver.and_then(|driver| driver.wait()).map(Box::new) }
-            }
-            other => other,
+    /// The deadline has passed: that, or what is known to be in the way. Where another process has to be asked, that takes a
+    /// fraction of the deadline at most, and never long (P72).
+    pub(crate) async fn late(&self, after: Duration) -> Error {
+        let late = self.shared.backend.too_late(after);
+        if !matches!(late, Error::Deadline { .. }) {
+            return late;
         }
+        if self.ask_behind() {
+            let patience = (after / BEHIND_FRACTION).min(BEHIND_PATIENCE_MAX);
+            let mut deadline = Deadline::new(&*self.shared.backend, patience);
+            deadline.race(Hearing { tx: self, timer: None }).await;
+        }
+        let state = self.shared.state.lock();
+        let driver = state.driver.as_ref().filter(|_| state.attempt == self.attempt && state.end.is_none());
+        let told = state.behind.as_ref().and_then(Option::as_ref);
+        Error::Deadline { after, wait: driver.and_then(|driver| driver.wait(told)).map(Box::new) }
+    }
+
+    fn ask_behind(&self) -> bool {
+        let mut state = self.shared.state.lock();
+        if state.attempt != self.attempt || state.end.is_some() {
+            return false;
+        }
+        state.behind = None;
+        state.driver.as_mut().is_some_and(|driver| driver.ask_behind())
     }
 
     /// Ends the attempt because of an error, which is what it answers from now on; or what it answers, if it was over.
@@ -573,7 +594,8 @@ impl Shared {
 
     /// Exchanges messages, then takes note of what they brought.
     fn pump(&self, state: &mut State) {
-        let State { driver: Some(driver), unanswered, answers, committed, end, over, .. } = state else {
+        let State { driver: Some(driver), unanswered, answers, committed, behind, end, over, .. } = state
+        else {
             return;
         };
         let mut answered = SmallVec::<[CallNo; 8]>::new();
@@ -589,6 +611,7 @@ impl Shared {
                     answers.put(no, reply);
                     return answered.push(no);
                 }
+                Event::Behind { record } => *behind = Some(record),
                 Event::Committed { replies } => {
                     *committed = replies;
                     *end = Some(End::Committed);
@@ -660,7 +683,7 @@ impl Shared {
     fn look(&self, state: &mut State, news: &mut News) {
         if state.wait_events.are_told() {
             let driver = state.driver.as_ref();
-            let (name, wait) = driver.map_or((None, None), |driver| (driver.name(), driver.wait()));
+            let (name, wait) = driver.map_or((None, None), |driver| (driver.name(), driver.wait(None)));
             let goes_on = matches!(state.end, None | Some(End::Committed));
             state.wait_events.look(name, wait, goes_on, news);
         }
@@ -673,6 +696,24 @@ impl Drop for Shared {
         if let Some(driver) = &mut state.driver {
             driver.end(state.over);
         }
+    }
+}
+
+/// Waits until a shard has said who is in the way, or the attempt has ended.
+struct Hearing<'a> {
+    tx: &'a Tx,
+    timer: Option<Delay>,
+}
+
+impl Future for Hearing<'_> {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let tx = self.tx;
+        let is_closed = || tx.shared.backend.is_closed();
+        let heard =
+            |state: &mut State| (state.end.is_some() || state.behind.is_some() || is_closed()).then_some(());
+        tx.shared.poll(cx, &mut self.timer, None, heard)
     }
 }
 

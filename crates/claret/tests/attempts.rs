@@ -145,7 +145,7 @@ fn the_blocking_mirror_tells_the_errors_of_void_operations() {
 async fn errors_reach_their_users_in_the_process() {
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined, Mode::ReaderWriterPhased] {
         let store = Store::builder().mode(mode).build();
-        errors::all(&store, "", true).await;
+        errors::all(&store, "").await;
         let brief = TxOptions::new().keep_answer(errors::BRIEF);
         let brief = Store::builder().mode(mode).transactions(brief).build();
         errors::in_time(errors::once::an_answer_expires(&brief, "")).await;

@@ -112,6 +112,11 @@ pub enum Request {
         /// The attempt.
         attempt: AttemptId,
     },
+    /// Whom does it wait for? Its caller asks when the deadline has passed (P72). Changes nothing.
+    AskBehind {
+        /// The attempt.
+        attempt: AttemptId,
+    },
 }
 
 /// Members of a group that commit.
@@ -382,6 +387,15 @@ pub enum Response {
         /// As in [`Response::Refused`].
         since: Incarnation,
     },
+    /// The answer to [`Request::AskBehind`].
+    Behind {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Records that it waits for here, none if it does not wait (any more); a few at most. With each one of its
+        /// holders that are in the way; `None` where it stands behind others who wait.
+        #[serde(deserialize_with = "short_list")]
+        records: SmallVec<[(Bytes, Option<AttemptId>); 1]>,
+    },
 }
 
 impl Response {
@@ -397,7 +411,8 @@ impl Response {
             | Response::Applied { attempt, .. }
             | Response::Aborted { attempt, .. }
             | Response::Elder { attempt, .. }
-            | Response::Asked { attempt, .. } => *attempt,
+            | Response::Asked { attempt, .. }
+            | Response::Behind { attempt, .. } => *attempt,
         }
     }
 }
@@ -409,6 +424,7 @@ impl Response {
         let beside = match self {
             Response::Granted { reply, .. } => reply.size(),
             Response::Voted { replies, .. } | Response::Committed { replies, .. } => of(replies),
+            Response::Behind { records, .. } => records.iter().map(|(key, _)| key.len()).sum(),
             Response::Queued { .. }
             | Response::Busy { .. }
             | Response::Refused { .. }

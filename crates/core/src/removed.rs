@@ -3,6 +3,8 @@
 //! It is what the shard itself would say as an incarnation that remembers and serves nothing, so coordinators need no
 //! special rule for it.
 
+use smallvec::SmallVec;
+
 use crate::ids::{Incarnation, ShardId};
 use crate::message::{Refusal, Request, Response, Status};
 
@@ -18,6 +20,7 @@ impl Request {
             Request::Apply { attempt } => Some(Response::Applied { attempt, shard }),
             Request::Abort { attempt, .. } => Some(Response::Aborted { attempt, shard }),
             Request::Ask { attempt } => Some(Response::Asked { attempt, status: Status::Refused, since }),
+            Request::AskBehind { attempt } => Some(Response::Behind { attempt, records: SmallVec::new() }),
             Request::Heartbeat { .. } => None,
         }
     }
@@ -98,6 +101,7 @@ mod tests {
             Request::Withdraw { attempt },
             Request::Abort { attempt, refused_by: None },
             Request::Ask { attempt },
+            Request::AskBehind { attempt },
             Request::Apply { attempt },
         ];
         for request in requests {

@@ -69,7 +69,8 @@ fn send(shard: &mut Shard, request: Request) -> Vec<Response> {
         | Request::Apply { attempt }
         | Request::Withdraw { attempt }
         | Request::Abort { attempt, .. }
-        | Request::Ask { attempt } => attempt.tx.session,
+        | Request::Ask { attempt }
+        | Request::AskBehind { attempt } => attempt.tx.session,
     };
     shard.handle(NOW, Link { session, connection: 1 }, request);
     outputs(shard)

@@ -172,6 +172,7 @@ fn numbers_as_large_as_they_can_be_do_no_harm() {
                 forger.prepare_with(attempt, u32::MAX - 9, &[("k", "INCR")], &[(ShardId(u32::MAX), None)]),
                 Request::Heartbeat { live: vec![attempt], low_water: Sequence(0) },
                 Request::Ask { attempt },
+                Request::AskBehind { attempt },
                 Request::Withdraw { attempt },
             ];
             for request in &mut requests {

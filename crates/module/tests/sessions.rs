@@ -185,6 +185,7 @@ fn what_waits_is_not_named_to_those_who_hold() {
         for request in [
             prepare,
             Request::Ask { attempt },
+            Request::AskBehind { attempt },
             Request::Withdraw { attempt },
             Request::Abort { attempt, refused_by: None },
             Request::Heartbeat { live: vec![attempt], low_water: Sequence(1 << 63) },

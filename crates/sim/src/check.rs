@@ -298,7 +298,8 @@ impl Ledger {
             | Request::Withdraw { .. }
             | Request::Abort { .. }
             | Request::Heartbeat { .. }
-            | Request::Ask { .. } => {}
+            | Request::Ask { .. }
+            | Request::AskBehind { .. } => {}
         }
     }
 
@@ -350,6 +351,7 @@ impl Ledger {
             Response::Refused { attempt, refusal, since, .. } => {
                 self.note_no(*attempt, from, refusal, *since)
             }
+            Response::Behind { attempt, records } => self.note_behind(*attempt, records, from),
             Response::Queued { .. }
             | Response::Busy { .. }
             | Response::Aborted { .. }
@@ -359,6 +361,27 @@ impl Ledger {
     }
 
     /// A shard that applied an attempt does not know its answers any more: there were too many after it, of its session.
+    /// Who is named as a holder is another one, and is not over at that shard.
+    fn note_behind(
+        &self,
+        attempt: AttemptId,
+        records: &[(Bytes, Option<AttemptId>)],
+        from: ShardId,
+    ) -> Result<(), Violation> {
+        for (key, holder) in records {
+            let Some(holder) = holder else { continue };
+            let entry = self.attempts.get(holder);
+            if *holder == attempt
+                || entry.is_some_and(|it| it.no.contains(&from) || it.applied.contains(&from))
+            {
+                return Err(format!(
+                    "{attempt}: {from} says that {holder} holds '{key}', which is over there"
+                ));
+            }
+        }
+        Ok(())
+    }
+
     fn note_unanswered(&mut self, attempt: AttemptId, from: ShardId) -> Result<(), Violation> {
         let of_session = self.attempts.iter().filter(|(id, _)| id.tx.session == attempt.tx.session);
         let replies =

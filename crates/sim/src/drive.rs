@@ -29,6 +29,9 @@ const RUNS_A_DOUBLING: u32 = 50;
 /// A dead client may be followed by a new one with so many transactions at most.
 const SUCCESSOR_TRANSACTIONS_MAX: u64 = 10;
 
+/// In one of so many seeds clients ask whom they wait for: these messages make others come later.
+const ASKING_SEEDS: u64 = 8;
+
 impl World {
     /// Carries out what happens at a process.
     pub(crate) fn step_process(&mut self, event: SimEvent) -> Result<(), Violation> {
@@ -55,6 +58,11 @@ impl World {
                 process.timer = None;
                 let Some(client) = &mut process.client else { return Ok(()) };
                 client.handle_timeout(now);
+                // Once a run, as if its deadline had passed: the answer changes nothing (P72).
+                let ask = |it: &Transaction| self.seed % ASKING_SEEDS == 1 && !it.has_asked;
+                for (tx, transaction) in process.transactions.iter_mut().filter(|(_, it)| ask(it)) {
+                    transaction.has_asked = client.ask_behind(now, *tx);
+                }
                 self.pump(session)
             }
             of_user => self.step_user(of_user),
@@ -332,7 +340,7 @@ impl World {
             return Err(format!("c{}.t{}: its user heard the end and now {event:?}", session.0, tx.0));
         };
         let run = RunId { session, tx, run: transaction.run };
-        if !matches!(event, Event::Answer { .. }) {
+        if !matches!(event, Event::Answer { .. } | Event::Behind { .. }) {
             self.keep_handle(run);
         }
         let Some(process) = self.processes.get_mut(&session) else { return Ok(()) };
@@ -366,6 +374,7 @@ impl World {
                 self.outcome.aborted += 1;
                 self.leave(run);
             }
+            Event::Behind { .. } => {}
             Event::Failed { refusal } => {
                 let is_for_operation = matches!(refusal, Refusal::Operation { .. });
                 self.ledger.told_failed(run, is_for_operation)?;

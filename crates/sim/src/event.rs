@@ -324,6 +324,7 @@ fn request_attempt(request: &Request) -> Option<(u64, AttemptId)> {
         Request::Withdraw { attempt } => Some((5, *attempt)),
         Request::Abort { attempt, .. } => Some((6, *attempt)),
         Request::Ask { attempt } => Some((7, *attempt)),
+        Request::AskBehind { attempt } => Some((8, *attempt)),
     }
 }
 
@@ -339,6 +340,7 @@ fn response_kind(response: &Response) -> u64 {
         Response::Aborted { .. } => 7,
         Response::Elder { .. } => 8,
         Response::Asked { .. } => 9,
+        Response::Behind { .. } => 10,
     }
 }
 
@@ -399,6 +401,7 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
             write!(f, "alive [{}] low-water mark {}", live.join(" "), low_water.0)
         }
         Request::Ask { attempt } => write!(f, "ask {}", wording.attempt(*attempt)),
+        Request::AskBehind { attempt } => write!(f, "ask whom {} waits for", wording.attempt(*attempt)),
     }
 }
 
@@ -425,6 +428,13 @@ pub(crate) fn describe_response(
         Response::Elder { .. } => write!(f, "an elder waits for {attempt}"),
         Response::Asked { status, since, .. } => {
             write!(f, "{attempt} is {status:?}{}", describe_memory(*since))
+        }
+        Response::Behind { records, .. } => {
+            write!(f, "{attempt} waits")?;
+            records.iter().try_for_each(|(key, holder)| match holder {
+                Some(holder) => write!(f, " for {} on '{key}'", wording.attempt(*holder)),
+                None => write!(f, " behind others on '{key}'"),
+            })
         }
     }
 }

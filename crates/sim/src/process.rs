@@ -36,6 +36,8 @@ pub(crate) struct Transaction {
     pub(crate) stage: Progress,
     /// Where in the run's notes each call stands.
     pub(crate) places: BTreeMap<CallNo, usize>,
+    /// Whether it has asked in this run whom it waits for.
+    pub(crate) has_asked: bool,
 }
 
 impl Transaction {
@@ -47,6 +49,7 @@ impl Transaction {
             run: 0,
             stage: Progress::Running,
             places: BTreeMap::new(),
+            has_asked: false,
         };
         transaction.rewind();
         transaction
@@ -59,6 +62,7 @@ impl Transaction {
         self.run += 1;
         self.stage = Progress::Running;
         self.places.clear();
+        self.has_asked = false;
     }
 }
 

@@ -233,7 +233,7 @@ impl Tamper {
                 let is_first = self.greeted.insert((link.session, to, link.connection));
                 Sent { passes: !(is_first && what == Tampering::SilentConnection), forged: None }
             }
-            Request::Ask { .. } => Sent::PASSES,
+            Request::Ask { .. } | Request::AskBehind { .. } => Sent::PASSES,
         }
     }
 
@@ -282,7 +282,8 @@ impl Tamper {
             Request::Apply { .. }
             | Request::Abort { .. }
             | Request::Heartbeat { .. }
-            | Request::Ask { .. } => {}
+            | Request::Ask { .. }
+            | Request::AskBehind { .. } => {}
         }
     }
 

@@ -21,7 +21,7 @@ use super::secret::Secret;
 use super::settings::Settings;
 use super::timers::Timers;
 use super::topology::slot_of;
-use crate::backend::{Backend, Driver, InstantOutcome, Task};
+use crate::backend::{Backend, Behind, Driver, InstantOutcome, Task};
 use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
@@ -224,11 +224,18 @@ impl Driver for Remote {
         self.client.look(|machine| machine.client.attempt(self.tx?))
     }
 
-    fn wait(&self) -> Option<Wait> {
+    fn ask_behind(&mut self) -> bool {
+        self.tx.is_some_and(|tx| self.client.visit(|machine, now| machine.client.ask_behind(now, tx)))
+    }
+
+    fn wait(&self, told: Option<&Behind>) -> Option<Wait> {
         let waits = self.client.look(|machine| machine.client.waits(self.tx?))?;
+        let time = Duration::from_micros(self.client.now().since(waits.since));
+        if let Some((key, holder)) = told {
+            return Some(Wait { key: key.clone(), time, holder: holder.map(|holder| holder.to_string()) });
+        }
         // Of several it is not known which.
         let [(_, key)] = &waits.records[..] else { return None };
-        let time = Duration::from_micros(self.client.now().since(waits.since));
         Some(Wait { key: key.clone(), time, holder: None })
     }
 

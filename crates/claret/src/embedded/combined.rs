@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{Embedded, LINK, SESSION};
-use crate::backend::Driver;
+use crate::backend::{Behind, Driver};
 use crate::call::Call;
 use crate::error::Wait;
 use crate::mailbox::{Mailbox, Wakers};
@@ -143,7 +143,7 @@ impl Driver for Combined {
         self.client.0.lock().client.attempt(self.tx)
     }
 
-    fn wait(&self) -> Option<Wait> {
+    fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {
         let waits = self.client.0.lock().client.waits(self.tx)?;
         self.store.wait(&waits)
     }

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use super::{Embedded, LINK, SESSION};
-use crate::backend::Driver;
+use crate::backend::{Behind, Driver};
 use crate::call::Call;
 use crate::error::Wait;
 use crate::mailbox::{Mailbox, Wakers};
@@ -95,7 +95,7 @@ impl Driver for OwnCoordinator {
         Some(self.coordinator.attempt())
     }
 
-    fn wait(&self) -> Option<Wait> {
+    fn wait(&self, _told: Option<&Behind>) -> Option<Wait> {
         self.store.wait(&self.coordinator.waits()?)
     }
 

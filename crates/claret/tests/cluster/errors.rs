@@ -5,7 +5,8 @@ use std::time::Duration;
 use claret::{Error, Limits, Mode, OpError, Operation, Records, Store, TxOptions};
 
 use crate::errors;
-use crate::errors::provoked::matched;
+use crate::errors::late::{Way, late};
+use crate::errors::provoked::{matched, while_held};
 use crate::errors::table::{Ground, Host, Provoked, walk};
 use crate::faulty::{Faulty, FaultyOp};
 use crate::rig::{fresh, prefix, shared};
@@ -15,7 +16,7 @@ async fn errors_reach_their_users_on_a_cluster() {
     let _limit = crate::limit::of_test();
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");
-        errors::all(&store, &prefix(), false).await;
+        errors::all(&store, &prefix()).await;
         store.close().await;
         let brief = TxOptions::new().keep_answer(errors::BRIEF);
         let brief = Store::cluster(shared().url()).mode(mode).transactions(brief);
@@ -36,6 +37,31 @@ async fn every_error_of_the_table_can_be_matched_on_a_cluster() {
     let mut own = vec![refused().await, not_on_the_cluster(&store).await];
     own.extend(of_a_node_in_trouble().await);
     walk(Host::Cluster, &ground, own).await;
+}
+
+/// The holder that a deadline names is who `CLARET.LOCKS` says holds the record.
+#[tokio::test]
+async fn a_deadline_names_the_holder_as_the_node_knows_it() {
+    let _limit = crate::limit::of_test();
+    let store = Store::connect(shared().url()).await.expect("a store");
+    let (key, free) = (prefix(), prefix());
+    let (late, locks) = while_held(&store, &key, async {
+        let late = late(&store, &key, &free, Way::Commit).await;
+        (
+            late,
+            shared().query::<Vec<(String, Vec<String>, Vec<String>)>>(
+                shared().owner(&key),
+                &["CLARET.LOCKS", &key],
+            ),
+        )
+    })
+    .await;
+    let Error::Deadline { wait: Some(wait), .. } = late else { panic!("{late:?}") };
+    let holder = wait.holder.expect("it is named");
+    let locks = locks.expect("the locks");
+    let [(held, holders, _)] = &locks[..] else { panic!("{locks:?}") };
+    assert_eq!(held, &key);
+    assert!(holders.iter().any(|it| it.starts_with(&format!("{holder} "))), "{holder}: {holders:?}");
 }
 
 /// A user who may not count.

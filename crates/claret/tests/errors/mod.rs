@@ -15,12 +15,12 @@ pub(crate) mod typed;
 /// Far longer than anything here takes: what waits for ever ends the test.
 const STALL: Duration = Duration::from_secs(60);
 
-/// All of it, on keys that begin like this. `names_holders`: whether the store knows who holds what is waited for.
-pub(crate) async fn all(store: &Store, prefix: &str, names_holders: bool) {
+/// All of it, on keys that begin like this.
+pub(crate) async fn all(store: &Store, prefix: &str) {
     in_time(typed::all(store, prefix)).await;
     in_time(itself::all(store, prefix)).await;
     in_time(once::all(store, prefix)).await;
-    in_time(late::all(store, prefix, names_holders)).await;
+    in_time(late::all(store, prefix)).await;
 }
 
 /// How long a store of these tests keeps an answer that is to expire.

@@ -236,7 +236,7 @@ fn kind(name: &str) -> &'static TypeInfo {
 struct SoldOut;
 
 /// Does this while another transaction holds the counter.
-async fn while_held<T>(store: &Store, key: &str, what: impl Future<Output = T>) -> T {
+pub(crate) async fn while_held<T>(store: &Store, key: &str, what: impl Future<Output = T>) -> T {
     let (is_held, is_over) = (Notify::new(), Notify::new());
     let holder = store.transaction(|tx| {
         let (is_held, is_over) = (&is_held, &is_over);

@@ -57,6 +57,9 @@ const OVER_WORTH_OF_A_LIVE_ONE: u64 = 2;
 /// A lease has room for so many heartbeats.
 const HEARTBEATS_OF_A_LEASE: u64 = 3;
 
+/// So many records of one answer are looked at.
+const BEHIND_MAX: usize = 8;
+
 /// The shortest time between two heartbeats, in microseconds.
 const HEARTBEAT_US_MIN: u64 = 1_000;
 
@@ -104,6 +107,18 @@ pub struct Client {
     next_low_water: Sequence,
     lock_waits: u64,
     doubts_topology: bool,
+    /// Those whose callers asked whom they wait for. Few: their deadlines have passed.
+    asking: Vec<Asking>,
+}
+
+/// A transaction whose caller asked whom it waits for.
+#[derive(Clone, Debug)]
+struct Asking {
+    tx: TxHandle,
+    attempt: AttemptId,
+    /// Shards that have not answered.
+    missing: usize,
+    record: Option<(Bytes, Option<AttemptId>)>,
 }
 
 /// What transactions want sent and told, on its way out.
@@ -191,6 +206,7 @@ impl Client {
             next_low_water: Sequence(pacing.over_worth),
             lock_waits: 0,
             doubts_topology: false,
+            asking: Vec::new(),
         }
     }
 
@@ -313,11 +329,54 @@ impl Client {
     /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or [`Event::Committed`]
     /// follows.
     pub fn abort(&mut self, now: Time, tx: TxHandle) {
+        self.asking.retain(|asking| asking.tx != tx);
         self.transactions.abort(now, tx);
+    }
+
+    /// Asks whom a transaction waits for (P72): [`Event::Behind`] follows once, unless an answer is lost. Whether there is
+    /// anything to ask. Its caller ends it then, one way or the other.
+    pub fn ask_behind(&mut self, now: Time, tx: TxHandle) -> bool {
+        self.asking.retain(|asking| asking.tx != tx);
+        let Some(waits) = self.transactions.waits(tx) else { return false };
+        let mut shards: SmallVec<[ShardId; 4]> = waits.records.iter().map(|(shard, _)| *shard).collect();
+        shards.sort_unstable();
+        shards.dedup();
+        if shards.is_empty() {
+            return false;
+        }
+        let attempt = waits.attempt;
+        self.asking.push(Asking { tx, attempt, missing: shards.len(), record: None });
+        self.outputs.now = now;
+        for shard in shards {
+            self.outputs.send(shard, Request::AskBehind { attempt });
+        }
+        true
+    }
+
+    /// A shard said whom an attempt waits for there. It is that of all members of a group, each of which waits for its own
+    /// records, and what a shard says is believed of these alone.
+    fn tell_behind(&mut self, attempt: AttemptId, records: &[(Bytes, Option<AttemptId>)]) {
+        for asking in self.asking.iter_mut().filter(|asking| asking.attempt == attempt) {
+            let own = self.transactions.waits(asking.tx).filter(|waits| waits.attempt == attempt);
+            let own = own.map_or_else(Vec::new, |waits| waits.records);
+            let is_own = |key: &Bytes| own.iter().any(|(_, known)| known == key);
+            let record = records.iter().take(BEHIND_MAX).find(|(key, _)| is_own(key));
+            asking.missing = asking.missing.saturating_sub(1);
+            asking.record = asking.record.take().or_else(|| record.cloned());
+        }
+    }
+
+    /// The next answer to who asked whom it waits for.
+    fn poll_behind(&mut self) -> Option<(TxHandle, Event)> {
+        let is_answered = |asking: &Asking| asking.missing == 0 || asking.record.is_some();
+        let at = self.asking.iter().position(is_answered)?;
+        let Asking { tx, record, .. } = self.asking.swap_remove(at);
+        Some((tx, Event::Behind { record }))
     }
 
     /// The transaction's user has left, and hears nothing more: as [`Self::abort`].
     pub fn abandon(&mut self, now: Time, tx: TxHandle) {
+        self.asking.retain(|asking| asking.tx != tx);
         self.transactions.abandon(now, tx);
     }
 
@@ -472,6 +531,7 @@ impl Client {
     /// Takes one response of a shard that is a call away.
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
         match &response {
+            Response::Behind { attempt, records } => return self.tell_behind(*attempt, records),
             Response::Queued { .. } | Response::Busy { .. } => self.lock_waits += 1,
             Response::Refused { refusal, .. } if is_about_places(refusal) => self.doubts_topology = true,
             _ => {}
@@ -567,10 +627,13 @@ impl Client {
 
     /// The next event, and whose. After the [last](Event::is_last) one of a transaction nothing of it is told.
     pub fn poll_event(&mut self) -> Option<(TxHandle, Event)> {
-        let (tx, event) = self.outputs.events.pop_front()?;
+        let Some((tx, event)) = self.outputs.events.pop_front() else { return self.poll_behind() };
         // The next attempt places its calls anew.
         if !self.moved_under.is_empty() && !matches!(event, Event::Answer { .. }) {
             self.moved_under.remove(&tx);
+        }
+        if !self.asking.is_empty() && event.is_last() {
+            self.asking.retain(|asking| asking.tx != tx);
         }
         Some((tx, event))
     }

@@ -183,7 +183,8 @@ fn blamed(request: &Request) -> Option<(AttemptId, Bytes)> {
         | Request::Withdraw { .. }
         | Request::Abort { .. }
         | Request::Heartbeat { .. }
-        | Request::Ask { .. } => None,
+        | Request::Ask { .. }
+        | Request::AskBehind { .. } => None,
     }
 }
 

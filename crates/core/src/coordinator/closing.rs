@@ -47,7 +47,8 @@ impl Coordinator {
             | Response::Committed { .. }
             | Response::Applied { .. }
             | Response::Elder { .. }
-            | Response::Asked { .. } => {} // Late news of an attempt that is over.
+            | Response::Asked { .. }
+            | Response::Behind { .. } => {} // Late news of an attempt that is over.
         }
         if self.is_over() {
             self.resend_at = None;

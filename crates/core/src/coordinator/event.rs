@@ -3,9 +3,9 @@
 use std::error::Error;
 use std::fmt;
 
-use claret_types::Reply;
+use claret_types::{Bytes, Reply};
 
-use crate::ids::CallNo;
+use crate::ids::{AttemptId, CallNo};
 use crate::message::Refusal;
 
 /// What the application hears.
@@ -36,6 +36,12 @@ pub enum Event {
         /// Why.
         refusal: Refusal,
     },
+    /// The answer to [`Client::ask_behind`](crate::client::Client::ask_behind): a record that it waits for, and who holds
+    /// that, if it is known. `None`: it waits for nothing (any more).
+    Behind {
+        /// The record and one of its holders.
+        record: Option<(Bytes, Option<AttemptId>)>,
+    },
     /// A participant lost its memory after the prepare had left: whether the transaction committed there, nobody
     /// knows any more. It is not run again (P55, P65).
     Unknown,
@@ -44,7 +50,7 @@ pub enum Event {
 impl Event {
     /// Whether the transaction is over with it, and not only the attempt.
     pub fn is_last(&self) -> bool {
-        !matches!(self, Event::Answer { .. } | Event::Restart { .. })
+        !matches!(self, Event::Answer { .. } | Event::Restart { .. } | Event::Behind { .. })
     }
 }
 

@@ -267,7 +267,8 @@ impl Coordinator {
             Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
             Response::Applied { .. } => self.on_applied(from),
             Response::Asked { status, since, .. } => self.on_asked(now, from, status, since),
-            Response::Aborted { .. } => {} // Only closed attempts are aborted.
+            // Only closed attempts are aborted; who is in the way is for whoever asked.
+            Response::Aborted { .. } | Response::Behind { .. } => {}
         }
     }
 

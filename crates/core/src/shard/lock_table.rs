@@ -245,6 +245,12 @@ impl LockTable {
         Some(behind)
     }
 
+    /// How many hold a record or wait for it. O(1).
+    pub(crate) fn crowd(&self, record: RecordIx) -> usize {
+        let lock = self.records.get(record).and_then(|record| record.lock.as_ref());
+        lock.map_or(0, |lock| lock.holders.len() + lock.phaser.len())
+    }
+
     /// The eldest waiter that a holder was told of on this record.
     pub(crate) fn told(&self, record: RecordIx, attempt: AttemptId) -> Option<Birth> {
         self.records[record].lock.as_ref()?.holders.get(&attempt)?.told

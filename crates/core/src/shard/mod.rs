@@ -240,6 +240,7 @@ impl Shard {
                 let response = Response::Asked { attempt, status, since };
                 self.outputs.push_back(Output::Respond { session: link.session, response });
             }
+            Request::AskBehind { attempt } => self.tell_behind(attempt),
         }
         self.drain(now);
     }

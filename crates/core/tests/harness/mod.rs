@@ -65,7 +65,7 @@ impl Message {
                 Request::Withdraw { .. } => Kind::Withdraw,
                 Request::Abort { .. } => Kind::Abort,
                 Request::Heartbeat { .. } => Kind::Heartbeat,
-                Request::Ask { .. } => Kind::Other,
+                Request::Ask { .. } | Request::AskBehind { .. } => Kind::Other,
             },
             Body::Response(_, _, response) => match response {
                 Response::Granted { .. } => Kind::Granted,
@@ -76,7 +76,7 @@ impl Message {
                 Response::Applied { .. } => Kind::Applied,
                 Response::Aborted { .. } => Kind::Aborted,
                 Response::Elder { .. } => Kind::Elder,
-                Response::Busy { .. } | Response::Asked { .. } => Kind::Other,
+                Response::Busy { .. } | Response::Asked { .. } | Response::Behind { .. } => Kind::Other,
             },
             Body::Peer(_, PeerMessage::Inquire { .. }) => Kind::Inquire,
             Body::Peer(_, PeerMessage::Answer { .. }) => Kind::Answer,
@@ -99,7 +99,8 @@ impl Message {
                 | Request::Apply { attempt }
                 | Request::Withdraw { attempt }
                 | Request::Abort { attempt, .. }
-                | Request::Ask { attempt } => attempt.attempt,
+                | Request::Ask { attempt }
+                | Request::AskBehind { attempt } => attempt.attempt,
                 Request::Heartbeat { .. } => 0,
             },
             Body::Response(_, _, response) => response.attempt().attempt,

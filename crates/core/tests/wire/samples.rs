@@ -152,6 +152,7 @@ pub(crate) fn requests() -> Vec<Request> {
     all.push(Request::Heartbeat { live: Vec::new(), low_water: Sequence(u64::MAX) });
     all.push(Request::Heartbeat { live: vec![first, highest], low_water: Sequence(1) });
     all.push(Request::Ask { attempt: first });
+    all.push(Request::AskBehind { attempt: highest });
     all
 }
 
@@ -244,6 +245,10 @@ pub(crate) fn responses() -> Vec<Response> {
     all.push(Response::Aborted { attempt, shard });
     all.push(Response::Elder { attempt, shard, birth: Time(u64::MAX) });
     all.extend(STATUSES.map(|status| Response::Asked { attempt, status, since }));
+    for count in [0, 1, 9] {
+        let record = |no: u8| (Bytes::from(vec![no; 30]), no.is_multiple_of(2).then_some(attempt));
+        all.push(Response::Behind { attempt, records: (0..count).map(record).collect() });
+    }
     all
 }
 

@@ -125,7 +125,8 @@ impl Node {
             | Request::Apply { attempt }
             | Request::Withdraw { attempt }
             | Request::Abort { attempt, .. }
-            | Request::Ask { attempt } => attempt.tx.session != link.session,
+            | Request::Ask { attempt }
+            | Request::AskBehind { attempt } => attempt.tx.session != link.session,
         };
         if planted::is_foreign(requests.iter().any(foreign)) {
             return Err(Error::OtherSession);

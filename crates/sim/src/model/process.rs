@@ -270,6 +270,7 @@ impl ModelProcess {
                 }
                 Event::Restart { cause } => self.ended(at, tx, &cause),
                 Event::Unknown => unreachable!("no shard loses its memory here"),
+                Event::Behind { .. } => unreachable!("nobody asks"),
                 Event::Failed { refusal } => panic!("workloads ask for nothing impossible: {refusal}"),
             }
         }

@@ -175,7 +175,8 @@ fn price(costs: &Costs, request: &Request) -> (Option<AttemptId>, u64) {
         | Request::Apply { attempt }
         | Request::Withdraw { attempt }
         | Request::Abort { attempt, .. }
-        | Request::Ask { attempt } => (Some(*attempt), costs.message),
+        | Request::Ask { attempt }
+        | Request::AskBehind { attempt } => (Some(*attempt), costs.message),
         Request::Heartbeat { .. } => (None, costs.message),
     }
 }

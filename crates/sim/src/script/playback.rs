@@ -484,10 +484,11 @@ impl Playback {
         let tx = found.expect("everybody is begun by the script");
         match event {
             Event::Answer { no, .. } => tx.awaited.retain(|awaited| awaited != no),
+            Event::Behind { .. } => {}
             _ => tx.awaited.clear(),
         }
         tx.standing = match event {
-            Event::Answer { .. } => tx.standing,
+            Event::Answer { .. } | Event::Behind { .. } => tx.standing,
             Event::Restart { .. } => Standing::Restarts,
             Event::Committed { .. } | Event::Aborted | Event::Failed { .. } | Event::Unknown => {
                 Standing::Ended

@@ -47,7 +47,8 @@ impl Message {
                 | Request::Apply { attempt }
                 | Request::Withdraw { attempt }
                 | Request::Abort { attempt, .. }
-                | Request::Ask { attempt } => Some(*attempt),
+                | Request::Ask { attempt }
+                | Request::AskBehind { attempt } => Some(*attempt),
                 Request::Heartbeat { .. } => None,
             },
             Body::Response { response, .. } => Some(response.attempt()),
@@ -125,7 +126,7 @@ impl MessageKind {
                 Request::Withdraw { .. } => 3,
                 Request::Abort { .. } => 4,
                 Request::Heartbeat { .. } => 5,
-                Request::Ask { .. } => 6,
+                Request::Ask { .. } | Request::AskBehind { .. } => 6,
             },
             Body::Response { response, .. } => match response {
                 Response::Granted { .. } => 7,
@@ -137,7 +138,7 @@ impl MessageKind {
                 Response::Applied { .. } => 13,
                 Response::Aborted { .. } => 14,
                 Response::Elder { .. } => 15,
-                Response::Asked { .. } => 16,
+                Response::Asked { .. } | Response::Behind { .. } => 16,
             },
             Body::Peer { message, .. } => match message {
                 PeerMessage::Inquire { .. } => 17,

@@ -30,6 +30,8 @@ pub(super) fn event(tx: &str, event: &Event) -> String {
         Event::Aborted => format!("{INDENT}{tx} is aborted"),
         Event::Failed { refusal } => format!("{INDENT}{tx} fails: {refusal}"),
         Event::Unknown => format!("{INDENT}{tx} is over, and nobody knows how"),
+        Event::Behind { record: Some((key, _)) } => format!("{INDENT}{tx} hears whom it waits for on {key}"),
+        Event::Behind { record: None } => format!("{INDENT}{tx} hears that it waits for nobody"),
         Event::Restart { cause } => match cause {
             Cause::GaveWay => format!("{INDENT}{tx} restarts: it gave way to an elder"),
             Cause::Busy => format!("{INDENT}{tx} restarts: it was busy too often"),

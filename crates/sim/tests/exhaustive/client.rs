@@ -138,7 +138,9 @@ impl Client {
             Event::Restart { .. } if self.attempts < plan.attempts_max => self.restart(plan, known),
             Event::Restart { .. } => self.fate = Fate::GaveUp,
             Event::Unknown => self.fate = Fate::Unknown,
-            other @ (Event::Aborted | Event::Failed { .. }) => panic!("{}: {other:?}", self.tx),
+            other @ (Event::Aborted | Event::Failed { .. } | Event::Behind { .. }) => {
+                panic!("{}: {other:?}", self.tx)
+            }
         }
     }
 

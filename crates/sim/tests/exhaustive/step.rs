@@ -39,7 +39,8 @@ impl Message {
                 | Request::Apply { attempt }
                 | Request::Withdraw { attempt }
                 | Request::Abort { attempt, .. }
-                | Request::Ask { attempt } => *attempt,
+                | Request::Ask { attempt }
+                | Request::AskBehind { attempt } => *attempt,
                 Request::Heartbeat { .. } => unreachable!("a heartbeat arrives at once"),
             },
             Message::Response { response, .. } => response.attempt(),

@@ -45,7 +45,7 @@ fn response(dice: &mut Dice) -> Response {
         Refusal::ReadOnly,
     ];
     let statuses = [Status::Prepared, Status::Applied, Status::Refused, Status::Forgotten, Status::Lost];
-    match dice.roll(10) {
+    match dice.roll(11) {
         0 | 1 => {
             let (no, granted) = (CallNo(small(dice)), small(dice));
             Response::Granted { attempt, no, reply, granted, incarnation: since }
@@ -61,6 +61,10 @@ fn response(dice: &mut Dice) -> Response {
             Response::Elder { attempt, shard, birth }
         }
         _ if dice.roll(2) == 0 => Response::Aborted { attempt, shard },
+        9 => Response::Behind {
+            attempt,
+            records: (0..dice.roll(12)).map(|_| (key(), Some(attempt))).collect(),
+        },
         _ => Response::Asked { attempt, status: dice.one_of(&statuses).clone(), since },
     }
 }
