@@ -1,6 +1,8 @@
 //! The keys of a store by pattern, a page at a time, outside of transactions.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 
 use claret_types::{Bytes, OpError};
 
@@ -50,15 +52,33 @@ impl Keys {
     /// [`Error::Closed`]; on a cluster also [`Error::NoAnswer`] and [`Error::Refused`]. One may ask again.
     pub async fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
         loop {
-            if self.backend.is_closed() {
-                return Err(Error::Closed);
-            }
-            match self.pages.next_page().await? {
-                Some(keys) if keys.is_empty() => {}
+            match self.page().await? {
+                // Others get their turn.
+                Some(keys) if keys.is_empty() => yield_now().await,
                 page => return Ok(page),
             }
         }
     }
+
+    async fn page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
+        if self.backend.is_closed() {
+            return Err(Error::Closed);
+        }
+        self.pages.next_page().await
+    }
+}
+
+/// Comes back at once, behind what is ready by now.
+async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|cx| {
+        if std::mem::replace(&mut has_yielded, true) {
+            return Poll::Ready(());
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl Store {
@@ -99,7 +119,12 @@ impl BlockingKeys {
     /// # Errors
     /// See [`Keys::next_page`].
     pub fn next_page(&mut self) -> Result<Option<Vec<Bytes>>, Error> {
-        self.store.wait(self.inner.next_page())
+        loop {
+            match self.store.wait(self.inner.page())? {
+                Some(keys) if keys.is_empty() => {}
+                page => return Ok(page),
+            }
+        }
     }
 }
 

@@ -4,6 +4,7 @@
 //! while their bug is planted, and return `false` otherwise. So whoever takes the hooks away takes no behaviour away.
 
 use claret_planted::{Bug, is_planted};
+use claret_types::ExpiresAt;
 
 /// Whether an operation that returns nothing could be issued: [`Bug::VoidErrorSwallowed`].
 pub(crate) fn issued<E>(issued: Result<(), E>) -> Result<(), E> {
@@ -18,4 +19,9 @@ pub(crate) fn keeps_buffered_calls() -> bool {
 /// [`Bug::DeadlineOfEachAttempt`].
 pub(crate) fn renews_deadline() -> bool {
     is_planted(Bug::DeadlineOfEachAttempt)
+}
+
+/// [`Bug::ExpiryLeftBehind`].
+pub(crate) fn expires(at: ExpiresAt) -> ExpiresAt {
+    if is_planted(Bug::ExpiryLeftBehind) { ExpiresAt::Never } else { at }
 }

@@ -4,6 +4,7 @@ use claret_types::{Bytes, Content, ExpiresAt, KeyspaceOp, Moment, Operation};
 
 use crate::blocking;
 use crate::error::Error;
+use crate::planted;
 use crate::read::Read;
 use crate::records::TxScope;
 use crate::store::Store;
@@ -25,8 +26,8 @@ fn put(tx: &Tx, from: Bytes, to: Bytes, content: Option<Content>, expires: Expir
         return Ok(true);
     }
     tx.issue(from, Operation::from(KeyspaceOp::Delete { returning: false }))?;
-    tx.issue(to.clone(), Operation::from(content.put()))?;
-    if let ExpiresAt::At(expiry) = expires {
+    tx.issue(to.clone(), Operation::from(KeyspaceOp::Put(content)))?;
+    if let ExpiresAt::At(expiry) = planted::expires(expires) {
         let at = Moment::At(expiry.ms());
         tx.issue(to, Operation::from(KeyspaceOp::Expire { at, only_later: false, returning: false }))?;
     }

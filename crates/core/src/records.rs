@@ -68,7 +68,19 @@ pub trait Records: Sync {
 
     /// Carries effects of one transaction out, in this order. They were decided while their claims were held, and cannot
     /// fail.
-    fn apply(&self, key: &Bytes, effects: &[&Effect]);
+    ///
+    /// A record whose time is over by what they say ends behind all of them, not among them: what comes after an `EXPIRE` would
+    /// bring another record into being.
+    fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied;
+}
+
+/// What became of a record when effects were carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Applied {
+    /// They were carried out, and it does not end by time before the next input.
+    Done,
+    /// Its time was over, and it has ended: by itself, behind those who hold it.
+    Ended,
 }
 
 /// The records of a shard that has none in its memory.

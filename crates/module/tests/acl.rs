@@ -5,7 +5,7 @@ mod common;
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::wire;
 use common::beside::{bulk, error, hold, number, ok, run, vote};
-use common::{Process, Server, hello, operation};
+use common::{Process, Server, example, hello, operation};
 use redis::{Connection, Value};
 
 fn acl(connection: &mut Connection, rules: &[&str]) {
@@ -31,10 +31,7 @@ fn every_operation_on_a_key_that_is_not_the_users_is_denied_on_every_path() {
     let mut al = Process::over(server.connect_as("al", "pw"), 1, 1, &[]);
     for kind in claret_types::BUILTIN {
         for method in kind.methods {
-            let count =
-                method.arguments.split(' ').filter(|word| !word.is_empty() && !word.starts_with('[')).count();
-            let words = format!("{}:{}{}", kind.name, method.name, " 1".repeat(count));
-            let words = if method.name == "BCREATE" { format!("{}:BCREATE 1 0 2", kind.name) } else { words };
+            let words = example(kind, method);
             assert_eq!(operation(&words).method().access, method.access, "{words}");
             let attempt = al.begin();
             let prepare = al.prepare(attempt, &[("b:1", &words)]);

@@ -9,7 +9,7 @@ use claret_core::message::{PeerMessage, Refusal, Request, Response, Status};
 use claret_core::{AttemptId, Sequence, ShardId, Time, TxId, wire};
 use claret_types::BUILTIN;
 use common::beside::{bulk, commit, error, hold, number, ok, rig, run, vote};
-use common::{Process, Server, hello, identity, session, wait_until};
+use common::{Process, Server, example, hello, identity, session, wait_until};
 use redis::{Connection, RedisResult, Value};
 
 /// Numbers that are the same each time.
@@ -297,12 +297,7 @@ fn a_thousand_corrupted_dumps_harm_no_transaction() {
     let operations: Vec<String> = BUILTIN
         .iter()
         .flat_map(|kind| kind.methods.iter().map(move |method| (kind, method)))
-        .map(|(kind, method)| {
-            let count =
-                method.arguments.split(' ').filter(|word| !word.is_empty() && !word.starts_with('[')).count();
-            let arguments = if method.name == "BCREATE" { " 1 0 2".to_owned() } else { " 1".repeat(count) };
-            format!("{}:{}{arguments}", kind.name, method.name)
-        })
+        .map(|(kind, method)| example(kind, method))
         .collect();
     let (mut dice, mut taken, mut committed) = (Dice(7), 0, 0);
     for round in 0..1_000 {

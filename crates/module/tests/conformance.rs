@@ -9,9 +9,9 @@ use std::time::SystemTime;
 
 use claret_core::message::{Call, KeyedCall, Listed, Members, Refusal, Request, Response};
 use claret_types::{
-    Best, Bounded, BoundedCounter, Bytes, Counter, DataType, Dict, DictOp, DictState, Examples, FloatCounter,
-    Issued, KeyspaceOp, List, ListState, Moment, OpError, Operation, Ranking, Register, Reply, ScoredSet,
-    Set, SetOp, SetState, State, Summary, SummaryBag, Text, TopK, UidGenerator, Unique,
+    Best, Bounded, BoundedCounter, Bytes, Content, Counter, DataType, Dict, DictOp, DictState, Examples,
+    FloatCounter, Issued, KeyspaceOp, List, ListState, Moment, OpError, Operation, Ranking, Register, Reply,
+    ScoredSet, Set, SetOp, SetState, State, Summary, SummaryBag, Text, TopK, UidGenerator, Unique,
 };
 use common::{Process, Server, birth, call};
 use redis::{Cmd, Connection};
@@ -214,7 +214,8 @@ fn on_any<T: Native>() -> Vec<Operation> {
         ops.push(KeyspaceOp::SetUntil { value: "5".into(), at: early });
     }
     let there = T::states().into_iter().filter(|state| !T::is_absent(state));
-    ops.extend(there.map(|state| KeyspaceOp::Put(State::new::<T>(state))));
+    let content = |state| Content::of(&State::new::<T>(state)).expect("a small one");
+    ops.extend(there.map(|state| KeyspaceOp::Put(content(state))));
     let resolved = |op| {
         let mut op = Operation::from(op);
         op.resolve(|| now);

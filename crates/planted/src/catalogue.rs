@@ -78,6 +78,10 @@ impl Room {
 
 bugs! {
     Client {
+        /// A listing of keys ends with the first node.
+        FirstNodeListed ["claret/cluster records_come_expire_and_go_on_a_cluster"];
+        /// A record that moves to another key does not expire any more.
+        ExpiryLeftBehind ["claret/transactions records_come_expire_and_go_in_the_process"];
         /// A command that ASK redirects is sent there without ASKING.
         AskUnannounced [
             "claret/lib to_ask_is_announced_before_it_is_asked",
@@ -324,6 +328,16 @@ bugs! {
             "module/lib what_is_added_keeps_the_time_to_live",
             "module/expiry ends_of_records_are_kept_as_by_the_plain_commands"
         ];
+        /// Operations do not see when a record expires.
+        ExpiryUnseen ["module/lib strings_are_as_in_memory"];
+        /// An expiry that is to be put off is brought forward.
+        ExpiryBroughtForward ["module/lib strings_are_as_in_memory"];
+        /// An expiry that a transaction sets on a key that others hold is not noted, and the key vanishes unseen.
+        ExpiryUnnoted ["module/expiry an_end_that_another_sets_on_a_held_key_is_heard_of"];
+        /// A record is put on top of what there was.
+        PutOnTop ["module/lib sets_are_as_in_memory"];
+        /// A record that own effects have emptied is taken for there.
+        EmptiedIsThere ["module/lib sets_are_as_in_memory"];
         /// The last addition is not written.
         LastSumUnwritten ["module/lib strings_are_as_in_memory"];
         /// Several pops of one transaction take one value.

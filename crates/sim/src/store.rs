@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use claret_core::message::Refusal;
-use claret_core::{Records, ShardId};
+use claret_core::{Applied, Records, ShardId};
 use claret_types::{Bytes, Effect, OpError, Operation, State, Unique};
 
 use crate::cut::cut;
@@ -83,7 +83,9 @@ impl Store {
     pub(crate) fn prepare(&self, key: &Bytes, op: &Operation) -> bool {
         let executed = op.execute(self.content().records.get(key), Unique(0));
         let effect = executed.as_ref().ok().and_then(|executed| executed.effect.as_ref());
-        effect.inspect(|effect| self.apply(key, &[effect]));
+        if let Some(effect) = effect {
+            self.apply(key, &[effect]);
+        }
         executed.is_ok()
     }
 }
@@ -106,13 +108,14 @@ impl Records for Store {
         Ok(self.content().records.get(key).map(|state| cut(state, op, own)))
     }
 
-    fn apply(&self, key: &Bytes, effects: &[&Effect]) {
+    fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied {
         let records = &mut self.content().records;
         let mut slot = records.remove(key);
         effects.iter().for_each(|effect| drop((*effect).clone().apply(&mut slot)));
         if let Some(state) = slot {
             records.insert(key.clone(), state);
         }
+        Applied::Done
     }
 }
 

@@ -18,8 +18,8 @@ use crate::data_type::{DataType, arguments};
 use crate::erased::State;
 use crate::{
     Best, Bounded, BoundedCounter, BoundedCounterOp, Bytes, Dict, DictState, DictValue, FromReply, Issued,
-    KeyspaceOp, List, OpError, Ranking, Register, Reply, ScoredSet, Set, SetState, Summary, SummaryBag, Text,
-    TopK, UidGenerator,
+    List, OpError, Ranking, Register, Reply, ScoredSet, Set, SetState, Summary, SummaryBag, Text, TopK,
+    UidGenerator,
 };
 
 /// A record with more bytes cannot be moved: the words are counted, and 16 for each.
@@ -36,15 +36,40 @@ pub const CONTENT_ELEMENTS_MAX: usize = CONTENT_BYTES_MAX / WORD_BYTES;
 pub struct Content(State);
 
 impl Content {
-    /// The operation that puts a record of this content in place of what there is.
-    pub fn put(self) -> KeyspaceOp {
-        KeyspaceOp::Put(self.0)
+    /// The content of a record.
+    ///
+    /// # Errors
+    /// It has too much of it, or a type that is not built in.
+    pub fn of(state: &State) -> Result<Self, OpError> {
+        Content::of_words(&words_of(state)?)
+    }
+
+    pub(crate) fn of_words(words: &[Bytes]) -> Result<Self, OpError> {
+        state_of(words).map(Content)
+    }
+
+    pub(crate) fn words(&self) -> Vec<Bytes> {
+        words_of(&self.0).expect("it was made of words")
+    }
+
+    pub(crate) fn state(&self) -> State {
+        self.0.clone()
+    }
+
+    /// Whether it is that of a [`TopK`], which is two keys in Redis.
+    pub fn is_topk(&self) -> bool {
+        self.0.downcast::<TopK>().is_some()
+    }
+
+    /// In bytes, as it counts against bounds.
+    pub(crate) fn size(&self) -> usize {
+        size_of_words(&self.words())
     }
 }
 
 impl FromReply for Content {
     fn from_reply(reply: Reply) -> Option<Self> {
-        state_of(&Vec::from_reply(reply)?).ok().map(Content)
+        Content::of_words(&Vec::from_reply(reply)?).ok()
     }
 }
 
@@ -53,19 +78,43 @@ impl FromReply for Content {
 /// # Errors
 /// It has too much of it, or a type that is not built in.
 pub(crate) fn words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
+    // Before anything is copied and sorted.
+    let elements = elements_of(state);
+    if elements > CONTENT_ELEMENTS_MAX {
+        let size = elements * WORD_BYTES;
+        return Err(OpError::TooLarge { what: "record".into(), size, limit: CONTENT_BYTES_MAX });
+    }
     let words = words(state)?;
     check_size(&words)?;
     Ok(words)
 }
 
+fn size_of_words(words: &[Bytes]) -> usize {
+    words.iter().map(|word| word.len() + WORD_BYTES).sum()
+}
+
 /// # Errors
 /// The words are more than a record may have that is moved.
 fn check_size(words: &[Bytes]) -> Result<(), OpError> {
-    let size = words.iter().map(|word| word.len() + WORD_BYTES).sum();
+    let size = size_of_words(words);
     if size > CONTENT_BYTES_MAX {
         return Err(OpError::TooLarge { what: "record".into(), size, limit: CONTENT_BYTES_MAX });
     }
     Ok(())
+}
+
+/// How many elements a record has, if it may have many. O(1).
+fn elements_of(state: &State) -> usize {
+    if let Some(set) = state.downcast::<Set>() {
+        return set.len();
+    }
+    if let Some(list) = state.downcast::<List>() {
+        return list.len();
+    }
+    if let Some(dict) = state.downcast::<Dict>() {
+        return dict.len();
+    }
+    state.downcast::<ScoredSet>().map_or(1, Ranking::len)
 }
 
 fn words(state: &State) -> Result<Vec<Bytes>, OpError> {
@@ -139,9 +188,12 @@ pub(crate) fn state_of(words: &[Bytes]) -> Result<State, OpError> {
         }
         (ScoredSet::NAME, [_, ..]) => State::new::<ScoredSet>(ranking(rest)?),
         (TopK::NAME, [capacity, members @ ..]) if !members.is_empty() => topk(capacity, members)?,
-        (SummaryBag::NAME, [count, sum, min, max]) => {
-            let [sum, min, max] = [sum, min, max].map(finite);
+        (SummaryBag::NAME, [count, sum, least, greatest]) => {
+            let [sum, min, max] = [sum, least, greatest].map(finite);
             let summary = Summary { count: positive(count)?, sum: sum?, min: min?, max: max? };
+            if summary.min > summary.max {
+                return Err(malformed(format_args!("a least of {least} and a greatest of {greatest}")));
+            }
             State::new::<SummaryBag>(summary)
         }
         (UidGenerator::NAME, [count]) => State::new::<UidGenerator>(Issued(positive(count)?)),
@@ -170,9 +222,12 @@ fn pairs(words: &[Bytes]) -> Result<std::slice::ChunksExact<'_, Bytes>, OpError>
     }
 }
 
+/// What is counted one by one never gets there.
+const COUNT_MAX: u64 = 1 << 62;
+
 fn positive(word: &Bytes) -> Result<u64, OpError> {
     let number = arguments::unsigned(word)?;
-    if number == 0 || i64::try_from(number).is_err() {
+    if number == 0 || number > COUNT_MAX {
         return Err(malformed(format_args!("a count of {number}")));
     }
     Ok(number)
@@ -238,6 +293,7 @@ mod tests {
             ("topk 3", "topk with 1 words"),
             ("summary-bag 0 0 0 0", "a count of 0"),
             ("summary-bag 1 inf 0 0", "a sum of inf"),
+            ("summary-bag 2 3 2 1", "a least of 2 and a greatest of 1"),
             ("uid-generator 18446744073709551615", "a count of 18446744073709551615"),
         ] {
             let words: Vec<Bytes> = line.split_whitespace().map(Bytes::from).collect();

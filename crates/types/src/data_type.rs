@@ -93,7 +93,7 @@ pub trait DataType: Sized + Send + Sync + 'static {
     /// One line on what it is for.
     const SUMMARY: &'static str;
     /// The native Redis type of its records on a cluster (`string`, `hash`, `set`, `zset`, `list`). Types that share
-    /// a `State` share keys, as in Redis.
+    /// a `State` share keys, as in Redis. `any` is for operations on records of any type alone.
     const NATIVE: &'static str;
     /// Lock modes and their conflicts.
     const MODES: Modes;

@@ -33,6 +33,9 @@ pub struct State {
 /// A decided change of any type.
 pub struct Effect(Box<dyn AnyEffect>);
 
+/// [`DataType::NATIVE`] of what is no type of records: operations on records of any type, in universal modes alone.
+pub(crate) const OF_ANY: &str = "any";
+
 /// What executing an operation of any type decides.
 pub type Executed = Execution<Effect>;
 
@@ -83,12 +86,15 @@ impl TypeInfo {
     /// The modes by which claims of two types on one record are held against each other. `None`: they all conflict.
     // P14.
     pub fn common_modes<'a>(&'a self, other: &'a TypeInfo) -> Option<&'a Modes> {
-        match (self.modes.names, other.modes.names) {
-            _ if std::ptr::eq(self, other) || self.id == other.id => Some(&self.modes),
-            ([], _) => Some(&other.modes),
-            (_, []) => Some(&self.modes),
-            _ => None,
+        if std::ptr::eq(self, other) || self.id == other.id || other.is_of_any() {
+            return Some(&self.modes);
         }
+        self.is_of_any().then_some(&other.modes)
+    }
+
+    /// Whether its operations are on records of any type, and so in universal modes alone.
+    pub fn is_of_any(&self) -> bool {
+        self.native == OF_ANY
     }
 }
 
@@ -331,6 +337,11 @@ impl Effect {
         self.0.type_info()
     }
 
+    /// Whether it clears the record's expiry, beside what it does to the content.
+    pub fn clears_expiry(&self) -> bool {
+        self.0.clears_expiry()
+    }
+
     /// [`DataType::apply`] on the record in `slot`, which appears and vanishes as the state does. Returns
     /// the effect that undoes it.
     ///
@@ -543,6 +554,9 @@ impl AnyState for Opaque {
 pub(crate) trait AnyEffect: Send + Sync {
     fn as_any(&self) -> &dyn Any;
     fn type_info(&self) -> &'static TypeInfo;
+    fn clears_expiry(&self) -> bool {
+        false
+    }
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect;
     fn duplicate(&self) -> Effect;
     fn equals(&self, other: &dyn Any) -> bool;
@@ -569,6 +583,10 @@ impl<T: DataType> AnyEffect for Change<T> {
 
     fn type_info(&self) -> &'static TypeInfo {
         TypeInfo::of::<T>()
+    }
+
+    fn clears_expiry(&self) -> bool {
+        self.expiry == Ends::At(None)
     }
 
     fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect {

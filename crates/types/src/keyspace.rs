@@ -45,10 +45,10 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
-use crate::content;
+use crate::content::{self, Content};
 use crate::data_type::arguments::{int, of_unsigned, unsigned};
 use crate::data_type::{Access, Arguments, Execution, Few, Method, Unique, few, method_named};
-use crate::erased::{AnyEffect, AnyOp, Effect, Executed, Operation, State, TypeInfo};
+use crate::erased::{AnyEffect, AnyOp, Effect, Executed, OF_ANY, Operation, State, TypeInfo};
 use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Register, Reply, Room, Scope, Text};
 
 /// When a record ends: milliseconds since the beginning of 1970, UTC.
@@ -58,6 +58,9 @@ pub struct Expiry(NonZeroU64);
 impl Expiry {
     /// The last one, in the year 10889 or so: servers count in signed milliseconds and add to them.
     pub const MAX: Expiry = Expiry(NonZeroU64::new(1 << 48).expect("not zero"));
+
+    /// The first one.
+    const MIN: Expiry = Expiry(NonZeroU64::MIN);
 
     /// At so many milliseconds since 1970; `None` when that is zero or past [`Expiry::MAX`].
     pub fn at_ms(ms: u64) -> Option<Self> {
@@ -88,6 +91,11 @@ pub enum Ttl {
     Forever,
     /// It expires after this time.
     In(Duration),
+}
+
+impl Moment {
+    /// Before any other.
+    pub const OVER: Moment = Moment::At(0);
 }
 
 impl FromReply for Ttl {
@@ -156,13 +164,14 @@ pub enum KeyspaceOp {
     ExpiryTime,
     /// The content in words, from which [`KeyspaceOp::Put`] makes the same record; nil when there is none.
     Content,
-    /// Puts this record in place of what there is. It does not expire.
-    Put(State),
+    /// Puts a record of this content in place of what there is. It does not expire.
+    Put(Content),
     /// Writes a string that expires.
     SetUntil {
         /// The string.
         value: Bytes,
-        /// When it expires.
+        /// When it expires. A time that is over when the shard hears of it becomes [`Moment::OVER`]: then there is no
+        /// record.
         at: Moment,
     },
 }
@@ -193,8 +202,14 @@ const fn method(
 }
 
 const METHODS: &[Method] = &[
-    method("DEL", "", "removes the record, of whatever type", Access::Write, false),
-    method("DEL.RETURNING", "", "removes the record; 1 if there was one, else 0", Access::Write, true),
+    of_size(method("DEL", "", "removes the record, of whatever type", Access::Write, false)),
+    of_size(method(
+        "DEL.RETURNING",
+        "",
+        "removes the record; 1 if there was one, else 0",
+        Access::Write,
+        true,
+    )),
     method("EXISTS", "", "1 if there is a record, else 0", Access::Read, true),
     method("EXPIRE", "seconds [GT]", "sets when the record expires", Access::Write, false),
     method("EXPIRE.RETURNING", "seconds [GT]", "the same; 1 if it was set, else 0", Access::Write, true),
@@ -225,9 +240,15 @@ const METHODS: &[Method] = &[
         true,
     ),
     method("PEXPIRETIME", "", "when it expires, in Unix milliseconds; or -1, -2", Access::Read, true),
-    method("SETEX", "seconds value", "writes a string that expires", Access::Write, false),
-    method("PSETEX", "milliseconds value", "writes a string that expires", Access::Write, false),
-    method("PSETEXAT", "unix-milliseconds value", "writes a string that expires", Access::Write, false),
+    of_size(method("SETEX", "seconds value", "writes a string that expires", Access::Write, false)),
+    of_size(method("PSETEX", "milliseconds value", "writes a string that expires", Access::Write, false)),
+    of_size(method(
+        "PSETEXAT",
+        "unix-milliseconds value",
+        "writes a string that expires",
+        Access::Write,
+        false,
+    )),
     of_size(method(
         "RECORD.CONTENT",
         "",
@@ -254,7 +275,7 @@ const SECOND: u64 = 1000;
 pub(crate) const KEYSPACE: TypeInfo = TypeInfo {
     name: "keyspace",
     summary: "records of any type: whether they are there, and when they expire",
-    native: "any",
+    native: OF_ANY,
     modes: Modes { names: &[], conflicts: &[], removing: 0, clearing: 0 },
     methods: METHODS,
     parse: |method, given| parse(method, given).map(KeyspaceOp::into),
@@ -287,7 +308,7 @@ fn parse(method: &str, given: Arguments<'_>) -> Result<KeyspaceOp, OpError> {
             Ok(KeyspaceOp::SetUntil { value: value.clone(), at: moment(name, time)? })
         }
         ("RECORD.CONTENT", []) => Ok(KeyspaceOp::Content),
-        ("RECORD.PUT", [_, _, ..]) => content::state_of(given).map(KeyspaceOp::Put),
+        ("RECORD.PUT", [_, _, ..]) => Content::of_words(given).map(KeyspaceOp::Put),
         _ => Err(OpError::misuse(METHODS, method)),
     }
 }
@@ -327,41 +348,43 @@ fn check_moment(moment: Moment) -> Result<(), OpError> {
 }
 
 impl KeyspaceOp {
-    /// The name that the operation travels under, and its arguments.
-    fn written(&self) -> (&'static str, Few<Bytes>) {
-        let timed = |at: &Moment, names: [&'static str; 2]| match at {
-            Moment::In(ms) => (names[0], of_unsigned(*ms)),
-            Moment::At(ms) => (names[1], of_unsigned(*ms)),
+    /// The name that the operation travels under.
+    fn name(&self) -> &'static str {
+        match self {
+            KeyspaceOp::Delete { returning: false } => "DEL",
+            KeyspaceOp::Delete { returning: true } => "DEL.RETURNING",
+            KeyspaceOp::Exists => "EXISTS",
+            KeyspaceOp::Expire { at: Moment::In(_), returning: false, .. } => "PEXPIRE",
+            KeyspaceOp::Expire { at: Moment::In(_), returning: true, .. } => "PEXPIRE.RETURNING",
+            KeyspaceOp::Expire { at: Moment::At(_), returning: false, .. } => "PEXPIREAT",
+            KeyspaceOp::Expire { at: Moment::At(_), returning: true, .. } => "PEXPIREAT.RETURNING",
+            KeyspaceOp::Persist { returning: false } => "PERSIST",
+            KeyspaceOp::Persist { returning: true } => "PERSIST.RETURNING",
+            KeyspaceOp::TimeLeft { in_seconds: true, .. } => "TTL",
+            KeyspaceOp::TimeLeft { in_seconds: false, .. } => "PTTL",
+            KeyspaceOp::ExpiryTime => "PEXPIRETIME",
+            KeyspaceOp::Content => "RECORD.CONTENT",
+            KeyspaceOp::Put(_) => "RECORD.PUT",
+            KeyspaceOp::SetUntil { at: Moment::In(_), .. } => "PSETEX",
+            KeyspaceOp::SetUntil { at: Moment::At(_), .. } => "PSETEXAT",
+        }
+    }
+
+    fn arguments(&self) -> Few<Bytes> {
+        let time = |at: &Moment| match at {
+            Moment::In(ms) | Moment::At(ms) => of_unsigned(*ms),
         };
         match self {
-            KeyspaceOp::Delete { returning: false } => ("DEL", Few::new()),
-            KeyspaceOp::Delete { returning: true } => ("DEL.RETURNING", Few::new()),
-            KeyspaceOp::Exists => ("EXISTS", Few::new()),
-            KeyspaceOp::Expire { at, only_later, returning } => {
-                let names = match returning {
-                    false => ["PEXPIRE", "PEXPIREAT"],
-                    true => ["PEXPIRE.RETURNING", "PEXPIREAT.RETURNING"],
-                };
-                let (name, time) = timed(at, names);
-                let mut arguments = few([time]);
-                if *only_later {
-                    arguments.push("GT".into());
-                }
-                (name, arguments)
-            }
-            KeyspaceOp::Persist { returning: false } => ("PERSIST", Few::new()),
-            KeyspaceOp::Persist { returning: true } => ("PERSIST.RETURNING", Few::new()),
-            KeyspaceOp::TimeLeft { in_seconds: true, .. } => ("TTL", Few::new()),
-            KeyspaceOp::TimeLeft { in_seconds: false, .. } => ("PTTL", Few::new()),
-            KeyspaceOp::ExpiryTime => ("PEXPIRETIME", Few::new()),
-            KeyspaceOp::Content => ("RECORD.CONTENT", Few::new()),
-            KeyspaceOp::Put(state) => ("RECORD.PUT", content::words_of(state).unwrap_or_default().into()),
-            KeyspaceOp::SetUntil { value, at } => {
-                let (name, time) = timed(at, ["PSETEX", "PSETEXAT"]);
-                let mut arguments = few([time]);
-                arguments.push(value.clone());
-                (name, arguments)
-            }
+            KeyspaceOp::Expire { at, only_later: false, .. } => few([time(at)]),
+            KeyspaceOp::Expire { at, only_later: true, .. } => few([time(at), "GT".into()]),
+            KeyspaceOp::SetUntil { value, at } => few([time(at), value.clone()]),
+            KeyspaceOp::Put(content) => content.words().into(),
+            KeyspaceOp::Delete { .. }
+            | KeyspaceOp::Exists
+            | KeyspaceOp::Persist { .. }
+            | KeyspaceOp::TimeLeft { .. }
+            | KeyspaceOp::ExpiryTime
+            | KeyspaceOp::Content => Few::new(),
         }
     }
 
@@ -382,8 +405,8 @@ impl KeyspaceOp {
                     returning: *returning,
                 })
             }
-            KeyspaceOp::SetUntil { at, .. } if absolute(at) <= now => {
-                Some(KeyspaceOp::Delete { returning: false })
+            KeyspaceOp::SetUntil { value, at } if absolute(at) <= now => {
+                Some(KeyspaceOp::SetUntil { value: value.clone(), at: Moment::OVER })
             }
             KeyspaceOp::SetUntil { value, at: at @ Moment::In(_) } => {
                 Some(KeyspaceOp::SetUntil { value: value.clone(), at: Moment::At(absolute(at)) })
@@ -419,7 +442,7 @@ fn unresolved() -> OpError {
 
 impl From<KeyspaceOp> for Operation {
     fn from(op: KeyspaceOp) -> Self {
-        let method = method_named(METHODS, op.written().0);
+        let method = method_named(METHODS, op.name());
         Operation::from_any(Call { op, method })
     }
 }
@@ -478,7 +501,7 @@ impl KeyspaceOp {
                 changing(1, KeyspaceEffect::ExpireAt(expiry(*at)?), to_set_expiry())
             }
             KeyspaceOp::Expire { at, only_later: true, returning } => {
-                let later = expiry(*at)?;
+                let later = if *at == Moment::OVER { Expiry::MIN } else { expiry(*at)? };
                 // Nobody hears whether it did anything, so whatever others put off is no matter.
                 let claims = match returning {
                     true => to_set_expiry(),
@@ -508,7 +531,7 @@ impl KeyspaceOp {
                 let words = content::words_of(state)?.into_iter().map(Reply::Bytes).collect();
                 Execution::read(Reply::Array(words), Claims::record(Mode::SHARED))
             }
-            KeyspaceOp::Put(state) => replace(state.clone()),
+            KeyspaceOp::Put(content) => replace(content.state()),
             KeyspaceOp::SetUntil { .. } if !is_string(state) => {
                 let found = state.type_info().name;
                 return Err(OpError::WrongType {
@@ -516,6 +539,9 @@ impl KeyspaceOp {
                     expected: "register".into(),
                     method: "PSETEX".into(),
                 });
+            }
+            KeyspaceOp::SetUntil { at: Moment::OVER, .. } => {
+                Execution::void(Effect::from(KeyspaceEffect::Remove), Claims::record(Mode::EXCLUSIVE))
             }
             KeyspaceOp::SetUntil { value, at } => put(value, *at)?,
         };
@@ -566,16 +592,16 @@ impl AnyOp for Call {
     }
 
     fn arguments(&self) -> Few<Bytes> {
-        self.op.written().1
+        self.op.arguments()
     }
 
     fn check(&self) -> Result<(), OpError> {
         match self.op {
             KeyspaceOp::Expire { at, .. } | KeyspaceOp::SetUntil { at, .. } => check_moment(at),
-            KeyspaceOp::Put(ref state) => content::words_of(state).map(drop),
             KeyspaceOp::Delete { .. }
             | KeyspaceOp::Exists
             | KeyspaceOp::Content
+            | KeyspaceOp::Put(_)
             | KeyspaceOp::Persist { .. }
             | KeyspaceOp::TimeLeft { .. }
             | KeyspaceOp::ExpiryTime => Ok(()),
@@ -585,6 +611,7 @@ impl AnyOp for Call {
     fn size(&self) -> usize {
         match &self.op {
             KeyspaceOp::SetUntil { value, .. } => value.len(),
+            KeyspaceOp::Put(content) => content.size(),
             _ => 0,
         }
     }
@@ -612,8 +639,11 @@ impl AnyOp for Call {
     fn execute(&self, state: Option<&State>, _: Unique) -> Result<Executed, OpError> {
         let mut execution = match (state, &self.op) {
             (Some(state), op) => op.on(state)?,
+            (None, KeyspaceOp::SetUntil { at: Moment::OVER, .. }) => {
+                Execution::read(Reply::Ok, Claims::record(Mode::EXCLUSIVE))
+            }
             (None, KeyspaceOp::SetUntil { value, at }) => put(value, *at)?,
-            (None, KeyspaceOp::Put(state)) => replace(state.clone()),
+            (None, KeyspaceOp::Put(content)) => replace(content.state()),
             (None, KeyspaceOp::Content) => Execution::read(Reply::Nil, Claims::record(Mode::SHARED)),
             (None, KeyspaceOp::TimeLeft { .. } | KeyspaceOp::ExpiryTime) => absent(-2),
             (None, _) => absent(0),
@@ -629,7 +659,9 @@ impl AnyOp for Call {
     }
 
     fn combine(&self, held: &dyn Any, answer: &Reply) -> Option<Reply> {
-        self.equals(held).then(|| answer.clone())
+        // What is left is another time for everybody.
+        let is_of_now = matches!(self.op, KeyspaceOp::TimeLeft { .. });
+        (!is_of_now && self.equals(held)).then(|| answer.clone())
     }
 
     fn equals(&self, other: &dyn Any) -> bool {

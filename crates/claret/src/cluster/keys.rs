@@ -8,6 +8,7 @@ use tokio::runtime::Handle;
 
 use super::address::Address;
 use super::connection::Connection;
+use super::planted;
 use super::settings::Settings;
 use crate::error::Error;
 use crate::pages::{PAGE, PageFuture, Pages};
@@ -48,6 +49,7 @@ impl Listing {
         self.connection = Some(connection);
         if self.cursor == Bytes::from(FIRST) {
             self.nodes.pop_front();
+            self.nodes = planted::nodes_left(std::mem::take(&mut self.nodes));
             self.connection = None;
         }
         Ok(Some(page.keys))

@@ -5,6 +5,13 @@ use std::time::Duration;
 
 use claret_planted::{Bug, is_planted};
 
+// --- keys ---
+
+/// The nodes whose keys are still to be listed: [`Bug::FirstNodeListed`].
+pub(super) fn nodes_left<T>(nodes: VecDeque<T>) -> VecDeque<T> {
+    if is_planted(Bug::FirstNodeListed) { VecDeque::new() } else { nodes }
+}
+
 // --- plain commands ---
 
 /// Whether a command is announced where it is asked for: [`Bug::AskUnannounced`].

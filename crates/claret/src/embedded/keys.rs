@@ -32,9 +32,11 @@ impl Listing {
         let is_over = |state: &State| state.expiry().is_some_and(|expiry| expiry.ms() <= now);
         let shard = self.store.shards[self.shard as usize].lock();
         let (contents, next) = shard.contents_at(self.place..self.place + PAGE);
-        let found = contents.filter(|(key, state)| glob::matches(&self.pattern, key) && !is_over(state));
-        let keys = found.map(|(key, _)| key.clone()).collect();
+        let mut keys: Vec<Bytes> =
+            contents.filter(|(_, state)| !is_over(state)).map(|(key, _)| key.clone()).collect();
         drop(shard);
+        // A pattern may take its time.
+        keys.retain(|key| glob::matches(&self.pattern, key));
         match next {
             Some(place) => self.place = place,
             None => (self.shard, self.place) = (self.shard + 1, 0),

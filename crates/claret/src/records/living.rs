@@ -14,7 +14,7 @@ use crate::value::IntoValue;
 /// A record of whatever type. Typed records have the same methods.
 ///
 /// A record expires by the clock of its shard: of the process, or of the node. A relative time counts from when the shard
-/// hears of it, which for an operation that answers nothing is the commit.
+/// hears of it: on a cluster that is the commit, for an operation that answers nothing; in the process it is the call.
 #[derive(Clone, Debug)]
 pub struct KeyRecord<S> {
     pub(super) scope: S,
@@ -102,7 +102,7 @@ impl<S: Scope> KeyRecord<S> {
     }
 
     /// `RECORD.CONTENT`: all that is in a record of a built-in type, so that [`KeyRecord::put`] can make another of it; `None`
-    /// if there is no record. Shares the record with reads. O(size); an error if that is over 1 MiB.
+    /// if there is no record. Shares the record with itself alone. O(size); an error if that is over 1 MiB.
     pub fn content(&self) -> Gives<S, Option<Content>> {
         self.ask(KeyspaceOp::Content)
     }
@@ -110,7 +110,7 @@ impl<S: Scope> KeyRecord<S> {
     /// `RECORD.PUT`: puts a record of this content in place of what there is, of whatever type. It does not expire. Needs the
     /// record alone. O(size).
     pub fn put(&self, content: Content) -> S::Void {
-        self.issue(content.put())
+        self.issue(KeyspaceOp::Put(content))
     }
 }
 

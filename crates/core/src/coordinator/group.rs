@@ -226,7 +226,7 @@ impl Uses {
         let fresh = || Used { kind: op.type_info(), reads: Claimed::default(), writes: Claimed::default() };
         let used = self.by_key.entry(key.clone()).or_insert_with(fresh);
         let claims = used.claims_of(self.locks, op);
-        if used.kind.modes.names.is_empty() {
+        if used.kind.is_of_any() {
             used.kind = op.type_info();
         }
         let claimed = match op.method().access {

@@ -36,8 +36,8 @@ impl Coordinator {
             if let Some(reserve) = &it.reserve {
                 add_modes(&mut held, reserve);
             }
-            // Modes of two types do not mix (P14).
-            kind.id != it.op.type_info().id || held.conflict_with(&claims, &kind.modes)
+            // Modes of two types do not mix, unless they are those of records of any type (P14).
+            kind.common_modes(it.op.type_info()).is_none_or(|modes| held.conflict_with(&claims, modes))
         })
     }
 }

@@ -106,8 +106,19 @@ impl Shard {
     /// Whoever comes now waits until those who have voted are done, whatever their modes, and finds no record.
     ///
     /// All that vanished since the last input is told at once: whoever is let in for the sake of one record finds the
-    /// others gone already, and comes after that. Not to be called for what [`Records::apply`] did.
+    /// others gone already, and comes after that. Not to be called for what [`Records::apply`] did, which says so itself.
     pub fn vanished(&mut self, now: Time, keys: &[Bytes]) {
+        self.vanish(now, keys);
+        self.drain(now);
+    }
+
+    /// The same for what ended when effects were carried out.
+    pub(super) fn end_with_their_records(&mut self, now: Time) {
+        let ended = std::mem::take(&mut self.table.ended);
+        self.vanish(now, &ended);
+    }
+
+    fn vanish(&mut self, now: Time, keys: &[Bytes]) {
         let mut refused: Vec<(AttemptId, &Bytes)> = Vec::new();
         for key in keys {
             let Some(record) = self.table.find(key_hash(key), key) else { continue };
@@ -118,7 +129,6 @@ impl Shard {
                 self.refuse(now, attempt, Refusal::Vanished { key: key.clone() });
             }
         }
-        self.drain(now);
     }
 
     /// Refuses every attempt that has not voted: rights have changed, or keys are another shard's now.

@@ -49,7 +49,7 @@ use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
-use crate::records::External;
+use crate::records::{Applied, External};
 use crate::switches::{Locks, Switches};
 
 /// A record's place in the table, stable while it is held.
@@ -102,6 +102,8 @@ struct Lock {
     holders: IndexMap<AttemptId, Holder, foldhash::fast::FixedState>,
     /// Nobody who holds the record was born later.
     youngest: Option<Birth>,
+    /// Somebody was found to claim more than a footprint says, for the record expires: see [`footprint`].
+    expires: bool,
     /// The record vanished by itself: who holds it still has voted and comes before that, everybody else after (P36).
     vanished: bool,
     phaser: Phaser,
@@ -110,7 +112,7 @@ struct Lock {
 impl Lock {
     /// Somebody is granted a call of this type. Until one of a type with modes of its own is, there are none.
     fn take_modes_of(&mut self, kind: &'static TypeInfo) {
-        if self.kind.is_none_or(|held| held.modes.names.is_empty()) {
+        if self.kind.is_none_or(TypeInfo::is_of_any) {
             self.kind = Some(kind);
         }
     }
@@ -122,6 +124,7 @@ impl Lock {
             && self.holders.is_empty()
             && self.youngest.is_none()
             && !self.vanished
+            && !self.expires
             && self.phaser.is_quiet()
     }
 }
@@ -148,6 +151,8 @@ pub(crate) struct LockTable {
     idle: Vec<Box<Lock>>,
     /// The records here that expire, by when.
     expiring: BTreeSet<(Expiry, RecordIx)>,
+    /// External records that have ended when effects were carried out, and that somebody holds.
+    pub(crate) ended: Vec<Bytes>,
     /// What an instant transaction did so far, to be undone if it cannot finish.
     staged: Vec<(RecordIx, Effect)>,
     pub(crate) unique: u64,
@@ -174,6 +179,7 @@ impl LockTable {
             index: HashTable::new(),
             idle: Vec::new(),
             expiring: BTreeSet::new(),
+            ended: Vec::new(),
             staged: Vec::new(),
             unique: unique_base,
             woken: VecDeque::new(),
@@ -284,7 +290,7 @@ impl LockTable {
         };
         let mut footprints: SmallVec<[Claims; 4]> = SmallVec::new();
         for call in calls.iter() {
-            let mut claims = footprint(&self.switches, call);
+            let mut claims = footprint(&self.switches, call, false);
             if claims.list.len() > CLAIMS_MAX {
                 return;
             }
@@ -301,7 +307,7 @@ impl LockTable {
             return;
         }
         let first = &mut calls[0];
-        if first.op.type_info().modes.names.is_empty() {
+        if first.op.type_info().is_of_any() {
             // It has not the modes of the others.
             first.reserve = Some(Box::new(Claims::record(Mode::EXCLUSIVE)));
             return;
@@ -316,7 +322,7 @@ impl LockTable {
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
         let external = self.external;
         let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
-        let before = expiry_of(state);
+        let (before, mut has_ended) = (expiry_of(state), false);
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             holder.claims().for_each(|claims| lock.held.remove(claims));
             let is_applied = |item: &Item| rules::is_applied(item, fate);
@@ -330,11 +336,16 @@ impl LockTable {
                     let applied = holder.items.iter().filter(|item| is_applied(item));
                     let effects: SmallVec<[&Effect; 4]> =
                         applied.filter_map(|item| item.effect.as_ref()).collect();
-                    if !effects.is_empty() {
-                        records.apply(key, &effects);
+                    if !effects.is_empty() && records.apply(key, &effects) == Applied::Ended {
+                        has_ended = true;
                     }
                 }
             }
+        }
+        if has_ended && !lock.holders.is_empty() {
+            // Before anybody is let in. The shard refuses those who have not voted.
+            lock.vanished = true;
+            self.ended.push(key.clone());
         }
         if lock.holders.is_empty() {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
@@ -369,7 +380,7 @@ impl LockTable {
         if lock.phaser.is_empty() || rules::passes_waiters(lock, owner) {
             return true;
         }
-        let footprint = footprint(&self.switches, call);
+        let footprint = footprint(&self.switches, call, lock.expires);
         let Some(eldest) = lock.phaser.eldest_conflicting(call.op.type_info(), &footprint, false) else {
             return true;
         };
@@ -409,7 +420,7 @@ impl LockTable {
         if lock.phaser.len() >= self.limits.waiters_max {
             return Stop::Crowded;
         }
-        let footprint = footprint(&self.switches, call);
+        let footprint = footprint(&self.switches, call, lock.expires);
         let upgrade = rules::passes_waiters(lock, owner);
         let kind = call.op.type_info();
         let waiter = Waiter { call: call.clone(), footprint, kind };
@@ -642,16 +653,18 @@ fn common_modes(calls: &[Call]) -> Option<&Modes> {
     let mut kinds = calls.iter().map(|call| call.op.type_info());
     let first = kinds.next()?;
     let kind = kinds.try_fold(first, |kind, next| {
-        let is_next = kind.modes.names.is_empty();
+        let is_next = kind.is_of_any();
         kind.common_modes(next).map(|_| if is_next { next } else { kind })
     })?;
     Some(&kind.modes)
 }
 
-/// What a call may claim, whatever the state.
-fn footprint(switches: &Switches, call: &Call) -> Claims {
+/// What a call may claim, whatever the state. On a record that expires what may empty it claims it alone: a waiter that
+/// queued for less would be passed by those that do not conflict with the less, for ever.
+fn footprint(switches: &Switches, call: &Call, expires: bool) -> Claims {
     let own = match switches.locks {
         Locks::ReaderWriter => call.op.reader_writer(),
+        Locks::Abstract if expires => call.op.footprint_with_expiry(),
         Locks::Abstract => call.op.footprint(),
     };
     match &call.reserve {

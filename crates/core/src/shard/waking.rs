@@ -231,7 +231,9 @@ impl Shard {
     /// before it is written, so all of these come first, and then those who go on to further records.
     pub(super) fn drain(&mut self, now: Time) {
         loop {
-            if let Some(woken) = self.table.woken.pop_front() {
+            if !self.table.ended.is_empty() {
+                self.end_with_their_records(now);
+            } else if let Some(woken) = self.table.woken.pop_front() {
                 self.wake(now, woken);
             } else if let Some(attempt) = self.going_on.pop_front() {
                 self.go_on(now, attempt);

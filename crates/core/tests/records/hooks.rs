@@ -3,8 +3,8 @@
 use claret_core::message::{Link, Refusal, Request, Response, Status};
 use claret_core::{AttemptId, Cause, Event, Incarnation, Limits, Shard, ShardId, Survives, Switches, Time};
 use claret_types::{
-    Bytes, Claims, Counter, CounterOp, Mode, Operation, Reply, Set, SetOp, State, TypeInfo, UidGenerator,
-    UidOp, Unique,
+    Bytes, Claims, Counter, CounterOp, KeyspaceOp, Mode, Moment, Operation, Register, RegisterOp, Reply, Set,
+    SetOp, State, TypeInfo, UidGenerator, UidOp, Unique,
 };
 
 use crate::harness::{
@@ -406,6 +406,104 @@ fn trap_18_readers_wait_for_those_who_voted_before_it_vanished() {
     assert_eq!(replies[0].1, Reply::Int(0));
     assert_eq!(w.answers(second), [Reply::Int(0)], "there is no record");
     w.commit(second);
+    w.run();
+    w.assert_quiet();
+}
+
+/// T1 says when k ends, and that is over when it is carried out; T2 has voted beside it, T3 waits. k ends behind T1 and T2,
+/// before anybody is let in: T2's effect must not make another record of it, and T3 must not vote on what ends then.
+#[test]
+fn what_is_over_when_it_is_carried_out_ends_behind_those_who_have_voted() {
+    let (mut w, store) = world();
+    plain(store, "k", &sadd("x"));
+    let over = KeyspaceOp::Expire { at: Moment::At(1), only_later: false, returning: false };
+    let first = voted(&mut w, "k", Operation::from(over));
+    let mine = w.hold(Kind::Apply, 0);
+    let second = voted(&mut w, "k", sadd("z"));
+    let theirs = w.hold(Kind::Apply, 0);
+    let third = w.begin();
+    w.execute(third, 0, "k", scard());
+    w.run();
+    assert!(w.committed(first) && w.committed(second) && !w.answered(third));
+    w.hand_over(mine);
+    w.run();
+    assert_eq!(cause(&mut w, third), Some(vanished()));
+    w.hand_over(theirs);
+    w.run();
+    assert_eq!(members(store, "k"), [""; 0]);
+    w.assert_quiet();
+}
+
+/// T1 has voted to put another value in place of k, which expires. Its time passes: k as it was does not end any more, unless
+/// T1 is not carried out.
+#[test]
+fn a_record_does_not_end_while_somebody_has_voted_to_change_its_end() {
+    for is_undone in [false, true] {
+        let mut w = World::new(2);
+        let until = KeyspaceOp::SetUntil { value: "old".into(), at: Moment::At(1_000) };
+        let before = w.begin();
+        w.buffer(before, 1, "k", Operation::from(until));
+        w.commit(before);
+        w.run();
+        let set = Operation::new::<Register>(RegisterOp::Set("new".into()));
+        let first = w.begin();
+        w.buffer(first, 1, "k", set);
+        w.buffer(first, 0, "other", incr(1));
+        w.commit(first);
+        let last = w.hold(Kind::Prepare, 0);
+        w.run();
+        let now = w.now;
+        assert!(w.shards[1].expire(now, 2_000).is_empty(), "T1 decides on it");
+        assert!(w.shards[1].state(b"k").is_some());
+        if is_undone {
+            w.abort(first);
+            w.run();
+        } else {
+            w.hand_over(last);
+            w.run();
+            assert!(w.committed(first));
+        }
+        let ended = w.shards[1].expire(now, 2_000);
+        assert_eq!(ended.len(), usize::from(is_undone));
+        assert_eq!(w.shards[1].state(b"k").is_some(), !is_undone);
+    }
+}
+
+/// `SREM` on a record that expires needs it alone, and queues for that: those who add other members pass it no longer than
+/// others may.
+#[test]
+fn who_may_empty_an_expiring_record_is_not_passed_for_ever() {
+    let (mut w, store) = world();
+    w.shards[0] = Shard::over(
+        store,
+        ShardId(0),
+        Incarnation(1),
+        Switches::CLARET,
+        Limits { phase_joins_max: 0, ..Limits::default() },
+    );
+    plain(store, "k", &sadd("x"));
+    plain(
+        store,
+        "k",
+        &Operation::from(KeyspaceOp::Expire { at: Moment::At(5_000), only_later: false, returning: false }),
+    );
+    let holder = w.holder(0, "k", sadd_returning("a"));
+    let remover = w.begin();
+    let remove = Operation::new::<Set>(SetOp::RemoveReturning(["x".into()].into_iter().collect()));
+    w.execute(remover, 0, "k", remove);
+    w.run();
+    assert!(!w.answered(remover));
+    let later = w.begin();
+    w.execute(later, 0, "k", sadd_returning("b"));
+    w.run();
+    assert!(!w.answered(later), "it is behind the remover");
+    w.commit(holder);
+    w.run();
+    assert!(w.answered(remover) && !w.answered(later));
+    w.commit(remover);
+    w.run();
+    assert!(w.answered(later));
+    w.commit(later);
     w.run();
     w.assert_quiet();
 }

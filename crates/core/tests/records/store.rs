@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard};
 
-use claret_core::Records;
 use claret_core::message::Refusal;
+use claret_core::{Applied, Records};
 use claret_types::{Bytes, Effect, OpError, Operation, State};
 
 use crate::cut::cut;
@@ -63,12 +63,17 @@ impl Records for Store {
         Ok((self.states().get(key).cloned(), ops.len()))
     }
 
-    fn apply(&self, key: &Bytes, effects: &[&Effect]) {
+    /// It is always later than in 1970.
+    fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied {
         let mut states = self.states();
         let mut slot = states.remove(key);
         effects.iter().for_each(|effect| drop((*effect).clone().apply(&mut slot)));
+        if slot.as_ref().and_then(State::expiry).is_some_and(|expiry| expiry.ms() == 1) {
+            return Applied::Ended;
+        }
         if let Some(state) = slot {
             states.insert(key.clone(), state);
         }
+        Applied::Done
     }
 }

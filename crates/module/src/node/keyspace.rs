@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
-use claret_core::{Records, Shard, Time};
+use claret_core::{Applied, Records, Shard, Time};
 use claret_types::{Bytes, Effect, OpError, Operation, State};
 use smallvec::SmallVec;
 
@@ -215,8 +215,8 @@ impl Records for Keyspace {
         native::partial_state_for_all(&self.server(), key, ops, own)
     }
 
-    fn apply(&self, key: &Bytes, effects: &[&Effect]) {
-        native::apply(&self.server(), key, effects);
+    fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied {
+        native::apply(&self.server(), key, effects)
     }
 }
 
@@ -281,13 +281,17 @@ impl Server for KeyspaceServer<'_> {
         self.ctx.call_with_value(command, name, value)
     }
 
-    /// Whoever holds the key hears of its end when it comes; one whose time was over is gone already.
-    fn expiry_changed(&self, key: &Bytes, name: &Text) {
-        match self.ctx.open(name).map(|opened| opened.expires_at()) {
-            Some(Some(end)) => self.keyspace.note_end(key, end),
-            Some(None) => {}
-            None => self.keyspace.note(Change::Record(key.clone())),
+    /// Whoever holds the key hears of its end when it comes.
+    fn expiry_changed(&self, key: &Bytes, name: &Text) -> bool {
+        let end = self.ctx.open(name).map(|opened| opened.expires_at());
+        if let Some(Some(end)) = end {
+            self.keyspace.note_end(key, end);
         }
+        end.is_some()
+    }
+
+    fn now_ms(&self) -> i64 {
+        Ctx::millis()
     }
 
     fn append_bytes_max(&self) -> Option<usize> {

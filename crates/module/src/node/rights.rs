@@ -9,11 +9,11 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use claret_core::message::{KeyedCall, Refusal, Request};
-use claret_types::{Access, Bytes, Operation};
+use claret_types::{Access, Bytes, KeyspaceOp, Operation};
 
 use super::keyspace::Keyspace;
 use super::settings;
-use crate::ffi::{Ctx, Denial, Flag, Text, User};
+use crate::ffi::{Ctx, Denial, Flag, Kind, Text, User};
 use crate::parts::equivalent::{adds, equivalent};
 use crate::parts::error::Error;
 use crate::parts::native::side_key;
@@ -248,6 +248,7 @@ impl Caller {
         if !planted::may(self.may_run(command, key)) {
             return denied(command, key);
         }
+        let beside = beside.or_else(|| beside_content(ctx, key, op));
         if let Some(command) = planted::beside(beside) {
             let side = side_key(key);
             if !self.may_run(command, &side) {
@@ -279,5 +280,18 @@ impl Caller {
         if let Some(user) = &self.user {
             user.log_denial(ctx, &Text::new(object), denial);
         }
+    }
+}
+
+/// What is done to the key beside a record that is read or put as a whole, if it is a TopK.
+fn beside_content(ctx: Ctx, key: &Bytes, op: &Operation) -> Option<&'static str> {
+    match op.keyspace()? {
+        KeyspaceOp::Put(content) => content.is_topk().then_some("SET"),
+        KeyspaceOp::Content => {
+            let is_zset = ctx.open(&Text::new(key)).is_some_and(|key| key.kind() == Kind::Zset);
+            let has_beside = || ctx.open(&Text::new(&side_key(key))).is_some();
+            (is_zset && has_beside()).then_some("GET")
+        }
+        _ => None,
     }
 }

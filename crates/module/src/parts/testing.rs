@@ -3,8 +3,8 @@
 
 use claret_core::message::{Call, Link, Output, Refusal, Request};
 use claret_core::{
-    AttemptId, Birth, CallNo, Incarnation, Limits, Member, Records, Sequence, SessionId, Shard, ShardId,
-    Switches, Time, TxId,
+    Applied, AttemptId, Birth, CallNo, Incarnation, Limits, Member, Records, Sequence, SessionId, Shard,
+    ShardId, Switches, Time, TxId,
 };
 use claret_types::{Access, Bytes, Effect, OpError, Operation, Set, SetOp, State, TypeInfo};
 
@@ -52,7 +52,9 @@ impl Records for Absent {
         }
     }
 
-    fn apply(&self, _: &Bytes, _: &[&Effect]) {}
+    fn apply(&self, _: &Bytes, _: &[&Effect]) -> Applied {
+        Applied::Done
+    }
 }
 
 /// The session of those who hold keys.

@@ -5,7 +5,7 @@
 //! and pops that wake ask only that.
 
 use claret_core::Shard;
-use claret_types::{Access, Bytes, Operation, TypeInfo};
+use claret_types::{Access, Bytes, Mode, Operation, Scope, TypeInfo};
 
 use crate::parts::command_table::{Row, Special};
 use crate::parts::error::Error;
@@ -67,7 +67,9 @@ impl Locks<'_> {
         // Its claims are in the modes of its type; where it has none of its own, in the holder's.
         let is_plain = op.type_info().id == TypeInfo::of::<Plain>().id;
         let modes = if is_plain { held } else { op.type_info() };
-        self.shard.conflicts_with(key, modes, &op.footprint())
+        // It may show when the record expires, whatever it is.
+        let claims = op.footprint().and(Scope::Record, Mode::READ_EXPIRY);
+        self.shard.conflicts_with(key, modes, &claims)
     }
 }
 

@@ -22,7 +22,7 @@ use claret_core::{
 };
 use claret_identity::{Challenge, Identity, Statement};
 use claret_rig::TestLimit;
-use claret_types::{BUILTIN, Bytes, Operation};
+use claret_types::{BUILTIN, Bytes, Method, Operation, TypeInfo};
 use redis::{Connection, Value};
 
 /// The module, built once for all tests of a file.
@@ -424,6 +424,17 @@ pub(crate) fn birth(attempt: AttemptId) -> Birth {
 
 pub(crate) fn call(no: u32, op: Operation) -> Call {
     Call { no: CallNo(no), op, member: Member::default(), reserve: None }
+}
+
+/// A call of a method that is well-formed, as [`operation`] reads it.
+pub(crate) fn example(kind: &TypeInfo, method: &Method) -> String {
+    let is_required = |word: &&str| !word.is_empty() && !word.starts_with('[');
+    let arguments = match method.name {
+        "BCREATE" => " 1 0 2".to_owned(),
+        "RECORD.PUT" => " set 1".to_owned(),
+        _ => " 1".repeat(method.arguments.split(' ').filter(is_required).count()),
+    };
+    format!("{}:{}{arguments}", kind.name, method.name)
 }
 
 /// `SADD red`, or `set:SADD red` where several types have the name.

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use crate::content::{state_of, words_of};
+use crate::content::Content;
 use crate::data_type::{Arguments, DataType, Examples, Execution, Few, Method, Unique};
 use crate::keyspace::{Expiry, KEYSPACE, KeyspaceOp, Moment};
 use crate::{Bytes, Claims, Effect, Modes, OpError, Operation, Reply, Room, State};
@@ -145,8 +145,7 @@ impl<T: Examples> Examples for Living<T> {
         ];
         // Those of custom types have no words.
         let contents = T::states().into_iter().filter(|content| !T::is_absent(content)).map(State::new::<T>);
-        let read_back = |state: State| state_of(&words_of(&state).ok()?).ok();
-        let puts = contents.filter_map(read_back).take(1).map(KeyspaceOp::Put);
+        let puts = contents.filter_map(|state| Content::of(&state).ok()).take(1).map(KeyspaceOp::Put);
         let own = T::operations().into_iter().map(Operation::new::<T>);
         own.chain(on_any.into_iter().chain(puts).map(Operation::from)).collect()
     }

@@ -160,7 +160,7 @@ impl LockTable {
 
     /// Checks the claims of a call that was executed.
     fn judge(
-        &self,
+        &mut self,
         record: RecordIx,
         owner: Owner,
         call: &Call,
@@ -189,6 +189,7 @@ impl LockTable {
             return Err(OpError::Overflow("what one group draws".into(), format!("{:?}", call.op)));
         }
         let modes = lock_kind.common_modes(kind).unwrap_or(&lock_kind.modes);
+        let claims_all = claims.list.iter().any(|claim| claim.mode == Mode::EXCLUSIVE);
         let admitted = match lock {
             None => true,
             Some(lock) => alone || self.admits(lock, own, modes, call.member, &claims, room),
@@ -196,6 +197,12 @@ impl LockTable {
         if alone && !draws_fit(&claims, room) {
             // It would not fit beside anybody else's draw, so nobody else may hold the record with it.
             claims = Claims::record(Mode::EXCLUSIVE).drawing(claims.draw);
+        }
+        if claims_all
+            && !admitted
+            && let Some(lock) = &mut self.records[record].lock
+        {
+            lock.expires = true;
         }
         Ok(admitted.then(|| (executed.reply, Item { member: call.member, claims, effect: executed.effect })))
     }

@@ -26,7 +26,7 @@ impl LockTable {
 impl Lock {
     /// The sums of claims, `held` and `wanted`, are left out: `check_invariants` compares them with what they sum.
     fn content(&self) -> impl Debug + use<'_> {
-        let Lock { kind, held: _, holders, youngest, vanished, phaser } = self;
+        let Lock { kind, held: _, holders, youngest, expires, vanished, phaser } = self;
         let Phaser { upgrades, queues, joins, told, waited_since } = phaser;
         let mut holders: Vec<_> = holders.iter().collect();
         holders.sort_unstable_by_key(|(attempt, _)| **attempt);
@@ -41,6 +41,15 @@ impl Lock {
             .into_iter()
             .map(|(place, kind, modes, it)| (place, kind, modes, it.kind.name, &it.call, &it.footprint))
             .collect();
-        (kind.map(|kind| kind.name), holders, youngest, vanished, waiters, joins, told, waited_since)
+        (
+            kind.map(|kind| kind.name),
+            holders,
+            youngest,
+            (expires, vanished),
+            waiters,
+            joins,
+            told,
+            waited_since,
+        )
     }
 }

@@ -1,8 +1,8 @@
 //! When records in a shard's own memory expire: the lock table's part.
 
-use claret_types::{Bytes, Expiry, State};
+use claret_types::{Bytes, Claims, Expiry, Mode, Modes, State};
 
-use super::{LockTable, RecordIx, rules};
+use super::{AttemptId, Holder, LockTable, RecordIx, rules};
 
 impl LockTable {
     /// When the first of the records here expires.
@@ -10,10 +10,24 @@ impl LockTable {
         self.expiring.first().map(|(expiry, _)| *expiry)
     }
 
-    /// The keys of the records here whose time is over. O(how many).
-    pub(crate) fn expired(&self, now_ms: u64) -> Vec<Bytes> {
+    /// The keys of the records here whose time is over, the first so many, without those that somebody holds who has voted and
+    /// may have changed when they expire. O(how many are over).
+    pub(crate) fn expired(
+        &self,
+        now_ms: u64,
+        most: usize,
+        has_voted: impl Fn(AttemptId) -> bool,
+    ) -> Vec<Bytes> {
         let are_over = self.expiring.iter().take_while(|(expiry, _)| expiry.ms() <= now_ms);
-        are_over.map(|(_, record)| self.records[*record].key.clone()).collect()
+        let keys = are_over.filter(|(_, record)| {
+            let Some(lock) = &self.records[*record].lock else { return true };
+            let modes = lock.kind.map(|kind| &kind.modes);
+            let has_a_say = |holder: &Holder| {
+                holder.claims().any(|claims| modes.is_none_or(|modes| claims_expiry(claims, modes)))
+            };
+            !lock.holders.iter().any(|(attempt, holder)| has_voted(*attempt) && has_a_say(holder))
+        });
+        keys.take(most).map(|(_, record)| self.records[*record].key.clone()).collect()
     }
 
     /// A record's content has changed for good.
@@ -24,6 +38,11 @@ impl LockTable {
             vanishes.map(|expiry| self.expiring.insert((expiry, record)));
         }
     }
+}
+
+/// Whether these are claims of what sets, clears or puts off the expiry, or puts another record in place of this one.
+fn claims_expiry(claims: &Claims, modes: &Modes) -> bool {
+    claims.conflict_with(&Claims::record(Mode::READ_EXPIRY), modes)
 }
 
 pub(super) fn expiry_of(state: &Option<State>) -> Option<Expiry> {

@@ -1,6 +1,6 @@
 //! The lock table's part of what a host with an external store does: see `shard/external.rs`.
 
-use claret_types::{Bytes, Claims, Method, Operation, TypeInfo, Unique};
+use claret_types::{Bytes, Claims, KeyspaceOp, Method, Operation, TypeInfo, Unique};
 use smallvec::SmallVec;
 
 use super::{AttemptId, External, Lock, LockTable, Record, RecordIx, expiry_of, rules};
@@ -13,7 +13,9 @@ impl LockTable {
         let mut asked: SmallVec<[&'static Method; 4]> = SmallVec::new();
         for Call { op, .. } in calls {
             let method = op.method();
-            if !asked.iter().any(|known| std::ptr::eq(*known, method)) {
+            // What is put may be of any type, with rights of its own.
+            let is_put = matches!(op.keyspace(), Some(KeyspaceOp::Put(_)));
+            if is_put || !asked.iter().any(|known| std::ptr::eq(*known, method)) {
                 asked.push(method);
                 records.admit(key, op)?;
             }

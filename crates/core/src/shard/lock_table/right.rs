@@ -91,7 +91,7 @@ pub(super) fn is_to_look_again(moved: bool) -> bool {
 pub(super) fn reset(lock: &mut Lock) {
     lock.youngest = None;
     lock.kind = None;
-    lock.vanished = false;
+    (lock.vanished, lock.expires) = (false, false);
 }
 
 /// Whether an effect is carried out: that of a member that commits (C13).

@@ -1,13 +1,15 @@
 //! What is done to keys of any type: whether they are there, when they expire, their end.
 
+use claret_core::Applied;
 use claret_types::{
     Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, DictEffect, Effect, Expiry, Issued, KeyspaceEffect,
     KeyspaceOp, List, ListEffect, OpError, Operation, Register, ScoredSet, ScoredSetEffect, Set, State, Text,
     TopK, TypeInfo, UidGenerator,
 };
 
-use super::{OpenKey, Record, Server, hashes, lists, sets, strings, whole, zsets};
+use super::{OpenKey, Record, Server, carry_out, hashes, lists, sets, strings, whole, zsets};
 use crate::ffi::Kind;
+use crate::parts::planted::records as planted;
 
 /// The partial state of an operation that is one on keys of any type, or whose transaction did such a thing to the key
 /// before. `None`: what is known of the operation's own type will do, with the effects of that type.
@@ -28,6 +30,8 @@ pub(super) fn partial_state(
     let is_shown = kept_until.is_none() && matches!(op.keyspace(), Some(KeyspaceOp::Content));
     Some(match first {
         _ if is_shown => content(record, first),
+        // What it writes over has to be a string, as what was done to it before shows.
+        Some(kind) if matches!(op.keyspace(), Some(KeyspaceOp::SetUntil { .. })) => whole(record, kind),
         Some(kind) if kept_until.is_some() || may_be_emptied(record, seen_by) => whole(record, kind),
         Some(_) => Ok(there(record)),
         None => match op.keyspace() {
@@ -82,7 +86,7 @@ fn content(
 fn may_be_emptied(record: &Record<'_, impl Server>, effects: &[&Effect]) -> bool {
     let named: usize = effects.iter().map(|effect| elements_removed(effect)).sum();
     // One that is not there is as it is whole.
-    record.open_any().is_none_or(|key| key.len() <= named)
+    planted::may_be_emptied(record.open_any().is_none_or(|key| key.len() <= named))
 }
 
 /// How many elements an effect takes out at most.
@@ -105,19 +109,76 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     for effect in effects {
         match effect.keyspace().expect("one on keys of any type") {
             KeyspaceEffect::Remove => record.write(c"DEL", []),
-            KeyspaceEffect::ExpireAt(at) => expire(record, *at, None),
-            KeyspaceEffect::Extend(at) => expire(record, *at, Some(b"GT")),
+            // It is not over soon.
+            KeyspaceEffect::ExpireAt(at) => {
+                expire(record, *at, None);
+            }
+            KeyspaceEffect::Extend(at) => {
+                expire(record, *at, planted::only_later(b"GT"));
+            }
             KeyspaceEffect::Persist => record.write(c"PERSIST", []),
             KeyspaceEffect::Put(state) => put(record, state),
         }
     }
 }
 
-/// Others may hold the key, whom that concerns: the end is noted.
-fn expire(record: &Record<'_, impl Server>, at: Expiry, option: Option<&[u8]>) {
+/// What ends later is not over while effects are carried out, in milliseconds.
+const SOON_MS: i64 = 10_000;
+
+/// Whether the time of the record may be over before all of these are carried out.
+pub(super) fn may_end_it(effects: &[&Effect], now_ms: i64) -> bool {
+    effects.iter().filter_map(|effect| effect.keyspace()).any(|effect| match effect {
+        KeyspaceEffect::ExpireAt(at) | KeyspaceEffect::Extend(at) => is_soon(*at, now_ms),
+        KeyspaceEffect::Put(state) => state.expiry().is_some_and(|at| is_soon(at, now_ms)),
+        KeyspaceEffect::Remove | KeyspaceEffect::Persist => false,
+    })
+}
+
+fn is_soon(at: Expiry, now_ms: i64) -> bool {
+    i64::try_from(at.ms()).is_ok_and(|at| at <= now_ms.saturating_add(SOON_MS))
+}
+
+/// Carries effects out, and only then lets the record expire: if its time is over, it ends behind all of them.
+pub(super) fn apply_to_what_ends(record: &Record<'_, impl Server>, effects: &[&Effect]) -> Applied {
+    let mut end: Option<Expiry> = None;
+    for effect in effects {
+        let is_there = || record.open_any().is_some();
+        match effect.keyspace() {
+            Some(KeyspaceEffect::ExpireAt(at)) => end = Some(*at).filter(|_| is_there()),
+            Some(KeyspaceEffect::Extend(at)) => {
+                let ends = Some(()).filter(|()| is_there()).and_then(|()| end.or(record.expiry()));
+                end = ends.map(|ends| ends.max(*at));
+            }
+            Some(KeyspaceEffect::Put(state)) => {
+                end = state.expiry();
+                put(record, &state.clone().expiring(None));
+            }
+            Some(KeyspaceEffect::Remove | KeyspaceEffect::Persist) => {
+                end = None;
+                apply(record, &[*effect]);
+            }
+            None => {
+                carry_out(record, &[*effect]);
+                end = end.filter(|_| !effect.clears_expiry() && is_there());
+            }
+        }
+    }
+    let Some(at) = end else { return Applied::Done };
+    if i64::try_from(at.ms()).is_ok_and(|at| at <= record.server.now_ms()) {
+        record.write(c"DEL", []);
+        return Applied::Ended;
+    }
+    match expire(record, at, None) {
+        true => Applied::Done,
+        false => Applied::Ended,
+    }
+}
+
+/// Others may hold the key, whom that concerns: the end is noted. Whether the key is still there.
+fn expire(record: &Record<'_, impl Server>, at: Expiry, option: Option<&[u8]>) -> bool {
     let at = at.ms().to_string();
     record.write(c"PEXPIREAT", [at.as_bytes()].into_iter().chain(option));
-    record.server.expiry_changed(record.key, &record.name);
+    planted::leaves_expiry_unnoted() || record.server.expiry_changed(record.key, &record.name)
 }
 
 /// Nobody else holds it.
@@ -128,7 +189,9 @@ fn put(record: &Record<'_, impl Server>, state: &State) {
             None => record.write(c"SET", [&text[..]]),
         };
     }
-    record.write(c"DEL", []);
+    if !planted::puts_on_top() {
+        record.write(c"DEL", []);
+    }
     if let Some(Issued(count)) = state.downcast::<UidGenerator>() {
         record.write(c"SET", [count.to_string().as_bytes()]);
     } else if let Some(members) = state.downcast::<Set>() {

@@ -25,6 +25,7 @@ mod zsets;
 use std::cell::Cell;
 use std::ffi::CStr;
 
+use claret_core::Applied;
 use claret_types::{Bytes, Effect, Expiry, OpError, Operation, State, TypeInfo};
 use smallvec::SmallVec;
 
@@ -117,18 +118,26 @@ fn content_for_all(
 }
 
 /// [`Records::apply`](claret_core::Records::apply).
-pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) {
+pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) -> Applied {
     let record = Record::new(server, key, "an effect");
     let effects = planted::carried_out(effects);
+    if keyspace::may_end_it(effects, server.now_ms()) {
+        return keyspace::apply_to_what_ends(&record, effects);
+    }
+    carry_out(&record, effects);
+    Applied::Done
+}
+
+fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
     for effects in effects.chunk_by(|one, next| one.type_info().id == next.type_info().id) {
         match Stored::of(effects[0].type_info()) {
-            Stored::Text | Stored::Uid => strings::apply(&record, effects),
-            Stored::Set => sets::apply(&record, effects),
-            Stored::Dict | Stored::BoundedCounter | Stored::SummaryBag => hashes::apply(&record, effects),
-            Stored::ScoredSet => zsets::apply(&record, effects),
-            Stored::TopK => effects.iter().for_each(|effect| zsets::apply_topk(&record, effect)),
-            Stored::List => lists::apply(&record, effects),
-            Stored::Keyspace => keyspace::apply(&record, effects),
+            Stored::Text | Stored::Uid => strings::apply(record, effects),
+            Stored::Set => sets::apply(record, effects),
+            Stored::Dict | Stored::BoundedCounter | Stored::SummaryBag => hashes::apply(record, effects),
+            Stored::ScoredSet => zsets::apply(record, effects),
+            Stored::TopK => effects.iter().for_each(|effect| zsets::apply_topk(record, effect)),
+            Stored::List => lists::apply(record, effects),
+            Stored::Keyspace => keyspace::apply(record, effects),
             Stored::Plain => unreachable!("a plain command has no effect: it is run"),
         }
     }
@@ -202,7 +211,7 @@ impl<'a, S: Server> Record<'a, S> {
 
     /// When it expires, as seen when it was opened.
     fn expiry(&self) -> Option<Expiry> {
-        self.end.get().and_then(|end| Expiry::at_ms(end.try_into().ok()?))
+        planted::expiry(self.end.get()).and_then(|end| Expiry::at_ms(end.try_into().ok()?))
     }
 
     /// Opens it; `None` when it is not there.

@@ -320,7 +320,14 @@ impl Server for Model {
         self.write(command, name, [value])
     }
 
-    fn expiry_changed(&self, _: &Bytes, _: &Bytes) {}
+    fn expiry_changed(&self, _: &Bytes, name: &Bytes) -> bool {
+        self.keys.borrow().contains_key(name)
+    }
+
+    /// It is always later than in 1970, and earlier than what tests set.
+    fn now_ms(&self) -> i64 {
+        1
+    }
 
     fn append_bytes_max(&self) -> Option<usize> {
         Some(self.append_max.unwrap_or(512 << 20))

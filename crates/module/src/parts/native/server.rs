@@ -38,8 +38,11 @@ pub(crate) trait Server {
     /// The same with one value, of which the server makes what it is kept as.
     fn put(&self, command: &CStr, name: &Self::Text, value: &[u8]) -> Answer;
 
-    /// A command was run that may have changed when the key expires.
-    fn expiry_changed(&self, key: &Bytes, name: &Self::Text);
+    /// A command was run that may have changed when the key expires. Whether it is still there: its time may be over.
+    fn expiry_changed(&self, key: &Bytes, name: &Self::Text) -> bool;
+
+    /// What time it is by the server's clock, in milliseconds since 1970.
+    fn now_ms(&self) -> i64;
 
     /// The longest string that the server appends to, in bytes.
     fn append_bytes_max(&self) -> Option<usize>;

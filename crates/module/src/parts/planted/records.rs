@@ -49,6 +49,31 @@ pub(crate) fn keeping_end(words: [&[u8]; 2]) -> impl Iterator<Item = &[u8]> {
     words.into_iter().take(if is_planted(Bug::FloatLosesEnd) { 1 } else { 2 })
 }
 
+/// When a record expires: [`Bug::ExpiryUnseen`].
+pub(crate) fn expiry<T>(expiry: Option<T>) -> Option<T> {
+    expiry.filter(|_| !is_planted(Bug::ExpiryUnseen))
+}
+
+/// That an expiry is only put off: [`Bug::ExpiryBroughtForward`].
+pub(crate) fn only_later(option: &'static [u8]) -> Option<&'static [u8]> {
+    Some(option).filter(|_| !is_planted(Bug::ExpiryBroughtForward))
+}
+
+/// [`Bug::ExpiryUnnoted`].
+pub(crate) fn leaves_expiry_unnoted() -> bool {
+    is_planted(Bug::ExpiryUnnoted)
+}
+
+/// [`Bug::PutOnTop`].
+pub(crate) fn puts_on_top() -> bool {
+    is_planted(Bug::PutOnTop)
+}
+
+/// Whether a key may be gone after own effects: [`Bug::EmptiedIsThere`].
+pub(crate) fn may_be_emptied(may: bool) -> bool {
+    may && !is_planted(Bug::EmptiedIsThere)
+}
+
 /// What is left to add: [`Bug::LastSumUnwritten`].
 pub(crate) fn left_to_add(sum: Option<i64>) -> Option<i64> {
     sum.filter(|_| !is_planted(Bug::LastSumUnwritten))
