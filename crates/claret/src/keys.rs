@@ -97,7 +97,7 @@ impl Store {
     /// store.counter("visits:home").add(1).await?;
     /// let mut keys = store.keys("visits:*");
     /// while let Some(page) = keys.next_page().await? {
-    ///     assert_eq!(page, ["visits:home"]);
+    ///     assert_eq!(page, [claret::Bytes::from("visits:home")]);
     /// }
     /// # Ok::<_, claret::Error>(()) }).unwrap();
     /// ```

@@ -196,14 +196,12 @@ impl Config {
         config.programs.unreadable_permille = if combining { 0 } else { *random.pick(&[0, 0, 20]) };
         config.pacing = *random.pick(&[0, 1, 2]);
         // A few seeds are given to what needs much to come together.
-        let devoted_to = random.below(100);
-        config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
-        match devoted_to {
+        match random.below(100) {
             0..5 => config.devote_to_leaving(),
             5 => config.devote_to_crowds(),
-            6 => config.devote_to_moves(),
             _ => {}
         }
+        config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
         config
     }
 
@@ -227,19 +225,6 @@ impl Config {
         (self.programs.steps_max, self.programs.interactive_permille) = (6, 1_000);
         (self.programs.think_us_max, self.programs.pause_us_max) = (100, 0);
         (self.network.delay_us_min, self.network.delay_us_max) = (200, 2_200);
-    }
-
-    /// Slots move while transactions go from one step on a record to the next on the same one.
-    fn devote_to_moves(&mut self) {
-        (self.shards, self.keys, self.families) = (2, 8, 5);
-        (self.sessions, self.workers, self.transactions) = (2, 3, 12);
-        // What was begun before a move and goes on after it is best seen of records that are made and removed.
-        (self.programs.keyspace_permille, self.probes_permille) = (400, 0);
-        (self.direct, self.external, self.phasing, self.network.framed) = (false, true, true, true);
-        (self.faults.moves, self.faults.leaves, self.faults.restarts) = (60, false, 0);
-        (self.faults.until_us, self.faults.endless) = (100_000, false);
-        self.programs.steps_max = 8;
-        (self.programs.interactive_permille, self.programs.think_us_max) = (300, 3_000);
     }
 
     /// The same, cut down to what a thousand of can be run in a second.
