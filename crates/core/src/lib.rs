@@ -29,6 +29,6 @@ pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId
 pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, with_bug};
-pub use records::{Applied, Records};
+pub use records::{Applied, HeldEnd, Records};
 pub use shard::{Shard, Stats, Survives, Wait, key_hash};
 pub use switches::{Delivery, Locks, Switches};

@@ -139,6 +139,8 @@ bugs! {
     VanishedWakesNobody "vanished-wakes-nobody" "P36";
     /// A record whose expiry was changed vanishes when it would have before.
     VanishesAsBefore "vanishes-as-before" "P71";
+    /// A record whose end a vote is about ends by its time before that is decided.
+    VoteHoldsNoEnd "vote-holds-no-end" "P71";
     /// A group takes what may empty a record for what leaves it there, though the record may expire.
     GroupForgetsExpiry "group-forgets-expiry" "P71, C4";
     /// A prepare of what is applied, whose answers are gone, is answered without them.

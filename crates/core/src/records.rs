@@ -72,6 +72,31 @@ pub trait Records: Sync {
     /// A record whose time is over by what they say ends behind all of them, not among them: what comes after an `EXPIRE` would
     /// bring another record into being.
     fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied;
+
+    /// Somebody has voted whose effects may be about when the record ends: until [`Records::let_end`] it does not end by its
+    /// time. Operations see the time that it had, or what effects made of it. By default no record ends by itself.
+    fn hold_end(&self, key: &Bytes) -> HeldEnd {
+        let _ = key;
+        HeldEnd::Far
+    }
+
+    /// One of those for whom the end was [`HeldEnd::Held`] leaves, its effects carried out or dropped. When the last of them
+    /// leaves, the record ends by its time again, and at once if that is over.
+    fn let_end(&self, key: &Bytes) -> Applied {
+        let _ = key;
+        Applied::Done
+    }
+}
+
+/// Whether a record's end was put off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldEnd {
+    /// It has none, or one so far away that every vote is decided before.
+    Far,
+    /// It does not come before [`Records::let_end`].
+    Held,
+    /// It was there, and its time was over before it could be put off. The host does not report it otherwise.
+    Over,
 }
 
 /// What became of a record when effects were carried out.

@@ -332,6 +332,10 @@ bugs! {
         ExpiryUnseen ["module/lib strings_are_as_in_memory"];
         /// An expiry that is to be put off is brought forward.
         ExpiryBroughtForward ["module/lib strings_are_as_in_memory"];
+        /// A key ends by its time while a vote about its end is not decided.
+        EndsPassVotes ["module/lib an_end_that_is_held_is_the_same_to_who_asks"];
+        /// A key whose end was put off for a vote ends that late.
+        HeldEndsStay ["module/lib an_end_comes_in_time_when_nothing_was_carried_out"];
         /// An expiry that a transaction sets on a key that others hold is not noted, and the key vanishes unseen.
         ExpiryUnnoted ["module/expiry an_end_that_another_sets_on_a_held_key_is_heard_of"];
         /// A record is put on top of what there was.

@@ -563,8 +563,7 @@ impl Ledger {
         let torn = self.torn();
         let mut vanished = self.vanished_by_place();
         for (place, moment) in self.order.iter().enumerate() {
-            let lost = vanished.remove(&place).unwrap_or_default();
-            reference.forget(|key| lost.contains(key));
+            self.forget_vanished(&mut reference, vanished.remove(&place).unwrap_or_default())?;
             let attempt = match moment {
                 Moment::Decided(attempt) => attempt,
                 Moment::Wiped(shard) => {
@@ -599,8 +598,7 @@ impl Ledger {
                 reference.apply(key, inverse);
             }
         }
-        let lost = vanished.remove(&self.order.len()).unwrap_or_default();
-        reference.forget(|key| lost.contains(key));
+        self.forget_vanished(&mut reference, vanished.remove(&self.order.len()).unwrap_or_default())?;
         compare(&end.records, reference.records())
     }
 }

@@ -6,7 +6,7 @@ use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use claret_core::message::Refusal;
-use claret_core::{Applied, Records, ShardId};
+use claret_core::{Applied, HeldEnd, Records, ShardId};
 use claret_types::{Bytes, Effect, OpError, Operation, State, Unique};
 
 use crate::cut::cut;
@@ -25,6 +25,8 @@ struct Content {
     /// What unique numbers begin with.
     tag: u16,
     records: BTreeMap<Bytes, State>,
+    /// Those that do not end by their time now, and for how many (P71).
+    held_ends: BTreeMap<Bytes, u32>,
     /// How many slots there are in all.
     slots: u16,
     /// Those that are here, and whether newcomers are let in.
@@ -47,11 +49,13 @@ impl Store {
         self.content().records.remove(key).is_some()
     }
 
-    /// The keys of records whose time is over.
+    /// The keys of records whose time is over and that may end.
     pub(crate) fn expired(&self, now_ms: u64) -> Vec<Bytes> {
         let is_over = |state: &State| state.expiry().is_some_and(|expiry| expiry.ms() <= now_ms);
         let content = self.content();
-        content.records.iter().filter(|(_, state)| is_over(state)).map(|(key, _)| key.clone()).collect()
+        let may_end = |key: &Bytes| !content.held_ends.contains_key(key);
+        let over = content.records.iter().filter(|(key, state)| is_over(state) && may_end(key));
+        over.map(|(key, _)| key.clone()).collect()
     }
 
     /// All vanish. Returns which there were.
@@ -117,6 +121,28 @@ impl Records for Store {
         }
         Applied::Done
     }
+
+    fn hold_end(&self, key: &Bytes) -> HeldEnd {
+        let content = &mut *self.content();
+        let expires = content.records.get(key).is_some_and(|state| state.expiry().is_some());
+        match content.held_ends.get_mut(key) {
+            Some(holders) => *holders += 1,
+            None if expires => drop(content.held_ends.insert(key.clone(), 1)),
+            None => return HeldEnd::Far,
+        }
+        HeldEnd::Held
+    }
+
+    /// What is over ends before the shard hears of anything else.
+    fn let_end(&self, key: &Bytes) -> Applied {
+        let held = &mut self.content().held_ends;
+        let holders = held.get_mut(key).expect("it is held");
+        *holders -= 1;
+        if *holders == 0 {
+            held.remove(key);
+        }
+        Applied::Done
+    }
 }
 
 /// A store for the time of a run.
@@ -130,7 +156,7 @@ impl Lease {
         let store = spare.unwrap_or_else(|| Box::leak(Box::default()));
         let (tag, slots) = (shard.0 as u16, moves.slots());
         let served = (0..slots).filter(|slot| moves.owner(*slot) == shard).map(|slot| (slot, true));
-        *store.content() = Content { tag, records: BTreeMap::new(), slots, served: served.collect() };
+        *store.content() = Content { tag, slots, served: served.collect(), ..Content::default() };
         Lease(store)
     }
 

@@ -59,9 +59,14 @@ impl World {
     pub(crate) fn expire(&mut self, id: ShardId, mut keys: Vec<Bytes>) -> Result<(), Violation> {
         let Some(store) = self.store(id) else { return Ok(()) };
         keys.retain(|key| store.lose(key));
-        self.ledger.note_vanished(id, &keys, self.now);
+        self.lost(id, &keys, None)
+    }
+
+    /// These records are gone.
+    fn lost(&mut self, id: ShardId, keys: &[Bytes], by_time: Option<u64>) -> Result<(), Violation> {
+        self.ledger.note_vanished(id, keys, self.now, by_time);
         self.outcome.vanished += keys.len() as u64;
-        self.tell_vanished(id, &keys)
+        self.tell_vanished(id, keys)
     }
 
     /// What has expired by the shard's clock vanishes before the shard hears of anything else (P71).
@@ -73,10 +78,11 @@ impl World {
         let now_ms = now.0 / 1000;
         if let Some(store) = self.store(id) {
             let keys = store.expired(now_ms);
-            return if keys.is_empty() { Ok(()) } else { self.expire(id, keys) };
+            keys.iter().for_each(|key| drop(store.lose(key)));
+            return if keys.is_empty() { Ok(()) } else { self.lost(id, &keys, Some(now_ms)) };
         }
         let keys = self.shard(id).expire(now, now_ms);
-        self.ledger.note_vanished(id, &keys, self.now);
+        self.ledger.note_vanished(id, &keys, self.now, Some(now_ms));
         self.outcome.vanished += keys.len() as u64;
         self.drain_shard(id)
     }
@@ -88,7 +94,7 @@ impl World {
         self.outcome.vanished += lost.len() as u64;
         let held: Vec<Bytes> = self.shard(id).held_keys().cloned().collect();
         lost.extend(held.iter().filter(|key| !lost.contains(key)).cloned().collect::<Vec<_>>());
-        self.ledger.note_vanished(id, &lost, self.now);
+        self.ledger.note_vanished(id, &lost, self.now, None);
         self.tell_vanished(id, &held)
     }
 

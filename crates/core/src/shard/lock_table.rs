@@ -324,6 +324,7 @@ impl LockTable {
         let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         let (before, mut has_ended) = (expiry_of(state), false);
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
+            let holds_end = holder.holds_end;
             holder.claims().for_each(|claims| lock.held.remove(claims));
             let is_applied = |item: &Item| rules::is_applied(item, fate);
             match external {
@@ -336,10 +337,11 @@ impl LockTable {
                     let applied = holder.items.iter().filter(|item| is_applied(item));
                     let effects: SmallVec<[&Effect; 4]> =
                         applied.filter_map(|item| item.effect.as_ref()).collect();
-                    if !effects.is_empty() && records.apply(key, &effects) == Applied::Ended {
-                        has_ended = true;
-                    }
+                    has_ended = !effects.is_empty() && records.apply(key, &effects) == Applied::Ended;
                 }
+            }
+            if let Some(External(records)) = external.filter(|_| holds_end) {
+                has_ended |= records.let_end(key) == Applied::Ended;
             }
         }
         if has_ended && !lock.holders.is_empty() {

@@ -595,6 +595,11 @@ impl Shard {
             debug_assert!(false, "{attempt} votes and has calls left");
             return self.refuse(now, attempt, Refusal::LostLocks); // No is always safe.
         }
+        if !matches!(&participant.stage, Stage::Preparing(round) if round.is_last)
+            && let Err(key) = self.table.hold_ends(&participant.held, attempt)
+        {
+            return self.refuse(now, attempt, Refusal::Vanished { key });
+        }
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
         if round.is_last {

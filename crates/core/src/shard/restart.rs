@@ -33,8 +33,11 @@ impl Shard {
                 self.table.unique = unique;
                 self.keep_votes(now);
             }
-            Survives::Records => self.table.load(old.table.into_contents()),
-            Survives::Nothing => {}
+            Survives::Records => {
+                old.table.let_all_end();
+                self.table.load(old.table.into_contents());
+            }
+            Survives::Nothing => old.table.let_all_end(),
         }
     }
 

@@ -12,7 +12,7 @@ use crate::harness::{
 };
 use crate::store::Store;
 
-fn world() -> (World, &'static Store) {
+pub(crate) fn world() -> (World, &'static Store) {
     let store = Store::leaked();
     let mut w = World::new(2);
     w.shards[0] = Shard::over(store, ShardId(0), Incarnation(1), Switches::CLARET, Limits::default());
@@ -33,7 +33,7 @@ fn expire(w: &mut World, store: &Store, key: &str) {
 }
 
 /// A plain command of the host's, which begins and ends at once.
-fn plain(store: &Store, key: &str, op: &Operation) {
+pub(crate) fn plain(store: &Store, key: &str, op: &Operation) {
     let mut states = store.states();
     let mut slot = states.remove(key.as_bytes());
     if let Some(effect) = op.execute(slot.as_ref(), Unique(0)).expect("it can be done").effect {
@@ -42,7 +42,7 @@ fn plain(store: &Store, key: &str, op: &Operation) {
     states.extend(slot.map(|state| (Bytes::from(key), state)));
 }
 
-fn members(store: &Store, key: &str) -> Vec<String> {
+pub(crate) fn members(store: &Store, key: &str) -> Vec<String> {
     let states = store.states();
     let Some(state) = states.get(key.as_bytes()) else { return Vec::new() };
     let set = state.downcast::<Set>().expect("a set");
@@ -50,7 +50,7 @@ fn members(store: &Store, key: &str) -> Vec<String> {
 }
 
 /// A transaction over both shards that has voted: it holds `op`'s claims on `key` at shard 0.
-fn voted(w: &mut World, key: &str, op: Operation) -> Tx {
+pub(crate) fn voted(w: &mut World, key: &str, op: Operation) -> Tx {
     let tx = w.begin();
     w.buffer(tx, 0, key, op);
     w.buffer(tx, 1, "other", incr(1));
@@ -67,7 +67,7 @@ fn comes(w: &mut World, key: &str, op: Operation) -> Tx {
     tx
 }
 
-fn cause(w: &mut World, tx: Tx) -> Option<Refusal> {
+pub(crate) fn cause(w: &mut World, tx: Tx) -> Option<Refusal> {
     w.events(tx).into_iter().find_map(|event| match event {
         Event::Restart { cause: Cause::Refused(refusal) } | Event::Failed { refusal } => Some(refusal),
         _ => None,
@@ -84,7 +84,7 @@ fn asked(w: &mut World, attempt: AttemptId) -> Status {
     }
 }
 
-fn vanished() -> Refusal {
+pub(crate) fn vanished() -> Refusal {
     Refusal::Vanished { key: "k".into() }
 }
 

@@ -1,10 +1,10 @@
 //! Records of a host: whole states in a map, of which it cuts the smallest partial states that will do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Mutex, MutexGuard};
 
 use claret_core::message::Refusal;
-use claret_core::{Applied, Records};
+use claret_core::{Applied, HeldEnd, Records};
 use claret_types::{Bytes, Effect, OpError, Operation, State};
 
 use crate::cut::cut;
@@ -16,6 +16,20 @@ pub(crate) struct Store {
     states: Mutex<BTreeMap<Bytes, State>>,
     /// What operations on these keys are refused with.
     barred: Mutex<BTreeMap<Bytes, Refusal>>,
+    ends: Mutex<Ends>,
+}
+
+/// Ends of records, which come when a test says so.
+#[derive(Debug, Default)]
+struct Ends {
+    /// Those that are held, and by how many.
+    held: BTreeMap<Bytes, u32>,
+    /// How many ever were.
+    held_ever: u32,
+    /// Their time has passed while they were held.
+    passed: BTreeSet<Bytes>,
+    /// Their time was over before.
+    over: BTreeSet<Bytes>,
 }
 
 impl Store {
@@ -34,6 +48,29 @@ impl Store {
 
     pub(crate) fn bar(&self, key: &str, refusal: Refusal) {
         self.barred.lock().expect("nobody panics with it").insert(key.into(), refusal);
+    }
+
+    fn ends(&self) -> MutexGuard<'_, Ends> {
+        self.ends.lock().expect("nobody panics with it")
+    }
+
+    /// The time of a record passes whose end is held.
+    pub(crate) fn pass(&self, key: &str) {
+        self.ends().passed.insert(key.into());
+    }
+
+    /// The time of a record passes before anybody holds its end.
+    pub(crate) fn is_over(&self, key: &str) {
+        self.ends().over.insert(key.into());
+    }
+
+    pub(crate) fn holders_of_end(&self, key: &str) -> u32 {
+        self.ends().held.get(key.as_bytes()).copied().unwrap_or(0)
+    }
+
+    /// How often an end was held.
+    pub(crate) fn ends_held(&self) -> u32 {
+        self.ends().held_ever
     }
 }
 
@@ -75,5 +112,28 @@ impl Records for Store {
             states.insert(key.clone(), state);
         }
         Applied::Done
+    }
+    fn hold_end(&self, key: &Bytes) -> HeldEnd {
+        let mut ends = self.ends();
+        if ends.over.contains(key) {
+            return HeldEnd::Over;
+        }
+        if self.states().get(key).and_then(State::expiry).is_none() {
+            return HeldEnd::Far;
+        }
+        *ends.held.entry(key.clone()).or_default() += 1;
+        ends.held_ever += 1;
+        HeldEnd::Held
+    }
+
+    fn let_end(&self, key: &Bytes) -> Applied {
+        let mut ends = self.ends();
+        let holders = ends.held.get_mut(key).expect("it is held");
+        *holders -= 1;
+        if *holders > 0 || !ends.passed.remove(key) {
+            return Applied::Done;
+        }
+        self.states().remove(key);
+        Applied::Ended
     }
 }

@@ -53,6 +53,22 @@ impl Ctx {
             unsafe { api!(RedisModule_OpenKey)(self.raw(), name.raw(), raw::REDISMODULE_READ as c_int) };
         (!raw.is_null()).then(|| Key(raw.cast()))
     }
+
+    /// Gives a key that is there another end, a millisecond of the day's time, which replicas and the append-only file do not
+    /// hear of. Whether it is there.
+    pub(crate) fn set_end_here(self, name: &Text, end: i64) -> bool {
+        let mode = (raw::REDISMODULE_READ | raw::REDISMODULE_WRITE) as c_int;
+        // SAFETY: context and string rules; the key keeps a count of its own of the name. Opened to write, one is handed out for a
+        // key that is not there, too, for which the end is refused.
+        unsafe {
+            let opened = api!(RedisModule_OpenKey)(self.raw(), name.raw(), mode);
+            if opened.is_null() {
+                return false;
+            }
+            let key = Key(opened.cast());
+            api!(RedisModule_SetAbsExpire)(key.0, end) == raw::REDISMODULE_OK as c_int
+        }
+    }
 }
 
 impl Key {

@@ -13,7 +13,7 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
-use claret_core::{Applied, Records, Shard, Time};
+use claret_core::{Applied, HeldEnd, Records, Shard, Time};
 use claret_types::{Bytes, Effect, OpError, Operation, State};
 use smallvec::SmallVec;
 
@@ -21,7 +21,7 @@ use super::rights::Caller;
 use crate::ffi::{Answer, Ctx, Flag, Key, Kind, Log, OnMainThread, Side, Text};
 use crate::parts::command_table::{Row, Table};
 use crate::parts::error::{Error, Outcome};
-use crate::parts::native::{self, OpenKey, Server};
+use crate::parts::native::{self, HeldEnds, OpenKey, Server};
 use crate::parts::planted;
 use crate::parts::slots::{Closed, Slots};
 use crate::parts::users::Users;
@@ -36,6 +36,7 @@ pub(crate) struct Keyspace {
     /// What the shard was not told yet.
     changes: OnMainThread<Changes>,
     expiring: OnMainThread<Expiring>,
+    held_ends: OnMainThread<HeldEnds>,
     /// A key is looked at for a transaction at this moment. The server deletes it then if its time is over.
     is_looking: AtomicBool,
     pub(super) users: OnMainThread<Users>,
@@ -50,6 +51,7 @@ impl Keyspace {
             slots: OnMainThread::new(),
             changes: OnMainThread::new(),
             expiring: OnMainThread::new(),
+            held_ends: OnMainThread::new(),
             is_looking: AtomicBool::new(false),
             users: OnMainThread::new(),
             caller: OnMainThread::new(),
@@ -61,6 +63,7 @@ impl Keyspace {
         self.commands.set(Some(commands));
         self.changes.set(Some(Changes::default()));
         self.expiring.set(Some(Expiring::default()));
+        self.held_ends.set(Some(HeldEnds::default()));
         self.users.set(Some(Users::default()));
     }
 
@@ -172,6 +175,11 @@ impl Keyspace {
         self.expiring.with(|expiring| expiring.note(key, end));
     }
 
+    /// A shard begins: what the one before held is held no more.
+    pub(super) fn forget_holders(&self) {
+        self.held_ends.set(Some(HeldEnds::default()));
+    }
+
     /// For the shard, which asks from within an entry.
     fn server(&self) -> KeyspaceServer<'_> {
         KeyspaceServer { ctx: Ctx::current(), keyspace: self }
@@ -217,6 +225,14 @@ impl Records for Keyspace {
 
     fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied {
         native::apply(&self.server(), key, effects)
+    }
+
+    fn hold_end(&self, key: &Bytes) -> HeldEnd {
+        native::hold_end(&self.server(), key)
+    }
+
+    fn let_end(&self, key: &Bytes) -> Applied {
+        native::let_end(&self.server(), key)
     }
 }
 
@@ -288,6 +304,18 @@ impl Server for KeyspaceServer<'_> {
             self.keyspace.note_end(key, end);
         }
         end.is_some()
+    }
+
+    fn put_end_off(&self, name: &Text, end: i64) -> bool {
+        self.ctx.set_end_here(name, end)
+    }
+
+    fn was_to_end(&self, key: &Bytes) -> bool {
+        self.keyspace.expiring.with(|expiring| expiring.is_ripe(Ctx::millis(), key)) == Some(true)
+    }
+
+    fn held_ends<R>(&self, use_them: impl FnOnce(&mut HeldEnds) -> R) -> R {
+        self.keyspace.held_ends.with(use_them).expect("nobody borrows them for longer")
     }
 
     fn now_ms(&self) -> i64 {

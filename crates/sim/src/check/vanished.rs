@@ -4,12 +4,14 @@
 //! and before those that got the record later, because these wait for the former. So its place is behind the last
 //! decision of those that had voted; transactions that use the record after that are decided later.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use claret_core::{AttemptId, ShardId, Time};
 use claret_types::Bytes;
 
 use super::{AttemptEntry, Ledger};
+use crate::check::Violation;
+use crate::reference::Reference;
 
 /// One record vanished.
 #[derive(Debug)]
@@ -21,16 +23,18 @@ pub(super) struct Vanished {
     place: usize,
     /// Who had voted on it, decided or not.
     voted: Vec<AttemptId>,
+    /// It ended by its time, at this millisecond by the shard's clock.
+    by_time: Option<u64>,
 }
 
 impl Ledger {
     /// Records of a shard vanished, each by itself.
-    pub(crate) fn note_vanished(&mut self, shard: ShardId, keys: &[Bytes], now: Time) {
+    pub(crate) fn note_vanished(&mut self, shard: ShardId, keys: &[Bytes], now: Time, by_time: Option<u64>) {
         for key in keys {
             let voted = self.attempts.iter().filter(|(_, entry)| self.has_voted_on(entry, shard, key));
             let voted = voted.map(|(attempt, _)| *attempt).collect();
             let place = self.order.len();
-            self.vanished.push(Vanished { shard, key: key.clone(), at: now, place, voted });
+            self.vanished.push(Vanished { shard, key: key.clone(), at: now, place, voted, by_time });
         }
     }
 
@@ -55,13 +59,36 @@ impl Ledger {
             .fold((*place, *at), |(place, at), decision| (place.max(decision.place + 1), at.max(decision.at)))
     }
 
-    /// The records that vanished, by the number of decisions that come before.
-    pub(super) fn vanished_by_place(&self) -> BTreeMap<usize, BTreeSet<&Bytes>> {
-        let mut by_place: BTreeMap<usize, BTreeSet<&Bytes>> = BTreeMap::new();
+    /// The records that vanished, by the number of decisions that come before; with each the millisecond, if only its time ended
+    /// it.
+    pub(super) fn vanished_by_place(&self) -> BTreeMap<usize, BTreeMap<&Bytes, Option<u64>>> {
+        let mut by_place: BTreeMap<usize, BTreeMap<&Bytes, Option<u64>>> = BTreeMap::new();
         for vanished in &self.vanished {
-            by_place.entry(self.settled(vanished).0).or_default().insert(&vanished.key);
+            let here = by_place.entry(self.settled(vanished).0).or_default();
+            let by_time = here.entry(&vanished.key).or_insert(vanished.by_time);
+            *by_time = by_time.and(vanished.by_time);
         }
         by_place
+    }
+
+    /// These records are lost here. One that only its time ended must have one by then (P71): a transaction that was committed
+    /// before may have put that off.
+    pub(super) fn forget_vanished(
+        &self,
+        reference: &mut Reference,
+        lost: BTreeMap<&Bytes, Option<u64>>,
+    ) -> Result<(), Violation> {
+        for (key, by_time) in &lost {
+            let Some(now_ms) = by_time.filter(|_| self.torn() == 0 && !self.is_wiped()) else { continue };
+            let Some(state) = reference.records().get(*key) else { continue };
+            if state.expiry().is_none_or(|expiry| expiry.ms() > now_ms) {
+                let until =
+                    state.expiry().map_or("for ever".to_owned(), |expiry| format!("until {}", expiry.ms()));
+                return Err(format!("'{key}' ended by its time at {now_ms} ms, and is to be there {until}"));
+            }
+        }
+        reference.forget(|key| lost.contains_key(key));
+        Ok(())
     }
 
     /// The records that vanished: when that began, and by when it was over.

@@ -1,8 +1,9 @@
 //! When records in a shard's own memory expire: the lock table's part.
 
-use claret_types::{Bytes, Claims, Expiry, Mode, Modes, State};
+use claret_types::{Bytes, Claims, Expiry, Mode, State};
 
-use super::{AttemptId, Holder, LockTable, RecordIx, rules};
+use super::{AttemptId, External, Holder, Lock, LockTable, Record, RecordIx, rules};
+use crate::records::HeldEnd;
 
 impl LockTable {
     /// When the first of the records here expires.
@@ -21,13 +22,45 @@ impl LockTable {
         let are_over = self.expiring.iter().take_while(|(expiry, _)| expiry.ms() <= now_ms);
         let keys = are_over.filter(|(_, record)| {
             let Some(lock) = &self.records[*record].lock else { return true };
-            let modes = lock.kind.map(|kind| &kind.modes);
-            let has_a_say = |holder: &Holder| {
-                holder.claims().any(|claims| modes.is_none_or(|modes| claims_expiry(claims, modes)))
-            };
-            !lock.holders.iter().any(|(attempt, holder)| has_voted(*attempt) && has_a_say(holder))
+            !lock
+                .holders
+                .iter()
+                .any(|(attempt, holder)| has_voted(*attempt) && rules::has_a_say(lock, holder))
         });
         keys.take(most).map(|(_, record)| self.records[*record].key.clone()).collect()
+    }
+
+    /// Of these records, which somebody holds who votes, each whose end the effects may be about is kept from its end by the host,
+    /// until the holder leaves.
+    ///
+    /// # Errors
+    /// The key of one whose time was over before.
+    pub(crate) fn hold_ends(&mut self, held: &[RecordIx], attempt: AttemptId) -> Result<(), Bytes> {
+        let Some(External(records)) = self.external else { return Ok(()) };
+        for record in held {
+            let Record { key, lock: Some(lock), .. } = &mut self.records[*record] else { continue };
+            let has_a_say = lock.holders.get(&attempt).is_some_and(|holder| rules::has_a_say(lock, holder));
+            match has_a_say.then(|| records.hold_end(key)) {
+                Some(HeldEnd::Over) => return Err(key.clone()),
+                Some(HeldEnd::Held) => {
+                    let holder = lock.holders.get_mut(&attempt);
+                    holder.into_iter().for_each(|holder| holder.holds_end = true);
+                }
+                Some(HeldEnd::Far) | None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The shard forgets who holds its records: all of them may end by their time again.
+    pub(crate) fn let_all_end(&self) {
+        let Some(External(records)) = self.external else { return };
+        for (_, Record { key, lock, .. }) in &self.records {
+            let holders = lock.iter().flat_map(|lock| lock.holders.values());
+            for _ in holders.filter(|holder| holder.holds_end) {
+                let _ = records.let_end(key); // Nobody is left to hear that it has ended.
+            }
+        }
     }
 
     /// A record's content has changed for good.
@@ -40,9 +73,12 @@ impl LockTable {
     }
 }
 
-/// Whether these are claims of what sets, clears or puts off the expiry, or puts another record in place of this one.
-fn claims_expiry(claims: &Claims, modes: &Modes) -> bool {
-    claims.conflict_with(&Claims::record(Mode::READ_EXPIRY), modes)
+/// Whether a holder's effects may be about when the record ends: they set, clear or put off its expiry, or put another record in
+/// its place.
+pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
+    let Some(modes) = lock.kind.map(|kind| &kind.modes) else { return true };
+    let asked = Claims::record(Mode::READ_EXPIRY);
+    holder.items.iter().any(|item| item.effect.is_some() && item.claims.conflict_with(&asked, modes))
 }
 
 pub(super) fn expiry_of(state: &Option<State>) -> Option<Expiry> {

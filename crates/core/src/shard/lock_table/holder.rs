@@ -31,6 +31,8 @@ pub(super) struct Holder {
     pub(super) items: SmallVec<[Item; 1]>,
     /// The eldest waiter it was told of.
     pub(super) told: Option<Birth>,
+    /// The record does not end by its time before this holder leaves.
+    pub(super) holds_end: bool,
     /// Once there are more than a few.
     sums: Option<Box<Sums>>,
 }
@@ -51,7 +53,7 @@ struct Sums {
 
 impl Holder {
     pub(super) fn new(birth: Birth) -> Self {
-        Holder { birth, items: SmallVec::new(), told: None, sums: None }
+        Holder { birth, items: SmallVec::new(), told: None, holds_end: false, sums: None }
     }
 
     /// Amortized O(claims).

@@ -5,7 +5,7 @@ use smallvec::SmallVec;
 
 use super::deciding::View;
 use super::{
-    Birth, Call, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time,
+    Birth, Call, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time, expiring,
 };
 
 // --- what an operation may count on ---
@@ -121,6 +121,12 @@ pub(super) fn keeps_out(lock: &Lock) -> bool {
 #[inline]
 pub(super) fn vanishes(_before: Option<Expiry>, after: Option<Expiry>) -> Option<Expiry> {
     after
+}
+
+/// Whether what a holder voted may be about when the record ends, which waits for it (P71).
+#[inline]
+pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
+    expiring::has_a_say(lock, holder)
 }
 
 // --- instant transactions (P31, P32) ---

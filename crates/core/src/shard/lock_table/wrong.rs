@@ -113,6 +113,11 @@ pub(super) fn vanishes(before: Option<Expiry>, after: Option<Expiry>) -> Option<
     if is(Bug::VanishesAsBefore) { after.and(before).or(after) } else { after }
 }
 
+/// [`Bug::VoteHoldsNoEnd`].
+pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
+    right::has_a_say(lock, holder) && !is(Bug::VoteHoldsNoEnd)
+}
+
 /// [`Bug::InstantPassesHolders`].
 pub(super) fn lock_to_heed(lock: Option<&Lock>, locking: bool) -> Option<&Lock> {
     right::lock_to_heed(lock, locking).filter(|_| !is(Bug::InstantPassesHolders))

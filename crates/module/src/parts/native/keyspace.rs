@@ -1,13 +1,12 @@
 //! What is done to keys of any type: whether they are there, when they expire, their end.
 
-use claret_core::Applied;
 use claret_types::{
     Bytes, CONTENT_BYTES_MAX, CONTENT_ELEMENTS_MAX, Dict, DictEffect, Effect, Expiry, Issued, KeyspaceEffect,
     KeyspaceOp, List, ListEffect, OpError, Operation, Register, ScoredSet, ScoredSetEffect, Set, State, Text,
     TopK, TypeInfo, UidGenerator,
 };
 
-use super::{OpenKey, Record, Server, carry_out, hashes, lists, sets, strings, whole, zsets};
+use super::{OpenKey, Record, Server, hashes, lists, sets, strings, whole, zsets};
 use crate::ffi::Kind;
 use crate::parts::planted::records as planted;
 
@@ -138,51 +137,15 @@ fn is_soon(at: Expiry, now_ms: i64) -> bool {
     i64::try_from(at.ms()).is_ok_and(|at| at <= now_ms.saturating_add(SOON_MS))
 }
 
-/// Carries effects out, and only then lets the record expire: if its time is over, it ends behind all of them.
-pub(super) fn apply_to_what_ends(record: &Record<'_, impl Server>, effects: &[&Effect]) -> Applied {
-    let mut end: Option<Expiry> = None;
-    for effect in effects {
-        let is_there = || record.open_any().is_some();
-        match effect.keyspace() {
-            Some(KeyspaceEffect::ExpireAt(at)) => end = Some(*at).filter(|_| is_there()),
-            Some(KeyspaceEffect::Extend(at)) => {
-                let ends = Some(()).filter(|()| is_there()).and_then(|()| end.or(record.expiry()));
-                end = ends.map(|ends| ends.max(*at));
-            }
-            Some(KeyspaceEffect::Put(state)) => {
-                end = state.expiry();
-                put(record, &state.clone().expiring(None));
-            }
-            Some(KeyspaceEffect::Remove | KeyspaceEffect::Persist) => {
-                end = None;
-                apply(record, &[*effect]);
-            }
-            None => {
-                carry_out(record, &[*effect]);
-                end = end.filter(|_| !effect.clears_expiry() && is_there());
-            }
-        }
-    }
-    let Some(at) = end else { return Applied::Done };
-    if i64::try_from(at.ms()).is_ok_and(|at| at <= record.server.now_ms()) {
-        record.write(c"DEL", []);
-        return Applied::Ended;
-    }
-    match expire(record, at, None) {
-        true => Applied::Done,
-        false => Applied::Ended,
-    }
-}
-
 /// Others may hold the key, whom that concerns: the end is noted. Whether the key is still there.
-fn expire(record: &Record<'_, impl Server>, at: Expiry, option: Option<&[u8]>) -> bool {
+pub(super) fn expire(record: &Record<'_, impl Server>, at: Expiry, option: Option<&[u8]>) -> bool {
     let at = at.ms().to_string();
     record.write(c"PEXPIREAT", [at.as_bytes()].into_iter().chain(option));
     planted::leaves_expiry_unnoted() || record.server.expiry_changed(record.key, &record.name)
 }
 
 /// Nobody else holds it.
-fn put(record: &Record<'_, impl Server>, state: &State) {
+pub(super) fn put(record: &Record<'_, impl Server>, state: &State) {
     if let Some(text) = state.downcast::<Register>().and_then(Text::to_bytes) {
         return match state.expiry() {
             Some(at) => record.write(c"SET", [&text[..], b"PXAT", at.ms().to_string().as_bytes()]),

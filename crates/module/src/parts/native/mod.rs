@@ -9,6 +9,7 @@
 
 use crate::parts::planted::records as planted;
 
+mod ends;
 mod hashes;
 mod keyspace;
 mod lists;
@@ -32,6 +33,7 @@ use smallvec::SmallVec;
 use crate::ffi::{Answer, Kind};
 use crate::parts::stored::Stored;
 
+pub(crate) use ends::{HeldEnds, hold_end, let_end};
 pub(crate) use server::{OpenKey, Server};
 pub(crate) use side::side_key;
 
@@ -121,8 +123,11 @@ fn content_for_all(
 pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) -> Applied {
     let record = Record::new(server, key, "an effect");
     let effects = planted::carried_out(effects);
+    if let Some(end) = server.held_ends(|held| held.get(key)) {
+        return ends::apply(&record, effects, end);
+    }
     if keyspace::may_end_it(effects, server.now_ms()) {
-        return keyspace::apply_to_what_ends(&record, effects);
+        return ends::apply_and_end(&record, effects);
     }
     carry_out(&record, effects);
     Applied::Done
@@ -209,9 +214,10 @@ impl<'a, S: Server> Record<'a, S> {
         Some(key)
     }
 
-    /// When it expires, as seen when it was opened.
+    /// When it expires, as seen when it was opened; if its end is put off, without that.
     fn expiry(&self) -> Option<Expiry> {
-        planted::expiry(self.end.get()).and_then(|end| Expiry::at_ms(end.try_into().ok()?))
+        let end = || planted::expiry(self.end.get()).and_then(|end| Expiry::at_ms(end.try_into().ok()?));
+        self.server.held_ends(|held| held.get(self.key)).unwrap_or_else(end)
     }
 
     /// Opens it; `None` when it is not there.

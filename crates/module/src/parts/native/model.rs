@@ -1,11 +1,12 @@
 //! A small model of a server with keys, for tests. It has only the commands that read and write records.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::ffi::CStr;
 
 use claret_types::Bytes;
 
+use super::HeldEnds;
 use super::server::{OpenKey, Server};
 use crate::ffi::{Answer, Kind, Side};
 
@@ -25,6 +26,9 @@ pub(super) struct Model {
     keys: RefCell<BTreeMap<Bytes, Value>>,
     /// Keys that expire, by the millisecond of their end.
     expiring: RefCell<BTreeMap<Bytes, i64>>,
+    held_ends: RefCell<HeldEnds>,
+    /// What time it is. Unless a test says so, earlier than all that tests set.
+    pub(super) now: Cell<i64>,
     /// The longest string that is appended to; by default 512 MiB.
     pub(super) append_max: Option<usize>,
     /// Commands that wrote, in order.
@@ -324,9 +328,20 @@ impl Server for Model {
         self.keys.borrow().contains_key(name)
     }
 
-    /// It is always later than in 1970, and earlier than what tests set.
+    fn put_end_off(&self, name: &Bytes, end: i64) -> bool {
+        self.expiring.borrow_mut().get_mut(name).map(|before| *before = end).is_some()
+    }
+
+    fn was_to_end(&self, key: &Bytes) -> bool {
+        self.expiring.borrow().get(key).is_some_and(|end| *end <= self.now_ms())
+    }
+
+    fn held_ends<R>(&self, use_them: impl FnOnce(&mut HeldEnds) -> R) -> R {
+        use_them(&mut self.held_ends.borrow_mut())
+    }
+
     fn now_ms(&self) -> i64 {
-        1
+        self.now.get()
     }
 
     fn append_bytes_max(&self) -> Option<usize> {

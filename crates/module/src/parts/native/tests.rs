@@ -1,15 +1,16 @@
 //! Transactions do the same to records on a model of a server as in memory: answers, errors, and what is left.
 
+use claret_core::{Applied, HeldEnd};
 use claret_types::{
     BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Examples, Expiry, FloatCounter, KeyspaceOp, List,
-    Operation, Register, RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TopKOp, TypeInfo,
-    UidGenerator, Unique,
+    Moment, Operation, Register, RegisterOp, Reply, ScoredSet, Set, SetOp, State, SummaryBag, TopK, TopKOp,
+    TypeInfo, UidGenerator, Unique,
 };
 
 use claret_types::oracle::Living;
 
 use super::model::{Model, Value};
-use super::{ELEMENTS_MAX, Record, apply, partial_state, partial_state_for_all, whole};
+use super::{ELEMENTS_MAX, Record, apply, hold_end, let_end, partial_state, partial_state_for_all, whole};
 
 const KEY: &str = "k";
 const UNIQUE: Unique = Unique(1_000_001);
@@ -115,15 +116,22 @@ fn check<T: Examples>() {
     }
 }
 
-/// Effects of one transaction, all at once.
-fn carry_out(state: &Option<State>, model: &Model, kind: &TypeInfo, effects: &[&Effect]) {
-    let (mut state, model) = (state.clone(), model.clone());
-    apply(&model, &key(), effects);
+/// Effects of one transaction, all at once; the same while the end of the record is held.
+fn carry_out(before: &Option<State>, model: &Model, kind: &TypeInfo, effects: &[&Effect]) {
+    let mut state = before.clone();
     effects.iter().for_each(|effect| drop((*effect).clone().apply(&mut state)));
-    let found = left(&model, kind);
-    let is_same = is_same(found.as_ref(), state.as_ref());
-    assert!(is_same, "{found:?}, {state:?}: {effects:?}: {:?}", model.written);
-    assert_eq!(*model.told.borrow(), [] as [String; 0]);
+    for is_held in [false, true] {
+        let model = model.clone();
+        let is_held = is_held && hold_end(&model, &key()) == HeldEnd::Held;
+        apply(&model, &key(), effects);
+        if is_held {
+            assert_eq!(let_end(&model, &key()), Applied::Done);
+        }
+        let found = left(&model, kind);
+        let is_same = is_same(found.as_ref(), state.as_ref());
+        assert!(is_same, "held: {is_held}: {found:?}, {state:?}: {effects:?}: {:?}", model.written);
+        assert_eq!(*model.told.borrow(), [] as [String; 0]);
+    }
 }
 
 #[test]
@@ -411,4 +419,97 @@ fn what_would_be_too_long_is_refused_before_it_is_promised() {
     assert!(refused.contains(&LIMIT.to_string()), "{refused}");
     let own = asked(&model, &op::<Register>("APPEND", &["a"])).1.expect("it appends");
     assert!(partial_state(&model, &key(), &fits, &[&own]).is_err(), "with what it did before");
+}
+
+/// A record that expires at 100 ms.
+fn expiring() -> Model {
+    let model = Model::default();
+    model.put_value(KEY, Value::Text(b"old".to_vec()));
+    model.expire(KEY, 100);
+    model
+}
+
+fn until(model: &Model) -> Option<u64> {
+    left(model, TypeInfo::of::<Register>()).and_then(|state| state.expiry()).map(Expiry::ms)
+}
+
+fn effect_of(op: &Operation) -> Effect {
+    let mut old = None;
+    in_memory(None, &self::op::<Register>("SET", &["old"]), &[]).1.expect("an effect").apply(&mut old);
+    let old = old.map(|old| old.expiring(Expiry::at_ms(100)));
+    in_memory(old.as_ref(), op, &[]).1.expect("an effect")
+}
+
+/// From the vote until it is carried out the record reads as ever, and ends neither in the server nor by what is asked of it.
+#[test]
+fn an_end_that_is_held_is_the_same_to_who_asks() {
+    let model = expiring();
+    let seen =
+        |model: &Model| partial_state(model, &key(), &op::<Register>("GET", &[]), &[]).expect("a string");
+    assert_eq!(hold_end(&model, &key()), HeldEnd::Held);
+    assert!(model.expires_at(KEY).expect("an end") > 100_000, "in the server it is put off");
+    assert_eq!(seen(&model).and_then(|state| state.expiry()).map(Expiry::ms), Some(100));
+    model.now.set(5_000);
+    assert_eq!(seen(&model).and_then(|state| state.expiry()).map(Expiry::ms), Some(100));
+    assert_eq!(*model.written.borrow(), [] as [String; 0], "replicas hear of nothing");
+}
+
+#[test]
+fn an_end_comes_in_time_when_nothing_was_carried_out() {
+    let model = expiring();
+    hold_end(&model, &key());
+    assert_eq!((let_end(&model, &key()), until(&model)), (Applied::Done, Some(100)));
+    hold_end(&model, &key());
+    model.now.set(100);
+    assert_eq!((let_end(&model, &key()), left(&model, TypeInfo::of::<Register>())), (Applied::Ended, None));
+    assert_eq!(*model.written.borrow(), ["PEXPIREAT k 100", "DEL k"]);
+}
+
+/// What was there has ended by then, and what takes its place has not.
+#[test]
+fn what_is_put_in_place_of_a_record_outlives_its_end() {
+    let at = |ms: u64, only_later| KeyspaceOp::Expire { at: Moment::At(ms), only_later, returning: false };
+    for (op, end) in [
+        (op::<Register>("SET", &["new"]), None),
+        (Operation::from(KeyspaceOp::Persist { returning: false }), None),
+        (Operation::from(KeyspaceOp::SetUntil { value: "new".into(), at: Moment::At(9_000) }), Some(9_000)),
+        (Operation::from(at(9_000, false)), Some(9_000)),
+        (Operation::from(at(9_000, true)), Some(9_000)),
+    ] {
+        let model = expiring();
+        assert_eq!(hold_end(&model, &key()), HeldEnd::Held);
+        model.now.set(5_000);
+        assert_eq!(apply(&model, &key(), &[&effect_of(&op)]), Applied::Done);
+        assert_eq!(let_end(&model, &key()), Applied::Done);
+        assert!(left(&model, TypeInfo::of::<Register>()).is_some(), "{op:?}");
+        assert_eq!(until(&model), end, "{op:?}");
+    }
+}
+
+/// Two put the end off; it comes when both are done, as late as either says.
+#[test]
+fn the_last_of_several_lets_an_end_come() {
+    let model = expiring();
+    let later = |ms| KeyspaceOp::Expire { at: Moment::At(ms), only_later: true, returning: false };
+    assert_eq!([hold_end(&model, &key()), hold_end(&model, &key())], [HeldEnd::Held; 2]);
+    model.now.set(5_000);
+    apply(&model, &key(), &[&effect_of(&Operation::from(later(9_000)))]);
+    assert_eq!(let_end(&model, &key()), Applied::Done);
+    assert!(model.expires_at(KEY).expect("an end") > 100_000, "the other one is not done");
+    apply(&model, &key(), &[&effect_of(&Operation::from(later(7_000)))]);
+    assert_eq!((let_end(&model, &key()), until(&model)), (Applied::Done, Some(9_000)));
+}
+
+#[test]
+fn ends_that_are_far_off_or_over_are_not_held() {
+    let model = expiring();
+    model.expire(KEY, 600_001);
+    assert_eq!(hold_end(&model, &key()), HeldEnd::Far);
+    model.expire(KEY, 600_000);
+    assert_eq!(hold_end(&model, &key()), HeldEnd::Held);
+    assert_eq!(hold_end(&Model::default(), &key()), HeldEnd::Far, "nothing is there");
+    let gone = Model::default();
+    gone.expire(KEY, 100);
+    gone.now.set(100);
+    assert_eq!(hold_end(&gone, &key()), HeldEnd::Over);
 }

@@ -4,6 +4,8 @@ use std::ffi::CStr;
 
 use claret_planted::{Bug, is_planted};
 
+use claret_types::Expiry;
+
 use crate::ffi::Answer;
 
 // --- what is passed on ---
@@ -52,6 +54,17 @@ pub(crate) fn keeping_end(words: [&[u8]; 2]) -> impl Iterator<Item = &[u8]> {
 /// When a record expires: [`Bug::ExpiryUnseen`].
 pub(crate) fn expiry<T>(expiry: Option<T>) -> Option<T> {
     expiry.filter(|_| !is_planted(Bug::ExpiryUnseen))
+}
+
+/// Whether ends wait for votes about them: [`Bug::EndsPassVotes`].
+pub(crate) fn holds_ends() -> bool {
+    !is_planted(Bug::EndsPassVotes)
+}
+
+/// The end of a key that was held: [`Bug::HeldEndsStay`].
+pub(crate) fn end_after(end: Expiry) -> Expiry {
+    let later = || Expiry::at_ms(end.ms() + 600_000);
+    if is_planted(Bug::HeldEndsStay) { later().unwrap_or(end) } else { end }
 }
 
 /// That an expiry is only put off: [`Bug::ExpiryBroughtForward`].
