@@ -77,7 +77,7 @@ pub trait Records: Sync {
     /// time. Operations see the time that it had, or what effects made of it. By default no record ends by itself.
     fn hold_end(&self, key: &Bytes) -> HeldEnd {
         let _ = key;
-        HeldEnd::Far
+        HeldEnd::Free
     }
 
     /// One of those for whom the end was [`HeldEnd::Held`] leaves, its effects carried out or dropped. When the last of them
@@ -91,11 +91,11 @@ pub trait Records: Sync {
 /// Whether a record's end was put off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeldEnd {
-    /// It has none, or one so far away that every vote is decided before.
-    Far,
+    /// Nothing has to be: the record is not there, or has no end, or one so far away that every vote is decided before.
+    Free,
     /// It does not come before [`Records::let_end`].
     Held,
-    /// It was there, and its time was over before it could be put off. The host does not report it otherwise.
+    /// The record was there, and its time was over before it could be put off. The shard takes it for reported.
     Over,
 }
 

@@ -334,6 +334,10 @@ bugs! {
         ExpiryBroughtForward ["module/lib strings_are_as_in_memory"];
         /// A key ends by its time while a vote about its end is not decided.
         EndsPassVotes ["module/lib an_end_that_is_held_is_the_same_to_who_asks"];
+        /// An end that a transaction sets is not written while others hold the key's.
+        HeldEndsUnwritten ["module/lib the_last_of_several_lets_an_end_come"];
+        /// A key is removed that came in place of one whose end was held.
+        HeldEndsOfOthers ["module/lib what_came_in_place_of_a_held_record_stays"];
         /// A key whose end was put off for a vote ends that late.
         HeldEndsStay ["module/lib an_end_comes_in_time_when_nothing_was_carried_out"];
         /// An expiry that a transaction sets on a key that others hold is not noted, and the key vanishes unseen.

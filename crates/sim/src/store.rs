@@ -49,6 +49,11 @@ impl Store {
         self.content().records.remove(key).is_some()
     }
 
+    /// Whether a record does not end by its time now.
+    pub(crate) fn holds_an_end(&self) -> bool {
+        !self.content().held_ends.is_empty()
+    }
+
     /// The keys of records whose time is over and that may end.
     pub(crate) fn expired(&self, now_ms: u64) -> Vec<Bytes> {
         let is_over = |state: &State| state.expiry().is_some_and(|expiry| expiry.ms() <= now_ms);
@@ -128,7 +133,7 @@ impl Records for Store {
         match content.held_ends.get_mut(key) {
             Some(holders) => *holders += 1,
             None if expires => drop(content.held_ends.insert(key.clone(), 1)),
-            None => return HeldEnd::Far,
+            None => return HeldEnd::Free,
         }
         HeldEnd::Held
     }

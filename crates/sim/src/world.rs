@@ -485,6 +485,9 @@ impl World {
         self.finish_moves(id)?;
         let host = self.host(id);
         host.shard.check_invariants();
+        if host.shard.open_attempts() == 0 && host.store.as_ref().is_some_and(|store| store.holds_an_end()) {
+            return Err(format!("{id}: an end is held, and nobody has voted"));
+        }
         let due = host.shard.poll_timeout();
         if due != host.timer {
             host.timer = due;

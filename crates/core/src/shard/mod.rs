@@ -596,9 +596,9 @@ impl Shard {
             return self.refuse(now, attempt, Refusal::LostLocks); // No is always safe.
         }
         if !matches!(&participant.stage, Stage::Preparing(round) if round.is_last)
-            && let Err(key) = self.table.hold_ends(&participant.held, attempt)
+            && !self.table.hold_ends(&participant.held, attempt)
         {
-            return self.refuse(now, attempt, Refusal::Vanished { key });
+            return; // It is refused with all who hold that record, before anything else.
         }
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };

@@ -123,6 +123,23 @@ fn whoever_votes_on_what_is_over_is_refused() {
     assert_eq!(store.holders_of_end("j"), 0, "it was let go");
 }
 
+/// Bug: only the voter was refused, and somebody was let in to the record before the shard heard that it had ended: what he
+/// had voted by then came to nothing. Mend: all who hold the record or wait for it are refused, before anybody is let in.
+#[test]
+fn who_holds_a_record_that_is_found_over_runs_again() {
+    let (mut w, store) = world();
+    plain(store, "k", &sadd("x"));
+    plain(store, "k", &expire_at(5_000));
+    let beside = w.begin();
+    w.execute(beside, 0, "k", Operation::from(KeyspaceOp::Exists));
+    w.run();
+    store.is_over("k");
+    let voter = undecided(&mut w, "k", extend(9_000));
+    for tx in [beside, voter] {
+        assert_eq!(cause(&mut w, tx), Some(vanished()));
+    }
+}
+
 /// A shard that forgets its votes holds no end.
 #[test]
 fn a_restart_without_votes_lets_records_end() {

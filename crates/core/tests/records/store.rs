@@ -113,13 +113,14 @@ impl Records for Store {
         }
         Applied::Done
     }
+
     fn hold_end(&self, key: &Bytes) -> HeldEnd {
         let mut ends = self.ends();
         if ends.over.contains(key) {
             return HeldEnd::Over;
         }
         if self.states().get(key).and_then(State::expiry).is_none() {
-            return HeldEnd::Far;
+            return HeldEnd::Free;
         }
         *ends.held.entry(key.clone()).or_default() += 1;
         ends.held_ever += 1;

@@ -69,7 +69,10 @@ pub(super) unsafe extern "C" fn RedisModule_OnLoad(
 fn load(ctx: Ctx) -> Result<(), Unfit> {
     // A broken dump of a module's value then fails to load, and the server lives. And a replica may go on answering from
     // the old records while new ones come (`repl-diskless-load swapdb`): a replica has no shard.
-    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD;
+    // And whoever watches a key does not hear of an end that is put off for a vote.
+    let options = raw::REDISMODULE_OPTIONS_HANDLE_IO_ERRORS
+        | raw::REDISMODULE_OPTIONS_HANDLE_REPL_ASYNC_LOAD
+        | raw::REDISMODULE_OPTION_NO_IMPLICIT_SIGNAL_MODIFIED;
     // SAFETY: the context is that of loading, and valid until this returns.
     unsafe { api!(RedisModule_SetModuleOptions)(ctx.raw(), options as c_int) };
     needs::check(ctx)?;

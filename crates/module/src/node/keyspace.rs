@@ -175,9 +175,9 @@ impl Keyspace {
         self.expiring.with(|expiring| expiring.note(key, end));
     }
 
-    /// A shard begins: what the one before held is held no more.
-    pub(super) fn forget_holders(&self) {
-        self.held_ends.set(Some(HeldEnds::default()));
+    /// A shard begins, which knows of no votes: records end by their time again.
+    pub(super) fn let_all_end(&self) {
+        native::let_all_end(&self.server());
     }
 
     /// For the shard, which asks from within an entry.
@@ -228,7 +228,12 @@ impl Records for Keyspace {
     }
 
     fn hold_end(&self, key: &Bytes) -> HeldEnd {
-        native::hold_end(&self.server(), key)
+        let held = native::hold_end(&self.server(), key);
+        if held == HeldEnd::Over {
+            // The shard hears of it just now.
+            self.changes.with(|changes| changes.remove(&Change::Record(key.clone())));
+        }
+        held
     }
 
     fn let_end(&self, key: &Bytes) -> Applied {
@@ -306,11 +311,11 @@ impl Server for KeyspaceServer<'_> {
         end.is_some()
     }
 
-    fn put_end_off(&self, name: &Text, end: i64) -> bool {
+    fn set_end_here(&self, name: &Text, end: i64) -> bool {
         self.ctx.set_end_here(name, end)
     }
 
-    fn was_to_end(&self, key: &Bytes) -> bool {
+    fn has_come_to_its_end(&self, key: &Bytes) -> bool {
         self.keyspace.expiring.with(|expiring| expiring.is_ripe(Ctx::millis(), key)) == Some(true)
     }
 

@@ -70,7 +70,7 @@ impl Node {
         self.is_namesake = false;
         self.incarnation = next_incarnation(self.incarnation);
         self.counts.incarnations += 1;
-        self.keyspace.forget_holders();
+        self.keyspace.let_all_end();
         let shard = Shard::over(self.keyspace, id, self.incarnation, Switches::CLARET, limits());
         self.shard = Some(shard);
         self.begin_to_look(ctx);

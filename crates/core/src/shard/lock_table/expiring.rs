@@ -31,25 +31,27 @@ impl LockTable {
     }
 
     /// Of these records, which somebody holds who votes, each whose end the effects may be about is kept from its end by the host,
-    /// until the holder leaves.
-    ///
-    /// # Errors
-    /// The key of one whose time was over before.
-    pub(crate) fn hold_ends(&mut self, held: &[RecordIx], attempt: AttemptId) -> Result<(), Bytes> {
-        let Some(External(records)) = self.external else { return Ok(()) };
+    /// until the holder leaves. Whether all are there: one whose time was over before has ended, and those who hold it hear that
+    /// before anybody is let in.
+    pub(crate) fn hold_ends(&mut self, held: &[RecordIx], attempt: AttemptId) -> bool {
+        let Some(External(records)) = self.external else { return true };
         for record in held {
             let Record { key, lock: Some(lock), .. } = &mut self.records[*record] else { continue };
             let has_a_say = lock.holders.get(&attempt).is_some_and(|holder| rules::has_a_say(lock, holder));
             match has_a_say.then(|| records.hold_end(key)) {
-                Some(HeldEnd::Over) => return Err(key.clone()),
+                Some(HeldEnd::Over) => {
+                    lock.vanished = true;
+                    self.ended.push(key.clone());
+                    return false;
+                }
                 Some(HeldEnd::Held) => {
                     let holder = lock.holders.get_mut(&attempt);
                     holder.into_iter().for_each(|holder| holder.holds_end = true);
                 }
-                Some(HeldEnd::Far) | None => {}
+                Some(HeldEnd::Free) | None => {}
             }
         }
-        Ok(())
+        true
     }
 
     /// The shard forgets who holds its records: all of them may end by their time again.

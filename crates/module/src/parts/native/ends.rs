@@ -2,7 +2,8 @@
 //! would remove what a transaction that is committed already writes there. So its end is put off in the server, which replicas and
 //! the append-only file do not hear of, and the end that the key has for transactions is noted here.
 //!
-//! A node that dies meanwhile leaves nothing behind but, in a snapshot that was made just then, a later end.
+//! A node that ends or dies meanwhile leaves no more behind than a later end: in its memory, which the next shard here brings back,
+//! or in a snapshot that was made just then.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +14,8 @@ use super::keyspace::{expire, put};
 use super::{OpenKey, Record, Server, carry_out, keyspace};
 use crate::parts::planted::records as planted;
 
-/// What ends later than in so many milliseconds is not put off: votes are decided sooner. What is put off is so by as many. Of
-/// an attempt that is in doubt for longer, effects on a key that ends come to nothing.
+/// What ends later than in so many milliseconds is not put off: votes are decided sooner. What is put off is so by as many. When
+/// an attempt is in doubt for longer and nobody else votes about the end, the key ends, and its effects on it come to nothing.
 const HELD_MS: i64 = 600_000;
 
 /// The keys whose ends are put off.
@@ -23,10 +24,12 @@ pub(crate) struct HeldEnds(BTreeMap<Bytes, Held>);
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    /// Of so many votes.
+    /// For so many votes.
     holders: u32,
     /// When the key ends for transactions; `None`: no more.
     end: Option<Expiry>,
+    /// When it does in the server. A key of this name that ends at another time is another key.
+    put_off: i64,
 }
 
 impl HeldEnds {
@@ -38,58 +41,109 @@ impl HeldEnds {
         self.0.get(key).map(|held| held.end)
     }
 
-    /// One more vote is about it. Whether others were.
-    fn join(&mut self, key: &Bytes) -> bool {
-        self.0.get_mut(key).map(|held| held.holders += 1).is_some()
-    }
-
-    /// One is over. With the last one: when the key ends.
-    fn leave(&mut self, key: &Bytes) -> Option<Option<Expiry>> {
+    /// One vote is over. With the last one: what was held.
+    fn leave(&mut self, key: &Bytes) -> Option<Held> {
         let held = self.0.get_mut(key)?;
         held.holders -= 1;
         if held.holders > 0 {
             return None;
         }
-        self.0.remove(key).map(|held| held.end)
+        self.0.remove(key)
     }
 }
 
 /// [`Records::hold_end`](claret_core::Records::hold_end).
 pub(crate) fn hold_end(server: &impl Server, key: &Bytes) -> HeldEnd {
     if !planted::holds_ends() {
-        return HeldEnd::Far;
-    }
-    if server.held_ends(|held| held.join(key)) {
-        return HeldEnd::Held;
+        return HeldEnd::Free;
     }
     let (name, now) = (server.text(key), server.now_ms());
-    let Some(end) = server.open(key, &name).map(|opened| opened.expires_at()) else {
-        return if server.was_to_end(key) { HeldEnd::Over } else { HeldEnd::Far };
+    let before = server.held_ends(|held| held.0.get(key).copied());
+    let found = server.open(key, &name).map(|opened| opened.expires_at());
+    if let Some(before) = before {
+        // The latest vote may be in doubt for as long as the first.
+        let is_it = found.flatten() == Some(before.put_off);
+        let put_off = Some(later(before.put_off, now)).filter(|at| is_it && server.set_end_here(&name, *at));
+        let held = Held { holders: before.holders + 1, put_off: put_off.unwrap_or(before.put_off), ..before };
+        server.held_ends(|all| all.0.insert(key.clone(), held));
+        return HeldEnd::Held;
+    }
+    let Some(end) = found else {
+        // It may as well have been removed since; then somebody runs once more than he has to.
+        return if server.has_come_to_its_end(key) { HeldEnd::Over } else { HeldEnd::Free };
     };
-    let Some(end) = end.filter(|end| *end <= now.saturating_add(HELD_MS)) else { return HeldEnd::Far };
-    if !server.put_end_off(&name, end.max(now).saturating_add(HELD_MS)) {
+    let Some(end) = end.filter(|end| *end <= now.saturating_add(HELD_MS)) else { return HeldEnd::Free };
+    let put_off = later(end, now);
+    if !server.set_end_here(&name, put_off) {
         return HeldEnd::Over;
     }
     let end = u64::try_from(end).ok().and_then(Expiry::at_ms);
-    server.held_ends(|held| held.0.insert(key.clone(), Held { holders: 1, end }));
+    server.held_ends(|held| held.0.insert(key.clone(), Held { holders: 1, end, put_off }));
     HeldEnd::Held
+}
+
+/// To when an end is put off that is at this time.
+fn later(end: i64, now: i64) -> i64 {
+    end.max(now + HELD_MS)
 }
 
 /// [`Records::let_end`](claret_core::Records::let_end).
 pub(crate) fn let_end(server: &impl Server, key: &Bytes) -> Applied {
     let record = Record::new(server, key, "the end of a record");
-    match server.held_ends(|held| held.leave(key)) {
-        // A snapshot, or a replica that came just now, may have the later end: so all are told.
-        Some(Some(end)) if record.open_any().is_some() => come_to_its_end(&record, planted::end_after(end)),
-        Some(_) | None => Applied::Done,
+    let Some(Held { end: Some(end), put_off, .. }) = server.held_ends(|held| held.leave(key)) else {
+        return Applied::Done;
+    };
+    // It may be gone by itself, and another one be there.
+    let is_it = record.open_any().and_then(|opened| opened.expires_at()) == Some(put_off);
+    if !planted::is_same_record(is_it) || i64::try_from(end.ms()) == Ok(put_off) {
+        return Applied::Done;
+    }
+    let end = planted::end_after(end);
+    // Here whatever becomes of the write. And a snapshot, or a replica that came just now, may have the later end: all are told.
+    if let Ok(end) = i64::try_from(end.ms()) {
+        server.set_end_here(&record.name, end);
+    }
+    come_to_its_end(&record, end)
+}
+
+/// All votes are forgotten: keys that are there end by their time again.
+pub(crate) fn let_all_end(server: &impl Server) {
+    for (key, Held { end, put_off, .. }) in server.held_ends(|held| std::mem::take(&mut held.0)) {
+        let name = server.text(&key);
+        let is_it = server.open(&key, &name).and_then(|opened| opened.expires_at()) == Some(put_off);
+        if let Some(end) = end.filter(|_| is_it).and_then(|end| i64::try_from(end.ms()).ok()) {
+            server.set_end_here(&name, end);
+        }
     }
 }
 
-/// Carries effects out on a key whose end is put off.
-pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect], end: Option<Expiry>) -> Applied {
-    let end = apply_within(record, effects, end);
-    record.server.held_ends(|held| held.0.get_mut(record.key).map(|held| held.end = end));
+/// Carries effects out on a key whose end is put off. Another end is written at once, for replicas and the append-only file, and
+/// then put off again: others may hold it for long.
+pub(super) fn apply(
+    record: &Record<'_, impl Server>,
+    effects: &[&Effect],
+    before: Option<Expiry>,
+) -> Applied {
+    let (server, now) = (record.server, record.server.now_ms());
+    let end = apply_within(record, effects, before);
+    let mut put_off = None;
+    if let Some(end) = end.filter(|_| effects.iter().any(|effect| effect.keyspace().is_some())) {
+        if !is_over(end, now) && planted::writes_held_ends() {
+            expire(record, end, None);
+        }
+        let at = i64::try_from(end.ms()).map_or(i64::MAX, |end| later(end, now));
+        put_off = Some(at).filter(|at| server.set_end_here(&record.name, *at));
+    }
+    server.held_ends(|all| {
+        if let Some(held) = all.0.get_mut(record.key) {
+            *held = Held { end, put_off: put_off.unwrap_or(held.put_off), ..*held };
+        }
+    });
     Applied::Done
+}
+
+fn is_over(end: Expiry, now: i64) -> bool {
+    i64::try_from(end.ms()).is_ok_and(|end| end <= now)
 }
 
 /// Carries effects out, and only then lets the key end: if its time is over, it ends behind all of them.
@@ -131,7 +185,7 @@ fn apply_within(
 
 /// A key that is there ends then, or now.
 fn come_to_its_end(record: &Record<'_, impl Server>, end: Expiry) -> Applied {
-    if i64::try_from(end.ms()).is_ok_and(|end| end <= record.server.now_ms()) {
+    if is_over(end, record.server.now_ms()) {
         record.write(c"DEL", []);
         return Applied::Ended;
     }

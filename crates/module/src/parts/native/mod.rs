@@ -33,7 +33,7 @@ use smallvec::SmallVec;
 use crate::ffi::{Answer, Kind};
 use crate::parts::stored::Stored;
 
-pub(crate) use ends::{HeldEnds, hold_end, let_end};
+pub(crate) use ends::{HeldEnds, hold_end, let_all_end, let_end};
 pub(crate) use server::{OpenKey, Server};
 pub(crate) use side::side_key;
 

@@ -46,6 +46,12 @@ impl Model {
         self.keys.borrow_mut().insert(Bytes::from(key), value);
     }
 
+    /// A key goes by itself.
+    pub(super) fn lose(&self, key: &str) {
+        self.keys.borrow_mut().remove(key.as_bytes());
+        self.expiring.borrow_mut().remove(key.as_bytes());
+    }
+
     /// Gives a key an end.
     pub(super) fn expire(&self, key: &str, end: i64) {
         self.expiring.borrow_mut().insert(Bytes::from(key), end);
@@ -328,11 +334,11 @@ impl Server for Model {
         self.keys.borrow().contains_key(name)
     }
 
-    fn put_end_off(&self, name: &Bytes, end: i64) -> bool {
+    fn set_end_here(&self, name: &Bytes, end: i64) -> bool {
         self.expiring.borrow_mut().get_mut(name).map(|before| *before = end).is_some()
     }
 
-    fn was_to_end(&self, key: &Bytes) -> bool {
+    fn has_come_to_its_end(&self, key: &Bytes) -> bool {
         self.expiring.borrow().get(key).is_some_and(|end| *end <= self.now_ms())
     }
 

@@ -42,11 +42,11 @@ pub(crate) trait Server {
     /// A command was run that may have changed when the key expires. Whether it is still there: its time may be over.
     fn expiry_changed(&self, key: &Bytes, name: &Self::Text) -> bool;
 
-    /// Gives a key that is there a later end, which replicas and the append-only file do not hear of. Whether it is there.
-    fn put_end_off(&self, name: &Self::Text, end: i64) -> bool;
+    /// Gives a key that is there another end, which replicas and the append-only file do not hear of. Whether it is there.
+    fn set_end_here(&self, name: &Self::Text, end: i64) -> bool;
 
-    /// Whether a key that is not there was when somebody looked at it, and its time has come since.
-    fn was_to_end(&self, key: &Bytes) -> bool;
+    /// Whether a key that is not there was when somebody looked at it last, and its time has come since.
+    fn has_come_to_its_end(&self, key: &Bytes) -> bool;
 
     /// Lends the notes of ends that are put off.
     fn held_ends<R>(&self, use_them: impl FnOnce(&mut HeldEnds) -> R) -> R;

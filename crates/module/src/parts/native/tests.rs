@@ -10,7 +10,9 @@ use claret_types::{
 use claret_types::oracle::Living;
 
 use super::model::{Model, Value};
-use super::{ELEMENTS_MAX, Record, apply, hold_end, let_end, partial_state, partial_state_for_all, whole};
+use super::{
+    ELEMENTS_MAX, Record, apply, hold_end, let_all_end, let_end, partial_state, partial_state_for_all, whole,
+};
 
 const KEY: &str = "k";
 const UNIQUE: Unique = Unique(1_000_001);
@@ -496,6 +498,11 @@ fn the_last_of_several_lets_an_end_come() {
     apply(&model, &key(), &[&effect_of(&Operation::from(later(9_000)))]);
     assert_eq!(let_end(&model, &key()), Applied::Done);
     assert!(model.expires_at(KEY).expect("an end") > 100_000, "the other one is not done");
+    assert_eq!(
+        *model.written.borrow(),
+        ["PEXPIREAT k 9000"],
+        "what is carried out is not lost with this server"
+    );
     apply(&model, &key(), &[&effect_of(&Operation::from(later(7_000)))]);
     assert_eq!((let_end(&model, &key()), until(&model)), (Applied::Done, Some(9_000)));
 }
@@ -504,12 +511,47 @@ fn the_last_of_several_lets_an_end_come() {
 fn ends_that_are_far_off_or_over_are_not_held() {
     let model = expiring();
     model.expire(KEY, 600_001);
-    assert_eq!(hold_end(&model, &key()), HeldEnd::Far);
+    assert_eq!(hold_end(&model, &key()), HeldEnd::Free);
     model.expire(KEY, 600_000);
     assert_eq!(hold_end(&model, &key()), HeldEnd::Held);
-    assert_eq!(hold_end(&Model::default(), &key()), HeldEnd::Far, "nothing is there");
+    assert_eq!(hold_end(&Model::default(), &key()), HeldEnd::Free, "nothing is there");
     let gone = Model::default();
     gone.expire(KEY, 100);
     gone.now.set(100);
     assert_eq!(hold_end(&gone, &key()), HeldEnd::Over);
+}
+
+/// A flush takes the record, and somebody writes another one of its name before that is told.
+#[test]
+fn what_came_in_place_of_a_held_record_stays() {
+    let model = expiring();
+    hold_end(&model, &key());
+    model.lose(KEY);
+    model.put_value(KEY, Value::Text(b"another".to_vec()));
+    model.now.set(5_000);
+    assert_eq!(let_end(&model, &key()), Applied::Done);
+    assert_eq!((model.get(KEY), until(&model)), (Some(Value::Text(b"another".to_vec())), None));
+}
+
+/// One vote after the other is about the end, and always one is not decided: the end stays put off.
+#[test]
+fn each_vote_puts_an_end_off_anew() {
+    let model = expiring();
+    hold_end(&model, &key());
+    for now in [599_999, 1_199_998, 1_799_997] {
+        model.now.set(now);
+        assert_eq!(hold_end(&model, &key()), HeldEnd::Held);
+        assert_eq!(let_end(&model, &key()), Applied::Done);
+        assert_eq!(model.expires_at(KEY), Some(now + 600_000));
+    }
+    assert_eq!(let_end(&model, &key()), Applied::Ended);
+}
+
+#[test]
+fn a_shard_that_begins_lets_all_records_end() {
+    let model = expiring();
+    hold_end(&model, &key());
+    let_all_end(&model);
+    assert_eq!(until(&model), Some(100));
+    assert_eq!(let_end(&model, &key()), Applied::Done, "nobody holds it");
 }

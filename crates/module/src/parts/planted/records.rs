@@ -61,6 +61,16 @@ pub(crate) fn holds_ends() -> bool {
     !is_planted(Bug::EndsPassVotes)
 }
 
+/// Whether an end that a transaction sets is written while others hold the key's: [`Bug::HeldEndsUnwritten`].
+pub(crate) fn writes_held_ends() -> bool {
+    !is_planted(Bug::HeldEndsUnwritten)
+}
+
+/// Whether it is the record whose end was held: [`Bug::HeldEndsOfOthers`].
+pub(crate) fn is_same_record(is: bool) -> bool {
+    is || is_planted(Bug::HeldEndsOfOthers)
+}
+
 /// The end of a key that was held: [`Bug::HeldEndsStay`].
 pub(crate) fn end_after(end: Expiry) -> Expiry {
     let later = || Expiry::at_ms(end.ms() + 600_000);
