@@ -38,6 +38,7 @@ const CHECKS: [(&str, &str); 39] = [
     ("its user heard", "user hears two ends"),
     ("was given out twice", "unique numbers"),
     ("vanished, and it never did", "untrue refusal"),
+    ("ended by its time at", "ended early"),
     ("does not know its answers", "answers forgotten early"),
     ("ends as", "final records"),
     ("was refused for", "untrue error"),

@@ -78,7 +78,9 @@ impl World {
         let now_ms = now.0 / 1000;
         if let Some(store) = self.store(id) {
             let keys = store.expired(now_ms);
-            keys.iter().for_each(|key| drop(store.lose(key)));
+            for key in &keys {
+                store.lose(key);
+            }
             return if keys.is_empty() { Ok(()) } else { self.lost(id, &keys, Some(now_ms)) };
         }
         let keys = self.shard(id).expire(now, now_ms);
