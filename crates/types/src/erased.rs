@@ -316,7 +316,7 @@ impl Effect {
     /// Forgets the type.
     pub fn new<T: DataType>(effect: T::Effect) -> Self {
         let expiry = if T::clears_expiry(&effect) { Ends::At(None) } else { Ends::AsBefore };
-        Effect(Box::new(Change::<T> { effect, expiry }))
+        Effect(Box::new(Change::<T> { effect: Some(effect), expiry }))
     }
 
     pub(crate) fn from_any(effect: impl AnyEffect + 'static) -> Self {
@@ -329,7 +329,7 @@ impl Effect {
 
     /// The effect, if it is one of `T`: a host that keeps records by itself reads from it what to do.
     pub fn downcast<T: DataType>(&self) -> Option<&T::Effect> {
-        self.0.as_any().downcast_ref::<Change<T>>().map(|change| &change.effect)
+        self.0.as_any().downcast_ref::<Change<T>>().map(Change::effect)
     }
 
     /// The type of the operation that decided it.
@@ -444,24 +444,25 @@ impl<T: DataType> AnyOp for Op<T> {
     /// or the shard's own bookkeeping. Execute only reads, so nothing is left half done.
     fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError> {
         let content = state.map(|state| self.content(state)).transpose()?;
-        let run = || match content {
-            Some(content) => T::execute(content, &self.op, unique),
-            None => T::execute(&T::State::default(), &self.op, unique),
+        let run = || {
+            let execution = match content {
+                Some(content) => T::execute(content, &self.op, unique),
+                None => T::execute(&T::State::default(), &self.op, unique),
+            };
+            let Execution { reply, effect, mut claims } = execution?;
+            if claims.list.is_empty() {
+                // Whatever the content is by then: the record may go.
+                claims.push(Scope::Record, if state.is_some() { Mode::PRESENT } else { Mode::SHARED });
+            }
+            if effect.is_some()
+                && state.is_some_and(|state| state.expiry.is_some())
+                && claims.have(T::MODES.removing)
+            {
+                claims.push(Scope::Record, Mode::EXCLUSIVE);
+            }
+            Ok(Execution { reply, effect: effect.map(Effect::new::<T>), claims })
         };
-        let execution = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|panic| Err(panicked(self.method, &*panic)))?;
-        let Execution { reply, effect, mut claims } = execution;
-        if claims.list.is_empty() {
-            // Whatever the content is by then: the record may go.
-            claims.push(Scope::Record, if state.is_some() { Mode::PRESENT } else { Mode::SHARED });
-        }
-        if effect.is_some()
-            && state.is_some_and(|state| state.expiry.is_some())
-            && claims.have(T::MODES.removing)
-        {
-            claims.push(Scope::Record, Mode::EXCLUSIVE);
-        }
-        Ok(Execution { reply, effect: effect.map(Effect::new::<T>), claims })
+        catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| Err(panicked(self.method, &*panic)))
     }
 
     fn room(&self, state: Option<&State>) -> Room {
@@ -572,8 +573,15 @@ enum Ends {
 }
 
 struct Change<T: DataType> {
-    effect: T::Effect,
+    /// Always there, but for a moment: what undoes an effect takes its place, and that of its allocation.
+    effect: Option<T::Effect>,
     expiry: Ends,
+}
+
+impl<T: DataType> Change<T> {
+    fn effect(&self) -> &T::Effect {
+        self.effect.as_ref().expect("an effect")
+    }
 }
 
 impl<T: DataType> AnyEffect for Change<T> {
@@ -589,7 +597,7 @@ impl<T: DataType> AnyEffect for Change<T> {
         self.expiry == Ends::At(None)
     }
 
-    fn apply(self: Box<Self>, slot: &mut Option<State>) -> Effect {
+    fn apply(mut self: Box<Self>, slot: &mut Option<State>) -> Effect {
         let state = slot.get_or_insert_with(|| State::new::<T>(T::State::default()));
         let before = state.expiry;
         let Some(content) = state.content.content_mut().downcast_mut::<T::State>() else {
@@ -600,19 +608,20 @@ impl<T: DataType> AnyEffect for Change<T> {
             // Nobody undoes what is done to a partial state.
             return Effect(self);
         };
-        let inverse = T::apply(content, self.effect);
+        let effect = self.effect.take().expect("an effect");
+        self.effect = Some(T::apply(content, effect));
         if T::is_absent(content) {
             *slot = None;
         } else if let Ends::At(expiry) = self.expiry {
             state.expiry = expiry;
         }
         let after = slot.as_ref().and_then(|state| state.expiry);
-        let expiry = if before == after { Ends::AsBefore } else { Ends::At(before) };
-        Effect(Box::new(Change::<T> { effect: inverse, expiry }))
+        self.expiry = if before == after { Ends::AsBefore } else { Ends::At(before) };
+        Effect(self)
     }
 
     fn duplicate(&self) -> Effect {
-        Effect(Box::new(Change::<T> { effect: self.effect.clone(), expiry: self.expiry }))
+        Effect(Box::new(Change::<T> { effect: Some(self.effect().clone()), expiry: self.expiry }))
     }
 
     fn equals(&self, other: &dyn Any) -> bool {
@@ -621,7 +630,7 @@ impl<T: DataType> AnyEffect for Change<T> {
     }
 
     fn describe(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.effect)?;
+        write!(f, "{:?}", self.effect())?;
         match self.expiry {
             Ends::AsBefore => Ok(()),
             Ends::At(None) => f.write_str(", without expiry"),

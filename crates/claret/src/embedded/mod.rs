@@ -24,7 +24,7 @@ use claret_core::message::{Link, Refusal};
 use claret_core::{
     Delivery, Incarnation, Limits, SessionId, Shard, ShardId, Switches, Time, Waits, key_hash,
 };
-use claret_types::{Bytes, OpError, Operation, State};
+use claret_types::{Bytes, Expiry, OpError, Operation, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
@@ -82,15 +82,22 @@ impl Embedded {
 
     /// A shard as of now: what has expired in it is gone. Those whom that refuses hear of it when the shard's messages are
     /// handed out.
+    #[inline]
     fn lock_shard(&self, id: ShardId) -> MutexGuard<'_, Shard> {
         let mut shard = self.shards[id.0 as usize].lock();
         if let Some(expiry) = shard.next_expiry() {
-            let now = unix_ms();
-            if expiry.ms() <= now {
-                shard.expire(self.elapsed(), now);
-            }
+            self.expire(&mut shard, expiry);
         }
         shard
+    }
+
+    /// The first of a shard's records expires then.
+    #[cold]
+    fn expire(&self, shard: &mut Shard, first: Expiry) {
+        let now = unix_ms();
+        if first.ms() <= now {
+            shard.expire(self.elapsed(), now);
+        }
     }
 
     /// Hands out what a shard has to say to transactions. No shard may be locked.
@@ -265,15 +272,16 @@ struct HeldShards<'a> {
 
 impl<'a> HeldShards<'a> {
     fn lock(store: &'a Embedded, places: &Places) -> Self {
-        let locked = |id: ShardId| (id, store.lock_shard(id));
         let mut shards = SmallVec::new();
         if let [(_, only)] = places[..] {
-            shards.push(locked(only));
+            shards.push((only, store.lock_shard(only)));
         } else {
             let mut ids: SmallVec<[ShardId; 8]> = places.iter().map(|(_, shard)| *shard).collect();
             ids.sort_unstable();
             ids.dedup();
-            shards.extend(ids.into_iter().map(locked));
+            for id in ids {
+                shards.push((id, store.lock_shard(id)));
+            }
         }
         HeldShards { store, shards, finished: false }
     }
@@ -284,6 +292,14 @@ impl<'a> HeldShards<'a> {
             _ => self.shards.binary_search_by_key(&id, |(held, _)| *held).ok(),
         };
         &mut self.shards[at.expect("all shards of the calls are held")].1
+    }
+
+    /// Hands out what the shards have to say, once none is locked.
+    #[cold]
+    fn hand_out(&mut self) {
+        let has_news = |(id, shard): (ShardId, MutexGuard<'_, Shard>)| shard.has_output().then_some(id);
+        let news: SmallVec<[ShardId; 4]> = self.shards.drain(..).filter_map(has_news).collect();
+        news.into_iter().for_each(|id| self.store.hand_out(id));
     }
 
     fn finish(mut self) {
@@ -302,9 +318,9 @@ impl Drop for HeldShards<'_> {
             }
         }
         // Records that expired; otherwise nobody hears of an instant transaction.
-        let has_news = |(id, shard): (ShardId, MutexGuard<'_, Shard>)| shard.has_output().then_some(id);
-        let news: SmallVec<[ShardId; 4]> = self.shards.drain(..).filter_map(has_news).collect();
-        news.into_iter().for_each(|id| self.store.hand_out(id));
+        if self.shards.iter().any(|(_, shard)| shard.has_output()) {
+            self.hand_out();
+        }
     }
 }
 

@@ -6,6 +6,7 @@ use super::{Shard, Time};
 
 impl Shard {
     /// When the first of the records expires that are in the shard's own memory.
+    #[inline]
     pub fn next_expiry(&self) -> Option<Expiry> {
         self.table.next_expiry()
     }

@@ -319,6 +319,7 @@ impl Shard {
     }
 
     /// Whether there is a next output.
+    #[inline]
     pub fn has_output(&self) -> bool {
         !self.outputs.is_empty()
     }

@@ -7,6 +7,7 @@ use crate::records::HeldEnd;
 
 impl LockTable {
     /// When the first of the records here expires.
+    #[inline]
     pub(crate) fn next_expiry(&self) -> Option<Expiry> {
         self.expiring.first().map(|(expiry, _)| *expiry)
     }
@@ -66,12 +67,18 @@ impl LockTable {
     }
 
     /// A record's content has changed for good.
+    #[inline]
     pub(super) fn note_expiry(&mut self, record: RecordIx, before: Option<Expiry>, after: Option<Expiry>) {
         if before != after {
-            let vanishes = rules::vanishes(before, after);
-            before.map(|expiry| self.expiring.remove(&(expiry, record)));
-            vanishes.map(|expiry| self.expiring.insert((expiry, record)));
+            self.note_other_expiry(record, before, after);
         }
+    }
+
+    #[cold]
+    fn note_other_expiry(&mut self, record: RecordIx, before: Option<Expiry>, after: Option<Expiry>) {
+        let vanishes = rules::vanishes(before, after);
+        before.map(|expiry| self.expiring.remove(&(expiry, record)));
+        vanishes.map(|expiry| self.expiring.insert((expiry, record)));
     }
 }
 
@@ -83,6 +90,7 @@ pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
     holder.items.iter().any(|item| item.effect.is_some() && item.claims.conflict_with(&asked, modes))
 }
 
+#[inline]
 pub(super) fn expiry_of(state: &Option<State>) -> Option<Expiry> {
     state.as_ref().and_then(State::expiry)
 }
