@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::future::Future;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -249,8 +250,12 @@ impl Store {
         Fut: Future<Output = Result<T, E>>,
     {
         let guard = AbortOnDrop(tx);
-        let running = nesting::within(tx, span, async { body(tx.clone()).await });
-        let result = match deadline.race(running).await {
+        let ended = {
+            // It may be large: it stays where it is.
+            let own = pin!(async { body(tx.clone()).await });
+            deadline.race(pin!(nesting::within(tx, span, own))).await
+        };
+        let result = match ended {
             Some(result) => result,
             None => return Err(tx.late(after).await),
         };

@@ -168,7 +168,7 @@ pub enum Refusal {
         /// The record.
         key: Bytes,
         /// The error.
-        error: OpError,
+        error: Box<OpError>,
     },
     /// The coordinator took it back.
     #[error("withdrawn by its coordinator")]

@@ -294,7 +294,9 @@ fn draws_of_two_members_are_never_too_much_together() {
         rig.pump();
     }
     assert!(rig.committed(a));
-    assert!(matches!(rig.failed(b), Some(Refusal::Operation { error: OpError::Overflow(..), .. })));
+    assert!(
+        matches!(rig.failed(b), Some(Refusal::Operation { error, .. }) if matches!(**error, OpError::Overflow(..)))
+    );
     assert_eq!(rig.number("k3"), i64::MAX);
 }
 
@@ -385,7 +387,9 @@ fn an_error_of_one_does_not_doom_the_other() {
     rig.commit(a);
     rig.pump();
     assert!(rig.committed(a));
-    assert!(matches!(rig.failed(b), Some(Refusal::Operation { error: OpError::WrongType { .. }, .. })));
+    assert!(
+        matches!(rig.failed(b), Some(Refusal::Operation { error, .. }) if matches!(**error, OpError::WrongType { .. }))
+    );
     rig.assert_quiet();
 }
 

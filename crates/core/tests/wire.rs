@@ -95,13 +95,13 @@ fn errors_of_operations_come_back_as_they_are() {
 }
 
 fn through_the_wire(error: OpError) -> OpError {
-    let frame = encode_responses(&[refused_by(Refusal::Operation { key: "k".into(), error })]);
+    let frame = encode_responses(&[refused_by(Refusal::Operation { key: "k".into(), error: error.into() })]);
     let came = decode_responses(&frame).expect("it is a frame");
     let [Response::Refused { refusal: Refusal::Operation { error, .. }, .. }] = came.as_slice() else {
         panic!("{came:?}")
     };
     assert!(error.size() <= frame.len(), "no more than what came: {error:?}");
-    error.clone()
+    (**error).clone()
 }
 
 /// What a terminal would obey, and what would end a line, does not get through: not in any text of any error.
@@ -188,7 +188,10 @@ fn messages_keep_their_form() {
     shown += &hex(encode_peer(&samples::peers()[1]));
     shown += "\n";
     for error in samples::op_errors() {
-        shown += &hex(encode_responses(&[refused_by(Refusal::Operation { key: "k".into(), error })]));
+        shown += &hex(encode_responses(&[refused_by(Refusal::Operation {
+            key: "k".into(),
+            error: error.into(),
+        })]));
         shown += "\n";
     }
     assert_eq!(shown, include_str!("wire/form.txt"), "wire version {}", wire::VERSION);

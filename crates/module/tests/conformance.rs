@@ -172,7 +172,7 @@ fn on_server(process: &mut Process, key: &str, ops: &[Operation]) -> Result<Vec<
             replies.sort_by_key(|(no, _)| *no);
             Ok(replies.into_iter().map(|(_, reply)| reply).collect())
         }
-        Some(Response::Refused { refusal: Refusal::Operation { error, .. }, .. }) => Err(error),
+        Some(Response::Refused { refusal: Refusal::Operation { error, .. }, .. }) => Err(*error),
         other => panic!("{other:?}"),
     }
 }

@@ -167,7 +167,7 @@ impl Pipeline {
     /// A request that the shard will never say yes to. What it granted before goes with a no that it writes.
     fn blame(&mut self, attempt: AttemptId, key: Bytes, reason: &str) -> Response {
         self.suspects.push_back(Request::Withdraw { attempt });
-        let refusal = Refusal::Operation { key, error: OpError::Told(reason.to_owned()) };
+        let refusal = Refusal::Operation { key, error: OpError::Told(reason.to_owned()).into() };
         Response::Refused { attempt, shard: self.shard, refusal, since: self.incarnation }
     }
 }

@@ -124,7 +124,9 @@ impl Shard {
             Stop::Queued => Ran::Waits,
             Stop::Busy => Ran::Busy,
             Stop::Crowded => return Ran::Failed(Refusal::Crowded(key.clone())),
-            Stop::Failed(error) => return Ran::Failed(Refusal::Operation { key: key.clone(), error }),
+            Stop::Failed(error) => {
+                return Ran::Failed(Refusal::Operation { key: key.clone(), error: error.into() });
+            }
         };
         match ran {
             Ran::PutOff => self.put_off_all(owner.attempt, key, calls),
@@ -269,7 +271,7 @@ impl Shard {
                 self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
                 self.run_rest(now, owner, &key, record, calls)
             }
-            Err(error) => Ran::Failed(Refusal::Operation { key, error }),
+            Err(error) => Ran::Failed(Refusal::Operation { key, error: error.into() }),
         };
         if let Ran::Failed(refusal) = ran {
             return self.refuse(now, owner.attempt, refusal);

@@ -206,7 +206,7 @@ pub(crate) fn op_errors() -> Vec<OpError> {
 
 /// One of each kind, and of each kind of error.
 pub(crate) fn refusals() -> Vec<Refusal> {
-    let failed = |error| Refusal::Operation { key: "k".into(), error };
+    let failed = |error| Refusal::Operation { key: "k".into(), error: Box::new(error) };
     let mut all: Vec<Refusal> = op_errors().into_iter().map(failed).collect();
     all.extend([
         Refusal::Withdrawn,

@@ -222,7 +222,7 @@ impl Error {
 /// The code of the error that a plain command would be answered, for what a shard refused.
 fn refusal_code(refusal: &Refusal) -> &'static str {
     match refusal {
-        Refusal::Operation { error: OpError::WrongType { .. }, .. } => WRONG_TYPE,
+        Refusal::Operation { error, .. } if matches!(**error, OpError::WrongType { .. }) => WRONG_TYPE,
         Refusal::Denied { .. } => NO_PERMISSION,
         Refusal::NoMemory { .. } => "OOM",
         Refusal::ReadOnly => "READONLY",
@@ -253,7 +253,7 @@ impl fmt::Display for RefusalText<'_> {
             text.strip_prefix(code).map_or(text, |rest| rest.trim_start_matches(' ')).to_owned()
         };
         match self.0 {
-            Refusal::Operation { error: error @ OpError::WrongType { .. }, .. } => {
+            Refusal::Operation { error, .. } if matches!(**error, OpError::WrongType { .. }) => {
                 f.write_str(&behind(WRONG_TYPE, &error.to_string()))
             }
             Refusal::Denied { reason, .. } => f.write_str(&behind(NO_PERMISSION, reason)),
@@ -297,9 +297,9 @@ mod tests {
             OpError::WrongType { found: "list".into(), expected: "set".into(), method: "SADD".into() };
         let text = wrong.to_string();
         let refused = |refusal| Error::Refused(refusal).line();
-        assert_eq!(refused(Refusal::Operation { key: key(), error: wrong }), text);
+        assert_eq!(refused(Refusal::Operation { key: key(), error: wrong.into() }), text);
         assert_eq!(
-            refused(Refusal::Operation { key: key(), error: OpError::NotANumber("score".into()) }),
+            refused(Refusal::Operation { key: key(), error: OpError::NotANumber("score".into()).into() }),
             "ERR a score cannot be NaN; pass a number (key 'k')"
         );
         let user = Name::new(b"\xff");

@@ -351,7 +351,7 @@ mod tests {
         let elder = Response::Elder { attempt: second, shard: ShardId(0), birth: Time(1) };
         assert!(matches!(shots.hear(elder, WAIT_MS), Some(Next::Withdraw(it)) if it == second));
         let error = OpError::NotANumber("score".into());
-        let refusal = Refusal::Operation { key: Bytes::from("a"), error };
+        let refusal = Refusal::Operation { key: Bytes::from("a"), error: error.into() };
         assert!(shots.hear(refused(second, refusal.clone()), WAIT_MS).is_none());
         assert_eq!(shots.take(number), Some(Err(Error::Refused(refusal))));
         for refusal in [Refusal::ReadOnly, Refusal::Elsewhere { key: Bytes::from("a") }] {

@@ -11,12 +11,12 @@ use crate::cluster::resp::ServerError;
 /// Why an operation of mode `none` was not done.
 pub(super) fn refusal_of(key: Bytes, op: &Operation, error: &PlainError) -> Refusal {
     let PlainError::Server(said) = error else {
-        return Refusal::Operation { key, error: OpError::Told(error.to_string()) };
+        return Refusal::Operation { key, error: OpError::Told(error.to_string()).into() };
     };
     match said.code() {
         "NOPERM" => Refusal::Denied { key, reason: said.to_string() },
         "OOM" => Refusal::NoMemory { key },
-        _ => Refusal::Operation { key, error: error_of(op, said) },
+        _ => Refusal::Operation { key, error: error_of(op, said).into() },
     }
 }
 

@@ -308,5 +308,5 @@ impl Receiver for Commands {
 }
 
 fn error_at(key: Bytes, error: OpError) -> Event {
-    Event::Failed { refusal: Refusal::Operation { key, error } }
+    Event::Failed { refusal: Refusal::Operation { key, error: error.into() } }
 }

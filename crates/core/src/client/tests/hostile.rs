@@ -34,7 +34,7 @@ fn response(dice: &mut Dice) -> Response {
     let replies = (0..dice.roll(4)).map(|_| (CallNo(small(dice)), reply.clone())).collect();
     let key = || "k".into();
     let refusals = [
-        Refusal::Operation { key: key(), error: OpError::Told("no".into()) },
+        Refusal::Operation { key: key(), error: OpError::Told("no".into()).into() },
         Refusal::Withdrawn,
         Refusal::Recovered,
         Refusal::LostLocks,
