@@ -9,7 +9,7 @@ use claret::{Mode, Records, Store};
 use tokio::sync::Notify;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tracing::Level;
-use tracing::subscriber::set_default;
+use tracing::subscriber::{NoSubscriber, set_default};
 
 use crate::rig::{keys, shared};
 
@@ -32,17 +32,18 @@ impl Write for Lines {
 
 /// The next line that has all of these parts.
 async fn heard(lines: &mut UnboundedReceiver<String>, parts: &[&str]) -> String {
+    let mut others = Vec::new();
     let found = async {
         loop {
             let line = lines.recv().await.expect("the subscriber is there");
             if parts.iter().all(|part| line.contains(part)) {
                 return line;
             }
+            others.push(line);
         }
     };
-    tokio::time::timeout(Duration::from_secs(60), found)
-        .await
-        .unwrap_or_else(|_| panic!("{parts:?} not heard"))
+    let found = tokio::time::timeout(Duration::from_secs(60), found).await;
+    found.unwrap_or_else(|_| panic!("{parts:?} not heard, but {others:#?}"))
 }
 
 /// Shards tell of a wait when they are asked, and to the process alone.
@@ -55,6 +56,9 @@ async fn a_wait_is_told_with_its_key_while_it_lasts() {
         .with_ansi(false)
         .with_writer(move || Lines(sender.clone()))
         .finish();
+    // While there is one subscriber only, `tracing` asks the thread that comes to an event first whether anybody listens to it, for
+    // all threads and for good; other tests' threads have none.
+    let _another = tracing::Dispatch::new(NoSubscriber::new());
     let _listening = set_default(subscriber);
     for mode in [Mode::CommutingPhased, Mode::CommutingPhasedCombined] {
         let store = Store::cluster(shared().url()).mode(mode).connect().await.expect("a store");

@@ -5,11 +5,10 @@
 //! A node that ends or dies meanwhile leaves no more behind than a later end: in its memory, which the next shard here brings back,
 //! or in a snapshot that was made just then.
 
-use std::collections::BTreeMap;
-
 use claret_core::{Applied, HeldEnd};
 use claret_types::{Bytes, Effect, Expiry, KeyspaceEffect};
 
+use super::held_ends::Held;
 use super::keyspace::{expire, put};
 use super::{OpenKey, Record, Server, carry_out, keyspace};
 use crate::parts::planted::records as planted;
@@ -17,40 +16,6 @@ use crate::parts::planted::records as planted;
 /// What ends later than in so many milliseconds is not put off: votes are decided sooner. What is put off is so by as many. When
 /// an attempt is in doubt for longer and nobody else votes about the end, the key ends, and its effects on it come to nothing.
 const HELD_MS: i64 = 600_000;
-
-/// The keys whose ends are put off.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct HeldEnds(BTreeMap<Bytes, Held>);
-
-#[derive(Clone, Copy, Debug)]
-struct Held {
-    /// For so many votes.
-    holders: u32,
-    /// When the key ends for transactions; `None`: no more.
-    end: Option<Expiry>,
-    /// When it does in the server. A key of this name that ends at another time is another key.
-    put_off: i64,
-}
-
-impl HeldEnds {
-    /// When a key ends for transactions, if its end is put off.
-    pub(crate) fn get(&self, key: &Bytes) -> Option<Option<Expiry>> {
-        if self.0.is_empty() {
-            return None; // Nearly always.
-        }
-        self.0.get(key).map(|held| held.end)
-    }
-
-    /// One vote is over. With the last one: what was held.
-    fn leave(&mut self, key: &Bytes) -> Option<Held> {
-        let held = self.0.get_mut(key)?;
-        held.holders -= 1;
-        if held.holders > 0 {
-            return None;
-        }
-        self.0.remove(key)
-    }
-}
 
 /// [`Records::hold_end`](claret_core::Records::hold_end).
 pub(crate) fn hold_end(server: &impl Server, key: &Bytes) -> HeldEnd {

@@ -11,6 +11,7 @@ use crate::parts::planted::records as planted;
 
 mod ends;
 mod hashes;
+mod held_ends;
 mod keyspace;
 mod lists;
 #[cfg(test)]
@@ -33,7 +34,8 @@ use smallvec::SmallVec;
 use crate::ffi::{Answer, Kind};
 use crate::parts::stored::Stored;
 
-pub(crate) use ends::{HeldEnds, hold_end, let_all_end, let_end};
+pub(crate) use ends::{hold_end, let_all_end, let_end};
+pub(crate) use held_ends::HeldEnds;
 pub(crate) use server::{OpenKey, Server};
 pub(crate) use side::side_key;
 

@@ -6,7 +6,7 @@ use std::ffi::CStr;
 
 use claret_types::Bytes;
 
-use super::HeldEnds;
+use super::held_ends::HeldEnds;
 use super::server::{OpenKey, Server};
 use crate::ffi::{Answer, Kind, Side};
 

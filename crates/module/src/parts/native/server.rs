@@ -5,7 +5,7 @@ use std::ffi::CStr;
 
 use claret_types::Bytes;
 
-use super::HeldEnds;
+use super::held_ends::HeldEnds;
 use crate::ffi::{Answer, Kind, Side};
 
 /// A server with keys.
