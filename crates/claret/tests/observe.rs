@@ -10,18 +10,26 @@ mod time;
 use std::future::pending;
 use std::io::{self, Write};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use claret::{Abort, Error, Mode, Records, Stats, Store, TxOptions};
 use tokio::sync::Notify;
-use tracing::subscriber::{DefaultGuard, set_default};
-use tracing::{Level, Span};
+use tracing::subscriber::{DefaultGuard, NoSubscriber};
+use tracing::{Dispatch, Level, Span, Subscriber};
 
 use example::recorder::Recorder;
 use time::in_time;
 
 const PAGE: &str = include_str!("../../../docs/howto/observe.md");
+
+/// Hears this thread's events until that is dropped. While there is one subscriber only, `tracing` asks the thread that comes to an
+/// event first whether anybody listens to it, for all threads and for good; other tests' threads have none. So there are always two.
+fn listen(subscriber: impl Subscriber + Send + Sync + 'static) -> DefaultGuard {
+    static ANOTHER: LazyLock<Dispatch> = LazyLock::new(|| Dispatch::new(NoSubscriber::new()));
+    LazyLock::force(&ANOTHER);
+    tracing::subscriber::set_default(subscriber)
+}
 
 /// What a subscriber has written, while it is that of this thread.
 #[derive(Clone, Default)]
@@ -36,7 +44,7 @@ impl Log {
             .without_time()
             .with_ansi(false)
             .with_writer(move || writer.clone());
-        let guard = set_default(subscriber.finish());
+        let guard = listen(subscriber.finish());
         (log, guard)
     }
 
@@ -316,7 +324,7 @@ async fn a_subscriber_may_use_the_store_that_it_hears_of() {
         .with_writer(move || Counting(of_writer.clone()))
         .finish();
     let long = TxOptions::new().deadline(Duration::from_secs(20));
-    let _listening = set_default(subscriber);
+    let _listening = listen(subscriber);
     let transaction =
         store.transaction_with(long, async |tx| Ok(tx.counter("other").add_returning(1).await?));
     assert_eq!(in_time(transaction).await, Ok(1));
@@ -395,7 +403,7 @@ fn a_wait_of_a_blocking_closure_is_told_while_it_lasts() {
             .with_ansi(false)
             .with_writer(move || Waits(waits.clone()))
             .finish();
-        let _listening = set_default(subscriber);
+        let _listening = listen(subscriber);
         assert_eq!(store.transaction(|tx| Ok(tx.counter("r").add_returning(1)?)), Ok(2), "{mode:?}");
         let line: String = holder.join().expect("no panic").expect("it was heard before it let go");
         assert!(line.contains("attempt{number=1}: claret: waits key=r holder=1."), "{mode:?}: {line}");
