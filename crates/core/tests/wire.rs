@@ -554,3 +554,11 @@ fn noise_is_refused() {
         let _ = decode_peer(&noise);
     }
 }
+
+/// What is larger is copied by a call. An error of an operation made it so once, which cost interactive transactions in one process
+/// 1 % of their instructions.
+#[test]
+fn a_message_is_copied_in_place() {
+    assert!(size_of::<Response>() <= 128, "{}", size_of::<Response>());
+    assert!(size_of::<Request>() <= 136, "{}", size_of::<Request>());
+}
