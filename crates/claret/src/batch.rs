@@ -284,3 +284,17 @@ impl Store {
         Ok(tx.committed_replies(calls.len()))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each operation on a cluster makes one, and the allocator keeps what is no larger at hand.
+    #[test]
+    fn a_future_that_waits_for_locks_is_of_a_handy_size() {
+        const HANDY: usize = 1_024;
+        let store = Store::in_memory();
+        let waits = store.run_with_locks(&[], store.backend.counts().begin());
+        assert!(size_of_val(&waits) <= HANDY, "{} bytes", size_of_val(&waits));
+    }
+}

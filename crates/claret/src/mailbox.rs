@@ -66,7 +66,7 @@ impl Mailbox {
         let mut woken = Wakers::new();
         {
             let mut inner = self.inner.lock();
-            woken.extend(inner.wakers.drain(..));
+            inner.wake_general_into(&mut woken);
             woken.extend(answers.iter().filter_map(|no| inner.waiting.take(*no)));
         }
         woken.into_iter().for_each(Waker::wake);
@@ -76,7 +76,7 @@ impl Mailbox {
         let mut inner = self.inner.lock();
         match event {
             Event::Answer { no, .. } => {
-                woken.extend(inner.wakers.drain(..));
+                inner.wake_general_into(woken);
                 woken.extend(inner.waiting.take(no));
             }
             _ => inner.wake_into(woken),
@@ -93,7 +93,14 @@ impl Mailbox {
 
 impl MailboxInner {
     fn wake_into(&mut self, woken: &mut Wakers) {
-        woken.extend(self.wakers.drain(..));
-        woken.extend(self.waiting.drain());
+        self.wake_general_into(woken);
+        self.waiting.take_all(|waker| woken.push(waker));
+    }
+
+    /// Those who wait for whatever comes.
+    fn wake_general_into(&mut self, woken: &mut Wakers) {
+        while let Some(waker) = self.wakers.pop() {
+            woken.push(waker);
+        }
     }
 }

@@ -177,7 +177,8 @@ impl Store {
                     return Ok(value);
                 }
                 (_, End::Restart(cause)) => {
-                    if let Err(error) = self.prepare_restart(&tx, &cause, options, &mut deadline).await {
+                    let prepared = self.prepare_restart(&tx, &cause, options, &mut deadline);
+                    if let Err(error) = Box::pin(prepared).await {
                         return Err(observed.fails(error).into());
                     }
                     observed.restarts(&cause, &span);
@@ -257,20 +258,13 @@ impl Store {
         };
         let result = match ended {
             Some(result) => result,
-            None => return Err(tx.late(after).await),
+            None => return Err(Box::pin(tx.late(after)).await),
         };
         let end = match &result {
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {
                 Some(end) => end,
-                // Too late, or the store was closed. The votes may be in all the same; then it is committed, and that
-                // is what we say (P65).
-                None => {
-                    let late = tx.late(after).await;
-                    match tx.abort_and_wait().await {
-                        End::Aborted => End::Failed(late),
-                        end => end,
-                    }
-                }
+                // Too late, or the store was closed.
+                None => Box::pin(tx.give_up(after)).await,
             },
             Err(_) => tx.abort_and_wait().await,
         };

@@ -434,15 +434,24 @@ impl Tx {
         if let Some(end) = self.abort() {
             return end;
         }
-        let ending = Ending { tx: self, timer: None, while_open: false };
-        let end = match self.shared.backend.patience() {
-            None => ending.await,
-            Some(patience) => {
-                let mut deadline = Deadline::new(&*self.shared.backend, patience);
-                deadline.race(ending).await.flatten()
-            }
+        let ended = async {
+            let ending = Ending { tx: self, timer: None, while_open: false };
+            let Some(patience) = self.shared.backend.patience() else { return ending.await };
+            let mut deadline = Deadline::new(&*self.shared.backend, patience);
+            deadline.race(ending).await.flatten()
         };
-        end.unwrap_or(End::Unknown)
+        // In a box, as it waits for a moment at most, and every transaction would have room for it.
+        Box::pin(ended).await.unwrap_or(End::Unknown)
+    }
+
+    /// Ends a commit that was not done by the deadline. The votes may be in all the same; then it is committed, and that is what
+    /// we say (P65).
+    pub(crate) async fn give_up(&self, after: Duration) -> End {
+        let late = self.late(after).await;
+        match self.abort_and_wait().await {
+            End::Aborted => End::Failed(late),
+            end => end,
+        }
     }
 
     /// Lets an operation in: the attempt runs, the operation is well-formed, and there are not too many.

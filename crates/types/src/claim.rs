@@ -288,6 +288,11 @@ impl Held {
         self.present == 0 && self.down == 0 && self.up == 0
     }
 
+    /// Whether any claim is of one of these modes. O(1).
+    pub fn have(&self, modes: u16) -> bool {
+        self.present & modes != 0
+    }
+
     /// Grants claims. O(claims).
     pub fn add(&mut self, claims: &Claims) {
         for claim in &claims.list {

@@ -449,7 +449,11 @@ impl From<KeyspaceOp> for Operation {
 
 impl Operation {
     /// The operation, if it is one on records of any type.
+    #[inline]
     pub fn keyspace(&self) -> Option<&KeyspaceOp> {
+        if !self.type_info().is_of_any() {
+            return None; // Mostly, and this is soon seen.
+        }
         self.as_any().downcast_ref::<Call>().map(|call| &call.op)
     }
 
@@ -681,7 +685,11 @@ impl From<KeyspaceEffect> for Effect {
 
 impl Effect {
     /// The effect, if it is one on records of any type.
+    #[inline]
     pub fn keyspace(&self) -> Option<&KeyspaceEffect> {
+        if !self.type_info().is_of_any() {
+            return None; // Mostly, and this is soon seen.
+        }
         self.as_any().downcast_ref::<Change>().map(|change| &change.0)
     }
 }

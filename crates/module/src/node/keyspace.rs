@@ -274,15 +274,17 @@ impl Server for KeyspaceServer<'_> {
         Text::new(bytes)
     }
 
-    fn open(&self, key: &Bytes, name: &Text) -> Option<Key> {
+    fn open(&self, name: &Text) -> Option<Key> {
         self.keyspace.is_looking.store(true, Ordering::Relaxed);
         let opened = self.ctx.open(name);
         self.keyspace.is_looking.store(false, Ordering::Relaxed);
-        let opened = opened?;
-        if let Some(end) = planted::sessions::end(opened.expires_at()) {
+        opened
+    }
+
+    fn note_end(&self, key: &Bytes, end: i64) {
+        if let Some(end) = planted::sessions::end(Some(end)) {
             self.keyspace.note_end(key, end);
         }
-        Some(opened)
     }
 
     fn read<'b>(&self, command: &CStr, name: &Text, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {

@@ -1,6 +1,6 @@
 //! When records in a shard's own memory expire: the lock table's part.
 
-use claret_types::{Bytes, Claims, Expiry, Mode, State};
+use claret_types::{Bytes, Expiry, Mode, State};
 
 use super::{AttemptId, External, Holder, Lock, LockTable, Record, RecordIx, rules};
 use crate::records::HeldEnd;
@@ -86,8 +86,10 @@ impl LockTable {
 /// its place.
 pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
     let Some(modes) = lock.kind.map(|kind| &kind.modes) else { return true };
-    let asked = Claims::record(Mode::READ_EXPIRY);
-    holder.items.iter().any(|item| item.effect.is_some() && item.claims.conflict_with(&asked, modes))
+    let about_it = modes.conflicts_of(Mode::READ_EXPIRY);
+    // Mostly nobody.
+    lock.held.have(about_it)
+        && holder.items.iter().any(|item| item.effect.is_some() && item.claims.have(about_it))
 }
 
 #[inline]

@@ -10,7 +10,7 @@ use claret_types::{Bytes, Effect, Expiry, KeyspaceEffect};
 
 use super::held_ends::Held;
 use super::keyspace::{expire, put};
-use super::{OpenKey, Record, Server, carry_out, keyspace};
+use super::{Record, Server, carry_out, keyspace, open};
 use crate::parts::planted::records as planted;
 
 /// What ends later than in so many milliseconds is not put off: votes are decided sooner. What is put off is so by as many. When
@@ -24,7 +24,7 @@ pub(crate) fn hold_end(server: &impl Server, key: &Bytes) -> HeldEnd {
     }
     let (name, now) = (server.text(key), server.now_ms());
     let before = server.held_ends(|held| held.0.get(key).copied());
-    let found = server.open(key, &name).map(|opened| opened.expires_at());
+    let found = open(server, key, &name).map(|(_, end)| end);
     if let Some(before) = before {
         // The latest vote may be in doubt for as long as the first.
         let is_it = found.flatten() == Some(before.put_off);
@@ -59,7 +59,7 @@ pub(crate) fn let_end(server: &impl Server, key: &Bytes) -> Applied {
         return Applied::Done;
     };
     // It may be gone by itself, and another one be there.
-    let is_it = record.open_any().and_then(|opened| opened.expires_at()) == Some(put_off);
+    let is_it = open(server, key, &record.name).and_then(|(_, end)| end) == Some(put_off);
     if !planted::is_same_record(is_it) || i64::try_from(end.ms()) == Ok(put_off) {
         return Applied::Done;
     }
@@ -75,7 +75,7 @@ pub(crate) fn let_end(server: &impl Server, key: &Bytes) -> Applied {
 pub(crate) fn let_all_end(server: &impl Server) {
     for (key, Held { end, put_off, .. }) in server.held_ends(|held| std::mem::take(&mut held.0)) {
         let name = server.text(&key);
-        let is_it = server.open(&key, &name).and_then(|opened| opened.expires_at()) == Some(put_off);
+        let is_it = open(server, &key, &name).and_then(|(_, end)| end) == Some(put_off);
         if let Some(end) = end.filter(|_| is_it).and_then(|end| i64::try_from(end.ms()).ok()) {
             server.set_end_here(&name, end);
         }

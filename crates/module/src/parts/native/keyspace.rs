@@ -125,12 +125,13 @@ pub(super) fn apply(record: &Record<'_, impl Server>, effects: &[&Effect]) {
 const SOON_MS: i64 = 10_000;
 
 /// Whether the time of the record may be over before all of these are carried out.
-pub(super) fn may_end_it(effects: &[&Effect], now_ms: i64) -> bool {
-    effects.iter().filter_map(|effect| effect.keyspace()).any(|effect| match effect {
-        KeyspaceEffect::ExpireAt(at) | KeyspaceEffect::Extend(at) => is_soon(*at, now_ms),
-        KeyspaceEffect::Put(state) => state.expiry().is_some_and(|at| is_soon(at, now_ms)),
-        KeyspaceEffect::Remove | KeyspaceEffect::Persist => false,
-    })
+pub(super) fn may_end_it(effects: &[&Effect], now_ms: impl Fn() -> i64) -> bool {
+    let ends = effects.iter().filter_map(|effect| match effect.keyspace()? {
+        KeyspaceEffect::ExpireAt(at) | KeyspaceEffect::Extend(at) => Some(*at),
+        KeyspaceEffect::Put(state) => state.expiry(),
+        KeyspaceEffect::Remove | KeyspaceEffect::Persist => None,
+    });
+    ends.min().is_some_and(|at| is_soon(at, now_ms()))
 }
 
 fn is_soon(at: Expiry, now_ms: i64) -> bool {

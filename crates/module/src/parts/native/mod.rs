@@ -128,7 +128,7 @@ pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) -> A
     if let Some(end) = server.held_ends(|held| held.get(key)) {
         return ends::apply(&record, effects, end);
     }
-    if keyspace::may_end_it(effects, server.now_ms()) {
+    if keyspace::may_end_it(effects, || server.now_ms()) {
         return ends::apply_and_end(&record, effects);
     }
     carry_out(&record, effects);
@@ -192,6 +192,16 @@ enum Upcoming {
     Nothing,
 }
 
+/// Opens a key, which goes by this name: it, and when it expires in the server. `None` when it is not there.
+fn open<S: Server>(server: &S, key: &Bytes, name: &S::Text) -> Option<(S::Key, Option<i64>)> {
+    let opened = server.open(name)?;
+    let end = opened.expires_at();
+    if let Some(end) = end {
+        server.note_end(key, end);
+    }
+    Some((opened, end))
+}
+
 /// A key, and who asks for it.
 struct Record<'a, S: Server> {
     server: &'a S,
@@ -211,15 +221,17 @@ impl<'a, S: Server> Record<'a, S> {
 
     /// Opens it, whatever it is; `None` when it is not there.
     fn open_any(&self) -> Option<S::Key> {
-        let key = self.server.open(self.key, &self.name)?;
-        self.end.set(key.expires_at());
+        let (key, end) = open(self.server, self.key, &self.name)?;
+        self.end.set(end);
         Some(key)
     }
 
     /// When it expires, as seen when it was opened; if its end is put off, without that.
     fn expiry(&self) -> Option<Expiry> {
-        let end = || planted::expiry(self.end.get()).and_then(|end| Expiry::at_ms(end.try_into().ok()?));
-        self.server.held_ends(|held| held.get(self.key)).unwrap_or_else(end)
+        // One whose end is put off has a later one in the server.
+        let end = planted::expiry(self.end.get())?;
+        let held = self.server.held_ends(|held| held.get(self.key));
+        held.unwrap_or_else(|| Expiry::at_ms(end.try_into().ok()?))
     }
 
     /// Opens it; `None` when it is not there.

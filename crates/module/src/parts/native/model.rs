@@ -298,10 +298,12 @@ impl Server for Model {
         Bytes::copy_from(bytes)
     }
 
-    fn open(&self, _: &Bytes, name: &Bytes) -> Option<Opened> {
+    fn open(&self, name: &Bytes) -> Option<Opened> {
         let value = self.keys.borrow().get(name).cloned()?;
         Some(Opened { value, end: self.expiring.borrow().get(name).copied() })
     }
+
+    fn note_end(&self, _: &Bytes, _: i64) {}
 
     fn read<'a>(
         &self,

@@ -17,8 +17,11 @@ pub(crate) trait Server {
 
     fn text(&self, bytes: &[u8]) -> Self::Text;
 
-    /// Opens a key, which goes by this name; `None` when it is not there.
-    fn open(&self, key: &Bytes, name: &Self::Text) -> Option<Self::Key>;
+    /// Opens a key; `None` when it is not there.
+    fn open(&self, name: &Self::Text) -> Option<Self::Key>;
+
+    /// A key that was opened expires at this time. Whoever holds it hears of that when it comes.
+    fn note_end(&self, key: &Bytes, end: i64);
 
     /// Runs a command that reads, on a key.
     fn read<'a>(
