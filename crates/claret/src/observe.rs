@@ -14,7 +14,7 @@ use claret_core::Cause;
 use self::no_spans as told;
 #[cfg(feature = "tracing")]
 use self::spans as told;
-pub(crate) use told::{AttemptSpan, News, TransactionSpan, WaitEvents};
+pub(crate) use told::{AttemptSpan, TransactionSpan, WaitEvents};
 
 use crate::error::Error;
 use crate::stats::{Counts, Measure, Outcome, RestartReason};

@@ -31,7 +31,7 @@ use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
-use crate::observe::{AttemptSpan, News, WaitEvents};
+use crate::observe::{AttemptSpan, WaitEvents};
 use crate::planted;
 use crate::read::{Keys, Read};
 
@@ -92,6 +92,16 @@ struct State {
     wait_events: WaitEvents,
 }
 
+impl State {
+    #[cold]
+    fn look(&mut self) {
+        let driver = self.driver.as_ref();
+        let (name, wait) = driver.map_or((None, None), |driver| (driver.name(), driver.wait(None)));
+        let goes_on = matches!(self.end, None | Some(End::Committed));
+        self.wait_events.look(name, wait, goes_on);
+    }
+}
+
 /// A transaction in progress: a cheaply cloned handle. Typed records come from
 /// [`Records`](crate::Records), as in `tx.set("tags").add("red")`.
 #[derive(Clone, Debug)]
@@ -104,31 +114,35 @@ pub struct Tx {
 impl Tx {
     /// The first attempt, or the first one of another driver after some `earlier` ones.
     pub(crate) fn begin(backend: &Arc<dyn Backend>, earlier: u32, span: &AttemptSpan) -> Self {
-        let state = State {
-            driver: None,
-            buffered: Vec::new(),
-            attempt: 1,
-            calls: 0,
-            writes: false,
-            executed: false,
-            unanswered: 0,
-            answers: ByCall::default(),
-            committed: Vec::new(),
-            behind: None,
-            committing: false,
-            end: None,
-            over: false,
-            wait_events: WaitEvents::of(span),
-        };
+        let (backend, mailbox, nested) = (Arc::clone(backend), Arc::default(), Nested::here());
         let shared = Shared {
-            backend: Arc::clone(backend),
-            mailbox: Arc::default(),
-            nested: Nested::here(),
+            backend,
+            mailbox,
+            nested,
             earlier,
             waited: OnceLock::new(),
-            state: Mutex::new(state),
+            state: Mutex::new(State {
+                driver: None,
+                buffered: Vec::new(),
+                attempt: 1,
+                calls: 0,
+                writes: false,
+                executed: false,
+                unanswered: 0,
+                answers: ByCall::default(),
+                committed: Vec::new(),
+                behind: None,
+                committing: false,
+                end: None,
+                over: false,
+                wait_events: WaitEvents::none(),
+            }),
         };
-        Tx::of(Arc::new(shared), 1)
+        let tx = Tx::of(Arc::new(shared), 1);
+        if span.is_told() {
+            tx.shared.state.lock().wait_events = WaitEvents::of(span);
+        }
+        tx
     }
 
     pub(crate) fn of(shared: Arc<Shared>, attempt: u32) -> Self {
@@ -649,11 +663,11 @@ impl Shared {
         answer: Option<CallNo>,
         mut done: impl FnMut(&mut State) -> Option<T>,
     ) -> Poll<T> {
-        let (mut state, mut news) = (self.state.lock(), News::none());
+        let mut state = self.state.lock();
         let polled = loop {
             self.pump(&mut state);
             if let Some(result) = done(&mut state) {
-                self.look(&mut state, &mut news);
+                self.look(&mut state);
                 break Poll::Ready(result);
             }
             if self.mailbox.watch(cx.waker(), answer) {
@@ -670,7 +684,7 @@ impl Shared {
                 continue;
             }
             self.backend.counts().wait(&self.waited);
-            self.look(&mut state, &mut news);
+            self.look(&mut state);
             let left = due.zip(now).map(|(due, now)| due.since(now));
             let Some(left) = left.into_iter().chain(state.wait_events.pause_us()).min() else {
                 *timer = None;
@@ -682,6 +696,7 @@ impl Shared {
                 break Poll::Pending;
             }
         };
+        let news = state.wait_events.take_news();
         drop(state);
         news.tell();
         polled
@@ -689,12 +704,9 @@ impl Shared {
 
     /// Collects what is to be told of the attempt's waits.
     #[inline]
-    fn look(&self, state: &mut State, news: &mut News) {
+    fn look(&self, state: &mut State) {
         if state.wait_events.are_told() {
-            let driver = state.driver.as_ref();
-            let (name, wait) = driver.map_or((None, None), |driver| (driver.name(), driver.wait(None)));
-            let goes_on = matches!(state.end, None | Some(End::Committed));
-            state.wait_events.look(name, wait, goes_on, news);
+            state.look();
         }
     }
 }

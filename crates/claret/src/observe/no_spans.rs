@@ -37,6 +37,11 @@ impl TransactionSpan {
 
 impl AttemptSpan {
     #[inline]
+    pub(crate) fn is_told(&self) -> bool {
+        false
+    }
+
+    #[inline]
     pub(crate) fn enter(&self) {}
 
     #[inline]
@@ -44,6 +49,11 @@ impl AttemptSpan {
 }
 
 impl WaitEvents {
+    #[inline]
+    pub(crate) fn none() -> Self {
+        WaitEvents
+    }
+
     #[inline]
     pub(crate) fn of(_attempt: &AttemptSpan) -> Self {
         WaitEvents
@@ -55,7 +65,12 @@ impl WaitEvents {
     }
 
     #[inline]
-    pub(crate) fn look(&mut self, _: Option<AttemptId>, _: Option<Wait>, _goes_on: bool, _: &mut News) {}
+    pub(crate) fn look(&mut self, _: Option<AttemptId>, _: Option<Wait>, _goes_on: bool) {}
+
+    #[inline]
+    pub(crate) fn take_news(&mut self) -> News {
+        News
+    }
 
     #[inline]
     pub(crate) fn pause_us(&mut self) -> Option<u64> {
@@ -64,11 +79,6 @@ impl WaitEvents {
 }
 
 impl News {
-    #[inline]
-    pub(crate) fn none() -> Self {
-        News
-    }
-
     #[inline]
     pub(crate) fn tell(self) {}
 }

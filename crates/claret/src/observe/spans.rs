@@ -4,7 +4,7 @@
 //! where somebody should look, a warning says so. The target is `claret`.
 //!
 //! A subscriber is the program's own code, which may do anything, also use a store. So events are told while no lock is
-//! held: who holds one collects [`News`].
+//! held: who holds one takes [`News`].
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +25,28 @@ const TARGET: &str = "claret";
 /// looked at again, and the longest, in microseconds.
 const PAUSE_US: (u64, u64) = (1_000, 1_000_000);
 
+/// What is there only where somebody listens. Where nobody does, it costs one look to find that out, also when it is dropped.
+#[derive(Clone, Debug)]
+struct Rare<T>(Option<T>);
+
+impl<T> Drop for Rare<T> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Some(value) = self.0.take() {
+            Self::drop_it(value);
+        }
+    }
+}
+
+impl<T> Rare<T> {
+    #[cold]
+    #[inline(never)]
+    fn drop_it(_: T) {}
+}
+
 /// A transaction, over all its attempts; nothing where nobody listens.
 #[derive(Debug)]
-pub(crate) struct TransactionSpan(Option<Arc<Told>>);
+pub(crate) struct TransactionSpan(Rare<Arc<Told>>);
 
 #[derive(Debug)]
 struct Told {
@@ -41,17 +60,17 @@ impl TransactionSpan {
     #[inline]
     pub(crate) fn begin() -> Self {
         // Mostly nobody listens to anything so detailed, and this is all that is looked at.
-        TransactionSpan(if LevelFilter::current() >= LevelFilter::DEBUG { Told::begin() } else { None })
+        TransactionSpan(Rare(if LevelFilter::current() >= LevelFilter::DEBUG { Told::begin() } else { None }))
     }
 
     #[inline]
     pub(crate) fn attempt(&self, number: u32) -> AttemptSpan {
-        AttemptSpan(self.0.as_ref().map(|told| told.attempt(number)))
+        AttemptSpan(Rare(self.0.0.as_ref().map(|told| told.attempt(number))))
     }
 
     /// What the store answers where it gives the transaction up. `is_bad`: somebody should look.
     pub(crate) fn fails(&self, error: &Error, is_bad: bool) {
-        let span = self.0.as_ref().and_then(|told| told.span.id());
+        let span = self.0.0.as_ref().and_then(|told| told.span.id());
         if is_bad {
             warn!(target: TARGET, parent: span, %error, "fails");
         } else {
@@ -61,7 +80,7 @@ impl TransactionSpan {
 
     #[inline]
     pub(crate) fn ends(&self, outcome: &'static str, attempts: u32) {
-        if let Some(told) = &self.0 {
+        if let Some(told) = &self.0.0 {
             told.ends(outcome, attempts);
         }
     }
@@ -92,7 +111,7 @@ impl Told {
 
 /// An attempt of a transaction; nothing where nobody listens.
 #[derive(Clone, Debug)]
-pub(crate) struct AttemptSpan(Option<Arc<AttemptTold>>);
+pub(crate) struct AttemptSpan(Rare<Arc<AttemptTold>>);
 
 #[derive(Debug)]
 struct AttemptTold {
@@ -101,15 +120,20 @@ struct AttemptTold {
 }
 
 impl AttemptSpan {
+    #[inline]
+    pub(crate) fn is_told(&self) -> bool {
+        self.0.0.is_some()
+    }
+
     /// What this thread does is within the attempt until that is dropped: for one poll of a future, not longer.
     #[inline]
     pub(crate) fn enter(&self) -> Option<Entered<'_>> {
-        self.0.as_ref().map(|told| told.span.enter())
+        self.0.0.as_ref().map(|told| told.span.enter())
     }
 
     /// It has ended, and another one is to begin.
     pub(crate) fn restarts(&self, reason: &'static str, cause: &Cause) {
-        let Some(told) = &self.0 else { return };
+        let Some(told) = &self.0.0 else { return };
         let refusal = match cause {
             Cause::Refused(refusal) => Some(display(refusal)),
             Cause::GaveWay | Cause::Busy | Cause::Parted => None,
@@ -120,7 +144,7 @@ impl AttemptSpan {
 
 /// What was told of an attempt's waits; nothing where nobody listens.
 #[derive(Debug)]
-pub(crate) struct WaitEvents(Option<Box<WaitsTold>>);
+pub(crate) struct WaitEvents(Rare<Box<WaitsTold>>);
 
 #[derive(Debug)]
 struct WaitsTold {
@@ -128,30 +152,31 @@ struct WaitsTold {
     /// The record that it was said to wait for, and since when.
     wait: Option<(Bytes, Instant)>,
     pause_us: u64,
+    /// To be told once no lock is held.
+    news: Vec<What>,
 }
 
 impl WaitEvents {
     #[inline]
+    pub(crate) fn none() -> Self {
+        WaitEvents(Rare(None))
+    }
+
+    #[inline]
     pub(crate) fn of(attempt: &AttemptSpan) -> Self {
-        let told = |attempt| WaitsTold { attempt, wait: None, pause_us: PAUSE_US.0 };
-        WaitEvents(attempt.0.as_ref().map(|attempt| Box::new(told(Arc::clone(attempt)))))
+        WaitEvents(Rare(attempt.0.0.as_ref().map(WaitsTold::begin)))
     }
 
     #[inline]
     pub(crate) fn are_told(&self) -> bool {
-        self.0.is_some()
+        self.0.0.is_some()
     }
 
     /// Compares what was told with what is. `goes_on`: a wait that is over ended well.
-    pub(crate) fn look(
-        &mut self,
-        name: Option<AttemptId>,
-        wait: Option<Wait>,
-        goes_on: bool,
-        news: &mut News,
-    ) {
-        let Some(told) = &mut self.0 else { return };
-        let mut tell = |what| news.0.push((Arc::clone(&told.attempt), what));
+    #[cold]
+    pub(crate) fn look(&mut self, name: Option<AttemptId>, wait: Option<Wait>, goes_on: bool) {
+        let Some(told) = &mut self.0.0 else { return };
+        let mut tell = |what| told.news.push(what);
         if let Some(name) = name
             && !told.attempt.transaction.is_named.swap(true, Ordering::Relaxed)
         {
@@ -171,19 +196,39 @@ impl WaitEvents {
         }
     }
 
+    /// What there is to tell since this was called last.
+    #[inline]
+    pub(crate) fn take_news(&mut self) -> News {
+        News(Rare(self.0.0.as_deref_mut().and_then(WaitsTold::take_news)))
+    }
+
     /// When to look again, in microseconds, if it has to wait now: it may be that nobody tells.
     pub(crate) fn pause_us(&mut self) -> Option<u64> {
-        let told = self.0.as_mut().filter(|told| told.wait.is_none())?;
+        let told = self.0.0.as_mut().filter(|told| told.wait.is_none())?;
         let pause = told.pause_us;
         told.pause_us = (pause * 2).min(PAUSE_US.1);
         Some(pause)
     }
 }
 
-/// What is to be told once no lock is held.
-#[derive(Debug, Default)]
+impl WaitsTold {
+    #[cold]
+    fn begin(attempt: &Arc<AttemptTold>) -> Box<Self> {
+        let attempt = Arc::clone(attempt);
+        Box::new(WaitsTold { attempt, wait: None, pause_us: PAUSE_US.0, news: Vec::new() })
+    }
+
+    #[cold]
+    fn take_news(&mut self) -> Option<Box<(Arc<AttemptTold>, Vec<What>)>> {
+        let news = std::mem::take(&mut self.news);
+        (!news.is_empty()).then(|| Box::new((Arc::clone(&self.attempt), news)))
+    }
+}
+
+/// What is to be told of an attempt once no lock is held.
+#[derive(Debug)]
 #[must_use]
-pub(crate) struct News(Vec<(Arc<AttemptTold>, What)>);
+pub(crate) struct News(Rare<Box<(Arc<AttemptTold>, Vec<What>)>>);
 
 #[derive(Debug)]
 enum What {
@@ -193,16 +238,17 @@ enum What {
 }
 
 impl News {
-    pub(crate) fn none() -> Self {
-        News::default()
-    }
-
     #[inline]
-    pub(crate) fn tell(self) {
-        if !self.0.is_empty() {
-            self.0.into_iter().for_each(|(attempt, what)| what.tell(&attempt));
+    pub(crate) fn tell(mut self) {
+        if let Some(news) = self.0.0.take() {
+            tell_all(*news);
         }
     }
+}
+
+#[cold]
+fn tell_all((attempt, news): (Arc<AttemptTold>, Vec<What>)) {
+    news.into_iter().for_each(|what| what.tell(&attempt));
 }
 
 impl What {
