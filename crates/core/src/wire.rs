@@ -121,7 +121,7 @@ pub fn encode_frames(requests: &[Request]) -> Vec<Vec<u8>> {
 /// # Errors
 /// When it is no frame, or a request in it cannot be.
 pub fn decode_requests(bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, WireError> {
-    let mut requests = Vec::new();
+    let mut requests = Vec::with_capacity(messages_in(bytes));
     let mut rest = bytes;
     while !rest.is_empty() {
         let at = requests.len();
@@ -142,6 +142,13 @@ pub fn decode_requests(bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, Wi
     Ok(requests)
 }
 
+/// About how many messages a frame has, so that their list need not grow. One frame says no more than it has bytes for.
+fn messages_in(bytes: &[u8]) -> usize {
+    const BYTES_OF_ONE: usize = 16;
+    const MESSAGES_MAX: usize = 1_024;
+    (bytes.len() / BYTES_OF_ONE).min(MESSAGES_MAX)
+}
+
 /// A frame of responses, for one session.
 pub fn encode_responses(responses: &[Response]) -> Vec<u8> {
     let mut frame = Vec::with_capacity(SMALL_FRAME_BYTES);
@@ -159,7 +166,7 @@ pub fn append_response(response: &Response, frame: &mut Vec<u8>) {
 /// # Errors
 /// When it is no frame.
 pub fn decode_responses(bytes: &[u8]) -> Result<Vec<Response>, WireError> {
-    let mut responses = Vec::new();
+    let mut responses = Vec::with_capacity(messages_in(bytes));
     let mut rest = bytes;
     while !rest.is_empty() {
         let (response, behind) = take(rest, responses.len())?;

@@ -54,6 +54,6 @@ pub use reply::{FromReply, Pairs, Reply};
 pub use scored_set::{ScoredSet, ScoredSetEffect, ScoredSetOp};
 pub use set::{Set, SetEffect, SetOp, SetState};
 pub use summary_bag::{Summary, SummaryBag, SummaryBagEffect, SummaryBagOp};
-pub use text::Text;
+pub use text::{Text, is_canonical_integer};
 pub use topk::{Best, TopK, TopKEffect, TopKOp};
 pub use uid::{Issued, UidEffect, UidGenerator, UidOp};

@@ -95,6 +95,22 @@ impl Text {
 pub(crate) fn integer_of(bytes: &Bytes) -> Result<i64, OpError> {
     bytes
         .as_str()
-        .and_then(|text| text.parse::<i64>().ok().filter(|value| value.to_string() == text))
+        .filter(|text| is_canonical_integer(text.as_bytes()))
+        .and_then(|text| text.parse().ok())
         .ok_or_else(|| OpError::NotNumeric(bytes.to_string(), "an integer".into()))
+}
+
+/// Whether digits are those of an integer as Redis writes one, however large.
+///
+/// ```
+/// use claret_types::is_canonical_integer;
+/// assert!(["0", "7", "-7", "70"].iter().all(|text| is_canonical_integer(text.as_bytes())));
+/// assert!(!["", "-", "007", "+7", "-0", "-07", "7x", "1.0"].iter().any(|text| is_canonical_integer(text.as_bytes())));
+/// ```
+pub fn is_canonical_integer(text: &[u8]) -> bool {
+    match text.strip_prefix(b"-").unwrap_or(text) {
+        [b'0'] => text == b"0",
+        [b'1'..=b'9', rest @ ..] => rest.iter().all(u8::is_ascii_digit),
+        _ => false,
+    }
 }

@@ -33,10 +33,19 @@ impl Ctx {
     ) -> Answer {
         let list: SmallVec<[*mut raw::RedisModuleString; 8]> = arguments.into_iter().map(Text::raw).collect();
         let _running = Running::own();
-        // SAFETY: context rule; each format with which this is called ends in `v`, which reads so many strings of `list`: they live
-        // beyond the call (string rule).
+        let (ctx, command) = (self.raw(), command.as_ptr());
+        // SAFETY: context rule; each format with which this is called ends in `v`, which reads so many strings of `list`; and each `s`
+        // in place of it reads one. They live beyond the call (string rule).
         let reply = unsafe {
-            api!(RedisModule_Call)(self.raw(), command.as_ptr(), flags.as_ptr(), list.as_ptr(), list.len())
+            // For `v` the server makes its list anew.
+            match (flags.to_bytes(), &list[..]) {
+                (b"!Ev", [one]) => api!(RedisModule_Call)(ctx, command, c"!Es".as_ptr(), *one),
+                (b"!Ev", [one, two]) => api!(RedisModule_Call)(ctx, command, c"!Ess".as_ptr(), *one, *two),
+                (b"!Ev", [one, two, three]) => {
+                    api!(RedisModule_Call)(ctx, command, c"!Esss".as_ptr(), *one, *two, *three)
+                }
+                _ => api!(RedisModule_Call)(ctx, command, flags.as_ptr(), list.as_ptr(), list.len()),
+            }
         };
         CallReply::answer(reply)
     }

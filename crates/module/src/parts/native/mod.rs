@@ -28,7 +28,7 @@ use std::cell::Cell;
 use std::ffi::CStr;
 
 use claret_core::Applied;
-use claret_types::{Bytes, Effect, Expiry, OpError, Operation, State, TypeInfo};
+use claret_types::{Bytes, Effect, Expiry, OpError, Operation, State, TypeInfo, is_canonical_integer};
 use smallvec::SmallVec;
 
 use crate::ffi::{Answer, Kind};
@@ -174,7 +174,7 @@ fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<Sta
 /// An integer as the server writes one; it does not add to `007` and `+7`.
 fn integer_of(bytes: &[u8]) -> Option<i64> {
     let number: i64 = std::str::from_utf8(bytes).ok()?.parse().ok()?;
-    planted::is_canonical(number.to_string().as_bytes() == bytes).then_some(number)
+    planted::is_canonical(is_canonical_integer(bytes)).then_some(number)
 }
 
 /// So many elements are written with one command.
