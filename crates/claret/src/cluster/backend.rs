@@ -10,12 +10,13 @@ use claret_core::message::Refusal;
 use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Time, TxHandle};
 use claret_identity::Identity;
 use claret_types::{Bytes, Claims, OpError, Operation};
+use smallvec::SmallVec;
 use tokio::time::{Instant, sleep};
 
 use super::client::ClusterClient;
 use super::error::ConnectError;
 use super::keys::Listing;
-use super::machine::{Machine, Placed};
+use super::machine::Machine;
 use super::net::{Net, Service};
 use super::secret::Secret;
 use super::settings::Settings;
@@ -209,9 +210,9 @@ impl Driver for Remote {
         call: Call,
         reserve: Option<Claims>,
     ) -> Result<CallNo, Closed> {
-        let (placed, place) = (placed(buffered), (slot_of(&call.key), call.key));
+        let (slots, place) = (slots_of(buffered), (slot_of(&call.key), call.key));
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), placed)?;
+            machine.buffer(now, (tx, attempt), buffered, &slots)?;
             machine.client.execute(now, (tx, attempt), place, call.op, reserve)
         })
     }
@@ -240,9 +241,9 @@ impl Driver for Remote {
     }
 
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
-        let placed = placed(buffered);
+        let slots = slots_of(buffered);
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), placed)?;
+            machine.buffer(now, (tx, attempt), buffered, &slots)?;
             machine.client.commit(now, (tx, attempt))
         })
     }
@@ -262,9 +263,9 @@ impl Driver for Remote {
     }
 }
 
-/// Calls and their slots, found before the machine is locked, which all transactions share.
-fn placed(calls: &mut Vec<Call>) -> Placed {
-    calls.drain(..).map(|Call { key, op }| ((slot_of(&key), key), op)).collect()
+/// The slots of calls, found before the machine is locked, which all transactions share.
+fn slots_of(calls: &[Call]) -> SmallVec<[u16; 8]> {
+    calls.iter().map(|call| slot_of(&call.key)).collect()
 }
 
 // --- what both backends of a cluster say ---

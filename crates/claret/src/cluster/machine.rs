@@ -8,17 +8,13 @@ use claret_core::{
     Client, Closed, Event, Incarnation, Limits, Node, Pacing, SessionId, ShardId, SlotRange, Switches, Time,
     TxHandle,
 };
-use claret_types::{Bytes, Operation};
 use hashbrown::HashMap;
-use smallvec::SmallVec;
 
 use super::address::Address;
 use super::planted;
 use super::topology::{SLOTS, Topology};
+use crate::call::Call;
 use crate::mailbox::{Mailbox, Wakers};
-
-/// Calls, each with its slot and key.
-pub(super) type Placed = SmallVec<[((u16, Bytes), Operation); 8]>;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -92,10 +88,17 @@ impl Machine {
         tx
     }
 
-    /// Keeps calls for the commit.
-    pub(super) fn buffer(&mut self, now: Time, tx: (TxHandle, u32), calls: Placed) -> Result<(), Closed> {
-        let mut calls = calls.into_iter();
-        calls.try_for_each(|(place, op)| self.client.buffer(now, tx, place, op).map(|_| ()))
+    /// Takes calls, and keeps them for the commit. `slots`: those of their keys.
+    pub(super) fn buffer(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        calls: &mut Vec<Call>,
+        slots: &[u16],
+    ) -> Result<(), Closed> {
+        let mut placed = calls.drain(..).zip(slots);
+        placed
+            .try_for_each(|(Call { key, op }, slot)| self.client.buffer(now, tx, (*slot, key), op).map(drop))
     }
 
     /// The user is gone.
