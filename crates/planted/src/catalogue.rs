@@ -331,7 +331,7 @@ bugs! {
         /// Operations do not see when a record expires.
         ExpiryUnseen ["module/lib strings_are_as_in_memory"];
         /// An expiry that is to be put off is brought forward.
-        ExpiryBroughtForward ["module/lib strings_are_as_in_memory"];
+        ExpiryBroughtForward ["module/lib an_expiry_that_two_put_off_is_the_later_one"];
         /// A key ends by its time while a vote about its end is not decided.
         EndsPassVotes ["module/lib an_end_that_is_held_is_the_same_to_who_asks"];
         /// An end that a transaction sets is not written while others hold the key's.

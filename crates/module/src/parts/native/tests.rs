@@ -167,6 +167,24 @@ fn sorted_sets_are_as_in_memory() {
     check::<TopK>();
 }
 
+/// Both are decided before either is carried out, and share the lock. None of the times is over soon.
+#[test]
+fn an_expiry_that_two_put_off_is_the_later_one() {
+    let model = Model::default();
+    model.put_value(KEY, Value::List(["a"].map(Bytes::from).into()));
+    model.expire(KEY, 100_000);
+    let put_off_to = |ms| {
+        let op = KeyspaceOp::Expire { at: Moment::At(ms), only_later: true, returning: false };
+        let op = Operation::from(op);
+        let part = partial_state(&model, &key(), &op, &[]).expect("of any type");
+        told(op.execute_in_partial(part, &[], UNIQUE)).1.expect("it is later")
+    };
+    let (later, sooner) = (put_off_to(300_000), put_off_to(200_000));
+    apply(&model, &key(), &[&later]);
+    apply(&model, &key(), &[&sooner]);
+    assert_eq!(model.expires_at(KEY), Some(300_000));
+}
+
 #[test]
 fn a_key_of_another_type_is_refused_by_both_names() {
     let model = Model::default();
