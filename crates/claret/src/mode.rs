@@ -32,6 +32,12 @@ impl Mode {
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
             Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
         };
-        Switches { locks, phasing, combining: self == Mode::CommutingPhasedCombined, delivery }
+        Switches {
+            locks,
+            phasing,
+            combining: self == Mode::CommutingPhasedCombined,
+            delivery,
+            ..Switches::CLARET
+        }
     }
 }

@@ -529,6 +529,7 @@ fn as_error(refusal: &Refusal) -> Error {
         | Refusal::LostLocks
         | Refusal::Unknown
         | Refusal::Unlisted
+        | Refusal::Unstamped
         | Refusal::Stale => Error::Restart,
     }
 }

@@ -23,6 +23,22 @@ impl Time {
     }
 }
 
+/// A place in the order of what is ordered (P73): microseconds of some shard's clock, or a number that a vote made of
+/// them. Attempts break ties.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Timestamp(#[serde(with = "postcard::fixint::le")] pub u64);
+
+impl Timestamp {
+    /// Behind all others: of what nobody knows the place.
+    pub const MAX: Timestamp = Timestamp(u64::MAX);
+
+    /// The next larger one.
+    #[must_use]
+    pub fn next(self) -> Timestamp {
+        Timestamp(self.0.saturating_add(1))
+    }
+}
+
 /// One shard: one lock table, one serial order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ShardId(pub u32);
@@ -91,6 +107,12 @@ impl fmt::Display for TxId {
 impl fmt::Display for AttemptId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}", self.tx, self.attempt)
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "@{}", self.0)
     }
 }
 

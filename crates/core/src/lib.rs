@@ -25,10 +25,12 @@ pub use coordinator::{
     Cause, Closed, Contention, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle, Waits,
 };
 pub use digest::digest;
-pub use ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
+pub use ids::{
+    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
+};
 pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Records};
 pub use shard::{Shard, Stats, Survives, Wait, key_hash};
-pub use switches::{Delivery, Locks, Switches};
+pub use switches::{Delivery, Locks, Ordered, Switches};

@@ -10,7 +10,9 @@ use serde::{Deserialize, Serialize};
 use smallvec::SmallVec;
 use thiserror::Error;
 
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time};
+use crate::ids::{
+    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp,
+};
 
 /// One operation on its way to a shard.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -80,8 +82,8 @@ pub enum Request {
         calls: Vec<KeyedCall>,
         /// Members whose effects count; the others left the group.
         members: Members,
-        /// Everybody else on the list has voted yes: this yes is the decision, and is carried out at once (P9).
-        is_last: bool,
+        /// What the yes is to be.
+        asks: Asks,
     },
     /// Round two: everybody voted yes.
     Apply {
@@ -117,6 +119,29 @@ pub enum Request {
         /// The attempt.
         attempt: AttemptId,
     },
+    /// Round two of a stamped attempt: everybody voted yes, and this is the final timestamp (P74).
+    ApplyAt {
+        /// The attempt.
+        attempt: AttemptId,
+        /// The largest of the votes.
+        at: Timestamp,
+    },
+    /// The end of a frame: somebody waits for all clocks to come to here (P79).
+    Tick {
+        /// The largest final timestamp that a caller is to be told of; 0 for none.
+        want: Timestamp,
+    },
+}
+
+/// What a prepare asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Asks {
+    /// A vote.
+    Vote,
+    /// The decision: everybody else on the list has voted yes, and this yes is carried out at once (P9).
+    Decision,
+    /// A vote with a timestamp, about this one: the prepare is *stamped* (P73).
+    Place(Timestamp),
 }
 
 /// Members of a group that commit.
@@ -236,6 +261,9 @@ pub enum Refusal {
         /// How much may be.
         limit: u64,
     },
+    /// Calls are ordered here, and it is not stamped (P87).
+    #[error("calls are ordered there, and it has no timestamp")]
+    Unstamped,
 }
 
 impl Refusal {
@@ -257,6 +285,7 @@ impl Refusal {
             | Refusal::ReadOnly
             | Refusal::Vanished { .. }
             | Refusal::Unlisted
+            | Refusal::Unstamped
             | Refusal::Stale => true,
         }
     }
@@ -280,6 +309,7 @@ impl Refusal {
             | Refusal::Stale
             | Refusal::ReadOnly
             | Refusal::Unlisted
+            | Refusal::Unstamped
             | Refusal::Resolved
             | Refusal::TooMuch { .. } => 0,
         }
@@ -299,6 +329,10 @@ pub enum Status {
     Forgotten,
     /// The shard lost its memory since; it cannot say (trap 8).
     Lost,
+    /// Yes with this timestamp, and waiting for the decision (P84).
+    PreparedAt(Timestamp),
+    /// Decided, and done or about to be, with this final timestamp.
+    AppliedAt(Timestamp),
 }
 
 /// From a shard to a coordinator.
@@ -396,12 +430,51 @@ pub enum Response {
         #[serde(deserialize_with = "short_list")]
         records: SmallVec<[(Bytes, Option<AttemptId>); 1]>,
     },
+    /// A vote with a timestamp, written once (P73).
+    Placed {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Who votes.
+        shard: ShardId,
+        /// Its place, as far as this shard knows.
+        at: Timestamp,
+        /// What it stands behind; [`Timestamp::MAX`] if something that conflicts is present (P77).
+        behind: Timestamp,
+        /// Answers of the calls that came with the prepare and return something; `None` if they come with
+        /// [`Response::Done`].
+        replies: Option<Vec<(CallNo, Reply)>>,
+        /// Some of them are of ordered calls, and count only if `at` is final (P76).
+        is_tentative: bool,
+    },
+    /// A stamped attempt was carried out, and nothing of it is left here.
+    Done {
+        /// The attempt.
+        attempt: AttemptId,
+        /// Where.
+        shard: ShardId,
+        /// Its final timestamp, and what it stands behind.
+        at: Timestamp,
+        /// As in [`Response::Placed`].
+        behind: Timestamp,
+        /// All answers of calls that came with the prepare, if not all came with the vote.
+        replies: Option<Vec<(CallNo, Reply)>>,
+    },
+    /// The answer to [`Request::Tick`].
+    Ticked {
+        /// The shard's clock: no later vote there is that small.
+        clock: Timestamp,
+        /// Its own time.
+        now: Time,
+        /// Calls on some of its records are ordered (P87).
+        orders: bool,
+    },
 }
 
 impl Response {
-    /// The attempt it is about.
-    pub fn attempt(&self) -> AttemptId {
+    /// The attempt it is about, if it is about one.
+    pub fn attempt(&self) -> Option<AttemptId> {
         match self {
+            Response::Ticked { .. } => None,
             Response::Granted { attempt, .. }
             | Response::Queued { attempt }
             | Response::Busy { attempt }
@@ -412,7 +485,9 @@ impl Response {
             | Response::Aborted { attempt, .. }
             | Response::Elder { attempt, .. }
             | Response::Asked { attempt, .. }
-            | Response::Behind { attempt, .. } => *attempt,
+            | Response::Behind { attempt, .. }
+            | Response::Placed { attempt, .. }
+            | Response::Done { attempt, .. } => Some(*attempt),
         }
     }
 }
@@ -424,6 +499,9 @@ impl Response {
         let beside = match self {
             Response::Granted { reply, .. } => reply.size(),
             Response::Voted { replies, .. } | Response::Committed { replies, .. } => of(replies),
+            Response::Placed { replies, .. } | Response::Done { replies, .. } => {
+                replies.as_deref().map_or(0, of)
+            }
             Response::Behind { records, .. } => records.iter().map(|(key, _)| key.len()).sum(),
             Response::Queued { .. }
             | Response::Busy { .. }
@@ -431,7 +509,8 @@ impl Response {
             | Response::Applied { .. }
             | Response::Aborted { .. }
             | Response::Elder { .. }
-            | Response::Asked { .. } => 0,
+            | Response::Asked { .. }
+            | Response::Ticked { .. } => 0,
         };
         size_of::<Response>() + beside
     }

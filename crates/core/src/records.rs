@@ -66,6 +66,13 @@ pub trait Records: Sync {
         Ok((self.partial_state(key, ops[0], own)?, 1))
     }
 
+    /// Whether operations of this type on this record may be given their places before they are executed (P82): it is of that type
+    /// or is not there, and it does not vanish by itself. By default never.
+    fn may_order(&self, key: &Bytes, op: &Operation) -> bool {
+        let _ = (key, op);
+        false
+    }
+
     /// Carries effects of one transaction out, in this order. They were decided while their claims were held, and cannot
     /// fail.
     ///

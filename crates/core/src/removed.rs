@@ -21,7 +21,10 @@ impl Request {
             Request::Abort { attempt, .. } => Some(Response::Aborted { attempt, shard }),
             Request::Ask { attempt } => Some(Response::Asked { attempt, status: Status::Refused, since }),
             Request::AskBehind { attempt } => Some(Response::Behind { attempt, records: SmallVec::new() }),
-            Request::Heartbeat { .. } => None,
+            Request::ApplyAt { attempt, at } => {
+                Some(Response::Done { attempt, shard, at, behind: at, replies: None })
+            }
+            Request::Heartbeat { .. } | Request::Tick { .. } => None,
         }
     }
 }
@@ -33,7 +36,7 @@ mod tests {
     use claret_types::{Counter, CounterOp, Operation};
 
     use crate::ids::{AttemptId, Birth, CallNo, Member, Sequence, SessionId, Time, TxId};
-    use crate::message::{Call, KeyedCall, Link, Listed, Members, Output};
+    use crate::message::{Asks, Call, KeyedCall, Link, Listed, Members, Output};
     use crate::{Limits, Shard, Survives, Switches};
 
     use super::*;
@@ -82,7 +85,7 @@ mod tests {
             relies_on: 0,
             calls: vec![KeyedCall { key: "k".into(), call: call() }],
             members: Members::All,
-            is_last: false,
+            asks: Asks::Vote,
         }
     }
 

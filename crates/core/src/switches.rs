@@ -19,6 +19,15 @@ pub enum Delivery {
     Network,
 }
 
+/// Whether calls are ordered instead of locked (P73 to P88).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ordered {
+    /// Never.
+    Never,
+    /// On every record, wherever a call can be.
+    Always,
+}
+
 /// What is switched on (P70).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Switches {
@@ -30,10 +39,17 @@ pub struct Switches {
     pub combining: bool,
     /// How messages travel.
     pub delivery: Delivery,
+    /// Whether calls are ordered. Over a network alone.
+    pub ordering: Ordered,
 }
 
 impl Switches {
     /// Everything that Claret has, over a network.
-    pub const CLARET: Switches =
-        Switches { locks: Locks::Abstract, phasing: true, combining: true, delivery: Delivery::Network };
+    pub const CLARET: Switches = Switches {
+        locks: Locks::Abstract,
+        phasing: true,
+        combining: true,
+        delivery: Delivery::Network,
+        ordering: Ordered::Never,
+    };
 }

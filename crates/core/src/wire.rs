@@ -21,7 +21,7 @@ use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Reques
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
-pub const VERSION: u16 = 7;
+pub const VERSION: u16 = 8;
 
 /// Where the last request of a frame may begin, in bytes from the frame's start.
 pub const FRAME_BYTES_MAX: usize = 1 << 20;
@@ -246,7 +246,9 @@ impl Checker<'_> {
             | Request::Abort { .. }
             | Request::Heartbeat { .. }
             | Request::Ask { .. }
-            | Request::AskBehind { .. } => Ok(()),
+            | Request::AskBehind { .. }
+            | Request::ApplyAt { .. }
+            | Request::Tick { .. } => Ok(()),
         }
     }
 

@@ -49,7 +49,7 @@ fn ask(shard: &mut Shard, attempt: AttemptId) -> Vec<(Bytes, Option<AttemptId>)>
     shard.handle(NOW, LINK, Request::AskBehind { attempt });
     shard.check_invariants();
     let Some(Output::Respond { session, response }) = shard.poll_output() else { panic!("no answer") };
-    assert_eq!((session, response.attempt()), (attempt.tx.session, attempt));
+    assert_eq!((session, response.attempt()), (attempt.tx.session, Some(attempt)));
     assert!(shard.poll_output().is_none(), "nothing else comes of it");
     let Response::Behind { records, .. } = response else { panic!("{response:?}") };
     records.into_vec()

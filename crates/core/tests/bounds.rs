@@ -2,7 +2,8 @@
 //! the protocol needs (P58 to P60).
 
 use claret_core::message::{
-    Bound, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,
+    Asks, Bound, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response,
+    Status,
 };
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Survives,
@@ -57,20 +58,21 @@ fn prepare(attempt: AttemptId, relies_on: u32, calls: u32, listed: &[(ShardId, I
         relies_on,
         calls: (0..calls).map(call).collect(),
         members: Members::All,
-        is_last: true,
+        asks: Asks::Decision,
     }
 }
 
 fn send(shard: &mut Shard, request: Request) -> Vec<Response> {
     let session = match &request {
-        Request::Heartbeat { .. } => SessionId(1),
+        Request::Heartbeat { .. } | Request::Tick { .. } => SessionId(1),
         Request::Execute { attempt, .. }
         | Request::Prepare { attempt, .. }
         | Request::Apply { attempt }
         | Request::Withdraw { attempt }
         | Request::Abort { attempt, .. }
         | Request::Ask { attempt }
-        | Request::AskBehind { attempt } => attempt.tx.session,
+        | Request::AskBehind { attempt }
+        | Request::ApplyAt { attempt, .. } => attempt.tx.session,
     };
     shard.handle(NOW, Link { session, connection: 1 }, request);
     outputs(shard)

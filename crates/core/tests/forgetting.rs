@@ -2,7 +2,7 @@
 //! for (P57). It also bounds what it repeats at once (P38).
 
 use claret_core::message::{
-    Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,
+    Asks, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response, Status,
 };
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
@@ -40,7 +40,7 @@ fn prepare(attempt: AttemptId, op: Operation, others: bool) -> Request {
         relies_on: 0,
         calls: vec![KeyedCall { key: "k".into(), call }],
         members: Members::All,
-        is_last: true,
+        asks: Asks::Decision,
     }
 }
 

@@ -2,7 +2,7 @@
 //! Work is counted, so nothing here depends on the speed of a machine.
 
 use claret_core::message::{
-    Call, KeyedCall, Link, Listed, Members, Output, Participants, Request, Response, Status,
+    Asks, Call, KeyedCall, Link, Listed, Members, Output, Participants, Request, Response, Status,
 };
 use claret_core::{
     AttemptId, Birth, CallNo, Coordinator, Event, Incarnation, Limits, Member, Sequence, SessionId, Shard,
@@ -96,7 +96,7 @@ fn prepare(calls: Vec<KeyedCall>, others: bool) -> Request {
         relies_on: 0,
         calls,
         members: Members::All,
-        is_last: !others,
+        asks: if others { Asks::Vote } else { Asks::Decision },
     }
 }
 

@@ -560,5 +560,5 @@ fn noise_is_refused() {
 #[test]
 fn a_message_is_copied_in_place() {
     assert!(size_of::<Response>() <= 128, "{}", size_of::<Response>());
-    assert!(size_of::<Request>() <= 136, "{}", size_of::<Request>());
+    assert!(size_of::<Request>() <= 144, "{}", size_of::<Request>());
 }

@@ -7,7 +7,7 @@ mod common;
 
 use std::time::SystemTime;
 
-use claret_core::message::{Call, KeyedCall, Listed, Members, Refusal, Request, Response};
+use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Refusal, Request, Response};
 use claret_types::{
     Best, Bounded, BoundedCounter, Bytes, Content, Counter, DataType, Dict, DictOp, DictState, Examples,
     FloatCounter, Issued, KeyspaceOp, List, ListState, Moment, OpError, Operation, Ranking, Register, Reply,
@@ -165,7 +165,7 @@ fn on_server(process: &mut Process, key: &str, ops: &[Operation]) -> Result<Vec<
         relies_on: 0,
         calls: calls.collect(),
         members: Members::All,
-        is_last: true,
+        asks: Asks::Decision,
     };
     match process.frame(&[prepare]).pop() {
         Some(Response::Committed { mut replies, .. }) => {

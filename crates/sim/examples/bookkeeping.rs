@@ -7,7 +7,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use claret_core::message::{Call, KeyedCall, Link, Listed, Members, Participants, Request, Response};
+use claret_core::message::{Asks, Call, KeyedCall, Link, Listed, Members, Participants, Request, Response};
 use claret_core::{
     AttemptId, CallNo, Frontend, Incarnation, Limits, Member, Session, SessionId, Shard, ShardId, Switches,
     Time, TxId, key_hash,
@@ -84,7 +84,7 @@ fn locked(
                     relies_on: 0,
                     calls: calls.collect(),
                     members: Members::All,
-                    is_last: false,
+                    asks: Asks::Vote,
                 }
             })
             .collect();

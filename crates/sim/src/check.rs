@@ -244,9 +244,9 @@ impl Ledger {
             return Ok(()); // The host lets nobody ask about that (P58).
         }
         let wrong = match status {
-            Status::Applied => !entry.is_decided(),
+            Status::Applied | Status::AppliedAt(_) => !entry.is_decided(),
             Status::Refused => entry.is_decided() && !entry.is_torn() && !self.forgot(attempt, from, since),
-            Status::Prepared | Status::Forgotten | Status::Lost => false,
+            Status::Prepared | Status::PreparedAt(_) | Status::Forgotten | Status::Lost => false,
         };
         match wrong {
             true => {
@@ -299,7 +299,9 @@ impl Ledger {
             | Request::Abort { .. }
             | Request::Heartbeat { .. }
             | Request::Ask { .. }
-            | Request::AskBehind { .. } => {}
+            | Request::AskBehind { .. }
+            | Request::ApplyAt { .. }
+            | Request::Tick { .. } => {}
         }
     }
 
@@ -356,7 +358,10 @@ impl Ledger {
             | Response::Busy { .. }
             | Response::Aborted { .. }
             | Response::Elder { .. }
-            | Response::Asked { .. } => Ok(()),
+            | Response::Asked { .. }
+            | Response::Placed { .. }
+            | Response::Done { .. }
+            | Response::Ticked { .. } => Ok(()),
         }
     }
 

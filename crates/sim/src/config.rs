@@ -1,7 +1,7 @@
 //! The configuration of a run, drawn from its seed (swarm testing: each run switches a random set of features
 //! and faults on, so that rare combinations come up). `settings.rs` names every part of it.
 
-use claret_core::{Delivery, Limits, Locks, Pacing, Survives, Switches};
+use claret_core::{Delivery, Limits, Locks, Ordered, Pacing, Survives, Switches};
 
 use crate::random::{Random, Stream};
 
@@ -249,6 +249,7 @@ impl Config {
             // asked for would be taken for one of the prepare.
             combining: self.combining && (self.phasing || !self.direct),
             delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
+            ordering: Ordered::Never,
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write};
 
-use claret_core::message::{Call, Link, Listed, Members, PeerMessage, Request, Response};
+use claret_core::message::{Asks, Call, Link, Listed, Members, PeerMessage, Request, Response};
 use claret_core::{AttemptId, CallNo, Incarnation, SessionId, ShardId, Time, TxHandle, key_hash};
 use claret_types::{Bytes, Operation, Reply};
 
@@ -165,7 +165,8 @@ impl SimEvent {
                 }
             }
             SimEvent::Response { from, response, .. } | SimEvent::Push { from, response, .. } => {
-                of(10 + response_kind(response), u64::from(from.0), response.attempt())
+                let (kind, place) = (10 + response_kind(response), u64::from(from.0));
+                response.attempt().map_or([kind, place, 0, 0, 0], |attempt| of(kind, place, attempt))
             }
             SimEvent::Frame { to, link, requests } => {
                 [61, u64::from(to.0), link.session.0, u64::from(link.connection), requests.len() as u64]
@@ -317,7 +318,7 @@ impl SimEvent {
 
 fn request_attempt(request: &Request) -> Option<(u64, AttemptId)> {
     match request {
-        Request::Heartbeat { .. } => None,
+        Request::Heartbeat { .. } | Request::Tick { .. } => None,
         Request::Execute { attempt, .. } => Some((2, *attempt)),
         Request::Prepare { attempt, .. } => Some((3, *attempt)),
         Request::Apply { attempt } => Some((4, *attempt)),
@@ -325,6 +326,7 @@ fn request_attempt(request: &Request) -> Option<(u64, AttemptId)> {
         Request::Abort { attempt, .. } => Some((6, *attempt)),
         Request::Ask { attempt } => Some((7, *attempt)),
         Request::AskBehind { attempt } => Some((8, *attempt)),
+        Request::ApplyAt { attempt, .. } => Some((9, *attempt)),
     }
 }
 
@@ -341,6 +343,9 @@ fn response_kind(response: &Response) -> u64 {
         Response::Elder { .. } => 8,
         Response::Asked { .. } => 9,
         Response::Behind { .. } => 10,
+        Response::Placed { .. } => 11,
+        Response::Done { .. } => 12,
+        Response::Ticked { .. } => 13,
     }
 }
 
@@ -372,7 +377,7 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
             write!(f, "execute {}:", wording.attempt(*attempt))?;
             calls.iter().try_for_each(|call| describe_call(f, key, call, wording))
         }
-        Request::Prepare { attempt, participants, relies_on, calls, members, is_last, .. } => {
+        Request::Prepare { attempt, participants, relies_on, calls, members, asks, .. } => {
             let shards: Vec<String> = participants.iter().map(describe_listed).collect();
             write!(f, "prepare {} at {}", wording.attempt(*attempt), shards.join(","))?;
             if *relies_on > 0 {
@@ -382,8 +387,10 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
                 let members: Vec<String> = members.iter().map(|member| member.0.to_string()).collect();
                 write!(f, ", only of members {}", members.join(" "))?;
             }
-            if *is_last && participants.len() > 1 {
-                f.write_str(", the last")?;
+            match asks {
+                Asks::Decision if participants.len() > 1 => f.write_str(", the last")?,
+                Asks::Place(suggested) => write!(f, ", about {suggested}")?,
+                Asks::Decision | Asks::Vote => {}
             }
             f.write_char(':')?;
             calls.iter().try_for_each(|it| describe_call(f, &it.key, &it.call, wording))
@@ -402,6 +409,8 @@ pub(crate) fn describe_request(f: &mut impl Write, request: &Request, wording: &
         }
         Request::Ask { attempt } => write!(f, "ask {}", wording.attempt(*attempt)),
         Request::AskBehind { attempt } => write!(f, "ask whom {} waits for", wording.attempt(*attempt)),
+        Request::ApplyAt { attempt, at } => write!(f, "apply {} {at}", wording.attempt(*attempt)),
+        Request::Tick { want } => write!(f, "tick, wants {want}"),
     }
 }
 
@@ -411,7 +420,7 @@ pub(crate) fn describe_response(
     response: &Response,
     wording: &impl Wording,
 ) -> fmt::Result {
-    let attempt = wording.attempt(response.attempt());
+    let attempt = response.attempt().map_or(String::new(), |attempt| wording.attempt(attempt));
     match response {
         Response::Granted { no, reply, granted, .. } => {
             write!(f, "granted {attempt} #{}: {reply} ({granted} in all)", no.0)
@@ -435,6 +444,17 @@ pub(crate) fn describe_response(
                 Some(holder) => write!(f, " for {} on '{key}'", wording.attempt(*holder)),
                 None => write!(f, " behind others on '{key}'"),
             })
+        }
+        Response::Placed { at, behind, replies, is_tentative, .. } => {
+            write!(f, "placed {attempt} {at}, behind {behind}")?;
+            let replies = replies.as_deref().map_or(" answers later".to_owned(), describe_replies);
+            write!(f, "{replies}{}", if *is_tentative { ", tentative" } else { "" })
+        }
+        Response::Done { at, replies, .. } => {
+            write!(f, "done {attempt} {at}{}", describe_replies(replies.as_deref().unwrap_or_default()))
+        }
+        Response::Ticked { clock, orders, .. } => {
+            write!(f, "clock {clock}{}", if *orders { ", orders" } else { "" })
         }
     }
 }

@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use claret_core::message::{
-    Link, Listed, Members, Participants, PeerMessage, Refusal, Request, Response, Status,
+    Asks, Link, Listed, Members, Participants, PeerMessage, Refusal, Request, Response, Status,
 };
 use claret_core::{AttemptId, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, TxId};
 
@@ -233,16 +233,21 @@ impl Tamper {
                 let is_first = self.greeted.insert((link.session, to, link.connection));
                 Sent { passes: !(is_first && what == Tampering::SilentConnection), forged: None }
             }
-            Request::Ask { .. } | Request::AskBehind { .. } => Sent::PASSES,
+            Request::Ask { .. }
+            | Request::AskBehind { .. }
+            | Request::ApplyAt { .. }
+            | Request::Tick { .. } => Sent::PASSES,
         }
     }
 
     fn send_prepare(&mut self, what: Tampering, to: ShardId, request: &mut Request) -> Sent {
-        let Request::Prepare { attempt, participants, calls, members, is_last, .. } = request else {
+        let Request::Prepare { attempt, participants, calls, members, asks, .. } = request else {
             return Sent::PASSES;
         };
         let attempt = *attempt;
-        *is_last |= what == Tampering::EverybodyIsLast;
+        if what == Tampering::EverybodyIsLast {
+            *asks = Asks::Decision;
+        }
         let names_none = |shard| match what {
             Tampering::ListNamesNoIncarnation => true,
             Tampering::PrepareOfAnyIncarnation => shard == to,
@@ -283,7 +288,9 @@ impl Tamper {
             | Request::Abort { .. }
             | Request::Heartbeat { .. }
             | Request::Ask { .. }
-            | Request::AskBehind { .. } => {}
+            | Request::AskBehind { .. }
+            | Request::ApplyAt { .. }
+            | Request::Tick { .. } => {}
         }
     }
 

@@ -510,7 +510,8 @@ impl World {
             return Ok(());
         }
         self.check_not_stale(session, &response)?;
-        let written = self.hosts[from.0 as usize].shard.written(response.attempt());
+        let shard = &self.hosts[from.0 as usize].shard;
+        let written = response.attempt().and_then(|attempt| shard.written(attempt));
         self.ledger.note_response(from, &response, written, self.now)?;
         if let Response::Refused { attempt, refusal: Refusal::Operation { key, .. }, .. } = &response
             && let Some(process) = self.processes.get(&session)

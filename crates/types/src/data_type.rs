@@ -138,6 +138,14 @@ pub trait DataType: Sized + Send + Sync + 'static {
     /// use it, because they cannot see the state.
     fn footprint(op: &Self::Op) -> Claims;
 
+    /// Whether an operation is *total*: it can be done in every state of its type, the absent record included, and draws nothing. Such a
+    /// one may be given its place among others before the state is known in which it will be executed.
+    // P82.
+    fn is_total(op: &Self::Op) -> bool {
+        let _ = op;
+        false
+    }
+
     /// Decides an operation in `state`, which already includes the caller's own earlier effects. Read-only.
     ///
     /// # Errors

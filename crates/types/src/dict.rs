@@ -402,6 +402,11 @@ impl DataType for Dict {
         state.is_empty()
     }
 
+    fn is_total(op: &DictOp) -> bool {
+        // A sum may be too large, and a field no number.
+        !matches!(op, DictOp::Add(..) | DictOp::AddReturning(..))
+    }
+
     fn footprint(op: &DictOp) -> Claims {
         let one = |field: &Bytes, modes: &[Mode]| each(std::iter::once(field), modes);
         match op {

@@ -176,6 +176,16 @@ impl Operation {
         claims
     }
 
+    /// [`DataType::is_total`].
+    pub fn is_total(&self) -> bool {
+        self.0.is_total()
+    }
+
+    /// Whether a record that holds this is of its type.
+    pub fn fits(&self, state: &State) -> bool {
+        self.0.fits(state)
+    }
+
     /// Its claims in the reader/writer baseline: the record, shared or exclusive.
     pub fn reader_writer(&self) -> Claims {
         Claims::record(match self.method().access {
@@ -381,6 +391,10 @@ pub(crate) trait AnyOp: Send + Sync {
         false
     }
     fn footprint(&self) -> Claims;
+    fn is_total(&self) -> bool {
+        false
+    }
+    fn fits(&self, state: &State) -> bool;
     fn execute(&self, state: Option<&State>, unique: Unique) -> Result<Executed, OpError>;
     fn room(&self, state: Option<&State>) -> Room;
     fn combine(&self, held: &dyn Any, answer: &Reply) -> Option<Reply>;
@@ -438,6 +452,14 @@ impl<T: DataType> AnyOp for Op<T> {
 
     fn footprint(&self) -> Claims {
         T::footprint(&self.op)
+    }
+
+    fn is_total(&self) -> bool {
+        T::is_total(&self.op)
+    }
+
+    fn fits(&self, state: &State) -> bool {
+        self.content(state).is_ok()
     }
 
     /// A panic becomes an error. A shard executes what others wait for, and a mistake in one type must not harm them

@@ -640,6 +640,10 @@ impl AnyOp for Call {
         present.and(Scope::Record, Mode::SHARED)
     }
 
+    fn fits(&self, _: &State) -> bool {
+        true
+    }
+
     fn execute(&self, state: Option<&State>, _: Unique) -> Result<Executed, OpError> {
         let mut execution = match (state, &self.op) {
             (Some(state), op) => op.on(state)?,

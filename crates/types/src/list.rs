@@ -358,6 +358,11 @@ impl DataType for List {
         state.is_empty()
     }
 
+    fn is_total(op: &Op) -> bool {
+        // Pops draw.
+        !matches!(op, Op::Pop(_))
+    }
+
     fn footprint(op: &Op) -> Claims {
         let also_all = |mode| {
             if mode == READ_ALL {

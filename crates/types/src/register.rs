@@ -176,6 +176,11 @@ impl DataType for Register {
         *state == Text::Absent
     }
 
+    fn is_total(op: &RegisterOp) -> bool {
+        // Hosts limit how long a value grows.
+        !matches!(op, RegisterOp::Append(_))
+    }
+
     fn footprint(op: &RegisterOp) -> Claims {
         match op {
             RegisterOp::Set(_) | RegisterOp::GetSet(_) | RegisterOp::Append(_) => Claims::record(WRITE),

@@ -302,6 +302,11 @@ impl DataType for ScoredSet {
         state.is_empty()
     }
 
+    fn is_total(op: &Op) -> bool {
+        // A sum may be no number.
+        !matches!(op, Op::Increment { .. } | Op::IncrementReturning { .. })
+    }
+
     fn footprint(op: &Op) -> Claims {
         match op {
             Op::Add(list) | Op::AddReturning(list) => {

@@ -293,6 +293,10 @@ impl DataType for Set {
         state.is_empty()
     }
 
+    fn is_total(_: &SetOp) -> bool {
+        true
+    }
+
     fn footprint(op: &SetOp) -> Claims {
         let each = |list: &[Bytes], modes: &[Mode]| {
             let mut claims = Claims::none();

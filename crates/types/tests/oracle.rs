@@ -16,7 +16,7 @@ use bag::Bag;
 use claret_types::oracle::{self, Bounds, Counterexample, Law, Report};
 use claret_types::{
     Bytes, Claims, Counter, CounterOp, DataType, Draw, Examples, Execution, Few, FloatCounter,
-    FloatCounterOp, Mode, Modes, OpError, Reply, Set, SetOp, Unique, few, modes,
+    FloatCounterOp, List, ListOp, Mode, Modes, OpError, Reply, Set, SetOp, Unique, few, modes,
 };
 use variation::{Unchanged, Variation, Varied};
 
@@ -222,6 +222,43 @@ fn footprints_that_do_not_conflict_must_commute() {
     let report = oracle::check::<Varied<NoClaimsAlone>>(Bounds { pending: 1, ..Bounds::default() });
     let found = report.verdict.as_ref().expect("two takes of one element");
     assert_eq!((found.law, found.pending), (Law::Footprint, 2), "{report}");
+}
+
+/// "A sum is always possible."
+struct SumsAreTotal;
+
+impl Variation for SumsAreTotal {
+    type Base = Counter;
+
+    fn is_total(_: &CounterOp) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_total_operation_that_can_fail_is_refused() {
+    let found = refused::<Varied<SumsAreTotal>>();
+    assert_eq!(found.law, Law::Total, "{found}");
+    assert!(found.to_string().contains("cannot be done"), "{found}");
+}
+
+/// "A pop answers nothing where there is nothing, so it can always be done." It draws, and which draws fit depends on the
+/// state.
+struct PopsAreTotal;
+
+impl Variation for PopsAreTotal {
+    type Base = List;
+
+    fn is_total(_: &ListOp) -> bool {
+        true
+    }
+}
+
+#[test]
+fn a_total_operation_that_draws_is_refused() {
+    let found = refused::<Varied<PopsAreTotal>>();
+    assert_eq!(found.law, Law::Total, "{found}");
+    assert!(found.to_string().contains("it draws"), "{found}");
 }
 
 /// "An add that answers is granted only when the member is out, and holds everybody off; a remove only when

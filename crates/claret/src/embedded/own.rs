@@ -183,7 +183,7 @@ impl Embedded {
         shard.handle(now, LINK, request);
         while let Some(output) = shard.poll_output() {
             match output {
-                Output::Respond { response, .. } if response.attempt().tx == tx => {
+                Output::Respond { response, .. } if is_of(&response, tx) => {
                     answered.own.push(response);
                 }
                 Output::Respond { response, .. } => self.post(to, response, woken),
@@ -197,7 +197,7 @@ impl Embedded {
 impl Embedded {
     /// Puts a shard's response into its addressee's mailbox.
     fn post(&self, from: ShardId, response: Response, woken: &mut Wakers) {
-        let addressee = response.attempt().tx;
+        let Some(AttemptId { tx: addressee, .. }) = response.attempt() else { return };
         if let Some(mailbox) = self.registry.part(addressee).lock().get(&addressee.sequence) {
             mailbox.put(from, response, woken);
         }
@@ -231,6 +231,11 @@ impl Answered {
             coordinator.handle_response(now, asked, response);
         }
     }
+}
+
+/// Whether a response is to this transaction.
+fn is_of(response: &Response, tx: TxId) -> bool {
+    response.attempt().is_some_and(|attempt| attempt.tx == tx)
 }
 
 #[cfg(test)]

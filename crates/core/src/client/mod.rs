@@ -16,12 +16,14 @@
 //! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
 //! | `routes` | which shard serves which slot; removed shards |
 //! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
+//! | `stamps` | the shards' clocks, and the timestamps that are suggested |
 //! | `timers` | when transactions are due |
 
 mod outbox;
 mod pipeline;
 mod right;
 mod routes;
+mod stamps;
 mod timers;
 mod transactions;
 #[cfg(feature = "planted-bugs")]
@@ -44,6 +46,7 @@ pub use pipeline::{Pipeline, Unexpected};
 use right as rules;
 use routes::Routes;
 pub use routes::{Node, SlotRange};
+use stamps::Stamps;
 use transactions::{Outlet, Transactions};
 #[cfg(feature = "planted-bugs")]
 use wrong as rules;
@@ -107,6 +110,7 @@ pub struct Client {
     next_low_water: Sequence,
     lock_waits: u64,
     doubts_topology: bool,
+    stamps: Stamps,
     /// Those whose callers asked whom they wait for. Few: their deadlines have passed.
     asking: Vec<Asking>,
 }
@@ -206,6 +210,7 @@ impl Client {
             next_low_water: Sequence(pacing.over_worth),
             lock_waits: 0,
             doubts_topology: false,
+            stamps: Stamps::new(switches),
             asking: Vec::new(),
         }
     }
@@ -323,6 +328,7 @@ impl Client {
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
     pub fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
+        self.suggest(now);
         self.transactions.commit(now, tx)
     }
 
@@ -499,7 +505,12 @@ impl Client {
         let pacing = self.outputs.pacing;
         let Some(outbox) = self.outbox(shard, connection) else { return true };
         outbox.take(&pacing, requests);
-        requests.is_empty() && outbox.is_closing && outbox.is_quiet()
+        let is_over = requests.is_empty() && outbox.is_closing && outbox.is_quiet();
+        if self.stamps.are_needed && !requests.is_empty() {
+            requests.retain(|request| !matches!(request, Request::Tick { .. }));
+            requests.push(Request::Tick { want: self.stamps.want });
+        }
+        is_over
     }
 
     /// What was taken became more than one frame.
@@ -534,9 +545,17 @@ impl Client {
             Response::Behind { attempt, records } => return self.tell_behind(*attempt, records),
             Response::Queued { .. } | Response::Busy { .. } => self.lock_waits += 1,
             Response::Refused { refusal, .. } if is_about_places(refusal) => self.doubts_topology = true,
+            Response::Ticked { clock, now: its_time, .. } => {
+                self.stamps.hear(now, from, *clock, *its_time);
+                return self.hear_horizon(now);
+            }
             _ => {}
         }
+        self.suggest(now);
         self.transactions.handle_response(now, from, response);
+        if let Some(lifted) = self.transactions.take_lifted() {
+            self.stamps.learn(lifted);
+        }
     }
 
     /// Since when the shard owes an answer over a connection.
@@ -578,6 +597,7 @@ impl Client {
         // What was to be sent before is no repetition.
         self.settle(now);
         self.outputs.repeats_after = Some(self.resend_us);
+        self.suggest(now);
         self.transactions.handle_timeout(now);
         self.settle(now);
         rules::end_repetition(&mut self.outputs);
@@ -622,6 +642,39 @@ impl Client {
                 self.transactions.handle_response(now, shard, response);
             }
             self.transactions.drain(&mut self.outputs);
+        }
+        if self.stamps.are_needed {
+            self.tick();
+        }
+    }
+
+    // --- clocks (P73, P78, P79) ---
+
+    /// What commits from now on is to have these timestamps.
+    fn suggest(&mut self, now: Time) {
+        if self.stamps.are_needed {
+            self.transactions.suggest(self.stamps.suggest(now));
+        }
+    }
+
+    /// Some clock has come further.
+    fn hear_horizon(&mut self, now: Time) {
+        let owners: Option<SmallVec<[ShardId; 8]>> = self.routes.owners().collect();
+        if let Some(owners) = owners {
+            let horizon = self.stamps.horizon(owners.into_iter());
+            self.transactions.hear_horizon(now, horizon);
+        }
+    }
+
+    /// Asks shards to which nothing else goes for their clocks, if somebody waits for these.
+    fn tick(&mut self) {
+        self.stamps.want = self.transactions.want().unwrap_or_default();
+        let want = self.stamps.want;
+        let late = self.outputs.outboxes.iter().filter(|outbox| outbox.is_quiet());
+        let late = late.map(|outbox| outbox.shard).filter(|shard| self.stamps.clock_of(*shard) < want);
+        let late: SmallVec<[ShardId; 8]> = late.collect();
+        for shard in late {
+            self.outputs.send(shard, Request::Tick { want });
         }
     }
 

@@ -70,7 +70,9 @@ impl Outbox {
             return;
         }
         match request {
-            Request::Apply { .. } | Request::Abort { .. } => self.first.push_back(request),
+            Request::Apply { .. } | Request::ApplyAt { .. } | Request::Abort { .. } => {
+                self.first.push_back(request);
+            }
             Request::Heartbeat { .. } if self.heartbeat_waits => return,
             _ => {
                 self.heartbeat_waits |= is_heartbeat(&request);

@@ -184,7 +184,9 @@ fn blamed(request: &Request) -> Option<(AttemptId, Bytes)> {
         | Request::Abort { .. }
         | Request::Heartbeat { .. }
         | Request::Ask { .. }
-        | Request::AskBehind { .. } => None,
+        | Request::AskBehind { .. }
+        | Request::ApplyAt { .. }
+        | Request::Tick { .. } => None,
     }
 }
 
@@ -192,6 +194,7 @@ fn blamed(request: &Request) -> Option<(AttemptId, Bytes)> {
 mod tests {
     use super::*;
     use crate::ids::{Sequence, SessionId, TxId};
+    use crate::message::Asks;
 
     const SHARD: ShardId = ShardId(3);
 
@@ -235,7 +238,7 @@ mod tests {
             relies_on: 0,
             calls: Vec::new(),
             members: crate::message::Members::All,
-            is_last: false,
+            asks: Asks::Vote,
         };
         assert_eq!(written(&mut pipeline, vec![withdraw(1), prepare.clone(), withdraw(3)]).len(), 1);
         assert_eq!(pipeline.refused("ERR too large"), Ok(None));

@@ -69,6 +69,11 @@ impl Routes {
         &self.shards
     }
 
+    /// The shards that serve slots; `None` among them: one that nobody knows by name.
+    pub(super) fn owners(&self) -> impl Iterator<Item = Option<ShardId>> + '_ {
+        self.topology.iter().map(|range| self.shard_at(&range.node))
+    }
+
     fn serves(&self, node: &str) -> bool {
         self.topology.iter().any(|range| *range.node == *node)
     }

@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use super::rules;
 use super::timers::Timers;
 use crate::coordinator::{Closed, Contention, Coordinator, Event, Frontend, Session, TxHandle, Waits};
-use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, TxId};
+use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Request, Response};
 use crate::switches::Switches;
@@ -52,6 +52,9 @@ pub(super) struct Table {
     entries: HashMap<u64, Box<Entry>, foldhash::fast::FixedState>,
     /// Those that may have something to say.
     ready: Vec<u64>,
+    /// Whose callers wait for the horizon to come to where (P78), and where it is.
+    telling: BTreeSet<(Timestamp, u64)>,
+    horizon: Timestamp,
     /// When each is due. A timer counts if its entry names it.
     timers: Timers,
 }
@@ -80,6 +83,8 @@ impl Transactions {
             spare: Vec::new(),
             entries: HashMap::default(),
             ready: Vec::new(),
+            telling: BTreeSet::new(),
+            horizon: Timestamp::default(),
             timers: Timers::default(),
         }))
     }
@@ -314,6 +319,38 @@ impl Transactions {
         }
     }
 
+    /// About which timestamp commits are to have from now on, if any (P73).
+    pub(super) fn suggest(&mut self, suggested: Option<Timestamp>) {
+        match self {
+            Transactions::Single(table) => table.contention.suggest(suggested),
+            Transactions::Combined(frontend) => frontend.suggest(suggested),
+        }
+    }
+
+    /// How far a vote was lifted above what was suggested, if one came since the last time, in microseconds.
+    pub(super) fn take_lifted(&mut self) -> Option<u64> {
+        match self {
+            Transactions::Single(table) => table.contention.take_lifted(),
+            Transactions::Combined(frontend) => frontend.take_lifted(),
+        }
+    }
+
+    /// The largest timestamp that some caller waits for (P79).
+    pub(super) fn want(&self) -> Option<Timestamp> {
+        match self {
+            Transactions::Single(table) => table.telling.last().map(|(until, _)| *until),
+            Transactions::Combined(frontend) => frontend.want(),
+        }
+    }
+
+    /// No vote will be as small as that any more, at any shard (P78).
+    pub(super) fn hear_horizon(&mut self, now: Time, horizon: Timestamp) {
+        match self {
+            Transactions::Single(table) => table.hear_horizon(horizon),
+            Transactions::Combined(frontend) => frontend.hear_horizon(now, horizon),
+        }
+    }
+
     pub(super) fn handle_timeout(&mut self, now: Time) {
         match self {
             Transactions::Single(table) => table.handle_timeout(now),
@@ -382,6 +419,20 @@ impl Table {
         coordinator.commit(now, attempt, &hot)
     }
 
+    /// Tells those whose place the horizon has reached.
+    fn hear_horizon(&mut self, horizon: Timestamp) {
+        self.horizon = self.horizon.max(horizon);
+        while let Some((until, tx)) =
+            self.telling.first().copied().filter(|(until, _)| *until <= self.horizon)
+        {
+            self.telling.remove(&(until, tx));
+            let horizon = self.horizon;
+            if let Some(coordinator) = self.make_ready(tx) {
+                coordinator.hear_horizon(horizon);
+            }
+        }
+    }
+
     fn restart(&mut self, ended: (TxHandle, u32)) -> Result<(), Closed> {
         let (coordinator, attempt) = self.named_entry(ended)?;
         coordinator.restart(attempt)?;
@@ -392,7 +443,8 @@ impl Table {
     }
 
     fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        let tx = response.attempt().tx.sequence.0;
+        let Some(AttemptId { tx, .. }) = response.attempt() else { return };
+        let tx = tx.sequence.0;
         if self.make_ready(tx).is_some()
             && let Some(entry) = self.entries.get_mut(&tx)
         {
@@ -477,6 +529,12 @@ impl Table {
         for tx in ready.drain(..) {
             let Some(entry) = self.entries.get_mut(&tx) else { continue };
             entry.is_ready = false;
+            if let Some(until) = entry.coordinator.awaits_horizon() {
+                entry.coordinator.hear_horizon(self.horizon);
+                if until > self.horizon {
+                    self.telling.insert((until, tx));
+                }
+            }
             while let Some((to, request)) = entry.coordinator.poll_send() {
                 outlet.send(to, request);
             }

@@ -267,6 +267,7 @@ impl Coordinator {
         self.elder = None;
         self.tries = 0;
         self.replies.clear();
+        (self.suggested, self.placed_at, self.told_at, self.lost_answers) = (None, None, None, false);
         self.listed = None;
     }
 }

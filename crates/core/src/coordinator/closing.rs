@@ -32,7 +32,7 @@ impl Closing {
 impl Coordinator {
     /// A response about an attempt that is over, or about none that is known.
     pub(super) fn handle_closing(&mut self, from: ShardId, response: &Response) {
-        let attempt = response.attempt();
+        let Some(attempt) = response.attempt() else { return };
         match response {
             Response::Aborted { .. } | Response::Refused { .. } => {
                 for closing in self.closing.iter_mut().filter(|closing| closing.attempt == attempt) {
@@ -48,7 +48,10 @@ impl Coordinator {
             | Response::Applied { .. }
             | Response::Elder { .. }
             | Response::Asked { .. }
-            | Response::Behind { .. } => {} // Late news of an attempt that is over.
+            | Response::Behind { .. }
+            | Response::Placed { .. }
+            | Response::Done { .. }
+            | Response::Ticked { .. } => {} // Late news of an attempt that is over.
         }
         if self.is_over() {
             self.resend_at = None;

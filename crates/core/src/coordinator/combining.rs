@@ -23,7 +23,7 @@ use super::contention::Contention;
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
 use super::held_reads::HeldReads;
 use super::{Cause, Closed, Coordinator, Event, Session, rules};
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, TxId};
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
 use crate::message::{Request, Response};
 use crate::switches::Switches;
@@ -81,6 +81,8 @@ pub struct Frontend {
     /// Groups to be looked at, whether they are needed.
     pub(super) ended: Vec<usize>,
     pub(super) sends: VecDeque<(ShardId, Request)>,
+    /// As far as is known (P78).
+    horizon: Timestamp,
     pub(super) events: VecDeque<(TxHandle, Event)>,
     /// Incarnations that the host learned with its connections.
     met: BTreeMap<ShardId, Incarnation>,
@@ -103,6 +105,7 @@ impl Frontend {
             deadlines: BTreeSet::new(),
             ended: Vec::new(),
             sends: VecDeque::new(),
+            horizon: Timestamp::default(),
             events: VecDeque::new(),
             met: BTreeMap::new(),
             contention: Contention::new(switches, limits),
@@ -336,7 +339,8 @@ impl Frontend {
 
     /// Takes one response.
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        let Some(at) = self.by_id.get(&response.attempt().tx).copied() else { return }; // Long over.
+        let Some(attempt) = response.attempt() else { return };
+        let Some(at) = self.by_id.get(&attempt.tx).copied() else { return }; // Long over.
         let group = &self.groups[at];
         if let Response::Elder { attempt, .. } = &response
             && *attempt == group.coordinator.attempt()
@@ -346,8 +350,37 @@ impl Frontend {
             self.cut(now, at);
         }
         self.contention.learn(&self.groups[at].coordinator, from, &response);
-        self.groups[at].coordinator.handle_response(now, from, response);
+        let (coordinator, horizon) = (&mut self.groups[at].coordinator, self.horizon);
+        coordinator.handle_response(now, from, response);
+        coordinator.hear_horizon(horizon);
         self.settle(now, at);
+    }
+
+    /// About which timestamp commits are to have from now on, if any (P73).
+    pub fn suggest(&mut self, suggested: Option<Timestamp>) {
+        self.contention.suggest(suggested);
+    }
+
+    /// How far a vote was lifted above what was suggested, if one came since the last time, in microseconds.
+    pub(crate) fn take_lifted(&mut self) -> Option<u64> {
+        self.contention.take_lifted()
+    }
+
+    /// The largest timestamp that some caller waits for (P79).
+    pub fn want(&self) -> Option<Timestamp> {
+        let waiting = self.groups.iter().filter_map(|(_, group)| group.coordinator.awaits_horizon());
+        waiting.max()
+    }
+
+    /// No vote will be as small as that any more, at any shard (P78). O(groups).
+    pub fn hear_horizon(&mut self, now: Time, horizon: Timestamp) {
+        self.horizon = self.horizon.max(horizon);
+        let waits = |at: &usize| self.groups[*at].coordinator.awaits_horizon().is_some();
+        let waiting: SmallVec<[usize; 8]> = self.groups.iter().map(|(at, _)| at).filter(waits).collect();
+        for at in waiting {
+            self.groups[at].coordinator.hear_horizon(horizon);
+            self.settle(now, at);
+        }
     }
 
     /// Ends what is due: waits for mates, for answers, for elders.

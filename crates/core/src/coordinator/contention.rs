@@ -16,7 +16,7 @@ use claret_types::Bytes;
 use smallvec::SmallVec;
 
 use super::Coordinator;
-use crate::ids::ShardId;
+use crate::ids::{ShardId, Timestamp};
 use crate::limits::Limits;
 use crate::message::{Refusal, Response};
 use crate::shard::key_hash;
@@ -49,6 +49,10 @@ pub struct Contention {
     /// Uses of the most used hot record of each shard: the order in which they are asked.
     shards: Vec<(ShardId, u32)>,
     waits_min: u32,
+    /// About which timestamp the next commit is to have, where calls are ordered.
+    suggested: Option<Timestamp>,
+    /// How far a vote was above that, in microseconds.
+    lifted: Option<u64>,
     /// Shards whose last word was that they take nothing.
     resting: SmallVec<[ShardId; 2]>,
 }
@@ -67,6 +71,8 @@ impl Contention {
             uses: 0,
             shards: Vec::new(),
             waits_min: limits.hot_waits_min,
+            suggested: None,
+            lifted: None,
             resting: SmallVec::new(),
         }
     }
@@ -75,6 +81,9 @@ impl Contention {
     /// last, and returns those of its shards that have hot records, the hottest last. O(its calls), and sorting them
     /// if one is hot.
     pub fn arrange(&mut self, coordinator: &mut Coordinator) -> SmallVec<[ShardId; 4]> {
+        if let Some(suggested) = self.suggested {
+            coordinator.stamp(suggested);
+        }
         let mut resting = self.resting.iter().copied();
         coordinator.ask_first(resting.find(|shard| coordinator.will_ask(*shard)));
         let mut hot: SmallVec<[ShardId; 4]> = SmallVec::new();
@@ -106,11 +115,19 @@ impl Contention {
     /// A response came: it may say that somebody waits. It does not say for which record, so where a prepare has many
     /// nothing is learned. O(calls of the transaction).
     pub fn learn(&mut self, coordinator: &Coordinator, from: ShardId, response: &Response) {
+        if let (Response::Placed { at, .. }, Some(suggested)) = (response, coordinator.suggested()) {
+            self.lifted = self.lifted.max(Some(at.0.saturating_sub(suggested.0)));
+        }
         match response {
             Response::Refused { refusal: Refusal::ReadOnly, .. } if !self.resting.contains(&from) => {
                 self.resting.push(from);
             }
-            Response::Voted { .. } | Response::Committed { .. } if !self.resting.is_empty() => {
+            Response::Voted { .. }
+            | Response::Committed { .. }
+            | Response::Placed { .. }
+            | Response::Done { .. }
+                if !self.resting.is_empty() =>
+            {
                 self.resting.retain(|shard| *shard != from);
             }
             _ => {}
@@ -134,6 +151,16 @@ impl Contention {
             }
         }
         self.halve_if_due();
+    }
+
+    /// About which timestamp commits are to have from now on (P73); none.
+    pub(crate) fn suggest(&mut self, suggested: Option<Timestamp>) {
+        self.suggested = suggested;
+    }
+
+    /// How far the last vote was lifted above what was suggested, in microseconds, if one came since the last time.
+    pub(crate) fn take_lifted(&mut self) -> Option<u64> {
+        self.lifted.take()
     }
 
     /// Of its most used hot record.

@@ -31,6 +31,7 @@ mod incarnations;
 mod members;
 mod outcome;
 mod outstanding;
+mod placing;
 mod reserves;
 mod reuse;
 mod right;
@@ -46,7 +47,7 @@ use std::collections::VecDeque;
 use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
 
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time};
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time, Timestamp};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Members, Participants, Refusal, Request, Response, Status};
 use crate::switches::{Delivery, Switches};
@@ -57,6 +58,7 @@ pub use contention::Contention;
 pub use event::{Cause, Closed, Event};
 pub use group::FrontendStats;
 use outstanding::{Outstanding, Outstandings};
+use placing::Placed;
 use reserves::Reserves;
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
@@ -85,6 +87,8 @@ struct ParticipantState {
     vote: Option<bool>,
     /// It lost its memory since the prepare left: what it voted is not known.
     lost: bool,
+    /// What it said of its place, if the attempt is stamped.
+    placed: Option<Placed>,
     /// It has carried out the attempt. Only after it voted yes.
     applied: bool,
     /// It said that the prepare waits.
@@ -147,6 +151,16 @@ pub struct Coordinator {
     next_call: u32,
     /// An earlier attempt gave way between prepares: they leave in turn, so that two that met do not meet again.
     in_turn: bool,
+    /// About which timestamp it is to have (P73).
+    suggested: Option<Timestamp>,
+    /// Its final timestamp, once that is known.
+    placed_at: Option<Timestamp>,
+    /// Up to where the horizon has to come before its caller is told. Set until then (P78).
+    told_at: Option<Timestamp>,
+    /// As far as is known.
+    horizon: Timestamp,
+    /// It was carried out, and what it answered nobody knows any more (P57).
+    lost_answers: bool,
     /// Asked alone, before all others (P50).
     first: Option<ShardId>,
     /// When the eldest began that waits for what this attempt holds. A shard tells of elders only (P20), so whoever is
@@ -188,6 +202,11 @@ impl Coordinator {
             members: Members::All,
             next_call: 0,
             in_turn: false,
+            suggested: None,
+            placed_at: None,
+            told_at: None,
+            horizon: Timestamp::default(),
+            lost_answers: false,
             first: None,
             elder: None,
             blocked_since: None,
@@ -246,7 +265,7 @@ impl Coordinator {
 
     /// Takes one response. Late, doubled and reordered ones are told by their attempt and the state.
     pub fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
-        if response.attempt() != self.attempt() || self.is_idle() {
+        if response.attempt() != Some(self.attempt()) || self.is_idle() {
             return self.handle_closing(from, &response);
         }
         if !self.participants.iter().any(|participant| participant.shard == from) {
@@ -267,8 +286,14 @@ impl Coordinator {
             Response::Refused { refusal, since, .. } => self.on_refused(now, from, refusal, since),
             Response::Applied { .. } => self.on_applied(from),
             Response::Asked { status, since, .. } => self.on_asked(now, from, status, since),
+            Response::Placed { at, behind, replies, is_tentative, .. } => {
+                self.on_placed(now, from, Placed { at, behind, replies, is_tentative }, false);
+            }
+            Response::Done { at, behind, replies, .. } => {
+                self.on_placed(now, from, Placed { at, behind, replies, is_tentative: false }, true);
+            }
             // Only closed attempts are aborted; who is in the way is for whoever asked.
-            Response::Aborted { .. } | Response::Behind { .. } => {}
+            Response::Aborted { .. } | Response::Behind { .. } | Response::Ticked { .. } => {}
         }
     }
 
@@ -392,11 +417,15 @@ impl Coordinator {
         }
         if self.participants.iter().all(|participant| participant.vote == Some(true)) {
             self.state = State::Committed;
-            let replies = std::mem::take(&mut self.replies);
-            self.events.push_back(Event::Committed { replies });
-            let attempt = self.attempt();
-            for participant in self.participants.iter().filter(|participant| !participant.applied) {
-                self.sends.push_back((participant.shard, Request::Apply { attempt }));
+            if self.suggested.is_some() {
+                self.place_all();
+            } else {
+                let replies = std::mem::take(&mut self.replies);
+                self.events.push_back(Event::Committed { replies });
+                let attempt = self.attempt();
+                for participant in self.participants.iter().filter(|participant| !participant.applied) {
+                    self.sends.push_back((participant.shard, Request::Apply { attempt }));
+                }
             }
             self.blocked_since = None;
             self.expect_answers(now);
@@ -457,12 +486,18 @@ impl Coordinator {
         if self.state != State::Committed {
             return;
         }
-        self.participant(from).applied = true;
+        let participant = self.participant(from);
+        participant.applied = true;
+        if let Some(placed) = participant.placed.as_mut().filter(|placed| placed.replies.is_none()) {
+            placed.replies = Some(Vec::new());
+            self.lost_answers = true;
+        }
+        self.tell_if_due();
         self.end_if_applied();
     }
 
     fn end_if_applied(&mut self) {
-        if self.participants.iter().all(|participant| participant.applied) {
+        if self.told_at.is_none() && self.participants.iter().all(|participant| participant.applied) {
             self.state = State::Idle { again: false };
             self.forget_attempt();
         }
@@ -471,6 +506,11 @@ impl Coordinator {
     fn on_asked(&mut self, now: Time, from: ShardId, status: Status, since: Incarnation) {
         match status {
             Status::Prepared | Status::Applied => self.on_vote(now, from, Vec::new(), false),
+            // Its answers are still to come, with the acknowledgement of the apply.
+            Status::PreparedAt(at) | Status::AppliedAt(at) => {
+                let placed = Placed { at, behind: Timestamp::MAX, replies: None, is_tentative: false };
+                self.on_placed(now, from, placed, false);
+            }
             Status::Refused => self.on_refused(now, from, Refusal::Recovered, since),
             Status::Lost => self.on_refused(now, from, Refusal::Unknown, since),
             Status::Forgotten => {}
@@ -541,7 +581,7 @@ impl Coordinator {
             }
             State::Committed => {
                 for participant in self.participants.iter().filter(|participant| !participant.applied) {
-                    self.sends.push_back((participant.shard, Request::Apply { attempt }));
+                    self.sends.push_back((participant.shard, self.apply_again()));
                 }
             }
             State::Idle { .. } => {}
@@ -627,6 +667,7 @@ impl Coordinator {
                     waiting: 0,
                     waiting_below: CallNo(0),
                     vote: None,
+                    placed: None,
                     lost: false,
                     applied: false,
                     queued: false,

@@ -1,7 +1,7 @@
 //! Recycling: a coordinator that is over serves another transaction and keeps its lists' memory.
 
 use super::{Coordinator, Members, Reserves, State};
-use crate::ids::{Birth, Incarnation, ShardId};
+use crate::ids::{Birth, Incarnation, ShardId, Timestamp};
 
 /// Room for so many calls, and as many messages, is kept.
 const ROOM_MAX: usize = 64;
@@ -30,6 +30,11 @@ impl Coordinator {
             members,
             next_call,
             in_turn,
+            suggested,
+            placed_at,
+            told_at,
+            horizon,
+            lost_answers,
             first,
             elder,
             blocked_since,
@@ -44,6 +49,8 @@ impl Coordinator {
         } = self;
         (*number, *state, *next_call, *tries) = (1, State::Idle { again: false }, 0, 0);
         (*elder, *blocked_since, *resend_at, *backoff_at) = (None, None, None, None);
+        (*suggested, *placed_at, *told_at) = (None, None, None);
+        (*horizon, *lost_answers) = (Timestamp::default(), false);
         (*listed, *members, *in_turn, *first) = (None, Members::All, false, None);
         participants.clear();
         met.clear();
@@ -97,7 +104,7 @@ mod tests {
     fn fresh(sequence: u64) -> Coordinator {
         let phasing = true;
         let (locks, combining, delivery) = (Locks::Abstract, false, Delivery::Network);
-        let switches = Switches { locks, phasing, combining, delivery };
+        let switches = Switches { locks, phasing, combining, delivery, ..Switches::CLARET };
         let mut coordinator = Coordinator::new(birth(sequence), switches, Limits::default(), sequence);
         MET.iter().for_each(|(shard, incarnation)| coordinator.meet(*shard, *incarnation));
         coordinator

@@ -6,7 +6,7 @@ use claret_types::{Claims, Modes, Operation};
 use super::combining::Frontend;
 use super::group::Claimed;
 use super::{Coordinator, KeyedCall, Time};
-use crate::ids::{AttemptId, Member, ShardId};
+use crate::ids::{AttemptId, Member, ShardId, Timestamp};
 
 // --- which attempt is meant (P61) ---
 
@@ -51,6 +51,26 @@ pub(super) fn eldest_heard_of(coordinator: &Coordinator, elder: Time) -> Option<
 /// Whether an attempt whose prepares have left may give way: a participant waits and has not voted, however many have.
 pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
     coordinator.participants.iter().any(|participant| participant.queued && participant.vote.is_none())
+}
+
+// --- timestamps (P76 to P78) ---
+
+/// Up to where the horizon has to come because of one vote: what it stands behind, if it is the final one (P77).
+#[inline]
+pub(super) fn behind(voted: Timestamp, behind: Timestamp, at: Timestamp) -> Timestamp {
+    if voted == at { behind.min(at) } else { at }
+}
+
+/// Whether answers come to nothing that were given before the place was final (P76).
+#[inline]
+pub(super) fn are_void(is_tentative: bool, voted: Timestamp, at: Timestamp) -> bool {
+    is_tentative && voted != at
+}
+
+/// Whether the caller is told (P78).
+#[inline]
+pub(super) fn is_told(until: Timestamp, horizon: Timestamp) -> bool {
+    horizon >= until
 }
 
 // --- combining ---

@@ -20,6 +20,8 @@ use crate::message::KeyedCall;
 impl Coordinator {
     /// Begins round one; the participants are listed.
     pub(super) fn begin_prepares(&mut self, hot: &[ShardId]) {
+        // A stamped attempt holds nothing that others wait for (P83).
+        let hot = if self.suggested.is_some() { &[] } else { hot };
         // After the one that is asked alone.
         let begin = u32::from(self.first.is_some());
         let mut turn = begin;
@@ -99,7 +101,7 @@ impl Coordinator {
     }
 
     pub(super) fn send_prepare(&mut self, at: usize) {
-        let (attempt, is_last) = (self.attempt(), self.is_last(at));
+        let (attempt, asks) = (self.attempt(), self.asks(self.is_last(at)));
         let participant = &mut self.participants[at];
         participant.asked = true;
         let shard = participant.shard;
@@ -111,7 +113,7 @@ impl Coordinator {
             relies_on: participant.granted,
             calls: mine.map(|(_, call)| call.clone()).collect(),
             members: self.members.clone(),
-            is_last,
+            asks,
         };
         self.sends.push_back((shard, request));
     }

@@ -8,6 +8,8 @@ use super::{Coordinator, KeyedCall, Time, right};
 use crate::ids::{AttemptId, Member, ShardId};
 use crate::planted::{Bug, is};
 
+pub(super) use right::{are_void, behind, is_told};
+
 /// [`Bug::EarlierTakenForThis`].
 pub(super) fn is_same_attempt(named: u32, running: u32) -> bool {
     right::is_same_attempt(named, running) || is(Bug::EarlierTakenForThis)

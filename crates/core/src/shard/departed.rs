@@ -186,7 +186,9 @@ impl Shard {
     /// Another participant says what it has written of an attempt that is decided here.
     pub(super) fn hear_of_decided(&mut self, attempt: AttemptId, from: ShardId, status: &Status) {
         let session = attempt.tx.session;
-        if *status == Status::Prepared || !self.departed.sessions.contains_key(&session) {
+        if matches!(status, Status::Prepared | Status::PreparedAt(_))
+            || !self.departed.sessions.contains_key(&session)
+        {
             return; // It will ask; or whoever began it may.
         }
         let Some(history) = self.sessions.get_mut(&session) else { return };

@@ -24,6 +24,7 @@ impl Shard {
             kept: _,
             at_once: _,
             held_off,
+            clock,
             again_bytes: _,
             latest: _,
             outputs,
@@ -38,7 +39,7 @@ impl Shard {
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
         let turns: Vec<&AttemptId> = put_off.values().collect();
-        let due = (deadlines, turns, deserted, held_off);
+        let due = (deadlines, turns, deserted, held_off, clock);
         digest(&(id, incarnation, remembers_since, open, table.content(), sessions, due, outputs))
     }
 

@@ -1,6 +1,7 @@
 //! How an attempt ends here: a no is written, or what was voted is applied or dropped; and the decision is
 //! remembered.
 
+use super::participant::Place;
 use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Participants, Refusal, Remembered, Response, SessionId,
     Shard, ShardId, Stage, Time, rules,
@@ -23,10 +24,19 @@ impl Shard {
         // A double, if nobody is here; it was applied, or the low-water mark has passed it.
         if let Some(participant) = self.attempts.get_mut(&attempt) {
             match std::mem::replace(&mut participant.stage, Stage::Open) {
+                // Its coordinator tore it (P88): it stays where it voted.
+                stage @ Stage::Prepared { place: Some(Place { at, .. }), .. } => {
+                    participant.stage = stage;
+                    return self.place(now, attempt, at);
+                }
+                stage @ Stage::Placed { .. } => {
+                    participant.stage = stage;
+                    return;
+                }
                 Stage::Prepared { round, .. } => {
                     let mut replies = participant.take_replies(round.replies_before);
                     replies.shrink_to_fit(); // They are kept, and counted for what they are.
-                    let decided = Decided::Applied { replies: Some(replies) };
+                    let decided = Decided::Applied { replies: Some(replies), at: None };
                     let listed = Some(round.participants);
                     self.finish(now, attempt, Fate::Apply(&round.members), decided, listed);
                 }
@@ -67,6 +77,8 @@ impl Shard {
             Some(participant) if participant.is_prepared() && refused_by.is_none() => {
                 return self.vote_again(attempt);
             }
+            // It is committed.
+            Some(participant) if matches!(participant.stage, Stage::Placed { .. }) => return,
             Some(_) => self.finish(now, attempt, Fate::Drop, Decided::Refused(Refusal::Withdrawn), None),
             None if self.decided(attempt).is_none() => {
                 self.remember(attempt, Decided::Refused(Refusal::Withdrawn), None);

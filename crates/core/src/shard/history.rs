@@ -16,7 +16,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use claret_types::Reply;
 
-use crate::ids::{CallNo, Incarnation, Sequence};
+use crate::ids::{CallNo, Incarnation, Sequence, Timestamp};
 use crate::message::{Listed, Participants, Refusal};
 
 /// A transaction of the session, and the number of an attempt.
@@ -28,6 +28,8 @@ pub(crate) enum Decided {
     /// `None` when the answers were too many to keep.
     Applied {
         replies: Option<Vec<(CallNo, Reply)>>,
+        /// Its final timestamp, if it was stamped.
+        at: Option<Timestamp>,
     },
     Refused(Refusal),
 }
@@ -131,7 +133,7 @@ impl History {
 
     /// Remembers a decision. Amortized O(log of what is remembered, and parts of its answers).
     pub(crate) fn decide(&mut self, place: Place, entry: Remembered, answers_bytes_max: usize) {
-        if let Decided::Applied { replies: Some(replies) } = &entry.decided
+        if let Decided::Applied { replies: Some(replies), .. } = &entry.decided
             && !replies.is_empty()
         {
             let bytes = replies.iter().map(|(_, reply)| size_of::<CallNo>() + reply.size()).sum();
@@ -172,7 +174,9 @@ impl History {
     fn drop_oldest_answers(&mut self) {
         let Some((place, bytes)) = self.answered.pop_front() else { return };
         self.answers_bytes -= bytes;
-        if let Some(Remembered { decided: Decided::Applied { replies }, .. }) = self.decided.get_mut(&place) {
+        if let Some(Remembered { decided: Decided::Applied { replies, .. }, .. }) =
+            self.decided.get_mut(&place)
+        {
             *replies = None;
         }
     }

@@ -14,12 +14,14 @@
 //!
 //! This file knows nothing of votes, leases or messages.
 
+mod clocks;
 mod deciding;
 mod digest;
 mod expiring;
 mod external;
 mod holder;
 mod instant;
+mod line;
 mod right;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
@@ -36,9 +38,12 @@ use indexmap::IndexMap;
 use slab::Slab;
 use smallvec::SmallVec;
 
+use clocks::Clocks;
 pub(crate) use deciding::{Answers, Stop};
 use expiring::expiry_of;
 use holder::{Holder, Item};
+pub(crate) use line::Carried;
+use line::Line;
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
 #[cfg(feature = "planted-bugs")]
@@ -77,7 +82,8 @@ pub(crate) struct Woken {
     pub(crate) attempt: AttemptId,
     pub(crate) key: Bytes,
     pub(crate) no: CallNo,
-    pub(crate) result: Result<(Reply, bool), OpError>,
+    /// Its answer, unless it is given later; whether nothing was held before.
+    pub(crate) result: Result<(Option<Reply>, bool), OpError>,
 }
 
 /// A holder is told that an elder waits.
@@ -106,6 +112,10 @@ struct Lock {
     expires: bool,
     /// The record vanished by itself: who holds it still has voted and comes before that, everybody else after (P36).
     vanished: bool,
+    /// What it held, while somebody is still to be executed on that.
+    before_it_vanished: Option<State>,
+    /// Those who claim it in order.
+    line: Option<Box<Line>>,
     phaser: Phaser,
 }
 
@@ -125,6 +135,8 @@ impl Lock {
             && self.youngest.is_none()
             && !self.vanished
             && !self.expires
+            && self.line.is_none()
+            && self.before_it_vanished.is_none()
             && self.phaser.is_quiet()
     }
 }
@@ -156,7 +168,9 @@ pub(crate) struct LockTable {
     /// What an instant transaction did so far, to be undone if it cannot finish.
     staged: Vec<(RecordIx, Effect)>,
     pub(crate) unique: u64,
+    pub(crate) clocks: Clocks,
     pub(crate) woken: VecDeque<Woken>,
+    pub(crate) carried: VecDeque<Carried>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) looks: u64,
     pub(crate) grants: u64,
@@ -182,7 +196,9 @@ impl LockTable {
             ended: Vec::new(),
             staged: Vec::new(),
             unique: unique_base,
+            clocks: Clocks::default(),
             woken: VecDeque::new(),
+            carried: VecDeque::new(),
             notices: Vec::new(),
             looks: 0,
             grants: 0,
@@ -322,6 +338,11 @@ impl LockTable {
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
         let external = self.external;
         let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
+        if lock.holders.get(&attempt).is_some_and(Holder::is_in_order) {
+            // What it was going to do is dropped: it is carried out by `finish_place` alone.
+            let watchers = self.leave_line(record, attempt);
+            return self.look_at(now, record, watchers.into_iter().collect());
+        }
         let (before, mut has_ended) = (expiry_of(state), false);
         if let Some(holder) = lock.holders.swap_remove(&attempt) {
             let holds_end = holder.holds_end;
@@ -393,12 +414,15 @@ impl LockTable {
         owner.birth < eldest
     }
 
-    fn grant(&mut self, record: RecordIx, owner: Owner, call: &Call, item: Item) -> bool {
+    fn grant(&mut self, record: RecordIx, owner: Owner, call: &Call, item: Item, in_order: bool) -> bool {
         self.grants += 1;
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         lock.take_modes_of(call.op.type_info());
-        lock.held.add(&item.claims);
+        match in_order {
+            true => lock.line.get_or_insert_default().claimed.add(&item.claims),
+            false => lock.held.add(&item.claims),
+        }
         lock.youngest = lock.youngest.max(Some(owner.birth));
         let holder = lock.holders.entry(owner.attempt).or_insert_with(|| Holder::new(owner.birth));
         if !lock.phaser.is_empty()
@@ -411,7 +435,7 @@ impl LockTable {
         holder.items.len() == 1
     }
 
-    fn enqueue(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call) -> Stop {
+    fn enqueue(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call, in_order: bool) -> Stop {
         self.waits += 1;
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
@@ -425,7 +449,7 @@ impl LockTable {
         let footprint = footprint(&self.switches, call, lock.expires);
         let upgrade = rules::passes_waiters(lock, owner);
         let kind = call.op.type_info();
-        let waiter = Waiter { call: call.clone(), footprint, kind };
+        let waiter = Waiter { call: call.clone(), footprint, kind, in_order };
         lock.phaser.enqueue(now, (owner.birth, owner.attempt), waiter, upgrade);
         tell_holders(lock, owner.birth, &mut self.notices);
         Stop::Queued
@@ -544,13 +568,22 @@ impl LockTable {
         {
             return Settled::Stays;
         }
-        let (call, key) = (waiter.call.clone(), self.records[record].key.clone());
+        let (call, key, in_order) = (waiter.call.clone(), self.records[record].key.clone(), waiter.in_order);
         let owner = Owner { birth: place.0, attempt: place.1 };
+        if in_order {
+            if !self.admits_in_order(record, &call) {
+                return Settled::Stays;
+            }
+            self.remove_waiter(record, place);
+            let result = Ok((None, self.grant_in_order(record, owner, &call)));
+            self.woken.push_back(Woken { attempt: owner.attempt, key, no: call.no, result });
+            return Settled::Granted;
+        }
         let result = match self.decide(record, owner, &call) {
             Ok(None) => return Settled::Stays,
             Ok(Some((reply, item))) => {
                 self.remove_waiter(record, place);
-                Ok((reply, self.grant(record, owner, &call, item)))
+                Ok((Some(reply), self.grant(record, owner, &call, item, false)))
             }
             Err(error) => {
                 self.remove_waiter(record, place);
@@ -628,16 +661,21 @@ impl LockTable {
                 "'{key}' is idle and somebody waits for it"
             );
             assert!(!lock.holders.is_empty() || lock.kind.is_none());
-            let mut sum = Held::default();
+            let (mut sum, mut in_order) = (Held::default(), Held::default());
             for holder in lock.holders.values() {
+                let sum = if holder.is_in_order() { &mut in_order } else { &mut sum };
                 holder.claims().for_each(|claims| sum.add(claims));
                 holder.check_invariants();
             }
             assert!(sum == lock.held, "'{key}': the claims do not add up: {sum:?} {:?}", lock.held);
+            lock.check_line(key, &in_order);
             lock.phaser.check_invariants();
             let Some(kind) = lock.kind else { continue };
             for (i, a) in lock.holders.values().enumerate() {
                 for b in lock.holders.values().skip(i + 1) {
+                    if a.is_in_order() && b.is_in_order() {
+                        continue;
+                    }
                     let conflict = a.claims().any(|a| b.claims().any(|b| a.conflict_with(b, &kind.modes)));
                     assert!(!conflict, "'{key}': holders conflict: {a:?} and {b:?}");
                 }

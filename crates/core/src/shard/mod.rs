@@ -22,6 +22,7 @@ mod lock_table;
 mod participant;
 mod phaser;
 mod picture;
+mod placing;
 mod recovery;
 mod restart;
 mod right;
@@ -37,10 +38,11 @@ use claret_types::{Bytes, Reply, State};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
-use crate::ids::{AttemptId, Birth, CallNo, Incarnation, SessionId, ShardId, Time};
+use crate::ids::{AttemptId, Birth, CallNo, Incarnation, SessionId, ShardId, Time, Timestamp};
 use crate::limits::Limits;
 use crate::message::{
-    Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response, Status,
+    Asks, Call, KeyedCall, Link, Members, Output, Participants, PeerMessage, Refusal, Request, Response,
+    Status,
 };
 use crate::switches::{Delivery, Switches};
 
@@ -92,6 +94,8 @@ pub struct Shard {
     at_once: usize,
     /// So many commands of the host are about to run for which everybody who comes is put off (P63).
     held_off: usize,
+    /// No later vote has a timestamp that is not larger (P73).
+    clock: Timestamp,
     /// So many bytes of answers are still said again.
     again_bytes: usize,
     /// The time of the latest input.
@@ -123,6 +127,7 @@ impl Shard {
             kept: 0,
             at_once: 0,
             held_off: 0,
+            clock: Timestamp::default(),
             again_bytes: 0,
             latest: Time(0),
             outputs: VecDeque::new(),
@@ -226,8 +231,8 @@ impl Shard {
                     self.execute(now, owner, &key, calls);
                 }
             }
-            Request::Prepare { attempt, birth, participants, relies_on, calls, members, is_last } => {
-                self.prepare(now, link, attempt, birth, participants, relies_on, calls, members, is_last);
+            Request::Prepare { attempt, birth, participants, relies_on, calls, members, asks } => {
+                self.prepare(now, link, attempt, birth, participants, relies_on, calls, members, asks);
             }
             Request::Apply { attempt } => self.apply(now, attempt),
             Request::Withdraw { attempt } => self.write_no(now, attempt, Refusal::Withdrawn),
@@ -241,6 +246,8 @@ impl Shard {
                 self.outputs.push_back(Output::Respond { session: link.session, response });
             }
             Request::AskBehind { attempt } => self.tell_behind(attempt),
+            Request::ApplyAt { attempt, at } => self.apply_at(now, attempt, at),
+            Request::Tick { want } => self.tick(now, link, want),
         }
         self.drain(now);
     }
@@ -496,21 +503,25 @@ impl Shard {
         relies_on: u32,
         calls: Vec<KeyedCall>,
         members: Members,
-        is_last: bool,
+        asks: Asks,
     ) {
         let listed = participants.iter().find(|listed| listed.shard == self.id);
         let incarnation = listed.and_then(|listed| listed.incarnation);
         // A single participant is always the last (P9): there is nobody whom it could ask.
-        let is_last = is_last || participants.iter().all(|listed| listed.shard == self.id);
+        let is_single = participants.iter().all(|listed| listed.shard == self.id);
+        let asks = if is_single && asks == Asks::Vote { Asks::Decision } else { asks };
         let Some(owner) = self.admit(now, link, attempt, birth, incarnation) else {
-            return self.tell_applied(attempt, is_last);
+            return self.tell_applied(attempt, asks == Asks::Decision);
         };
         self.renew(now, attempt); // A sign of life; the vote, which may come long afterwards, is none.
         let participant = self.participant(attempt);
         match participant.stage {
             Stage::Open => {}
             Stage::Preparing(_) => return self.prepare_again(now, owner),
-            Stage::Prepared { .. } => return self.vote_again(attempt),
+            Stage::Prepared { .. } | Stage::Placed { .. } => return self.vote_again(attempt),
+        }
+        if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped() {
+            return self.refuse(now, attempt, Refusal::Unstamped);
         }
         // As many as one input may execute cost nothing else.
         let beyond = calls.len().saturating_sub(self.limits.at_once_max);
@@ -535,7 +546,7 @@ impl Shard {
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
         let (replies_before, turn) = (participant.replies.len(), participant.turn.take());
-        participant.stage = Stage::Preparing(Round { participants, members, is_last, replies_before });
+        participant.stage = Stage::Preparing(Round { participants, members, asks, replies_before });
         if let Some(turn) = turn {
             self.put_off.remove(&turn);
         }
@@ -553,7 +564,10 @@ impl Shard {
 
     /// A prepare came again after the decision: if that is yes, it is told again.
     fn tell_applied(&mut self, attempt: AttemptId, is_last: bool) {
-        let Some(Decided::Applied { replies }) = self.decided(attempt) else { return };
+        let Some(Decided::Applied { replies, at }) = self.decided(attempt) else { return };
+        if at.is_some() {
+            return self.tell_done(attempt);
+        }
         // It is applied, and what was answered nobody knows any more.
         let Some(replies) = rules::known_answers(replies) else {
             return self.respond_refused(attempt, Refusal::Unknown);
@@ -596,28 +610,39 @@ impl Shard {
             debug_assert!(false, "{attempt} votes and has calls left");
             return self.refuse(now, attempt, Refusal::LostLocks); // No is always safe.
         }
-        if !matches!(&participant.stage, Stage::Preparing(round) if round.is_last)
-            && !self.table.hold_ends(&participant.held, attempt)
-        {
+        let Stage::Preparing(Round { asks, .. }) = participant.stage else {
+            unreachable!("only a preparing one votes")
+        };
+        if asks != Asks::Decision && !self.table.hold_ends(&participant.held, attempt) {
             return; // It is refused with all who hold that record, before anything else.
         }
+        if let Asks::Place(suggested) = asks {
+            return self.vote_in_place(now, attempt, suggested);
+        }
+        let participant = self.participant(attempt);
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
-        if round.is_last {
+        if asks == Asks::Decision {
             // It is over here, and needs them no more.
             let replies = participant.take_replies(round.replies_before);
             let members = round.members;
-            let decided = Decided::Applied { replies: Some(replies.clone()) };
+            let decided = Decided::Applied { replies: Some(replies.clone()), at: None };
             let listed = Some(round.participants);
             self.finish(now, attempt, Fate::Apply(&members), decided, listed);
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
         let replies = participant.replies[round.replies_before..].to_vec();
-        participant.stage = Stage::Prepared { round, answers: SmallVec::new(), asked_us: 0 };
+        participant.stage = Stage::Prepared { round, place: None, answers: SmallVec::new(), asked_us: 0 };
         self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
     }
 
     fn vote_again(&mut self, attempt: AttemptId) {
+        if self.placed_at(attempt).is_some() {
+            return; // It is done soon, and says so.
+        }
+        if self.voted_at(attempt).is_some() {
+            return self.say_place(attempt);
+        }
         let replies = self.participant(attempt).voted_replies();
         if self.says_again(&replies) {
             self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   Open --prepare--> Preparing --all locked and executed--> Prepared --apply or abort--> gone
-//!     \                  |                (yes is written)
+//!     \                  |                (yes is written)      (or: Placed --carried out--> gone)
 //!      `---withdrawn, lease over, failed: no is written--> gone
 //! ```
 //!
@@ -16,8 +16,8 @@ use indexmap::IndexMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::lock_table::{Owner, RecordIx};
-use crate::ids::{CallNo, Incarnation, ShardId, Time};
-use crate::message::{Call, KeyedCall, Members, Participants, Status};
+use crate::ids::{CallNo, Incarnation, ShardId, Time, Timestamp};
+use crate::message::{Asks, Call, KeyedCall, Members, Participants, Status};
 
 /// Calls on one record, in their order. Mostly one.
 pub(crate) type Calls = SmallVec<[Call; 1]>;
@@ -55,8 +55,8 @@ pub(crate) enum Heard {
 pub(crate) struct Round {
     pub(crate) participants: Participants,
     pub(crate) members: Members,
-    /// All others have voted yes.
-    pub(crate) is_last: bool,
+    /// What its yes is to be.
+    pub(crate) asks: Asks,
     /// How many answers were there before the prepare: later ones travel with the vote.
     pub(crate) replies_before: usize,
 }
@@ -68,10 +68,38 @@ pub(crate) enum Stage {
     Preparing(Round),
     Prepared {
         round: Round,
+        /// With which timestamp, if it is stamped.
+        place: Option<Place>,
         answers: SmallVec<[(ShardId, Status); 4]>,
         /// How long it waited after it asked the others last; 0 before that.
         asked_us: u64,
     },
+    /// It is committed with this timestamp, and stands in some lines (P75).
+    Placed {
+        round: Round,
+        at: Timestamp,
+        behind: Timestamp,
+        replies: Said,
+    },
+}
+
+/// What a vote with a timestamp said (P73 to P77).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) at: Timestamp,
+    pub(crate) behind: Timestamp,
+    pub(crate) said: Said,
+}
+
+/// Of the calls that came with a prepare: what was answered with the vote.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// All answers, and they count.
+    All,
+    /// All, and from this place on they count only if the vote is final.
+    Tentative { locked: usize },
+    /// None: some are not known yet.
+    Nothing,
 }
 
 /// See the module's text.
@@ -138,7 +166,7 @@ impl Participant {
     }
 
     pub(crate) fn is_prepared(&self) -> bool {
-        matches!(self.stage, Stage::Prepared { .. })
+        matches!(self.stage, Stage::Prepared { .. } | Stage::Placed { .. })
     }
 
     /// Takes the answers from this one on.
@@ -153,7 +181,7 @@ impl Participant {
     pub(crate) fn voted_replies(&self) -> Vec<(CallNo, Reply)> {
         match &self.stage {
             Stage::Open => Vec::new(),
-            Stage::Preparing(round) | Stage::Prepared { round, .. } => {
+            Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
                 self.replies[round.replies_before..].to_vec()
             }
         }

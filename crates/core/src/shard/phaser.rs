@@ -27,6 +27,8 @@ pub(crate) struct Waiter {
     pub(crate) call: Call,
     pub(crate) footprint: Claims,
     pub(crate) kind: &'static TypeInfo,
+    /// It claims the record in order, not by a lock (P80).
+    pub(crate) in_order: bool,
 }
 
 impl Waiter {

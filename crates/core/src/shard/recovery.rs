@@ -21,7 +21,7 @@ use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId, Stage, Status,
     Time, rules,
 };
-use crate::ids::{Birth, Sequence, SessionId, TxId};
+use crate::ids::{Birth, Sequence, SessionId, Timestamp, TxId};
 
 /// A deserted session whose leases are being ended: after which attempt, and up to which.
 #[derive(Clone, Debug)]
@@ -48,11 +48,18 @@ impl Shard {
     fn written_or_refuse(&mut self, now: Time, attempt: AttemptId) -> Status {
         if let Some(decided) = self.decided(attempt) {
             return match decided {
+                Decided::Applied { at: Some(at), .. } => Status::AppliedAt(*at),
                 Decided::Applied { .. } => Status::Applied,
                 // It may be applied where nobody remembers.
                 Decided::Refused(Refusal::Unknown) => Status::Lost,
                 Decided::Refused(_) => Status::Refused,
             };
+        }
+        if let Some(at) = self.placed_at(attempt) {
+            return Status::AppliedAt(at);
+        }
+        if let Some(at) = self.voted_at(attempt) {
+            return Status::PreparedAt(at);
         }
         match self.attempts.get(&attempt) {
             Some(participant) if participant.is_prepared() => Status::Prepared,
@@ -68,7 +75,7 @@ impl Shard {
     pub(super) fn inquire(&mut self, now: Time, attempt: AttemptId) {
         let (first, longest) = (self.limits.inquire_us, self.limits.inquire_us_max);
         let Some(participant) = self.attempts.get_mut(&attempt) else { return };
-        let Stage::Prepared { round, answers, asked_us } = &mut participant.stage else { return };
+        let Stage::Prepared { round, answers, asked_us, .. } = &mut participant.stage else { return };
         answers.clear();
         *asked_us = asked_us.saturating_mul(2).clamp(first, longest.max(first));
         let again = now.plus(*asked_us);
@@ -83,7 +90,7 @@ impl Shard {
         let Some(participant) = self.attempts.get_mut(&attempt) else {
             return self.hear_of_decided(attempt, from, &status); // Decided meanwhile.
         };
-        let Stage::Prepared { round, answers, .. } = &mut participant.stage else { return };
+        let Stage::Prepared { round, place, answers, .. } = &mut participant.stage else { return };
         if from == id || round.participants.iter().all(|listed| listed.shard != from) {
             return; // Not one that was asked.
         }
@@ -91,8 +98,17 @@ impl Shard {
         answers.push((from, status));
         let others = round.participants.iter().filter(|listed| listed.shard != id).count();
         let any = |wanted: Status| answers.iter().any(|(_, status)| *status == wanted);
+        let applied_at = answers.iter().find_map(|(_, status)| match status {
+            Status::AppliedAt(at) => Some(*at),
+            _ => None,
+        });
+        let voted_at = answers.iter().filter_map(|(_, status)| match status {
+            Status::PreparedAt(at) => Some(*at),
+            _ => None,
+        });
+        let final_at = place.map(|place| applied_at.unwrap_or(voted_at.fold(place.at, Timestamp::max)));
         let everybody = answers.len() == others;
-        let refusal = if any(Status::Applied) {
+        let refusal = if any(Status::Applied) || applied_at.is_some() {
             None
         } else if any(Status::Refused) || any(Status::Forgotten) {
             Some(Refusal::Recovered)
@@ -105,7 +121,10 @@ impl Shard {
         };
         self.stats.recoveries += 1;
         match refusal {
-            None => self.apply(now, attempt),
+            None => match final_at {
+                Some(at) => self.place(now, attempt, at),
+                None => self.apply(now, attempt),
+            },
             Some(refusal) => {
                 // What is unknown to this one, another may have to know that is in doubt.
                 let listed = (refusal == Refusal::Unknown).then(|| round.participants.clone());

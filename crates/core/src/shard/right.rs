@@ -9,7 +9,7 @@ use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
-use crate::ids::Sequence;
+use crate::ids::{Sequence, Timestamp};
 
 // --- the vote record: yes or no, written once (P2) ---
 
@@ -42,6 +42,20 @@ pub(super) fn ends_with_its_record(shard: &Shard, attempt: AttemptId) -> bool {
 /// The incarnation as which a shard goes on: the one that its host names, and never one that it was before (P26).
 pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Incarnation {
     named.max(Incarnation(before.0 + 1))
+}
+
+// --- timestamps (P73 to P78) ---
+
+/// The timestamp of a vote: not below what is suggested, and above the shard's clock and those of its records (P73).
+#[inline]
+pub(super) fn vote_after(suggested: Timestamp, clock: Timestamp, before: Timestamp) -> Timestamp {
+    suggested.max(clock.next()).max(before.next())
+}
+
+/// Whether answers that came with a vote are good: it is the final one (P76).
+#[inline]
+pub(super) fn are_good(voted: Timestamp, at: Timestamp) -> bool {
+    voted == at
 }
 
 // --- what is remembered (P28) ---

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 use std::vec;
 
 use super::{
-    Answers, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Owner, Ran, RecordIx, Refusal, Reply,
-    Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
+    Answers, Asks, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Members, Owner, Participant, Ran,
+    RecordIx, Refusal, Reply, Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
 };
 use crate::ids::AttemptId;
 
@@ -83,6 +83,12 @@ impl Shard {
 
     /// [`Self::run_some`] for a single call.
     fn run_one(&mut self, now: Time, owner: Owner, record: RecordIx, call: &Call) -> Result<(), Stop> {
+        if self.is_in_order(record, owner, std::slice::from_ref(call)) {
+            self.at_once = self.at_once.saturating_sub(1);
+            let first = self.table.request_in_order(now, record, owner, call)?;
+            self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), None);
+            return Ok(());
+        }
         let replays = self.table.replays;
         let answer = self.table.request_one(now, record, owner, call);
         let begun_again = (self.table.replays - replays).saturating_sub(u64::from(answer.is_ok()));
@@ -94,6 +100,9 @@ impl Shard {
 
     /// Executes as many as may be executed at once; how many were granted, and why no more.
     fn run_some(&mut self, now: Time, owner: Owner, record: RecordIx, calls: &[Call]) -> (usize, Stop) {
+        if self.is_in_order(record, owner, calls) {
+            return self.run_in_line(now, owner, record, calls);
+        }
         // To begin again costs as much as the attempt did on the record before, so with that there are more at once.
         let before = self.table.calls_of(record, owner.attempt);
         let some = &calls[..calls.len().min(self.at_once.max(before / BEGIN_AGAIN + 1))];
@@ -109,6 +118,36 @@ impl Shard {
             self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
         }
         (granted, stop)
+    }
+
+    /// Whether these calls, which come together, claim the record in order (P80): only a stamped prepare's do.
+    fn is_in_order(&self, record: RecordIx, owner: Owner, calls: &[Call]) -> bool {
+        if !self.orders() {
+            return false; // Mostly.
+        }
+        let Some(Participant { stage: Stage::Preparing(round), .. }) =
+            self.attempts.get(&owner.attempt).map(|it| &**it)
+        else {
+            return false;
+        };
+        matches!(round.asks, Asks::Place(_))
+            && round.members == Members::All
+            && self.table.is_in_order(record, owner, calls)
+    }
+
+    /// [`Self::run_some`] for calls that claim the record in order.
+    fn run_in_line(&mut self, now: Time, owner: Owner, record: RecordIx, calls: &[Call]) -> (usize, Stop) {
+        let some = &calls[..calls.len().min(self.at_once.max(1))];
+        for (granted, call) in some.iter().enumerate() {
+            self.at_once = self.at_once.saturating_sub(1);
+            match self.table.request_in_order(now, record, owner, call) {
+                Ok(first) => {
+                    self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), None);
+                }
+                Err(stop) => return (granted, stop),
+            }
+        }
+        (some.len(), Stop::All)
     }
 
     fn keep_rest(
@@ -157,7 +196,7 @@ impl Shard {
         first: bool,
         no: CallNo,
         returns: bool,
-        reply: Reply,
+        reply: Option<Reply>,
     ) {
         let keep = self.switches.delivery == Delivery::Network;
         let participant = self.participant(attempt);
@@ -168,7 +207,7 @@ impl Shard {
         }
         let open = matches!(participant.stage, Stage::Open);
         let (mut heard, mut kept) = (Heard::Granted, 0);
-        if returns && (keep || !open) {
+        if let Some(reply) = reply.as_ref().filter(|_| returns && (keep || !open)) {
             heard = Heard::Answered(participant.replies.len() as u32);
             kept = if keep { size_of::<CallNo>() + reply.size() } else { 0 };
             participant.bytes += kept;
@@ -177,11 +216,11 @@ impl Shard {
         if let Some(known) = participant.seen.get_mut(&no) {
             *known = heard;
         }
-        let is_asked = returns && open;
+        let asked = reply.filter(|_| returns && open);
         let granted = participant.granted;
         // It is executed already; only the next call may be too much.
         self.recount(account, 0, kept);
-        if is_asked {
+        if let Some(reply) = asked {
             self.respond(attempt, Response::Granted { attempt, no, reply, granted, incarnation });
         }
     }
@@ -214,8 +253,10 @@ impl Shard {
                 return Ran::PutOff;
             }
             let Some((key, mut calls)) = groups.next() else { break };
-            self.table.reserve_for_all(&mut calls);
             let record = self.table.ensure(key_hash(&key), &key);
+            if !self.is_in_order(record, owner, &calls) {
+                self.table.reserve_for_all(&mut calls);
+            }
             match self.run(now, owner, &key, record, calls) {
                 Ran::All => {}
                 Ran::Busy => ran = Ran::Busy,
@@ -237,6 +278,8 @@ impl Shard {
                 self.end_with_their_records(now);
             } else if let Some(woken) = self.table.woken.pop_front() {
                 self.wake(now, woken);
+            } else if let Some(carried) = self.table.carried.pop_front() {
+                self.carried(now, carried);
             } else if let Some(attempt) = self.going_on.pop_front() {
                 self.go_on(now, attempt);
             } else {

@@ -10,7 +10,7 @@
 use claret_core::message::{Link, Output, PeerMessage, Request, Response, Status};
 use claret_core::{
     AttemptId, CallNo, Coordinator, Event, Incarnation, Limits, Session, SessionId, Shard, ShardId, Survives,
-    Switches, Time,
+    Switches, Time, Timestamp,
 };
 use claret_types::{Bytes, Claims, Counter, CounterOp, Operation, Register, RegisterOp, Reply, Set, SetOp};
 
@@ -61,22 +61,25 @@ impl Message {
             Body::Request(_, request) => match request {
                 Request::Execute { .. } => Kind::Execute,
                 Request::Prepare { .. } => Kind::Prepare,
-                Request::Apply { .. } => Kind::Apply,
+                Request::Apply { .. } | Request::ApplyAt { .. } => Kind::Apply,
                 Request::Withdraw { .. } => Kind::Withdraw,
                 Request::Abort { .. } => Kind::Abort,
                 Request::Heartbeat { .. } => Kind::Heartbeat,
-                Request::Ask { .. } | Request::AskBehind { .. } => Kind::Other,
+                Request::Ask { .. } | Request::AskBehind { .. } | Request::Tick { .. } => Kind::Other,
             },
             Body::Response(_, _, response) => match response {
                 Response::Granted { .. } => Kind::Granted,
                 Response::Queued { .. } => Kind::Queued,
-                Response::Voted { .. } => Kind::Voted,
+                Response::Voted { .. } | Response::Placed { .. } => Kind::Voted,
                 Response::Committed { .. } => Kind::Committed,
                 Response::Refused { .. } => Kind::Refused,
-                Response::Applied { .. } => Kind::Applied,
+                Response::Applied { .. } | Response::Done { .. } => Kind::Applied,
                 Response::Aborted { .. } => Kind::Aborted,
                 Response::Elder { .. } => Kind::Elder,
-                Response::Busy { .. } | Response::Asked { .. } | Response::Behind { .. } => Kind::Other,
+                Response::Busy { .. }
+                | Response::Asked { .. }
+                | Response::Behind { .. }
+                | Response::Ticked { .. } => Kind::Other,
             },
             Body::Peer(_, PeerMessage::Inquire { .. }) => Kind::Inquire,
             Body::Peer(_, PeerMessage::Answer { .. }) => Kind::Answer,
@@ -100,10 +103,11 @@ impl Message {
                 | Request::Withdraw { attempt }
                 | Request::Abort { attempt, .. }
                 | Request::Ask { attempt }
-                | Request::AskBehind { attempt } => attempt.attempt,
-                Request::Heartbeat { .. } => 0,
+                | Request::AskBehind { attempt }
+                | Request::ApplyAt { attempt, .. } => attempt.attempt,
+                Request::Heartbeat { .. } | Request::Tick { .. } => 0,
             },
-            Body::Response(_, _, response) => response.attempt().attempt,
+            Body::Response(_, _, response) => response.attempt().map_or(0, |attempt| attempt.attempt),
             Body::Peer(_, PeerMessage::Inquire { attempt, .. } | PeerMessage::Answer { attempt, .. }) => {
                 attempt.attempt
             }
@@ -203,6 +207,29 @@ impl World {
         let now = self.now;
         let attempt = self.attempt(tx);
         self.coordinator_mut(tx).commit(now, attempt, &[]).expect("it runs");
+        self.collect();
+    }
+
+    /// Commits with a timestamp, about this one.
+    pub(crate) fn commit_at(&mut self, tx: Tx, suggested: u64) {
+        self.coordinator_mut(tx).stamp(Timestamp(suggested));
+        self.commit(tx);
+    }
+
+    /// All shards' clocks come to here, and all coordinators hear so.
+    pub(crate) fn tick_all(&mut self, want: u64) {
+        let (now, link) = (self.now, Link { session: SessionId(7), connection: self.connection });
+        let mut horizon = Timestamp::MAX;
+        for shard in &mut self.shards {
+            shard.handle(now, link, Request::Tick { want: Timestamp(want) });
+            while let Some(output) = shard.poll_output() {
+                let Output::Respond { response: Response::Ticked { clock, .. }, .. } = output else {
+                    panic!("a tick is answered alone: {output:?}")
+                };
+                horizon = horizon.min(clock);
+            }
+        }
+        self.members.iter_mut().for_each(|member| member.coordinator.hear_horizon(horizon));
         self.collect();
     }
 
@@ -334,7 +361,7 @@ impl World {
             Body::Peer(shard, message) => self.shards[shard.0 as usize].handle_peer(now, message),
             Body::Response(shard, session, response) => {
                 assert_eq!(session, message.link.session, "nobody else has a session here");
-                let tx = response.attempt().tx;
+                let Some(AttemptId { tx, .. }) = response.attempt() else { return };
                 if self.client_is_gone {
                     return;
                 }

@@ -245,7 +245,7 @@ impl World {
             }
             Message::Peer(shard, message) => self.give(shard, |it| it.handle_peer(now, message.clone())),
             Message::Response(shard, response) => {
-                let tx = response.attempt().tx;
+                let tx = response.attempt().expect("it is about one").tx;
                 let client = self.clients.iter_mut().find(|it| it.coordinator.birth().tx == tx);
                 let coordinator = &mut client.expect("it began").coordinator;
                 coordinator.handle_response(now, ShardId(shard as u32), response);

@@ -156,7 +156,9 @@ impl Rig {
         self.frontends[to].handle_response(self.now, ShardId(from as u32), response.clone());
         if self.frontends[to].stats().committed > before {
             self.decisions += 1;
-            self.decided.entry(response.attempt()).or_insert(self.decisions);
+            if let Some(attempt) = response.attempt() {
+                self.decided.entry(attempt).or_insert(self.decisions);
+            }
         }
         self.drain(to);
         Some(response)

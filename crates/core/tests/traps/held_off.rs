@@ -4,7 +4,7 @@
 //! and others come in between. Consequence: it sees one half of what a transaction did. Mend: until it has run nobody gets a
 //! record that nobody holds, neither who comes nor who was woken and goes on to further records (P63).
 
-use claret_core::message::{Call, KeyedCall, Link, Listed, Members, Request, Status};
+use claret_core::message::{Asks, Call, KeyedCall, Link, Listed, Members, Request, Status};
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Survives,
     Switches, Time, TxId,
@@ -50,7 +50,7 @@ fn prepare(session: u64, keys: &[&str]) -> Request {
         relies_on: 0,
         calls: keys.iter().enumerate().map(keyed).collect(),
         members: Members::All,
-        is_last: true,
+        asks: Asks::Decision,
     }
 }
 

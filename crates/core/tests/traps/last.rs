@@ -1,7 +1,7 @@
 //! What could go wrong when the last participant decides (P9), hot shards are asked last (P49), and a prepare holds
 //! nothing behind what it waits for (P47).
 
-use claret_core::message::{Refusal, Request, Response};
+use claret_core::message::{Asks, Refusal, Request, Response};
 use claret_core::{Contention, Event, Incarnation, Limits, ShardId, Switches};
 use claret_types::{Bounded, BoundedCounter, BoundedCounterOp, Operation};
 
@@ -193,7 +193,8 @@ fn what_is_found_impossible_is_written_before_others_go_on() {
             _ => None,
         })
         .collect();
-    let at = |attempt| told.iter().position(|response| response.attempt() == attempt).expect("it is told");
+    let at =
+        |attempt| told.iter().position(|response| response.attempt() == Some(attempt)).expect("it is told");
     assert!(matches!(told[at(failing)], Response::Refused { refusal: Refusal::Operation { .. }, .. }));
     assert!(at(failing) < at(taking));
 }
@@ -235,10 +236,10 @@ fn a_single_participant_is_told_that_it_is_the_last() {
     let tx = w.begin();
     w.buffer(tx, 1, "k", incr(1));
     w.commit(tx);
-    let Body::Request(_, Request::Prepare { is_last, .. }) = w.hold(Kind::Prepare, 1).body else {
+    let Body::Request(_, Request::Prepare { asks, .. }) = w.hold(Kind::Prepare, 1).body else {
         panic!("a prepare")
     };
-    assert!(is_last);
+    assert_eq!(asks, Asks::Decision);
 }
 
 /// Bug: the host of a shard is about to be replaced, and everybody who asks it also asks others. Consequence: the others

@@ -5,7 +5,7 @@
 //! records behind the one for which it waits, and votes yes; the call that waits is never executed. Mend: what is left behind
 //! gives its turn up, only who waits for nothing goes on, and nobody votes who has calls left (P38).
 
-use claret_core::message::{Call, KeyedCall, Link, Listed, Members, Output, Request, Response, Status};
+use claret_core::message::{Asks, Call, KeyedCall, Link, Listed, Members, Output, Request, Response, Status};
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
     Time, TxId,
@@ -70,7 +70,7 @@ fn trap_23_who_was_put_off_for_what_is_left_behind_does_not_vote_while_it_waits(
             relies_on: 0,
             calls: vec![keyed("r1", 2), keyed("r2", 3)],
             members: Members::Only([Member(1)].into_iter().collect()),
-            is_last: !others,
+            asks: if others { Asks::Vote } else { Asks::Decision },
         };
         shard.handle(NOW, link(1), prepare);
         for _ in 0..3 {

@@ -1,6 +1,6 @@
 //! Trap 7: recovery's answers, one test for each row of the table in `shard/recovery.rs`; and who may ask.
 
-use claret_core::message::{Call, Link, PeerMessage, Request, Status};
+use claret_core::message::{Asks, Call, Link, PeerMessage, Request, Status};
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Switches,
     Time, TxId,
@@ -277,7 +277,7 @@ fn who_is_alone_on_its_list_is_the_last() {
         relies_on: 0,
         calls: vec![KeyedCall { key: "k".into(), call: Call { no, op: incr(1), member, reserve: None } }],
         members: Members::All,
-        is_last: false,
+        asks: Asks::Vote,
     };
     w.shards[0].handle(w.now, Link { session: birth.tx.session, connection: 0 }, prepare);
     assert_eq!(w.shards[0].written(attempt), Some(Status::Applied));

@@ -1,6 +1,6 @@
 //! Traps 3 and 19: locks and refusals die with the shard, and late messages must not bring them back.
 
-use claret_core::message::Request;
+use claret_core::message::{Asks, Request};
 use claret_core::{Cause, Event, Incarnation, Limits, ShardId, Survives};
 use claret_types::Reply;
 
@@ -54,7 +54,7 @@ fn trap_03_a_prepare_names_the_grants_it_relies_on() {
             relies_on: 1,
             calls: vec![],
             members,
-            is_last: false,
+            asks: Asks::Vote,
         },
     );
     w.deliver(Kind::Prepare, 0);

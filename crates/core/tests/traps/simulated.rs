@@ -1,14 +1,13 @@
 //! What the simulator found, each reduced to the messages that matter.
 
 use claret_core::message::{Refusal, Request, Response};
-use claret_core::{Delivery, Event, Limits, Locks, Sequence, Switches};
+use claret_core::{Delivery, Event, Limits, Sequence, Switches};
 
 use claret_types::{BoundedCounter, BoundedCounterOp, Operation};
 
 use crate::harness::{Body, Kind, World, get, incr, incr_returning, sadd, sadd_returning};
 
-const UNPHASED: Switches =
-    Switches { locks: Locks::Abstract, phasing: false, combining: false, delivery: Delivery::Network };
+const UNPHASED: Switches = Switches { phasing: false, combining: false, ..Switches::CLARET };
 
 const DIRECT: Switches = Switches { phasing: true, delivery: Delivery::Direct, ..UNPHASED };
 

@@ -2,9 +2,11 @@
 //! ranges: the tests of the wire, its measurement and its fuzzers begin with these.
 
 use claret_core::message::{
-    Bound, Call, KeyedCall, Listed, Members, PeerMessage, Refusal, Request, Response, Status,
+    Asks, Bound, Call, KeyedCall, Listed, Members, PeerMessage, Refusal, Request, Response, Status,
 };
-use claret_core::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
+use claret_core::{
+    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
+};
 use claret_types::{
     BUILTIN, BoundedCounter, Bytes, Claims, Counter, Dict, Draw, Examples, FloatCounter, List, Mode, OpError,
     Operation, Register, Reply, Scope, ScoredSet, Set, SummaryBag, TopK, UidGenerator,
@@ -94,7 +96,7 @@ pub(crate) fn typical_prepare() -> Request {
         relies_on: 0,
         calls,
         members: Members::All,
-        is_last: false,
+        asks: Asks::Vote,
     }
 }
 
@@ -133,7 +135,7 @@ pub(crate) fn requests() -> Vec<Request> {
         relies_on: 0,
         calls: keyed.collect(),
         members: Members::Only([Member(0), Member(u16::MAX)].into_iter().collect()),
-        is_last: true,
+        asks: Asks::Decision,
     });
     all.push(typical_prepare());
     let mut reserving = call(u32::MAX, op("set", "SADD.RETURNING", &["red"]));
@@ -153,6 +155,20 @@ pub(crate) fn requests() -> Vec<Request> {
     all.push(Request::Heartbeat { live: vec![first, highest], low_water: Sequence(1) });
     all.push(Request::Ask { attempt: first });
     all.push(Request::AskBehind { attempt: highest });
+    all.push(Request::ApplyAt { attempt: first, at: Timestamp::MAX });
+    all.push(Request::Tick { want: Timestamp(0) });
+    let Request::Prepare { participants, birth, attempt, .. } = typical_prepare() else {
+        unreachable!("it is one")
+    };
+    all.push(Request::Prepare {
+        attempt,
+        birth,
+        participants,
+        relies_on: 0,
+        calls: Vec::new(),
+        members: Members::All,
+        asks: Asks::Place(Timestamp(1 << 50)),
+    });
     all
 }
 
@@ -218,14 +234,22 @@ pub(crate) fn refusals() -> Vec<Refusal> {
         Refusal::Crowded("\0\u{ff}".into()),
         Refusal::Unlisted,
         Refusal::Resolved,
+        Refusal::Unstamped,
         Refusal::TooMuch { bound: Bound::UserBytes, limit: 1 << 30 },
         Refusal::Denied { key: "k".into(), reason: "NOPERM".to_owned() },
     ]);
     all
 }
 
-const STATUSES: [Status; 5] =
-    [Status::Prepared, Status::Applied, Status::Refused, Status::Forgotten, Status::Lost];
+const STATUSES: [Status; 7] = [
+    Status::Prepared,
+    Status::Applied,
+    Status::Refused,
+    Status::Forgotten,
+    Status::Lost,
+    Status::PreparedAt(Timestamp(1)),
+    Status::AppliedAt(Timestamp(1 << 40)),
+];
 
 /// Responses of every kind.
 pub(crate) fn responses() -> Vec<Response> {
@@ -238,7 +262,13 @@ pub(crate) fn responses() -> Vec<Response> {
     all.push(typical_vote());
     let replies: Vec<_> = (0..).map(CallNo).zip(replies()).collect();
     all.push(Response::Committed { attempt, replies: replies.clone() });
-    all.push(Response::Voted { attempt, shard, replies });
+    all.push(Response::Voted { attempt, shard, replies: replies.clone() });
+    let (at, behind) = (Timestamp(1 << 50), Timestamp::MAX);
+    for (replies, is_tentative) in [(None, false), (Some(replies), true)] {
+        all.push(Response::Placed { attempt, shard, at, behind, replies: replies.clone(), is_tentative });
+        all.push(Response::Done { attempt, shard, at, behind, replies });
+    }
+    all.push(Response::Ticked { clock: at, now: Time(7), orders: true });
     let refused = |refusal| Response::Refused { attempt, shard, refusal, since };
     all.extend(refusals().into_iter().map(refused));
     all.push(Response::Applied { attempt, shard });

@@ -126,7 +126,9 @@ impl Node {
             | Request::Withdraw { attempt }
             | Request::Abort { attempt, .. }
             | Request::Ask { attempt }
-            | Request::AskBehind { attempt } => attempt.tx.session != link.session,
+            | Request::AskBehind { attempt }
+            | Request::ApplyAt { attempt, .. } => attempt.tx.session != link.session,
+            Request::Tick { .. } => false,
         };
         if planted::is_foreign(requests.iter().any(foreign)) {
             return Err(Error::OtherSession);

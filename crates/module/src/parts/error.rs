@@ -236,6 +236,7 @@ fn refusal_code(refusal: &Refusal) -> &'static str {
         | Refusal::Stale
         | Refusal::Vanished { .. }
         | Refusal::Unlisted
+        | Refusal::Unstamped
         | Refusal::Resolved
         | Refusal::TooMuch { .. } => "ERR",
     }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use claret_core::message::{Call, KeyedCall, Link, Listed, Members, Refusal, Request, Response};
+use claret_core::message::{Asks, Call, KeyedCall, Link, Listed, Members, Refusal, Request, Response};
 use claret_core::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
 use claret_types::{Bytes, Operation, Reply};
 use hashbrown::HashMap;
@@ -143,7 +143,7 @@ impl OneShots {
             relies_on: 0,
             calls: one.calls.iter().enumerate().map(call).collect(),
             members: Members::All,
-            is_last: true,
+            asks: Asks::Decision,
         };
         Some((request, &one.user))
     }
@@ -151,7 +151,8 @@ impl OneShots {
     /// Hears an answer of the shard. What is to be done now: withdraw, or prepare again. Clients wait for so many
     /// milliseconds.
     pub(crate) fn hear(&mut self, response: Response, wait_ms: u64) -> Option<Next> {
-        let (attempt, number) = (response.attempt(), response.attempt().tx.sequence.0);
+        let attempt = response.attempt()?;
+        let number = attempt.tx.sequence.0;
         let one = self.open.get_mut(&number).filter(|one| one.attempt == attempt.attempt)?;
         match response {
             Response::Committed { replies, .. } => {
@@ -293,7 +294,7 @@ mod tests {
     use claret_core::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
     use claret_types::{Bytes, Counter, CounterOp, OpError, Operation, Reply};
 
-    use super::{ATTEMPTS_MAX, LOW_WATER_EVERY, Next, OneShots};
+    use super::{ATTEMPTS_MAX, Asks, LOW_WATER_EVERY, Next, OneShots};
     use crate::parts::error::Error;
     use crate::parts::owner::Name;
     use crate::parts::testing::client;
@@ -327,7 +328,7 @@ mod tests {
         let mut shots = new();
         let number = begun(&mut shots);
         let (request, user) = shots.prepare(number, ShardId(3), Incarnation(1)).expect("it is open");
-        let Request::Prepare { attempt, calls, is_last: true, birth, .. } = request else {
+        let Request::Prepare { attempt, calls, asks: Asks::Decision, birth, .. } = request else {
             panic!("{request:?}")
         };
         assert_eq!((calls.len(), birth.time, user.to_string()), (2, Time(7), "ada".to_owned()));

@@ -254,7 +254,7 @@ impl Queue {
 
     /// Takes a response of the shard.
     pub(crate) fn hear(&mut self, now: Time, shard: &mut Shard, response: Response) {
-        let number = response.attempt().tx.sequence.0;
+        let Some(number) = response.attempt().map(|attempt| attempt.tx.sequence.0) else { return };
         let Some(waiting) = self.waiting.get_mut(&number) else { return };
         let from = shard.id();
         waiting.coordinator.handle_response(now, from, response);

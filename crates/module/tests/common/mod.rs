@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant, SystemTime};
 
-use claret_core::message::{Call, KeyedCall, Listed, Members, Request, Response};
+use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Request, Response};
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId, wire,
 };
@@ -308,7 +308,7 @@ impl Process {
             relies_on,
             calls: calls.collect(),
             members: Members::All,
-            is_last: participants.len() == 1,
+            asks: if participants.len() == 1 { Asks::Decision } else { Asks::Vote },
         }
     }
 

@@ -140,7 +140,7 @@ impl Server {
             let Output::Respond { session, response } = output else {
                 unreachable!("shards ask each other only when a client is silent for longer than a lease")
             };
-            if own == Some(response.attempt()) {
+            if own.is_some() && own == response.attempt() {
                 own = None;
             } else {
                 saying.worked.ns += saying.costs.message;
@@ -176,8 +176,9 @@ fn price(costs: &Costs, request: &Request) -> (Option<AttemptId>, u64) {
         | Request::Withdraw { attempt }
         | Request::Abort { attempt, .. }
         | Request::Ask { attempt }
-        | Request::AskBehind { attempt } => (Some(*attempt), costs.message),
-        Request::Heartbeat { .. } => (None, costs.message),
+        | Request::AskBehind { attempt }
+        | Request::ApplyAt { attempt, .. } => (Some(*attempt), costs.message),
+        Request::Heartbeat { .. } | Request::Tick { .. } => (None, costs.message),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What to run.
 
-use claret_core::{Delivery, Limits, Locks, Pacing, Switches};
+use claret_core::{Limits, Locks, Pacing, Switches};
 
 use super::costs::Costs;
 
@@ -30,12 +30,7 @@ impl Mode {
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
             Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
         };
-        Switches {
-            locks,
-            phasing,
-            combining: self == Mode::CommutingPhasedCombined,
-            delivery: Delivery::Network,
-        }
+        Switches { locks, phasing, combining: self == Mode::CommutingPhasedCombined, ..Switches::CLARET }
     }
 }
 

@@ -48,10 +48,11 @@ impl Message {
                 | Request::Withdraw { attempt }
                 | Request::Abort { attempt, .. }
                 | Request::Ask { attempt }
-                | Request::AskBehind { attempt } => Some(*attempt),
-                Request::Heartbeat { .. } => None,
+                | Request::AskBehind { attempt }
+                | Request::ApplyAt { attempt, .. } => Some(*attempt),
+                Request::Heartbeat { .. } | Request::Tick { .. } => None,
             },
-            Body::Response { response, .. } => Some(response.attempt()),
+            Body::Response { response, .. } => response.attempt(),
             Body::Peer { message, .. } => match message {
                 PeerMessage::Inquire { attempt, .. } | PeerMessage::Answer { attempt, .. } => Some(*attempt),
             },
@@ -122,20 +123,20 @@ impl MessageKind {
             Body::Request { request, .. } => match request {
                 Request::Execute { .. } => 0,
                 Request::Prepare { .. } => 1,
-                Request::Apply { .. } => 2,
+                Request::Apply { .. } | Request::ApplyAt { .. } => 2,
                 Request::Withdraw { .. } => 3,
                 Request::Abort { .. } => 4,
-                Request::Heartbeat { .. } => 5,
+                Request::Heartbeat { .. } | Request::Tick { .. } => 5,
                 Request::Ask { .. } | Request::AskBehind { .. } => 6,
             },
             Body::Response { response, .. } => match response {
                 Response::Granted { .. } => 7,
                 Response::Queued { .. } => 8,
                 Response::Busy { .. } => 9,
-                Response::Voted { .. } => 10,
+                Response::Voted { .. } | Response::Placed { .. } => 10,
                 Response::Committed { .. } => 11,
                 Response::Refused { .. } => 12,
-                Response::Applied { .. } => 13,
+                Response::Applied { .. } | Response::Done { .. } | Response::Ticked { .. } => 13,
                 Response::Aborted { .. } => 14,
                 Response::Elder { .. } => 15,
                 Response::Asked { .. } | Response::Behind { .. } => 16,

@@ -41,9 +41,12 @@ impl Message {
                 | Request::Abort { attempt, .. }
                 | Request::Ask { attempt }
                 | Request::AskBehind { attempt } => *attempt,
-                Request::Heartbeat { .. } => unreachable!("a heartbeat arrives at once"),
+                Request::ApplyAt { attempt, .. } => *attempt,
+                Request::Heartbeat { .. } | Request::Tick { .. } => {
+                    unreachable!("a heartbeat arrives at once")
+                }
             },
-            Message::Response { response, .. } => response.attempt(),
+            Message::Response { response, .. } => response.attempt().expect("nobody asks for clocks here"),
             Message::Peer { message: PeerMessage::Inquire { attempt, .. }, .. }
             | Message::Peer { message: PeerMessage::Answer { attempt, .. }, .. } => *attempt,
         }

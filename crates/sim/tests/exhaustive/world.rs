@@ -237,7 +237,7 @@ impl World {
                 let client = &self.clients[*to].it;
                 client.coordinator.is_none()
                     || client.fate != Fate::Open
-                    || response.attempt() != client.attempt(client.attempts)
+                    || response.attempt() != Some(client.attempt(client.attempts))
                     || matches!(response, Response::Applied { .. } | Response::Aborted { .. })
                     || *to == 0 && matches!(response, Response::Queued { .. })
             }

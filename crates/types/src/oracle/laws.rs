@@ -8,7 +8,7 @@ use super::histories::Stop;
 use super::orders::{Unit, walk};
 use super::report::{Counterexample, Law, Lost};
 use super::state_space::{OutcomeId, StateId, StateSpace};
-use crate::data_type::{DataType, Examples};
+use crate::data_type::{DataType, Examples, Unique};
 use crate::{Claims, Held, Mode, Modes};
 
 /// In how many of the states that were met, the nearest to the examples first, footprints are held
@@ -191,6 +191,28 @@ fn in_both_orders<T: Examples>(
     let difference = "footprints that do not conflict, of operations that do not commute";
     let state = format!("{:?}", space.content(state));
     Err(refused(state, 2, history, told, difference.to_owned()))
+}
+
+/// Checks that total operations can be done wherever they may be executed, and draw nothing.
+pub(super) fn total<T: Examples>(space: &mut StateSpace<T>) -> Result<(), Stop> {
+    for op in (0..space.operations()).filter(|op| T::is_total(space.operation(*op))).collect::<Vec<_>>() {
+        let absent = T::execute(&T::State::default(), space.operation(op), Unique(0)).is_err();
+        let call = space.call(op, 0);
+        let states = space.nearest(STATES_MAX);
+        let fails = states.into_iter().find(|state| space.execute(*state, call).is_none());
+        space.stop()?;
+        let (state, difference) = match fails {
+            Some(state) => (format!("{:?}", space.content(state)), "it cannot be done in this state"),
+            None if absent => ("absent".to_owned(), "it cannot be done to a record that is not there"),
+            None if draws(&T::footprint(space.operation(op))) => (String::new(), "it draws"),
+            None => continue,
+        };
+        let history = vec![format!("{} is total", explanation::operation::<T>(space.operation(op)))];
+        let mut found = stateless(Law::Total, history, difference.to_owned());
+        found.state = state;
+        return Err(Stop::Refused(Box::new(found)));
+    }
+    Ok(())
 }
 
 fn refused(

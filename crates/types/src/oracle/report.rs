@@ -67,6 +67,8 @@ pub enum Law {
     Commutativity,
     /// `footprint` claims at least what `execute` does, and footprints that do not conflict commute.
     Footprint,
+    /// Total operations can be done in every state of their type, and draw nothing.
+    Total,
 }
 
 impl fmt::Display for Law {
@@ -80,6 +82,7 @@ impl fmt::Display for Law {
             Law::Inverse => "the effect that apply returns undoes it exactly",
             Law::Commutativity => "operations that are admitted together commute",
             Law::Footprint => "footprint claims at least as much as execute in any state",
+            Law::Total => "total operations can be done in every state, and draw nothing",
         })
     }
 }

@@ -19,6 +19,10 @@ pub(crate) trait Variation: Sized + Send + Sync + 'static {
         Self::Base::footprint(op)
     }
 
+    fn is_total(op: &Op<Self>) -> bool {
+        Self::Base::is_total(op)
+    }
+
     fn arguments(op: &Op<Self>) -> Few<Bytes> {
         Self::Base::arguments(op)
     }
@@ -79,6 +83,10 @@ impl<V: Variation> DataType for Varied<V> {
 
     fn footprint(op: &Op<V>) -> Claims {
         V::footprint(op)
+    }
+
+    fn is_total(op: &Op<V>) -> bool {
+        V::is_total(op)
     }
 
     fn execute(state: &State<V>, op: &Op<V>, unique: Unique) -> Result<Execution<Effect<V>>, OpError> {

@@ -10,7 +10,6 @@ use claret_types::{Counter, CounterOp, Operation, Reply};
 
 use super::*;
 use crate::ids::TxId;
-use crate::switches::{Delivery, Locks};
 
 const SESSION: SessionId = SessionId(7);
 const SHARD: ShardId = ShardId(0);
@@ -23,7 +22,7 @@ const CONNECTION: u32 = 1;
 const OTHER_CONNECTION: u32 = 2;
 
 fn switches(combining: bool) -> Switches {
-    Switches { locks: Locks::Abstract, phasing: true, combining, delivery: Delivery::Network }
+    Switches { combining, ..Switches::CLARET }
 }
 
 fn node(name: &str) -> Node {

@@ -9,8 +9,8 @@ use claret_types::{Claims, Effect, Executed, Mode, Modes, OpError, Operation, Re
 use smallvec::SmallVec;
 
 use super::{
-    AttemptId, Call, External, Holder, Item, Lock, LockTable, Locks, Member, Owner, Record, RecordIx, Time,
-    rules, same, union,
+    AttemptId, Call, External, Holder, Item, Line, Lock, LockTable, Locks, Member, Owner, Record, RecordIx,
+    Time, rules, same, union,
 };
 
 /// Why no further call was granted.
@@ -27,8 +27,8 @@ pub(crate) enum Stop {
     Failed(OpError),
 }
 
-/// The answers of calls that were granted; whether the owner held nothing on the record before.
-pub(crate) type Answers = SmallVec<[(Reply, bool); 1]>;
+/// The answers of calls that were granted, unless they are given later; whether the owner held nothing on the record before.
+pub(crate) type Answers = SmallVec<[(Option<Reply>, bool); 1]>;
 
 /// A record as its owner sees it, for the time of some calls.
 pub(super) enum View {
@@ -83,7 +83,7 @@ impl LockTable {
         record: RecordIx,
         owner: Owner,
         call: &Call,
-    ) -> Result<(Reply, bool), Stop> {
+    ) -> Result<(Option<Reply>, bool), Stop> {
         let decided = self.decide(record, owner, call);
         self.conclude(now, record, owner, call, decided)
     }
@@ -108,10 +108,10 @@ impl LockTable {
             };
             if !self.may_join(now, record, owner, call) {
                 self.close(record, view);
-                return (Some(self.enqueue(now, record, owner, call)), at);
+                return (Some(self.enqueue(now, record, owner, call, false)), at);
             }
             let effect = item.effect.clone().filter(|_| at + 1 < calls.len());
-            answers.push((reply, self.grant(record, owner, call, item)));
+            answers.push((Some(reply), self.grant(record, owner, call, item, false)));
             if let Some(effect) = effect
                 && !rules::extend(self, record, &mut view, call, effect)
             {
@@ -130,12 +130,12 @@ impl LockTable {
         owner: Owner,
         call: &Call,
         decided: Result<Option<(Reply, Item)>, OpError>,
-    ) -> Result<(Reply, bool), Stop> {
+    ) -> Result<(Option<Reply>, bool), Stop> {
         match decided {
             Ok(Some((reply, item))) if self.may_join(now, record, owner, call) => {
-                Ok((reply, self.grant(record, owner, call, item)))
+                Ok((Some(reply), self.grant(record, owner, call, item, false)))
             }
-            Ok(_) => Err(self.enqueue(now, record, owner, call)),
+            Ok(_) => Err(self.enqueue(now, record, owner, call, false)),
             Err(error) => {
                 self.tidy(record);
                 Err(Stop::Failed(error))
@@ -221,6 +221,8 @@ impl LockTable {
             Some(own) => own.is_alone_in_the_way(&lock.held, modes, claims),
             None => lock.held.admits_modes(modes, claims, std::iter::empty()),
         };
+        let in_order = |line: &Line| line.claimed.admits_modes(modes, claims, std::iter::empty());
+        let commutes = commutes && lock.line.as_deref().is_none_or(in_order);
         let drawn = || own.map_or((0, 0), |own| own.drawn_by(member));
         let draws = claims.draw.down > 0 || claims.draw.up > 0;
         commutes && (!draws || rules::admits_draw(lock, claims.draw, room, drawn()))

@@ -19,14 +19,15 @@ impl LockTable {
             .into_iter()
             .map(|Record { key, hash: _, state, lock }| (key, state, lock.as_deref().map(Lock::content)))
             .collect();
-        (records, &self.staged, &self.woken, &self.notices)
+        (records, &self.staged, &self.woken, &self.notices, self.clocks.content())
     }
 }
 
 impl Lock {
     /// The sums of claims, `held` and `wanted`, are left out: `check_invariants` compares them with what they sum.
     fn content(&self) -> impl Debug + use<'_> {
-        let Lock { kind, held: _, holders, youngest, expires, vanished, phaser } = self;
+        let Lock { kind, held: _, holders, youngest, expires, vanished, before_it_vanished, line, phaser } =
+            self;
         let Phaser { upgrades, queues, joins, told, waited_since } = phaser;
         let mut holders: Vec<_> = holders.iter().collect();
         holders.sort_unstable_by_key(|(attempt, _)| **attempt);
@@ -45,7 +46,7 @@ impl Lock {
             kind.map(|kind| kind.name),
             holders,
             youngest,
-            (expires, vanished),
+            (expires, vanished, before_it_vanished, line.as_ref().map(|line| line.content())),
             waiters,
             joins,
             told,

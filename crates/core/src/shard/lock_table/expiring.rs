@@ -2,7 +2,7 @@
 
 use claret_types::{Bytes, Expiry, Mode, State};
 
-use super::{AttemptId, External, Holder, Lock, LockTable, Record, RecordIx, rules};
+use super::{AttemptId, External, Holder, Item, Lock, LockTable, Record, RecordIx, rules};
 use crate::records::HeldEnd;
 
 impl LockTable {
@@ -88,8 +88,10 @@ pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
     let Some(modes) = lock.kind.map(|kind| &kind.modes) else { return true };
     let about_it = modes.conflicts_of(Mode::READ_EXPIRY);
     // Mostly nobody.
-    lock.held.have(about_it)
-        && holder.items.iter().any(|item| item.effect.is_some() && item.claims.have(about_it))
+    let any = lock.held.have(about_it) || lock.line.as_ref().is_some_and(|line| line.claimed.have(about_it));
+    // What somebody in order is going to do shows only then.
+    let may_do = |item: &Item| item.effect.is_some() || holder.is_in_order();
+    any && holder.items.iter().any(|item| may_do(item) && item.claims.have(about_it))
 }
 
 #[inline]

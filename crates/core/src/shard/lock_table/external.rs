@@ -68,10 +68,10 @@ impl LockTable {
         let Some((_, lock)) = self.held(hash, key) else { return false };
         lock.vanished
             || lock.held.draws_beside(claims.draw)
-            || lock
-                .kind
-                .and_then(|held| held.common_modes(kind))
-                .is_none_or(|modes| !lock.held.admits_modes(modes, claims, std::iter::empty()))
+            || lock.kind.and_then(|held| held.common_modes(kind)).is_none_or(|modes| {
+                !lock.held.admits_modes(modes, claims, std::iter::empty())
+                    || !lock.admits_beside_line(modes, claims)
+            })
     }
 
     /// Whether nobody gets in until those have left who hold the record.
@@ -85,11 +85,14 @@ impl LockTable {
         let before = expiry_of(&self.records[record].state);
         self.note_expiry(record, before, None);
         let Record { state, lock, .. } = &mut self.records[record];
-        *state = None;
+        let state = state.take();
         let Some(lock) = lock else {
             self.tidy(record);
             return Vec::new();
         };
+        if !lock.vanished && lock.line.is_some() {
+            lock.before_it_vanished = state;
+        }
         lock.vanished = true;
         let mut waiters: Vec<AttemptId> = lock.phaser.waiters().map(|((_, attempt), _)| *attempt).collect();
         let mut holders: Vec<AttemptId> = lock.holders.keys().copied().collect();

@@ -11,6 +11,7 @@ use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Scope};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::line::InOrder;
 use crate::ids::{Birth, Member};
 
 /// So many calls are looked through.
@@ -33,6 +34,8 @@ pub(super) struct Holder {
     pub(super) told: Option<Birth>,
     /// The record does not end by its time before this holder leaves.
     pub(super) holds_end: bool,
+    /// What it claims in order. Then it holds nothing by locks.
+    pub(super) in_order: Option<Box<InOrder>>,
     /// Once there are more than a few.
     sums: Option<Box<Sums>>,
 }
@@ -53,7 +56,7 @@ struct Sums {
 
 impl Holder {
     pub(super) fn new(birth: Birth) -> Self {
-        Holder { birth, items: SmallVec::new(), told: None, holds_end: false, sums: None }
+        Holder { birth, items: SmallVec::new(), told: None, holds_end: false, in_order: None, sums: None }
     }
 
     /// Amortized O(claims).

@@ -15,7 +15,10 @@ impl Lock {
             Locks::ReaderWriter => op.reader_writer(),
             Locks::Abstract => claims,
         };
-        !self.vanished && self.held.admits(modes.unwrap_or(&kind.modes), &claims, room, std::iter::empty())
+        let modes = modes.unwrap_or(&kind.modes);
+        !self.vanished
+            && self.held.admits(modes, &claims, room, std::iter::empty())
+            && self.admits_beside_line(modes, &claims)
     }
 }
 

@@ -20,6 +20,12 @@ pub(super) fn own_effects<'a>(
     own.map_or_else(SmallVec::new, |own| own.effects_for(member, ops))
 }
 
+/// Whether somebody who stands before another one in a line has to be carried out before it: they conflict (P75).
+#[inline]
+pub(super) fn goes_before(lock: &Lock, before: &Holder, holder: &Holder) -> bool {
+    holder.conflicts_with(lock, before)
+}
+
 /// Adds the effect of a call that was granted to the view of its owner (P12). Whether the view is good for the next one.
 #[inline]
 pub(super) fn extend(
@@ -92,6 +98,7 @@ pub(super) fn reset(lock: &mut Lock) {
     lock.youngest = None;
     lock.kind = None;
     (lock.vanished, lock.expires) = (false, false);
+    lock.before_it_vanished = None;
 }
 
 /// Whether an effect is carried out: that of a member that commits (C13).

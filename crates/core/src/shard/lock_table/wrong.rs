@@ -29,6 +29,8 @@ pub(super) fn extend(
     is(Bug::NoOverlay) || right::extend(table, record, view, call, effect)
 }
 
+pub(super) use right::goes_before;
+
 /// [`Bug::OverlayUndoneForwards`], [`Bug::OverlayStays`].
 pub(super) fn in_order_of_undoing(mut undo: SmallVec<[Effect; 2]>) -> impl Iterator<Item = Effect> {
     if is(Bug::OverlayUndoneForwards) {
