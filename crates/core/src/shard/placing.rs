@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::participant::{Place, Said};
 use super::{AttemptId, Decided, Fate, Link, RecordIx, Response, Shard, Stage, Time, rules};
-use crate::ids::Timestamp;
+use crate::ids::{Birth, Timestamp};
 use crate::message::Output;
 use crate::switches::{Delivery, Ordered};
 
@@ -31,6 +31,14 @@ impl Shard {
     /// Whether a prepare without a timestamp is taken: nothing is present here, and everything is settled (P87).
     pub(super) fn takes_unstamped(&self) -> bool {
         !self.orders()
+    }
+
+    /// Another incarnation begins: behind all that an earlier one may have published, voted or carried out (P85).
+    pub(super) fn begin_clock(&mut self, now: Time) {
+        if self.orders() {
+            self.clock = self.clock.max(self.ahead(now));
+            self.table.clocks.forget_up_to(self.clock);
+        }
     }
 
     /// A client process wants the clock (P79).
@@ -63,11 +71,29 @@ impl Shard {
         let place = Place { at, behind, said };
         participant.stage =
             Stage::Prepared { round, place: Some(place), answers: SmallVec::new(), asked_us: 0 };
+        if let Some(elder) = self.told(&held, attempt) {
+            self.pass_on(attempt, elder);
+        }
         if is_single {
             self.place(now, attempt, at);
         } else {
             self.say_place(attempt);
         }
+    }
+
+    /// Who stands before an attempt in some line is in the way of whoever waits for it (P81).
+    pub(super) fn pass_on(&mut self, attempt: AttemptId, elder: Birth) {
+        if !self.orders() || !self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()) {
+            return;
+        }
+        for record in self.attempts[&attempt].held.clone() {
+            self.table.pass_on(record, attempt, elder);
+        }
+    }
+
+    /// The eldest that an attempt was told of on these records.
+    fn told(&self, held: &[RecordIx], attempt: AttemptId) -> Option<Birth> {
+        held.iter().filter_map(|record| self.table.told(*record, attempt)).min()
     }
 
     /// Adds the answers of ordered calls to those that the vote says, if they can be known.
@@ -142,8 +168,12 @@ impl Shard {
             self.table.raise(record, attempt, at);
             self.table.release(now, record, attempt, Fate::Apply(&members));
         }
+        let told = self.told(&in_order, attempt);
         for record in in_order {
             self.table.finish_place(now, record, attempt, at, said == Said::Nothing);
+        }
+        if let Some(elder) = told {
+            self.pass_on(attempt, elder);
         }
         self.done_if_carried_out(now, attempt);
     }

@@ -39,6 +39,7 @@ impl Shard {
             }
             Survives::Nothing => old.table.let_all_end(),
         }
+        self.begin_clock(now);
     }
 
     /// Drops whatever has not voted, and begins the leases of the rest anew.

@@ -8,6 +8,7 @@
 use std::collections::VecDeque;
 use std::vec;
 
+use super::lock_table::Notice;
 use super::{
     Answers, Asks, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Members, Owner, Participant, Ran,
     RecordIx, Refusal, Reply, Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
@@ -289,13 +290,17 @@ impl Shard {
         if self.table.notices.is_empty() {
             return;
         }
-        for notice in std::mem::take(&mut self.table.notices) {
-            let undecided = self.attempts.get(&notice.attempt).is_some();
-            if undecided {
-                let (attempt, birth) = (notice.attempt, notice.elder.time);
-                self.respond(attempt, Response::Elder { attempt, shard: self.id, birth });
+        // To pass one on makes others.
+        let mut next = 0;
+        while let Some(Notice { attempt, elder }) = self.table.notices.get(next).cloned() {
+            next += 1;
+            if !self.attempts.contains_key(&attempt) {
+                continue; // Decided meanwhile.
             }
+            self.respond(attempt, Response::Elder { attempt, shard: self.id, birth: elder.time });
+            self.pass_on(attempt, elder);
         }
+        self.table.notices.clear();
     }
 
     fn wake(&mut self, now: Time, woken: Woken) {

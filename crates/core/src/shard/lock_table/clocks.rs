@@ -1,16 +1,13 @@
 //! The clocks of records (P73): for each mode the largest timestamp that was voted, final or carried out.
 //!
 //! They are kept by the hash of the key and by mode, without elements: two that share one are only ordered more than they
-//! need be. Old ones are forgotten by generations, and [`Clocks::floor`] says up to which timestamp anything may be.
+//! need be. So are those who draw, among each other: that two fit may be owed to somebody between them. Old ones are forgotten by generations, and [`Clocks::floor`] says up to which timestamp anything may be.
 
-use claret_types::{Claims, Mode, Modes};
+use claret_types::{Claims, Draw, Mode, TypeInfo};
 use hashbrown::HashMap;
-use smallvec::SmallVec;
+use smallvec::{SmallVec, smallvec};
 
 use crate::ids::Timestamp;
-
-/// The largest timestamp of each mode that was used.
-type ByMode = SmallVec<[(Mode, Timestamp); 2]>;
 
 /// A generation is not forgotten for its size before it has so many records.
 const RECORDS_MAX: usize = 1 << 14;
@@ -19,15 +16,71 @@ const RECORDS_MAX: usize = 1 << 14;
 /// would wait for that. In microseconds.
 const KEPT_US: u64 = 20_000;
 
+/// The clocks of one record.
+#[derive(Clone, Debug)]
+struct RecordClocks {
+    /// The type of which the modes are.
+    kind: &'static TypeInfo,
+    by_mode: SmallVec<[(Mode, Timestamp); 2]>,
+    /// The largest of those who drew: whether two fit in together depends on what was between them.
+    drawn: Timestamp,
+}
+
+impl RecordClocks {
+    fn latest(&self) -> Timestamp {
+        self.by_mode.iter().map(|(_, at)| *at).max().unwrap_or_default()
+    }
+
+    /// What conflicts with claims of a type. All of it, if the types have no modes in common (P14).
+    fn before<'a>(&self, kind: &TypeInfo, mut claims: impl Iterator<Item = &'a Claims>) -> Timestamp {
+        let Some(modes) = self.kind.common_modes(kind) else { return self.latest() };
+        let (mut conflicting, mut before) = (0, Timestamp::default());
+        claims.by_ref().for_each(|claims| {
+            conflicting |= claims.list.iter().fold(0, |bits, claim| bits | modes.conflicts_of(claim.mode));
+            if claims.draw != Draw::default() {
+                before = before.max(self.drawn);
+            }
+        });
+        let conflict = self.by_mode.iter().filter(|(mode, _)| conflicting & (1 << mode.0) != 0);
+        conflict.map(|(_, at)| *at).fold(before, Timestamp::max)
+    }
+
+    fn raise<'a>(
+        &mut self,
+        kind: &'static TypeInfo,
+        claims: impl Iterator<Item = &'a Claims>,
+        at: Timestamp,
+    ) {
+        if self.kind.common_modes(kind).is_none() {
+            // Whoever comes conflicts with all of what was of another type.
+            self.by_mode = smallvec![(Mode::EXCLUSIVE, self.latest())];
+            self.kind = kind;
+        } else if self.kind.is_of_any() {
+            self.kind = kind;
+        }
+        for claims in claims {
+            if claims.draw != Draw::default() {
+                self.drawn = self.drawn.max(at);
+            }
+            for claim in &claims.list {
+                match self.by_mode.iter_mut().find(|(mode, _)| *mode == claim.mode) {
+                    Some((_, known)) => *known = at.max(*known),
+                    None => self.by_mode.push((claim.mode, at)),
+                }
+            }
+        }
+    }
+}
+
 /// Some records' clocks.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 struct Generation {
-    clocks: HashMap<u64, ByMode, foldhash::fast::FixedState>,
+    clocks: HashMap<u64, RecordClocks, foldhash::fast::FixedState>,
     latest: Timestamp,
 }
 
 /// See the module's text.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Clocks {
     young: Generation,
     old: Generation,
@@ -36,35 +89,31 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// The largest clock of a record for the modes that conflict with these claims. O(claims x modes).
+    /// The largest clock of a record for what conflicts with these claims. O(claims x modes).
     pub(super) fn before<'a>(
         &self,
         hash: u64,
-        modes: &Modes,
-        claims: impl Iterator<Item = &'a Claims>,
+        kind: &TypeInfo,
+        claims: impl Iterator<Item = &'a Claims> + Clone,
     ) -> Timestamp {
-        let conflicting = claims
-            .flat_map(|claims| &claims.list)
-            .fold(0, |bits, claim| bits | modes.conflicts_of(claim.mode));
         let of = |generation: &Generation| {
-            let clocks = generation.clocks.get(&hash).into_iter().flatten();
-            let conflict = clocks.filter(|(mode, _)| conflicting & (1 << mode.0) != 0);
-            conflict.map(|(_, at)| *at).max().unwrap_or_default()
+            generation.clocks.get(&hash).map_or(Timestamp::default(), |it| it.before(kind, claims.clone()))
         };
         of(&self.young).max(of(&self.old)).max(self.floor)
     }
 
     /// These claims were voted on, or got their final place.
-    pub(super) fn raise<'a>(&mut self, hash: u64, claims: impl Iterator<Item = &'a Claims>, at: Timestamp) {
+    pub(super) fn raise<'a>(
+        &mut self,
+        hash: u64,
+        kind: &'static TypeInfo,
+        claims: impl Iterator<Item = &'a Claims>,
+        at: Timestamp,
+    ) {
         let young = &mut self.young;
         young.latest = young.latest.max(at);
-        let clocks = young.clocks.entry(hash).or_default();
-        for claim in claims.flat_map(|claims| &claims.list) {
-            match clocks.iter_mut().find(|(mode, _)| *mode == claim.mode) {
-                Some((_, known)) => *known = at.max(*known),
-                None => clocks.push((claim.mode, at)),
-            }
-        }
+        let fresh = || RecordClocks { kind, by_mode: SmallVec::new(), drawn: Timestamp::default() };
+        young.clocks.entry(hash).or_insert_with(fresh).raise(kind, claims, at);
     }
 
     /// Forgets what the shard's clock passed some time ago, and more if there are too many. Up to the returned one the shard's
@@ -79,15 +128,20 @@ impl Clocks {
         self.floor
     }
 
+    /// Nobody knows what was used up to here.
+    pub(crate) fn forget_up_to(&mut self, at: Timestamp) {
+        self.floor = self.floor.max(at);
+    }
+
     /// All of it, in order: for digests.
     pub(crate) fn content(&self) -> impl std::fmt::Debug + '_ {
         let of = |generation: &'_ Generation| {
             let mut clocks: Vec<_> = Vec::new();
             // In any order: sorted below.
-            for (hash, by_mode) in &generation.clocks {
+            for (hash, RecordClocks { kind, by_mode, drawn }) in &generation.clocks {
                 let mut by_mode = by_mode.clone();
                 by_mode.sort_unstable();
-                clocks.push((*hash, by_mode));
+                clocks.push((*hash, kind.name, by_mode, *drawn));
             }
             clocks.sort_unstable();
             (clocks, generation.latest)

@@ -17,8 +17,8 @@ use smallvec::SmallVec;
 
 use super::holder::Holder;
 use super::{
-    Applied, AttemptId, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Owner, Record,
-    RecordIx, State, Stop, Time, expiry_of, footprint, rules,
+    Applied, AttemptId, Birth, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Notice,
+    Owner, Record, RecordIx, State, Stop, Time, expiry_of, footprint, rules,
 };
 use crate::ids::Timestamp;
 
@@ -203,7 +203,7 @@ impl LockTable {
         let (Some(kind), Some(holder)) = (lock.kind, lock.holders.get(&attempt)) else {
             return Timestamp::default();
         };
-        self.clocks.before(*hash, &kind.modes, holder.claims())
+        self.clocks.before(*hash, kind, holder.claims())
     }
 
     /// An attempt votes with this timestamp on a record that it holds. Whether nobody who conflicts claims it in order.
@@ -211,7 +211,7 @@ impl LockTable {
         let Record { hash, lock: Some(lock), .. } = &mut self.records[record] else { return true };
         let Lock { kind, line, holders, .. } = &mut **lock;
         let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return true };
-        self.clocks.raise(*hash, holder.claims(), at);
+        self.clocks.raise(*hash, kind, holder.claims(), at);
         let Some(line) = line else { return true };
         let is_alone = {
             let own = holder.claims();
@@ -255,8 +255,8 @@ impl LockTable {
     /// The final timestamp of who holds a record by a lock is known.
     pub(crate) fn raise(&mut self, record: RecordIx, attempt: AttemptId, at: Timestamp) {
         let Record { hash, lock: Some(lock), .. } = &self.records[record] else { return };
-        if let Some(holder) = lock.holders.get(&attempt) {
-            self.clocks.raise(*hash, holder.claims(), at);
+        if let (Some(kind), Some(holder)) = (lock.kind, lock.holders.get(&attempt)) {
+            self.clocks.raise(*hash, kind, holder.claims(), at);
         }
     }
 
@@ -300,6 +300,26 @@ impl LockTable {
         (replies, effects)
     }
 
+    /// An elder waits for somebody who stands in this line: those who stand before it are told of that elder, unless they are elder
+    /// themselves, or know of one who is (P81).
+    pub(crate) fn pass_on(&mut self, record: RecordIx, attempt: AttemptId, elder: Birth) {
+        let Some(Record { lock: Some(lock), .. }) = self.records.get(record) else { return };
+        let (Some(line), Some(holder)) = (&lock.line, lock.holders.get(&attempt)) else { return };
+        let Some(place) = holder.stands().map(|at| (at, attempt)) else { return };
+        let is_told = |other: &Holder| other.birth < elder || other.told.is_some_and(|told| told <= elder);
+        let before = line.standing.range(..place).map(|((_, other), _)| *other);
+        let before = before.filter(|other| {
+            let other = lock.holders.get(other);
+            other.is_some_and(|other| !is_told(other) && rules::goes_before(lock, other, holder))
+        });
+        let before: SmallVec<[AttemptId; 4]> = before.collect();
+        let lock = self.records[record].lock.as_mut().expect("just seen");
+        for attempt in before {
+            lock.holders.get_mut(&attempt).expect("just seen").told = Some(elder);
+            self.notices.push(Notice { attempt, elder });
+        }
+    }
+
     // --- being carried out ---
 
     /// The final timestamp of an attempt that stands in line is known (P75). `answers`: they are wanted when it is carried out.
@@ -312,9 +332,9 @@ impl LockTable {
         answers: bool,
     ) {
         let Some(Record { hash, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
-        let Lock { line, holders, .. } = &mut **lock;
-        let Some(holder) = holders.get_mut(&attempt) else { return };
-        self.clocks.raise(*hash, holder.claims(), at);
+        let Lock { kind, line, holders, .. } = &mut **lock;
+        let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return };
+        self.clocks.raise(*hash, kind, holder.claims(), at);
         let (Some(line), Some(in_order)) = (line, &mut holder.in_order) else { return };
         let watchers = in_order.place.map(|voted| line.leave((voted, attempt))).unwrap_or_default();
         (in_order.place, in_order.answers) = (Some(at), answers);
