@@ -515,7 +515,9 @@ impl Tx {
 /// The error that a refusal is to an operation.
 fn as_error(refusal: &Refusal) -> Error {
     match refusal {
-        Refusal::Operation { key, error } => Error::Invalid { key: key.clone(), error: (**error).clone() },
+        Refusal::Operation { key, error } | Refusal::OperationBehind { key, error, .. } => {
+            Error::Invalid { key: key.clone(), error: (**error).clone() }
+        }
         Refusal::Crowded(key) => Error::Crowded(key.clone()),
         Refusal::Denied { .. } | Refusal::NoMemory { .. } | Refusal::Resolved | Refusal::TooMuch { .. } => {
             Error::Refused(refusal.to_string())

@@ -56,9 +56,12 @@ pub struct Limits {
     /// every record is hot.
     // P49.
     pub hot_waits_min: u32,
-    /// How far a timestamp may be ahead of a shard's own time, in microseconds.
-    // P79, P88.
+    /// How far a suggested timestamp may be ahead of a shard's own time, in microseconds.
+    // P88.
     pub ahead_us_max: u64,
+    /// How far the clocks of two nodes may be apart, in microseconds, for transactions over both to have one order.
+    // P88.
+    pub skew_us_max: u64,
     /// How long a coordinator waits for an answer before it sends again, in microseconds.
     pub resend_us: u64,
     /// Without phases: the shortest pause before a refused lock is asked for again, in microseconds.
@@ -100,6 +103,7 @@ impl Default for Limits {
             give_way_us: 200,
             hot_waits_min: 16,
             ahead_us_max: 1_000_000,
+            skew_us_max: 10_000_000,
             resend_us: 50_000,
             backoff_us_min: 50,
             backoff_us_max: 10_000,

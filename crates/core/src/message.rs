@@ -264,6 +264,16 @@ pub enum Refusal {
     /// Calls are ordered here, and it is not stamped (P87).
     #[error("calls are ordered there, and it has no timestamp")]
     Unstamped,
+    /// As `Operation`, where calls are ordered: the error tells of a state that is behind this timestamp (P78).
+    #[error("{error} (key '{key}')")]
+    OperationBehind {
+        /// The record.
+        key: Bytes,
+        /// The error.
+        error: Box<OpError>,
+        /// What it stands behind.
+        behind: Timestamp,
+    },
 }
 
 impl Refusal {
@@ -271,6 +281,7 @@ impl Refusal {
     pub fn is_retryable(&self) -> bool {
         match self {
             Refusal::Operation { .. }
+            | Refusal::OperationBehind { .. }
             | Refusal::Crowded(_)
             | Refusal::Denied { .. }
             | Refusal::NoMemory { .. }
@@ -292,10 +303,29 @@ impl Refusal {
 }
 
 impl Refusal {
+    /// That an operation cannot be done: on which record, and behind which timestamp it stood.
+    pub fn of_operation(&self) -> Option<(&Bytes, Timestamp)> {
+        match self {
+            Refusal::Operation { key, .. } => Some((key, Timestamp::default())),
+            Refusal::OperationBehind { key, behind, .. } => Some((key, *behind)),
+            _ => None,
+        }
+    }
+
+    /// What the caller hears.
+    pub(crate) fn without_timestamp(self) -> Refusal {
+        match self {
+            Refusal::OperationBehind { key, error, .. } => Refusal::Operation { key, error },
+            other => other,
+        }
+    }
+
     /// About how much memory its words take, in bytes.
     pub fn size(&self) -> usize {
         match self {
-            Refusal::Operation { key, error } => key.len() + error.size(),
+            Refusal::Operation { key, error } | Refusal::OperationBehind { key, error, .. } => {
+                key.len() + error.size()
+            }
             Refusal::Denied { key, reason } => key.len() + reason.len(),
             Refusal::Crowded(key)
             | Refusal::Elsewhere { key }

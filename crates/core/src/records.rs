@@ -67,10 +67,17 @@ pub trait Records: Sync {
     }
 
     /// Whether operations of this type on this record may be given their places before they are executed (P82): it is of that type
-    /// or is not there, and it does not vanish by itself. By default never.
+    /// or is not there, does not expire, and does not vanish unless [`Shard::vanishing`](crate::Shard::vanishing) says so
+    /// before. By default never.
     fn may_order(&self, key: &Bytes, op: &Operation) -> bool {
         let _ = (key, op);
         false
+    }
+
+    /// All of a record, which is about to vanish; `None` if there is no such key.
+    fn whole(&self, key: &Bytes) -> Option<State> {
+        let _ = key;
+        None
     }
 
     /// Carries effects of one transaction out, in this order. They were decided while their claims were held, and cannot

@@ -46,6 +46,8 @@ pub struct Config {
     pub programs: ProgramConfig,
     /// How long everything may take once faults have stopped, in microseconds of virtual time.
     pub finish_us_max: u64,
+    /// Whether calls are ordered: 0 never, 1 on every record.
+    pub ordering: u32,
     /// When frames leave: 0 as in a store, 1 at once, 2 so late that all is met.
     pub pacing: u32,
     /// Transactions whose programs are empty, by session * 2^32 + place: left out while shrinking.
@@ -148,6 +150,9 @@ pub struct ProgramConfig {
     pub keyspace_permille: u64,
 }
 
+/// Clocks that run at different rates are not as far apart as that by the end of any run, in microseconds.
+const SKEW_US_MAX: u64 = 3_600_000_000;
+
 impl Config {
     /// The configuration that belongs to a seed.
     pub fn random(seed: u64) -> Config {
@@ -175,6 +180,7 @@ impl Config {
             limits,
             finish_us_max: 20_000_000,
             pacing: 0,
+            ordering: 0,
             skip: Vec::new(),
         };
         // After all others: what a seed draws besides stays as it was.
@@ -202,6 +208,11 @@ impl Config {
             _ => {}
         }
         config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
+        config.ordering = *random.pick(&[0, 0, 1]);
+        config.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
+        if config.faults.clocks {
+            config.limits.skew_us_max = SKEW_US_MAX;
+        }
         config
     }
 
@@ -249,8 +260,13 @@ impl Config {
             // asked for would be taken for one of the prepare.
             combining: self.combining && (self.phasing || !self.direct),
             delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
-            ordering: Ordered::Never,
+            ordering: if self.is_ordered() { Ordered::Always } else { Ordered::Never },
         }
+    }
+
+    /// Whether calls are ordered.
+    pub fn is_ordered(&self) -> bool {
+        self.ordering > 0 && !self.direct && !self.reader_writer && self.phasing
     }
 
     /// When frames leave.

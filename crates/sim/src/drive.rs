@@ -377,7 +377,7 @@ impl World {
             Event::Behind { .. } => {}
             Event::Failed { refusal } => {
                 let is_for_operation = matches!(refusal, Refusal::Operation { .. });
-                self.ledger.told_failed(run, is_for_operation)?;
+                self.ledger.told_failed(run, is_for_operation, self.now)?;
                 self.outcome.failed += 1;
                 self.leave(run);
             }

@@ -5,7 +5,7 @@
 //! they send their calls to the old place.
 
 use claret_core::message::{PeerMessage, Status};
-use claret_core::{SessionId, ShardId, SlotRange, Survives, Time};
+use claret_core::{SessionId, ShardId, SlotRange, Survives, Time, Timestamp};
 
 use crate::check::Violation;
 use crate::config::Config;
@@ -113,6 +113,8 @@ impl World {
             }
             self.moves.leaving.swap_remove(at);
             let records = self.store(from).expect("records are external").give(slot);
+            let used = self.shard(from).hand_over();
+            self.shard(to).take_over(used);
             self.store(to).expect("records are external").take(slot, records);
             self.moves.owners[usize::from(slot)] = to;
             self.outcome.moved += 1;
@@ -145,7 +147,8 @@ impl World {
         self.outcome.faults += 1;
         self.outcome.left += 1;
         self.removed.insert(shard);
-        self.ledger.note_restart(shard, Survives::Records);
+        self.note_carried_out(shard);
+        self.ledger.note_restart(shard, Survives::Records, Timestamp::default());
         let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
         for session in sessions {
             self.tear(session, shard);

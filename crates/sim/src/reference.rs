@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use claret_types::{Bytes, Effect, OpError, Operation, Reply, State, Unique};
+use claret_types::{Bytes, Claims, Effect, OpError, Operation, Reply, State, Unique};
 
 /// See the module's text.
 #[derive(Debug, Default)]
@@ -35,6 +35,11 @@ impl Reference {
         }
         let inverse = self.apply(key, effect);
         Ok((executed.reply, Some(inverse)))
+    }
+
+    /// What an operation claims as things are; nothing if it cannot be done.
+    pub(crate) fn claims(&self, key: &Bytes, op: &Operation) -> Claims {
+        op.execute(self.records.get(key), Unique(0)).map(|executed| executed.claims).unwrap_or_default()
     }
 
     /// Carries out an effect; returns its inverse.

@@ -72,6 +72,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("phasing", Flag(&mut config.phasing)),
         ("direct", Flag(&mut config.direct)),
         ("external", Flag(&mut config.external)),
+        ("ordering", Small(&mut config.ordering)),
         ("finish_us_max", Number(&mut config.finish_us_max)),
     ];
     of_runs.into_iter().chain(of_limits(limits)).collect()
@@ -89,6 +90,7 @@ fn of_limits(limits: &mut Limits) -> Vec<(&'static str, Setting<'_>)> {
         ("inquire_us_max", Number(&mut limits.inquire_us_max)),
         ("give_way_us", Number(&mut limits.give_way_us)),
         ("hot_waits_min", Small(&mut limits.hot_waits_min)),
+        ("skew_us_max", Number(&mut limits.skew_us_max)),
         ("resend_us", Number(&mut limits.resend_us)),
         ("lock_tries_max", Small(&mut limits.lock_tries_max)),
         ("answers_bytes_max", Size(&mut limits.answers_bytes_max)),

@@ -117,6 +117,15 @@ impl Records for Store {
         Ok(self.content().records.get(key).map(|state| cut(state, op, own)))
     }
 
+    fn may_order(&self, key: &Bytes, op: &Operation) -> bool {
+        let content = self.content();
+        content.records.get(key).is_none_or(|state| state.expiry().is_none() && op.fits(state))
+    }
+
+    fn whole(&self, key: &Bytes) -> Option<State> {
+        self.content().records.get(key).cloned()
+    }
+
     fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied {
         let records = &mut self.content().records;
         let mut slot = records.remove(key);

@@ -1,7 +1,9 @@
 //! Records that vanish by themselves, as in a server: they expire or are evicted, or all of a shard are flushed
 //! (P36). The host loses them, and tells the shard before any other input, as the module does.
 
-use claret_core::{ShardId, Time};
+use std::collections::BTreeSet;
+
+use claret_core::{AttemptId, ShardId, Time};
 use claret_types::Bytes;
 
 use crate::check::Violation;
@@ -57,6 +59,7 @@ impl World {
 
     /// These records expire; those that are not there do not.
     pub(crate) fn expire(&mut self, id: ShardId, mut keys: Vec<Bytes>) -> Result<(), Violation> {
+        self.shard(id).vanishing(&keys);
         let Some(store) = self.store(id) else { return Ok(()) };
         keys.retain(|key| store.lose(key));
         self.lost(id, &keys, None)
@@ -64,7 +67,8 @@ impl World {
 
     /// These records are gone.
     fn lost(&mut self, id: ShardId, keys: &[Bytes], by_time: Option<u64>) -> Result<(), Violation> {
-        self.ledger.note_vanished(id, keys, self.now, by_time);
+        let voted = self.voted_at(id);
+        self.ledger.note_vanished(id, (keys, &voted), self.now, by_time);
         self.outcome.vanished += keys.len() as u64;
         self.tell_vanished(id, keys)
     }
@@ -83,20 +87,32 @@ impl World {
             }
             return if keys.is_empty() { Ok(()) } else { self.lost(id, &keys, Some(now_ms)) };
         }
+        if self.shard(id).next_expiry().is_none_or(|expiry| expiry.ms() > now_ms) {
+            return Ok(());
+        }
+        let voted = self.voted_at(id);
         let keys = self.shard(id).expire(now, now_ms);
-        self.ledger.note_vanished(id, &keys, self.now, Some(now_ms));
+        self.ledger.note_vanished(id, (&keys, &voted), self.now, Some(now_ms));
         self.outcome.vanished += keys.len() as u64;
         self.drain_shard(id)
     }
 
+    /// Who has voted at a shard, said or not.
+    fn voted_at(&self, id: ShardId) -> BTreeSet<AttemptId> {
+        self.ledger.voted(|attempt| self.hosts[id.0 as usize].shard.written(attempt))
+    }
+
     /// All records of the shard are flushed. The host tells of those that somebody holds, as if they were there.
     pub(crate) fn flush(&mut self, id: ShardId) -> Result<(), Violation> {
+        let held: Vec<Bytes> = self.shard(id).held_keys().cloned().collect();
+        self.shard(id).vanishing(&held);
         let Some(store) = self.store(id) else { return Ok(()) };
         let mut lost = store.lose_all();
         self.outcome.vanished += lost.len() as u64;
-        let held: Vec<Bytes> = self.shard(id).held_keys().cloned().collect();
+        self.shard(id).all_vanished();
         lost.extend(held.iter().filter(|key| !lost.contains(key)).cloned().collect::<Vec<_>>());
-        self.ledger.note_vanished(id, &lost, self.now, None);
+        let voted = self.voted_at(id);
+        self.ledger.note_vanished(id, (&lost, &voted), self.now, None);
         self.tell_vanished(id, &held)
     }
 

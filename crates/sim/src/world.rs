@@ -200,7 +200,7 @@ impl World {
             removed: BTreeSet::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
-            ledger: Ledger::new(config.direct, config.limits.answers_bytes_max),
+            ledger: Ledger::new(config.direct, config.is_ordered(), config.limits.answers_bytes_max),
             random: Random::new(seed, Stream::Client),
             stale: Random::new(seed, Stream::Stale),
             partings: Random::new(seed, Stream::Partings),
@@ -444,15 +444,25 @@ impl World {
     /// A shard's process ends and begins again; all connect to it anew, each in its time.
     fn restart_shard(&mut self, id: ShardId, until: Time) -> Result<(), Violation> {
         let (now, survives) = (self.shard_time(id), self.config.survives());
+        if survives == Survives::Records {
+            self.note_carried_out(id);
+        }
         self.host(id).restart(now, survives);
         self.outcome.faults += 1;
         self.outcome.shard_restarts += 1;
-        self.ledger.note_restart(id, survives);
+        let clock = self.host(id).shard.clock();
+        self.ledger.note_restart(id, survives, clock);
         self.pause(Endpoint::Shard(id), until);
         if !self.config.direct {
             self.break_all_to(id, until);
         }
         self.drain_shard(id)
+    }
+
+    /// A shard is about to forget what it has voted.
+    pub(crate) fn note_carried_out(&mut self, id: ShardId) {
+        let shard = &self.hosts[id.0 as usize].shard;
+        self.ledger.note_carried_out(id, |attempt, key| shard.has_carried_out(attempt, key));
     }
 
     /// An end stands still, for the longest that any fault wants.
@@ -513,11 +523,12 @@ impl World {
         let shard = &self.hosts[from.0 as usize].shard;
         let written = response.attempt().and_then(|attempt| shard.written(attempt));
         self.ledger.note_response(from, &response, written, self.now)?;
-        if let Response::Refused { attempt, refusal: Refusal::Operation { key, .. }, .. } = &response
+        if let Response::Refused { attempt, refusal, .. } = &response
+            && let Some((key, behind)) = refusal.of_operation()
             && let Some(process) = self.processes.get(&session)
             && let [run] = process.members(*attempt)[..]
         {
-            self.ledger.note_failed(run, key);
+            self.ledger.note_failed(run, key, behind);
         }
         if let Response::Voted { attempt, .. } = response
             && self.tamper.is(Tampering::ReleaseAtVote)
@@ -700,6 +711,9 @@ impl World {
             reference,
             records: contents.iter().collect(),
             place: &|key| self.shard_of(key),
+            is_carried_out: &|shard, attempt, key| {
+                self.hosts[shard.0 as usize].shard.has_carried_out(attempt, key)
+            },
             settled: !self.config.faults.endless,
         })
     }

@@ -30,6 +30,7 @@ impl Coordinator {
             placed_at,
             told_at,
             horizon,
+            failure,
             lost_answers,
             first,
             elder,
@@ -46,7 +47,7 @@ impl Coordinator {
         let attempt =
             (birth, number, state, participants, met, outstanding, buffered, touched, reserves.content());
         let round = (listed, members, next_call, (in_turn, first), elder, replies, closing, sends, events);
-        let round = (round, (suggested, placed_at, told_at, horizon, lost_answers));
+        let round = (round, (suggested, placed_at, told_at, horizon, (failure, lost_answers)));
         (attempt, round, (blocked_since, resend_at, backoff_at, tries, jitter))
     }
 }

@@ -159,6 +159,8 @@ pub struct Coordinator {
     told_at: Option<Timestamp>,
     /// As far as is known.
     horizon: Timestamp,
+    /// It failed for this, which its caller may not hear before.
+    failure: Option<Refusal>,
     /// It was carried out, and what it answered nobody knows any more (P57).
     lost_answers: bool,
     /// Asked alone, before all others (P50).
@@ -206,6 +208,7 @@ impl Coordinator {
             placed_at: None,
             told_at: None,
             horizon: Timestamp::default(),
+            failure: None,
             lost_answers: false,
             first: None,
             elder: None,
@@ -456,6 +459,8 @@ impl Coordinator {
         let goal = match self.state {
             State::Withdrawing(goal) => Some(goal),
             State::Running | State::Preparing => None,
+            // It has carried it out, and does not know any more what it answered.
+            State::Committed if refusal == Refusal::Unknown => return self.on_applied(from),
             State::Committed | State::Idle { .. } => return,
         };
         let forgot = self.participant(from).incarnation.is_some_and(|listed| listed < since);
@@ -469,10 +474,7 @@ impl Coordinator {
         self.close_attempt(now, Some(from));
         match goal {
             Some(Goal::Abort) => self.events.push_back(Event::Aborted),
-            _ if !refusal.is_retryable() => {
-                self.state = State::Idle { again: true };
-                self.events.push_back(Event::Failed { refusal });
-            }
+            _ if !refusal.is_retryable() => self.fail(refusal),
             Some(Goal::GiveWay) => {
                 self.in_turn = true;
                 self.tell_restart(Cause::GaveWay);

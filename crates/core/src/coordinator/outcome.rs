@@ -23,6 +23,9 @@ impl Frontend {
                 }
             }
         }
+        if self.groups[at].coordinator.awaits_horizon().is_some() {
+            self.close(at); // It is over, though its members hear of that later.
+        }
         let group = &mut self.groups[at];
         while let Some(send) = group.coordinator.poll_send() {
             self.sends.push_back(send);

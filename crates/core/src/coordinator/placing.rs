@@ -10,7 +10,7 @@ use claret_types::Reply;
 
 use super::{Coordinator, Event, State, rules};
 use crate::ids::{CallNo, ShardId, Time, Timestamp};
-use crate::message::{Asks, Request};
+use crate::message::{Asks, Refusal, Request};
 
 /// What a participant said of its place.
 #[derive(Clone, Debug)]
@@ -42,9 +42,27 @@ impl Coordinator {
     /// No vote will be as small as that any more, at any shard.
     pub fn hear_horizon(&mut self, horizon: Timestamp) {
         self.horizon = self.horizon.max(horizon);
+        if let Some(refusal) = self.failure.take() {
+            self.fail(refusal);
+        }
         if self.state == State::Committed {
             self.tell_if_due();
             self.end_if_applied();
+        }
+    }
+
+    /// The transaction cannot be done. That tells of a state, as an answer does (P78).
+    pub(super) fn fail(&mut self, refusal: Refusal) {
+        match refusal {
+            Refusal::OperationBehind { behind, .. } if !rules::is_told(behind, self.horizon) => {
+                self.state = State::Idle { again: false };
+                (self.told_at, self.failure) = (Some(behind), Some(refusal));
+            }
+            refusal => {
+                self.state = State::Idle { again: true };
+                self.told_at = None;
+                self.events.push_back(Event::Failed { refusal: refusal.without_timestamp() });
+            }
         }
     }
 
@@ -65,7 +83,9 @@ impl Coordinator {
         match self.state {
             State::Preparing | State::Withdrawing(_) => {
                 let participant = self.participant(from);
-                if participant.vote.is_none() {
+                // What was answered with a vote that was lost comes with the next word.
+                let is_whole = !done || placed.replies.is_some();
+                if participant.vote.is_none() && is_whole {
                     participant.placed = Some(placed);
                     self.on_vote(now, from, Vec::new(), done);
                 }

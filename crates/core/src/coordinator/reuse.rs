@@ -34,6 +34,7 @@ impl Coordinator {
             placed_at,
             told_at,
             horizon,
+            failure,
             lost_answers,
             first,
             elder,
@@ -50,7 +51,7 @@ impl Coordinator {
         (*number, *state, *next_call, *tries) = (1, State::Idle { again: false }, 0, 0);
         (*elder, *blocked_since, *resend_at, *backoff_at) = (None, None, None, None);
         (*suggested, *placed_at, *told_at) = (None, None, None);
-        (*horizon, *lost_answers) = (Timestamp::default(), false);
+        (*horizon, *failure, *lost_answers) = (Timestamp::default(), None, false);
         (*listed, *members, *in_turn, *first) = (None, Members::All, false, None);
         participants.clear();
         met.clear();

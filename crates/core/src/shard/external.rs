@@ -101,6 +101,21 @@ impl Shard {
         self.drain(now);
     }
 
+    /// These records are about to vanish by themselves: to be said before [`Self::vanished`], while they are there, of those on
+    /// which somebody may stand in line. What those are going to do is executed on what the records hold now (P86).
+    pub fn vanishing(&mut self, keys: &[Bytes]) {
+        for key in keys {
+            if let Some(record) = self.table.find(key_hash(key), key) {
+                self.table.keep_copy(record);
+            }
+        }
+    }
+
+    /// All records vanished. The host tells of those that somebody holds ([`Self::vanished`]); of the others none is known here.
+    pub fn all_vanished(&mut self) {
+        self.take_over(self.hand_over());
+    }
+
     /// These records vanished by themselves: they expired, or were evicted or flushed (trap 18). Each vanishes after those who
     /// have voted on it, and their effects on it are not carried out; all others who hold it or wait for it are refused.
     /// Whoever comes now waits until those who have voted are done, whatever their modes, and finds no record.
@@ -121,7 +136,11 @@ impl Shard {
     fn vanish(&mut self, now: Time, keys: &[Bytes]) {
         let mut refused: Vec<(AttemptId, &Bytes)> = Vec::new();
         for key in keys {
-            let Some(record) = self.table.find(key_hash(key), key) else { continue };
+            let hash = key_hash(key);
+            let Some(record) = self.table.find(hash, key) else {
+                self.table.seal(hash);
+                continue;
+            };
             refused.extend(self.table.vanish(record).into_iter().map(|attempt| (attempt, key)));
         }
         for (attempt, key) in refused {

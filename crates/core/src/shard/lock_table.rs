@@ -49,13 +49,14 @@ use right as rules;
 #[cfg(feature = "planted-bugs")]
 use wrong as rules;
 
+use super::key_hash;
 use super::phaser::{Phaser, Waiter, Wanted, same};
 use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
 use crate::records::{Applied, External};
-use crate::switches::{Locks, Switches};
+use crate::switches::{Locks, Ordered, Switches};
 
 /// A record's place in the table, stable while it is held.
 pub(crate) type RecordIx = usize;
@@ -170,7 +171,8 @@ pub(crate) struct LockTable {
     pub(crate) unique: u64,
     pub(crate) clocks: Clocks,
     pub(crate) woken: VecDeque<Woken>,
-    pub(crate) carried: VecDeque<Carried>,
+    /// Whose turn has come on a record, once for each (P75).
+    pub(crate) ready: VecDeque<AttemptId>,
     pub(crate) notices: Vec<Notice>,
     pub(crate) looks: u64,
     pub(crate) grants: u64,
@@ -198,7 +200,7 @@ impl LockTable {
             unique: unique_base,
             clocks: Clocks::default(),
             woken: VecDeque::new(),
-            carried: VecDeque::new(),
+            ready: VecDeque::new(),
             notices: Vec::new(),
             looks: 0,
             grants: 0,
@@ -337,7 +339,9 @@ impl LockTable {
     /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
     pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
         let external = self.external;
-        let Some(Record { key, state, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
+        let Some(Record { key, hash, state, lock: Some(lock) }) = self.records.get_mut(record) else {
+            return;
+        };
         if lock.holders.get(&attempt).is_some_and(Holder::is_in_order) {
             // What it was going to do is dropped: it is carried out by `finish_place` alone.
             let watchers = self.leave_line(record, attempt);
@@ -372,7 +376,7 @@ impl LockTable {
         }
         if lock.holders.is_empty() {
             debug_assert!(lock.held.is_empty(), "claims without a holder");
-            rules::reset(lock);
+            rules::reset(lock, &mut self.clocks, *hash);
         }
         let after = expiry_of(state);
         self.note_expiry(record, before, after);
@@ -416,6 +420,15 @@ impl LockTable {
 
     fn grant(&mut self, record: RecordIx, owner: Owner, call: &Call, item: Item, in_order: bool) -> bool {
         self.grants += 1;
+        let expires = || {
+            let Record { state, lock, .. } = &self.records[record];
+            expiry_of(state).is_some() || lock.as_ref().is_some_and(|lock| lock.expires)
+        };
+        let in_any_state = match self.switches.ordering {
+            Ordered::Never => None,
+            _ if in_order => None,
+            _ => Some(footprint(&self.switches, call, expires())),
+        };
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         lock.take_modes_of(call.op.type_info());
@@ -430,6 +443,17 @@ impl LockTable {
         {
             holder.told = Some(elder);
             self.notices.push(Notice { attempt: owner.attempt, elder });
+        }
+        if self.switches.ordering != Ordered::Never {
+            let is_of_kind = lock.kind.is_some_and(|kind| kind.common_modes(call.op.type_info()).is_some());
+            match is_of_kind {
+                true => [Some(&item.claims), in_any_state.as_ref()]
+                    .into_iter()
+                    .flatten()
+                    .for_each(|claims| holder.used.add(claims)),
+                // Its owner has the record alone, and changes its type.
+                false => holder.used.add(&Claims::record(Mode::EXCLUSIVE)),
+            }
         }
         holder.push(item);
         holder.items.len() == 1
@@ -570,7 +594,7 @@ impl LockTable {
         }
         let (call, key, in_order) = (waiter.call.clone(), self.records[record].key.clone(), waiter.in_order);
         let owner = Owner { birth: place.0, attempt: place.1 };
-        if in_order {
+        if in_order && self.may_still_order(record, owner, &call) {
             if !self.admits_in_order(record, &call) {
                 return Settled::Stays;
             }

@@ -192,10 +192,11 @@ impl Shard {
         self.attempts.values().filter(|participant| participant.is_prepared()).count()
     }
 
-    /// Those of one session. O(open attempts).
+    /// Those of one session that are not committed: those are here until their turn has come. O(open attempts).
     #[expect(clippy::disallowed_methods, reason = "they are counted")]
     pub fn open_attempts_of(&self, session: SessionId) -> usize {
-        self.attempts.keys().filter(|attempt| attempt.tx.session == session).count()
+        let own = self.attempts.iter().filter(|(attempt, _)| attempt.tx.session == session);
+        own.filter(|(_, it)| !matches!(it.stage, Stage::Placed { .. })).count()
     }
 
     /// Decisions remembered until the sessions' low-water marks pass them.
@@ -545,8 +546,15 @@ impl Shard {
             participant.blocked.extend(left);
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
-        let (replies_before, turn) = (participant.replies.len(), participant.turn.take());
-        participant.stage = Stage::Preparing(Round { participants, members, asks, replies_before });
+        let replies_before = participant.replies.len();
+        let participant = &self.attempts[&attempt];
+        // A single participant orders all or nothing, so that it carries out all at once (P83).
+        let is_whole = || !is_single || participant.held.is_empty() && self.table.may_order_all(&records);
+        let is_stamped = matches!(asks, Asks::Place(_)) && members == Members::All;
+        let orders = self.orders() && is_stamped && is_whole();
+        let participant = self.participant(attempt);
+        let turn = participant.turn.take();
+        participant.stage = Stage::Preparing(Round { participants, members, asks, orders, replies_before });
         if let Some(turn) = turn {
             self.put_off.remove(&turn);
         }

@@ -57,6 +57,8 @@ pub(crate) struct Round {
     pub(crate) members: Members,
     /// What its yes is to be.
     pub(crate) asks: Asks,
+    /// Its calls are ordered where they can be (P80).
+    pub(crate) orders: bool,
     /// How many answers were there before the prepare: later ones travel with the vote.
     pub(crate) replies_before: usize,
 }
@@ -80,6 +82,8 @@ pub(crate) enum Stage {
         at: Timestamp,
         behind: Timestamp,
         replies: Said,
+        /// On so many records its turn has not come.
+        unready: usize,
     },
 }
 

@@ -1,9 +1,13 @@
 //! Votes with timestamps, and what follows from them (P73 to P88): the attempt's side. `lock_table/line.rs` has the records'.
 
+use claret_types::{Bytes, OpError};
 use smallvec::SmallVec;
 
+use super::lock_table::Carried;
 use super::participant::{Place, Said};
-use super::{AttemptId, Decided, Fate, Link, RecordIx, Response, Shard, Stage, Time, rules};
+use super::{
+    AttemptId, Decided, Fate, Link, RecordIx, Refusal, Response, Shard, Stage, Time, key_hash, rules,
+};
 use crate::ids::{Birth, Timestamp};
 use crate::message::Output;
 use crate::switches::{Delivery, Ordered};
@@ -17,9 +21,59 @@ impl Shard {
         }
     }
 
-    /// How far ahead of now a timestamp may be (P79, P88).
+    /// No later vote has a timestamp that is not larger.
+    pub fn clock(&self) -> Timestamp {
+        self.clock
+    }
+
+    /// Keys go to another shard: up to where timestamps were used here. The other one hears of it before it serves them (P86).
+    pub fn hand_over(&self) -> Timestamp {
+        self.clock.max(self.table.clocks.latest_of_all())
+    }
+
+    /// Keys came from another shard, on which timestamps were used up to this one.
+    pub fn take_over(&mut self, used: Timestamp) {
+        if self.orders() {
+            self.clock = self.clock.max(used);
+            self.table.clocks.forget_up_to(self.clock);
+        }
+    }
+
+    /// Whether an attempt that is committed has been carried out on a record, though perhaps not on all of its records.
+    pub fn has_carried_out(&self, attempt: AttemptId, key: &[u8]) -> bool {
+        let stands = || {
+            let record = self.table.find(key_hash(key), key);
+            record.is_some_and(|record| self.table.stands_in(record, attempt))
+        };
+        self.placed_at(attempt).is_some() && !stands()
+            || matches!(self.decided(attempt), Some(Decided::Applied { .. }))
+    }
+
+    /// That an operation cannot be done. Where calls are ordered, that tells of a state that may not be settled (P78), and whoever
+    /// comes now was not seen.
+    pub(super) fn fails(&mut self, key: Bytes, error: OpError) -> Refusal {
+        let error = Box::new(error);
+        if !self.orders() {
+            return Refusal::Operation { key, error };
+        }
+        let behind = self.table.latest_clock(key_hash(&key));
+        rules::note_error(&mut self.table, key_hash(&key));
+        Refusal::OperationBehind { key, error, behind }
+    }
+
+    /// How far ahead of now a suggestion may be (P88).
     fn ahead(&self, now: Time) -> Timestamp {
         Timestamp(now.plus(self.limits.ahead_us_max).0)
+    }
+
+    /// How far ahead of now another node may be with a suggestion that it took: its clock may go before this one's (P88).
+    fn far_ahead(&self, now: Time) -> Timestamp {
+        Timestamp(now.plus(self.limits.ahead_us_max.saturating_add(self.limits.skew_us_max)).0)
+    }
+
+    /// Whether a coordinator is believed what the final timestamp is: one further ahead is no node's that began anew just now.
+    fn is_likely(&self, now: Time, at: Timestamp) -> bool {
+        at.0 <= self.far_ahead(now).0.saturating_add(self.limits.skew_us_max)
     }
 
     /// Whether calls on some records here are ordered.
@@ -36,7 +90,7 @@ impl Shard {
     /// Another incarnation begins: behind all that an earlier one may have published, voted or carried out (P85).
     pub(super) fn begin_clock(&mut self, now: Time) {
         if self.orders() {
-            self.clock = self.clock.max(self.ahead(now));
+            self.clock = self.clock.max(self.far_ahead(now));
             self.table.clocks.forget_up_to(self.clock);
         }
     }
@@ -44,7 +98,7 @@ impl Shard {
     /// A client process wants the clock (P79).
     pub(super) fn tick(&mut self, now: Time, link: Link, want: Timestamp) {
         let own = Timestamp(now.0);
-        self.clock = self.clock.max(own).max(want.min(self.ahead(now)));
+        self.clock = self.clock.max(own).max(want.min(self.far_ahead(now)));
         self.clock = self.clock.max(self.table.clocks.forget(self.clock));
         let response = Response::Ticked { clock: self.clock, now, orders: self.orders() };
         self.outputs.push_back(Output::Respond { session: link.session, response });
@@ -53,6 +107,10 @@ impl Shard {
     /// Writes yes with a timestamp (P73).
     pub(super) fn vote_in_place(&mut self, now: Time, attempt: AttemptId, suggested: Timestamp) {
         let held = self.attempts[&attempt].held.clone();
+        let in_order = held.iter().filter(|record| self.table.stands_in(**record, attempt)).count();
+        if rules::is_torn(self.is_single(attempt), in_order, held.len()) {
+            return self.refuse(now, attempt, Refusal::Unstamped);
+        }
         let before = held.iter().map(|record| self.table.clock_before(*record, attempt)).max();
         let before = before.unwrap_or_default();
         let at = rules::vote_after(suggested.min(self.ahead(now)), self.clock, before);
@@ -63,37 +121,35 @@ impl Shard {
         self.clock = self.clock.max(self.table.clocks.forget(self.clock));
         let behind = if is_alone { before } else { Timestamp::MAX };
         let said = self.answer_in_order(attempt, &held, is_alone);
-        let id = self.id;
         let participant = self.participant(attempt);
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
         let Stage::Preparing(round) = stage else { unreachable!("only a preparing one votes") };
-        let is_single = round.participants.iter().all(|listed| listed.shard == id);
         let place = Place { at, behind, said };
         participant.stage =
             Stage::Prepared { round, place: Some(place), answers: SmallVec::new(), asked_us: 0 };
-        if let Some(elder) = self.told(&held, attempt) {
-            self.pass_on(attempt, elder);
-        }
-        if is_single {
+        if self.is_single(attempt) {
             self.place(now, attempt, at);
         } else {
             self.say_place(attempt);
         }
     }
 
-    /// Who stands before an attempt in some line is in the way of whoever waits for it (P81).
-    pub(super) fn pass_on(&mut self, attempt: AttemptId, elder: Birth) {
-        if !self.orders() || !self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()) {
-            return;
-        }
-        for record in self.attempts[&attempt].held.clone() {
-            self.table.pass_on(record, attempt, elder);
+    /// Whether nobody else takes part in an attempt that prepares or has voted.
+    fn is_single(&self, attempt: AttemptId) -> bool {
+        let Some(participant) = self.attempts.get(&attempt) else { return false };
+        match &participant.stage {
+            Stage::Open => false,
+            Stage::Preparing(round) | Stage::Prepared { round, .. } | Stage::Placed { round, .. } => {
+                round.participants.iter().all(|listed| listed.shard == self.id)
+            }
         }
     }
 
-    /// The eldest that an attempt was told of on these records.
-    fn told(&self, held: &[RecordIx], attempt: AttemptId) -> Option<Birth> {
-        held.iter().filter_map(|record| self.table.told(*record, attempt)).min()
+    /// Who goes before an attempt in some line is in the way of whoever waits for it (P81).
+    pub(super) fn pass_on(&mut self, attempt: AttemptId, elder: Birth) {
+        for record in self.attempts[&attempt].held.clone() {
+            self.table.pass_on(record, attempt, elder);
+        }
     }
 
     /// Adds the answers of ordered calls to those that the vote says, if they can be known.
@@ -126,14 +182,17 @@ impl Shard {
         self.respond(attempt, Response::Placed { attempt, shard, at, behind, replies, is_tentative });
     }
 
-    /// The final timestamp is known (P74). Who is torn by its own coordinator gets one that is not below its vote, nor too far
-    /// ahead (P88).
+    /// The final timestamp is known (P74). Who is torn by its own coordinator gets one that is not below its vote. Of one that is
+    /// too far ahead the shards assure themselves (P88).
     pub(super) fn apply_at(&mut self, now: Time, attempt: AttemptId, at: Timestamp) {
         match self.attempts.get(&attempt).map(|participant| &participant.stage) {
-            Some(Stage::Prepared { place: Some(place), .. }) => {
-                let at = at.min(self.ahead(now)).max(place.at);
+            Some(Stage::Prepared { place: Some(place), .. }) if self.is_likely(now, at) => {
+                let at = at.max(place.at);
                 self.place(now, attempt, at);
             }
+            // Unless it asks already.
+            Some(Stage::Prepared { place: Some(_), asked_us: 0, .. }) => self.inquire_now(now, attempt),
+            Some(Stage::Prepared { place: Some(_), .. }) => {}
             // It is on its way.
             Some(Stage::Placed { .. }) => {}
             Some(_) => self.apply(now, attempt),
@@ -160,30 +219,43 @@ impl Shard {
         let behind = if at == voted.at { voted.behind } else { Timestamp::MAX };
         let held = std::mem::take(&mut participant.held);
         let members = round.members.clone();
-        participant.stage = Stage::Placed { round, at, behind, replies: said };
         let (in_order, locked): (SmallVec<[RecordIx; 4]>, SmallVec<[RecordIx; 4]>) =
             held.into_iter().partition(|record| self.table.stands_in(*record, attempt));
-        self.participant(attempt).held.clone_from(&in_order);
+        let unready = in_order.len();
+        let participant = self.participant(attempt);
+        participant.stage = Stage::Placed { round, at, behind, replies: said, unready };
+        participant.held.clone_from(&in_order);
         for record in locked {
             self.table.raise(record, attempt, at);
             self.table.release(now, record, attempt, Fate::Apply(&members));
         }
-        let told = self.told(&in_order, attempt);
         for record in in_order {
             self.table.finish_place(now, record, attempt, at, said == Said::Nothing);
-        }
-        if let Some(elder) = told {
-            self.pass_on(attempt, elder);
         }
         self.done_if_carried_out(now, attempt);
     }
 
-    /// It was carried out on one record.
-    pub(super) fn carried(&mut self, now: Time, carried: super::lock_table::Carried) {
-        let Some(participant) = self.attempts.get_mut(&carried.attempt) else { return };
-        participant.held.retain(|record| *record != carried.record);
-        participant.replies.extend(carried.replies);
-        self.done_if_carried_out(now, carried.attempt);
+    /// Its turn has come on one more record. It is carried out on all of them at once (P75): others see all of it here or nothing,
+    /// and so does whoever reads what is left of a shard.
+    pub(super) fn come_ready(&mut self, now: Time, attempt: AttemptId) {
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        let Stage::Placed { unready, .. } = &mut participant.stage else { return };
+        *unready -= 1;
+        if *unready > 0 {
+            return;
+        }
+        let held = std::mem::take(&mut participant.held);
+        let mut behind: SmallVec<[(RecordIx, SmallVec<[AttemptId; 2]>); 4]> = SmallVec::new();
+        for record in held {
+            if let Some(Carried { replies, watchers }) = self.table.carry_out(record, attempt) {
+                self.participant(attempt).replies.extend(replies);
+                behind.push((record, watchers));
+            }
+        }
+        for (record, watchers) in behind {
+            self.table.look_at(now, record, watchers.into_iter().collect());
+        }
+        self.done_if_carried_out(now, attempt);
     }
 
     fn done_if_carried_out(&mut self, now: Time, attempt: AttemptId) {
@@ -192,7 +264,7 @@ impl Shard {
         if !participant.held.is_empty() {
             return;
         }
-        let Stage::Placed { round, at, behind, replies: said } = &participant.stage else { return };
+        let Stage::Placed { round, at, behind, replies: said, .. } = &participant.stage else { return };
         let (before, at, behind) = (round.replies_before, *at, *behind);
         let (listed, is_said) = (round.participants.clone(), *said == Said::All);
         let is_single = listed.iter().all(|listed| listed.shard == shard);
@@ -208,11 +280,17 @@ impl Shard {
         let shard = self.id;
         let (at, replies) = match self.decided(attempt) {
             Some(Decided::Applied { replies, at }) => {
-                (at.unwrap_or(Timestamp::MAX), rules::known_answers(replies))
+                // What was answered nobody knows any more.
+                let Some(replies) = rules::known_answers(replies) else {
+                    return self.respond_refused(attempt, Refusal::Unknown);
+                };
+                (at.unwrap_or(Timestamp::MAX), Some(replies))
             }
             _ => (Timestamp::MAX, None),
         };
-        let replies = replies.filter(|replies| self.says_again(replies));
+        if replies.as_ref().is_some_and(|replies| !self.says_again(replies)) {
+            return;
+        }
         self.respond(attempt, Response::Done { attempt, shard, at, behind: Timestamp::MAX, replies });
     }
 

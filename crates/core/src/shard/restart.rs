@@ -27,6 +27,7 @@ impl Shard {
         fresh.attach(self.table.external);
         let old = std::mem::replace(self, fresh);
         match survives {
+            // Clocks are among what was written.
             Survives::Votes => {
                 let LockTable { unique, .. } = self.table;
                 *self = Shard { incarnation, outputs: VecDeque::new(), ..old };
@@ -34,12 +35,15 @@ impl Shard {
                 self.keep_votes(now);
             }
             Survives::Records => {
+                self.begin_clock(now);
                 old.table.let_all_end();
                 self.table.load(old.table.into_contents());
             }
-            Survives::Nothing => old.table.let_all_end(),
+            Survives::Nothing => {
+                self.begin_clock(now);
+                old.table.let_all_end();
+            }
         }
-        self.begin_clock(now);
     }
 
     /// Drops whatever has not voted, and begins the leases of the rest anew.

@@ -52,6 +52,18 @@ pub(super) fn vote_after(suggested: Timestamp, clock: Timestamp, before: Timesta
     suggested.max(clock.next()).max(before.next())
 }
 
+/// An error was said that tells of all of a record: whoever votes from now on has a larger timestamp than what it tells of (P78).
+pub(super) fn note_error(table: &mut LockTable, hash: u64) {
+    table.seal(hash);
+}
+
+/// Whether a single participant would carry out some of its calls at once, and others in their turn: what was all to be ordered
+/// cannot be any more (P83).
+#[inline]
+pub(super) fn is_torn(is_single: bool, in_order: usize, held: usize) -> bool {
+    is_single && in_order > 0 && in_order < held
+}
+
 /// Whether answers that came with a vote are good: it is the final one (P76).
 #[inline]
 pub(super) fn are_good(voted: Timestamp, at: Timestamp) -> bool {

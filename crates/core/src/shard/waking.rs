@@ -10,8 +10,8 @@ use std::vec;
 
 use super::lock_table::Notice;
 use super::{
-    Answers, Asks, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Members, Owner, Participant, Ran,
-    RecordIx, Refusal, Reply, Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
+    Answers, Blocked, Bytes, Call, CallNo, Calls, Delivery, Heard, Owner, Participant, Ran, RecordIx,
+    Refusal, Reply, Response, Shard, Stage, Stop, Time, Woken, key_hash, rules,
 };
 use crate::ids::AttemptId;
 
@@ -131,9 +131,7 @@ impl Shard {
         else {
             return false;
         };
-        matches!(round.asks, Asks::Place(_))
-            && round.members == Members::All
-            && self.table.is_in_order(record, owner, calls)
+        round.orders && self.table.is_in_order(record, owner, calls)
     }
 
     /// [`Self::run_some`] for calls that claim the record in order.
@@ -165,7 +163,7 @@ impl Shard {
             Stop::Busy => Ran::Busy,
             Stop::Crowded => return Ran::Failed(Refusal::Crowded(key.clone())),
             Stop::Failed(error) => {
-                return Ran::Failed(Refusal::Operation { key: key.clone(), error: error.into() });
+                return Ran::Failed(self.fails(key.clone(), error));
             }
         };
         match ran {
@@ -279,8 +277,8 @@ impl Shard {
                 self.end_with_their_records(now);
             } else if let Some(woken) = self.table.woken.pop_front() {
                 self.wake(now, woken);
-            } else if let Some(carried) = self.table.carried.pop_front() {
-                self.carried(now, carried);
+            } else if let Some(attempt) = self.table.ready.pop_front() {
+                self.come_ready(now, attempt);
             } else if let Some(attempt) = self.going_on.pop_front() {
                 self.go_on(now, attempt);
             } else {
@@ -297,8 +295,11 @@ impl Shard {
             if !self.attempts.contains_key(&attempt) {
                 continue; // Decided meanwhile.
             }
-            self.respond(attempt, Response::Elder { attempt, shard: self.id, birth: elder.time });
-            self.pass_on(attempt, elder);
+            match self.placed_at(attempt) {
+                None => self.respond(attempt, Response::Elder { attempt, shard: self.id, birth: elder.time }),
+                // It cannot give way any more, and waits itself.
+                Some(_) => self.pass_on(attempt, elder),
+            }
         }
         self.table.notices.clear();
     }
@@ -319,7 +320,7 @@ impl Shard {
                 self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), reply);
                 self.run_rest(now, owner, &key, record, calls)
             }
-            Err(error) => Ran::Failed(Refusal::Operation { key, error: error.into() }),
+            Err(error) => Ran::Failed(self.fails(key, error)),
         };
         if let Ran::Failed(refusal) = ran {
             return self.refuse(now, owner.attempt, refusal);

@@ -4,14 +4,17 @@
 //! and before those that got the record later, because these wait for the former. So its place is behind the last
 //! decision of those that had voted; transactions that use the record after that are decided later.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use claret_core::{AttemptId, ShardId, Time};
+use claret_core::message::Status;
+use claret_core::{AttemptId, ShardId, Time, Timestamp};
 use claret_types::Bytes;
 
-use super::{AttemptEntry, Ledger};
+use super::{AttemptEntry, Ledger, Moment, Replay};
 use crate::check::Violation;
-use crate::reference::Reference;
+
+/// Records that vanish together; with each the millisecond, if only its time ended it.
+pub(super) type Lost<'a> = BTreeMap<&'a Bytes, Option<u64>>;
 
 /// One record vanished.
 #[derive(Debug)]
@@ -29,18 +32,37 @@ pub(super) struct Vanished {
 
 impl Ledger {
     /// Records of a shard vanished, each by itself.
-    pub(crate) fn note_vanished(&mut self, shard: ShardId, keys: &[Bytes], now: Time, by_time: Option<u64>) {
+    /// `unheard`: who had voted there by then, though it did not say so.
+    pub(crate) fn note_vanished(
+        &mut self,
+        shard: ShardId,
+        (keys, unheard): (&[Bytes], &BTreeSet<AttemptId>),
+        now: Time,
+        by_time: Option<u64>,
+    ) {
         for key in keys {
-            let voted = self.attempts.iter().filter(|(_, entry)| self.has_voted_on(entry, shard, key));
+            let has_voted = |attempt: &AttemptId, entry: &AttemptEntry| {
+                // Its slot may have been another shard's then.
+                let site = entry.sites.get(key).copied().unwrap_or(shard);
+                let voted = entry.yes.contains(&site) || entry.lost.contains(&site);
+                (voted || unheard.contains(attempt)) && self.uses(entry, key)
+            };
+            let voted = self.attempts.iter().filter(|(attempt, entry)| has_voted(attempt, entry));
             let voted = voted.map(|(attempt, _)| *attempt).collect();
             let place = self.order.len();
             self.vanished.push(Vanished { shard, key: key.clone(), at: now, place, voted, by_time });
         }
     }
 
-    fn has_voted_on(&self, entry: &AttemptEntry, shard: ShardId, key: &Bytes) -> bool {
+    /// Attempts of which a shard says that they have voted there: who is to be carried out in its place says nothing before.
+    pub(crate) fn voted(&self, written: impl Fn(AttemptId) -> Option<Status>) -> BTreeSet<AttemptId> {
+        let asked = self.attempts.keys().filter(|_| self.is_stamped).copied();
+        asked.filter(|attempt| written(*attempt) == Some(Status::Prepared)).collect()
+    }
+
+    fn uses(&self, entry: &AttemptEntry, key: &Bytes) -> bool {
         let uses = |run| self.runs[run].issued.iter().any(|issued| issued.key == *key);
-        entry.yes.contains(&shard) && entry.members.iter().any(uses)
+        entry.members.iter().any(uses)
     }
 
     /// Whether a record of the shard ever vanished.
@@ -48,46 +70,64 @@ impl Ledger {
         self.vanished.iter().any(|it| it.shard == shard && it.key == *key)
     }
 
-    /// Behind how many decisions, and by when, everybody was decided who comes before it. Where a shard forgot a vote
-    /// before it carried it out, nobody waited for it.
+    /// Those who come before it. Where a shard forgot a vote before it carried it out, nobody waited for it.
+    fn remembered<'a>(&'a self, vanished: &'a Vanished) -> impl Iterator<Item = &'a AttemptEntry> {
+        let entries = vanished.voted.iter().map(|attempt| &self.attempts[attempt]);
+        entries.filter(|entry| {
+            let is_done =
+                entry.applied.contains(&vanished.shard) || entry.carried_out.contains(&vanished.key);
+            is_done || !entry.lost.contains(&vanished.shard)
+        })
+    }
+
+    /// Behind how many decisions, and by when, everybody was decided who comes before it.
     fn settled(&self, vanished: &Vanished) -> (usize, Time) {
-        let Vanished { shard, at, place, voted, .. } = vanished;
-        let entries = voted.iter().map(|attempt| &self.attempts[attempt]);
-        let remembered = entries.filter(|entry| !entry.lost.contains(shard) || entry.applied.contains(shard));
-        let decided = remembered.filter_map(|entry| entry.decided);
+        let Vanished { at, place, .. } = vanished;
+        let decided = self.remembered(vanished).filter_map(|entry| entry.decided);
         decided
             .fold((*place, *at), |(place, at), decision| (place.max(decision.place + 1), at.max(decision.at)))
     }
 
     /// The records that vanished, by the number of decisions that come before; with each the millisecond, if only its time ended
     /// it.
-    pub(super) fn vanished_by_place(&self) -> BTreeMap<usize, BTreeMap<&Bytes, Option<u64>>> {
-        let mut by_place: BTreeMap<usize, BTreeMap<&Bytes, Option<u64>>> = BTreeMap::new();
+    pub(super) fn vanished_by_place(&self) -> BTreeMap<usize, Lost<'_>> {
+        let mut by_place: BTreeMap<usize, Lost<'_>> = BTreeMap::new();
         for vanished in &self.vanished {
-            let here = by_place.entry(self.settled(vanished).0).or_default();
-            let by_time = here.entry(&vanished.key).or_insert(vanished.by_time);
-            *by_time = by_time.and(vanished.by_time);
+            add(by_place.entry(self.settled(vanished).0).or_default(), vanished);
         }
         by_place
     }
 
+    /// The same by timestamps: behind all that had voted on it by then. With each, when that was seen.
+    pub(super) fn vanished_by_timestamp(&self) -> impl Iterator<Item = (Timestamp, usize, Lost<'_>)> {
+        self.vanished.iter().map(|vanished| {
+            let finals = self.remembered(vanished).filter_map(|entry| self.final_of(entry));
+            let seen = self.order[..vanished.place].iter().filter_map(|moment| match moment {
+                Moment::Failed(_, key, behind) if *key == vanished.key => Some(*behind),
+                _ => None,
+            });
+            let mut lost = Lost::new();
+            add(&mut lost, vanished);
+            (finals.chain(seen).max().unwrap_or_default(), vanished.place, lost)
+        })
+    }
+
     /// These records are lost here. One that only its time ended must have one by then (P71): a transaction that was committed
     /// before may have put that off.
-    pub(super) fn forget_vanished(
-        &self,
-        reference: &mut Reference,
-        lost: BTreeMap<&Bytes, Option<u64>>,
-    ) -> Result<(), Violation> {
+    pub(super) fn forget_vanished(&self, replay: &mut Replay<'_>, lost: Lost<'_>) -> Result<(), Violation> {
         for (key, by_time) in &lost {
             let Some(now_ms) = by_time.filter(|_| self.torn() == 0 && !self.is_wiped()) else { continue };
-            let Some(state) = reference.records().get(*key) else { continue };
+            let Some(state) = replay.reference.records().get(*key) else { continue };
             if state.expiry().is_none_or(|expiry| expiry.ms() > now_ms) {
                 let until =
                     state.expiry().map_or("for ever".to_owned(), |expiry| format!("until {}", expiry.ms()));
                 return Err(format!("'{key}' ended by its time at {now_ms} ms, and is to be there {until}"));
             }
         }
-        reference.forget(|key| lost.contains_key(key));
+        for key in lost.keys() {
+            replay.precedes(|it| it.add_whole(format!("the end of '{key}'"), (Time(0), None), key));
+        }
+        replay.reference.forget(|key| lost.contains_key(key));
         Ok(())
     }
 
@@ -95,4 +135,9 @@ impl Ledger {
     pub(crate) fn ends(&self) -> impl Iterator<Item = (&Bytes, Time, Time)> {
         self.vanished.iter().map(|it| (&it.key, it.at, self.settled(it).1))
     }
+}
+
+fn add<'a>(lost: &mut Lost<'a>, vanished: &'a Vanished) {
+    let by_time = lost.entry(&vanished.key).or_insert(vanished.by_time);
+    *by_time = by_time.and(vanished.by_time);
 }

@@ -3,10 +3,11 @@
 //! They are kept by the hash of the key and by mode, without elements: two that share one are only ordered more than they
 //! need be. So are those who draw, among each other: that two fit may be owed to somebody between them. Old ones are forgotten by generations, and [`Clocks::floor`] says up to which timestamp anything may be.
 
-use claret_types::{Claims, Draw, Mode, TypeInfo};
+use claret_types::{Mode, TypeInfo};
 use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 
+use super::holder::Used;
 use crate::ids::Timestamp;
 
 /// A generation is not forgotten for its size before it has so many records.
@@ -31,26 +32,15 @@ impl RecordClocks {
         self.by_mode.iter().map(|(_, at)| *at).max().unwrap_or_default()
     }
 
-    /// What conflicts with claims of a type. All of it, if the types have no modes in common (P14).
-    fn before<'a>(&self, kind: &TypeInfo, mut claims: impl Iterator<Item = &'a Claims>) -> Timestamp {
+    /// What conflicts with that use, of a type. All of it, if the types have no modes in common (P14).
+    fn before(&self, kind: &TypeInfo, used: Used) -> Timestamp {
         let Some(modes) = self.kind.common_modes(kind) else { return self.latest() };
-        let (mut conflicting, mut before) = (0, Timestamp::default());
-        claims.by_ref().for_each(|claims| {
-            conflicting |= claims.list.iter().fold(0, |bits, claim| bits | modes.conflicts_of(claim.mode));
-            if claims.draw != Draw::default() {
-                before = before.max(self.drawn);
-            }
-        });
-        let conflict = self.by_mode.iter().filter(|(mode, _)| conflicting & (1 << mode.0) != 0);
-        conflict.map(|(_, at)| *at).fold(before, Timestamp::max)
+        let in_conflict = |(mode, _): &&(Mode, Timestamp)| modes.conflicts_of(*mode) & used.modes != 0;
+        let before = self.by_mode.iter().filter(in_conflict).map(|(_, at)| *at).max().unwrap_or_default();
+        if used.draws { before.max(self.drawn) } else { before }
     }
 
-    fn raise<'a>(
-        &mut self,
-        kind: &'static TypeInfo,
-        claims: impl Iterator<Item = &'a Claims>,
-        at: Timestamp,
-    ) {
+    fn raise(&mut self, kind: &'static TypeInfo, used: Used, at: Timestamp) {
         if self.kind.common_modes(kind).is_none() {
             // Whoever comes conflicts with all of what was of another type.
             self.by_mode = smallvec![(Mode::EXCLUSIVE, self.latest())];
@@ -58,15 +48,16 @@ impl RecordClocks {
         } else if self.kind.is_of_any() {
             self.kind = kind;
         }
-        for claims in claims {
-            if claims.draw != Draw::default() {
-                self.drawn = self.drawn.max(at);
-            }
-            for claim in &claims.list {
-                match self.by_mode.iter_mut().find(|(mode, _)| *mode == claim.mode) {
-                    Some((_, known)) => *known = at.max(*known),
-                    None => self.by_mode.push((claim.mode, at)),
-                }
+        if used.draws {
+            self.drawn = self.drawn.max(at);
+        }
+        let mut modes = used.modes;
+        while modes != 0 {
+            let mode = Mode(modes.trailing_zeros() as u8);
+            modes &= modes - 1;
+            match self.by_mode.iter_mut().find(|(known, _)| *known == mode) {
+                Some((_, known)) => *known = at.max(*known),
+                None => self.by_mode.push((mode, at)),
             }
         }
     }
@@ -89,31 +80,20 @@ pub(crate) struct Clocks {
 }
 
 impl Clocks {
-    /// The largest clock of a record for what conflicts with these claims. O(claims x modes).
-    pub(super) fn before<'a>(
-        &self,
-        hash: u64,
-        kind: &TypeInfo,
-        claims: impl Iterator<Item = &'a Claims> + Clone,
-    ) -> Timestamp {
+    /// The largest clock of a record for what conflicts with that use of it. O(modes).
+    pub(super) fn before(&self, hash: u64, kind: &TypeInfo, used: Used) -> Timestamp {
         let of = |generation: &Generation| {
-            generation.clocks.get(&hash).map_or(Timestamp::default(), |it| it.before(kind, claims.clone()))
+            generation.clocks.get(&hash).map_or(Timestamp::default(), |it| it.before(kind, used))
         };
         of(&self.young).max(of(&self.old)).max(self.floor)
     }
 
-    /// These claims were voted on, or got their final place.
-    pub(super) fn raise<'a>(
-        &mut self,
-        hash: u64,
-        kind: &'static TypeInfo,
-        claims: impl Iterator<Item = &'a Claims>,
-        at: Timestamp,
-    ) {
+    /// A record was so used by somebody who voted, or whose place is final.
+    pub(super) fn raise(&mut self, hash: u64, kind: &'static TypeInfo, used: Used, at: Timestamp) {
         let young = &mut self.young;
         young.latest = young.latest.max(at);
         let fresh = || RecordClocks { kind, by_mode: SmallVec::new(), drawn: Timestamp::default() };
-        young.clocks.entry(hash).or_insert_with(fresh).raise(kind, claims, at);
+        young.clocks.entry(hash).or_insert_with(fresh).raise(kind, used, at);
     }
 
     /// Forgets what the shard's clock passed some time ago, and more if there are too many. Up to the returned one the shard's
@@ -126,6 +106,26 @@ impl Clocks {
             self.old = std::mem::take(&mut self.young);
         }
         self.floor
+    }
+
+    /// The largest clock of a record. An error tells of all of it.
+    pub(super) fn latest(&self, hash: u64) -> Timestamp {
+        let of = |generation: &Generation| generation.clocks.get(&hash).map(RecordClocks::latest);
+        of(&self.young).max(of(&self.old)).unwrap_or_default().max(self.floor)
+    }
+
+    /// A record vanished: whoever comes now comes behind all that was used of it, whatever the modes (P86).
+    pub(super) fn seal(&mut self, hash: u64) {
+        for generation in [&mut self.young, &mut self.old] {
+            if let Some(clocks) = generation.clocks.get_mut(&hash) {
+                clocks.by_mode = smallvec![(Mode::EXCLUSIVE, clocks.latest())];
+            }
+        }
+    }
+
+    /// The largest timestamp that was used on any record.
+    pub(crate) fn latest_of_all(&self) -> Timestamp {
+        self.young.latest.max(self.old.latest).max(self.floor)
     }
 
     /// Nobody knows what was used up to here.

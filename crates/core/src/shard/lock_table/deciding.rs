@@ -9,8 +9,8 @@ use claret_types::{Claims, Effect, Executed, Mode, Modes, OpError, Operation, Re
 use smallvec::SmallVec;
 
 use super::{
-    AttemptId, Call, External, Holder, Item, Line, Lock, LockTable, Locks, Member, Owner, Record, RecordIx,
-    Time, rules, same, union,
+    AttemptId, Call, External, Holder, Item, Lock, LockTable, Locks, Member, Owner, Record, RecordIx, Time,
+    rules, same, union,
 };
 
 /// Why no further call was granted.
@@ -221,8 +221,7 @@ impl LockTable {
             Some(own) => own.is_alone_in_the_way(&lock.held, modes, claims),
             None => lock.held.admits_modes(modes, claims, std::iter::empty()),
         };
-        let in_order = |line: &Line| line.claimed.admits_modes(modes, claims, std::iter::empty());
-        let commutes = commutes && lock.line.as_deref().is_none_or(in_order);
+        let commutes = commutes && lock.admits_beside_line(modes, claims);
         let drawn = || own.map_or((0, 0), |own| own.drawn_by(member));
         let draws = claims.draw.down > 0 || claims.draw.up > 0;
         commutes && (!draws || rules::admits_draw(lock, claims.draw, room, drawn()))

@@ -87,11 +87,9 @@ impl LockTable {
 pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
     let Some(modes) = lock.kind.map(|kind| &kind.modes) else { return true };
     let about_it = modes.conflicts_of(Mode::READ_EXPIRY);
-    // Mostly nobody.
-    let any = lock.held.have(about_it) || lock.line.as_ref().is_some_and(|line| line.claimed.have(about_it));
-    // What somebody in order is going to do shows only then.
-    let may_do = |item: &Item| item.effect.is_some() || holder.is_in_order();
-    any && holder.items.iter().any(|item| may_do(item) && item.claims.have(about_it))
+    // Mostly nobody. Who stands in line has none: such a record has no expiry.
+    let may_do = |item: &Item| item.effect.is_some() && item.claims.have(about_it);
+    lock.held.have(about_it) && holder.items.iter().any(may_do)
 }
 
 #[inline]

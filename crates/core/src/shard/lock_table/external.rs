@@ -79,6 +79,22 @@ impl LockTable {
         self.records[record].lock.as_ref().is_some_and(|lock| rules::keeps_out(lock))
     }
 
+    /// The record is about to vanish: keeps what those who stand in line are to be executed on.
+    pub(crate) fn keep_copy(&mut self, record: RecordIx) {
+        let Record { key, lock: Some(lock), .. } = &mut self.records[record] else { return };
+        if let Some(External(records)) = self.external
+            && lock.line.is_some()
+            && !lock.vanished
+        {
+            lock.before_it_vanished = records.whole(key);
+        }
+    }
+
+    /// Of a record that nobody holds, and that vanished (P86).
+    pub(crate) fn seal(&mut self, hash: u64) {
+        rules::seal(&mut self.clocks, hash);
+    }
+
     /// The record is gone: from now on nobody gets in until everybody who holds it now has left, and their effects on
     /// it come to nothing. Returns its waiters and then its holders.
     pub(crate) fn vanish(&mut self, record: RecordIx) -> Vec<AttemptId> {
@@ -87,10 +103,12 @@ impl LockTable {
         let Record { state, lock, .. } = &mut self.records[record];
         let state = state.take();
         let Some(lock) = lock else {
+            let hash = self.records[record].hash;
+            self.seal(hash);
             self.tidy(record);
             return Vec::new();
         };
-        if !lock.vanished && lock.line.is_some() {
+        if !lock.vanished && lock.line.is_some() && self.external.is_none() {
             lock.before_it_vanished = state;
         }
         lock.vanished = true;

@@ -7,7 +7,7 @@
 use std::any::TypeId;
 use std::fmt;
 
-use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Scope};
+use claret_types::{Claims, Draw, Effect, Held, Modes, Operation, Room, Scope};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -30,6 +30,8 @@ pub(super) struct Item {
 pub(super) struct Holder {
     pub(super) birth: Birth,
     pub(super) items: SmallVec<[Item; 1]>,
+    /// What its clocks are of, where calls are ordered.
+    pub(super) used: Used,
     /// The eldest waiter it was told of.
     pub(super) told: Option<Birth>,
     /// The record does not end by its time before this holder leaves.
@@ -38,6 +40,23 @@ pub(super) struct Holder {
     pub(super) in_order: Option<Box<InOrder>>,
     /// Once there are more than a few.
     sums: Option<Box<Sums>>,
+}
+
+/// What somebody may use of a record in any state (P73): claims of the moment say what commutes in one state, and a timestamp
+/// may put their owner into another one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Used {
+    /// A bit for each mode.
+    pub(super) modes: u16,
+    /// That two fit may be owed to somebody between them.
+    pub(super) draws: bool,
+}
+
+impl Used {
+    pub(super) fn add(&mut self, claims: &Claims) {
+        self.modes |= claims.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
+        self.draws |= claims.draw != Draw::default();
+    }
 }
 
 /// The claims of a holder's calls, summed up.
@@ -56,7 +75,15 @@ struct Sums {
 
 impl Holder {
     pub(super) fn new(birth: Birth) -> Self {
-        Holder { birth, items: SmallVec::new(), told: None, holds_end: false, in_order: None, sums: None }
+        Holder {
+            birth,
+            items: SmallVec::new(),
+            used: Used::default(),
+            told: None,
+            holds_end: false,
+            in_order: None,
+            sums: None,
+        }
     }
 
     /// Amortized O(claims).

@@ -1,5 +1,7 @@
 //! The line of a record: who claims it in order, and where each stands (P73 to P77, P80).
 //!
+//! A record that stands in line does not end by its time: one that expires is not ordered, and nobody sets an expiry beside a line.
+//!
 //! Claims in order are footprints. They do not conflict with each other: who has voted stands in the line by its timestamp, and
 //! is carried out when nobody who conflicts stands before it. Beside locks they are claims like any other.
 //!
@@ -12,15 +14,19 @@
 
 use std::collections::BTreeMap;
 
-use claret_types::{Held, Modes, Reply};
+use claret_types::{Held, Mode, Modes, Reply};
 use smallvec::SmallVec;
 
 use super::holder::Holder;
 use super::{
     Applied, AttemptId, Birth, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Notice,
-    Owner, Record, RecordIx, State, Stop, Time, expiry_of, footprint, rules,
+    Owner, Record, RecordIx, State, Stop, Time, expiry_of, footprint, key_hash, rules,
 };
 use crate::ids::Timestamp;
+use crate::switches::Ordered;
+
+/// Who claims this may set an expiry.
+const SETS_EXPIRY: u16 = 1 << Mode::EXTEND_EXPIRY.0;
 
 /// Where somebody stands.
 type Place = (Timestamp, AttemptId);
@@ -29,6 +35,10 @@ type Place = (Timestamp, AttemptId);
 #[derive(Clone, Debug, Default)]
 struct Standing {
     is_final: bool,
+    /// Nobody who conflicts stands before it, nor ever will.
+    is_ready: bool,
+    /// The nearest one before it that conflicts, and goes first.
+    behind: Option<AttemptId>,
     /// Those who are looked at again when this one goes.
     watchers: SmallVec<[AttemptId; 2]>,
 }
@@ -50,13 +60,13 @@ pub(super) struct InOrder {
     answers: bool,
 }
 
-/// An attempt was carried out on a record, in its turn.
+/// What came of carrying out an attempt on a record.
 #[derive(Clone, Debug)]
 pub(crate) struct Carried {
-    pub(crate) attempt: AttemptId,
-    pub(crate) record: RecordIx,
     /// If they were wanted.
     pub(crate) replies: Vec<(CallNo, Reply)>,
+    /// Who stood behind it, to be looked at.
+    pub(crate) watchers: SmallVec<[AttemptId; 2]>,
 }
 
 impl Line {
@@ -78,7 +88,9 @@ impl Line {
 impl Lock {
     /// Whether those who claim the record in order are not in the way of claims by a lock.
     pub(super) fn admits_beside_line(&self, modes: &Modes, claims: &Claims) -> bool {
-        self.line.as_ref().is_none_or(|line| line.claimed.admits_modes(modes, claims, std::iter::empty()))
+        self.line.as_ref().is_none_or(|line| {
+            !claims.have(SETS_EXPIRY) && line.claimed.admits_modes(modes, claims, std::iter::empty())
+        })
     }
 
     /// # Panics
@@ -98,7 +110,7 @@ impl Lock {
             let watches =
                 |(before, it): (&Place, &Standing)| before < place && it.watchers.contains(&place.1);
             assert!(
-                !standing.is_final || line.standing.iter().any(watches),
+                !standing.is_final || standing.is_ready || line.standing.iter().any(watches),
                 "'{key}': nobody is going to look at {} again",
                 place.1
             );
@@ -114,6 +126,11 @@ impl Holder {
 
     fn wants_answers(&self) -> bool {
         self.in_order.as_ref().is_some_and(|in_order| in_order.answers)
+    }
+
+    /// The eldest who waits for it, itself included.
+    fn eldest(&self) -> Birth {
+        self.told.map_or(self.birth, |told| told.min(self.birth))
     }
 
     fn stands(&self) -> Option<Timestamp> {
@@ -132,23 +149,42 @@ impl LockTable {
     /// Whether calls on a record that come together claim it in order: the record is one for that, they can be done whatever
     /// comes before them (P82), and their owner holds nothing of it by locks.
     pub(crate) fn is_in_order(&self, record: RecordIx, owner: Owner, calls: &[Call]) -> bool {
-        let Record { state, lock, .. } = &self.records[record];
+        let lock = &self.records[record].lock;
         if let Some(own) = lock.as_ref().and_then(|lock| lock.holders.get(&owner.attempt)) {
             return own.is_in_order();
         }
-        self.orders(record)
-            && calls.iter().all(|call| call.op.is_total() && call.op.is_builtin())
-            && match (lock.as_ref().and_then(|lock| lock.kind), self.external) {
-                // As long as somebody holds it the record is of that type, or is not there.
-                (Some(kind), _) if !kind.is_of_any() => true,
-                (_, None) => calls.iter().all(|call| state.as_ref().is_none_or(|it| call.op.fits(it))),
-                (_, Some(External(records))) => records.may_order(&self.records[record].key, &calls[0].op),
-            }
+        let record = &self.records[record];
+        self.orders(record) && self.may_order(&record.key, Some(record), calls)
+    }
+
+    /// Whether calls that come together, each group on one record, can all be ordered.
+    pub(crate) fn may_order_all(&self, groups: &[(Bytes, SmallVec<[Call; 1]>)]) -> bool {
+        groups.iter().all(|(key, calls)| {
+            let record = self.find(key_hash(key), key).map(|record| &self.records[record]);
+            record.is_none_or(|record| self.orders(record)) && self.may_order(key, record, calls)
+        })
+    }
+
+    /// Whether these calls can be done whatever comes before them, on a record of their type that does not end by its time.
+    fn may_order(&self, key: &Bytes, record: Option<&Record>, calls: &[Call]) -> bool {
+        let kind = calls[0].op.type_info();
+        let is_total = |call: &Call| call.op.is_total() && call.op.is_builtin();
+        if !calls.iter().all(|call| is_total(call) && call.op.type_info().id == kind.id) {
+            return false;
+        }
+        let fits = |state: &State| state.expiry().is_none() && calls.iter().all(|call| call.op.fits(state));
+        let lock = record.and_then(|record| record.lock.as_ref());
+        match (lock.is_some_and(|lock| lock.line.is_some()), self.external) {
+            // As long as somebody stands in line it is of that type, or is not there; others wait for that.
+            (true, _) => true,
+            (false, None) => record.and_then(|record| record.state.as_ref()).is_none_or(fits),
+            (false, Some(External(records))) => records.may_order(key, &calls[0].op),
+        }
     }
 
     /// Whether calls on this record are ordered.
-    fn orders(&self, _record: RecordIx) -> bool {
-        self.switches.ordering == crate::switches::Ordered::Always
+    fn orders(&self, _record: &Record) -> bool {
+        self.switches.ordering == Ordered::Always
     }
 
     /// Claims a record in order for one call, or waits. Whether the owner held nothing of it before.
@@ -167,10 +203,8 @@ impl LockTable {
     }
 
     /// What a call claims in order: whatever it may claim in any state.
-    fn claims_in_order(&self, record: RecordIx, call: &Call) -> Claims {
-        let Record { state, lock, .. } = &self.records[record];
-        let expires = expiry_of(state).is_some() || lock.as_ref().is_some_and(|lock| lock.expires);
-        let claims = footprint(&self.switches, call, expires);
+    fn claims_in_order(&self, call: &Call) -> Claims {
+        let claims = footprint(&self.switches, call, false);
         if claims.list.is_empty() { call.op.footprint_with_expiry() } else { claims }
     }
 
@@ -178,13 +212,20 @@ impl LockTable {
     pub(super) fn admits_in_order(&self, record: RecordIx, call: &Call) -> bool {
         let Some(lock) = &self.records[record].lock else { return true };
         let Some(kind) = lock.kind else { return !lock.vanished };
-        let claims = self.claims_in_order(record, call);
+        let claims = self.claims_in_order(call);
         let admits = |modes| lock.held.admits_modes(modes, &claims, std::iter::empty());
-        !lock.vanished && kind.common_modes(call.op.type_info()).is_some_and(admits)
+        !lock.vanished
+            && !lock.held.have(SETS_EXPIRY)
+            && kind.common_modes(call.op.type_info()).is_some_and(admits)
+    }
+
+    /// Whether a call that waits to claim the record in order still can: it may be of another type by now.
+    pub(super) fn may_still_order(&self, record: RecordIx, owner: Owner, call: &Call) -> bool {
+        self.is_in_order(record, owner, std::slice::from_ref(call))
     }
 
     pub(super) fn grant_in_order(&mut self, record: RecordIx, owner: Owner, call: &Call) -> bool {
-        let claims = self.claims_in_order(record, call);
+        let claims = self.claims_in_order(call);
         let item = Item { member: call.member, claims, effect: None };
         let first = self.grant(record, owner, call, item, true);
         let lock = self.records[record].lock.as_mut().expect("just granted");
@@ -203,7 +244,12 @@ impl LockTable {
         let (Some(kind), Some(holder)) = (lock.kind, lock.holders.get(&attempt)) else {
             return Timestamp::default();
         };
-        self.clocks.before(*hash, kind, holder.claims())
+        self.clocks.before(*hash, kind, holder.used)
+    }
+
+    /// The largest clock of a record, whatever the modes.
+    pub(crate) fn latest_clock(&self, hash: u64) -> Timestamp {
+        self.clocks.latest(hash)
     }
 
     /// An attempt votes with this timestamp on a record that it holds. Whether nobody who conflicts claims it in order.
@@ -211,7 +257,7 @@ impl LockTable {
         let Record { hash, lock: Some(lock), .. } = &mut self.records[record] else { return true };
         let Lock { kind, line, holders, .. } = &mut **lock;
         let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return true };
-        self.clocks.raise(*hash, kind, holder.claims(), at);
+        self.clocks.raise(*hash, kind, holder.used, at);
         let Some(line) = line else { return true };
         let is_alone = {
             let own = holder.claims();
@@ -235,7 +281,7 @@ impl LockTable {
             None => self.records[record].state.clone(),
             Some(_) => None,
         };
-        self.execute_in_order(record, &calls, &mut copy).0
+        self.execute_in_order(record, &calls, &mut copy, false).0
     }
 
     /// Whether an attempt stands in the line of a record.
@@ -256,7 +302,7 @@ impl LockTable {
     pub(crate) fn raise(&mut self, record: RecordIx, attempt: AttemptId, at: Timestamp) {
         let Record { hash, lock: Some(lock), .. } = &self.records[record] else { return };
         if let (Some(kind), Some(holder)) = (lock.kind, lock.holders.get(&attempt)) {
-            self.clocks.raise(*hash, kind, holder.claims(), at);
+            self.clocks.raise(*hash, kind, holder.used, at);
         }
     }
 
@@ -265,19 +311,20 @@ impl LockTable {
         Some(lock.holders.get(&attempt)?.in_order.as_ref()?.calls.clone())
     }
 
-    /// Executes calls one on top of the other. In a shard's own memory that changes `state`; otherwise what is to be done is
-    /// returned.
+    /// Executes calls one on top of the other. In a shard's own memory, and on the copy of a record that has vanished, that
+    /// changes `state`; otherwise what is to be done is returned.
     fn execute_in_order(
         &mut self,
         record: RecordIx,
         calls: &[Call],
         state: &mut Option<State>,
+        is_copy: bool,
     ) -> (Vec<(CallNo, Reply)>, SmallVec<[Effect; 4]>) {
         let (mut replies, mut effects) = (Vec::new(), SmallVec::<[Effect; 4]>::new());
         for call in calls {
             let unique = self.next_unique();
             self.looks += 1;
-            let executed = match self.external {
+            let executed = match self.external.filter(|_| !is_copy) {
                 None => call.op.execute(state.as_ref(), unique),
                 Some(External(records)) => {
                     let own: SmallVec<[&Effect; 4]> = effects.iter().collect();
@@ -291,7 +338,7 @@ impl LockTable {
             if call.op.returns() {
                 replies.push((call.no, executed.reply));
             }
-            match (executed.effect, self.external) {
+            match (executed.effect, self.external.filter(|_| !is_copy)) {
                 (Some(effect), None) => drop(effect.apply(state)),
                 (Some(effect), Some(_)) => effects.push(effect),
                 (None, _) => {}
@@ -300,23 +347,13 @@ impl LockTable {
         (replies, effects)
     }
 
-    /// An elder waits for somebody who stands in this line: those who stand before it are told of that elder, unless they are elder
-    /// themselves, or know of one who is (P81).
+    /// An elder waits for somebody who stands in this line: the one that goes before it is told of that elder (P81).
     pub(crate) fn pass_on(&mut self, record: RecordIx, attempt: AttemptId, elder: Birth) {
-        let Some(Record { lock: Some(lock), .. }) = self.records.get(record) else { return };
+        let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         let (Some(line), Some(holder)) = (&lock.line, lock.holders.get(&attempt)) else { return };
         let Some(place) = holder.stands().map(|at| (at, attempt)) else { return };
-        let is_told = |other: &Holder| other.birth < elder || other.told.is_some_and(|told| told <= elder);
-        let before = line.standing.range(..place).map(|((_, other), _)| *other);
-        let before = before.filter(|other| {
-            let other = lock.holders.get(other);
-            other.is_some_and(|other| !is_told(other) && rules::goes_before(lock, other, holder))
-        });
-        let before: SmallVec<[AttemptId; 4]> = before.collect();
-        let lock = self.records[record].lock.as_mut().expect("just seen");
-        for attempt in before {
-            lock.holders.get_mut(&attempt).expect("just seen").told = Some(elder);
-            self.notices.push(Notice { attempt, elder });
+        if let Some(before) = line.standing.get(&place).and_then(|standing| standing.behind) {
+            tell(lock, before, elder, &mut self.notices);
         }
     }
 
@@ -334,23 +371,23 @@ impl LockTable {
         let Some(Record { hash, lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         let Lock { kind, line, holders, .. } = &mut **lock;
         let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return };
-        self.clocks.raise(*hash, kind, holder.claims(), at);
+        self.clocks.raise(*hash, kind, holder.used, at);
         let (Some(line), Some(in_order)) = (line, &mut holder.in_order) else { return };
         let watchers = in_order.place.map(|voted| line.leave((voted, attempt))).unwrap_or_default();
         (in_order.place, in_order.answers) = (Some(at), answers);
-        line.standing.insert((at, attempt), Standing { is_final: true, watchers: SmallVec::new() });
+        line.standing.insert((at, attempt), Standing { is_final: true, ..Standing::default() });
         self.look_at(now, record, watchers.into_iter().chain([attempt]).collect());
     }
 
-    /// Looks at those who have their final place and may be carried out now.
-    pub(super) fn look_at(&mut self, now: Time, record: RecordIx, mut attempts: SmallVec<[AttemptId; 4]>) {
+    /// Looks at those who have their final place, and says of whom the turn has come on this record.
+    pub(crate) fn look_at(&mut self, now: Time, record: RecordIx, mut attempts: SmallVec<[AttemptId; 4]>) {
         while let Some(attempt) = attempts.pop() {
             let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
             let Some(holder) = lock.holders.get(&attempt) else { continue };
             let (Some(place), Some(line)) = (holder.stands().map(|at| (at, attempt)), &lock.line) else {
                 continue;
             };
-            if !line.standing.get(&place).is_some_and(|standing| standing.is_final) {
+            if !line.standing.get(&place).is_some_and(|standing| standing.is_final && !standing.is_ready) {
                 continue;
             }
             let stands_before = |(_, other): &&Place| {
@@ -358,22 +395,27 @@ impl LockTable {
             };
             let before =
                 line.standing.range(..place).rev().map(|(place, _)| place).find(stands_before).copied();
+            let standing = &mut lock.line.as_mut().expect("just seen").standing;
+            standing.get_mut(&place).expect("just seen").behind = before.map(|(_, before)| before);
             match before {
                 Some(before) => {
-                    let line = lock.line.as_mut().expect("just seen");
-                    let standing = line.standing.get_mut(&before).expect("just seen");
-                    standing.watchers.push(attempt);
+                    standing.get_mut(&before).expect("just seen").watchers.push(attempt);
+                    let elder = lock.holders[&attempt].eldest();
+                    tell(lock, before.1, elder, &mut self.notices);
                 }
-                None => attempts.extend(self.carry_out(record, attempt)),
+                None => {
+                    standing.get_mut(&place).expect("just seen").is_ready = true;
+                    self.ready.push_back(attempt);
+                }
             }
         }
         self.settle(now, record);
         self.tidy(record);
     }
 
-    /// Carries out what an attempt has in order on a record. Who is to be looked at again.
-    fn carry_out(&mut self, record: RecordIx, attempt: AttemptId) -> SmallVec<[AttemptId; 2]> {
-        let Some(calls) = self.calls_in_order(record, attempt) else { return SmallVec::new() };
+    /// Carries out what an attempt has in order on a record. [`Self::look_at`] must follow.
+    pub(crate) fn carry_out(&mut self, record: RecordIx, attempt: AttemptId) -> Option<Carried> {
+        let calls = self.calls_in_order(record, attempt)?;
         let has_vanished = self.has_vanished(record);
         let Record { state, lock, .. } = &mut self.records[record];
         let before = expiry_of(state);
@@ -381,7 +423,7 @@ impl LockTable {
             (true, Some(lock)) => lock.before_it_vanished.take(),
             _ => state.take(),
         };
-        let (replies, effects) = self.execute_in_order(record, &calls, &mut content);
+        let (replies, effects) = self.execute_in_order(record, &calls, &mut content, has_vanished);
         let Record { key, state, lock, .. } = &mut self.records[record];
         let lock = lock.as_mut().expect("it is held");
         match has_vanished {
@@ -407,13 +449,12 @@ impl LockTable {
             self.ended.push(key);
         }
         let replies = if wanted { replies } else { Vec::new() };
-        self.carried.push_back(Carried { attempt, record, replies });
-        watchers
+        Some(Carried { replies, watchers })
     }
 
     /// Gives up what an attempt claims in order on a record. Who is to be looked at again.
     pub(super) fn leave_line(&mut self, record: RecordIx, attempt: AttemptId) -> SmallVec<[AttemptId; 2]> {
-        let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else {
+        let Some(Record { hash, lock: Some(lock), .. }) = self.records.get_mut(record) else {
             return SmallVec::new();
         };
         let Some(holder) = lock.holders.swap_remove(&attempt) else { return SmallVec::new() };
@@ -424,8 +465,17 @@ impl LockTable {
             lock.line = None;
         }
         if lock.holders.is_empty() {
-            rules::reset(lock);
+            rules::reset(lock, &mut self.clocks, *hash);
         }
         watchers
+    }
+}
+
+/// Tells somebody who holds a record of an elder, unless it is elder itself, or knows of one who is.
+fn tell(lock: &mut Lock, attempt: AttemptId, elder: Birth, notices: &mut Vec<Notice>) {
+    let Some(holder) = lock.holders.get_mut(&attempt) else { return };
+    if elder < holder.birth && holder.told.is_none_or(|told| elder < told) {
+        holder.told = Some(elder);
+        notices.push(Notice { attempt, elder });
     }
 }

@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use super::deciding::View;
 use super::{
-    Birth, Call, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time, expiring,
+    Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time,
+    expiring,
 };
 
 // --- what an operation may count on ---
@@ -94,7 +95,10 @@ pub(super) fn is_to_look_again(moved: bool) -> bool {
 
 /// Nobody holds the record any more: whoever comes next is not bound by those who did.
 #[inline]
-pub(super) fn reset(lock: &mut Lock) {
+pub(super) fn reset(lock: &mut Lock, clocks: &mut Clocks, hash: u64) {
+    if lock.vanished {
+        seal(clocks, hash);
+    }
     lock.youngest = None;
     lock.kind = None;
     (lock.vanished, lock.expires) = (false, false);
@@ -122,6 +126,12 @@ pub(super) fn drops_effects(lock: &Lock) -> bool {
 #[inline]
 pub(super) fn keeps_out(lock: &Lock) -> bool {
     lock.vanished
+}
+
+/// Nobody holds a record any more that has vanished: whoever comes now is behind all who did (P86).
+#[inline]
+pub(super) fn seal(clocks: &mut Clocks, hash: u64) {
+    clocks.seal(hash);
 }
 
 /// When a record vanishes whose expiry was changed (P71).

@@ -5,7 +5,8 @@ use smallvec::SmallVec;
 
 use super::deciding::View;
 use super::{
-    Birth, Call, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time, right,
+    Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time,
+    right,
 };
 use crate::planted::{Bug, is};
 
@@ -88,11 +89,13 @@ pub(super) fn is_to_look_again(moved: bool) -> bool {
 }
 
 /// [`Bug::VanishedWakesNobody`]: those who wait are kept out as if somebody was still there.
-pub(super) fn reset(lock: &mut Lock) {
+pub(super) fn reset(lock: &mut Lock, clocks: &mut Clocks, hash: u64) {
     let stays = lock.vanished && !lock.phaser.is_empty() && is(Bug::VanishedWakesNobody);
-    right::reset(lock);
+    right::reset(lock, clocks, hash);
     lock.vanished = stays;
 }
+
+pub(super) use right::seal;
 
 /// [`Bug::PartedCount`].
 pub(super) fn is_applied(item: &Item, fate: Fate<'_>) -> bool {

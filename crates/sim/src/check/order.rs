@@ -1,0 +1,122 @@
+//! The serial order of a run: that of decisions, or, where votes carry timestamps, that of the final ones (P75).
+
+use std::collections::BTreeMap;
+
+use claret_core::{AttemptId, ShardId, Time, Timestamp};
+use claret_types::Bytes;
+
+use super::vanished::Lost;
+use super::{AttemptEntry, Ledger, Moment, Violation};
+use crate::run::RunId;
+
+/// What happens next in the serial order.
+#[derive(Debug)]
+pub(super) enum Step<'a> {
+    Decided(AttemptId),
+    Wiped(ShardId),
+    Failed(RunId, &'a Bytes),
+    Vanished(Lost<'a>),
+}
+
+/// Where a step stands among those of the same timestamp: who is committed with it, in the order of attempts; then what was
+/// seen behind that, in the order in which it was seen.
+type Behind = (bool, usize, Option<AttemptId>);
+
+impl Ledger {
+    /// A vote with a timestamp.
+    pub(super) fn note_place(
+        &mut self,
+        attempt: AttemptId,
+        from: ShardId,
+        at: Timestamp,
+        now: Time,
+    ) -> Result<(), Violation> {
+        let entry = self.attempts.entry(attempt).or_default();
+        let known = *entry.places.entry(from).or_insert(at);
+        if known != at && !entry.is_torn() {
+            return Err(format!("{attempt}: {from} votes {} and then {}", known.0, at.0));
+        }
+        self.note_yes(attempt, from, now)
+    }
+
+    /// A shard has carried out an attempt, which is a vote, too, where it is alone.
+    pub(super) fn note_done(
+        &mut self,
+        attempt: AttemptId,
+        from: ShardId,
+        at: Timestamp,
+        now: Time,
+    ) -> Result<(), Violation> {
+        if at == Timestamp::MAX {
+            return Ok(()); // So long ago that the shard knows nothing of it any more.
+        }
+        let entry = self.attempts.entry(attempt).or_default();
+        if entry.participants.as_ref().is_some_and(|listed| listed.len() == 1) {
+            entry.places.entry(from).or_insert(at);
+        }
+        self.note_yes(attempt, from, now)?;
+        let entry = &self.attempts[&attempt];
+        let last = self.final_of(entry);
+        if last.is_some_and(|last| last != at) && !entry.is_torn() {
+            return Err(format!("{attempt}: {from} carries it out at {}, and {last:?} is final", at.0));
+        }
+        match entry.is_decided() {
+            true => {
+                self.attempts.entry(attempt).or_default().applied.insert(from);
+                Ok(())
+            }
+            false => Err(format!("{attempt}: {from} carries it out, and not all have written yes")),
+        }
+    }
+
+    /// The final timestamp of an attempt that is committed (P74).
+    pub(super) fn final_of(&self, entry: &AttemptEntry) -> Option<Timestamp> {
+        entry.decided.and_then(|_| entry.places.values().copied().max())
+    }
+
+    /// Everything in its order.
+    pub(super) fn serial_order(&self) -> Vec<Step<'_>> {
+        if self.is_stamped { self.order_of_timestamps() } else { self.order_of_decisions() }
+    }
+
+    fn order_of_decisions(&self) -> Vec<Step<'_>> {
+        let mut steps = Vec::new();
+        let mut vanished = self.vanished_by_place();
+        for (place, moment) in self.order.iter().enumerate() {
+            steps.extend(vanished.remove(&place).map(Step::Vanished));
+            steps.push(step_of(moment));
+        }
+        steps.extend(vanished.remove(&self.order.len()).map(Step::Vanished));
+        steps
+    }
+
+    fn order_of_timestamps(&self) -> Vec<Step<'_>> {
+        let mut steps: BTreeMap<(Timestamp, Behind), Step<'_>> = BTreeMap::new();
+        for (place, moment) in self.order.iter().enumerate() {
+            let at = match moment {
+                Moment::Decided(attempt) => {
+                    let at = self.final_of(&self.attempts[attempt]).unwrap_or_default();
+                    (at, (false, 0, Some(*attempt)))
+                }
+                Moment::Wiped(_, at) | Moment::Failed(_, _, at) => (*at, (true, 2 * place + 1, None)),
+            };
+            steps.insert(at, step_of(moment));
+        }
+        for (at, place, lost) in self.vanished_by_timestamp() {
+            // Of several at one place, each has another record, or the second one finds none.
+            match steps.entry((at, (true, 2 * place, None))).or_insert(Step::Vanished(Lost::new())) {
+                Step::Vanished(all) => all.extend(lost),
+                _ => unreachable!("only records vanish at an even place"),
+            }
+        }
+        steps.into_values().collect()
+    }
+}
+
+fn step_of(moment: &Moment) -> Step<'_> {
+    match moment {
+        Moment::Decided(attempt) => Step::Decided(*attempt),
+        Moment::Wiped(shard, _) => Step::Wiped(*shard),
+        Moment::Failed(run, key, _) => Step::Failed(*run, key),
+    }
+}
