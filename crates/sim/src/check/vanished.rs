@@ -60,7 +60,7 @@ impl Ledger {
         asked.filter(|attempt| written(*attempt) == Some(Status::Prepared)).collect()
     }
 
-    fn uses(&self, entry: &AttemptEntry, key: &Bytes) -> bool {
+    pub(super) fn uses(&self, entry: &AttemptEntry, key: &Bytes) -> bool {
         let uses = |run| self.runs[run].issued.iter().any(|issued| issued.key == *key);
         entry.members.iter().any(uses)
     }
