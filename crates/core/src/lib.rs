@@ -32,5 +32,5 @@ pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, with_bug};
 pub use records::{Applied, HeldEnd, Records};
-pub use shard::{Shard, Stats, Survives, Wait, key_hash};
+pub use shard::{Behind, Counted, HotRecord, Shard, Stats, Survives, Top, Wait, Waited, key_hash};
 pub use switches::{Delivery, Locks, Ordered, Switches};

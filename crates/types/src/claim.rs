@@ -293,6 +293,12 @@ impl Held {
         self.present & modes != 0
     }
 
+    /// How many claims there are of each mode, on the record and on elements. O(modes).
+    pub fn counts(&self) -> impl Iterator<Item = (Mode, u32)> + '_ {
+        let modes = self.all.iter().zip(0..).map(|(count, mode)| (Mode(mode), *count));
+        modes.filter(|(_, count)| *count > 0)
+    }
+
     /// Grants claims. O(claims).
     pub fn add(&mut self, claims: &Claims) {
         for claim in &claims.list {

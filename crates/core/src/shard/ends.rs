@@ -98,7 +98,11 @@ impl Shard {
         listed: Option<Participants>,
     ) {
         match &decided {
-            Decided::Applied { .. } => self.stats.commits += 1,
+            Decided::Applied { .. } => {
+                self.stats.commits += 1;
+                let first = listed.as_ref().and_then(|listed| listed.iter().map(|it| it.shard).min());
+                self.stats.transactions += u64::from(first == Some(self.id));
+            }
             Decided::Refused(_) => self.stats.aborts += 1,
         }
         let participant = self.attempts.remove(&attempt);

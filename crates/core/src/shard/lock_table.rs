@@ -20,9 +20,11 @@ mod digest;
 mod expiring;
 mod external;
 mod holder;
+mod hot;
 mod instant;
 mod line;
 mod right;
+mod top;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
@@ -42,6 +44,8 @@ use clocks::Clocks;
 pub(crate) use deciding::{Answers, Stop};
 use expiring::expiry_of;
 use holder::{Holder, Item};
+use hot::Hot;
+pub use hot::Waited;
 pub(crate) use line::Carried;
 use line::Line;
 #[cfg(not(feature = "planted-bugs"))]
@@ -174,6 +178,8 @@ pub(crate) struct LockTable {
     /// Whose turn has come on a record, once for each (P75).
     pub(crate) ready: VecDeque<AttemptId>,
     pub(crate) notices: Vec<Notice>,
+    /// Where operations had to wait lately.
+    hot: Hot,
     pub(crate) looks: u64,
     pub(crate) grants: u64,
     pub(crate) waits: u64,
@@ -202,6 +208,7 @@ impl LockTable {
             woken: VecDeque::new(),
             ready: VecDeque::new(),
             notices: Vec::new(),
+            hot: Hot::default(),
             looks: 0,
             grants: 0,
             waits: 0,
@@ -461,8 +468,10 @@ impl LockTable {
 
     fn enqueue(&mut self, now: Time, record: RecordIx, owner: Owner, call: &Call, in_order: bool) -> Stop {
         self.waits += 1;
+        let Record { key, hash, lock, .. } = &mut self.records[record];
+        self.hot.note(now, *hash, key, call.op.method().name);
         let idle = &mut self.idle;
-        let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
+        let lock = lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         if !self.switches.phasing {
             self.tidy(record);
             return Stop::Busy;
@@ -673,6 +682,7 @@ impl LockTable {
     pub(crate) fn check_invariants(&self) {
         assert!(self.staged.is_empty(), "an instant transaction was left half done");
         assert!(self.idle.iter().all(|lock| lock.is_blank()), "an idle lock remembers something");
+        self.hot.check_invariants();
         let expires = |(record, content): (RecordIx, &Record)| Some((expiry_of(&content.state)?, record));
         let expiring: BTreeSet<_> = self.records.iter().filter_map(expires).collect();
         assert!(expiring == self.expiring, "records expire that are not noted, or the other way round");

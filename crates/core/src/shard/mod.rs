@@ -26,6 +26,7 @@ mod placing;
 mod recovery;
 mod restart;
 mod right;
+mod top;
 mod waking;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
@@ -48,6 +49,7 @@ use crate::switches::{Delivery, Switches};
 
 use departed::AllDeparted;
 use history::{Decided, History, Remembered};
+pub use lock_table::Waited;
 use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
 use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
@@ -55,6 +57,7 @@ use recovery::Deserted;
 pub use restart::Survives;
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
+pub use top::{Behind, Counted, HotRecord, Top};
 #[cfg(feature = "planted-bugs")]
 use wrong as rules;
 

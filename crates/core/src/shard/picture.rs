@@ -24,6 +24,9 @@ pub struct Stats {
     pub put_off: u64,
     /// Attempts committed here.
     pub commits: u64,
+    /// Of these, those that are counted here: of its participants the one with the smallest number counts a transaction. So
+    /// the sum over all shards is how many transactions there were; those of a combined group are one.
+    pub transactions: u64,
     /// Attempts refused or aborted here.
     pub aborts: u64,
     /// Attempts in doubt that were resolved by asking the other participants.

@@ -83,6 +83,11 @@ impl Line {
     pub(super) fn is_empty(&self) -> bool {
         self.claimed.is_empty() && self.standing.is_empty()
     }
+
+    /// How many stand in it.
+    pub(super) fn len(&self) -> usize {
+        self.standing.len()
+    }
 }
 
 impl Lock {
