@@ -5,7 +5,7 @@ mod common;
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::wire;
 use common::beside::{bulk, error, hold, number, ok, run, vote};
-use common::{Process, Server, example, hello, operation};
+use common::{Process, Server, example, hello, operation, told};
 use redis::{Connection, Value};
 
 fn acl(connection: &mut Connection, rules: &[&str]) {
@@ -211,7 +211,7 @@ fn the_commands_themselves_are_in_categories() {
     assert!(hello(&mut reader, 5, 1, &[]).is_err());
     acl(&mut admin, &["op", "on", ">pw", "~*", "&*", "+@all", "-@admin"]);
     let mut user = server.connect_as("op", "pw");
-    for command in [&["CLARET.LOCKS"][..], &["CLARET.RESOLVE", "1.1/1", "ABORT"]] {
+    for command in [&["CLARET.LOCKS"][..], &["CLARET.TOP"], &["CLARET.RESOLVE", "1.1/1", "ABORT"]] {
         let refused = redis::cmd(command[0]).arg(&command[1..]).query::<Value>(&mut user);
         assert!(refused.is_err(), "{command:?}");
     }
@@ -269,6 +269,7 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
         ]),
         "claret.exec" => lines(&["CLARET.EXEC 2 GET b:1", "CLARET.EXEC 3 SET a:1 x 3 SET b:1 x"]),
         "claret.locks" => lines(&["CLARET.LOCKS b:1", "CLARET.LOCKS"]),
+        "claret.top" => lines(&["CLARET.TOP"]),
         "claret.resolve" => {
             let resolve = |word: &str| format!("CLARET.RESOLVE {} {word}", admin_attempt(admin));
             lines(&[&resolve("COMMIT"), &resolve("ABORT")])
@@ -296,7 +297,7 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
     let mut none = server.connect_as("nothing", "pw");
     let declared: Vec<String> =
         redis::cmd("COMMAND").arg(&["LIST", "FILTERBY", "MODULE", "claret"]).query(&mut plain).expect("all");
-    assert_eq!(declared.len(), 10);
+    assert_eq!(declared.len(), 11);
     for command in &declared {
         for (shown, tried) in attempts_on_b(command, &mut al, &admin) {
             let answer = tried.query::<Value>(&mut al.connection);
@@ -310,6 +311,10 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
                     refusal.to_string()
                 }
                 Ok(Value::Array(items)) if items.is_empty() => "nothing is shown".to_owned(),
+                Ok(top @ Value::Array(_)) if command == "claret.top" => {
+                    assert_eq!(*told(top, "keys"), Value::Array(vec![]), "{top:?}");
+                    "nothing is shown".to_owned()
+                }
                 Ok(other) => panic!("{shown} answers {other:?}"),
             };
             println!("| `{shown}` | {} |", said.replace('\n', " "));

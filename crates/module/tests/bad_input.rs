@@ -473,6 +473,7 @@ fn multi_around_the_commands_does_no_harm() {
         "CLARET.EXEC 2 INCR n",
         "CLARET.EXEC 2 INCR voted",
         "CLARET.LOCKS",
+        "CLARET.TOP",
         &resolve,
     ];
     for line in lines {

@@ -121,6 +121,7 @@ fn attempt(eve: &Process, dice: &mut Dice) -> redis::Cmd {
             "CLARET.WRITE DEL alice",
             "CLARET.WRITE EVAL return(redis.call('del','alice')) 0",
             "CLARET.LOCKS",
+            "CLARET.TOP",
             "CLARET.RESOLVE USER default ABORT",
         ])),
     }

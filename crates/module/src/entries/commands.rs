@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use redis_module::raw;
 
-use super::{exec, frame, keyspace, locks, plain, poll};
+use super::{exec, frame, keyspace, locks, plain, poll, top};
 use crate::ffi::{Arg, Ctx, Denial, Rejected, api};
 use crate::parts::error::{Error, Outcome};
 
@@ -238,6 +238,29 @@ pub(crate) const COMMANDS: &[Command] = &[
                   that is gone)",
         since: "0.1.0",
         entry: entry!(locks::locks, true),
+    },
+    Command {
+        name: c"claret.top",
+        flags: c"readonly admin",
+        categories: c"read admin dangerous",
+        arity: -1,
+        arguments: &[optional(
+            "count",
+            Shape::Block(&[one("count", Shape::Word("COUNT")), one("n", Shape::Int)]),
+        )],
+        summary: "Shows what is slow at this node: the `n` keys (16, at most 128) for which operations had to wait most often \
+                  lately, as many that somebody has waited for longest, who waits there for whom, and counters, from which \
+                  whoever asks twice has rates. `claret top` shows it for a cluster. Keys over 1 KiB are left out.",
+        complexity: "O(n log n), beside a constant: at most 2048 of the keys that are held are looked at, others the next time",
+        answers: "an array of names and values: `shard`, `incarnation`, `now_us` (of the node's clock), `counters` and `gauges` \
+                  (each names and values as in `INFO claret`), `held_keys`, `looked_at` (so many of these), `hidden` (hot keys that \
+                  the user may not see), `keys`. Each key is an array of names and values: `key`, `type`, `waits` (for each \
+                  operation its name, waits of the last ten to twenty seconds, waits since it is counted), `held` and `wanted` \
+                  (for each mode its name and how many claims), `holders`, `waiters`, `joined` (in this phase since somebody \
+                  waits), `waited_us` (for the end of this phase), `in_line` (ordered entries), `behind` (for the eldest who wait: \
+                  the attempt, its operation, an attempt that is in its way or nil; as in `CLARET.LOCKS`)",
+        since: "0.1.0",
+        entry: entry!(top::top, true),
     },
     Command {
         name: c"claret.resolve",

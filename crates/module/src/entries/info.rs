@@ -83,6 +83,11 @@ pub(crate) const FIELDS: &[Field] = &[
     ),
     field("put_off", "times that a long transaction was put off to let others run", |_, stats| stats.put_off),
     field("commits", "attempts applied here", |_, stats| stats.commits),
+    field(
+        "transactions",
+        "of these, those that are counted here: of its nodes one counts a transaction, so the sum over all nodes is how many there were",
+        |_, stats| stats.transactions,
+    ),
     field("aborts", "attempts refused or aborted here", |_, stats| stats.aborts),
     field("recoveries", "attempts in doubt that were resolved by asking the others", |_, stats| {
         stats.recoveries
@@ -133,6 +138,14 @@ pub(crate) const FIELDS: &[Field] = &[
         |node, _| node.counts.peer_messages_refused,
     ),
 ];
+
+/// Some of the numbers, by their names. Those that take a search are not for commands that are sent every second.
+pub(super) fn read(node: &Node, names: impl IntoIterator<Item = &'static str>) -> Vec<(&'static str, u64)> {
+    let stats = node.shard.as_ref().map(Shard::stats).unwrap_or_default();
+    let field = |name: &'static str| FIELDS.iter().find(|field| field.name == name);
+    let read = |name| field(name).map(|field| (field.name, (field.read)(node, &stats)));
+    names.into_iter().filter_map(read).collect()
+}
 
 /// Asks to be asked.
 pub(super) fn register(ctx: Ctx) -> Result<(), Rejected> {

@@ -32,18 +32,20 @@ fn show(ctx: Ctx, Shown { key, attempts }: &Shown) {
     ctx.reply_bytes(key);
     for attempts in attempts {
         ctx.reply_array(attempts.len());
-        for ShownAttempt { attempt, has_voted, owner } in attempts {
-            let stage = if *has_voted { "voted" } else { "open" };
-            let user = owner.as_ref().map_or("-".to_owned(), |owner| owner.user.to_string());
-            let client = owner.as_ref().and_then(|owner| owner.client);
-            let (number, address) = match client.map(|client| (client, ctx.address_of(client))) {
-                Some((client, Some(address))) => (client.to_string(), address),
-                Some((_, None)) | None => ("-".to_owned(), "-".to_owned()),
-            };
-            let shown = format!("{attempt} {stage} user={user} client={number} addr={address}");
-            ctx.reply_bytes(shown.as_bytes());
-        }
+        attempts.iter().for_each(|attempt| ctx.reply_bytes(shown(ctx, attempt).as_bytes()));
     }
+}
+
+/// An attempt, and whose it is.
+pub(super) fn shown(ctx: Ctx, ShownAttempt { attempt, has_voted, owner }: &ShownAttempt) -> String {
+    let stage = if *has_voted { "voted" } else { "open" };
+    let user = owner.as_ref().map_or("-".to_owned(), |owner| owner.user.to_string());
+    let client = owner.as_ref().and_then(|owner| owner.client);
+    let (number, address) = match client.map(|client| (client, ctx.address_of(client))) {
+        Some((client, Some(address))) => (client.to_string(), address),
+        Some((_, None)) | None => ("-".to_owned(), "-".to_owned()),
+    };
+    format!("{attempt} {stage} user={user} client={number} addr={address}")
 }
 
 /// `CLARET.RESOLVE attempt COMMIT|ABORT` and `CLARET.RESOLVE USER name ABORT`

@@ -20,6 +20,7 @@ mod poll;
 mod pops;
 mod set_slot;
 mod timers;
+mod top;
 
 use crate::ffi::{Ctx, OnMainThread, guarded};
 use crate::node::Node;

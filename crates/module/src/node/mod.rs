@@ -26,6 +26,7 @@ mod operator;
 mod output;
 mod peers;
 mod plain;
+mod top;
 
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
@@ -48,6 +49,7 @@ pub(crate) use frames::{Hello, Polled, Welcome};
 pub(crate) use leaving::{Taking, would_wait};
 pub(crate) use operator::{Shown, ShownAttempt};
 pub(crate) use plain::{Judged, Waited};
+pub(crate) use top::{HotKey, ShownWait, Top};
 
 /// How long an attempt in doubt waits at most before it asks the other shards again, in microseconds.
 const INQUIRE_US_MAX: u64 = 5_000_000;
@@ -98,6 +100,8 @@ pub(crate) struct Node {
     ticks: u32,
     /// So many commands are looked at before it is asked again whether anything is held.
     looks: u32,
+    /// Where the next look for keys that somebody waits for long begins.
+    looked_through: usize,
     /// What had not voted was refused, since the node is drained.
     is_drained: bool,
     /// Another node has the same name, and that was logged.
@@ -163,6 +167,7 @@ impl Node {
             tick: None,
             ticks: 0,
             looks: 0,
+            looked_through: 0,
             is_drained: false,
             is_namesake: false,
             is_checked: true,

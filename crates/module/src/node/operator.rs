@@ -39,15 +39,15 @@ impl Node {
         waits.sort_by(|a, b| a.key.cmp(&b.key));
         let show = |mut attempts: Vec<AttemptId>| {
             attempts.sort_unstable();
-            let show = |attempt| ShownAttempt {
-                attempt,
-                has_voted: shard.written(attempt) == Some(Status::Prepared),
-                owner: self.owner_of(attempt),
-            };
-            attempts.into_iter().map(show).collect()
+            attempts.into_iter().map(|attempt| self.shown(shard, attempt)).collect()
         };
         let shown = |Wait { key, holders, waiters }| Shown { key, attempts: [show(holders), show(waiters)] };
         Ok(waits.into_iter().map(shown).collect())
+    }
+
+    pub(super) fn shown(&self, shard: &Shard, attempt: AttemptId) -> ShownAttempt {
+        let has_voted = shard.written(attempt) == Some(Status::Prepared);
+        ShownAttempt { attempt, has_voted, owner: self.owner_of(attempt) }
     }
 
     fn owner_of(&self, attempt: AttemptId) -> Option<Owner> {

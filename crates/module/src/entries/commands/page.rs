@@ -38,8 +38,9 @@ this when an operation arrives, with the access lists of that moment ([operation
 users who may do everything). What has voted is applied even if rights change.
 
 The user also needs the right to the `CLARET.` command itself. Redis 7.0 has no categories for commands of modules, so give these
-rights by name (`+claret.frame`) or with `+@all`. `CLARET.LOCKS` and `CLARET.RESOLVE` also need the right to `CONFIG`, and
-`CLARET.RESOLVE` the right to `DEL` on the keys that the attempt holds.
+rights by name (`+claret.frame`) or with `+@all`. `CLARET.LOCKS`, `CLARET.TOP` and `CLARET.RESOLVE` also need the right to
+`CONFIG`, and `CLARET.RESOLVE` the right to `DEL` on the keys that the attempt holds. `CLARET.LOCKS` and `CLARET.TOP` show the keys
+on which the user may run `TYPE`.
 
 [operations.md](operations.md#when-a-program-dies) says how long locks stay when a client process dies.
 ";
