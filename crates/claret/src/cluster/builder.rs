@@ -8,7 +8,7 @@ use claret_core::Limits;
 use super::backend::Cluster;
 use super::bounds::ReplyLimits;
 use super::error::ConnectError;
-use super::plain::{Plain, Unlocked};
+use super::plain::{Dedicated, Plain, Unlocked};
 use super::planted;
 use super::secret::{Secret, without_passwords};
 use super::settings::{Grants, Settings, parse};
@@ -140,6 +140,18 @@ impl ClusterBuilder {
     /// Outside a tokio runtime.
     pub async fn connect_plain(self) -> Result<Plain, ConnectError> {
         Plain::open(self.settings()?).await
+    }
+
+    /// Connects to one node alone, to send it Redis commands as they are, whatever the others do. `node` is an address of
+    /// [`Dedicated::nodes`]; without one it is the first of those in the URL that answers.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    pub async fn dedicated(self, node: Option<&str>) -> Result<Dedicated, ConnectError> {
+        Dedicated::to(&self.settings()?, node).await
     }
 
     fn settings(&self) -> Result<Settings, ConnectError> {

@@ -19,6 +19,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::address::Address;
 use super::backoff::Backoff;
+use super::bounds::ReplyLimits;
 use super::connection::{Connection, Handler, refusal, unreachable_at};
 use super::error::ConnectError;
 use super::planted;
@@ -333,15 +334,7 @@ impl<S: Service> Net<S> {
 
     async fn ask_topology_at(&self, node: &Address) -> Result<Topology, ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
-        let limits = &self.settings.limits;
-        connection.set_bounds(limits.of_topology());
-        match connection.ask(&["CLUSTER", "SLOTS"]).await? {
-            Ok(reply) => Topology::parse(&reply, node, limits).map_err(|error| error.at(node)),
-            Err(error) if error.to_string().contains("cluster support disabled") => {
-                Ok(Topology::alone(node.clone()))
-            }
-            Err(error) => Err(refusal(node, error)),
-        }
+        topology_of(&mut connection, &self.settings.limits).await
     }
 
     /// Begins to keep new nodes, and parts with those that serve nothing any more.
@@ -362,5 +355,22 @@ impl<S: Service> Net<S> {
                 known.push(Known { node, standing: Standing::Connecting, keeper, terms });
             }
         }
+    }
+}
+
+/// Asks the node at the other end which nodes there are.
+pub(super) async fn topology_of(
+    connection: &mut Connection,
+    limits: &ReplyLimits,
+) -> Result<Topology, ConnectError> {
+    connection.set_bounds(limits.of_topology());
+    let answer = connection.ask(&["CLUSTER", "SLOTS"]).await?;
+    let node = &connection.node;
+    match answer {
+        Ok(reply) => Topology::parse(&reply, node, limits).map_err(|error| error.at(node)),
+        Err(error) if error.to_string().contains("cluster support disabled") => {
+            Ok(Topology::alone(node.clone()))
+        }
+        Err(error) => Err(refusal(node, error)),
     }
 }

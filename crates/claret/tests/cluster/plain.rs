@@ -41,6 +41,33 @@ async fn watch_has_a_connection_of_its_own() {
     assert_eq!(replies[2], Ok(Reply::Nil), "the other one was first");
 }
 
+/// Whoever looks at a cluster that is not well talks to those who answer.
+#[tokio::test]
+async fn one_node_is_asked_whatever_the_others_do() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = fresh(2);
+    let url = cluster.url();
+    let builder = || Store::cluster(url.as_str());
+    let mut first = builder().dedicated(None).await.expect("connected");
+    let nodes = first.nodes().await.expect("a topology");
+    assert!(nodes.len() == 2 && nodes.contains(&first.node()), "{nodes:?}");
+    let other = nodes.iter().find(|node| **node != first.node()).expect("the other").clone();
+    let mut second = builder().dedicated(Some(&other)).await.expect("connected");
+    assert_eq!((second.node(), second.nodes().await), (other.clone(), Ok(nodes.clone())));
+    assert_eq!(second.ask(&Command::new("PING")).await, Ok(Reply::Bytes("PONG".into())));
+    let error = builder().dedicated(Some("nowhere")).await.expect_err("no address").to_string();
+    assert!(error.contains("'nowhere'") && error.contains("host:port"), "{error}");
+    cluster.server_mut(0).kill();
+    let mut open = match first.ask(&Command::new("PING")).await {
+        Ok(_) => first,
+        Err(_) => second,
+    };
+    assert_eq!(open.nodes().await, Ok(nodes.clone()), "one that is down serves its slots still");
+    let url = format!("redis://{},{}", nodes[0], nodes[1]);
+    let answers = Store::cluster(url).dedicated(None).await.expect("one of the two answers");
+    assert_eq!(answers.node(), open.node());
+}
+
 #[tokio::test]
 async fn a_slot_that_moved_is_followed() {
     let _limit = crate::limit::of_test();

@@ -4,22 +4,58 @@ use claret_types::Reply;
 
 use super::command::{Command, PlainError};
 use crate::cluster::address::Address;
+use crate::cluster::bounds::ReplyLimits;
 use crate::cluster::connection::Connection;
 use crate::cluster::error::ConnectError;
+use crate::cluster::net::topology_of;
 use crate::cluster::resp::ServerError;
+use crate::cluster::secret::without_passwords;
 use crate::cluster::settings::Settings;
 
-/// A dedicated connection, as WATCH needs it.
+/// A dedicated connection to one node, as WATCH needs it, or whoever asks each node for itself.
 #[derive(Debug)]
 pub struct Dedicated {
     connection: Connection,
+    limits: ReplyLimits,
 }
 
 impl Dedicated {
     pub(super) async fn open(settings: &Settings, node: &Address) -> Result<Self, ConnectError> {
         let mut connection = Connection::open(settings, node).await?;
         connection.set_bounds(settings.limits.of_work());
-        Ok(Dedicated { connection })
+        Ok(Dedicated { connection, limits: settings.limits })
+    }
+
+    /// To this node, or to the first of those that the settings name and that answers.
+    pub(in crate::cluster) async fn to(
+        settings: &Settings,
+        node: Option<&str>,
+    ) -> Result<Self, ConnectError> {
+        if let Some(node) = node {
+            let reason = || "name a node as host:port".to_owned();
+            let url = || ConnectError::Url { url: without_passwords(node), reason: reason() };
+            return Self::open(settings, &Address::parse(node).ok_or_else(url)?).await;
+        }
+        let mut failed = None;
+        for seed in &settings.seeds {
+            match Self::open(settings, seed).await {
+                Ok(open) => return Ok(open),
+                // Of several errors the first final one tells most.
+                Err(error) if failed.as_ref().is_none_or(ConnectError::is_retryable) => failed = Some(error),
+                Err(_) => {}
+            }
+        }
+        Err(failed.expect("a URL names a node"))
+    }
+
+    /// The addresses of the nodes that serve slots, as this one sees it: also of those that are down.
+    ///
+    /// # Errors
+    /// See [`ConnectError`].
+    pub async fn nodes(&mut self) -> Result<Vec<String>, ConnectError> {
+        let topology = topology_of(&mut self.connection, &self.limits).await;
+        self.connection.set_bounds(self.limits.of_work());
+        Ok(topology?.nodes().iter().map(ToString::to_string).collect())
     }
 
     /// Sends a command and waits for its reply.
