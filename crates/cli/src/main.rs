@@ -6,6 +6,7 @@ mod local;
 mod output;
 mod shell;
 mod table;
+mod top;
 
 use std::process::ExitCode;
 
@@ -32,6 +33,8 @@ enum Command {
     Cluster(cluster::Args),
     /// An interactive prompt on an embedded store or on a cluster.
     Shell(commands::shell::Args),
+    /// Show what is slow on a cluster: hot keys, who waits for whom, rates of each shard.
+    Top(commands::top::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
     CheckType(check_type::Args),
     /// Let many clients loose on a store and judge from outside what they saw.
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Cluster(args) => cluster::run(args),
         Command::Shell(args) => commands::shell::run(args),
+        Command::Top(args) => commands::top::run(args),
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),
         Command::Sim(args) => sim::run(args),

@@ -1,24 +1,41 @@
 //! Tables and numbers for people.
 
+/// The head of a column, and to which side its cells stand.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Column<'a> {
+    Left(&'a str),
+    Right(&'a str),
+}
+
 /// Rows under a header: the first column to the left, the others to the right.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
-    let width = |column: usize| {
+    let columns = header.iter().enumerate().map(|(at, name)| match at {
+        0 => Column::Left(name),
+        _ => Column::Right(name),
+    });
+    let columns: Vec<Column<'_>> = columns.collect();
+    aligned(&columns, rows).iter().map(|line| format!("{line}\n")).collect()
+}
+
+/// The header and the rows as lines.
+pub(crate) fn aligned(columns: &[Column<'_>], rows: &[Vec<String>]) -> Vec<String> {
+    let names = columns.iter().map(|column| match column {
+        Column::Left(name) | Column::Right(name) => *name,
+    });
+    let width = |(column, name): (usize, &str)| {
         let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([header[column].chars().count()]).max().unwrap_or(0)
+        cells.chain([name.chars().count()]).max().unwrap_or(0)
     };
-    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let widths: Vec<usize> = names.clone().enumerate().map(width).collect();
     let line = |cells: &mut dyn Iterator<Item = &str>| {
-        let cells = cells.enumerate().map(|(column, cell)| match column {
-            0 => format!("{cell:<width$}", width = widths[0]),
-            _ => format!("{cell:>width$}", width = widths[column]),
+        let cells = cells.zip(columns).zip(&widths).map(|((cell, column), width)| match column {
+            Column::Left(_) => format!("{cell:<width$}"),
+            Column::Right(_) => format!("{cell:>width$}"),
         });
-        format!("{}\n", cells.collect::<Vec<_>>().join("  ").trim_end())
+        cells.collect::<Vec<_>>().join("  ").trim_end().to_owned()
     };
-    let mut text = line(&mut header.iter().copied());
-    for row in rows {
-        text += &line(&mut row.iter().map(String::as_str));
-    }
-    text
+    let header = line(&mut names.clone());
+    std::iter::once(header).chain(rows.iter().map(|row| line(&mut row.iter().map(String::as_str)))).collect()
 }
 
 /// A whole number with commas.
@@ -61,6 +78,8 @@ mod tests {
     fn columns_line_up() {
         let rows = [vec!["a".to_owned(), "1".to_owned()], vec!["long".to_owned(), "100".to_owned()]];
         assert_eq!(table(&["mode", "n"], &rows), "mode    n\na       1\nlong  100\n");
+        let columns = [Column::Right("mode"), Column::Left("n")];
+        assert_eq!(aligned(&columns, &rows), ["mode  n", "   a  1", "long  100"]);
     }
 
     #[test]

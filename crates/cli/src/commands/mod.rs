@@ -14,3 +14,4 @@ pub(crate) mod man;
 pub(crate) mod shell;
 pub(crate) mod sim;
 mod store_arg;
+pub(crate) mod top;
