@@ -1,0 +1,218 @@
+//! Runs a fixed number of transactions with fixed seeds and prints nothing else than how many they were: for counting
+//! what a transaction costs (`tools/instructions`), where a run of a fixed time would count another load each time.
+//!
+//! ```text
+//! fixed_load STORE MODE WORKLOAD TRANSACTIONS [SEED]
+//! ```
+//!
+//! - STORE: `embedded` or `redis://HOST:PORT`.
+//! - MODE: as of `claret bench`, those of the store alone.
+//! - SEED: runs with different ones make different choices (default 0).
+//! - WORKLOAD: `hot`, `rawmix`, `interactive` (the raw mix, one operation after the other), or `KIND:OPERATIONS:SHARDS`:
+//!   so many operations of one kind (`sadd`, `scard`, `incrby`) at each of so many shards of a cluster of four, whose
+//!   slots are dealt out evenly in order.
+
+use std::collections::HashMap;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use claret::{Abort, Mode, Reply, Store, Tx};
+use claret_bench::workload::{Call, Client, Stage, Workload, hot, ops, rawmix};
+use claret_bench::{BenchMode, Engine};
+use claret_types::{Bytes, Operation};
+
+/// Transactions under way at a time, all of one thread.
+const CLIENTS: u64 = 64;
+
+/// Shards of the cluster that `KIND:OPERATIONS:SHARDS` is meant for.
+const SHARDS: usize = 4;
+
+/// Records at each of them.
+const RECORDS: usize = 2_500;
+
+/// What clients do.
+enum Load {
+    /// A workload of the benchmark.
+    Known { workload: Box<dyn Workload>, is_interactive: bool },
+    /// The same number of operations at each of some shards.
+    Even(Arc<Even>),
+}
+
+struct Even {
+    kind: String,
+    operations: usize,
+    shards: usize,
+    /// Keys by shard.
+    keys: Vec<Vec<Bytes>>,
+}
+
+impl Even {
+    fn parse(text: &str) -> Option<Self> {
+        let mut parts = text.split(':');
+        let kind = parts.next()?.to_owned();
+        let (operations, shards) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        let is_known = ["sadd", "scard", "incrby"].contains(&kind.as_str());
+        if !is_known || parts.next().is_some() || !(1..=SHARDS).contains(&shards) {
+            return None;
+        }
+        let mut keys = vec![Vec::new(); SHARDS];
+        for number in 0.. {
+            let key = format!("{kind}:{number}");
+            let at = usize::from(claret_rig::slot_of(&key)) * SHARDS / usize::from(claret_rig::SLOTS);
+            if keys[at].len() < RECORDS {
+                keys[at].push(Bytes::from(key));
+            } else if keys.iter().all(|keys| keys.len() == RECORDS) {
+                break;
+            }
+        }
+        Some(Even { kind, operations, shards, keys })
+    }
+
+    /// The operations of the transaction with this number.
+    fn calls(&self, number: u64) -> Vec<(Bytes, Operation)> {
+        let first = number as usize;
+        let at_shard = |shard: usize| {
+            let keys = &self.keys[(first + shard) % SHARDS];
+            (0..self.operations).map(move |at| (first * self.operations + at, keys))
+        };
+        let op = |at: usize| match self.kind.as_str() {
+            "sadd" => ops::sadd(Bytes::from((1_000_000_000 + at).to_string())),
+            "scard" => ops::scard(),
+            _ => ops::incrby(1),
+        };
+        let placed = (0..self.shards).flat_map(at_shard);
+        // A stride, so that neighbours in time are no neighbours in the keyspace.
+        placed.map(|(at, keys)| (keys[at * 7 % RECORDS].clone(), op(at))).collect()
+    }
+}
+
+impl Load {
+    fn parse(text: &str) -> Option<Self> {
+        let raw = || Box::new(rawmix::RawMix::new(rawmix::Options::default()));
+        Some(match text {
+            "hot" => {
+                let workload = Box::new(hot::Hot::new(hot::Options::default()));
+                Load::Known { workload, is_interactive: false }
+            }
+            "rawmix" => Load::Known { workload: raw(), is_interactive: false },
+            "interactive" => Load::Known { workload: raw(), is_interactive: true },
+            other => Load::Even(Arc::new(Even::parse(other)?)),
+        })
+    }
+
+    async fn run(&self, store: &Store, transactions: u64, seed: u64) {
+        let each = transactions / CLIENTS;
+        let mut tasks = Vec::new();
+        match self {
+            Load::Known { workload, is_interactive } => {
+                let run = workload.run();
+                for number in 0..CLIENTS {
+                    let (store, client) = (store.clone(), run.client(seed * CLIENTS + number));
+                    tasks.push(match is_interactive {
+                        true => tokio::spawn(one_by_one(store, client, each)),
+                        false => tokio::spawn(together(store, client, each)),
+                    });
+                }
+            }
+            Load::Even(even) => {
+                for number in 0..CLIENTS {
+                    let (store, even) = (store.clone(), Arc::clone(even));
+                    tasks.push(tokio::spawn(async move {
+                        for turn in 0..each {
+                            let done = store
+                                .run_all(even.calls(seed * transactions + turn * CLIENTS + number))
+                                .await;
+                            done.expect("a transaction commits");
+                        }
+                    }));
+                }
+            }
+        }
+        for task in tasks {
+            task.await.expect("a client goes on to its end");
+        }
+    }
+}
+
+/// One transaction after another, each in one batch.
+async fn together(store: Store, mut client: Box<dyn Client>, count: u64) {
+    let mut calls: Vec<Call> = Vec::new();
+    for _ in 0..count {
+        client.draw();
+        calls.clear();
+        assert_eq!(client.stage(&[], &mut calls), Stage::Commit, "the workloads here have one stage");
+        let done = store.run_all(calls.drain(..).map(|call| (call.key, call.op))).await;
+        client.committed(&done.expect("a transaction commits"));
+    }
+}
+
+/// One transaction after another, each operation awaited by itself.
+async fn one_by_one(store: Store, mut client: Box<dyn Client>, count: u64) {
+    let mut calls: Vec<Call> = Vec::new();
+    for _ in 0..count {
+        client.draw();
+        calls.clear();
+        client.stage(&[], &mut calls);
+        let done = store.transaction(async |tx| attempt(&tx, &calls).await).await;
+        client.committed(&done.expect("a transaction commits"));
+    }
+}
+
+async fn attempt(tx: &Tx, calls: &[Call]) -> Result<Vec<Reply>, Abort> {
+    let mut replies = Vec::with_capacity(calls.len());
+    for call in calls {
+        replies.push(match call.op.returns() {
+            true => tx.execute(call.key.clone(), call.op.clone()).await?,
+            false => tx.issue(call.key.clone(), call.op.clone()).map(|()| Reply::Ok)?,
+        });
+    }
+    Ok(replies)
+}
+
+async fn open(url: &str, mode: Mode) -> Result<Store, String> {
+    match url {
+        "embedded" => Ok(Store::builder().mode(mode).build()),
+        url => Store::cluster(url).mode(mode).connect().await.map_err(|error| error.to_string()),
+    }
+}
+
+fn run(words: &[String]) -> Result<(), String> {
+    let [url, mode, workload, numbers @ ..] = words else {
+        return Err("fixed_load STORE MODE WORKLOAD TRANSACTIONS [SEED]".into());
+    };
+    let Engine::Store(mode) = BenchMode::parse(mode)?.engine else {
+        return Err(format!("'{mode}' is no mode of the store"));
+    };
+    let load = Load::parse(workload).ok_or_else(|| format!("there is no workload '{workload}'"))?;
+    let numbers: Result<Vec<u64>, _> = numbers.iter().map(|number| number.parse()).collect();
+    let (count, seed) = match numbers.as_deref() {
+        Ok([count]) => (*count, 0),
+        Ok([count, seed]) => (*count, *seed),
+        _ => return Err("the number of transactions, and perhaps a seed".into()),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| error.to_string())?.block_on(async {
+        let store = open(url, mode).await?;
+        load.run(&store, count, seed).await;
+        let stats = store.stats();
+        store.close().await;
+        let counts = HashMap::from([
+            ("transactions", count / CLIENTS * CLIENTS),
+            ("commits", stats.commits),
+            ("restarts", stats.restarts),
+        ]);
+        println!("{}", serde_json::to_string(&counts).expect("numbers"));
+        Ok(())
+    })
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
