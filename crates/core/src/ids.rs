@@ -7,9 +7,23 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+/// A number as its eight bytes, the lowest first, which are written and read in one piece. The form does that with floats
+/// alone, and of an array it makes a step of each byte; so the number goes as the float that has these bits.
+mod eight_bytes {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(number: &u64, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_f64(f64::from_bits(*number))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
+        f64::deserialize(deserializer).map(f64::to_bits)
+    }
+}
+
 /// Microseconds since whenever the host began to count. Serves liveness only, never safety (P69).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Time(#[serde(with = "postcard::fixint::le")] pub u64);
+pub struct Time(#[serde(with = "eight_bytes")] pub u64);
 
 impl Time {
     /// So many microseconds later.
@@ -26,7 +40,7 @@ impl Time {
 /// A place in the order of what is ordered (P73): microseconds of some shard's clock, or a number that a vote made of
 /// them. Attempts break ties.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Timestamp(#[serde(with = "postcard::fixint::le")] pub u64);
+pub struct Timestamp(#[serde(with = "eight_bytes")] pub u64);
 
 impl Timestamp {
     /// Behind all others: of what nobody knows the place.
@@ -45,11 +59,11 @@ pub struct ShardId(pub u32);
 
 /// Changes whenever a shard may have lost what it held in memory: restart, promotion, reset (P26).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct Incarnation(#[serde(with = "postcard::fixint::le")] pub u64);
+pub struct Incarnation(#[serde(with = "eight_bytes")] pub u64);
 
 /// One client process, from its start to its end. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-pub struct SessionId(#[serde(with = "postcard::fixint::le")] pub u64);
+pub struct SessionId(#[serde(with = "eight_bytes")] pub u64);
 
 /// The place of a transaction in its session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -119,5 +133,22 @@ impl fmt::Display for Timestamp {
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}us", self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Also those whose bits are no number as a float: none is changed on its way.
+    #[test]
+    fn large_numbers_are_their_eight_bytes() {
+        let signalling = [0x7ff0_0000_0000_0001, 0xfff4_0000_0000_0000, 0x7ff8_0000_0000_0000];
+        let all = (0..64).map(|bit| 1 << bit).chain(signalling).chain([0, u64::MAX, u64::MAX - 1]);
+        for number in all {
+            let bytes = postcard::to_allocvec(&SessionId(number)).expect("it has a form");
+            assert_eq!(bytes, number.to_le_bytes());
+            assert_eq!(postcard::from_bytes(&bytes), Ok(SessionId(number)));
+        }
     }
 }
