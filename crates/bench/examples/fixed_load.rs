@@ -1,18 +1,21 @@
-//! Runs a fixed number of transactions with fixed seeds and prints nothing else than how many they were: for counting
-//! what a transaction costs (`tools/instructions`), where a run of a fixed time would count another load each time.
+//! Runs a fixed number of transactions with fixed seeds: for counting what a transaction costs (`tools/instructions`),
+//! where a run of a fixed time would count another load each time.
 //!
 //! ```text
-//! fixed_load STORE MODE WORKLOAD TRANSACTIONS [SEED]
+//! fixed_load STORE MODE WORKLOAD BEFORE COUNT SEED
 //! ```
+//!
+//! It does BEFORE transactions, prints `ready`, waits for a line, does COUNT more, prints how many they were, and waits
+//! for another line before it ends: what is counted is what happens between the lines.
 //!
 //! - STORE: `embedded` or `redis://HOST:PORT`.
 //! - MODE: as of `claret bench`, those of the store alone.
-//! - SEED: runs with different ones make different choices (default 0).
+//! - SEED: runs with different ones make different choices.
 //! - WORKLOAD: `hot`, `rawmix`, `interactive` (the raw mix, one operation after the other), or `KIND:OPERATIONS:SHARDS`:
 //!   so many operations of one kind (`sadd`, `scard`, `incrby`) at each of so many shards of a cluster of four, whose
 //!   slots are dealt out evenly in order.
 
-use std::collections::HashMap;
+use std::future::Future;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -20,6 +23,8 @@ use claret::{Abort, Mode, Reply, Store, Tx};
 use claret_bench::workload::{Call, Client, Stage, Workload, hot, ops, rawmix};
 use claret_bench::{BenchMode, Engine};
 use claret_types::{Bytes, Operation};
+
+const USAGE: &str = "fixed_load STORE MODE WORKLOAD BEFORE COUNT SEED";
 
 /// Transactions under way at a time, all of one thread.
 const CLIENTS: u64 = 64;
@@ -100,42 +105,64 @@ impl Load {
         })
     }
 
-    async fn run(&self, store: &Store, transactions: u64, seed: u64) {
-        let each = transactions / CLIENTS;
-        let mut tasks = Vec::new();
+    fn clients(&self, seed: u64) -> Vec<Box<dyn Client>> {
         match self {
-            Load::Known { workload, is_interactive } => {
+            Load::Known { workload, .. } => {
                 let run = workload.run();
-                for number in 0..CLIENTS {
-                    let (store, client) = (store.clone(), run.client(seed * CLIENTS + number));
-                    tasks.push(match is_interactive {
-                        true => tokio::spawn(one_by_one(store, client, each)),
-                        false => tokio::spawn(together(store, client, each)),
-                    });
-                }
+                (0..CLIENTS).map(|number| run.client(seed * CLIENTS + number)).collect()
+            }
+            Load::Even(_) => Vec::new(),
+        }
+    }
+
+    /// Each client does so many transactions, after `before` others. Gives the clients back.
+    async fn run(
+        &self,
+        store: &Store,
+        clients: Vec<Box<dyn Client>>,
+        each: u64,
+        before: u64,
+    ) -> Vec<Box<dyn Client>> {
+        match self {
+            Load::Known { is_interactive: true, .. } => {
+                all(clients.into_iter().map(|client| one_by_one(store.clone(), client, each))).await
+            }
+            Load::Known { is_interactive: false, .. } => {
+                all(clients.into_iter().map(|client| together(store.clone(), client, each))).await
             }
             Load::Even(even) => {
-                for number in 0..CLIENTS {
+                let one = |number| {
                     let (store, even) = (store.clone(), Arc::clone(even));
-                    tasks.push(tokio::spawn(async move {
-                        for turn in 0..each {
-                            let done = store
-                                .run_all(even.calls(seed * transactions + turn * CLIENTS + number))
-                                .await;
+                    async move {
+                        for turn in before..before + each {
+                            let done = store.run_all(even.calls(turn * CLIENTS + number)).await;
                             done.expect("a transaction commits");
                         }
-                    }));
-                }
+                    }
+                };
+                all((0..CLIENTS).map(one)).await;
+                clients
             }
-        }
-        for task in tasks {
-            task.await.expect("a client goes on to its end");
         }
     }
 }
 
+/// Each in a task of its own; what they give.
+async fn all<T, F>(work: impl Iterator<Item = F>) -> Vec<T>
+where
+    T: Send + 'static,
+    F: Future<Output = T> + Send + 'static,
+{
+    let tasks: Vec<_> = work.map(tokio::spawn).collect();
+    let mut given = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        given.push(task.await.expect("a client goes on to its end"));
+    }
+    given
+}
+
 /// One transaction after another, each in one batch.
-async fn together(store: Store, mut client: Box<dyn Client>, count: u64) {
+async fn together(store: Store, mut client: Box<dyn Client>, count: u64) -> Box<dyn Client> {
     let mut calls: Vec<Call> = Vec::new();
     for _ in 0..count {
         client.draw();
@@ -144,10 +171,11 @@ async fn together(store: Store, mut client: Box<dyn Client>, count: u64) {
         let done = store.run_all(calls.drain(..).map(|call| (call.key, call.op))).await;
         client.committed(&done.expect("a transaction commits"));
     }
+    client
 }
 
 /// One transaction after another, each operation awaited by itself.
-async fn one_by_one(store: Store, mut client: Box<dyn Client>, count: u64) {
+async fn one_by_one(store: Store, mut client: Box<dyn Client>, count: u64) -> Box<dyn Client> {
     let mut calls: Vec<Call> = Vec::new();
     for _ in 0..count {
         client.draw();
@@ -156,6 +184,7 @@ async fn one_by_one(store: Store, mut client: Box<dyn Client>, count: u64) {
         let done = store.transaction(async |tx| attempt(&tx, &calls).await).await;
         client.committed(&done.expect("a transaction commits"));
     }
+    client
 }
 
 async fn attempt(tx: &Tx, calls: &[Call]) -> Result<Vec<Reply>, Abort> {
@@ -177,33 +206,33 @@ async fn open(url: &str, mode: Mode) -> Result<Store, String> {
 }
 
 fn run(words: &[String]) -> Result<(), String> {
-    let [url, mode, workload, numbers @ ..] = words else {
-        return Err("fixed_load STORE MODE WORKLOAD TRANSACTIONS [SEED]".into());
-    };
+    let [url, mode, workload, numbers @ ..] = words else { return Err(USAGE.into()) };
     let Engine::Store(mode) = BenchMode::parse(mode)?.engine else {
         return Err(format!("'{mode}' is no mode of the store"));
     };
     let load = Load::parse(workload).ok_or_else(|| format!("there is no workload '{workload}'"))?;
     let numbers: Result<Vec<u64>, _> = numbers.iter().map(|number| number.parse()).collect();
-    let (count, seed) = match numbers.as_deref() {
-        Ok([count]) => (*count, 0),
-        Ok([count, seed]) => (*count, *seed),
-        _ => return Err("the number of transactions, and perhaps a seed".into()),
-    };
+    let Ok([before, count, seed]) = numbers.as_deref() else { return Err(USAGE.into()) };
+    let (before, each) = (before / CLIENTS, count / CLIENTS);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.map_err(|error| error.to_string())?.block_on(async {
         let store = open(url, mode).await?;
-        load.run(&store, count, seed).await;
-        let stats = store.stats();
+        let clients = load.run(&store, load.clients(*seed), before, 0).await;
+        stop("ready");
+        let restarts = store.stats().restarts;
+        load.run(&store, clients, each, before).await;
+        let restarts = store.stats().restarts - restarts;
+        stop(&format!("{{\"transactions\":{},\"restarts\":{restarts}}}", each * CLIENTS));
         store.close().await;
-        let counts = HashMap::from([
-            ("transactions", count / CLIENTS * CLIENTS),
-            ("commits", stats.commits),
-            ("restarts", stats.restarts),
-        ]);
-        println!("{}", serde_json::to_string(&counts).expect("numbers"));
         Ok(())
     })
+}
+
+/// Says something and waits for a line, or the end of all lines: what is counted begins, or ends, in between.
+fn stop(said: &str) {
+    println!("{said}");
+    // Nobody there is nobody to wait for.
+    let _ = std::io::stdin().read_line(&mut String::new());
 }
 
 fn main() -> ExitCode {
