@@ -40,6 +40,26 @@ pub(crate) enum InstantOutcome {
     },
 }
 
+/// What calls came to that were sent as they are.
+#[derive(Debug)]
+pub(crate) enum SentOutcome {
+    /// Their answers, in their order.
+    Done(Vec<Reply>),
+    /// One of them was refused. Others may have been carried out.
+    Failed(Refusal),
+    /// Some of them may have been carried out or not.
+    Unknown,
+}
+
+/// Calls that were sent as they are, each for itself and outside of transactions.
+pub(crate) trait Sent: fmt::Debug + Send + Sync {
+    /// What they came to, once; until then this task is woken when that is known.
+    fn take(&self, waker: &Waker) -> Option<SentOutcome>;
+
+    /// Sends the same calls once more.
+    fn again(&self) -> Arc<dyn Sent>;
+}
+
 /// See the module's text. Shared by all handles of a store.
 pub(crate) trait Backend: fmt::Debug + Send + Sync {
     // --- what it is ---
@@ -91,6 +111,12 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Carries out calls that are all known, if nobody's claims are in the way and no message is needed for it. All or
     /// nothing.
     fn instant(&self, calls: &[Call]) -> InstantOutcome;
+
+    /// Sends calls that are all known as they are, where there are no locks: mode `none` on a cluster. Elsewhere they come
+    /// back, and need a transaction.
+    fn send(&self, calls: Vec<Call>) -> Result<Arc<dyn Sent>, Vec<Call>> {
+        Err(calls)
+    }
 
     /// A transaction that has something to hold or to wait for begins.
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver>;

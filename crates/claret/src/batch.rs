@@ -3,19 +3,25 @@
 //! It commits in one step. If nobody else's claims conflict it takes no lock at all.
 
 use std::fmt;
-use std::sync::Arc;
+use std::future::poll_fn;
+use std::sync::{Arc, OnceLock};
+use std::task::Poll;
 
+use claret_core::Cause;
+use claret_core::message::Refusal;
 use claret_types::{Bytes, FromReply, Operation, Reply};
 use parking_lot::Mutex;
 
-use crate::backend::InstantOutcome;
+use crate::backend::{InstantOutcome, Sent, SentOutcome};
 use crate::call::Call;
+use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::nesting;
+use crate::observe::Observed;
 use crate::read::{Keys, Read};
 use crate::stats::{Measure, Outcome};
 use crate::store::{Store, doom_first};
-use crate::tx::{Tx, check, strange, writes};
+use crate::tx::{Tx, as_error, check, strange, writes};
 
 /// Collected operations that commit together.
 ///
@@ -269,9 +275,60 @@ impl Store {
                 counts.end(Outcome::Failed, measure, None);
                 Err(Error::Invalid { key, error })
             }
-            // In a box: it is large, and mostly nobody is in the way.
-            InstantOutcome::Blocked => Box::pin(self.run_with_locks(&calls, measure)).await,
+            InstantOutcome::Blocked => {
+                let are_writing = calls.iter().any(|call| writes(&call.op));
+                match self.backend.send(calls) {
+                    Ok(sent) => self.gather(sent, are_writing, measure).await,
+                    // In a box: it is large, and mostly nobody is in the way.
+                    Err(calls) => Box::pin(self.run_with_locks(&calls, measure)).await,
+                }
+            }
         }
+    }
+
+    /// Waits for the answers to calls that were sent as they are. Where nobody knows whether they were carried out, those
+    /// that only read are sent again.
+    async fn gather(
+        &self,
+        mut sent: Arc<dyn Sent>,
+        are_writing: bool,
+        measure: Measure,
+    ) -> Result<Vec<Reply>, Error> {
+        let counts = self.backend.counts();
+        let mut observed = Observed::begin(counts, Some(measure));
+        let waited = OnceLock::new();
+        let mut deadline = Deadline::new(&*self.backend, self.options.deadline);
+        for made in 1.. {
+            let span = observed.attempt(made);
+            let ended = poll_fn(|cx| match sent.take(cx.waker()) {
+                Some(outcome) => Poll::Ready(Some(outcome)),
+                None if self.backend.is_closed() => Poll::Ready(None),
+                None => {
+                    counts.wait(&waited);
+                    Poll::Pending
+                }
+            });
+            let ended = deadline.race(ended).await.flatten();
+            observed.note_wait(waited.get());
+            let cause = match ended {
+                Some(SentOutcome::Done(replies)) => {
+                    observed.commits();
+                    return Ok(replies);
+                }
+                Some(SentOutcome::Failed(refusal)) => return Err(observed.fails(as_error(&refusal))),
+                Some(SentOutcome::Unknown) if are_writing => return Err(observed.fails(Error::Unknown)),
+                Some(SentOutcome::Unknown) => Cause::Refused(Refusal::Unknown),
+                None => return Err(observed.fails(self.backend.too_late(self.options.deadline))),
+            };
+            if let Err(error) =
+                Box::pin(self.pause_before_again(made, &cause, self.options, &mut deadline)).await
+            {
+                return Err(observed.fails(error));
+            }
+            observed.restarts(&cause, &span);
+            sent = sent.again();
+        }
+        unreachable!("attempts are bounded")
     }
 
     /// Somebody holds a record: waits for its lock like any other transaction.

@@ -221,7 +221,20 @@ impl Store {
         options: TxOptions,
         deadline: &mut Deadline<'_>,
     ) -> Result<(), Error> {
-        let (guard, made) = (AbortOnDrop(tx), tx.attempt());
+        let guard = AbortOnDrop(tx);
+        self.pause_before_again(tx.attempt(), cause, options, deadline).await?;
+        std::mem::forget(guard);
+        Ok(())
+    }
+
+    /// The same, of so many attempts that leave nothing behind.
+    pub(crate) async fn pause_before_again(
+        &self,
+        made: u32,
+        cause: &Cause,
+        options: TxOptions,
+        deadline: &mut Deadline<'_>,
+    ) -> Result<(), Error> {
         if self.backend.is_closed() {
             return Err(Error::Closed);
         }
@@ -231,7 +244,6 @@ impl Store {
         if deadline.race(self.pause(cause, made)).await.is_none() {
             return Err(self.backend.too_late(options.deadline));
         }
-        std::mem::forget(guard);
         Ok(())
     }
 

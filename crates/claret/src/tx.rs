@@ -513,7 +513,7 @@ impl Tx {
 }
 
 /// The error that a refusal is to an operation.
-fn as_error(refusal: &Refusal) -> Error {
+pub(crate) fn as_error(refusal: &Refusal) -> Error {
     match refusal {
         Refusal::Operation { key, error } | Refusal::OperationBehind { key, error, .. } => {
             Error::Invalid { key: key.clone(), error: (**error).clone() }

@@ -133,6 +133,14 @@ impl Reader {
     /// The first thing in a buffer, and its length; `None` while it is not all there. Until it is, the buffer is the
     /// same, or longer.
     pub(super) fn next<'a>(&mut self, input: &'a [u8]) -> Result<Option<(Said<'a>, usize)>, Unreadable> {
+        if self.at == 0
+            && self.sought == 0
+            && let Some((frame, length)) = short(input)
+            && length <= self.bounds.line.limit.min(self.bounds.bytes.limit)
+        {
+            self.pushes = 0;
+            return Ok(Some((Said::Reply(Value { input, frame }), length)));
+        }
         let Some(length) = self.measure(input)? else { return Ok(None) };
         let decoded = decode_range(&input[..length]);
         let Some((frame, read)) = decoded.map_err(|error| Unreadable::Malformed(error.to_string()))? else {
@@ -278,6 +286,36 @@ impl Reader {
     }
 }
 
+/// The longest line that [`short`] reads: as many digits as no number overflows with.
+const SHORT_LINE_MAX: usize = 18;
+
+/// What most replies are, a number or a text, read in one go if it is all there. Everything else is read at length.
+fn short(input: &[u8]) -> Option<(RangeFrame, usize)> {
+    let (sign, behind) = input.split_first()?;
+    let end = behind.iter().take(SHORT_LINE_MAX + 1).position(|byte| *byte == b'\r')?;
+    if behind.get(end + 1) != Some(&b'\n') {
+        return None;
+    }
+    let (line, next) = (&behind[..end], 1 + end + 2);
+    match sign {
+        b':' => Some((RangeFrame::Number { data: short_number(line)?, attributes: None }, next)),
+        b'+' => Some((RangeFrame::SimpleString { data: (1, 1 + end), attributes: None }, next)),
+        b'_' if line.is_empty() => Some((RangeFrame::Null, next)),
+        b'$' => {
+            let last = next.checked_add(usize::try_from(short_number(line)?).ok()?)?;
+            let data = RangeFrame::BlobString { data: (next, last), attributes: None };
+            (input.get(last..last.checked_add(2)?)? == b"\r\n").then_some((data, last + 2))
+        }
+        _ => None,
+    }
+}
+
+/// Digits alone, no more than fit.
+fn short_number(digits: &[u8]) -> Option<i64> {
+    let add = |number: i64, digit: &u8| digit.is_ascii_digit().then(|| number * 10 + i64::from(digit - b'0'));
+    (!digits.is_empty()).then(|| digits.iter().try_fold(0, add)).flatten()
+}
+
 /// A length or a count. None has more digits than a number of 64 bits.
 fn length(digits: &[u8]) -> Result<usize, Unreadable> {
     let text = std::str::from_utf8(digits).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()));
@@ -333,18 +371,44 @@ fn reply(input: &[u8], frame: &RangeFrame) -> Result<Reply, ServerError> {
 
 /// Appends a command: an array of strings.
 pub(super) fn encode<W: AsRef<[u8]>>(out: &mut BytesMut, words: &[W]) {
-    put_header(out, b'*', words.len());
-    for word in words.iter().map(AsRef::as_ref) {
-        put_header(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
+    encode_words(out, words.len(), std::iter::empty(), words);
+}
+
+/// The same of `count` words that are kept in two places.
+pub(super) fn encode_words<'a, W: AsRef<[u8]>>(
+    out: &mut BytesMut,
+    count: usize,
+    first: impl Iterator<Item = &'a [u8]>,
+    further: &[W],
+) {
+    put_header(out, b'*', count);
+    first.for_each(|word| put_word(out, word));
+    further.iter().for_each(|word| put_word(out, word.as_ref()));
+}
+
+fn put_word(out: &mut BytesMut, word: &[u8]) {
+    out.reserve(word.len() + HEADER_BYTES_MAX + 2);
+    put_header(out, b'$', word.len());
+    out.extend_from_slice(word);
+    out.extend_from_slice(b"\r\n");
 }
 
 /// A sign, a number and the end of the line take no more.
 const HEADER_BYTES_MAX: usize = 24;
 
-fn put_header(out: &mut BytesMut, sign: u8, mut number: usize) {
+fn put_header(out: &mut BytesMut, sign: u8, number: usize) {
+    match number {
+        // Nearly all.
+        0..10 => out.extend_from_slice(&[sign, b'0' + number as u8, b'\r', b'\n']),
+        10..100 => {
+            let (ten, one) = (b'0' + (number / 10) as u8, b'0' + (number % 10) as u8);
+            out.extend_from_slice(&[sign, ten, one, b'\r', b'\n']);
+        }
+        _ => put_long_header(out, sign, number),
+    }
+}
+
+fn put_long_header(out: &mut BytesMut, sign: u8, mut number: usize) {
     let mut header = [0; HEADER_BYTES_MAX];
     let mut at = HEADER_BYTES_MAX - 2;
     header[at..].copy_from_slice(b"\r\n");
@@ -404,6 +468,39 @@ mod tests {
         assert_eq!(told(b"=5\r\ntxt:x\r\n"), Ok(Reply::Bytes("x".into())));
         let error = told(b"*2\r\n:1\r\n-WRONGTYPE it is a list\r\n").unwrap_err();
         assert_eq!(error.code(), "WRONGTYPE");
+    }
+
+    /// In one go or at length, the same is read.
+    #[test]
+    fn short_replies_are_what_they_are_at_length() {
+        for said in [
+            ":0\r\n",
+            ":007\r\n",
+            ":999999999999999999\r\n",
+            ":-1\r\n",
+            ":9223372036854775807\r\n",
+            "+OK\r\n",
+            "+\r\n",
+            "+a\rb\r\n",
+            "_\r\n",
+            "$0\r\n\r\n",
+            "$3\r\na\r\n\r\n",
+            "$12\r\nabcdefghijkl\r\n",
+        ] {
+            let input = said.as_bytes();
+            let (frame, length) = decode_range(input).expect("well formed").expect("whole");
+            assert_eq!(length, input.len());
+            if let Some((quick, taken)) = short(input) {
+                assert_eq!((quick, taken), (frame.clone(), length), "{said:?}");
+            }
+            assert_eq!(told(input), Value { input, frame }.reply(), "{said:?}");
+            for end in 0..input.len() {
+                assert!(matches!(reader().next(&input[..end]), Ok(None)), "{:?}", &said[..end]);
+            }
+        }
+        for said in [":\r\n", ":1x\r\n", "_x\r\n", "$-1\r\n", "$3\r\nabcde\r\n", "-ERR x\r\n", "*0\r\n"] {
+            assert!(short(said.as_bytes()).is_none(), "{said:?}");
+        }
     }
 
     #[test]

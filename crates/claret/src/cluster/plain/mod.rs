@@ -2,8 +2,10 @@
 
 mod command;
 mod dedicated;
+mod gather;
 mod pool;
 mod refused;
+mod together;
 mod translate;
 mod unlocked;
 
@@ -22,7 +24,8 @@ use super::error::ConnectError;
 use super::net::Net;
 use super::settings::Settings;
 use super::topology::slot_of;
-use pool::{Gather, Pool, Receiver, Waiting};
+use gather::Gather;
+use pool::Pool;
 
 /// Redis commands on a cluster, as they are: no transactions, no promises but Redis's own. The module is not needed.
 ///
@@ -93,12 +96,8 @@ impl Plain {
         &self,
         commands: Vec<Command>,
     ) -> impl Future<Output = Vec<Result<Reply, PlainError>>> + use<> {
-        let gather = Arc::new(Gather::new(commands.len()));
-        let waiting = commands.into_iter().zip(0..).map(|(command, no)| {
-            let to: Arc<dyn Receiver> = Arc::clone(&gather) as Arc<dyn Receiver>;
-            Waiting::new(command, to, no)
-        });
-        self.pool().send(waiting);
+        let gather = Arc::new(Gather::new(commands));
+        self.pool().send(gather.waiting());
         replies(gather)
     }
 
@@ -107,8 +106,8 @@ impl Plain {
     /// # Errors
     /// See [`PlainError`].
     pub async fn ask_at(&self, node: &str, command: Command) -> Result<Reply, PlainError> {
-        let gather = Arc::new(Gather::new(1));
-        let waiting = Waiting::new(command, Arc::clone(&gather) as Arc<dyn Receiver>, 0);
+        let gather = Arc::new(Gather::new(vec![command]));
+        let waiting = gather.waiting().next().expect("one command");
         if !self.pool().send_to(node, waiting) {
             return Err(PlainError::NoSuchNode(node.to_owned()));
         }

@@ -1,9 +1,10 @@
 //! Plain commands, multiplexed: every node has one queue for the commands of the whole process, and replies come in
 //! the same order.
 //!
-//! Commands gather in a queue until its connection takes all of them. A command that a server redirects (MOVED, ASK)
-//! or cannot do for the moment is sent again. A command whose connection broke before its reply came is not, because
-//! nobody knows whether it was carried out.
+//! Commands gather in a queue, as the bytes that are sent, until its connection takes all of them. A command that a
+//! server redirects (MOVED, ASK) or cannot do for the moment is sent again. A command whose connection broke before its
+//! reply came is not, because nobody knows whether it was carried out. What it was that is sent again, whoever waits for
+//! its reply knows: most commands are sent once, and kept by nobody else.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +17,7 @@ use claret_types::Reply;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::command::{Command, PlainError};
+use super::command::PlainError;
 use crate::cluster::address::Address;
 use crate::cluster::connection::{Connection, Handler};
 use crate::cluster::error::ConnectError;
@@ -33,24 +34,35 @@ const TRIES_MAX: u8 = 16;
 /// How long a command rests that a server could not do for the moment.
 const REST: Duration = Duration::from_millis(20);
 
-/// Who hears replies.
+/// Who sends commands and hears their replies.
 pub(super) trait Receiver: Send + Sync {
+    /// Appends the command with this number, each time it is sent. The queues are locked.
+    fn encode(&self, no: u32, out: &mut BytesMut);
+
     /// The reply to the command that was sent with this number. Whom to wake goes into `woken`.
     fn receive(&self, no: u32, reply: Result<Reply, PlainError>, woken: &mut Wakers);
 }
 
 /// A command that waits for its turn or its reply.
 pub(super) struct Waiting {
-    command: Command,
     /// `None`: nobody cares (ASKING).
     to: Option<Arc<dyn Receiver>>,
     no: u32,
+    /// That of its key.
+    slot: Option<u16>,
     tries: u8,
 }
 
 impl Waiting {
-    pub(super) fn new(command: Command, to: Arc<dyn Receiver>, no: u32) -> Self {
-        Waiting { command, to: Some(to), no, tries: 0 }
+    pub(super) fn new(to: Arc<dyn Receiver>, no: u32, slot: Option<u16>) -> Self {
+        Waiting { to: Some(to), no, slot, tries: 0 }
+    }
+
+    fn encode(&self, out: &mut BytesMut) {
+        match &self.to {
+            Some(to) => to.encode(self.no, out),
+            None => resp::encode(out, &["ASKING"]),
+        }
     }
 
     fn end(self, reply: Result<Reply, PlainError>, woken: &mut Wakers) {
@@ -63,10 +75,25 @@ impl Waiting {
 #[derive(Default)]
 struct NodeQueue {
     queued: VecDeque<Waiting>,
+    /// Their commands, in the same order.
+    commands: BytesMut,
     /// The number of the connection that serves it.
     connection: Option<u32>,
     waker: Option<Waker>,
     away_since: Option<Instant>,
+}
+
+impl NodeQueue {
+    fn push(&mut self, waiting: Waiting) {
+        waiting.encode(&mut self.commands);
+        self.queued.push_back(waiting);
+    }
+
+    /// Takes out all that was not sent.
+    fn drain(&mut self) -> VecDeque<Waiting> {
+        self.commands.clear();
+        std::mem::take(&mut self.queued)
+    }
 }
 
 #[derive(Default)]
@@ -148,13 +175,13 @@ impl Queues {
         if self.is_closing && queue.connection.is_none() {
             return after.ended.push((waiting, closed(self.nodes[at].as_ref())));
         }
-        queue.queued.push_back(waiting);
+        queue.push(waiting);
         after.woken.extend(queue.waker.take());
     }
 
     /// Puts a command where its key is; without a key, anywhere.
     fn place(&mut self, waiting: Waiting, after: &mut After) {
-        let slot = waiting.command.slot.unwrap_or_default();
+        let slot = waiting.slot.unwrap_or_default();
         let at = self.slots[usize::from(slot)];
         self.put(at, waiting, after);
     }
@@ -164,7 +191,7 @@ impl Queues {
         let nodes = self.nodes.iter().map(Option::as_ref);
         for (queue, node) in self.queues.iter_mut().zip(nodes).filter(|(queue, _)| queue.connection.is_none())
         {
-            after.ended.extend(queue.queued.drain(..).map(|waiting| (waiting, closed(node))));
+            after.ended.extend(queue.drain().into_iter().map(|waiting| (waiting, closed(node))));
         }
         after.ended.extend(self.resting.drain(..).map(|waiting| (waiting, closed(None))));
     }
@@ -232,9 +259,9 @@ impl Pool {
                 return;
             };
             if planted::is_announced(code == "ASK") {
-                let asking = Waiting { command: Command::new("ASKING"), to: None, no: 0, tries: 0 };
+                let asking = Waiting { to: None, no: 0, slot: None, tries: 0 };
                 queues.put(at, asking, after);
-            } else if let Some(slot) = waiting.command.slot.filter(|_| code != "ASK") {
+            } else if let Some(slot) = waiting.slot.filter(|_| code != "ASK") {
                 let slot = usize::from(slot);
                 queues.slots[slot] = planted::queue_of_moved(at, queues.slots[slot]);
             }
@@ -291,7 +318,7 @@ impl Service for Pool {
             let since = *queue.away_since.get_or_insert_with(Instant::now);
             let is_long = since.elapsed() >= self.settings.response_timeout;
             if planted::is_told(is_long || !error.is_retryable()) {
-                let ended = queue.queued.drain(..);
+                let ended = queue.drain().into_iter();
                 after.ended.extend(ended.map(|waiting| (waiting, PlainError::Away(error.clone()))));
             }
         });
@@ -304,7 +331,7 @@ impl Service for Pool {
             queues.nodes[at] = planted::queue_owner(None, node);
             queues.assign();
             for waiting in planted::queued(std::mem::take(&mut queues.queues[at]).queued) {
-                match waiting.command.slot {
+                match waiting.slot {
                     Some(_) => queues.place(waiting, after),
                     None => after.ended.push((waiting, PlainError::NoSuchNode(node.to_string()))),
                 }
@@ -341,6 +368,7 @@ impl Handler for CommandHandler {
                 return true;
             }
             std::mem::swap(&mut queue.queued, &mut self.taken);
+            std::mem::swap(&mut queue.commands, out);
             if queue.waker.as_ref().is_none_or(|known| !known.will_wake(waker)) {
                 queue.waker = Some(waker.clone());
             }
@@ -348,10 +376,7 @@ impl Handler for CommandHandler {
         };
         if !self.taken.is_empty() {
             let now = Instant::now();
-            for waiting in self.taken.drain(..) {
-                resp::encode(out, waiting.command.words());
-                self.in_flight.push_back((now, waiting));
-            }
+            self.in_flight.extend(self.taken.drain(..).map(|waiting| (now, waiting)));
         }
         is_done
     }
@@ -417,45 +442,6 @@ impl Drop for CommandHandler {
             waiting.end(Err(PlainError::Lost { node: node.clone(), reason: reason.clone() }), &mut woken);
         }
         woken.into_iter().for_each(Waker::wake);
-    }
-}
-
-/// The replies to several commands, waited for together.
-pub(super) struct Gather {
-    inner: Mutex<Gathered>,
-}
-
-struct Gathered {
-    replies: Vec<Option<Result<Reply, PlainError>>>,
-    missing: usize,
-    waker: Option<Waker>,
-}
-
-impl Gather {
-    pub(super) fn new(count: usize) -> Self {
-        let replies = std::iter::repeat_with(|| None).take(count).collect();
-        Gather { inner: Mutex::new(Gathered { replies, missing: count, waker: None }) }
-    }
-
-    /// All replies, once they are there.
-    pub(super) fn take(&self, waker: &Waker) -> Option<Vec<Result<Reply, PlainError>>> {
-        let mut inner = self.inner.lock();
-        if inner.missing > 0 {
-            inner.waker = Some(waker.clone());
-            return None;
-        }
-        Some(std::mem::take(&mut inner.replies).into_iter().flatten().collect())
-    }
-}
-
-impl Receiver for Gather {
-    fn receive(&self, no: u32, reply: Result<Reply, PlainError>, woken: &mut Wakers) {
-        let mut inner = self.inner.lock();
-        inner.replies[no as usize] = Some(reply);
-        inner.missing -= 1;
-        if inner.missing == 0 {
-            woken.extend(inner.waker.take());
-        }
     }
 }
 

@@ -3,9 +3,11 @@
 //! Most operations are the command of the same name. An operation that Redis lacks becomes the nearest command that
 //! costs about the same; if there is none it is refused.
 
+use bytes::BytesMut;
 use claret_types::{Bytes, OpError, Operation, Reply};
 
 use super::command::Command;
+use crate::cluster::resp;
 use crate::cluster::topology::slot_of;
 
 impl Command {
@@ -18,8 +20,46 @@ impl Command {
     }
 }
 
+/// Appends the command for an operation on a key to what is sent: what [`command_of`] makes, without making it.
+///
+/// # Errors
+/// No plain command comes near it; nothing is appended.
+pub(super) fn encode_operation(key: &Bytes, op: &Operation, out: &mut BytesMut) -> Result<(), OpError> {
+    match same_name(op) {
+        Some(name) => {
+            let given = op.arguments();
+            resp::encode_words(out, 2 + given.len(), [name.as_bytes(), key].into_iter(), &given);
+        }
+        None => resp::encode(out, command_of(key, 0, op)?.words()),
+    }
+    Ok(())
+}
+
+/// Whether there is a command for an operation.
+///
+/// # Errors
+/// No plain command comes near it.
+pub(super) fn check_operation(key: &Bytes, op: &Operation) -> Result<(), OpError> {
+    match same_name(op) {
+        Some(_) => Ok(()),
+        None => command_of(key, 0, op).map(drop),
+    }
+}
+
+/// The command of an operation that is its key and its arguments, whatever they are.
+fn same_name(op: &Operation) -> Option<&'static str> {
+    match op.type_info().name {
+        "bounded-counter" | "topk" | "summary-bag" | "keyspace" | "uid-generator" => None,
+        _ => {
+            let name = op.method().name;
+            let name = name.strip_suffix(".RETURNING").unwrap_or(name);
+            (!name.contains('.')).then_some(name)
+        }
+    }
+}
+
 /// The command for an operation on a key in a slot.
-pub(super) fn command_of(key: &Bytes, slot: u16, op: &Operation) -> Result<Command, OpError> {
+fn command_of(key: &Bytes, slot: u16, op: &Operation) -> Result<Command, OpError> {
     let method = op.method().name;
     let given = op.arguments();
     let text = |at: usize| given[at].clone();
@@ -182,6 +222,14 @@ mod tests {
         assert_eq!(reply_of(&op, Reply::Array(vec![pair])), lies_flat);
     }
 
+    /// The two ways to say the same.
+    fn said(op: &Operation) -> [BytesMut; 2] {
+        let mut outs = [BytesMut::new(), BytesMut::new()];
+        encode_operation(&"k".into(), op, &mut outs[0]).expect("a command");
+        resp::encode(&mut outs[1], command_of(&"k".into(), 1, op).expect("a command").words());
+        outs
+    }
+
     #[test]
     fn every_operation_of_every_type_has_a_command() {
         for kind in BUILTIN {
@@ -195,6 +243,9 @@ mod tests {
                     given.iter().take_while(|word| !word.starts_with(b"[")).cloned().collect::<Vec<_>>();
                 let op = (kind.parse)(method.name, &required).unwrap_or_else(|error| panic!("{error}"));
                 assert!(command_of(&"k".into(), 1, &op).is_ok(), "{op:?}");
+                assert_eq!(check_operation(&"k".into(), &op), Ok(()));
+                let [short, long] = said(&op);
+                assert_eq!(short, long, "{op:?}");
             }
         }
     }

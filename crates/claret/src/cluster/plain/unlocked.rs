@@ -6,17 +6,20 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::Duration;
 
+use bytes::BytesMut;
 use claret_core::message::Refusal;
 use claret_core::{CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply};
 use parking_lot::Mutex;
+use smallvec::SmallVec;
 
 use super::Plain;
 use super::command::PlainError;
 use super::pool::{Pool, Receiver, Waiting};
 use super::refused::refusal_of;
-use super::translate::{command_of, reply_of};
-use crate::backend::{Backend, Driver, InstantOutcome, Task};
+use super::together::Together;
+use super::translate::{check_operation, encode_operation, reply_of};
+use crate::backend::{Backend, Driver, InstantOutcome, Sent as SentCalls, Task};
 use crate::call::Call;
 use crate::cluster::backend::{GRACE, instant, knows, listing, pause_after, too_late};
 use crate::cluster::timers::Timers;
@@ -83,6 +86,10 @@ impl Backend for Unlocked {
 
     fn instant(&self, calls: &[Call]) -> InstantOutcome {
         instant(calls)
+    }
+
+    fn send(&self, calls: Vec<Call>) -> Result<Arc<dyn SentCalls>, Vec<Call>> {
+        Ok(Together::send(Arc::clone(self.plain.pool()), calls))
     }
 
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
@@ -225,16 +232,16 @@ impl Commands {
     }
 
     fn send(self: &Arc<Self>, numbers: &[CallNo]) {
-        let mut commands = Vec::with_capacity(numbers.len());
+        let mut commands = SmallVec::<[Waiting; 4]>::with_capacity(numbers.len());
         let mut refused = Vec::new();
         {
             let inner = self.inner.lock();
             for no in numbers {
                 let Sent { key, slot, op } = &inner.calls[no.0 as usize];
-                match command_of(key, *slot, op) {
-                    Ok(command) => {
+                match check_operation(key, op) {
+                    Ok(()) => {
                         let to: Arc<dyn Receiver> = Arc::clone(self) as Arc<dyn Receiver>;
-                        commands.push(Waiting::new(command, to, no.0));
+                        commands.push(Waiting::new(to, no.0, Some(*slot)));
                     }
                     Err(error) => refused.push((no.0, error)),
                 }
@@ -294,6 +301,11 @@ impl Progress {
 }
 
 impl Receiver for Commands {
+    fn encode(&self, no: u32, out: &mut BytesMut) {
+        let Sent { key, op, .. } = &self.inner.lock().calls[no as usize];
+        encode_operation(key, op, out).expect("it was looked whether there is a command");
+    }
+
     fn receive(&self, no: u32, reply: Result<Reply, PlainError>, woken: &mut Wakers) {
         let reply = reply.map_err(|error| match error {
             PlainError::Lost { .. } => Event::Unknown,

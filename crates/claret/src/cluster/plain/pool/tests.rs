@@ -1,7 +1,7 @@
 //! Queues driven by hand, without connections: where commands wait, and what happens to them when nodes come and go.
 
-use claret_types::Bytes;
-
+use super::super::command::Command;
+use super::super::gather::Gather;
 use super::*;
 use crate::cluster::topology::Range;
 
@@ -29,9 +29,9 @@ fn command() -> Command {
 }
 
 fn waiting(command: Command) -> (Arc<Gather>, Waiting) {
-    let gather = Arc::new(Gather::new(1));
-    let receiver: Arc<dyn Receiver> = Arc::clone(&gather) as Arc<dyn Receiver>;
-    (gather, Waiting::new(command, receiver, 0))
+    let gather = Arc::new(Gather::new(vec![command]));
+    let waiting = gather.waiting().next().expect("one command");
+    (gather, waiting)
 }
 
 /// How many commands wait in the queue of a node.
@@ -98,8 +98,8 @@ fn to_ask_is_announced_before_it_is_asked() {
     assert!(pool.redirect(it, &ServerError::new(b"ASK 16383 h:1")).is_none());
     let queues = pool.inner.lock();
     let at = queues.named("h:1").expect("a queue");
-    let words: Vec<&Bytes> = queues.queues[at].queued.iter().map(|it| &it.command.words()[0]).collect();
-    assert_eq!(words, ["ASKING", "GET"].map(Bytes::from).iter().collect::<Vec<_>>());
+    assert_eq!(&queues.queues[at].commands[..], b"*1\r\n$6\r\nASKING\r\n*2\r\n$3\r\nGET\r\n$1\r\nk\r\n");
+    assert_eq!(queues.queues[at].queued.len(), 2);
 }
 
 #[test]
@@ -241,6 +241,8 @@ fn what_had_no_reply_when_its_connection_broke_is_not_sent_again() {
 struct Holder(Arc<Pool>);
 
 impl Receiver for Holder {
+    fn encode(&self, _no: u32, _out: &mut BytesMut) {}
+
     fn receive(&self, _no: u32, _reply: Result<Reply, PlainError>, _woken: &mut Wakers) {}
 }
 
@@ -259,7 +261,7 @@ fn what_is_told_of_its_end_may_be_the_last_that_knows_the_store() {
         let pool = pool();
         pool.adopt(&shared_by(&[1]));
         let holder: Arc<dyn Receiver> = Arc::new(Holder(Arc::clone(&pool)));
-        pool.send([Waiting::new(command(), holder, 0)]);
+        pool.send([Waiting::new(holder, 0, command().slot)]);
         pool.is_away(&node(1), &ConnectError::NoModule { node: "h:1".into() });
         done.send(queued(&pool, 1)).expect("it is waited for");
     });
