@@ -5,7 +5,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use claret_core::message::{Refusal, Request, Response};
-use claret_core::wire;
+use claret_core::{ShardId, wire};
 use claret_types::Reply;
 use common::{Process, Server, hello, poll, session, wait_until};
 use redis::{PushInfo, Value};
@@ -27,6 +27,77 @@ fn a_transaction_of_one_shard_is_one_frame_and_writes_the_users_own_keys() {
     let hits: i64 = redis::cmd("GET").arg("hits").query(&mut plain).expect("a string");
     let tags: usize = redis::cmd("SCARD").arg("tags").query(&mut plain).expect("a set");
     assert_eq!((hits, tags), (3, 2));
+}
+
+/// Votes of several transactions that add to one counter, and what decides them.
+fn voted_to_add(process: &mut Process, key: &str, amounts: &[i64]) -> Vec<Request> {
+    let listed = [(process.shard, Some(process.incarnation)), (ShardId(1), None)];
+    let decide = |amount: &i64| {
+        let attempt = process.begin();
+        let prepare = process.prepare_with(attempt, 0, &[(key, &format!("INCRBY {amount}"))], &listed);
+        let answers = process.frame(&[prepare]);
+        assert!(matches!(answers[..], [Response::Voted { .. }]), "{answers:?}");
+        Request::Apply { attempt }
+    };
+    amounts.iter().map(decide).collect()
+}
+
+/// How often a command ran.
+fn runs(plain: &mut redis::Connection, command: &str) -> u64 {
+    let all: String = redis::cmd("INFO").arg("commandstats").query(plain).expect("counts");
+    let found = all.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+    found.and_then(|rest| rest.split(',').next()).map_or(0, |count| count.parse().expect("a number"))
+}
+
+#[test]
+fn what_a_frame_adds_to_one_counter_is_one_command() {
+    let server = Server::start(&["--claret.lease-ms", "60000"]);
+    let (mut process, mut plain) = (Process::hello(&server, 1), server.connect());
+    let mut requests = voted_to_add(&mut process, "hits", &[1, 2, 3, -1]);
+    let others = voted_to_add(&mut process, "misses", &[5, 5]);
+    requests.extend(others);
+    process.frame(&requests);
+    assert_eq!(runs(&mut plain, "incrby"), 2, "one for each counter");
+    let values: [i64; 2] = redis::cmd("MGET").arg(&["hits", "misses"]).query(&mut plain).expect("numbers");
+    assert_eq!(values, [5, 10]);
+}
+
+/// Whoever looks at the counter in the same frame, or does something else to it, finds all that was added.
+#[test]
+fn nobody_sees_a_counter_without_what_the_same_frame_has_added() {
+    let server = Server::start(&["--claret.lease-ms", "60000"]);
+    let (mut process, mut plain) = (Process::hello(&server, 1), server.connect());
+    let mut requests = voted_to_add(&mut process, "hits", &[1, 2]);
+    for words in ["counter:GET", "APPEND 0", "INCRBY 4", "counter:GET", "EXPIRE 5000"] {
+        let attempt = process.begin();
+        requests.push(process.prepare(attempt, &[("hits", words)]));
+    }
+    let answers = process.frame(&requests);
+    let read: Vec<&Reply> = answers
+        .iter()
+        .filter_map(|answer| match answer {
+            Response::Committed { replies, .. } => replies.first().map(|(_, reply)| reply),
+            _ => None,
+        })
+        .filter(|reply| **reply != Reply::Ok)
+        .collect();
+    assert_eq!(read, [&Reply::Int(3), &Reply::Int(34)], "{answers:?}");
+    let value: i64 = redis::cmd("GET").arg("hits").query(&mut plain).expect("a number");
+    let left: i64 = redis::cmd("TTL").arg("hits").query(&mut plain).expect("a time");
+    assert!(value == 34 && left > 0, "{value}, {left} s");
+}
+
+/// What is decided is carried out, whatever happens behind it in the frame.
+#[test]
+fn what_is_added_is_there_after_a_panic() {
+    let server = Server::start_with(&[("CLARET_PLANTED_PANIC", "planted")], &["--claret.lease-ms", "60000"]);
+    let (mut process, mut plain) = (Process::hello(&server, 1), server.connect());
+    let mut requests = voted_to_add(&mut process, "hits", &[1, 2]);
+    let attempt = process.begin();
+    requests.push(process.prepare(attempt, &[("planted", "INCR")]));
+    assert!(process.try_frame(&requests).is_err(), "it panics");
+    let value: i64 = redis::cmd("GET").arg("hits").query(&mut plain).expect("a number");
+    assert_eq!(value, 3);
 }
 
 /// A client waits for its answer.

@@ -143,6 +143,7 @@ impl Node {
         keyspace.tell(ctx, now, shard);
         let eldest = Time(unix_time().0.saturating_sub(BIRTH_AGE_US_MAX));
         shard.begin(now);
+        let sums = keyspace.keep_sums();
         for mut request in requests {
             if let Request::Execute { birth, .. } | Request::Prepare { birth, .. } = &mut request {
                 birth.time = planted::birth(birth.time.max(eldest), birth.time);
@@ -157,6 +158,7 @@ impl Node {
             }
             keyspace.tell(ctx, now, shard);
         }
+        drop(sums);
         let mut reply = self.sessions.take(link.session);
         self.carry_out(ctx, Some((link.session, &mut reply)));
         self.counts.replies += reply.len() as u64;

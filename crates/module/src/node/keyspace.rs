@@ -19,6 +19,7 @@ use smallvec::SmallVec;
 
 use super::rights::Caller;
 use crate::ffi::{Answer, Ctx, Flag, Key, Kind, Log, OnMainThread, Side, Text};
+use crate::parts::adding::{Adding, Kept, amount_of, effect_of};
 use crate::parts::command_table::{Row, Table};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::native::{self, HeldEnds, OpenKey, Server};
@@ -37,6 +38,8 @@ pub(crate) struct Keyspace {
     changes: OnMainThread<Changes>,
     expiring: OnMainThread<Expiring>,
     held_ends: OnMainThread<HeldEnds>,
+    /// What the frame that is carried out adds to counters, and is not in them yet.
+    adding: OnMainThread<Adding>,
     /// A key is looked at for a transaction at this moment. The server deletes it then if its time is over.
     is_looking: AtomicBool,
     pub(super) users: OnMainThread<Users>,
@@ -52,6 +55,7 @@ impl Keyspace {
             changes: OnMainThread::new(),
             expiring: OnMainThread::new(),
             held_ends: OnMainThread::new(),
+            adding: OnMainThread::new(),
             is_looking: AtomicBool::new(false),
             users: OnMainThread::new(),
             caller: OnMainThread::new(),
@@ -64,6 +68,7 @@ impl Keyspace {
         self.changes.set(Some(Changes::default()));
         self.expiring.set(Some(Expiring::default()));
         self.held_ends.set(Some(HeldEnds::default()));
+        self.adding.set(Some(Adding::default()));
         self.users.set(Some(Users::default()));
     }
 
@@ -175,6 +180,42 @@ impl Keyspace {
         self.expiring.with(|expiring| expiring.note(key, end));
     }
 
+    // --- what is kept back of a frame ---
+
+    /// What is added to counters is kept back as sums, as long as this lives. Nothing but the shard may look at records
+    /// meanwhile.
+    pub(super) fn keep_sums(&'static self) -> Sums {
+        self.adding.with(Adding::begin);
+        Sums(self)
+    }
+
+    /// Keeps what is added to a counter. Its end must not be put off: then what is done to it has a place before the end.
+    fn keeps(&self, key: &Bytes, effects: &[&Effect]) -> bool {
+        let Some(amount) = amount_of(effects) else { return false };
+        if self.held_ends.with(|held| held.get(key).is_some()) != Some(false) {
+            return false;
+        }
+        match self.adding.with(|adding| adding.keep(key, amount)) {
+            Some(Kept::Here) => true,
+            Some(Kept::InPlaceOf(other, sum)) => {
+                self.add(&other, sum);
+                true
+            }
+            Some(Kept::No) | None => false,
+        }
+    }
+
+    /// Somebody is about to look at a record, or to do something else to it.
+    fn carry_out_sum(&self, key: &Bytes) {
+        if let Some(sum) = self.adding.with(|adding| adding.take(key)).flatten() {
+            self.add(key, sum);
+        }
+    }
+
+    fn add(&self, key: &Bytes, sum: i64) {
+        native::apply(&self.server(), key, &[&effect_of(sum)]);
+    }
+
     /// A shard begins, which knows of no votes: records end by their time again.
     pub(super) fn let_all_end(&self) {
         native::let_all_end(&self.server());
@@ -183,6 +224,17 @@ impl Keyspace {
     /// For the shard, which asks from within an entry.
     fn server(&self) -> KeyspaceServer<'_> {
         KeyspaceServer { ctx: Ctx::current(), keyspace: self }
+    }
+}
+
+/// See [`Keyspace::keep_sums`]. What is decided is carried out, also when the node panics.
+pub(super) struct Sums(&'static Keyspace);
+
+impl Drop for Sums {
+    fn drop(&mut self) {
+        for (key, sum) in self.0.adding.with(Adding::end).into_iter().flatten() {
+            self.0.add(&key, sum);
+        }
     }
 }
 
@@ -211,6 +263,7 @@ impl Records for Keyspace {
     }
 
     fn partial_state(&self, key: &Bytes, op: &Operation, own: &[&Effect]) -> Result<Option<State>, OpError> {
+        self.carry_out_sum(key);
         native::partial_state(&self.server(), key, op, own)
     }
 
@@ -220,14 +273,20 @@ impl Records for Keyspace {
         ops: &[&Operation],
         own: &[&Effect],
     ) -> Result<(Option<State>, usize), OpError> {
+        self.carry_out_sum(key);
         native::partial_state_for_all(&self.server(), key, ops, own)
     }
 
     fn apply(&self, key: &Bytes, effects: &[&Effect]) -> Applied {
+        if self.keeps(key, effects) {
+            return Applied::Done;
+        }
+        self.carry_out_sum(key);
         native::apply(&self.server(), key, effects)
     }
 
     fn hold_end(&self, key: &Bytes) -> HeldEnd {
+        self.carry_out_sum(key);
         let held = native::hold_end(&self.server(), key);
         if held == HeldEnd::Over {
             // The shard hears of it just now.
@@ -237,6 +296,7 @@ impl Records for Keyspace {
     }
 
     fn let_end(&self, key: &Bytes) -> Applied {
+        self.carry_out_sum(key);
         native::let_end(&self.server(), key)
     }
 }

@@ -1,6 +1,7 @@
 //! Parts that know no global: state machines and plain data, which get everything they need as arguments. They return
 //! what they want done (let a client go, send a request to the shard), and the node does it.
 
+pub(crate) mod adding;
 pub(crate) mod command_table;
 pub(crate) mod equivalent;
 pub(crate) mod error;

@@ -2,8 +2,8 @@
 //! that it is on a cluster.
 //!
 //! Reading makes a partial state, which holds what one operation needs; nothing of it is kept. Writing runs the plain
-//! commands that an effect stands for. The append-only file and the replicas get these commands: all of one entry (a
-//! frame, a timer) in one MULTI.
+//! commands that an effect stands for; what a frame adds to a counter is one command (`adding.rs`). The append-only file
+//! and the replicas get these commands: all of one entry (a frame, a timer) in one MULTI.
 //!
 //! What this does not do: locks, and whether an operation is allowed (`node/rights.rs`).
 
