@@ -6,9 +6,11 @@
 
 use std::time::Duration;
 
+use claret_sim::model::INTERVALS;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
+use crate::over_time::OverTime;
 use crate::workload::Promise;
 
 /// The shortest latency told apart from a shorter one.
@@ -23,6 +25,8 @@ const LATENCY_DIGITS: u8 = 2;
 pub(super) struct Counts {
     latency: Histogram<u32>,
     committed: u64,
+    /// The same by interval of the mode's measured time.
+    pub(super) intervals: [u64; INTERVALS],
     /// Of each kind, also those that were acknowledged after the slice's end.
     pub(super) kinds: Vec<u64>,
     pub(super) aborts: u64,
@@ -36,15 +40,20 @@ impl Counts {
         Counts {
             latency: latency.expect("the bounds are in order"),
             committed: 0,
+            intervals: [0; INTERVALS],
             kinds: vec![0; kinds],
             aborts: 0,
             broken: None,
         }
     }
 
-    pub(super) fn committed(&mut self, kind: usize, took: Duration, in_time: bool) {
+    /// `interval` is that of its end; none if that was behind the end of the slice.
+    pub(super) fn committed(&mut self, kind: usize, took: Duration, interval: Option<usize>) {
         self.latency.saturating_record(took.as_nanos() as u64);
-        self.committed += u64::from(in_time);
+        if let Some(interval) = interval {
+            self.committed += 1;
+            self.intervals[interval] += 1;
+        }
         self.kinds[kind] += 1;
     }
 
@@ -54,6 +63,9 @@ impl Counts {
         other.latency.reset();
         self.committed += std::mem::take(&mut other.committed);
         self.aborts += std::mem::take(&mut other.aborts);
+        for (sum, more) in self.intervals.iter_mut().zip(&mut other.intervals) {
+            *sum += std::mem::take(more);
+        }
         for (sum, more) in self.kinds.iter_mut().zip(&mut other.kinds) {
             *sum += std::mem::take(more);
         }
@@ -183,6 +195,8 @@ pub struct Summary {
     /// What was measured.
     #[serde(flatten)]
     pub figures: Figures,
+    /// Throughput over time.
+    pub over_time: OverTime,
     /// Committed transactions by kind, those that ended just after a slice included.
     pub kinds: std::collections::BTreeMap<&'static str, u64>,
     /// Whether the run was interrupted before its time.
@@ -227,10 +241,11 @@ mod tests {
     fn latencies_are_kept_to_two_digits() {
         let mut counts = Counts::new(1);
         for us in 1..=1_000 {
-            counts.committed(0, Duration::from_micros(us), us <= 900);
+            counts.committed(0, Duration::from_micros(us), (us <= 900).then_some(us as usize % INTERVALS));
         }
         let figures = Figures::new(&counts, Duration::from_secs(2), 0, 0);
         assert_eq!((figures.committed, figures.throughput), (900, 450.0));
+        assert_eq!(counts.intervals, [90; INTERVALS]);
         for (found, expected) in [(figures.p50_us, 500.0), (figures.p99_us, 990.0), (figures.max_us, 1e3)] {
             assert!((found / expected - 1.0_f64).abs() < 0.02, "{found} us for {expected}");
         }

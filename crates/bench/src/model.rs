@@ -1,8 +1,9 @@
 //! Runs the clients of a workload in the performance model (`claret_sim::model`), in virtual time.
 //!
-//! There are no slices: nothing is noisy, and the same plan gives the same figures to the last digit.
+//! Modes do not take turns: nothing is noisy, and the same plan gives the same figures to the last digit.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use claret::Mode;
 use claret_sim::model::{self, Costs, Latencies, Measured, Model, Setup};
@@ -11,6 +12,7 @@ use serde::Serialize;
 
 use crate::measure::{Check, Figures, Setting};
 use crate::mode::{BenchMode, Engine};
+use crate::over_time::OverTime;
 use crate::pace::Pace;
 use crate::workload::{Call, Client, Promise, Stage, VIOLATIONS_MAX, Workload};
 
@@ -40,6 +42,8 @@ pub struct ModelSummary {
     /// What was measured, in virtual time.
     #[serde(flatten)]
     pub figures: Figures,
+    /// Throughput over time.
+    pub over_time: OverTime,
     /// The latency that one in a thousand exceeds.
     pub p999_us: f64,
     /// Attempts run again, for each commit.
@@ -153,6 +157,12 @@ impl ModelPlan {
         Ok((self.summary(mode, &measured), Check::new(mode.name, promise, violations)))
     }
 
+    fn over_time(&self, measured: &Measured) -> OverTime {
+        let interval = Duration::from_micros(self.setup.measured_us) / model::INTERVALS as u32;
+        let warm_up = Duration::from_micros(self.setup.warm_up_us);
+        OverTime::new(interval, &measured.intervals, (warm_up, measured.warm_up))
+    }
+
     fn summary(&self, mode: BenchMode, measured: &Measured) -> ModelSummary {
         let seconds = self.setup.measured_us as f64 / 1e6;
         let names = self.workload.kinds().iter().map(|kind| kind.name);
@@ -184,6 +194,7 @@ impl ModelPlan {
                 retries: causes.sum(),
                 lock_waits: measured.lock_waits,
             },
+            over_time: self.over_time(measured),
             p999_us: all.p999_us,
             retries_per_commit: ratio(causes.sum(), measured.committed),
             causes: Causes {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::baseline::mutex;
 use crate::mode::{BenchMode, Engine};
+use crate::over_time::Intervals;
 use crate::pace::Pace;
 use crate::servers::Servers;
 use crate::workload::WorkloadSpec;
@@ -98,5 +99,10 @@ impl Plan {
     /// How many slices each mode runs.
     pub(crate) fn rounds(&self) -> usize {
         (self.time.as_secs_f64() / self.slice.as_secs_f64()).round().max(1.0) as usize
+    }
+
+    /// Into what the slices of a mode, all together, are divided to show throughput over time.
+    pub(crate) fn intervals(&self) -> Intervals {
+        Intervals::of(self.slice.saturating_mul(self.rounds() as u32))
     }
 }

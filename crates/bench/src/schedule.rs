@@ -2,15 +2,20 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::measure::Counts;
+use crate::over_time::Intervals;
 use crate::pace::{Pace, yield_once};
 
 /// When a runner stops, and whether it shares its thread.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
+    pub(super) began: Instant,
     pub(super) deadline: Instant,
+    /// How long its mode was measured in earlier slices.
+    pub(super) before: Duration,
+    pub(super) intervals: Intervals,
     pub(super) stop: Arc<AtomicBool>,
     pub(super) shares_thread: bool,
     pub(super) pace: Pace,
@@ -31,7 +36,10 @@ impl Schedule {
         let now = Instant::now();
         let in_time = now < self.deadline;
         match ended {
-            Outcome::Committed(kind) => counts.committed(kind, now - began, in_time),
+            Outcome::Committed(kind) => {
+                let interval = in_time.then(|| self.intervals.at(self.before + (now - self.began)));
+                counts.committed(kind, now - began, interval);
+            }
             Outcome::Aborted => counts.aborts += 1,
             Outcome::Broken => return None,
         }

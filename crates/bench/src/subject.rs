@@ -5,13 +5,14 @@ use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
 
 use claret::{Mode, Stats, Store};
+use claret_sim::model::INTERVALS;
 
 use crate::baseline::mutex::{self, MutexBaseline};
 use crate::baseline::redis::RedisBaseline;
 use crate::measure::{Check, Counts, Figures, Setting, Slice, Summary};
 use crate::mode::{BenchMode, Engine, Scheme};
 use crate::observer::Observer;
-use crate::pace::Pace;
+use crate::over_time::Intervals;
 use crate::plan::{Place, Plan};
 use crate::runner::Runner;
 use crate::schedule::Schedule;
@@ -41,6 +42,11 @@ pub struct Subject {
     /// The clients, by the thread that runs them.
     runners: Vec<Vec<Runner>>,
     slices: Vec<Slice>,
+    /// How long it was measured.
+    measured: Duration,
+    intervals: Intervals,
+    /// Commits in each of them.
+    committed: [u64; INTERVALS],
     kinds: Vec<u64>,
     before: Stats,
     /// Last: connections end on the threads that they were made on.
@@ -78,8 +84,20 @@ impl Subject {
             clients: plan.clients,
             threads: plan.threads,
         };
-        let (slices, kinds, before) = (Vec::new(), vec![0; kinds], Stats::default());
-        Ok(Subject { mode, setting, instance, workload, runners, slices, kinds, before, threads })
+        Ok(Subject {
+            mode,
+            setting,
+            instance,
+            workload,
+            runners,
+            slices: Vec::new(),
+            measured: Duration::ZERO,
+            intervals: plan.intervals(),
+            committed: [0; INTERVALS],
+            kinds: vec![0; kinds],
+            before: Stats::default(),
+            threads,
+        })
     }
 
     /// Its name.
@@ -148,9 +166,15 @@ impl Subject {
     pub(super) fn run_slice(&mut self, plan: &Plan, stop: &Arc<AtomicBool>) -> Result<(), String> {
         let barrier = Arc::new(Barrier::new(self.runners.len()));
         let (pace, slice) = (plan.pace, plan.slice);
-        let work = std::mem::take(&mut self.runners)
-            .into_iter()
-            .map(|runners| run_thread(runners, pace, slice, Arc::clone(stop), Arc::clone(&barrier)));
+        let (before, intervals) = (self.measured, self.intervals);
+        let work = std::mem::take(&mut self.runners).into_iter().map(|runners| {
+            let (stop, shares_thread) = (Arc::clone(stop), runners.len() > 1);
+            let schedule = move |began| {
+                let deadline = began + slice;
+                Schedule { began, deadline, before, intervals, stop, shares_thread, pace }
+            };
+            run_thread(runners, schedule, Arc::clone(&barrier))
+        });
         let (ended, spans): (Vec<_>, Vec<_>) = self.threads.run_all(work).into_iter().unzip();
         self.runners = ended;
         let longest = spans.into_iter().max().unwrap_or_default();
@@ -166,10 +190,12 @@ impl Subject {
         let (restarts, waits) =
             (now.restarts - self.before.restarts, now.lock_waits - self.before.lock_waits);
         self.before = now;
+        self.measured += time;
         let figures = Figures::new(&sum, time, restarts, waits);
         let (setting, number) = (self.setting.clone(), self.slices.len() + 1);
         self.slices.push(Slice { kind: "slice", setting, slice: number, figures });
-        for (total, more) in self.kinds.iter_mut().zip(&sum.kinds) {
+        let by_interval = self.committed.iter_mut().zip(sum.intervals);
+        for (total, more) in by_interval.chain(self.kinds.iter_mut().zip(sum.kinds)) {
             *total += more;
         }
         sum.broken.map_or(Ok(()), |why| Err(format!("mode {}: {why}", self.mode.name)))
@@ -183,6 +209,7 @@ impl Subject {
             setting: self.setting.clone(),
             slices: self.slices.len(),
             figures: Figures::summed(&self.slices),
+            over_time: self.intervals.over_time(&self.committed, self.measured),
             kinds: names.zip(self.kinds.iter().copied()).collect(),
             interrupted,
         }
@@ -298,14 +325,12 @@ fn verify(store: &Store, run: &dyn Run, promise: Promise, threads: &mut ClientTh
 /// Runs the clients of one thread until the slice is over; how long that was.
 async fn run_thread(
     runners: Vec<Runner>,
-    pace: Pace,
-    slice: Duration,
-    stop: Arc<AtomicBool>,
+    schedule: impl FnOnce(Instant) -> Schedule,
     barrier: Arc<Barrier>,
 ) -> (Vec<Runner>, Duration) {
     barrier.wait();
     let began = Instant::now();
-    let schedule = Schedule { deadline: began + slice, stop, shares_thread: runners.len() > 1, pace };
+    let schedule = schedule(began);
     let mut tasks = Vec::with_capacity(runners.len());
     for runner in runners {
         tasks.push(tokio::spawn(runner.run(schedule.clone())));

@@ -92,6 +92,10 @@ fn assert_measured(plan: Plan) {
         let of_mode = slices.iter().filter(|slice| slice.setting.mode == summary.setting.mode);
         let committed: u64 = of_mode.map(|slice| slice.figures.committed).sum();
         assert_eq!(summary.figures.committed, committed);
+        // Ten intervals of 20 ms; how even they are depends on the machine.
+        let over_time = &summary.over_time;
+        assert_eq!((over_time.committed.len(), over_time.interval_seconds), (10, 0.02), "{over_time:?}");
+        assert_eq!(over_time.committed.iter().sum::<u64>(), committed, "{over_time:?}");
         assert!(committed > 0, "{summary:?}");
         assert!(!summary.interrupted);
     }

@@ -169,6 +169,47 @@ fn one_by_one_every_answer_costs_a_round_trip() {
     assert_eq!(only_latency(&thinking), only_latency(&locked) + 2 * (50_000_000 - at_once));
 }
 
+/// A client whose transactions are long from some point on.
+struct Tires {
+    drawn: usize,
+    short: usize,
+    key: Bytes,
+}
+
+impl Client for Tires {
+    fn draw(&mut self) -> usize {
+        self.drawn += 1;
+        0
+    }
+
+    fn stage(&mut self, _: &[Reply], calls: &mut Vec<Call>) -> Stage {
+        let count = if self.drawn <= self.short { 1 } else { 500 };
+        calls.extend((0..count).map(|_| Call { key: self.key.clone(), op: increment() }));
+        Stage::Commit
+    }
+
+    fn restart(&mut self) {}
+
+    fn committed(&mut self, _: &[Reply]) {}
+
+    fn gave_up(&mut self) {}
+
+    fn finish(self: Box<Self>) {}
+}
+
+/// The total would say that it was rather slow all the time. A short transaction takes 21 ms, and a long one 71 ms.
+#[test]
+fn intervals_say_when_it_slowed_down() {
+    let setup = Setup { shards: 1, warm_up_us: 1_000_000, measured_us: 10_000_000, ..setup(Mode::None) };
+    let mut model = Model::new(setup, vec![Box::new(Tires { drawn: 0, short: 284, key: key_on(0, 1, 0) })]);
+    let measured = model.run().expect("it ends");
+    let (before, after) = (&measured.intervals[..4], &measured.intervals[6..]);
+    assert!(before.iter().all(|commits| (47..=48).contains(commits)), "{measured:?}");
+    assert!(after.iter().all(|commits| (14..=15).contains(commits)), "{measured:?}");
+    assert_eq!(measured.intervals.iter().sum::<u64>(), measured.committed);
+    assert!((46..=48).contains(&measured.warm_up), "{measured:?}");
+}
+
 /// What costs more takes longer, and slows it down.
 #[test]
 fn each_cost_counts() {

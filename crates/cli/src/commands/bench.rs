@@ -1,6 +1,7 @@
 //! `claret bench`: arguments, and what is printed.
 
 mod model;
+mod over_time;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -38,6 +39,9 @@ Modes:
 
 --store sim runs the same clients against the protocol's own code in virtual time, as a cluster would: the figures
 are the same on every machine and say nothing about this one.
+The second table has each mode's throughput in tenths of its measured time. A mode is called uneven if its fastest
+tenth, or the uncounted warm-up of --store sim, was more than twice as fast as its slowest tenth.
+
 --store cluster starts a cluster for the run, --store redis://HOST:PORT takes one with the module; there the modes
 mutex, rw, rw+phase and boost are not to be had. Keys of the run have names of their own, and are deleted at its end.
 
@@ -443,6 +447,8 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
         let names: Vec<_> = single.iter().map(|setting| setting.mode).collect();
         writeln!(out, "{}: on one server, without shards", names.join(", "))?;
     }
+    let modes: Vec<_> = summaries.iter().map(|it| (it.setting.mode, &it.over_time)).collect();
+    over_time::print(out, &modes)?;
     if cut {
         writeln!(out, "interrupted: the run was ended before its time")?;
     }

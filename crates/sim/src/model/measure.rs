@@ -4,6 +4,9 @@ use claret_core::Cause;
 
 use super::setup::Setup;
 
+/// Into so many equal intervals the measured time is divided, to show throughput over time.
+pub const INTERVALS: usize = 10;
+
 /// Why attempts were run again.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Causes {
@@ -62,13 +65,25 @@ pub(super) struct Tally {
     latencies: Vec<Vec<u64>>,
     aborts: u64,
     causes: Causes,
+    /// Commits before anything else is counted.
+    warm_up: u64,
+    /// Commits in each interval.
+    intervals: [u64; INTERVALS],
 }
 
 impl Tally {
     pub(super) fn new(setup: &Setup) -> Self {
         let from = setup.warm_up_us * 1_000;
         let until = from + setup.measured_us * 1_000;
-        Tally { from, until, latencies: Vec::new(), aborts: 0, causes: Causes::default() }
+        Tally {
+            from,
+            until,
+            latencies: Vec::new(),
+            aborts: 0,
+            causes: Causes::default(),
+            warm_up: 0,
+            intervals: [0; INTERVALS],
+        }
     }
 
     fn counts(&self, now: u64) -> bool {
@@ -76,9 +91,12 @@ impl Tally {
     }
 
     pub(super) fn committed(&mut self, now: u64, kind: usize, began: u64) {
+        self.warm_up += u64::from(now < self.from);
         if !self.counts(now) {
             return;
         }
+        let interval = (now - self.from) * INTERVALS as u64 / (self.until - self.from);
+        self.intervals[interval as usize] += 1;
         if self.latencies.len() <= kind {
             self.latencies.resize_with(kind + 1, Vec::new);
         }
@@ -119,6 +137,10 @@ pub struct Measured {
     pub committed: u64,
     /// Their latencies, with all attempts.
     pub latencies: Latencies,
+    /// How many of them committed in each of these equal intervals.
+    pub intervals: [u64; INTERVALS],
+    /// Transactions that committed before that, in the warm-up.
+    pub warm_up: u64,
     /// The same by kind.
     pub kinds: Vec<Latencies>,
     /// Transactions given up for good.
@@ -145,6 +167,10 @@ impl Measured {
         for tally in tallies {
             sum.aborts += tally.aborts;
             sum.causes.add(tally.causes);
+            sum.warm_up += tally.warm_up;
+            for (all, more) in sum.intervals.iter_mut().zip(tally.intervals) {
+                *all += more;
+            }
             if sum.kinds.len() < tally.latencies.len() {
                 sum.kinds.resize_with(tally.latencies.len(), Latencies::default);
             }

@@ -35,5 +35,5 @@ mod wire;
 pub use client::{Call, Client, Stage};
 pub use clockwork::Model;
 pub use costs::{Cost, Costs};
-pub use measure::{Causes, Latencies, Measured};
+pub use measure::{Causes, INTERVALS, Latencies, Measured};
 pub use setup::{Mode, Pace, Setup};

@@ -9,7 +9,7 @@ use claret_bench::{BenchMode, Check, Pace};
 use claret_sim::model::{Costs, Mode, Setup};
 use serde_json::json;
 
-use super::{exit_code, line, seconds, verdict, write_failed};
+use super::{exit_code, line, over_time, seconds, verdict, write_failed};
 use crate::output;
 use crate::table::{grouped, latency, ratio, table};
 
@@ -278,6 +278,8 @@ fn print_table(
         "busiest",
     ];
     write!(out, "{}", table(&header, &summaries.iter().map(row).collect::<Vec<_>>()))?;
+    let modes: Vec<_> = summaries.iter().map(|it| (it.setting.mode, &it.over_time)).collect();
+    over_time::print(out, &modes)?;
     writeln!(out, "{}", verdict(checks))
 }
 
