@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use claret::Mode;
-use claret_sim::model::{self, Costs, Latencies, Measured, Model, Setup};
+use claret_sim::model::{self, Costs, Latencies, Measured, Model, Ordered, Setup};
 use claret_types::Reply;
 use serde::Serialize;
 
@@ -39,6 +39,8 @@ pub struct ModelSummary {
     /// What was run; its threads are client processes.
     #[serde(flatten)]
     pub setting: Setting,
+    /// Whether calls were ordered instead of locked: `never` or `always`.
+    pub ordering: &'static str,
     /// What was measured, in virtual time.
     #[serde(flatten)]
     pub figures: Figures,
@@ -163,6 +165,14 @@ impl ModelPlan {
         OverTime::new(interval, &measured.intervals, (warm_up, measured.warm_up))
     }
 
+    /// Without transactions there is nothing to be ordered.
+    fn ordering_of(&self, mode: BenchMode) -> &'static str {
+        match mode.engine {
+            Engine::Store(Mode::None) => ordering_name(Ordered::Never),
+            _ => ordering_name(self.setup.ordering),
+        }
+    }
+
     fn summary(&self, mode: BenchMode, measured: &Measured) -> ModelSummary {
         let seconds = self.setup.measured_us as f64 / 1e6;
         let names = self.workload.kinds().iter().map(|kind| kind.name);
@@ -182,6 +192,7 @@ impl ModelPlan {
                 clients: self.clients,
                 threads: self.setup.processes as usize,
             },
+            ordering: self.ordering_of(mode),
             figures: Figures {
                 seconds,
                 committed: measured.committed,
@@ -240,6 +251,8 @@ pub struct Assumed {
     pub processes: u32,
     /// What `claret` stands for.
     pub claret: &'static str,
+    /// Whether calls are ordered instead of locked: `never` or `always`.
+    pub ordering: &'static str,
     /// Without phases: the shortest pause before a refused lock is asked for again.
     pub backoff_us_min: u64,
     /// And the longest.
@@ -274,11 +287,19 @@ impl Assumed {
                 .collect(),
             processes: setup.processes,
             claret: "boost+phase+combine",
+            ordering: ordering_name(setup.ordering),
             backoff_us_min: setup.limits.backoff_us_min,
             backoff_us_max: setup.limits.backoff_us_max,
             phase_us_max: setup.limits.phase_us_max,
             phase_joins_max: setup.limits.phase_joins_max,
         }
+    }
+}
+
+fn ordering_name(ordering: Ordered) -> &'static str {
+    match ordering {
+        Ordered::Never => "never",
+        Ordered::Always => "always",
     }
 }
 

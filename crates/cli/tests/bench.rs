@@ -36,6 +36,9 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["hot", "--store", "sim", "--backoff", "9"], &["--backoff", "MIN..MAX"]),
         (&["hot", "--store", "sim", "--window", "0"], &["--window 0"]),
         (&["hot", "--store", "sim", "--modes", "claret,boost+phase+combine"], &["same mode"]),
+        (&["hot", "--store", "sim", "--ordering", "often"], &["'often'", "never or always"]),
+        (&["hot", "--ordering", "always"], &["--ordering", "--store sim", "embedded"]),
+        (&["hot", "--store", "cluster", "--ordering", "always"], &["--ordering", "--store sim"]),
         (&["hot", "--rtt", "100"], &["--rtt", "--store sim", "embedded"]),
         (&["hot", "--modes", "redis-lock"], &["'redis-lock'", "--store cluster"]),
         (&["hot", "--store", "sim", "--modes", "redis-lua"], &["'redis-lua'", "--store sim"]),
@@ -139,6 +142,36 @@ fn who_slows_down_is_named() {
     let uneven: Vec<&Value> =
         of_type(&lines, "summary").iter().map(|it| &it["over_time"]["uneven"]).collect();
     assert_eq!(uneven, [false, true], "{text}");
+}
+
+/// Every workload, in every mode, passes its checks when calls are ordered, and the output says so. Of reads and adds of hot sets
+/// far more commit in the same virtual time than with locks.
+#[test]
+fn ordered_calls_are_measured_and_checked() {
+    let lines = |workload: &[&str], ordering: &str| {
+        let settings = ["--store", "sim", "--seconds", "0.01", "--json", "--modes", STORE_MODES];
+        let output = claret(&[&["bench"], workload, &settings[..], &["--ordering", ordering]].concat());
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+        text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect::<Vec<Value>>()
+    };
+    for workload in [&["rubis"][..], &["retwis", "--scale", "6"], &["hot", "--interactive"], &["fair"]] {
+        let lines = lines(workload, "always");
+        assert_eq!(lines[0]["ordering"], "always");
+        let orderings: Vec<&Value> = of_type(&lines, "summary").iter().map(|it| &it["ordering"]).collect();
+        assert_eq!(orderings, ["never", "always", "always", "always", "always", "always"], "{workload:?}");
+    }
+    let [locked, ordered] = ["never", "always"].map(|ordering| {
+        let lines = lines(&["rawmix", "--alpha", "1.2"], ordering);
+        let summaries = of_type(&lines, "summary");
+        let claret = summaries.last().expect("the last mode");
+        assert_eq!(claret["ordering"], ordering);
+        claret["committed"].as_u64().unwrap_or_default()
+    });
+    assert!(ordered > 3 * locked, "{ordered} against {locked}");
+    let output = claret(&["bench", "hot", "--store", "sim", "--seconds", "0.01", "--ordering", "always"]);
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.contains("; calls are ordered: always\n"), "{text}");
 }
 
 /// Each slice, a summary of each mode, and the check, an object a line.

@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use claret_core::key_hash;
-use claret_sim::model::{Call, Client, Costs, Measured, Mode, Model, Pace, Setup, Stage};
-use claret_types::{Bytes, Counter, CounterOp, Operation, Reply};
+use claret_sim::model::{Call, Client, Costs, Measured, Mode, Model, Ordered, Pace, Setup, Stage};
+use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Set, SetOp};
 
 const MODES: [Mode; 6] = [
     Mode::None,
@@ -16,6 +16,8 @@ const MODES: [Mode; 6] = [
     Mode::CommutingPhased,
     Mode::CommutingPhasedCombined,
 ];
+
+const ORDERINGS: [Ordered; 2] = [Ordered::Never, Ordered::Always];
 
 /// Round numbers, each of its own magnitude, so that a sum says which of them are in it; a round trip is shorter than
 /// the time after which a coordinator sends again.
@@ -258,27 +260,87 @@ fn crowd(setup: Setup, clients: u64) -> (Measured, u64, Vec<Reply>) {
 /// Each committed transaction has added 1 to a hot counter and 1 to another one, and nothing else has.
 #[test]
 fn nothing_is_lost_in_any_mode() {
-    for mode in MODES {
+    for (mode, ordering) in MODES.into_iter().flat_map(|mode| ORDERINGS.map(|ordering| (mode, ordering))) {
         for pace in [Pace::Together, Pace::Pause(100), Pace::Interactive(0), Pace::Interactive(100)] {
-            let (measured, committed, counters) = crowd(Setup { pace, ..small(mode) }, 24);
+            let (measured, committed, counters) = crowd(Setup { pace, ordering, ..small(mode) }, 24);
             let value = |reply: &Reply| match reply {
                 Reply::Int(value) => *value as u64,
                 other => panic!("{other}"),
             };
             let (hot, turns) = counters.split_at(2);
-            assert_eq!(hot.iter().map(value).sum::<u64>(), committed, "{mode:?} {pace:?}");
-            assert_eq!(turns.iter().map(value).sum::<u64>(), committed, "{mode:?} {pace:?}");
-            assert!(measured.committed > 0 && measured.committed <= committed, "{mode:?} {pace:?}");
+            let what = format!("{mode:?} {ordering:?} {pace:?}");
+            assert_eq!(hot.iter().map(value).sum::<u64>(), committed, "{what}");
+            assert_eq!(turns.iter().map(value).sum::<u64>(), committed, "{what}");
+            assert!(measured.committed > 0 && measured.committed <= committed, "{what}");
         }
     }
+}
+
+/// A client that reads the size of one set and adds a new member to the other.
+struct Grows {
+    number: usize,
+    drawn: usize,
+    told: Rc<RefCell<Told>>,
+}
+
+impl Client for Grows {
+    fn draw(&mut self) -> usize {
+        self.drawn += 1;
+        0
+    }
+
+    fn stage(&mut self, _: &[Reply], calls: &mut Vec<Call>) -> Stage {
+        let [read, add] = if self.number.is_multiple_of(2) { ["set1", "set2"] } else { ["set2", "set1"] };
+        let member = Bytes::from(format!("{}:{}", self.number, self.drawn));
+        let add_op = Operation::new::<Set>(SetOp::Add([member].into_iter().collect()));
+        calls.push(Call { key: Bytes::from(read), op: Operation::new::<Set>(SetOp::Len) });
+        calls.push(Call { key: Bytes::from(add), op: add_op });
+        Stage::Commit
+    }
+
+    fn restart(&mut self) {}
+
+    fn committed(&mut self, _: &[Reply]) {
+        self.told.borrow_mut().committed += 1;
+    }
+
+    fn gave_up(&mut self) {}
+
+    fn finish(self: Box<Self>) {}
+}
+
+/// Reads of a set's size and adds to it do not commute, and none of them can fail. With locks, half of the clients wait for the
+/// other half; ordered, they do not wait for locks at all.
+#[test]
+fn ordered_calls_do_not_wait_for_locks() {
+    let run = |ordering| {
+        let told = Rc::new(RefCell::new(Told::default()));
+        let client = |number| Grows { number, drawn: 0, told: Rc::clone(&told) };
+        let clients = (0..24).map(|number| Box::new(client(number)) as Box<dyn Client>).collect();
+        let mut model = Model::new(Setup { ordering, ..small(Mode::CommutingPhased) }, clients);
+        let measured = model.run().expect("it ends");
+        assert_eq!(model.left_behind(), (0, 0));
+        let sizes = ["set1", "set2"].map(|key| {
+            match model.call(&Call { key: Bytes::from(key), op: Operation::new::<Set>(SetOp::Len) }) {
+                Reply::Int(size) => size as u64,
+                other => panic!("{other}"),
+            }
+        });
+        assert_eq!(sizes.iter().sum::<u64>(), told.borrow().committed);
+        (measured.committed, measured.lock_waits)
+    };
+    let (locked, ordered) = (run(Ordered::Never), run(Ordered::Always));
+    assert!(locked.1 > 0 && ordered.1 == 0 && ordered.0 > locked.0, "{ordered:?} against {locked:?}");
 }
 
 #[test]
 fn the_same_setup_gives_the_same_figures() {
     let jitter = Costs { jitter: 20_000, ..Costs::default() };
     for mode in MODES {
-        for costs in [Costs::default(), jitter] {
-            let run = || crowd(Setup { costs, ..small(mode) }, 24);
+        for (costs, ordering) in
+            [(Costs::default(), Ordered::Never), (jitter, Ordered::Never), (jitter, Ordered::Always)]
+        {
+            let run = || crowd(Setup { costs, ordering, ..small(mode) }, 24);
             assert_eq!(run(), run(), "{mode:?}");
         }
     }

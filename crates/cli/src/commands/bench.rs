@@ -50,6 +50,7 @@ Examples:
   claret bench rubis --mix bid-heavy --interactive --modes rw,claret
   claret bench retwis --scale 12 --threads 2 --json
   claret bench rawmix --store sim --alpha 1.2 --clients 256
+  claret bench retwis --store sim --ordering always
   claret bench rubis --store cluster --modes none,redis-lock,redis-multi,redis-watch,redis-lua,claret";
 
 /// Arguments of `claret bench`.

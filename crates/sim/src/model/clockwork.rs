@@ -132,7 +132,7 @@ impl Model {
             number: 0,
             queue: BinaryHeap::new(),
             links,
-            servers: (0..setup.shards).map(|id| Server::new(id, setup.mode, setup.limits)).collect(),
+            servers: (0..setup.shards).map(|id| Server::new(id, &setup)).collect(),
             processes: processes.collect(),
             before: Vec::new(),
             after: Vec::new(),

@@ -32,6 +32,7 @@ mod setup;
 mod terminal;
 mod wire;
 
+pub use claret_core::Ordered;
 pub use client::{Call, Client, Stage};
 pub use clockwork::Model;
 pub use costs::{Cost, Costs};

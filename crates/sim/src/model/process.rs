@@ -499,7 +499,7 @@ fn machine(id: usize, setup: &Setup) -> Machine {
     // Heartbeats are three to a lease.
     let lease_us = 3 * setup.heartbeat_us;
     let limits = Limits { lease_us, ..setup.limits };
-    let mut machine = Machine::new(session, setup.mode.switches(), limits, shards as usize, pacing);
+    let mut machine = Machine::new(session, setup.switches(), limits, shards as usize, pacing);
     let node = |shard: u32| ShardId(shard).to_string().into();
     let slots =
         (0..shards).map(|shard| SlotRange { first: shard as u16, last: shard as u16, node: node(shard) });

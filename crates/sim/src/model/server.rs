@@ -6,11 +6,11 @@
 use std::collections::VecDeque;
 
 use claret_core::message::{Link, Output, Request, Response};
-use claret_core::{AttemptId, Incarnation, Limits, SessionId, Shard, ShardId, Stats, Time};
+use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Stats, Time};
 
 use super::costs::Costs;
 use super::measure::Served;
-use super::setup::Mode;
+use super::setup::Setup;
 use super::wire::{AskFrame, Asked, Plain, ShardMessage, TellFrame};
 
 /// See the module's text.
@@ -46,9 +46,9 @@ struct Saying<'a> {
 }
 
 impl Server {
-    pub(super) fn new(id: u32, mode: Mode, limits: Limits) -> Self {
+    pub(super) fn new(id: u32, setup: &Setup) -> Self {
         Server {
-            shard: Shard::new(ShardId(id), Incarnation(1), mode.switches(), limits),
+            shard: Shard::new(ShardId(id), Incarnation(1), setup.switches(), setup.limits),
             id: id as usize,
             queue: VecDeque::new(),
             is_busy: false,

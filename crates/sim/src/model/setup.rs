@@ -1,6 +1,6 @@
 //! What to run.
 
-use claret_core::{Limits, Locks, Pacing, Switches};
+use claret_core::{Limits, Locks, Ordered, Pacing, Switches};
 
 use super::costs::Costs;
 
@@ -21,19 +21,6 @@ pub enum Mode {
     CommutingPhasedCombined,
 }
 
-impl Mode {
-    /// The protocol's switches; of [`Mode::None`] those of the shards, which then lock nothing.
-    pub(super) fn switches(self) -> Switches {
-        let (locks, phasing) = match self {
-            Mode::None | Mode::Commuting => (Locks::Abstract, false),
-            Mode::ReaderWriter => (Locks::ReaderWriter, false),
-            Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
-            Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
-        };
-        Switches { locks, phasing, combining: self == Mode::CommutingPhasedCombined, ..Switches::CLARET }
-    }
-}
-
 /// How the operations of a transaction are issued, and how long the application works in between.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
@@ -52,6 +39,8 @@ pub enum Pace {
 pub struct Setup {
     /// Concurrency control.
     pub mode: Mode,
+    /// Whether calls are ordered instead of locked, where there are transactions.
+    pub ordering: Ordered,
     /// Shards.
     pub shards: u32,
     /// Client processes; clients are dealt out to them in turn.
@@ -98,6 +87,7 @@ impl Setup {
         };
         Setup {
             mode,
+            ordering: Ordered::Never,
             shards: 4,
             processes: 1,
             window: 4,
@@ -112,5 +102,17 @@ impl Setup {
             measured_us: 500_000,
             seed: 1,
         }
+    }
+
+    /// The protocol's switches; of [`Mode::None`] those of the shards, which then lock nothing.
+    pub(super) fn switches(&self) -> Switches {
+        let (locks, phasing) = match self.mode {
+            Mode::None | Mode::Commuting => (Locks::Abstract, false),
+            Mode::ReaderWriter => (Locks::ReaderWriter, false),
+            Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
+            Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
+        };
+        let combining = self.mode == Mode::CommutingPhasedCombined;
+        Switches { locks, phasing, combining, ordering: self.ordering, ..Switches::CLARET }
     }
 }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use claret_bench::model::{Assumed, ModelPlan, ModelSummary};
 use claret_bench::workload::Workload;
 use claret_bench::{BenchMode, Check, Pace};
-use claret_sim::model::{Costs, Mode, Setup};
+use claret_sim::model::{Costs, Mode, Ordered, Setup};
 use serde_json::json;
 
 use super::{exit_code, line, over_time, seconds, verdict, write_failed};
@@ -72,6 +72,10 @@ pub(super) struct ModelArgs {
     /// And how many (default 8).
     #[arg(long, value_name = "N")]
     phase_joins: Option<u32>,
+    /// Whether calls that come with the prepare are ordered by timestamps instead of locked, in all modes with
+    /// transactions: never (default) or always.
+    #[arg(long, value_name = "never|always", value_parser = ordering)]
+    ordering: Option<Ordered>,
 }
 
 /// What of `claret bench`'s own arguments the model needs.
@@ -89,7 +93,7 @@ pub(super) struct BenchArgs {
 
 impl ModelArgs {
     /// The arguments by name, and whether they were given.
-    pub(super) fn given(&self) -> [(&'static str, bool); 16] {
+    pub(super) fn given(&self) -> [(&'static str, bool); 17] {
         [
             ("--processes", self.processes.is_some()),
             ("--window", self.window.is_some()),
@@ -107,6 +111,7 @@ impl ModelArgs {
             ("--lock-tries", self.lock_tries.is_some()),
             ("--phase", self.phase.is_some()),
             ("--phase-joins", self.phase_joins.is_some()),
+            ("--ordering", self.ordering.is_some()),
         ]
     }
 
@@ -160,6 +165,7 @@ impl ModelArgs {
         let measured_us = seconds("--seconds", given.seconds.unwrap_or(0.5))?.as_micros() as u64;
         let mut setup = Setup::new(Mode::None);
         setup.shards = given.shards.unwrap_or(4);
+        setup.ordering = self.ordering.unwrap_or(setup.ordering);
         setup.processes = processes;
         setup.window = self.window.unwrap_or(setup.window);
         setup.costs = self.costs()?;
@@ -239,8 +245,8 @@ fn print_table(
     writeln!(out, "assumed: {}", costs.join("; "))?;
     writeln!(
         out,
-        "pauses without phases: {} to {} us; claret is {}",
-        assumed.backoff_us_min, assumed.backoff_us_max, assumed.claret
+        "pauses without phases: {} to {} us; claret is {}; calls are ordered: {}",
+        assumed.backoff_us_min, assumed.backoff_us_max, assumed.claret, assumed.ordering
     )?;
     let of = |mode: &str| {
         summaries.iter().find(|it| it.setting.mode == mode).map(|summary| summary.figures.throughput)
@@ -281,6 +287,14 @@ fn print_table(
     let modes: Vec<_> = summaries.iter().map(|it| (it.setting.mode, &it.over_time)).collect();
     over_time::print(out, &modes)?;
     writeln!(out, "{}", verdict(checks))
+}
+
+fn ordering(text: &str) -> Result<Ordered, String> {
+    match text {
+        "never" => Ok(Ordered::Never),
+        "always" => Ok(Ordered::Always),
+        _ => Err("calls are ordered never or always".into()),
+    }
 }
 
 fn backoff(text: &str) -> Result<(u64, u64), String> {
