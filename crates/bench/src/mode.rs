@@ -11,6 +11,8 @@ pub enum Engine {
     Store(Mode),
     /// Plain Redis commands (`baseline/redis`).
     Redis(Scheme),
+    /// `MULTI` and `EXEC` with all keys on one server, in the model (`model.rs`).
+    OneServer,
 }
 
 /// How transactions are made of Redis commands.
@@ -53,7 +55,7 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 12] = [
+const MODES: [BenchMode; 13] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
     BenchMode { name: "rw", engine: Engine::Store(Mode::ReaderWriter) },
@@ -66,12 +68,17 @@ const MODES: [BenchMode; 12] = [
     BenchMode { name: "redis-watch", engine: Engine::Redis(Scheme::Watch) },
     BenchMode { name: "redis-multi", engine: Engine::Redis(Scheme::Multi) },
     BenchMode { name: "redis-lua", engine: Engine::Redis(Scheme::Lua) },
+    BenchMode { name: "one-server", engine: Engine::OneServer },
 ];
 
 impl BenchMode {
     /// Whether it can run only what is known up front.
     pub fn is_one_shot(self) -> bool {
-        matches!(self.engine, Engine::Redis(scheme) if !scheme.is_interactive())
+        match self.engine {
+            Engine::Redis(scheme) => !scheme.is_interactive(),
+            Engine::OneServer => true,
+            Engine::Mutex | Engine::Store(_) => false,
+        }
     }
 
     /// Reads a name.

@@ -2,7 +2,9 @@
 //!
 //! Modes do not take turns: nothing is noisy, and the same plan gives the same figures to the last digit.
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 use claret::Mode;
@@ -14,6 +16,7 @@ use crate::measure::{Check, Figures, Setting};
 use crate::mode::{BenchMode, Engine};
 use crate::over_time::OverTime;
 use crate::pace::Pace;
+use crate::plan::check_one_shot;
 use crate::workload::{Call, Client, Promise, Stage, VIOLATIONS_MAX, Workload};
 
 /// What to run in the model.
@@ -91,6 +94,8 @@ pub struct KindFigures {
 struct Driven {
     client: Box<dyn Client>,
     calls: Vec<Call>,
+    /// Some transaction of the run had several stages with operations.
+    has_stages: Rc<Cell<bool>>,
 }
 
 impl model::Client for Driven {
@@ -100,6 +105,9 @@ impl model::Client for Driven {
 
     fn stage(&mut self, replies: &[Reply], calls: &mut Vec<model::Call>) -> model::Stage {
         let stage = self.client.stage(replies, &mut self.calls);
+        if stage == Stage::Read && !self.calls.is_empty() {
+            self.has_stages.set(true);
+        }
         calls.extend(self.calls.drain(..).map(|call| model::Call { key: call.key, op: call.op }));
         match stage {
             Stage::Read => model::Stage::Read,
@@ -125,25 +133,39 @@ impl model::Client for Driven {
 }
 
 impl ModelPlan {
+    /// Refuses what cannot be run.
+    ///
+    /// # Errors
+    /// Names what is wrong.
+    pub fn check(&self) -> Result<(), String> {
+        check_one_shot(&self.modes, self.pace)
+    }
+
     /// Runs one mode and checks it.
     ///
     /// # Errors
     /// When it does not come to an end.
     pub fn run(&self, mode: BenchMode, seed: u64) -> Result<(ModelSummary, Check), String> {
-        let Engine::Store(store_mode) = mode.engine else { unreachable!("the mode 'mutex' was refused") };
         let run = self.workload.run();
         // The same seeds as on the embedded store.
         let seeds = (0..self.clients).map(|number| seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
-        let client = |seed| Driven { client: run.client(seed), calls: Vec::new() };
+        let has_stages = Rc::new(Cell::new(false));
+        let client = |seed| {
+            let has_stages = Rc::clone(&has_stages);
+            Driven { client: run.client(seed), calls: Vec::new(), has_stages }
+        };
         let clients = seeds.map(|seed| Box::new(client(seed)) as Box<dyn model::Client>).collect();
-        let setup = Setup { mode: mode_of(store_mode), pace: pace_of(self.pace), ..self.setup.clone() };
+        let shards = self.shards_of(mode);
+        let setup = Setup { mode: mode_of(mode), pace: pace_of(self.pace), shards, ..self.setup.clone() };
         let mut model = Model::new(setup, clients);
         for call in self.workload.load().flatten() {
             model.call(&model::Call { key: call.key, op: call.op });
         }
         let measured = model.run().map_err(|error| format!("mode {}: {error}", mode.name))?;
-        let promise = match store_mode {
-            Mode::None => Promise::Operations,
+        let promise = match mode.engine {
+            Engine::Store(Mode::None) => Promise::Operations,
+            // Each stage was a MULTI of its own.
+            Engine::OneServer if has_stages.get() => Promise::Operations,
             _ => Promise::Transactions,
         };
         let violations = match model.left_behind() {
@@ -165,10 +187,14 @@ impl ModelPlan {
         OverTime::new(interval, &measured.intervals, (warm_up, measured.warm_up))
     }
 
-    /// Without transactions there is nothing to be ordered.
+    fn shards_of(&self, mode: BenchMode) -> u32 {
+        if mode.engine == Engine::OneServer { 1 } else { self.setup.shards }
+    }
+
+    /// Without locks nothing is ordered in their place.
     fn ordering_of(&self, mode: BenchMode) -> &'static str {
         match mode.engine {
-            Engine::Store(Mode::None) => ordering_name(Ordered::Never),
+            Engine::Store(Mode::None) | Engine::OneServer => ordering_name(Ordered::Never),
             _ => ordering_name(self.setup.ordering),
         }
     }
@@ -188,7 +214,7 @@ impl ModelPlan {
                 workload: self.workload.name(),
                 mode: mode.name,
                 store: "sim",
-                shards: self.setup.shards,
+                shards: self.shards_of(mode),
                 clients: self.clients,
                 threads: self.setup.processes as usize,
             },
@@ -303,7 +329,12 @@ fn ordering_name(ordering: Ordered) -> &'static str {
     }
 }
 
-fn mode_of(mode: Mode) -> model::Mode {
+fn mode_of(mode: BenchMode) -> model::Mode {
+    let mode = match mode.engine {
+        Engine::Store(mode) => mode,
+        Engine::OneServer => return model::Mode::OneServer,
+        Engine::Mutex | Engine::Redis(_) => unreachable!("the mode '{}' was refused", mode.name),
+    };
     match mode {
         Mode::None => model::Mode::None,
         Mode::ReaderWriter => model::Mode::ReaderWriter,

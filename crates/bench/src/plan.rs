@@ -28,6 +28,17 @@ impl Place {
     }
 }
 
+/// Refuses modes that can run only what is known up front, where something is to happen in between.
+pub(crate) fn check_one_shot(modes: &[BenchMode], pace: Pace) -> Result<(), String> {
+    match modes.iter().find(|mode| mode.is_one_shot()) {
+        Some(mode) if pace != Pace::Together => Err(format!(
+            "the mode '{}' sends a transaction in one go: it has no --interactive and no --think",
+            mode.name
+        )),
+        Some(_) | None => Ok(()),
+    }
+}
+
 /// What to run.
 #[derive(Debug)]
 pub struct Plan {
@@ -73,14 +84,7 @@ impl Plan {
             Pace::Together => false,
             Pace::Pause(time) | Pace::Interactive(time) => !time.is_zero(),
         };
-        if self.pace != Pace::Together
-            && let Some(mode) = self.modes.iter().find(|mode| mode.is_one_shot())
-        {
-            return Err(format!(
-                "the mode '{}' sends a transaction in one go: it has no --interactive and no --think",
-                mode.name
-            ));
-        }
+        check_one_shot(&self.modes, self.pace)?;
         if has_mutex && thinks {
             return Err("the mode 'mutex' has no --think: leave one of them out".into());
         }

@@ -223,7 +223,7 @@ impl Subject {
         let promise = match (self.mode.engine, &self.instance) {
             (Engine::Store(Mode::None) | Engine::Mutex, _) => Promise::Operations,
             (_, Instance::Redis { baseline, .. }) => baseline.promise(),
-            (Engine::Store(_) | Engine::Redis(_), _) => Promise::Transactions,
+            (Engine::Store(_) | Engine::Redis(_) | Engine::OneServer, _) => Promise::Transactions,
         };
         let threads = &mut self.threads;
         let violations = match &self.instance {
@@ -273,6 +273,7 @@ fn instance(
             Ok(Instance::Redis { baseline: Arc::new(baseline), run: workload.run() })
         }
         (Engine::Redis(_), Place::Embedded) => Err("it needs real servers".into()),
+        (Engine::OneServer, _) => Err("it is of the model".into()),
     }
 }
 

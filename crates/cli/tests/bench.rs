@@ -42,6 +42,10 @@ fn what_cannot_be_run_is_refused_by_name() {
         (&["hot", "--rtt", "100"], &["--rtt", "--store sim", "embedded"]),
         (&["hot", "--modes", "redis-lock"], &["'redis-lock'", "--store cluster"]),
         (&["hot", "--store", "sim", "--modes", "redis-lua"], &["'redis-lua'", "--store sim"]),
+        (&["hot", "--modes", "one-server"], &["'one-server'", "--store sim", "redis-multi"]),
+        (&["hot", "--store", "cluster", "--modes", "one-server"], &["'one-server'", "--store sim"]),
+        (&["hot", "--store", "sim", "--interactive", "--modes", "one-server"], &["'one-server'", "one go"]),
+        (&["hot", "--store", "sim", "--think", "100", "--modes", "one-server"], &["'one-server'", "--think"]),
         (&["hot", "--store", "cluster", "--modes", "mutex"], &["'mutex'"]),
         (&["hot", "--store", "cluster", "--shards", "65"], &["--shards 65"]),
         (&["hot", "--store", "cluster", "--rtt", "100"], &["--rtt", "--store sim"]),
@@ -172,6 +176,31 @@ fn ordered_calls_are_measured_and_checked() {
     let output = claret(&["bench", "hot", "--store", "sim", "--seconds", "0.01", "--ordering", "always"]);
     let text = String::from_utf8_lossy(&output.stdout);
     assert!(text.contains("; calls are ordered: always\n"), "{text}");
+}
+
+/// All keys on one server, beside four shards: the output says so, and what was promised. A transaction that needs an answer first is
+/// not one MULTI, so then only its operations are checked.
+#[test]
+fn one_server_is_a_mode_of_the_model() {
+    let settings = ["--store", "sim", "--seconds", "0.01", "--modes", "one-server,claret"];
+    for (workload, promise) in [
+        ("rawmix", "transactions"),
+        ("hot", "transactions"),
+        ("fair", "transactions"),
+        ("rubis", "operations"),
+    ] {
+        let output = claret(&[&["bench", workload, "--json"], &settings[..]].concat());
+        let text = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "{text}");
+        let lines: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+        let summaries = of_type(&lines, "summary");
+        assert_eq!((&summaries[0]["shards"], &summaries[1]["shards"]), (&1.into(), &4.into()), "{text}");
+        assert!(summaries[0]["committed"].as_u64() > Some(0), "{text}");
+        assert_eq!(lines.last().expect("a check")["modes"][0]["promise"], promise, "{text}");
+    }
+    let text = String::from_utf8(claret(&[&["bench", "hot"], &settings[..]].concat()).stdout).expect("text");
+    assert!(text.starts_with("hot, in virtual time, 4 shards, "), "{text}");
+    assert!(text.contains("\none-server: on one server, without shards\n"), "{text}");
 }
 
 /// Each slice, a summary of each mode, and the check, an object a line.

@@ -83,6 +83,13 @@ impl Client for Repeats {
     fn finish(self: Box<Self>) {}
 }
 
+fn value(reply: &Reply) -> u64 {
+    match reply {
+        Reply::Int(value) => *value as u64,
+        other => panic!("{other}"),
+    }
+}
+
 /// Keys on the given shards of as many.
 fn key_on(shard: u64, shards: u64, number: usize) -> Bytes {
     let keys = (0..).map(|at| format!("k{at}"));
@@ -124,6 +131,27 @@ fn without_transactions_the_latency_is_the_sum() {
     assert_eq!(only_latency(&measured), process + 2 * COSTS.delay + shard);
     assert!(measured.frames.abs_diff(measured.committed) <= 1 && measured.operations == 2 * measured.frames);
     assert_eq!(told.borrow().replies.len(), 2);
+}
+
+/// With all keys on one server MULTI and EXEC are two more commands, and the answer of EXEC is the outcome, after one round trip.
+/// An operation alone needs neither.
+#[test]
+fn on_one_server_the_latency_is_that_of_multi_and_exec() {
+    let one = Setup { shards: 1, ..setup(Mode::OneServer) };
+    let latency = |operations: usize, commands: u64| {
+        let calls = (0..operations).map(|at| Call { key: key_on(0, 1, at), op: increment() }).collect();
+        let (measured, told) = alone(one.clone(), calls);
+        let messages = commands + operations as u64;
+        let process = 2 * COSTS.process_frame + messages * COSTS.process_message;
+        let shard = COSTS.frame + commands * COSTS.op;
+        assert_eq!(only_latency(&measured), process + 2 * COSTS.delay + shard, "{operations}");
+        assert_eq!(told.borrow().replies.len(), operations);
+        assert_eq!((measured.lock_waits, measured.causes.sum()), (0, 0));
+    };
+    latency(2, 4);
+    latency(1, 1);
+    let (_, committed, counters) = crowd(Setup { shards: 1, ..small(Mode::OneServer) }, 24);
+    assert_eq!(counters[2..].iter().map(value).sum::<u64>(), committed);
 }
 
 /// One shard: a prepare is the whole commit (P9).
@@ -263,10 +291,6 @@ fn nothing_is_lost_in_any_mode() {
     for (mode, ordering) in MODES.into_iter().flat_map(|mode| ORDERINGS.map(|ordering| (mode, ordering))) {
         for pace in [Pace::Together, Pace::Pause(100), Pace::Interactive(0), Pace::Interactive(100)] {
             let (measured, committed, counters) = crowd(Setup { pace, ordering, ..small(mode) }, 24);
-            let value = |reply: &Reply| match reply {
-                Reply::Int(value) => *value as u64,
-                other => panic!("{other}"),
-            };
             let (hot, turns) = counters.split_at(2);
             let what = format!("{mode:?} {ordering:?} {pace:?}");
             assert_eq!(hot.iter().map(value).sum::<u64>(), committed, "{what}");
@@ -320,12 +344,8 @@ fn ordered_calls_do_not_wait_for_locks() {
         let mut model = Model::new(Setup { ordering, ..small(Mode::CommutingPhased) }, clients);
         let measured = model.run().expect("it ends");
         assert_eq!(model.left_behind(), (0, 0));
-        let sizes = ["set1", "set2"].map(|key| {
-            match model.call(&Call { key: Bytes::from(key), op: Operation::new::<Set>(SetOp::Len) }) {
-                Reply::Int(size) => size as u64,
-                other => panic!("{other}"),
-            }
-        });
+        let size = |key| Call { key: Bytes::from(key), op: Operation::new::<Set>(SetOp::Len) };
+        let sizes = ["set1", "set2"].map(|key| value(&model.call(&size(key))));
         assert_eq!(sizes.iter().sum::<u64>(), told.borrow().committed);
         (measured.committed, measured.lock_waits)
     };

@@ -13,7 +13,7 @@ use claret_bench::model::ModelPlan;
 use claret_bench::workload::retwis::{self, RetwisMix};
 use claret_bench::workload::rubis::{self, RubisMix};
 use claret_bench::workload::{WorkloadSpec, fair, hot, rawmix};
-use claret_bench::{Bench, Check, Observer, Pace, Place, Plan, Slice, Summary};
+use claret_bench::{Bench, Check, Observer, Pace, Place, Plan, Setting, Slice, Summary};
 use serde_json::json;
 
 use super::bar::Bar;
@@ -36,6 +36,7 @@ Modes:
   redis-watch          on one server: WATCH, reads, MULTI, writes, EXEC, again when somebody was faster
   redis-multi          on one server: MULTI, the commands, EXEC (not interactive)
   redis-lua            on one server: the commands in a script (not interactive)
+  one-server           sim only: all keys on one server, MULTI, the operations, EXEC (not interactive)
 
 --store sim runs the same clients against the protocol's own code in virtual time, as a cluster would: the figures
 are the same on every machine and say nothing about this one.
@@ -443,17 +444,23 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
     let header =
         ["mode", "tx/s", "of none", &of_baseline, "p50", "p95", "p99", "aborts", "retries", "lock waits"];
     write!(out, "{}", table(&header, &summaries.iter().map(row).collect::<Vec<_>>()))?;
-    let single: Vec<_> = summaries.iter().map(|it| &it.setting).filter(|it| it.shards == 1).collect();
-    if single.len() < summaries.len() && !single.is_empty() {
-        let names: Vec<_> = single.iter().map(|setting| setting.mode).collect();
-        writeln!(out, "{}: on one server, without shards", names.join(", "))?;
-    }
+    print_single(out, summaries.iter().map(|it| &it.setting))?;
     let modes: Vec<_> = summaries.iter().map(|it| (it.setting.mode, &it.over_time)).collect();
     over_time::print(out, &modes)?;
     if cut {
         writeln!(out, "interrupted: the run was ended before its time")?;
     }
     writeln!(out, "{}", verdict(checks))
+}
+
+/// Names the modes that ran on one server, if others had several shards.
+fn print_single<'a>(out: &mut dyn Write, settings: impl Iterator<Item = &'a Setting>) -> io::Result<()> {
+    let (single, others): (Vec<_>, Vec<_>) = settings.partition(|setting| setting.shards == 1);
+    if single.is_empty() || others.is_empty() {
+        return Ok(());
+    }
+    let names: Vec<_> = single.iter().map(|setting| setting.mode).collect();
+    writeln!(out, "{}: on one server, without shards", names.join(", "))
 }
 
 /// One line on the checks.

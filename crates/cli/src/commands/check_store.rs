@@ -226,7 +226,7 @@ impl Args {
 
     fn mode(&self) -> Result<Mode, String> {
         match BenchMode::parse(&self.mode)?.engine {
-            Engine::Store(Mode::None) | Engine::Mutex | Engine::Redis(_) => {
+            Engine::Store(Mode::None) | Engine::Mutex | Engine::Redis(_) | Engine::OneServer => {
                 Err(format!("the mode '{}' promises nothing that could be checked", self.mode))
             }
             Engine::Store(mode) => Ok(mode),

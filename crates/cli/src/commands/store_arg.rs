@@ -84,14 +84,23 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
             "the mode '{}' is of real servers: say --store cluster or --store redis://HOST:PORT",
             mode.name
         )),
+        Engine::OneServer => Err(model_only(mode)),
         Engine::Mutex | Engine::Store(_) => Ok(mode),
     }
+}
+
+fn model_only(mode: BenchMode) -> String {
+    format!(
+        "the mode '{}' is of the model: measure it with --store sim; on real servers redis-multi does the same",
+        mode.name
+    )
 }
 
 /// A cluster's shards know Claret's own locks only, and nobody shares a mutex there.
 fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
     match mode.engine {
         Engine::Mutex => Err("the mode 'mutex' is of one process: leave it out of --modes".into()),
+        Engine::OneServer => Err(model_only(mode)),
         Engine::Store(Mode::ReaderWriter | Mode::ReaderWriterPhased | Mode::Commuting) => Err(format!(
             "the mode '{}' is not what the module's shards do; measure it with --store sim or embedded",
             mode.name
@@ -101,7 +110,7 @@ fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
     }
 }
 
-/// The model has the store's modes alone. There `claret` combines, for messages cost something.
+/// The model has the store's modes, and one server with all keys. There `claret` combines, for messages cost something.
 fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
     let name = mode.name;
     match mode.engine {
@@ -114,6 +123,6 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Store(_) if name == "claret" => {
             Ok(BenchMode { name, engine: Engine::Store(Mode::CommutingPhasedCombined) })
         }
-        Engine::Store(_) => Ok(mode),
+        Engine::Store(_) | Engine::OneServer => Ok(mode),
     }
 }

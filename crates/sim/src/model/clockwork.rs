@@ -13,7 +13,7 @@ use super::client::{Call, Client};
 use super::measure::{Measured, Served};
 use super::process::{Incoming, ModelProcess, place};
 use super::server::Server;
-use super::setup::Setup;
+use super::setup::{Mode, Pace, Setup};
 use super::wire::{AskFrame, TellFrame};
 use crate::random::{Random, Stream};
 
@@ -109,9 +109,11 @@ impl Model {
     /// Shards that hold nothing, and clients that have not begun.
     ///
     /// # Panics
-    /// Without a shard, a process or a client.
+    /// Without a shard, a process or a client; or [`Mode::OneServer`] on several shards, or one operation at a time.
     pub fn new(setup: Setup, clients: Vec<Box<dyn Client>>) -> Self {
         assert!(setup.shards > 0 && setup.processes > 0 && !clients.is_empty(), "nothing to run");
+        let is_one_server = setup.mode == Mode::OneServer;
+        assert!(!is_one_server || setup.shards == 1 && setup.pace == Pace::Together, "not on one server");
         let count = setup.processes as usize;
         let setup = Arc::new(setup);
         let mut dealt: Vec<Vec<Box<dyn Client>>> = (0..count).map(|_| Vec::new()).collect();

@@ -17,7 +17,7 @@ use super::measure::Tally;
 use super::server::told_weight;
 use super::setup::{Mode, Pace, Setup};
 use super::terminal::{Rest, Terminal};
-use super::wire::{AskFrame, Asked, Plain, ShardMessage, TellFrame, asked_weight};
+use super::wire::{AskFrame, Asked, Multi, Plain, ShardMessage, TellFrame, asked_weight};
 use crate::random::{Random, Stream};
 
 /// What a process is to look at.
@@ -46,12 +46,12 @@ pub(super) struct Ticked {
 pub(super) struct ModelProcess {
     id: usize,
     setup: Arc<Setup>,
-    /// None in the mode without transactions.
+    /// None in the modes without the protocol.
     machine: Option<Box<Machine>>,
     terminals: Vec<Terminal>,
     by_tx: BTreeMap<TxHandle, usize>,
     inbox: Vec<Incoming>,
-    /// Without transactions: what waits to be sent, and frames not answered, by shard.
+    /// Without the protocol: what waits to be sent, and frames not answered, by shard.
     outbox: BTreeMap<usize, Vec<Asked>>,
     unanswered: Vec<u32>,
     timers: Vec<(u64, usize, u64)>,
@@ -70,7 +70,7 @@ impl ModelProcess {
         ModelProcess {
             id,
             setup: Arc::clone(setup),
-            machine: (setup.mode != Mode::None).then(|| Box::new(machine(id, setup))),
+            machine: setup.mode.has_protocol().then(|| Box::new(machine(id, setup))),
             terminals: clients.into_iter().map(Terminal::new).collect(),
             by_tx: BTreeMap::new(),
             inbox: Vec::new(),
@@ -189,6 +189,10 @@ impl ModelProcess {
                     if terminal.awaited == 0 {
                         if terminal.is_committing { self.committed(number) } else { self.go_on(number) }
                     }
+                }
+                ShardMessage::Exec { terminal: number, replies } => {
+                    self.terminals[number].replies = replies;
+                    self.stage_done(number);
                 }
             }
         }
@@ -328,6 +332,9 @@ impl ModelProcess {
 
     /// Issues a stage.
     fn issue(&mut self, at: usize) {
+        if self.setup.mode == Mode::OneServer {
+            return self.send_multi(at);
+        }
         let together = match (self.setup.pace, self.terminals[at].stage) {
             (Pace::Together, Stage::Commit) => true,
             (Pace::Together | Pace::Pause(_), _) => false,
@@ -462,6 +469,16 @@ impl ModelProcess {
         }
         terminal.awaited = later.len();
         later.into_iter().for_each(|(number, call)| self.send_plain(at, number, call));
+    }
+
+    /// Sends a stage as one.
+    fn send_multi(&mut self, at: usize) {
+        let calls = std::mem::take(&mut self.terminals[at].calls);
+        if calls.is_empty() {
+            return self.stage_done(at);
+        }
+        let calls = calls.into_iter().map(|call| (key_hash(&call.key), call.key, call.op)).collect();
+        self.outbox.entry(0).or_default().push(Asked::Multi(Multi { terminal: at, calls }));
     }
 
     fn send_plain(&mut self, terminal: usize, at: usize, call: Call) {

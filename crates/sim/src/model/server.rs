@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 
 use claret_core::message::{Link, Output, Request, Response};
 use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Stats, Time};
+use claret_types::{Bytes, Operation, Reply};
 
 use super::costs::Costs;
 use super::measure::Served;
 use super::setup::Setup;
-use super::wire::{AskFrame, Asked, Plain, ShardMessage, TellFrame};
+use super::wire::{AskFrame, Asked, Multi, Plain, ShardMessage, TellFrame};
 
 /// See the module's text.
 #[derive(Debug)]
@@ -118,6 +119,7 @@ impl Server {
                     self.say(&mut saying, own);
                 }
                 Asked::Plain(plain) => self.carry_out(&mut saying, frame.process, plain),
+                Asked::Multi(multi) => self.carry_out_all(&mut saying, frame.process, multi),
             }
         }
         saying.worked.ns += looked(costs, before, self.shard.stats());
@@ -127,11 +129,24 @@ impl Server {
     /// Without transactions: an operation is done when it comes.
     fn carry_out(&mut self, saying: &mut Saying<'_>, process: usize, plain: Plain) {
         let Plain { terminal, at, hash, key, op } = plain;
-        let reply = self.shard.unlocked(hash, &key, &op).expect("workloads ask for nothing impossible");
-        self.shard.finish_instant();
-        self.plain += 1;
+        let reply = self.unlocked(hash, &key, &op);
         saying.worked.ns += saying.costs.op;
         saying.tell(process, ShardMessage::Plain { terminal, at, reply });
+    }
+
+    /// With all keys on this server: `MULTI` and `EXEC` cost as much as an operation each.
+    fn carry_out_all(&mut self, saying: &mut Saying<'_>, process: usize, multi: Multi) {
+        saying.worked.ns += saying.costs.op * multi.commands();
+        let Multi { terminal, calls } = multi;
+        let replies = calls.iter().map(|(hash, key, op)| self.unlocked(*hash, key, op)).collect();
+        saying.tell(process, ShardMessage::Exec { terminal, replies });
+    }
+
+    fn unlocked(&mut self, hash: u64, key: &Bytes, op: &Operation) -> Reply {
+        let reply = self.shard.unlocked(hash, key, op).expect("workloads ask for nothing impossible");
+        self.shard.finish_instant();
+        self.plain += 1;
+        reply
     }
 
     /// Takes what the shard has to say. The first word on `own` is the answer, and part of its work.
@@ -193,6 +208,7 @@ pub(super) fn told_weight(part: &ShardMessage) -> u64 {
         ShardMessage::Response(Response::Voted { replies, .. } | Response::Committed { replies, .. }) => {
             replies.len().max(1) as u64
         }
+        ShardMessage::Exec { replies, .. } => replies.len() as u64,
         ShardMessage::Response(_) | ShardMessage::Plain { .. } => 1,
     }
 }

@@ -9,6 +9,9 @@ use super::costs::Costs;
 pub enum Mode {
     /// No transactions: the same operations in the same frames, each applied by itself.
     None,
+    /// No locks and no commit protocol, because all keys are on one server: a stage is `MULTI`, its operations and `EXEC`, and
+    /// the answer of `EXEC` is the outcome. A stage of one operation is sent alone.
+    OneServer,
     /// Reader/writer locks; a refused lock is asked for again after a pause: the papers' baseline.
     ReaderWriter,
     /// Reader/writer locks with queues, from which readers are let in together (phases).
@@ -70,6 +73,20 @@ pub struct Setup {
     pub seed: u64,
 }
 
+impl Mode {
+    /// Whether the protocol runs; otherwise operations are done as they come.
+    pub(super) fn has_protocol(self) -> bool {
+        match self {
+            Mode::None | Mode::OneServer => false,
+            Mode::ReaderWriter
+            | Mode::ReaderWriterPhased
+            | Mode::Commuting
+            | Mode::CommutingPhased
+            | Mode::CommutingPhasedCombined => true,
+        }
+    }
+}
+
 impl Setup {
     /// 4 shards, a process, and bounds for a round trip of 150 us: what they were found by is in
     /// `docs/performance.md`.
@@ -104,10 +121,10 @@ impl Setup {
         }
     }
 
-    /// The protocol's switches; of [`Mode::None`] those of the shards, which then lock nothing.
+    /// The protocol's switches; where it does not run, those of the shards, which then lock nothing.
     pub(super) fn switches(&self) -> Switches {
         let (locks, phasing) = match self.mode {
-            Mode::None | Mode::Commuting => (Locks::Abstract, false),
+            Mode::None | Mode::OneServer | Mode::Commuting => (Locks::Abstract, false),
             Mode::ReaderWriter => (Locks::ReaderWriter, false),
             Mode::ReaderWriterPhased => (Locks::ReaderWriter, true),
             Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),

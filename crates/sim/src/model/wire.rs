@@ -14,18 +14,46 @@ pub(super) struct Plain {
     pub(super) op: Operation,
 }
 
+/// Operations of a stage between `MULTI` and `EXEC`; a single one needs neither.
+#[derive(Debug)]
+pub(super) struct Multi {
+    pub(super) terminal: usize,
+    /// Each with its key's hash.
+    pub(super) calls: Vec<(u64, Bytes, Operation)>,
+}
+
+impl Multi {
+    /// How many commands it takes.
+    pub(super) fn commands(&self) -> u64 {
+        match self.calls.len() as u64 {
+            1 => 1,
+            operations => operations + 2,
+        }
+    }
+}
+
 /// From a process to a shard.
 #[derive(Debug)]
 pub(super) enum Asked {
     Request(Request),
     Plain(Plain),
+    Multi(Multi),
 }
 
 /// From a shard to a process.
 #[derive(Debug)]
 pub(super) enum ShardMessage {
     Response(Response),
-    Plain { terminal: usize, at: usize, reply: Reply },
+    Plain {
+        terminal: usize,
+        at: usize,
+        reply: Reply,
+    },
+    /// What `EXEC` answers.
+    Exec {
+        terminal: usize,
+        replies: Vec<Reply>,
+    },
 }
 
 /// Work for a shard.
@@ -61,7 +89,7 @@ impl AskFrame {
                     seen.push(*attempt);
                     rest.push(part);
                 }
-                Asked::Request(_) | Asked::Plain(_) => rest.push(part),
+                Asked::Request(_) | Asked::Plain(_) | Asked::Multi(_) => rest.push(part),
             }
         }
         first.append(&mut rest);
@@ -74,6 +102,7 @@ pub(super) fn asked_weight(part: &Asked) -> u64 {
     match part {
         Asked::Request(Request::Execute { calls, .. }) => calls.len() as u64,
         Asked::Request(Request::Prepare { calls, .. }) => calls.len().max(1) as u64,
+        Asked::Multi(multi) => multi.commands(),
         Asked::Request(_) | Asked::Plain(_) => 1,
     }
 }

@@ -9,7 +9,7 @@ use claret_bench::{BenchMode, Check, Pace};
 use claret_sim::model::{Costs, Mode, Ordered, Setup};
 use serde_json::json;
 
-use super::{exit_code, line, over_time, seconds, verdict, write_failed};
+use super::{exit_code, line, over_time, print_single, seconds, verdict, write_failed};
 use crate::output;
 use crate::table::{grouped, latency, ratio, table};
 
@@ -179,7 +179,9 @@ impl ModelArgs {
         limits.phase_us_max = self.phase.unwrap_or(limits.phase_us_max);
         limits.phase_joins_max = self.phase_joins.unwrap_or(limits.phase_joins_max);
         let BenchArgs { workload, modes, pace, .. } = given;
-        Ok(ModelPlan { workload, modes, clients, pace, setup })
+        let plan = ModelPlan { workload, modes, clients, pace, setup };
+        plan.check()?;
+        Ok(plan)
     }
 }
 
@@ -234,11 +236,12 @@ fn print_table(
 ) -> io::Result<()> {
     let Some(first) = summaries.first() else { return Ok(()) };
     let setting = &first.setting;
+    let shards = summaries.iter().map(|summary| summary.setting.shards).max().unwrap_or(0);
     let plural = if setting.threads == 1 { "" } else { "es" };
     writeln!(
         out,
         "{}, in virtual time, {} shards, {} clients in {} process{plural}, {} s for each mode",
-        setting.workload, setting.shards, setting.clients, setting.threads, first.figures.seconds,
+        setting.workload, shards, setting.clients, setting.threads, first.figures.seconds,
     )?;
     let costs: Vec<String> =
         assumed.costs.iter().map(|cost| format!("{} {} ns ({})", cost.name, cost.ns, cost.source)).collect();
@@ -284,6 +287,7 @@ fn print_table(
         "busiest",
     ];
     write!(out, "{}", table(&header, &summaries.iter().map(row).collect::<Vec<_>>()))?;
+    print_single(out, summaries.iter().map(|it| &it.setting))?;
     let modes: Vec<_> = summaries.iter().map(|it| (it.setting.mode, &it.over_time)).collect();
     over_time::print(out, &modes)?;
     writeln!(out, "{}", verdict(checks))
