@@ -1,0 +1,141 @@
+//! `tools/cluster-bench` with programs that only say what they were asked for: a load generator runs in turns with the benchmark, on
+//! the same cluster, and the table has the shares of both.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+const TOOL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tools/cluster-bench");
+
+/// Stands for `claret`: a cluster whose nodes are listed in another order than their slots, and the figures of two modes.
+const CLARET: &str = r#"#!/usr/bin/env bash
+printf '%s\n' "claret $*" >> "$ASKED"
+case "$1 $2" in
+    "cluster start") echo redis://127.0.0.1:1 ;;
+    "cluster status")
+        echo "node         pid  role    slots"
+        echo "127.0.0.1:3  12   master  8192-16383"
+        echo "127.0.0.1:2  11   master  0-8191"
+        echo "127.0.0.1:4  13   replica -"
+        ;;
+    "cluster stop") ;;
+    *)
+        echo '{"type":"slice","mode":"none","throughput":7.0}'
+        echo '{"type":"summary","mode":"none","throughput":1000.0,"p50_us":600.0,"p99_us":900.0,"aborts":0}'
+        echo '{"type":"summary","mode":"claret","throughput":500.0,"p50_us":700.0,"p99_us":1900.0,"aborts":1}'
+        ;;
+esac
+"#;
+
+/// Stands for the load generator.
+const LOADGEN: &str = r#"#!/usr/bin/env bash
+printf '%s\n' "loadgen $*" >> "$ASKED"
+echo '{"peer":"pipe","tag":"","wl":"c","tput":1250,"p50":512.25,"p99":800.0,"retry":0.0,"check":null}'
+"#;
+
+/// A folder with both programs; it goes with the test.
+struct Programs(PathBuf);
+
+impl Programs {
+    fn new(test: &str, loadgen: &str) -> Self {
+        let folder = std::env::temp_dir().join(format!("cluster-bench-{test}-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("there is room");
+        let programs = Programs(folder);
+        for (name, text) in [("claret", CLARET), ("loadgen", loadgen)] {
+            let path = programs.path(name);
+            std::fs::write(&path, text).expect("written");
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(0o755)).expect("it is ours");
+        }
+        programs
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.join(name)
+    }
+
+    fn run(&self, arguments: &[&str], settings: &[(&str, &Path)]) -> Output {
+        let mut command = Command::new(TOOL);
+        for name in ["STORE", "ROUNDS", "SECONDS_EACH", "CLARET_LOADGEN"] {
+            command.env_remove(name);
+        }
+        command.args(arguments).env("CLARET", self.path("claret")).env("ASKED", self.path("asked"));
+        command.envs(settings.iter().copied()).output().expect("the tool starts")
+    }
+
+    /// What the programs were asked for, without the cluster's own folder.
+    fn asked(&self) -> Vec<String> {
+        let asked = std::fs::read_to_string(self.path("asked")).unwrap_or_default();
+        asked.lines().filter(|line| !line.starts_with("claret cluster")).map(str::to_owned).collect()
+    }
+}
+
+impl Drop for Programs {
+    fn drop(&mut self) {
+        // What is left over lies in the system's folder for such things.
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn a_load_generator_runs_in_turns_with_the_benchmark() {
+    let programs = Programs::new("turns", LOADGEN);
+    let loadgen = programs.path("loadgen");
+    let settings =
+        [("CLARET_LOADGEN", &*loadgen), ("ROUNDS", Path::new("2")), ("SECONDS_EACH", Path::new("3"))];
+    let output = programs.run(&["hot"], &settings);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let generated = "loadgen --peer pipe --mux 1 --wl c --conc 64 --alpha 0 --warm 0.3 --secs 1.5 --addrs 127.0.0.1:2,127.0.0.1:3";
+    let benched = "claret bench hot --modes none,claret,redis-lock,redis-watch,redis-multi,redis-lua \
+                   --store redis://127.0.0.1:1 --seconds 1.5 --json";
+    assert_eq!(programs.asked(), [generated, benched, benched, generated]);
+    let lines = text(&output.stdout);
+    let lines: Vec<Value> =
+        lines.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    assert!(lines.iter().all(|line| line["arguments"] == "hot"), "{lines:?}");
+    let of_loadgen: Vec<&Value> = lines.iter().filter(|line| line["mode"] == "loadgen").collect();
+    assert_eq!(of_loadgen.iter().map(|line| &line["round"]).collect::<Vec<_>>(), [1, 2]);
+    assert_eq!((&of_loadgen[0]["throughput"], &of_loadgen[0]["p50_us"]), (&1250.into(), &512.25.into()));
+    let table = text(&output.stderr);
+    for row in [
+        "| hot | loadgen | 1,250 | 1.25 | 1.00 | - | 512 | 800 | 0 |",
+        "| hot | none | 1,000 | 1.00 | 0.80 | - | 600 | 900 | 0 |",
+        "| hot | claret | 500 | 0.50 | 0.40 | - | 700 | 1,900 | 2 |",
+    ] {
+        assert!(table.contains(row), "{row} is not in\n{table}");
+    }
+}
+
+#[test]
+fn without_a_generator_a_line_is_one_run() {
+    let programs = Programs::new("alone", LOADGEN);
+    let output = programs.run(&["rubis"], &[]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    let asked = programs.asked();
+    assert_eq!(asked.len(), 2, "{asked:?}");
+    assert!(asked.iter().all(|line| line.starts_with("claret bench rubis --mix ")), "{asked:?}");
+}
+
+#[test]
+fn what_the_generator_cannot_do_is_said() {
+    let programs = Programs::new("refused", "#!/bin/sh\necho it has no such option\n");
+    let loadgen = programs.path("loadgen");
+    for (settings, named) in [
+        (
+            &[("CLARET_LOADGEN", &*loadgen), ("STORE", Path::new("redis://127.0.0.1:9"))][..],
+            "leave STORE out",
+        ),
+        (&[("CLARET_LOADGEN", &*programs.path("nowhere"))], "which CLARET_LOADGEN names"),
+        (&[("CLARET_LOADGEN", &*loadgen)], "it has no such option"),
+        (&[("CLARET_LOADGEN", &*loadgen), ("ROUNDS", Path::new("0"))], "'0' is no number of rounds"),
+    ] {
+        let output = programs.run(&["hot"], settings);
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains(named), "{named}: {error}");
+    }
+}
