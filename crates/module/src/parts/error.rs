@@ -222,12 +222,17 @@ impl Error {
 /// The code of the error that a plain command would be answered, for what a shard refused.
 fn refusal_code(refusal: &Refusal) -> &'static str {
     match refusal {
-        Refusal::Operation { error, .. } if matches!(**error, OpError::WrongType { .. }) => WRONG_TYPE,
+        Refusal::Operation { error, .. } | Refusal::OperationBehind { error, .. }
+            if matches!(**error, OpError::WrongType { .. }) =>
+        {
+            WRONG_TYPE
+        }
         Refusal::Denied { .. } => NO_PERMISSION,
         Refusal::NoMemory { .. } => "OOM",
         Refusal::ReadOnly => "READONLY",
         Refusal::Elsewhere { .. } | Refusal::Crowded(_) => "TRYAGAIN",
         Refusal::Operation { .. }
+        | Refusal::OperationBehind { .. }
         | Refusal::Withdrawn
         | Refusal::Recovered
         | Refusal::LeaseExpired
@@ -254,7 +259,9 @@ impl fmt::Display for RefusalText<'_> {
             text.strip_prefix(code).map_or(text, |rest| rest.trim_start_matches(' ')).to_owned()
         };
         match self.0 {
-            Refusal::Operation { error, .. } if matches!(**error, OpError::WrongType { .. }) => {
+            Refusal::Operation { error, .. } | Refusal::OperationBehind { error, .. }
+                if matches!(**error, OpError::WrongType { .. }) =>
+            {
                 f.write_str(&behind(WRONG_TYPE, &error.to_string()))
             }
             Refusal::Denied { reason, .. } => f.write_str(&behind(NO_PERMISSION, reason)),
