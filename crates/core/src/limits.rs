@@ -62,6 +62,13 @@ pub struct Limits {
     /// How far the clocks of two nodes may be apart, in microseconds, for transactions over both to have one order.
     // P88.
     pub skew_us_max: u64,
+    /// How many calls on a record meet others within `ordered_period_us`, for it to be ordered from then on; with a quarter of
+    /// that it stays so.
+    // P87.
+    pub ordered_meets_min: u32,
+    /// How long meetings on records are counted, in microseconds.
+    // P87.
+    pub ordered_period_us: u64,
     /// How long a coordinator waits for an answer before it sends again, in microseconds.
     pub resend_us: u64,
     /// Without phases: the shortest pause before a refused lock is asked for again, in microseconds.
@@ -104,6 +111,8 @@ impl Default for Limits {
             hot_waits_min: 16,
             ahead_us_max: 1_000_000,
             skew_us_max: 10_000_000,
+            ordered_meets_min: 32,
+            ordered_period_us: 100_000,
             resend_us: 50_000,
             backoff_us_min: 50,
             backoff_us_max: 10_000,

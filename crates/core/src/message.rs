@@ -2,6 +2,7 @@
 //! what and when.
 
 use std::fmt;
+use std::hash::BuildHasher;
 use std::sync::Arc;
 
 use claret_types::carried::{long_list, one_line, short_list};
@@ -495,8 +496,10 @@ pub enum Response {
         clock: Timestamp,
         /// Its own time.
         now: Time,
-        /// Calls on some of its records are ordered (P87).
+        /// Calls on some of its records are ordered, or what was ordered is not settled yet (P87).
         orders: bool,
+        /// A digest of the shards that own keys, as far as it knows (P79). See [`owners_digest`].
+        owners: u64,
     },
 }
 
@@ -567,15 +570,40 @@ pub enum PeerMessage {
         /// What is written there.
         status: Status,
     },
+    /// What is your clock? Raises it to what is wanted (P79).
+    AskClock {
+        /// Who asks.
+        from: ShardId,
+        /// As of [`Request::Tick`].
+        want: Timestamp,
+    },
+    /// This.
+    Clock {
+        /// Who answers.
+        from: ShardId,
+        /// As of [`Response::Ticked`].
+        clock: Timestamp,
+        /// As of [`Response::Ticked`].
+        owners: u64,
+    },
 }
 
 impl PeerMessage {
     /// Who says that it sends it.
     pub fn from(&self) -> ShardId {
         match self {
-            PeerMessage::Inquire { from, .. } | PeerMessage::Answer { from, .. } => *from,
+            PeerMessage::Inquire { from, .. }
+            | PeerMessage::Answer { from, .. }
+            | PeerMessage::AskClock { from, .. }
+            | PeerMessage::Clock { from, .. } => *from,
         }
     }
+}
+
+/// A digest of a set of shards, in any order, each once: whoever counts clocks counts those of all that own keys (P79).
+pub fn owners_digest(shards: impl Iterator<Item = ShardId>) -> u64 {
+    let hash = |shard: ShardId| foldhash::fast::FixedState::with_seed(0x6f_776e).hash_one(shard.0);
+    shards.fold(0, |sum, shard| sum.wrapping_add(hash(shard) | 1))
 }
 
 /// What a shard wants delivered.

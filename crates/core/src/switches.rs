@@ -24,6 +24,8 @@ pub enum Delivery {
 pub enum Ordered {
     /// Never.
     Never,
+    /// On records for which many wait (P87).
+    Hot,
     /// On every record, wherever a call can be.
     Always,
 }

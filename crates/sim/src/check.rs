@@ -48,6 +48,8 @@ struct AttemptEntry {
     sites: BTreeMap<Bytes, ShardId>,
     yes: BTreeSet<ShardId>,
     no: BTreeSet<ShardId>,
+    /// Where it stands among stamped ones, if it is not, once it is decided.
+    beside: Option<Timestamp>,
     /// With which timestamps, if it is stamped.
     places: BTreeMap<ShardId, Timestamp>,
     /// Answers that count if the vote that brought them is final.
@@ -100,6 +102,8 @@ pub(crate) struct Ledger {
     direct: bool,
     /// Votes carry timestamps, and these are the serial order (P75).
     is_stamped: bool,
+    /// How far the clocks of all shards are that own keys.
+    horizon: Timestamp,
     /// So many bytes of a session's latest answers a shard remembers.
     answers_bytes_max: usize,
     runs: BTreeMap<RunId, RunLog>,
@@ -285,6 +289,8 @@ impl Ledger {
     /// state at this moment (P15).
     pub(crate) fn note_failed(&mut self, run: RunId, key: &Bytes, behind: Timestamp) {
         if self.failed.insert(run) {
+            // It saw those without a timestamp, too, and whoever votes later has a larger one than the horizon.
+            let behind = behind.max(self.horizon);
             self.order.push(Moment::Failed(run, key.clone(), behind));
         }
     }
@@ -324,6 +330,13 @@ impl Ledger {
             | Request::AskBehind { .. }
             | Request::ApplyAt { .. }
             | Request::Tick { .. } => {}
+        }
+    }
+
+    /// How far the clocks of all shards are that own keys.
+    pub(crate) fn note_clocks(&mut self, clocks: impl Iterator<Item = Timestamp>) {
+        if self.is_stamped {
+            self.horizon = self.horizon.max(clocks.min().unwrap_or_default());
         }
     }
 
@@ -510,6 +523,10 @@ impl Ledger {
             return Ok(());
         }
         entry.decided = Some(Decision { place: self.order.len(), at: now });
+        if entry.places.is_empty() && self.is_stamped {
+            // Behind all that it met, which was settled, and before all that comes.
+            entry.beside = Some(self.horizon);
+        }
         self.order.push(Moment::Decided(attempt));
         let entry = &self.attempts[&attempt];
         for run in &entry.members {
@@ -633,7 +650,7 @@ impl Ledger {
                     if let Some(told) = told {
                         self.check_failed(&mut replay.reference, run, key)?;
                         let began = self.runs[&run].began;
-                        replay.precedes(|it| it.add_whole(run.to_string(), (began, Some(*told)), key));
+                        replay.precedes(|it| it.add_error(run.to_string(), (began, Some(*told)), key));
                     }
                 }
                 Step::Decided(attempt) => self.replay_attempt(&mut replay, attempt, &end)?,

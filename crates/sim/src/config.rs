@@ -46,7 +46,7 @@ pub struct Config {
     pub programs: ProgramConfig,
     /// How long everything may take once faults have stopped, in microseconds of virtual time.
     pub finish_us_max: u64,
-    /// Whether calls are ordered: 0 never, 1 on every record.
+    /// Whether calls are ordered: 0 never, 1 on every record, 2 on those where many meet.
     pub ordering: u32,
     /// When frames leave: 0 as in a store, 1 at once, 2 so late that all is met.
     pub pacing: u32,
@@ -208,7 +208,9 @@ impl Config {
             _ => {}
         }
         config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
-        config.ordering = *random.pick(&[0, 0, 1]);
+        config.ordering = *random.pick(&[0, 0, 0, 1, 2]);
+        config.limits.ordered_meets_min = *random.pick(&[1, 2, 4]);
+        config.limits.ordered_period_us = *random.pick(&[500, 5_000, 100_000]);
         config.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
         if config.faults.clocks {
             config.limits.skew_us_max = SKEW_US_MAX;
@@ -260,11 +262,15 @@ impl Config {
             // asked for would be taken for one of the prepare.
             combining: self.combining && (self.phasing || !self.direct),
             delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
-            ordering: if self.is_ordered() { Ordered::Always } else { Ordered::Never },
+            ordering: match self.ordering {
+                _ if !self.is_ordered() => Ordered::Never,
+                1 => Ordered::Always,
+                _ => Ordered::Hot,
+            },
         }
     }
 
-    /// Whether calls are ordered.
+    /// Whether calls may be ordered.
     pub fn is_ordered(&self) -> bool {
         self.ordering > 0 && !self.direct && !self.reader_writer && self.phasing
     }

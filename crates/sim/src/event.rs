@@ -178,6 +178,8 @@ impl SimEvent {
             SimEvent::Peer { to, message, .. } => match message {
                 PeerMessage::Inquire { attempt, .. } => of(30, u64::from(to.0), *attempt),
                 PeerMessage::Answer { attempt, .. } => of(31, u64::from(to.0), *attempt),
+                PeerMessage::AskClock { want, .. } => [32, u64::from(to.0), want.0, 0, 0],
+                PeerMessage::Clock { clock, .. } => [33, u64::from(to.0), clock.0, 0, 0],
             },
             SimEvent::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
             SimEvent::ClientTimer(session, _) => [41, 0, session.0, 0, 0],
@@ -470,6 +472,8 @@ pub(crate) fn describe_peer(
         PeerMessage::Answer { attempt, status, .. } => {
             write!(f, "{} is {status:?}", wording.attempt(*attempt))
         }
+        PeerMessage::AskClock { want, .. } => write!(f, "what is your clock? wants {want}"),
+        PeerMessage::Clock { clock, .. } => write!(f, "clock {clock}"),
     }
 }
 

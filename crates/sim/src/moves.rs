@@ -4,6 +4,8 @@
 //! in it any more its records leave, all at once. Processes hear of it when they ask for the topology; until then
 //! they send their calls to the old place.
 
+use std::collections::BTreeSet;
+
 use claret_core::message::{PeerMessage, Status};
 use claret_core::{SessionId, ShardId, SlotRange, Survives, Time, Timestamp};
 
@@ -32,13 +34,15 @@ pub(crate) struct Moves {
     leaving: Vec<(u16, ShardId)>,
     /// The shard that gives all its slots away.
     leaver: Option<ShardId>,
+    /// Counts the slots that have gone.
+    gone: u64,
 }
 
 impl Moves {
     pub(crate) fn new(config: &Config) -> Self {
         let each = if config.is_external() { SLOTS_OF_A_SHARD } else { 1 };
         let owners = (0..each).flat_map(|_| (0..config.shards).map(ShardId)).collect();
-        Moves { owners, leaving: Vec::new(), leaver: None }
+        Moves { owners, leaving: Vec::new(), leaver: None, gone: 0 }
     }
 
     /// How many there are.
@@ -49,6 +53,16 @@ impl Moves {
     /// Who serves a slot now.
     pub(crate) fn owner(&self, slot: u16) -> ShardId {
         self.owners[usize::from(slot)]
+    }
+
+    /// The shards that own keys.
+    pub(crate) fn owners(&self) -> BTreeSet<ShardId> {
+        self.owners.iter().copied().collect()
+    }
+
+    /// Another number for another state of the cluster.
+    pub(crate) fn version(&self) -> u64 {
+        self.gone
     }
 
     fn serves(&self, shard: ShardId) -> bool {
@@ -117,6 +131,9 @@ impl World {
             self.shard(to).take_over(used);
             self.store(to).expect("records are external").take(slot, records);
             self.moves.owners[usize::from(slot)] = to;
+            self.moves.gone += 1;
+            self.tell_owners(from);
+            self.tell_owners(to);
             self.outcome.moved += 1;
             self.trace.note(self.now, &[60, u64::from(slot), u64::from(to.0)], || {
                 format!("slot {slot} goes from {from} to {to}")

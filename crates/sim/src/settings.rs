@@ -91,6 +91,8 @@ fn of_limits(limits: &mut Limits) -> Vec<(&'static str, Setting<'_>)> {
         ("give_way_us", Number(&mut limits.give_way_us)),
         ("hot_waits_min", Small(&mut limits.hot_waits_min)),
         ("skew_us_max", Number(&mut limits.skew_us_max)),
+        ("ordered_meets_min", Small(&mut limits.ordered_meets_min)),
+        ("ordered_period_us", Number(&mut limits.ordered_period_us)),
         ("resend_us", Number(&mut limits.resend_us)),
         ("lock_tries_max", Small(&mut limits.lock_tries_max)),
         ("answers_bytes_max", Size(&mut limits.answers_bytes_max)),

@@ -34,7 +34,7 @@ use crate::workload::Workload;
 const EXTERNAL_INCARNATIONS_APART: u64 = 1 << 20;
 
 /// More steps than any run needs: a storm of messages.
-const STEPS_MAX: u64 = 400_000;
+const STEPS_MAX: u64 = 800_000;
 
 /// What a run came to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -92,7 +92,13 @@ pub(crate) struct Host {
     timer: Option<Time>,
     clock: Clock,
     recoveries: u64,
+    /// Of which state of the cluster it knows who owns keys, and how often it was looked at since.
+    knows: u64,
+    behind: u64,
 }
+
+/// A shard that does not know who owns keys now hears so when it was looked at so often.
+const GOSSIP_STEPS: u64 = 6;
 
 impl Host {
     fn new(id: ShardId, config: &Config, moves: &Moves) -> Host {
@@ -102,7 +108,7 @@ impl Host {
             Some(store) => Shard::over(store.as_external(), id, first, switches, limits),
             None => Shard::new(id, first, switches, limits),
         };
-        Host { shard, store, timer: None, clock: Clock::TRUE, recoveries: 0 }
+        Host { shard, store, timer: None, clock: Clock::TRUE, recoveries: 0, knows: 0, behind: 0 }
     }
 
     /// Does an operation before the run. Returns whether it could be done.
@@ -216,6 +222,7 @@ impl World {
         for number in 0..world.config.shards {
             world.hosts[number as usize].clock = world.clock(Stream::Clock { end: u64::from(number) });
         }
+        (0..world.config.shards).for_each(|number| world.tell_owners(ShardId(number)));
         world.prepare_records(&mut setup);
         for number in 0..u64::from(world.config.sessions) {
             world.add_process(SessionId(number), world.config.workers * world.config.transactions);
@@ -493,6 +500,7 @@ impl World {
             }
         }
         self.finish_moves(id)?;
+        self.gossip(id);
         let host = self.host(id);
         host.shard.check_invariants();
         if host.shard.open_attempts() == 0 && host.store.as_ref().is_some_and(|store| store.holds_an_end()) {
@@ -509,6 +517,24 @@ impl World {
         Ok(())
     }
 
+    /// A shard hears in time who owns keys.
+    fn gossip(&mut self, id: ShardId) {
+        let version = self.moves.version();
+        let host = self.host(id);
+        host.behind = if host.knows == version { 0 } else { host.behind + 1 };
+        if host.behind > GOSSIP_STEPS {
+            self.tell_owners(id);
+        }
+    }
+
+    /// A shard hears who owns keys.
+    pub(crate) fn tell_owners(&mut self, id: ShardId) {
+        let (owners, version) = (self.moves.owners(), self.moves.version());
+        let host = self.host(id);
+        host.shard.know_owners(owners);
+        (host.knows, host.behind) = (version, 0);
+    }
+
     fn send_response(
         &mut self,
         from: ShardId,
@@ -522,6 +548,9 @@ impl World {
         self.check_not_stale(session, &response)?;
         let shard = &self.hosts[from.0 as usize].shard;
         let written = response.attempt().and_then(|attempt| shard.written(attempt));
+        let owners = self.moves.owners();
+        let owners = self.hosts.iter().filter(|host| owners.contains(&host.shard.id()));
+        self.ledger.note_clocks(owners.map(|host| host.shard.clock()));
         self.ledger.note_response(from, &response, written, self.now)?;
         if let Response::Refused { attempt, refusal, .. } = &response
             && let Some((key, behind)) = refusal.of_operation()

@@ -35,7 +35,7 @@ use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;
 
 use crate::coordinator::{Closed, Event, TxHandle, Waits};
-use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
+use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Refusal, Request, Response};
 use crate::switches::Switches;
@@ -46,7 +46,7 @@ pub use pipeline::{Pipeline, Unexpected};
 use right as rules;
 use routes::Routes;
 pub use routes::{Node, SlotRange};
-use stamps::Stamps;
+use stamps::{Stamps, Ticked};
 use transactions::{Outlet, Transactions};
 #[cfg(feature = "planted-bugs")]
 use wrong as rules;
@@ -506,7 +506,8 @@ impl Client {
         let Some(outbox) = self.outbox(shard, connection) else { return true };
         outbox.take(&pacing, requests);
         let is_over = requests.is_empty() && outbox.is_closing && outbox.is_quiet();
-        if self.stamps.are_needed && !requests.is_empty() {
+        let ticks = self.stamps.are_needed || self.stamps.want > Timestamp::default();
+        if ticks && !requests.is_empty() {
             requests.retain(|request| !matches!(request, Request::Tick { .. }));
             requests.push(Request::Tick { want: self.stamps.want });
         }
@@ -545,9 +546,15 @@ impl Client {
             Response::Behind { attempt, records } => return self.tell_behind(*attempt, records),
             Response::Queued { .. } | Response::Busy { .. } => self.lock_waits += 1,
             Response::Refused { refusal, .. } if is_about_places(refusal) => self.doubts_topology = true,
-            Response::Ticked { clock, now: its_time, .. } => {
-                self.stamps.hear(now, from, *clock, *its_time);
-                return self.hear_horizon(now);
+            Response::Ticked { clock, now: its_time, orders, owners } => {
+                let (clock, orders, owners) = (*clock, *orders, *owners);
+                self.stamps.hear(now, from, Ticked { clock, now: *its_time, orders, owners });
+                return self.hear_horizon(now, owners);
+            }
+            Response::Refused { refusal: Refusal::Unstamped, .. } => self.stamps.begin(from),
+            // Its caller waits for a clock, though nothing of it had a timestamp.
+            Response::Refused { refusal: Refusal::OperationBehind { .. }, .. } => {
+                self.stamps.were_needed = true;
             }
             _ => {}
         }
@@ -643,7 +650,7 @@ impl Client {
             }
             self.transactions.drain(&mut self.outputs);
         }
-        if self.stamps.are_needed {
+        if self.stamps.were_needed {
             self.tick();
         }
     }
@@ -658,17 +665,21 @@ impl Client {
     }
 
     /// Some clock has come further.
-    fn hear_horizon(&mut self, now: Time) {
-        let owners: Option<SmallVec<[ShardId; 8]>> = self.routes.owners().collect();
-        if let Some(owners) = owners {
-            let horizon = self.stamps.horizon(owners.into_iter());
-            self.transactions.hear_horizon(now, horizon);
-        }
+    fn hear_horizon(&mut self, now: Time, digest: u64) {
+        let Some((owners, own_digest)) = self.routes.owners() else { return };
+        // Keys have moved to a shard that one of the two does not know yet.
+        self.doubts_topology |= digest != own_digest;
+        let horizon = self.stamps.horizon(owners, own_digest);
+        self.transactions.hear_horizon(now, horizon);
     }
 
     /// Asks shards to which nothing else goes for their clocks, if somebody waits for these.
     fn tick(&mut self) {
-        self.stamps.want = self.transactions.want().unwrap_or_default();
+        let want = self.transactions.want();
+        if want.is_none() {
+            self.stamps.end_if_unneeded();
+        }
+        self.stamps.want = want.unwrap_or_default();
         let want = self.stamps.want;
         let late = self.outputs.outboxes.iter().filter(|outbox| outbox.is_quiet());
         let late = late.map(|outbox| outbox.shard).filter(|shard| self.stamps.clock_of(*shard) < want);

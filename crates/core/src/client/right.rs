@@ -108,3 +108,11 @@ pub(super) fn answer_of_removed(request: &Request, shard: ShardId, since: Incarn
 pub(super) fn is_back(outbox: &mut Outbox) {
     outbox.is_removed = false;
 }
+
+// --- clocks (P79) ---
+
+/// Whether the clock of a shard counts that knows these owners of keys, where the process knows those of the other digest: one
+/// that gave keys away may be further ahead than who has them now.
+pub(super) fn knows_owners(said: u64, own: u64) -> bool {
+    said == own
+}

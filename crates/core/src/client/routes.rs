@@ -4,9 +4,11 @@
 //! node has left and other shards have all its slots, its shard is gone: nobody of that name remembers anything, and
 //! nobody ever will (P56).
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use crate::ids::ShardId;
+use crate::message::owners_digest;
 
 /// Slots that follow each other and are served by one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,7 @@ pub(super) struct Routes {
     shards: Vec<(Node, ShardId)>,
     /// Shards whose nodes left. They are gone once other shards have all their slots.
     leaving: Vec<ShardId>,
+    owners: Option<(Vec<ShardId>, u64)>,
 }
 
 impl Routes {
@@ -45,6 +48,7 @@ impl Routes {
             topology: Vec::new(),
             shards: Vec::new(),
             leaving: Vec::new(),
+            owners: None,
         }
     }
 
@@ -69,9 +73,17 @@ impl Routes {
         &self.shards
     }
 
-    /// The shards that serve slots; `None` among them: one that nobody knows by name.
-    pub(super) fn owners(&self) -> impl Iterator<Item = Option<ShardId>> + '_ {
-        self.topology.iter().map(|range| self.shard_at(&range.node))
+    /// The shards that serve slots, and a digest of them. `None`: one of them did not say yet which shard it is.
+    pub(super) fn owners(&self) -> Option<(&[ShardId], u64)> {
+        self.owners.as_ref().map(|(owners, digest)| (&owners[..], *digest))
+    }
+
+    fn find_owners(&self) -> Option<(Vec<ShardId>, u64)> {
+        let owners: Option<BTreeSet<ShardId>> =
+            self.topology.iter().map(|range| self.shard_at(&range.node)).collect();
+        let owners: Vec<ShardId> = owners?.into_iter().collect();
+        let digest = owners_digest(owners.iter().copied());
+        Some((owners, digest)).filter(|(owners, _)| !owners.is_empty())
     }
 
     fn serves(&self, node: &str) -> bool {
@@ -116,6 +128,7 @@ impl Routes {
     /// shard.
     fn assign(&mut self) -> bool {
         let mut has_moved = false;
+        self.owners = self.find_owners();
         for range in &self.topology {
             let said = self.shards.iter().find(|(node, _)| *node == range.node);
             let slots = self.slots.get_mut(usize::from(range.first)..=usize::from(range.last));

@@ -7,6 +7,7 @@
 
 use smallvec::SmallVec;
 
+use super::rules;
 use crate::ids::{ShardId, Time, Timestamp};
 use crate::switches::{Ordered, Switches};
 
@@ -14,43 +15,80 @@ use crate::switches::{Ordered, Switches};
 const LEAD_US: u64 = 400;
 const LEAD_US_MAX: u64 = 4_000;
 
+/// What one shard said last.
+#[derive(Clone, Debug)]
+struct Heard {
+    shard: ShardId,
+    clock: Timestamp,
+    /// Which shards own keys, as far as it knows.
+    owners: u64,
+    /// How far its time is ahead of the process's own, in microseconds. Words take their time, so that is rather more.
+    ahead_us: i64,
+    orders: bool,
+}
+
 /// See the module's text.
 #[derive(Clone, Debug)]
 pub(super) struct Stamps {
-    /// As far as each shard said. Few.
-    clocks: SmallVec<[(ShardId, Timestamp); 4]>,
-    /// How far the time of some shard is ahead of the process's own, in microseconds.
-    ahead_us: u64,
+    /// Few.
+    heard: SmallVec<[Heard; 4]>,
     lead_us: u64,
+    /// Every call is ordered that can be, whatever shards say.
+    is_always: bool,
     /// Calls are ordered somewhere.
     pub(super) are_needed: bool,
+    /// Some attempt had a timestamp, and its caller may still wait for a clock.
+    pub(super) were_needed: bool,
     /// The largest timestamp that somebody waits for.
     pub(super) want: Timestamp,
 }
 
 impl Stamps {
     pub(super) fn new(switches: Switches) -> Self {
+        let is_always = switches.ordering == Ordered::Always;
         Stamps {
-            clocks: SmallVec::new(),
-            ahead_us: 0,
+            heard: SmallVec::new(),
             lead_us: LEAD_US,
-            are_needed: switches.ordering == Ordered::Always,
+            is_always,
+            are_needed: is_always,
+            were_needed: is_always,
             want: Timestamp::default(),
         }
     }
 
-    /// About when a prepare that leaves now is looked at.
+    /// About when a prepare that leaves now is looked at, by the clock of the shard that is furthest ahead. The process's own time
+    /// may be anything, so before a shard has said its time nothing is suggested but to be the first.
     pub(super) fn suggest(&self, now: Time) -> Option<Timestamp> {
-        self.are_needed.then(|| Timestamp(now.plus(self.ahead_us + self.lead_us).0))
+        let ahead_us = self.heard.iter().map(|heard| heard.ahead_us).max();
+        let about = |ahead_us| now.plus(self.lead_us).0.saturating_add_signed(ahead_us);
+        self.are_needed.then(|| Timestamp(ahead_us.map_or(0, about)))
     }
 
     /// A shard said what its clock is.
-    pub(super) fn hear(&mut self, now: Time, shard: ShardId, clock: Timestamp, its_time: Time) {
-        self.ahead_us = self.ahead_us.max(its_time.since(now));
-        match self.clocks.iter_mut().find(|(known, _)| *known == shard) {
-            Some((_, known)) => *known = clock.max(*known),
-            None => self.clocks.push((shard, clock)),
+    pub(super) fn hear(&mut self, now: Time, shard: ShardId, ticked: Ticked) {
+        let Ticked { clock, now: its_time, orders, owners } = ticked;
+        let ahead_us = (its_time.0 as i64).wrapping_sub(now.0 as i64);
+        match self.heard.iter_mut().find(|heard| heard.shard == shard) {
+            Some(heard) => {
+                let clock = clock.max(heard.clock);
+                // A late word is no sign that the clock went back; in time it is forgotten.
+                let ahead_us = ahead_us.max(heard.ahead_us.saturating_sub(1));
+                *heard = Heard { shard, clock, owners, ahead_us, orders };
+            }
+            None => self.heard.push(Heard { shard, clock, owners, ahead_us, orders }),
         }
+    }
+
+    /// A shard takes nothing without a timestamp (P87).
+    pub(super) fn begin(&mut self, shard: ShardId) {
+        (self.are_needed, self.were_needed) = (true, true);
+        let heard = self.heard.iter_mut().find(|heard| heard.shard == shard);
+        heard.into_iter().for_each(|heard| heard.orders = true);
+    }
+
+    /// Nobody waits for a clock: as soon as no shard orders calls any more, nothing is stamped.
+    pub(super) fn end_if_unneeded(&mut self) {
+        self.are_needed = self.is_always || self.heard.iter().any(|heard| heard.orders);
     }
 
     /// A vote was so far above what was suggested: prepares need longer than was thought, or not as long.
@@ -63,11 +101,27 @@ impl Stamps {
 
     /// The clock of a shard, as far as it said.
     pub(super) fn clock_of(&self, shard: ShardId) -> Timestamp {
-        self.clocks.iter().find(|(known, _)| *known == shard).map(|(_, clock)| *clock).unwrap_or_default()
+        self.find(shard).map(|heard| heard.clock).unwrap_or_default()
     }
 
-    /// The smallest clock of these shards, which own all keys.
-    pub(super) fn horizon(&self, owners: impl Iterator<Item = ShardId>) -> Timestamp {
-        owners.map(|shard| self.clock_of(shard)).min().unwrap_or_default()
+    /// The smallest clock of these shards, which own all keys: counted are those that know the same owners (P79).
+    pub(super) fn horizon(&self, owners: &[ShardId], digest: u64) -> Timestamp {
+        let clock_of = |shard: &ShardId| {
+            let heard = self.find(*shard).filter(|heard| rules::knows_owners(heard.owners, digest));
+            heard.map(|heard| heard.clock).unwrap_or_default()
+        };
+        owners.iter().map(clock_of).min().unwrap_or_default()
     }
+
+    fn find(&self, shard: ShardId) -> Option<&Heard> {
+        self.heard.iter().find(|heard| heard.shard == shard)
+    }
+}
+
+/// What [`Response::Ticked`](crate::message::Response) says.
+pub(super) struct Ticked {
+    pub(super) clock: Timestamp,
+    pub(super) now: Time,
+    pub(super) orders: bool,
+    pub(super) owners: u64,
 }

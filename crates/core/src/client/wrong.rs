@@ -138,3 +138,5 @@ pub(super) fn is_back(outbox: &mut Outbox) {
         right::is_back(outbox);
     }
 }
+
+pub(super) use right::knows_owners;

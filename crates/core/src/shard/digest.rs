@@ -25,6 +25,8 @@ impl Shard {
             at_once: _,
             held_off,
             clock,
+            stamped,
+            horizon,
             again_bytes: _,
             latest: _,
             outputs,
@@ -39,7 +41,7 @@ impl Shard {
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
         let turns: Vec<&AttemptId> = put_off.values().collect();
-        let due = (deadlines, turns, deserted, held_off, clock);
+        let due = (deadlines, turns, deserted, held_off, (clock, stamped, horizon));
         digest(&(id, incarnation, remembers_since, open, table.content(), sessions, due, outputs))
     }
 

@@ -107,6 +107,7 @@ impl Shard {
         }
         let participant = self.attempts.remove(&attempt);
         if let Some(participant) = &participant {
+            self.stamped -= usize::from(participant.is_stamped());
             self.recount(participant.account, participant.bytes, 0);
         }
         self.remember(attempt, decided, listed);

@@ -19,6 +19,7 @@ mod deciding;
 mod digest;
 mod expiring;
 mod external;
+mod heat;
 mod holder;
 mod hot;
 mod instant;
@@ -43,6 +44,7 @@ use smallvec::SmallVec;
 use clocks::Clocks;
 pub(crate) use deciding::{Answers, Stop};
 use expiring::expiry_of;
+use heat::Heat;
 use holder::{Holder, Item};
 use hot::Hot;
 pub use hot::Waited;
@@ -174,6 +176,7 @@ pub(crate) struct LockTable {
     staged: Vec<(RecordIx, Effect)>,
     pub(crate) unique: u64,
     pub(crate) clocks: Clocks,
+    pub(crate) heat: Heat,
     pub(crate) woken: VecDeque<Woken>,
     /// Whose turn has come on a record, once for each (P75).
     pub(crate) ready: VecDeque<AttemptId>,
@@ -205,6 +208,7 @@ impl LockTable {
             staged: Vec::new(),
             unique: unique_base,
             clocks: Clocks::default(),
+            heat: Heat::default(),
             woken: VecDeque::new(),
             ready: VecDeque::new(),
             notices: Vec::new(),
@@ -470,6 +474,9 @@ impl LockTable {
         self.waits += 1;
         let Record { key, hash, lock, .. } = &mut self.records[record];
         self.hot.note(now, *hash, key, call.op.method().name);
+        if self.switches.ordering == Ordered::Hot && call.op.is_total() {
+            self.heat.note(now, &self.limits, *hash);
+        }
         let idle = &mut self.idle;
         let lock = lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
         if !self.switches.phasing {

@@ -17,6 +17,7 @@ mod ends;
 mod expiring;
 mod external;
 mod history;
+mod horizon;
 mod instant;
 mod lock_table;
 mod participant;
@@ -49,6 +50,7 @@ use crate::switches::{Delivery, Switches};
 
 use departed::AllDeparted;
 use history::{Decided, History, Remembered};
+use horizon::Horizon;
 pub use lock_table::Waited;
 use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
 use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
@@ -99,6 +101,9 @@ pub struct Shard {
     held_off: usize,
     /// No later vote has a timestamp that is not larger (P73).
     clock: Timestamp,
+    /// Attempts here that have voted with a timestamp and are not carried out.
+    stamped: usize,
+    horizon: Horizon,
     /// So many bytes of answers are still said again.
     again_bytes: usize,
     /// The time of the latest input.
@@ -131,6 +136,8 @@ impl Shard {
             at_once: 0,
             held_off: 0,
             clock: Timestamp::default(),
+            stamped: 0,
+            horizon: Horizon::default(),
             again_bytes: 0,
             latest: Time(0),
             outputs: VecDeque::new(),
@@ -270,6 +277,8 @@ impl Shard {
                 self.outputs.push_back(Output::Tell { shard: from, message });
             }
             PeerMessage::Answer { attempt, from, status } => self.handle_answer(now, attempt, from, status),
+            PeerMessage::AskClock { from, want } => self.tell_clock(now, from, want),
+            PeerMessage::Clock { from, clock, owners } => self.hear_clock(from, clock, owners),
         }
         self.drain(now);
     }
@@ -524,15 +533,16 @@ impl Shard {
             Stage::Preparing(_) => return self.prepare_again(now, owner),
             Stage::Prepared { .. } | Stage::Placed { .. } => return self.vote_again(attempt),
         }
-        if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped() {
-            return self.refuse(now, attempt, Refusal::Unstamped);
-        }
         // As many as one input may execute cost nothing else.
         let beyond = calls.len().saturating_sub(self.limits.at_once_max);
         self.at_once = self.at_once.saturating_sub(beyond / SORTED_WORTH);
         // Before they are sorted: in the order in which they lie in memory.
         let size = self.size_up(calls.iter().map(|it| (&it.key[..], &it.call)));
         let records = by_key(calls);
+        if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped(now, &records) {
+            self.ask_clocks(now);
+            return self.refuse(now, attempt, Refusal::Unstamped);
+        }
         let admit = |(key, calls): &(Bytes, Calls)| self.table.admit(key, calls);
         let admitted = records.iter().try_for_each(admit);
         if let Err(refusal) = admitted.and_then(|()| self.take_in(attempt, size)) {
@@ -554,7 +564,7 @@ impl Shard {
         // A single participant orders all or nothing, so that it carries out all at once (P83).
         let is_whole = || !is_single || participant.held.is_empty() && self.table.may_order_all(&records);
         let is_stamped = matches!(asks, Asks::Place(_)) && members == Members::All;
-        let orders = self.orders() && is_stamped && is_whole();
+        let orders = self.can_order() && is_stamped && is_whole();
         let participant = self.participant(attempt);
         let turn = participant.turn.take();
         participant.stage = Stage::Preparing(Round { participants, members, asks, orders, replies_before });
@@ -629,6 +639,10 @@ impl Shard {
         }
         if let Asks::Place(suggested) = asks {
             return self.vote_in_place(now, attempt, suggested);
+        }
+        if !self.may_vote_unstamped() {
+            self.ask_clocks(now);
+            return self.refuse(now, attempt, Refusal::Unstamped); // Meanwhile somebody was ordered.
         }
         let participant = self.participant(attempt);
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
@@ -710,6 +724,9 @@ impl Shard {
                 assert!(self.deadlines.contains(&(deadline, *attempt)));
             }
         }
+        // In any order: a count.
+        let stamped = self.attempts.iter().filter(|(_, it)| it.is_stamped()).count();
+        assert_eq!(self.stamped, stamped, "who has voted with a timestamp");
         for (turn, attempt) in &self.put_off {
             let has = self.attempts.get(attempt).is_some_and(|participant| participant.turn == Some(*turn));
             assert!(has, "{attempt} is gone, or has another turn");

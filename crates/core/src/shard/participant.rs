@@ -169,6 +169,11 @@ impl Participant {
         self.blocked.is_empty() && self.behind.len() == 0
     }
 
+    /// Whether it has voted with a timestamp.
+    pub(crate) fn is_stamped(&self) -> bool {
+        matches!(self.stage, Stage::Prepared { place: Some(_), .. } | Stage::Placed { .. })
+    }
+
     pub(crate) fn is_prepared(&self) -> bool {
         matches!(self.stage, Stage::Prepared { .. } | Stage::Placed { .. })
     }

@@ -4,13 +4,10 @@ use claret_types::{Bytes, OpError};
 use smallvec::SmallVec;
 
 use super::lock_table::Carried;
-use super::participant::{Place, Said};
-use super::{
-    AttemptId, Decided, Fate, Link, RecordIx, Refusal, Response, Shard, Stage, Time, key_hash, rules,
-};
+use super::participant::{Calls, Place, Said};
+use super::{AttemptId, Decided, Fate, RecordIx, Refusal, Response, Shard, Stage, Time, key_hash, rules};
 use crate::ids::{Birth, Timestamp};
-use crate::message::Output;
-use crate::switches::{Delivery, Ordered};
+use crate::switches::Ordered;
 
 impl Shard {
     /// The final timestamp of an attempt that is committed, if it was stamped and is remembered.
@@ -31,11 +28,11 @@ impl Shard {
         self.clock.max(self.table.clocks.latest_of_all())
     }
 
-    /// Keys came from another shard, on which timestamps were used up to this one.
+    /// Keys came from another shard, on which timestamps were used up to this one. Whether that is settled is not known.
     pub fn take_over(&mut self, used: Timestamp) {
-        if self.orders() {
+        if self.can_order() {
             self.clock = self.clock.max(used);
-            self.table.clocks.forget_up_to(self.clock);
+            self.table.clocks.begin_at(self.clock);
         }
     }
 
@@ -53,7 +50,7 @@ impl Shard {
     /// comes now was not seen.
     pub(super) fn fails(&mut self, key: Bytes, error: OpError) -> Refusal {
         let error = Box::new(error);
-        if !self.orders() {
+        if !self.can_order() || self.switches.ordering == Ordered::Hot && self.is_settled() {
             return Refusal::Operation { key, error };
         }
         let behind = self.table.latest_clock(key_hash(&key));
@@ -67,7 +64,7 @@ impl Shard {
     }
 
     /// How far ahead of now another node may be with a suggestion that it took: its clock may go before this one's (P88).
-    fn far_ahead(&self, now: Time) -> Timestamp {
+    pub(super) fn far_ahead(&self, now: Time) -> Timestamp {
         Timestamp(now.plus(self.limits.ahead_us_max.saturating_add(self.limits.skew_us_max)).0)
     }
 
@@ -76,32 +73,32 @@ impl Shard {
         at.0 <= self.far_ahead(now).0.saturating_add(self.limits.skew_us_max)
     }
 
-    /// Whether calls on some records here are ordered.
-    #[inline]
-    pub(super) fn orders(&self) -> bool {
-        self.switches.ordering != Ordered::Never && self.switches.delivery == Delivery::Network
+    /// Whether a prepare without a timestamp, of these calls, is taken: all that has one is settled, and none of its records is ordered
+    /// (P87).
+    pub(super) fn takes_unstamped(&mut self, now: Time, records: &[(Bytes, Calls)]) -> bool {
+        match self.switches.ordering {
+            _ if !self.can_order() => true,
+            Ordered::Never => true,
+            Ordered::Hot => {
+                self.table.heat.roll(now, &self.limits);
+                self.may_vote_unstamped() && !self.table.is_any_ordered(records)
+            }
+            Ordered::Always => false,
+        }
     }
 
-    /// Whether a prepare without a timestamp is taken: nothing is present here, and everything is settled (P87).
-    pub(super) fn takes_unstamped(&self) -> bool {
-        !self.orders()
+    /// The same for its vote, which may come long after it.
+    #[inline]
+    pub(super) fn may_vote_unstamped(&self) -> bool {
+        !self.can_order() || rules::takes_unstamped(self.is_settled())
     }
 
     /// Another incarnation begins: behind all that an earlier one may have published, voted or carried out (P85).
     pub(super) fn begin_clock(&mut self, now: Time) {
-        if self.orders() {
+        if self.can_order() {
             self.clock = self.clock.max(self.far_ahead(now));
-            self.table.clocks.forget_up_to(self.clock);
+            self.table.clocks.begin_at(self.clock);
         }
-    }
-
-    /// A client process wants the clock (P79).
-    pub(super) fn tick(&mut self, now: Time, link: Link, want: Timestamp) {
-        let own = Timestamp(now.0);
-        self.clock = self.clock.max(own).max(want.min(self.far_ahead(now)));
-        self.clock = self.clock.max(self.table.clocks.forget(self.clock));
-        let response = Response::Ticked { clock: self.clock, now, orders: self.orders() };
-        self.outputs.push_back(Output::Respond { session: link.session, response });
     }
 
     /// Writes yes with a timestamp (P73).
@@ -116,7 +113,7 @@ impl Shard {
         let at = rules::vote_after(suggested.min(self.ahead(now)), self.clock, before);
         let mut is_alone = true;
         for record in &held {
-            is_alone &= self.table.take_place(*record, attempt, at);
+            is_alone &= self.table.take_place(now, *record, attempt, at);
         }
         self.clock = self.clock.max(self.table.clocks.forget(self.clock));
         let behind = if is_alone { before } else { Timestamp::MAX };
@@ -127,6 +124,7 @@ impl Shard {
         let place = Place { at, behind, said };
         participant.stage =
             Stage::Prepared { round, place: Some(place), answers: SmallVec::new(), asked_us: 0 };
+        self.stamped += 1;
         if self.is_single(attempt) {
             self.place(now, attempt, at);
         } else {

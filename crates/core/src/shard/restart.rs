@@ -25,12 +25,14 @@ impl Shard {
         let incarnation = rules::incarnation_after(self.incarnation, incarnation);
         let mut fresh = Shard::new(self.id, incarnation, self.switches, self.limits);
         fresh.attach(self.table.external);
+        fresh.horizon = std::mem::take(&mut self.horizon);
         let old = std::mem::replace(self, fresh);
         match survives {
             // Clocks are among what was written.
             Survives::Votes => {
                 let LockTable { unique, .. } = self.table;
-                *self = Shard { incarnation, outputs: VecDeque::new(), ..old };
+                let horizon = std::mem::take(&mut self.horizon);
+                *self = Shard { incarnation, horizon, outputs: VecDeque::new(), ..old };
                 self.table.unique = unique;
                 self.keep_votes(now);
             }

@@ -52,6 +52,12 @@ pub(super) fn vote_after(suggested: Timestamp, clock: Timestamp, before: Timesta
     suggested.max(clock.next()).max(before.next())
 }
 
+/// Whether a prepare without a timestamp may be taken, given whether all that has one is settled (P87).
+#[inline]
+pub(super) fn takes_unstamped(is_settled: bool) -> bool {
+    is_settled
+}
+
 /// An error was said that tells of all of a record: whoever votes from now on has a larger timestamp than what it tells of (P78).
 pub(super) fn note_error(table: &mut LockTable, hash: u64) {
     table.seal(hash);

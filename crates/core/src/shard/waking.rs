@@ -123,7 +123,7 @@ impl Shard {
 
     /// Whether these calls, which come together, claim the record in order (P80): only a stamped prepare's do.
     fn is_in_order(&self, record: RecordIx, owner: Owner, calls: &[Call]) -> bool {
-        if !self.orders() {
+        if !self.can_order() {
             return false; // Mostly.
         }
         let Some(Participant { stage: Stage::Preparing(round), .. }) =

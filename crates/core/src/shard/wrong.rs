@@ -42,7 +42,7 @@ pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Inca
     if is(Bug::SilentRestart) { before } else { right::incarnation_after(before, named) }
 }
 
-pub(super) use right::{are_good, is_torn, note_error, vote_after};
+pub(super) use right::{are_good, is_torn, note_error, takes_unstamped, vote_after};
 
 /// [`Bug::BelowLowWaterIsNew`].
 pub(super) fn is_below_low_water(history: &History, sequence: Sequence) -> bool {

@@ -71,7 +71,7 @@ impl Ledger {
 
     /// The final timestamp of an attempt that is committed (P74).
     pub(super) fn final_of(&self, entry: &AttemptEntry) -> Option<Timestamp> {
-        entry.decided.and_then(|_| entry.places.values().copied().max())
+        entry.decided.and_then(|_| entry.places.values().copied().max().or(entry.beside))
     }
 
     /// Everything in its order.
@@ -95,8 +95,12 @@ impl Ledger {
         for (place, moment) in self.order.iter().enumerate() {
             let at = match moment {
                 Moment::Decided(attempt) => {
-                    let at = self.final_of(&self.attempts[attempt]).unwrap_or_default();
-                    (at, (false, 0, Some(*attempt)))
+                    let entry = &self.attempts[attempt];
+                    let at = self.final_of(entry).unwrap_or_default();
+                    match entry.beside {
+                        None => (at, (false, 0, Some(*attempt))),
+                        Some(_) => (at, (true, 2 * place + 1, None)),
+                    }
                 }
                 Moment::Wiped(_, at) | Moment::Failed(_, _, at) => (*at, (true, 2 * place + 1, None)),
             };

@@ -23,8 +23,10 @@ struct Node {
 /// What a node did on a record.
 #[derive(Debug)]
 enum Use {
-    /// Something that commutes with nothing.
-    Whole,
+    /// An error, which tells of all of the record, and commutes with other errors.
+    Error,
+    /// The end of the record, which commutes with nothing.
+    End,
     Claims(&'static TypeInfo, Claims),
 }
 
@@ -41,17 +43,27 @@ impl Precedence {
         self.nodes.push(Node { name, began: span.0, told: span.1 });
     }
 
-    /// One that conflicts with all on a record.
-    pub(super) fn add_whole(&mut self, name: String, span: (Time, Option<Time>), key: &Bytes) {
+    /// A run that failed for what it found in a record.
+    pub(super) fn add_error(&mut self, name: String, span: (Time, Option<Time>), key: &Bytes) {
         self.add(name, span);
+        self.note_use(key, Use::Error);
+    }
+
+    /// A record vanished.
+    pub(super) fn add_end(&mut self, key: &Bytes) {
+        self.add(format!("the end of '{key}'"), (Time(0), None));
+        self.note_use(key, Use::End);
+    }
+
+    /// The last one used a record so.
+    fn note_use(&mut self, key: &Bytes, what: Use) {
         let last = self.nodes.len() - 1;
-        self.uses.entry(key.clone()).or_default().push((last, Use::Whole));
+        self.uses.entry(key.clone()).or_default().push((last, what));
     }
 
     /// The last one claims this of a record.
     pub(super) fn claim(&mut self, key: &Bytes, kind: &'static TypeInfo, claims: Claims) {
-        let last = self.nodes.len() - 1;
-        self.uses.entry(key.clone()).or_default().push((last, Use::Claims(kind, claims)));
+        self.note_use(key, Use::Claims(kind, claims));
     }
 
     /// Looks for a circle. O(nodes squared).
@@ -118,7 +130,12 @@ impl Precedence {
 }
 
 fn conflict(one: &Use, other: &Use) -> bool {
-    let (Use::Claims(one_kind, one), Use::Claims(other_kind, other)) = (one, other) else { return true };
-    let modes = one_kind.common_modes(other_kind);
-    modes.is_none_or(|modes| one.conflict_with(other, modes))
+    match (one, other) {
+        (Use::Error, Use::Error) => false,
+        (Use::Claims(one_kind, one), Use::Claims(other_kind, other)) => {
+            let modes = one_kind.common_modes(other_kind);
+            modes.is_none_or(|modes| one.conflict_with(other, modes))
+        }
+        _ => true,
+    }
 }

@@ -98,7 +98,8 @@ impl Ledger {
         by_place
     }
 
-    /// The same by timestamps: behind all that had voted on it by then. With each, when that was seen.
+    /// The same by timestamps: behind all that had voted on it by then. With each, the number of decisions that come before, as
+    /// above.
     pub(super) fn vanished_by_timestamp(&self) -> impl Iterator<Item = (Timestamp, usize, Lost<'_>)> {
         self.vanished.iter().map(|vanished| {
             let finals = self.remembered(vanished).filter_map(|entry| self.final_of(entry));
@@ -108,7 +109,7 @@ impl Ledger {
             });
             let mut lost = Lost::new();
             add(&mut lost, vanished);
-            (finals.chain(seen).max().unwrap_or_default(), vanished.place, lost)
+            (finals.chain(seen).max().unwrap_or_default(), self.settled(vanished).0, lost)
         })
     }
 
@@ -125,7 +126,7 @@ impl Ledger {
             }
         }
         for key in lost.keys() {
-            replay.precedes(|it| it.add_whole(format!("the end of '{key}'"), (Time(0), None), key));
+            replay.precedes(|it| it.add_end(key));
         }
         replay.reference.forget(|key| lost.contains_key(key));
         Ok(())

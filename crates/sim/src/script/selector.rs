@@ -55,6 +55,7 @@ impl Message {
             Body::Response { response, .. } => response.attempt(),
             Body::Peer { message, .. } => match message {
                 PeerMessage::Inquire { attempt, .. } | PeerMessage::Answer { attempt, .. } => Some(*attempt),
+                PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => None,
             },
         }
     }
@@ -144,6 +145,7 @@ impl MessageKind {
             Body::Peer { message, .. } => match message {
                 PeerMessage::Inquire { .. } => 17,
                 PeerMessage::Answer { .. } => 18,
+                PeerMessage::AskClock { .. } | PeerMessage::Clock { .. } => 19,
             },
         })
     }

@@ -77,6 +77,8 @@ pub(crate) struct Clocks {
     old: Generation,
     /// The largest timestamp that was forgotten.
     floor: Timestamp,
+    /// The largest timestamp that was used here since the shard began.
+    pub(crate) used: Timestamp,
 }
 
 impl Clocks {
@@ -90,6 +92,7 @@ impl Clocks {
 
     /// A record was so used by somebody who voted, or whose place is final.
     pub(super) fn raise(&mut self, hash: u64, kind: &'static TypeInfo, used: Used, at: Timestamp) {
+        self.used = self.used.max(at);
         let young = &mut self.young;
         young.latest = young.latest.max(at);
         let fresh = || RecordClocks { kind, by_mode: SmallVec::new(), drawn: Timestamp::default() };
@@ -128,6 +131,12 @@ impl Clocks {
         self.young.latest.max(self.old.latest).max(self.floor)
     }
 
+    /// The shard begins anew: nobody knows what was used up to here, and whether that is settled.
+    pub(crate) fn begin_at(&mut self, at: Timestamp) {
+        self.forget_up_to(at);
+        self.used = self.used.max(at);
+    }
+
     /// Nobody knows what was used up to here.
     pub(crate) fn forget_up_to(&mut self, at: Timestamp) {
         self.floor = self.floor.max(at);
@@ -146,6 +155,6 @@ impl Clocks {
             clocks.sort_unstable();
             (clocks, generation.latest)
         };
-        (of(&self.young), of(&self.old), self.floor)
+        (of(&self.young), of(&self.old), self.floor, self.used)
     }
 }

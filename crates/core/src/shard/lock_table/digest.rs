@@ -19,7 +19,7 @@ impl LockTable {
             .into_iter()
             .map(|Record { key, hash: _, state, lock }| (key, state, lock.as_deref().map(Lock::content)))
             .collect();
-        (records, &self.staged, &self.woken, &self.notices, self.clocks.content())
+        (records, &self.staged, &self.woken, &self.notices, self.clocks.content(), self.heat.content())
     }
 }
 

@@ -159,14 +159,15 @@ impl LockTable {
             return own.is_in_order();
         }
         let record = &self.records[record];
-        self.orders(record) && self.may_order(&record.key, Some(record), calls)
+        self.orders(record.hash) && self.may_order(&record.key, Some(record), calls)
     }
 
     /// Whether calls that come together, each group on one record, can all be ordered.
     pub(crate) fn may_order_all(&self, groups: &[(Bytes, SmallVec<[Call; 1]>)]) -> bool {
         groups.iter().all(|(key, calls)| {
-            let record = self.find(key_hash(key), key).map(|record| &self.records[record]);
-            record.is_none_or(|record| self.orders(record)) && self.may_order(key, record, calls)
+            let hash = key_hash(key);
+            let record = self.find(hash, key).map(|record| &self.records[record]);
+            self.orders(hash) && self.may_order(key, record, calls)
         })
     }
 
@@ -188,8 +189,17 @@ impl LockTable {
     }
 
     /// Whether calls on this record are ordered.
-    fn orders(&self, _record: &Record) -> bool {
-        self.switches.ordering == Ordered::Always
+    fn orders(&self, hash: u64) -> bool {
+        match self.switches.ordering {
+            Ordered::Never => false,
+            Ordered::Hot => self.heat.is_ordered(hash),
+            Ordered::Always => true,
+        }
+    }
+
+    /// Whether some of these calls, each group on one record, are to be ordered.
+    pub(crate) fn is_any_ordered(&self, groups: &[(Bytes, SmallVec<[Call; 1]>)]) -> bool {
+        self.heat.has_any() && groups.iter().any(|(key, _)| self.heat.is_ordered(key_hash(key)))
     }
 
     /// Claims a record in order for one call, or waits. Whether the owner held nothing of it before.
@@ -258,7 +268,13 @@ impl LockTable {
     }
 
     /// An attempt votes with this timestamp on a record that it holds. Whether nobody who conflicts claims it in order.
-    pub(crate) fn take_place(&mut self, record: RecordIx, attempt: AttemptId, at: Timestamp) -> bool {
+    pub(crate) fn take_place(
+        &mut self,
+        now: Time,
+        record: RecordIx,
+        attempt: AttemptId,
+        at: Timestamp,
+    ) -> bool {
         let Record { hash, lock: Some(lock), .. } = &mut self.records[record] else { return true };
         let Lock { kind, line, holders, .. } = &mut **lock;
         let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return true };
@@ -272,6 +288,9 @@ impl LockTable {
         if let Some(in_order) = &mut holder.in_order {
             in_order.place = Some(at);
             line.standing.insert((at, attempt), Standing::default());
+            if !is_alone && self.switches.ordering == Ordered::Hot {
+                self.heat.note(now, &self.limits, *hash);
+            }
         }
         is_alone
     }

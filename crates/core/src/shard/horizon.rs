@@ -1,0 +1,120 @@
+//! What a shard knows of the others' clocks, and so whether all that was ordered here is settled (P79, P87).
+//!
+//! Shards believe each other only. One asks the others when a client wants to know whether it still has to stamp, and answers
+//! are counted only from those who know the same owners of keys: a shard that gave keys to one that the asker does not know
+//! may be further ahead than that one.
+
+use std::collections::BTreeMap;
+
+use super::{Link, PeerMessage, Response, Shard, ShardId, Time};
+use crate::ids::Timestamp;
+use crate::message::{Output, owners_digest};
+use crate::switches::{Delivery, Ordered};
+
+/// A shard asks the others for their clocks so often at most, in microseconds.
+const ASKED_US_MIN: u64 = 500;
+
+/// The clocks of the shards that own keys.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Horizon {
+    /// This shard's own is not among them, though it may own keys.
+    others: BTreeMap<ShardId, Timestamp>,
+    owners: u64,
+    asked: Option<Time>,
+}
+
+impl Shard {
+    /// The host says which shards own keys. Whoever is new among them has a clock above that of whoever gave it keys, or hears of
+    /// that before it serves any ([`Self::take_over`]).
+    pub fn know_owners(&mut self, owners: impl IntoIterator<Item = ShardId>) {
+        let known = std::mem::take(&mut self.horizon.others);
+        let mut owners: Vec<ShardId> = owners.into_iter().collect();
+        owners.sort_unstable();
+        owners.dedup();
+        self.horizon.owners = owners_digest(owners.iter().copied());
+        let others = owners.into_iter().filter(|owner| *owner != self.id);
+        self.horizon.others =
+            others.map(|owner| (owner, known.get(&owner).copied().unwrap_or_default())).collect();
+    }
+
+    /// Whether calls can be ordered here at all.
+    #[inline]
+    pub(super) fn can_order(&self) -> bool {
+        self.switches.ordering != Ordered::Never && self.switches.delivery == Delivery::Network
+    }
+
+    /// Whether clients have to stamp: calls on some records are ordered, or what has a timestamp is not settled.
+    pub(super) fn orders(&self) -> bool {
+        match self.switches.ordering {
+            Ordered::Never => false,
+            Ordered::Hot => self.can_order() && (self.table.heat.has_any() || !self.is_settled()),
+            Ordered::Always => self.can_order(),
+        }
+    }
+
+    /// Whether nothing with a timestamp is present, and the clocks of all shards that own keys have passed what was.
+    pub(super) fn is_settled(&self) -> bool {
+        self.stamped == 0 && self.table.clocks.used <= self.horizon()
+    }
+
+    /// The smallest clock of the shards that own keys, as far as they said.
+    fn horizon(&self) -> Timestamp {
+        let Horizon { others, owners, .. } = &self.horizon;
+        match owners {
+            0 => Timestamp::default(), // Nobody knows who they are.
+            _ => others.values().copied().fold(self.clock, Timestamp::min),
+        }
+    }
+
+    /// Raises the clock to the shard's own time and to what somebody waits for, and forgets what it has passed.
+    fn raise_clock(&mut self, now: Time, want: Timestamp) {
+        self.clock = self.clock.max(Timestamp(now.0)).max(want.min(self.far_ahead(now)));
+        self.clock = self.clock.max(self.table.clocks.forget(self.clock));
+    }
+
+    /// A client process wants the clock (P79).
+    pub(super) fn tick(&mut self, now: Time, link: Link, want: Timestamp) {
+        self.raise_clock(now, want);
+        self.table.heat.roll(now, &self.limits);
+        let orders = self.orders();
+        if orders && self.stamped == 0 && !self.table.heat.has_any() {
+            self.ask_clocks(now);
+        }
+        let response = Response::Ticked { clock: self.clock, now, orders, owners: self.horizon.owners };
+        self.outputs.push_back(Output::Respond { session: link.session, response });
+    }
+
+    /// Asks the others how far they are: is all settled that was here?
+    pub(super) fn ask_clocks(&mut self, now: Time) {
+        let is_early = |asked: Time| now < asked.plus(ASKED_US_MIN);
+        if self.horizon.asked.is_some_and(is_early) {
+            return;
+        }
+        self.horizon.asked = Some(now);
+        let (from, want) = (self.id, self.table.clocks.used);
+        for (shard, clock) in &self.horizon.others {
+            if *clock < want {
+                let message = PeerMessage::AskClock { from, want };
+                self.outputs.push_back(Output::Tell { shard: *shard, message });
+            }
+        }
+    }
+
+    /// Another shard wants the clock.
+    pub(super) fn tell_clock(&mut self, now: Time, asking: ShardId, want: Timestamp) {
+        if !self.can_order() {
+            return;
+        }
+        self.raise_clock(now, want);
+        let message = PeerMessage::Clock { from: self.id, clock: self.clock, owners: self.horizon.owners };
+        self.outputs.push_back(Output::Tell { shard: asking, message });
+    }
+
+    /// Another shard said its clock.
+    pub(super) fn hear_clock(&mut self, from: ShardId, clock: Timestamp, owners: u64) {
+        let is_same = owners == self.horizon.owners;
+        if let Some(known) = self.horizon.others.get_mut(&from).filter(|_| is_same) {
+            *known = clock.max(*known);
+        }
+    }
+}
