@@ -501,6 +501,10 @@ impl World {
         }
         self.finish_moves(id)?;
         self.gossip(id);
+        // What this input had the shard say was decided before the input raised its clock.
+        let owners = self.moves.owners();
+        let owners = self.hosts.iter().filter(|host| owners.contains(&host.shard.id()));
+        self.ledger.note_clocks(owners.map(|host| host.shard.clock()));
         let host = self.host(id);
         host.shard.check_invariants();
         if host.shard.open_attempts() == 0 && host.store.as_ref().is_some_and(|store| store.holds_an_end()) {
@@ -548,9 +552,6 @@ impl World {
         self.check_not_stale(session, &response)?;
         let shard = &self.hosts[from.0 as usize].shard;
         let written = response.attempt().and_then(|attempt| shard.written(attempt));
-        let owners = self.moves.owners();
-        let owners = self.hosts.iter().filter(|host| owners.contains(&host.shard.id()));
-        self.ledger.note_clocks(owners.map(|host| host.shard.clock()));
         self.ledger.note_response(from, &response, written, self.now)?;
         if let Response::Refused { attempt, refusal, .. } = &response
             && let Some((key, behind)) = refusal.of_operation()

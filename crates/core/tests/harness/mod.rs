@@ -83,6 +83,7 @@ impl Message {
             },
             Body::Peer(_, PeerMessage::Inquire { .. }) => Kind::Inquire,
             Body::Peer(_, PeerMessage::Answer { .. }) => Kind::Answer,
+            Body::Peer(_, PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }) => Kind::Other,
         }
     }
 
@@ -111,6 +112,7 @@ impl Message {
             Body::Peer(_, PeerMessage::Inquire { attempt, .. } | PeerMessage::Answer { attempt, .. }) => {
                 attempt.attempt
             }
+            Body::Peer(_, PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }) => 0,
         }
     }
 }

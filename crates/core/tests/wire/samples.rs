@@ -268,7 +268,7 @@ pub(crate) fn responses() -> Vec<Response> {
         all.push(Response::Placed { attempt, shard, at, behind, replies: replies.clone(), is_tentative });
         all.push(Response::Done { attempt, shard, at, behind, replies });
     }
-    all.push(Response::Ticked { clock: at, now: Time(7), orders: true });
+    all.push(Response::Ticked { clock: at, now: Time(7), orders: true, owners: 5 });
     let refused = |refusal| Response::Refused { attempt, shard, refusal, since };
     all.extend(refusals().into_iter().map(refused));
     all.push(Response::Applied { attempt, shard });
@@ -288,5 +288,7 @@ pub(crate) fn peers() -> Vec<PeerMessage> {
     let inquire = |listed| PeerMessage::Inquire { attempt, from, listed };
     let mut all: Vec<PeerMessage> = [None, Some(Incarnation(9))].map(inquire).into();
     all.extend(STATUSES.map(|status| PeerMessage::Answer { attempt, from, status }));
+    all.push(PeerMessage::AskClock { from, want: Timestamp(9) });
+    all.push(PeerMessage::Clock { from, clock: Timestamp(7), owners: 5 });
     all
 }

@@ -109,7 +109,11 @@ impl Ledger {
             });
             let mut lost = Lost::new();
             add(&mut lost, vanished);
-            (finals.chain(seen).max().unwrap_or_default(), self.settled(vanished).0, lost)
+            // Those with a timestamp come first of those with the same anyway.
+            let beside = self.remembered(vanished).filter(|entry| entry.beside.is_some());
+            let places = beside.filter_map(|entry| entry.decided).map(|decision| decision.place + 1);
+            let place = places.fold(vanished.place, usize::max);
+            (finals.chain(seen).max().unwrap_or_default(), place, lost)
         })
     }
 
