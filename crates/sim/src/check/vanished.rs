@@ -42,9 +42,9 @@ impl Ledger {
     ) {
         for key in keys {
             let has_voted = |attempt: &AttemptId, entry: &AttemptEntry| {
-                // Its slot may have been another shard's then.
-                let site = entry.sites.get(key).copied().unwrap_or(shard);
-                let voted = entry.yes.contains(&site) || entry.lost.contains(&site);
+                // Its slot may have been another shard's then. What has not left yet was voted on by nobody.
+                let Some(site) = entry.sites.get(key) else { return false };
+                let voted = entry.yes.contains(site) || entry.lost.contains(site);
                 (voted || unheard.contains(attempt)) && self.uses(entry, key)
             };
             let voted = self.attempts.iter().filter(|(attempt, entry)| has_voted(attempt, entry));
