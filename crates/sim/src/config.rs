@@ -202,7 +202,8 @@ impl Config {
         config.programs.unreadable_permille = if combining { 0 } else { *random.pick(&[0, 0, 20]) };
         config.pacing = *random.pick(&[0, 1, 2]);
         // A few seeds are given to what needs much to come together.
-        match random.below(100) {
+        let devoted = random.below(100);
+        match devoted {
             0..5 => config.devote_to_leaving(),
             5 => config.devote_to_crowds(),
             _ => {}
@@ -214,6 +215,9 @@ impl Config {
         config.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
         if config.faults.clocks {
             config.limits.skew_us_max = SKEW_US_MAX;
+        }
+        if (6..14).contains(&devoted) {
+            config.devote_to_timestamps();
         }
         config
     }
@@ -238,6 +242,23 @@ impl Config {
         (self.programs.steps_max, self.programs.interactive_permille) = (6, 1_000);
         (self.programs.think_us_max, self.programs.pause_us_max) = (100, 0);
         (self.network.delay_us_min, self.network.delay_us_max) = (200, 2_200);
+    }
+
+    /// Ordered calls between clocks that are far apart: many short transactions over a few records, now and then one that is very
+    /// late somewhere. Placed early at one shard and late at another, it shows who was told too soon.
+    fn devote_to_timestamps(&mut self) {
+        (self.direct, self.reader_writer, self.phasing, self.combining) = (false, false, true, false);
+        (self.ordering, self.faults.clocks, self.limits.skew_us_max) = (1, true, SKEW_US_MAX);
+        (self.shards, self.keys, self.families) = (self.shards.clamp(3, 4), self.keys.clamp(3, 4), 2);
+        (self.sessions, self.workers, self.transactions) = (4, 2, 25);
+        self.probes_permille = 1_000 - self.probes_permille / 2;
+        (self.network.delay_us_min, self.network.delay_us_max, self.network.framed) = (10, 300, false);
+        (self.network.slow_permille, self.network.slow_us_max, self.network.lost_permille) = (50, 50_000, 0);
+        (self.faults.outages, self.faults.pauses, self.faults.restarts) = (0, 0, 0);
+        (self.faults.expiries, self.faults.flushes) = (self.faults.expiries.min(10), 0);
+        (self.programs.steps_max, self.programs.single_permille) = (2 + self.programs.steps_max % 2, 100);
+        self.programs.interactive_permille = self.programs.interactive_permille.min(300);
+        (self.programs.think_us_max, self.programs.pause_us_max, self.programs.abort_permille) = (0, 0, 0);
     }
 
     /// The same, cut down to what a thousand of can be run in a second.
