@@ -182,6 +182,70 @@ bugs! {
     /// An instant transaction is undone first one first.
     InstantUndoneForwards "instant-undone-forwards" "P31";
 
+    // --- ordered calls: votes and clocks ---
+    /// A vote need not be larger than the shard's clock.
+    VoteBelowClock "vote-below-clock" "P73, P79";
+    /// A vote need not be larger than the clocks of its records.
+    VoteBelowRecords "vote-below-records" "P73";
+    /// Clocks are raised for what a locked call claims in the state that it met, not for what it claims in any.
+    ClocksOfTheMoment "clocks-of-the-moment" "P73";
+    /// Those who draw have no order among each other.
+    DrawsUnordered "draws-unordered" "P73, P4";
+    /// Who uses a record as another type looks at no clock of it.
+    OtherTypeUnordered "other-type-unordered" "P73, P14";
+    /// Locked claims raise no clocks.
+    LockedRaiseNothing "locked-raise-nothing" "P73, P75";
+    /// Locked claims raise clocks to their vote, not to what is final.
+    LockedKeepVote "locked-keep-vote" "P75, P84";
+    /// Clocks of records are forgotten, and votes there are small again.
+    NoFloor "no-floor" "P73";
+    /// A shard says what its clock is, and votes below that.
+    ClockNotKept "clock-not-kept" "P79";
+    /// A shard that lost its memory begins at its own time.
+    RestartsAtOwnTime "restarts-at-own-time" "P85";
+    /// A shard takes keys over, and its clock stays below timestamps that were used there.
+    TakerStaysLow "taker-stays-low" "P86";
+    /// Whoever uses a record after it vanished stands behind those alone that conflict by their modes.
+    VanishedUnsealed "vanished-unsealed" "P86";
+    /// An error that tells of all of a record leaves no mark in its clocks.
+    ErrorUnnoted "error-unnoted" "P78";
+
+    // --- ordered calls: places and answers ---
+    /// The smallest vote is final.
+    SmallestVoteIsFinal "smallest-vote-is-final" "P74";
+    /// Participants whose coordinator died carry out each at its own vote.
+    OwnVoteAfterDeath "own-vote-after-death" "P84";
+    /// Answers that came with a vote count though the final place is another.
+    TentativeCounts "tentative-counts" "P76";
+    /// An entry passes those that have voted and are not final.
+    PassesVoted "passes-voted" "P75";
+    /// An entry passes those that are final and wait.
+    PassesFinal "passes-final" "P75";
+    /// Who stood behind an entry is not looked at when that is carried out.
+    WatchersForgotten "watchers-forgotten" "P75";
+    /// An ordered call is let in beside a lock that conflicts.
+    OrderedPassesLocks "ordered-passes-locks" "P80";
+    /// A lock is granted beside entries that conflict.
+    LocksPassOrdered "locks-pass-ordered" "P80";
+    /// Who cannot give way and waits itself hands word of an elder to nobody.
+    ElderNotPassedOn "elder-not-passed-on" "P81";
+
+    // --- ordered calls: telling ---
+    /// The caller is told once all have voted and answered, wherever the horizon is.
+    ToldBeforeHorizon "told-before-horizon" "P78";
+    /// Who stands at its vote and met nobody is told, though what it stands behind is not settled.
+    UnsettledCounts "unsettled-counts" "P77, P78";
+    /// What a vote stands behind counts though it is not the final one.
+    BehindBelowFinal "behind-below-final" "P77";
+    /// Those who are present and conflict count as settled.
+    PresentIsSettled "present-is-settled" "P77";
+    /// An error is told, though what it was seen behind is not settled.
+    ErrorToldAtOnce "error-told-at-once" "P78";
+    /// A shard that owns keys and has not said what its clock is does not count for the horizon.
+    UnheardLeftOut "unheard-left-out" "P78, P79";
+    /// The horizon is where the first shard is.
+    OneClockIsHorizon "one-clock-is-horizon" "P78";
+
     // --- combining ---
     /// Members need not commute.
     MembersUnchecked "members-unchecked" "C3";

@@ -13,11 +13,21 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 1] = [(
-    "calls-of-one-record-part",
-    include_str!("../../core/tests/moved.rs"),
-    "with_bug(Some(Bug::CallsOfOneRecordPart),",
-)];
+const SCRIPTED: [(&str, &str, &str); 10] = [
+    ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
+    ("unsettled-counts", TOLD, "with_bug(Some(Bug::UnsettledCounts),"),
+    ("present-is-settled", TOLD, "with_bug(Some(Bug::PresentIsSettled),"),
+    ("behind-below-final", TOLD, "with_bug(Some(Bug::BehindBelowFinal),"),
+    ("vote-below-clock", TOLD, "with_bug(Some(Bug::VoteBelowClock),"),
+    ("clock-not-kept", TOLD, "with_bug(Some(Bug::ClockNotKept),"),
+    ("error-unnoted", TOLD, "with_bug(Some(Bug::ErrorUnnoted),"),
+    ("one-clock-is-horizon", TOLD, "with_bug(Some(Bug::OneClockIsHorizon),"),
+    ("error-told-at-once", TOLD, "with_bug(Some(Bug::ErrorToldAtOnce),"),
+    ("unheard-left-out", TOLD, "with_bug(Some(Bug::UnheardLeftOut),"),
+];
+
+const MOVED: &str = include_str!("../../core/tests/moved.rs");
+const TOLD: &str = include_str!("../../core/tests/traps/told.rs");
 
 #[test]
 fn every_planted_bug_is_noticed() {

@@ -6,7 +6,7 @@ use super::Outputs;
 use super::outbox::Outbox;
 use super::transactions::{Entry, Table, Transactions};
 use crate::coordinator::{Coordinator, TxHandle};
-use crate::ids::{Birth, Incarnation, SessionId, ShardId, Time};
+use crate::ids::{Birth, Incarnation, SessionId, ShardId, Time, Timestamp};
 use crate::message::{Request, Response};
 
 /// The incarnations that connections told.
@@ -72,6 +72,13 @@ pub(super) fn meet(transactions: &mut Transactions, now: Time, shard: ShardId, i
 #[inline]
 pub(super) fn end_repetition(outputs: &mut Outputs) {
     outputs.repeats_after = None;
+}
+
+// --- clocks (P78, P79) ---
+
+/// The horizon: the smallest clock of all shards that own keys. One that said nothing yet has none.
+pub(super) fn horizon(clocks: impl Iterator<Item = Timestamp>) -> Timestamp {
+    clocks.min().unwrap_or_default()
 }
 
 // --- frames that are refused (P43) ---

@@ -110,7 +110,7 @@ impl Stamps {
             let heard = self.find(*shard).filter(|heard| rules::knows_owners(heard.owners, digest));
             heard.map(|heard| heard.clock).unwrap_or_default()
         };
-        owners.iter().map(clock_of).min().unwrap_or_default()
+        rules::horizon(owners.iter().map(clock_of))
     }
 
     fn find(&self, shard: ShardId) -> Option<&Heard> {

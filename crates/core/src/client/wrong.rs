@@ -7,7 +7,7 @@ use super::outbox::Outbox;
 use super::transactions::{Entry, Table, Transactions};
 use super::{Outputs, right};
 use crate::coordinator::{Coordinator, TxHandle};
-use crate::ids::{Birth, Incarnation, SessionId, ShardId, Time};
+use crate::ids::{Birth, Incarnation, SessionId, ShardId, Time, Timestamp};
 use crate::message::{Request, Response};
 use crate::planted::{Bug, is, run_number};
 
@@ -105,6 +105,14 @@ pub(super) fn end_repetition(outputs: &mut Outputs) {
     if !is(Bug::AllIsRepetition) {
         right::end_repetition(outputs);
     }
+}
+
+/// [`Bug::UnheardLeftOut`], [`Bug::OneClockIsHorizon`].
+pub(super) fn horizon(clocks: impl Iterator<Item = Timestamp>) -> Timestamp {
+    if is(Bug::OneClockIsHorizon) {
+        return clocks.max().unwrap_or_default();
+    }
+    right::horizon(clocks.filter(|clock| *clock > Timestamp::default() || !is(Bug::UnheardLeftOut)))
 }
 
 /// [`Bug::RefusedAloneAgain`], [`Bug::FirstIsBlamed`].

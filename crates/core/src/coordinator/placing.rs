@@ -54,7 +54,7 @@ impl Coordinator {
     /// The transaction cannot be done. That tells of a state, as an answer does (P78).
     pub(super) fn fail(&mut self, refusal: Refusal) {
         match refusal {
-            Refusal::OperationBehind { behind, .. } if !rules::is_told(behind, self.horizon) => {
+            Refusal::OperationBehind { behind, .. } if !rules::may_fail(behind, self.horizon) => {
                 self.state = State::Idle { again: false };
                 (self.told_at, self.failure) = (Some(behind), Some(refusal));
             }
@@ -111,7 +111,7 @@ impl Coordinator {
     /// All have voted, with timestamps: the largest is final (P74).
     pub(super) fn place_all(&mut self) {
         let placed = || self.participants.iter().filter_map(|participant| participant.placed.as_ref());
-        let at = placed().map(|placed| placed.at).max().unwrap_or_default();
+        let at = rules::final_of(placed().map(|placed| placed.at));
         let behind = |placed: &Placed| rules::behind(placed.at, placed.behind, at);
         let until = placed().map(behind).max().unwrap_or_default();
         // One without a timestamp has said so by other ways, such as a question; what it stands behind nobody knows.

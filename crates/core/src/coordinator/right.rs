@@ -55,6 +55,12 @@ pub(super) fn may_give_way_in_prepare(coordinator: &Coordinator) -> bool {
 
 // --- timestamps (P76 to P78) ---
 
+/// The final timestamp: the largest of the votes (P74).
+#[inline]
+pub(super) fn final_of(votes: impl Iterator<Item = Timestamp>) -> Timestamp {
+    votes.max().unwrap_or_default()
+}
+
 /// Up to where the horizon has to come because of one vote: what it stands behind, if it is the final one (P77).
 #[inline]
 pub(super) fn behind(voted: Timestamp, behind: Timestamp, at: Timestamp) -> Timestamp {
@@ -71,6 +77,12 @@ pub(super) fn are_void(is_tentative: bool, voted: Timestamp, at: Timestamp) -> b
 #[inline]
 pub(super) fn is_told(until: Timestamp, horizon: Timestamp) -> bool {
     horizon >= until
+}
+
+/// Whether the caller is told of an error, which tells of what it was seen behind (P78).
+#[inline]
+pub(super) fn may_fail(behind: Timestamp, horizon: Timestamp) -> bool {
+    horizon >= behind
 }
 
 // --- combining ---

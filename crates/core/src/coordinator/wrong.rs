@@ -5,10 +5,37 @@ use claret_types::{Claims, Modes, Operation};
 use super::combining::Frontend;
 use super::group::Claimed;
 use super::{Coordinator, KeyedCall, Time, right};
-use crate::ids::{AttemptId, Member, ShardId};
+use crate::ids::{AttemptId, Member, ShardId, Timestamp};
 use crate::planted::{Bug, is};
 
-pub(super) use right::{are_void, behind, is_told};
+/// [`Bug::SmallestVoteIsFinal`].
+pub(super) fn final_of(votes: impl Iterator<Item = Timestamp>) -> Timestamp {
+    if is(Bug::SmallestVoteIsFinal) { votes.min().unwrap_or_default() } else { right::final_of(votes) }
+}
+
+/// [`Bug::UnsettledCounts`], [`Bug::BehindBelowFinal`].
+pub(super) fn behind(voted: Timestamp, behind: Timestamp, at: Timestamp) -> Timestamp {
+    let voted = if is(Bug::BehindBelowFinal) { at } else { voted };
+    match right::behind(voted, behind, at) {
+        _ if voted == at && behind < Timestamp::MAX && is(Bug::UnsettledCounts) => Timestamp::default(),
+        until => until,
+    }
+}
+
+/// [`Bug::TentativeCounts`].
+pub(super) fn are_void(is_tentative: bool, voted: Timestamp, at: Timestamp) -> bool {
+    right::are_void(is_tentative, voted, at) && !is(Bug::TentativeCounts)
+}
+
+/// [`Bug::ToldBeforeHorizon`].
+pub(super) fn is_told(until: Timestamp, horizon: Timestamp) -> bool {
+    right::is_told(until, horizon) || is(Bug::ToldBeforeHorizon)
+}
+
+/// [`Bug::ErrorToldAtOnce`].
+pub(super) fn may_fail(behind: Timestamp, horizon: Timestamp) -> bool {
+    right::may_fail(behind, horizon) || is(Bug::ErrorToldAtOnce)
+}
 
 /// [`Bug::EarlierTakenForThis`].
 pub(super) fn is_same_attempt(named: u32, running: u32) -> bool {

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Link, PeerMessage, Response, Shard, ShardId, Time};
+use super::{Link, PeerMessage, Response, Shard, ShardId, Time, rules};
 use crate::ids::Timestamp;
 use crate::message::{Output, owners_digest};
 use crate::switches::{Delivery, Ordered};
@@ -66,21 +66,23 @@ impl Shard {
         }
     }
 
-    /// Raises the clock to the shard's own time and to what somebody waits for, and forgets what it has passed.
-    fn raise_clock(&mut self, now: Time, want: Timestamp) {
-        self.clock = self.clock.max(Timestamp(now.0)).max(want.min(self.far_ahead(now)));
-        self.clock = self.clock.max(self.table.clocks.forget(self.clock));
+    /// Raises the clock to the shard's own time and to what somebody waits for, and forgets what it has passed. What is to be said.
+    fn raise_clock(&mut self, now: Time, want: Timestamp) -> Timestamp {
+        let clock = self.clock.max(Timestamp(now.0)).max(want.min(self.far_ahead(now)));
+        let clock = clock.max(self.table.clocks.forget(clock));
+        self.clock = rules::clock_after(self.clock, clock);
+        clock
     }
 
     /// A client process wants the clock (P79).
     pub(super) fn tick(&mut self, now: Time, link: Link, want: Timestamp) {
-        self.raise_clock(now, want);
+        let clock = self.raise_clock(now, want);
         self.table.heat.roll(now, &self.limits);
         let orders = self.orders();
         if orders && self.stamped == 0 && !self.table.heat.has_any() {
             self.ask_clocks(now);
         }
-        let response = Response::Ticked { clock: self.clock, now, orders, owners: self.horizon.owners };
+        let response = Response::Ticked { clock, now, orders, owners: self.horizon.owners };
         self.outputs.push_back(Output::Respond { session: link.session, response });
     }
 
@@ -105,8 +107,8 @@ impl Shard {
         if !self.can_order() {
             return;
         }
-        self.raise_clock(now, want);
-        let message = PeerMessage::Clock { from: self.id, clock: self.clock, owners: self.horizon.owners };
+        let clock = self.raise_clock(now, want);
+        let message = PeerMessage::Clock { from: self.id, clock, owners: self.horizon.owners };
         self.outputs.push_back(Output::Tell { shard: asking, message });
     }
 

@@ -438,7 +438,7 @@ impl LockTable {
         let in_any_state = match self.switches.ordering {
             Ordered::Never => None,
             _ if in_order => None,
-            _ => Some(footprint(&self.switches, call, expires())),
+            _ => rules::claims_in_any_state(&self.switches, call, expires()),
         };
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());

@@ -31,7 +31,7 @@ impl Shard {
     /// Keys came from another shard, on which timestamps were used up to this one. Whether that is settled is not known.
     pub fn take_over(&mut self, used: Timestamp) {
         if self.can_order() {
-            self.clock = self.clock.max(used);
+            self.clock = rules::clock_of_taker(self.clock, used);
             self.table.clocks.begin_at(self.clock);
         }
     }
@@ -96,7 +96,8 @@ impl Shard {
     /// Another incarnation begins: behind all that an earlier one may have published, voted or carried out (P85).
     pub(super) fn begin_clock(&mut self, now: Time) {
         if self.can_order() {
-            self.clock = self.clock.max(self.far_ahead(now));
+            let first = rules::clock_at_first(Timestamp(now.0), self.far_ahead(now));
+            self.clock = self.clock.max(first);
             self.table.clocks.begin_at(self.clock);
         }
     }
@@ -116,7 +117,7 @@ impl Shard {
             is_alone &= self.table.take_place(now, *record, attempt, at);
         }
         self.clock = self.clock.max(self.table.clocks.forget(self.clock));
-        let behind = if is_alone { before } else { Timestamp::MAX };
+        let behind = rules::stands_behind(before, is_alone);
         let said = self.answer_in_order(attempt, &held, is_alone);
         let participant = self.participant(attempt);
         let stage = std::mem::replace(&mut participant.stage, Stage::Open);
@@ -146,7 +147,7 @@ impl Shard {
     /// Who goes before an attempt in some line is in the way of whoever waits for it (P81).
     pub(super) fn pass_on(&mut self, attempt: AttemptId, elder: Birth) {
         for record in self.attempts[&attempt].held.clone() {
-            self.table.pass_on(record, attempt, elder);
+            rules::pass_on(&mut self.table, record, attempt, elder);
         }
     }
 
@@ -224,7 +225,7 @@ impl Shard {
         participant.stage = Stage::Placed { round, at, behind, replies: said, unready };
         participant.held.clone_from(&in_order);
         for record in locked {
-            self.table.raise(record, attempt, at);
+            self.table.raise(record, attempt, rules::locked_until(voted.at, at));
             self.table.release(now, record, attempt, Fate::Apply(&members));
         }
         for record in in_order {
@@ -251,7 +252,7 @@ impl Shard {
             }
         }
         for (record, watchers) in behind {
-            self.table.look_at(now, record, watchers.into_iter().collect());
+            self.table.look_at(now, record, rules::who_stood_behind(watchers));
         }
         self.done_if_carried_out(now, attempt);
     }

@@ -21,7 +21,7 @@ use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId, Stage, Status,
     Time, rules,
 };
-use crate::ids::{Birth, Sequence, SessionId, Timestamp, TxId};
+use crate::ids::{Birth, Sequence, SessionId, TxId};
 
 /// A deserted session whose leases are being ended: after which attempt, and up to which.
 #[derive(Clone, Debug)]
@@ -114,7 +114,8 @@ impl Shard {
             Status::PreparedAt(at) => Some(*at),
             _ => None,
         });
-        let final_at = place.map(|place| applied_at.unwrap_or(voted_at.fold(place.at, Timestamp::max)));
+        let final_at =
+            place.map(|place| applied_at.unwrap_or_else(|| rules::final_after_death(place.at, voted_at)));
         let everybody = answers.len() == others;
         let refusal = if any(Status::Applied) || applied_at.is_some() {
             None

@@ -4,12 +4,13 @@
 use std::collections::{BTreeSet, btree_map};
 
 use claret_types::{Bytes, Reply};
+use smallvec::SmallVec;
 
 use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
-use crate::ids::{Sequence, Timestamp};
+use crate::ids::{Birth, Sequence, Timestamp};
 
 // --- the vote record: yes or no, written once (P2) ---
 
@@ -44,7 +45,7 @@ pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Inca
     named.max(Incarnation(before.0 + 1))
 }
 
-// --- timestamps (P73 to P78) ---
+// --- timestamps (P73 to P86) ---
 
 /// The timestamp of a vote: not below what is suggested, and above the shard's clock and those of its records (P73).
 #[inline]
@@ -56,6 +57,12 @@ pub(super) fn vote_after(suggested: Timestamp, clock: Timestamp, before: Timesta
 #[inline]
 pub(super) fn takes_unstamped(is_settled: bool) -> bool {
     is_settled
+}
+
+/// What a vote stands behind: the clocks of its records, or everything, if somebody who conflicts is present (P77).
+#[inline]
+pub(super) fn stands_behind(before: Timestamp, is_alone: bool) -> Timestamp {
+    if is_alone { before } else { Timestamp::MAX }
 }
 
 /// An error was said that tells of all of a record: whoever votes from now on has a larger timestamp than what it tells of (P78).
@@ -74,6 +81,44 @@ pub(super) fn is_torn(is_single: bool, in_order: usize, held: usize) -> bool {
 #[inline]
 pub(super) fn are_good(voted: Timestamp, at: Timestamp) -> bool {
     voted == at
+}
+
+/// The timestamp to which a locked claim raises the clocks of its record, before the lock goes: the final one (P75, P84).
+#[inline]
+pub(super) fn locked_until(_voted: Timestamp, at: Timestamp) -> Timestamp {
+    at
+}
+
+/// Who stood behind one that has been carried out, and is looked at again (P75).
+#[inline]
+pub(super) fn who_stood_behind(watchers: SmallVec<[AttemptId; 2]>) -> SmallVec<[AttemptId; 4]> {
+    watchers.into_iter().collect()
+}
+
+/// The final timestamp of whom its participants decide: the largest of their votes (P84).
+pub(super) fn final_after_death(own: Timestamp, others: impl Iterator<Item = Timestamp>) -> Timestamp {
+    others.fold(own, Timestamp::max)
+}
+
+/// An elder waits for somebody who has its final place: who stands before that one on a record hears of the elder (P81).
+pub(super) fn pass_on(table: &mut LockTable, record: RecordIx, attempt: AttemptId, elder: Birth) {
+    table.pass_on(record, attempt, elder);
+}
+
+/// The shard's clock after it published one: no later vote is that small (P79).
+#[inline]
+pub(super) fn clock_after(_before: Timestamp, published: Timestamp) -> Timestamp {
+    published
+}
+
+/// With which clock an incarnation begins that remembers nothing: as far ahead as any earlier one can have gone (P85).
+pub(super) fn clock_at_first(_own: Timestamp, far_ahead: Timestamp) -> Timestamp {
+    far_ahead
+}
+
+/// The clock of a shard to which keys came, on which timestamps were used up to `used` (P86).
+pub(super) fn clock_of_taker(clock: Timestamp, used: Timestamp) -> Timestamp {
+    clock.max(used)
 }
 
 // --- what is remembered (P28) ---

@@ -1,12 +1,13 @@
 //! The rules of `right.rs` with a planted bug in one of them.
 
 use claret_types::{Bytes, Reply};
+use smallvec::SmallVec;
 
 use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Participant};
 use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
-use crate::ids::Sequence;
+use crate::ids::{Birth, Sequence, Timestamp};
 use crate::planted::{Bug, is};
 
 /// [`Bug::VoteBeforeLastGrant`].
@@ -42,7 +43,68 @@ pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Inca
     if is(Bug::SilentRestart) { before } else { right::incarnation_after(before, named) }
 }
 
-pub(super) use right::{are_good, is_torn, note_error, takes_unstamped, vote_after};
+pub(super) use right::{is_torn, takes_unstamped};
+
+/// [`Bug::VoteBelowClock`], [`Bug::VoteBelowRecords`].
+pub(super) fn vote_after(suggested: Timestamp, clock: Timestamp, before: Timestamp) -> Timestamp {
+    let clock = if is(Bug::VoteBelowClock) { Timestamp::default() } else { clock };
+    let before = if is(Bug::VoteBelowRecords) { Timestamp::default() } else { before };
+    right::vote_after(suggested, clock, before)
+}
+
+/// [`Bug::PresentIsSettled`].
+pub(super) fn stands_behind(before: Timestamp, is_alone: bool) -> Timestamp {
+    right::stands_behind(before, is_alone || is(Bug::PresentIsSettled))
+}
+
+/// [`Bug::ErrorUnnoted`].
+pub(super) fn note_error(table: &mut LockTable, hash: u64) {
+    if !is(Bug::ErrorUnnoted) {
+        right::note_error(table, hash);
+    }
+}
+
+/// [`Bug::TentativeCounts`].
+pub(super) fn are_good(voted: Timestamp, at: Timestamp) -> bool {
+    right::are_good(voted, at) || is(Bug::TentativeCounts)
+}
+
+/// [`Bug::LockedKeepVote`].
+pub(super) fn locked_until(voted: Timestamp, at: Timestamp) -> Timestamp {
+    if is(Bug::LockedKeepVote) { voted } else { right::locked_until(voted, at) }
+}
+
+/// [`Bug::WatchersForgotten`].
+pub(super) fn who_stood_behind(watchers: SmallVec<[AttemptId; 2]>) -> SmallVec<[AttemptId; 4]> {
+    if is(Bug::WatchersForgotten) { SmallVec::new() } else { right::who_stood_behind(watchers) }
+}
+
+/// [`Bug::OwnVoteAfterDeath`].
+pub(super) fn final_after_death(own: Timestamp, others: impl Iterator<Item = Timestamp>) -> Timestamp {
+    right::final_after_death(own, others.filter(|_| !is(Bug::OwnVoteAfterDeath)))
+}
+
+/// [`Bug::ElderNotPassedOn`].
+pub(super) fn pass_on(table: &mut LockTable, record: RecordIx, attempt: AttemptId, elder: Birth) {
+    if !is(Bug::ElderNotPassedOn) {
+        right::pass_on(table, record, attempt, elder);
+    }
+}
+
+/// [`Bug::ClockNotKept`].
+pub(super) fn clock_after(before: Timestamp, published: Timestamp) -> Timestamp {
+    if is(Bug::ClockNotKept) { before } else { right::clock_after(before, published) }
+}
+
+/// [`Bug::RestartsAtOwnTime`].
+pub(super) fn clock_at_first(own: Timestamp, far_ahead: Timestamp) -> Timestamp {
+    if is(Bug::RestartsAtOwnTime) { own } else { right::clock_at_first(own, far_ahead) }
+}
+
+/// [`Bug::TakerStaysLow`].
+pub(super) fn clock_of_taker(clock: Timestamp, used: Timestamp) -> Timestamp {
+    if is(Bug::TakerStaysLow) { clock } else { right::clock_of_taker(clock, used) }
+}
 
 /// [`Bug::BelowLowWaterIsNew`].
 pub(super) fn is_below_low_water(history: &History, sequence: Sequence) -> bool {

@@ -7,7 +7,8 @@ use claret_types::{Operation, Reply};
 
 use crate::harness::{Kind, Message, Tx, World, sadd, scard, sismember};
 
-const ALWAYS: Switches = Switches { ordering: Ordered::Always, combining: false, ..Switches::CLARET };
+pub(crate) const ALWAYS: Switches =
+    Switches { ordering: Ordered::Always, combining: false, ..Switches::CLARET };
 
 fn world(shards: u32) -> World {
     World::with(shards, ALWAYS, Limits::default())
@@ -18,7 +19,7 @@ fn key(shard: u32) -> &'static str {
 }
 
 /// A transaction of one call at each of these shards, whose prepares have left.
-fn placed(w: &mut World, suggested: u64, calls: &[(u32, Operation)]) -> Tx {
+pub(crate) fn placed(w: &mut World, suggested: u64, calls: &[(u32, Operation)]) -> Tx {
     let tx = w.begin();
     for (shard, op) in calls {
         w.buffer(tx, *shard, key(*shard), op.clone());
@@ -28,7 +29,7 @@ fn placed(w: &mut World, suggested: u64, calls: &[(u32, Operation)]) -> Tx {
 }
 
 /// What its caller was told: the answers, in the order of the calls.
-fn told(w: &mut World, tx: Tx) -> Option<Vec<Reply>> {
+pub(crate) fn told(w: &mut World, tx: Tx) -> Option<Vec<Reply>> {
     let events = w.events(tx);
     events.into_iter().find_map(|event| match event {
         Event::Committed { mut replies } => {

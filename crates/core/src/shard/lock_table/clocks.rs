@@ -8,6 +8,7 @@ use hashbrown::HashMap;
 use smallvec::{SmallVec, smallvec};
 
 use super::holder::Used;
+use super::rules;
 use crate::ids::Timestamp;
 
 /// A generation is not forgotten for its size before it has so many records.
@@ -34,7 +35,9 @@ impl RecordClocks {
 
     /// What conflicts with that use, of a type. All of it, if the types have no modes in common (P14).
     fn before(&self, kind: &TypeInfo, used: Used) -> Timestamp {
-        let Some(modes) = self.kind.common_modes(kind) else { return self.latest() };
+        let Some(modes) = self.kind.common_modes(kind) else {
+            return rules::clock_for_other_type(self.latest());
+        };
         let in_conflict = |(mode, _): &&(Mode, Timestamp)| modes.conflicts_of(*mode) & used.modes != 0;
         let before = self.by_mode.iter().filter(in_conflict).map(|(_, at)| *at).max().unwrap_or_default();
         if used.draws { before.max(self.drawn) } else { before }
@@ -105,7 +108,7 @@ impl Clocks {
         let is_past = |generation: &Generation| generation.latest.0.saturating_add(KEPT_US) <= clock.0;
         let is_due = is_past(&self.old) && !(self.old.clocks.is_empty() && self.young.clocks.is_empty());
         if is_due || self.young.clocks.len() > RECORDS_MAX {
-            self.floor = self.floor.max(self.old.latest);
+            self.floor = rules::floor_after(self.floor, self.old.latest);
             self.old = std::mem::take(&mut self.young);
         }
         self.floor

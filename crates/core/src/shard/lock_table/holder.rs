@@ -7,11 +7,12 @@
 use std::any::TypeId;
 use std::fmt;
 
-use claret_types::{Claims, Draw, Effect, Held, Modes, Operation, Room, Scope};
+use claret_types::{Claims, Effect, Held, Modes, Operation, Room, Scope};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::line::InOrder;
+use super::rules;
 use crate::ids::{Birth, Member};
 
 /// So many calls are looked through.
@@ -55,7 +56,7 @@ pub(super) struct Used {
 impl Used {
     pub(super) fn add(&mut self, claims: &Claims) {
         self.modes |= claims.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
-        self.draws |= claims.draw != Draw::default();
+        self.draws |= rules::draws(claims);
     }
 }
 

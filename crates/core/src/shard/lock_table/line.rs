@@ -94,7 +94,7 @@ impl Lock {
     /// Whether those who claim the record in order are not in the way of claims by a lock.
     pub(super) fn admits_beside_line(&self, modes: &Modes, claims: &Claims) -> bool {
         self.line.as_ref().is_none_or(|line| {
-            !claims.have(SETS_EXPIRY) && line.claimed.admits_modes(modes, claims, std::iter::empty())
+            !claims.have(SETS_EXPIRY) && rules::fits_beside_line(&line.claimed, modes, claims)
         })
     }
 
@@ -228,7 +228,7 @@ impl LockTable {
         let Some(lock) = &self.records[record].lock else { return true };
         let Some(kind) = lock.kind else { return !lock.vanished };
         let claims = self.claims_in_order(call);
-        let admits = |modes| lock.held.admits_modes(modes, &claims, std::iter::empty());
+        let admits = |modes| rules::fits_beside_locks(&lock.held, modes, &claims);
         !lock.vanished
             && !lock.held.have(SETS_EXPIRY)
             && kind.common_modes(call.op.type_info()).is_some_and(admits)
@@ -278,7 +278,7 @@ impl LockTable {
         let Record { hash, lock: Some(lock), .. } = &mut self.records[record] else { return true };
         let Lock { kind, line, holders, .. } = &mut **lock;
         let (Some(kind), Some(holder)) = (*kind, holders.get_mut(&attempt)) else { return true };
-        self.clocks.raise(*hash, kind, holder.used, at);
+        rules::raise(&mut self.clocks, *hash, kind, holder, at);
         let Some(line) = line else { return true };
         let is_alone = {
             let own = holder.claims();
@@ -326,7 +326,7 @@ impl LockTable {
     pub(crate) fn raise(&mut self, record: RecordIx, attempt: AttemptId, at: Timestamp) {
         let Record { hash, lock: Some(lock), .. } = &self.records[record] else { return };
         if let (Some(kind), Some(holder)) = (lock.kind, lock.holders.get(&attempt)) {
-            self.clocks.raise(*hash, kind, holder.used, at);
+            rules::raise(&mut self.clocks, *hash, kind, holder, at);
         }
     }
 
@@ -414,11 +414,11 @@ impl LockTable {
             if !line.standing.get(&place).is_some_and(|standing| standing.is_final && !standing.is_ready) {
                 continue;
             }
-            let stands_before = |(_, other): &&Place| {
-                lock.holders.get(other).is_none_or(|other| rules::goes_before(lock, other, holder))
+            let stands_before = |((_, other), standing): &(&Place, &Standing)| {
+                let goes_first = |other| rules::goes_before(lock, other, standing.is_final, holder);
+                lock.holders.get(other).is_none_or(goes_first)
             };
-            let before =
-                line.standing.range(..place).rev().map(|(place, _)| place).find(stands_before).copied();
+            let before = line.standing.range(..place).rev().find(stands_before).map(|(place, _)| *place);
             let standing = &mut lock.line.as_mut().expect("just seen").standing;
             standing.get_mut(&place).expect("just seen").behind = before.map(|(_, before)| before);
             match before {

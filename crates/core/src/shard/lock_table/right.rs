@@ -1,13 +1,14 @@
 //! Rules of locks and queues that a planted bug can take out (`planted.rs`), each by its name.
 
-use claret_types::{Draw, Effect, Expiry, Operation, Room, TypeInfo, Unique};
+use claret_types::{Claims, Draw, Effect, Expiry, Held, Modes, Operation, Room, TypeInfo, Unique};
 use smallvec::SmallVec;
 
 use super::deciding::View;
 use super::{
-    Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time,
-    expiring,
+    Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx,
+    Switches, Time, expiring, footprint,
 };
+use crate::ids::Timestamp;
 
 // --- what an operation may count on ---
 
@@ -21,9 +22,10 @@ pub(super) fn own_effects<'a>(
     own.map_or_else(SmallVec::new, |own| own.effects_for(member, ops))
 }
 
-/// Whether somebody who stands before another one in a line has to be carried out before it: they conflict (P75).
+/// Whether somebody who stands before another one in a line has to be carried out before it: they conflict, whether or not its
+/// place is final (P75).
 #[inline]
-pub(super) fn goes_before(lock: &Lock, before: &Holder, holder: &Holder) -> bool {
+pub(super) fn goes_before(lock: &Lock, before: &Holder, _is_final: bool, holder: &Holder) -> bool {
     holder.conflicts_with(lock, before)
 }
 
@@ -69,6 +71,50 @@ pub(super) fn unique(counted: u64) -> Unique {
     Unique(counted)
 }
 
+// --- clocks of records, and what is ordered beside locks (P73, P80) ---
+
+/// What a locked call may claim in any state, where that counts for clocks: claims of the moment say what commutes in one.
+#[inline]
+pub(super) fn claims_in_any_state(switches: &Switches, call: &Call, expires: bool) -> Option<Claims> {
+    Some(footprint(switches, call, expires))
+}
+
+/// A vote raises the clocks of a record, whether its owner claims that in order or by locks.
+#[inline]
+pub(super) fn raise(clocks: &mut Clocks, hash: u64, kind: &'static TypeInfo, holder: &Holder, at: Timestamp) {
+    clocks.raise(hash, kind, holder.used, at);
+}
+
+/// Whether the order of those who draw counts among each other, too.
+#[inline]
+pub(super) fn draws(claims: &Claims) -> bool {
+    claims.draw != Draw::default()
+}
+
+/// The clock of a record for what is of another type than it was used as: that conflicts with all of it (P14).
+#[inline]
+pub(super) fn clock_for_other_type(latest: Timestamp) -> Timestamp {
+    latest
+}
+
+/// Up to where anything may have been used of records whose clocks are forgotten.
+#[inline]
+pub(super) fn floor_after(floor: Timestamp, forgotten: Timestamp) -> Timestamp {
+    floor.max(forgotten)
+}
+
+/// Whether no lock is in the way of what is claimed in order.
+#[inline]
+pub(super) fn fits_beside_locks(held: &Held, modes: &Modes, claims: &Claims) -> bool {
+    held.admits_modes(modes, claims, std::iter::empty())
+}
+
+/// Whether nobody who claims in order is in the way of a lock.
+#[inline]
+pub(super) fn fits_beside_line(claimed: &Held, modes: &Modes, claims: &Claims) -> bool {
+    claimed.admits_modes(modes, claims, std::iter::empty())
+}
+
 // --- holders and waiters ---
 
 /// Whether who asks for more of a record is not to wait behind others: it holds some of it (P16).
@@ -97,7 +143,7 @@ pub(super) fn is_to_look_again(moved: bool) -> bool {
 #[inline]
 pub(super) fn reset(lock: &mut Lock, clocks: &mut Clocks, hash: u64) {
     if lock.vanished {
-        seal(clocks, hash);
+        super::rules::seal(clocks, hash);
     }
     lock.youngest = None;
     lock.kind = None;

@@ -1,13 +1,14 @@
 //! The rules of `right.rs` with a planted bug in one of them.
 
-use claret_types::{Draw, Effect, Expiry, Operation, Room, TypeInfo, Unique};
+use claret_types::{Claims, Draw, Effect, Expiry, Held, Modes, Operation, Room, TypeInfo, Unique};
 use smallvec::SmallVec;
 
 use super::deciding::View;
 use super::{
-    Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx, Time,
-    right,
+    Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx,
+    Switches, Time, right,
 };
+use crate::ids::Timestamp;
 use crate::planted::{Bug, is};
 
 /// [`Bug::NoOverlay`].
@@ -30,7 +31,11 @@ pub(super) fn extend(
     is(Bug::NoOverlay) || right::extend(table, record, view, call, effect)
 }
 
-pub(super) use right::goes_before;
+/// [`Bug::PassesVoted`], [`Bug::PassesFinal`].
+pub(super) fn goes_before(lock: &Lock, before: &Holder, is_final: bool, holder: &Holder) -> bool {
+    let is_passed = is(if is_final { Bug::PassesFinal } else { Bug::PassesVoted });
+    right::goes_before(lock, before, is_final, holder) && !is_passed
+}
 
 /// [`Bug::OverlayUndoneForwards`], [`Bug::OverlayStays`].
 pub(super) fn in_order_of_undoing(mut undo: SmallVec<[Effect; 2]>) -> impl Iterator<Item = Effect> {
@@ -68,6 +73,43 @@ pub(super) fn unique(counted: u64) -> Unique {
     right::unique(if is(Bug::UniqueStartsAnew) { counted & !(0xfff << 31) } else { counted })
 }
 
+/// [`Bug::ClocksOfTheMoment`].
+pub(super) fn claims_in_any_state(switches: &Switches, call: &Call, expires: bool) -> Option<Claims> {
+    right::claims_in_any_state(switches, call, expires).filter(|_| !is(Bug::ClocksOfTheMoment))
+}
+
+/// [`Bug::LockedRaiseNothing`].
+pub(super) fn raise(clocks: &mut Clocks, hash: u64, kind: &'static TypeInfo, holder: &Holder, at: Timestamp) {
+    if holder.is_in_order() || !is(Bug::LockedRaiseNothing) {
+        right::raise(clocks, hash, kind, holder, at);
+    }
+}
+
+/// [`Bug::DrawsUnordered`].
+pub(super) fn draws(claims: &Claims) -> bool {
+    right::draws(claims) && !is(Bug::DrawsUnordered)
+}
+
+/// [`Bug::OtherTypeUnordered`].
+pub(super) fn clock_for_other_type(latest: Timestamp) -> Timestamp {
+    if is(Bug::OtherTypeUnordered) { Timestamp::default() } else { right::clock_for_other_type(latest) }
+}
+
+/// [`Bug::NoFloor`].
+pub(super) fn floor_after(floor: Timestamp, forgotten: Timestamp) -> Timestamp {
+    if is(Bug::NoFloor) { floor } else { right::floor_after(floor, forgotten) }
+}
+
+/// [`Bug::OrderedPassesLocks`].
+pub(super) fn fits_beside_locks(held: &Held, modes: &Modes, claims: &Claims) -> bool {
+    right::fits_beside_locks(held, modes, claims) || is(Bug::OrderedPassesLocks)
+}
+
+/// [`Bug::LocksPassOrdered`].
+pub(super) fn fits_beside_line(claimed: &Held, modes: &Modes, claims: &Claims) -> bool {
+    right::fits_beside_line(claimed, modes, claims) || is(Bug::LocksPassOrdered)
+}
+
 /// [`Bug::HoldersQueue`].
 pub(super) fn passes_waiters(lock: &Lock, owner: Owner) -> bool {
     right::passes_waiters(lock, owner) && !is(Bug::HoldersQueue)
@@ -95,7 +137,12 @@ pub(super) fn reset(lock: &mut Lock, clocks: &mut Clocks, hash: u64) {
     lock.vanished = stays;
 }
 
-pub(super) use right::seal;
+/// [`Bug::VanishedUnsealed`].
+pub(super) fn seal(clocks: &mut Clocks, hash: u64) {
+    if !is(Bug::VanishedUnsealed) {
+        right::seal(clocks, hash);
+    }
+}
 
 /// [`Bug::PartedCount`].
 pub(super) fn is_applied(item: &Item, fate: Fate<'_>) -> bool {
