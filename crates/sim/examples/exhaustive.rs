@@ -29,7 +29,8 @@ const GRAPH_STATES_MAX: usize = 12_000_000;
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
-    let plans = [plans::small_commits(), plans::small_phases(), plans::large()].concat();
+    let plans =
+        [plans::small_commits(), plans::small_phases(), plans::small_ordered(), plans::large()].concat();
     let wanted = |plan: &plan::Plan| names.is_empty() || names.iter().any(|name| plan.name.contains(name));
     println!("| configuration | states | generated | depth | seconds | properties | an end can be reached |");
     println!("|---|---|---|---|---|---|---|");
@@ -54,12 +55,12 @@ fn main() -> ExitCode {
     }
     if names.is_empty() {
         println!("\n| broken on purpose | found after states | steps |\n|---|---|---|");
-        for plan in plans::broken() {
+        for plan in plans::broken().into_iter().chain(plans::broken_ordered()) {
             let found = search::search(&plan, 1);
             let steps = found.violations.values().map(|way| way.lines().count() - 1).min();
             println!(
-                "| {:?} | {} | {} |",
-                plan.plant,
+                "| {} | {} | {} |",
+                plan.bug.map_or_else(|| format!("{:?}", plan.plant), |bug| bug.name().to_owned()),
                 found.unique,
                 steps.map_or("-".into(), |it| it.to_string())
             );

@@ -146,6 +146,15 @@ fn explained(plan: &Plan, world: &World, order: &mut Vec<usize>, from: usize) ->
 
 fn replay(plan: &Plan, world: &World, order: &[usize]) -> bool {
     let mut records: BTreeMap<usize, Option<State>> = BTreeMap::new();
+    // Real time: who began after another was told comes behind it.
+    let place = |client: usize| order.iter().position(|it| *it == client);
+    let is_late = |(later, first): &(usize, usize)| match (place(*later), place(*first)) {
+        (Some(later), Some(first)) => later > first,
+        (later, _) => later.is_none(),
+    };
+    if !plan.after.iter().all(is_late) {
+        return false;
+    }
     order.iter().all(|client| {
         let mut answers: Vec<(u32, Reply)> = Vec::new();
         for (no, step) in plan.programs[*client].iter().enumerate() {

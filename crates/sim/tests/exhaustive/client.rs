@@ -2,11 +2,12 @@
 
 use claret_core::message::{Request, Response};
 use claret_core::{
-    AttemptId, Birth, Coordinator, Event, Incarnation, Sequence, SessionId, ShardId, Time, TxId, digest,
+    AttemptId, Birth, Coordinator, Event, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
+    digest,
 };
 use claret_types::{Bytes, Reply};
 
-use crate::plan::{KEYS, Plan, Plant, Step};
+use crate::plan::{KEYS, Plan, Plant};
 
 /// Time stands still.
 pub(crate) const NOW: Time = Time(0);
@@ -112,7 +113,7 @@ impl Client {
             while let Some(event) = self.coordinator.as_mut().and_then(Coordinator::poll_event) {
                 self.take_event(plan, known, event);
             }
-            if !self.take_step(&plan.programs[self.number()], &hot) {
+            if !self.take_step(plan, &hot) {
                 break;
             }
         }
@@ -155,13 +156,17 @@ impl Client {
     }
 
     /// Does the next thing in the program. Returns whether there was one that could be done.
-    fn take_step(&mut self, program: &[Step], hot: &[ShardId]) -> bool {
+    fn take_step(&mut self, plan: &Plan, hot: &[ShardId]) -> bool {
+        let (program, number) = (&plan.programs[self.number()], self.number());
         let Some(coordinator) = &mut self.coordinator else { return false };
         if !coordinator.is_running() || self.awaited {
             return false;
         }
         let attempt = coordinator.attempt();
-        let Some(Step { shard, op, at_once }) = program.get(self.done) else {
+        let Some(crate::plan::Step { shard, op, at_once }) = program.get(self.done) else {
+            if let Some(suggested) = &plan.suggested {
+                coordinator.stamp(Timestamp(suggested[number]));
+            }
             coordinator.commit(NOW, attempt, hot).expect("it runs");
             return true;
         };
@@ -190,6 +195,18 @@ impl Client {
     pub(crate) fn hear(&mut self, from: ShardId, response: Response) {
         if let Some(coordinator) = &mut self.coordinator {
             coordinator.handle_response(NOW, from, response);
+        }
+    }
+
+    /// Up to where the clocks of all shards have to come before it is told.
+    pub(crate) fn awaits(&self) -> Option<Timestamp> {
+        self.coordinator.as_ref().and_then(Coordinator::awaits_horizon)
+    }
+
+    /// It hears how far all clocks have come.
+    pub(crate) fn hear_horizon(&mut self, horizon: Timestamp) {
+        if let Some(coordinator) = &mut self.coordinator {
+            coordinator.hear_horizon(horizon);
         }
     }
 

@@ -1,7 +1,7 @@
 //! Small configurations of the protocol, explored completely: every state that any order of messages, faults and
 //! timeouts can lead to. The simulator draws some of these orders; this takes all of them.
 //!
-//! The model (`world.rs`) is made of the real machines of `claret-core`: two shards with a record each, a coordinator
+//! The model (`world.rs`) is made of the real machines of `claret-core`: two or three shards with a record each, a coordinator
 //! for each of three clients, and a network that is a bag. `stateright` keeps the book: which states were seen, and
 //! the shortest way to one in which a property does not hold. `check.rs` has the properties, `plans.rs` the
 //! configurations, `step.rs` single steps of machines, `client.rs` the programs that they run.
@@ -20,7 +20,10 @@
 //!   any moment, and no state holds a time. A coordinator sends again only where nothing else can happen: a resend
 //!   that was not needed is a message that arrives twice.
 //! - *All begin at once.* A transaction that begins later is one whose messages take longer. A program goes on at once
-//!   when it is answered, for the same reason. Real time between transactions is left to the simulator.
+//!   when it is answered, for the same reason. Real time between transactions is left to the simulator, but for one that begins
+//!   when another was told ([`plan::Plan::after`]): the order that explains the answers must agree with that.
+//! - *Clocks of shards* (ordered calls) come further in a step of their own, to where a caller waits for them. Callers hear how
+//!   far all have come in another step: to hear less is to hear it earlier. Suggestions are those of the plan.
 //! - *States by digest* (`Shard::digest`, `Coordinator::digest`): left out is what has no say in what comes next, such
 //!   as counts, places in slabs and the order of hash maps. States are told apart by 64 bits, as `stateright` does it;
 //!   with ten million states the chance that two were taken for one is about one in a million.
@@ -95,6 +98,25 @@ fn everybody_commits_in_the_end() {
 }
 
 #[test]
+fn ordered_calls_keep_every_promise() {
+    plans::small_ordered().iter().for_each(holds);
+}
+
+#[test]
+fn bugs_of_ordered_calls_are_found() {
+    let mut missed = Vec::new();
+    for plan in plans::broken_ordered() {
+        let found = search::search(&plan, 1);
+        let steps = found.violations.values().map(|way| way.lines().count() - 1).min();
+        println!("{:?}, {}: {} states, {steps:?} steps", plan.bug, plan.name, found.unique);
+        if steps.is_none() {
+            missed.push(plan.bug);
+        }
+    }
+    assert!(missed.is_empty(), "not found: {missed:?}");
+}
+
+#[test]
 fn an_abort_that_invents_a_refusal_is_found() {
     is_found(Plant::RefusalInvented, &[TOLD, TORN]);
 }
@@ -129,7 +151,8 @@ fn an_incarnation_that_nobody_learned_is_found() {
 /// The example picks configurations by name.
 #[test]
 fn no_two_configurations_share_a_name() {
-    let plans = [plans::small_commits(), plans::small_phases(), plans::large()].concat();
+    let plans =
+        [plans::small_commits(), plans::small_phases(), plans::small_ordered(), plans::large()].concat();
     let names: BTreeSet<&str> = plans.iter().map(|plan| plan.name).collect();
     assert_eq!(names.len(), plans.len());
 }

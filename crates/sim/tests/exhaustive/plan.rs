@@ -1,14 +1,16 @@
 //! What is explored: programs, bounds, faults, and what is broken on purpose.
 
-use claret_core::{Limits, Locks, Survives, Switches};
-use claret_types::{Counter, CounterOp, Operation};
+use claret_core::{Bug, Limits, Locks, Ordered, Survives, Switches};
+use claret_types::{Counter, CounterOp, Operation, Set, SetOp};
 
 /// The record of shard 0.
 pub(crate) const X: usize = 0;
 /// The record of shard 1.
 pub(crate) const Y: usize = 1;
+/// The record of shard 2, where there are three.
+pub(crate) const Z: usize = 2;
 /// Each shard has one record.
-pub(crate) const KEYS: [&str; 2] = ["x", "y"];
+pub(crate) const KEYS: [&str; 3] = ["x", "y", "z"];
 
 /// One operation of a program.
 #[derive(Clone, Debug)]
@@ -28,6 +30,17 @@ pub(crate) fn now(shard: usize, op: CounterOp) -> Step {
 /// An operation that travels with the prepare.
 pub(crate) fn later(shard: usize, op: CounterOp) -> Step {
     Step { shard, op: Operation::new::<Counter>(op), at_once: false }
+}
+
+/// Adds to a set. Additions to counters may overflow, and are never ordered.
+pub(crate) fn add(shard: usize, element: &'static str) -> Step {
+    let op = SetOp::Add([element.into()].into_iter().collect());
+    Step { shard, op: Operation::new::<Set>(op), at_once: false }
+}
+
+/// Asks how large a set is.
+pub(crate) fn size(shard: usize, at_once: bool) -> Step {
+    Step { shard, op: Operation::new::<Set>(SetOp::Len), at_once }
 }
 
 /// How often each fault may happen in one run.
@@ -82,6 +95,12 @@ pub(crate) struct Plan {
     pub(crate) faults: Faults,
     pub(crate) survives: Survives,
     pub(crate) plant: Plant,
+    /// Where calls are ordered: about which timestamp each client is to have.
+    pub(crate) suggested: Option<Vec<u64>>,
+    /// Who begins only once this other client was told.
+    pub(crate) after: Vec<(usize, usize)>,
+    /// A bug in the machines.
+    pub(crate) bug: Option<Bug>,
 }
 
 impl Plan {
@@ -97,6 +116,9 @@ impl Plan {
             faults: Faults::default(),
             survives: Survives::Votes,
             plant: Plant::Nothing,
+            suggested: None,
+            after: Vec::new(),
+            bug: None,
         }
     }
 
@@ -105,8 +127,19 @@ impl Plan {
         self.faults.deaths == 0 && self.attempts_max == u32::MAX
     }
 
+    /// How many shards there are.
+    pub(crate) fn shards(&self) -> usize {
+        self.programs.iter().flatten().map(|step| step.shard + 1).max().unwrap_or_default().max(2)
+    }
+
+    /// Whether a client begins once another one was told.
+    pub(crate) fn begins_later(&self, client: usize) -> bool {
+        self.after.iter().any(|(later, _)| *later == client)
+    }
+
     pub(crate) fn switches(&self) -> Switches {
-        Switches { locks: self.locks, combining: false, ..Switches::CLARET }
+        let ordering = if self.suggested.is_some() { Ordered::Always } else { Ordered::Never };
+        Switches { locks: self.locks, combining: false, ordering, ..Switches::CLARET }
     }
 
     /// Time stands still at 0. Whatever waits for time has one moment of its own, so that each kind can be let

@@ -1,9 +1,9 @@
 //! The configurations.
 
-use claret_core::Survives;
+use claret_core::{Bug, Survives};
 use claret_types::CounterOp::{Add, AddReturning, Get};
 
-use crate::plan::{Faults, Plan, Plant, Step, X, Y, later, now};
+use crate::plan::{Faults, Plan, Plant, Step, X, Y, Z, add, later, now, size};
 
 const NONE: Faults = Faults { deaths: 0, restarts: 0, doubles: 0, losses: 0, early_timeouts: 0 };
 const DEATH: Faults = Faults { deaths: 1, ..NONE };
@@ -142,6 +142,64 @@ fn mixed() -> Vec<Vec<Step>> {
 
 fn upgrades() -> Vec<Vec<Step>> {
     vec![upgrading(X, 1), upgrading(X, 2), vec![now(Y, Get), now(X, Get), later(Y, Add(4))]]
+}
+
+/// Ordered calls: two that meet in both orders.
+fn crossed(name: &'static str, faults: Faults) -> Plan {
+    let read = |at| size(at, false);
+    let programs = vec![vec![read(X), add(Y, "a")], vec![add(X, "b"), read(Y)]];
+    Plan { faults, suggested: Some(vec![5, 3]), ..Plan::new(name, programs) }
+}
+
+/// Ordered calls: one reads two records, the other writes both.
+fn torn(name: &'static str, faults: Faults) -> Plan {
+    let programs = vec![vec![size(X, false), size(Y, false)], vec![add(X, "a"), add(Y, "a")]];
+    Plan { faults, suggested: Some(vec![5, 3]), ..Plan::new(name, programs) }
+}
+
+/// Ordered calls: a reader of two records, a writer of one of them and a third, and one that begins after the writer was told.
+fn chain(name: &'static str, faults: Faults) -> Plan {
+    let reader = vec![size(X, false), size(Y, false)];
+    let writer = vec![add(Y, "a"), add(Z, "a")];
+    let plan = Plan::new(name, vec![reader, writer, vec![add(X, "b")]]);
+    Plan { faults, suggested: Some(vec![1, 4, 1]), after: vec![(2, 1)], ..plan }
+}
+
+/// Ordered calls beside one that locks a record before it commits.
+fn beside_a_lock(name: &'static str, faults: Faults) -> Plan {
+    let programs = vec![vec![size(X, true), add(Y, "a")], vec![add(X, "b"), size(Y, false)]];
+    Plan { faults, suggested: Some(vec![1, 3]), ..Plan::new(name, programs) }
+}
+
+/// Ordered calls, as far as a test has time for it.
+pub(crate) fn small_ordered() -> Vec<Plan> {
+    vec![
+        crossed("ordered, crossed", NONE),
+        crossed("ordered, crossed, a death", DEATH),
+        crossed("ordered, crossed, a double", DOUBLE),
+        torn("ordered, a reader and a writer, a death", DEATH),
+        chain("ordered, chain", NONE),
+        chain("ordered, chain, a double", DOUBLE),
+        beside_a_lock("ordered, a lock beside", NONE),
+        beside_a_lock("ordered, a lock beside, a death", DEATH),
+    ]
+}
+
+/// Bugs of ordered calls, and where the search finds each.
+pub(crate) fn broken_ordered() -> Vec<Plan> {
+    let with = |bug, plan: Plan| Plan { bug: Some(bug), ..plan };
+    vec![
+        with(Bug::ToldBeforeHorizon, chain("chain", NONE)),
+        with(Bug::PresentIsSettled, chain("chain", NONE)),
+        with(Bug::VoteBelowClock, chain("chain", NONE)),
+        with(Bug::PassesVoted, crossed("crossed", NONE)),
+        with(Bug::TentativeCounts, crossed("crossed", NONE)),
+        with(Bug::VoteBelowRecords, crossed("crossed", NONE)),
+        with(Bug::SmallestVoteIsFinal, crossed("crossed", NONE)),
+        with(Bug::OwnVoteAfterDeath, torn("a reader and a writer, a death", DEATH)),
+        with(Bug::OrderedPassesLocks, beside_a_lock("a lock beside", NONE)),
+        with(Bug::LocksPassOrdered, beside_a_lock("a lock beside", NONE)),
+    ]
 }
 
 /// Something is broken on purpose in each of these.

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, RwLock};
 
 use claret_core::message::{Link, Output, PeerMessage, Request, Response, Status};
-use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Time, digest};
+use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Time, Timestamp, digest, with_bug};
 
 use crate::client::{Client, NOW};
 use crate::plan::{Plan, Plant};
@@ -83,6 +83,10 @@ pub(crate) enum Input {
     TimeOver(AttemptId),
     /// To a shard: it restarts.
     Restart,
+    /// To a shard: its clock is wanted to be here.
+    Tick(Timestamp),
+    /// To a client: so far all clocks have come.
+    Horizon(Timestamp),
 }
 
 impl Input {
@@ -92,6 +96,7 @@ impl Input {
             Input::Message(message) => message.digest.hash(state),
             Input::Late(time) => time.hash(state),
             Input::TimeOver(attempt) => attempt.hash(state),
+            Input::Tick(at) | Input::Horizon(at) => at.hash(state),
             Input::Begin | Input::Die | Input::Restart => {}
         }
     }
@@ -142,11 +147,15 @@ impl Steps {
             let mut machine = shard.it.clone();
             let mut outputs = Vec::new();
             let broken = caught(|| {
-                feed_shard(plan, &mut machine, input);
+                with_bug(plan.bug, || feed_shard(plan, &mut machine, input));
                 outputs.extend(std::iter::from_fn(|| machine.poll_output()));
                 machine.check_invariants();
             });
             let from = machine.id().0 as usize;
+            // Who waits for clocks looks at them.
+            let is_clock =
+                |output: &Output| matches!(output, Output::Respond { response: Response::Ticked { .. }, .. });
+            outputs.retain(|output| !is_clock(output));
             let messages = outputs.into_iter().map(|output| match output {
                 Output::Respond { session, response } => {
                     Message::Response { from, to: session.0 as usize, response }
@@ -174,8 +183,10 @@ impl Steps {
             let mut machine = client.it.clone();
             let mut sends = Vec::new();
             let broken = caught(|| {
-                feed_client(plan, &mut machine, input, known);
-                sends = machine.go_on(plan, known);
+                sends = with_bug(plan.bug, || {
+                    feed_client(plan, &mut machine, input, known);
+                    machine.go_on(plan, known)
+                });
             });
             let from = machine.number();
             let requests =
@@ -203,7 +214,11 @@ fn feed_shard(plan: &Plan, shard: &mut Shard, input: &Input) {
         }
         Input::TimeOver(attempt) => shard.handle_timeout_of(NOW, *attempt),
         Input::Restart => shard.restart(NOW, Incarnation(shard.incarnation().0 + 1), plan.survives),
-        Input::Begin | Input::Die | Input::Late(_) => unreachable!("it is for a client"),
+        Input::Tick(want) => {
+            let link = Link { session: SessionId(0), connection: 0 };
+            shard.handle(NOW, link, Request::Tick { want: *want });
+        }
+        Input::Begin | Input::Die | Input::Late(_) | Input::Horizon(_) => unreachable!("it is for a client"),
     }
 }
 
@@ -216,7 +231,8 @@ fn feed_client(plan: &Plan, client: &mut Client, input: &Input, known: &[Incarna
         Input::Begin => client.meet(plan, known),
         Input::Die => client.die(),
         Input::Late(time) => client.time_out(*time),
-        Input::TimeOver(_) | Input::Restart => unreachable!("it is for a shard"),
+        Input::Horizon(at) => client.hear_horizon(*at),
+        Input::TimeOver(_) | Input::Restart | Input::Tick(_) => unreachable!("it is for a shard"),
     }
 }
 

@@ -9,7 +9,7 @@ use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use claret_core::message::{Response, Status};
-use claret_core::{AttemptId, Incarnation, Shard, ShardId, Survives, Time};
+use claret_core::{AttemptId, Incarnation, Shard, ShardId, Survives, Time, Timestamp};
 
 use crate::client::{Client, Fate};
 use crate::plan::{Faults, Plan, Step};
@@ -49,6 +49,10 @@ pub(crate) enum Action {
     SendAgain(usize),
     /// A client's heartbeat arrives at a shard.
     Beat(usize, usize),
+    /// A shard's clock comes to where a client wants it.
+    Tick(usize, Timestamp),
+    /// A client hears that all clocks have come to where it wants them.
+    Hear(usize),
 }
 
 /// A yes that died with the incarnation that wrote it.
@@ -109,7 +113,7 @@ impl World {
         let shard = |number| Shard::new(ShardId(number), Incarnation(1), plan.switches(), plan.limits());
         let client = |number| seal_client(Client::new(plan, number));
         let mut world = World {
-            shards: (0..2).map(shard).map(seal_shard).collect(),
+            shards: (0..plan.shards() as u32).map(shard).map(seal_shard).collect(),
             clients: (0..plan.programs.len()).map(client).collect(),
             messages: Vec::new(),
             faults: plan.faults,
@@ -117,7 +121,8 @@ impl World {
             lost: Vec::new(),
             broken: None,
         };
-        (0..plan.programs.len()).for_each(|number| world.step_client(field, number, &Input::Begin));
+        let at_once = (0..plan.programs.len()).filter(|number| !plan.begins_later(*number));
+        at_once.for_each(|number| world.step_client(field, number, &Input::Begin));
         world
     }
 
@@ -142,6 +147,7 @@ impl World {
         let clients = || self.clients.iter().enumerate();
         actions.extend(clients().filter(|(_, it)| it.it.may_give_way()).map(|(at, _)| Action::GiveWay(at)));
         let idle = actions.is_empty();
+        self.actions_of_clocks(actions);
         if self.faults.deaths > 0 {
             let alive = clients().filter(|(_, client)| client.it.coordinator.is_some());
             actions.extend(alive.map(|(at, _)| Action::Die(at)));
@@ -167,6 +173,24 @@ impl World {
             actions
                 .extend(alive.flat_map(|(at, _)| (0..self.shards.len()).map(move |to| Action::Beat(at, to))));
         }
+    }
+
+    /// Clocks come further only where somebody waits for that: what a tick finds besides is a larger suggestion.
+    fn actions_of_clocks(&self, actions: &mut Vec<Action>) {
+        let horizon = self.horizon();
+        for (at, client) in self.clients.iter().enumerate() {
+            let Some(until) = client.it.awaits() else { continue };
+            if until <= horizon {
+                actions.push(Action::Hear(at));
+            }
+            let late = (0..self.shards.len()).filter(|shard| self.shards[*shard].it.clock() < until);
+            let ticks = late.map(|shard| Action::Tick(shard, until));
+            actions.extend(ticks.filter(|tick| !actions.contains(tick)).collect::<Vec<_>>());
+        }
+    }
+
+    fn horizon(&self) -> Timestamp {
+        self.shards.iter().map(|shard| shard.it.clock()).min().unwrap_or_default()
     }
 
     /// What comes of an action. `None` when it changes nothing.
@@ -209,6 +233,8 @@ impl World {
                 self.faults.early_timeouts -= u8::from(is_early);
                 self.step_shard(field, at, &Input::TimeOver(attempt));
             }
+            Action::Tick(at, want) => self.step_shard(field, at, &Input::Tick(want)),
+            Action::Hear(at) => self.step_client(field, at, &Input::Horizon(self.horizon())),
             Action::GiveWay(at) => self.step_client(field, at, &Input::Late(Time(1))),
             Action::SendAgain(at) => self.step_client(field, at, &Input::Late(Time(u64::MAX))),
             Action::Beat(from, to) => {
@@ -276,9 +302,14 @@ impl World {
     fn step_client(&mut self, field: &Field, at: usize, input: &Input) {
         let known: Vec<Incarnation> = self.shards.iter().map(|shard| shard.it.incarnation()).collect();
         let stepped = field.steps.of_client(&field.plan, &self.clients[at], input, &known);
+        let was_told = matches!(self.clients[at].it.fate, Fate::Told(_));
         self.clients[at] = stepped.machine.clone();
         self.post(&stepped.messages);
         self.broken = self.broken.take().or_else(|| stepped.broken.clone());
+        if !was_told && matches!(self.clients[at].it.fate, Fate::Told(_)) {
+            let later = field.plan.after.iter().filter(|(_, first)| *first == at);
+            later.for_each(|(later, _)| self.step_client(field, *later, &Input::Begin));
+        }
     }
 
     fn post(&mut self, messages: &[Arc<Sealed<Message>>]) {
