@@ -363,23 +363,11 @@ impl Ledger {
                 Ok(())
             }
             Response::Placed { attempt, at, replies, is_tentative, .. } => {
-                let replies = replies.clone().unwrap_or_default();
-                match is_tentative {
-                    true => self.attempts.entry(*attempt).or_default().tentative.insert(from, (*at, replies)),
-                    false => {
-                        self.note_replies(*attempt, &replies)?;
-                        None
-                    }
-                };
-                self.note_place(*attempt, from, *at, now)
+                let replies = replies.as_deref().unwrap_or_default();
+                self.note_place(*attempt, from, *at, now, (replies, *is_tentative))
             }
             Response::Done { attempt, at, replies, .. } => {
-                let tentative = self.attempts.get_mut(attempt).and_then(|it| it.tentative.remove(&from));
-                if let Some((_, replies)) = tentative.filter(|(voted, _)| voted == at) {
-                    self.note_replies(*attempt, &replies)?;
-                }
-                self.note_replies(*attempt, replies.as_deref().unwrap_or_default())?;
-                self.note_done(*attempt, from, *at, now)
+                self.note_done(*attempt, from, *at, now, replies.as_deref().unwrap_or_default())
             }
             Response::Applied { attempt, .. } => {
                 // Also the answer to an apply that found nothing; with direct delivery nothing is written.

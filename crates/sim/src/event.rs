@@ -152,9 +152,7 @@ impl SimEvent {
 
     /// Numbers that tell it from others, for the hash of the trace.
     pub(crate) fn words(&self) -> [u64; 5] {
-        let of = |kind: u64, place: u64, attempt: AttemptId| {
-            [kind, place, attempt.tx.session.0, attempt.tx.sequence.0, u64::from(attempt.attempt)]
-        };
+        let of = attempt_words;
         let run = |kind: u64, run: &RunId| [kind, u64::from(run.run), run.session.0, run.tx.0, 0];
         match self {
             SimEvent::Request { to, link, request } => {
@@ -175,12 +173,7 @@ impl SimEvent {
                 let place = u64::from(from.0) << 32 | u64::from(*connection);
                 [62, place, session.0, u64::from(*refused), responses.len() as u64]
             }
-            SimEvent::Peer { to, message, .. } => match message {
-                PeerMessage::Inquire { attempt, .. } => of(30, u64::from(to.0), *attempt),
-                PeerMessage::Answer { attempt, .. } => of(31, u64::from(to.0), *attempt),
-                PeerMessage::AskClock { want, .. } => [32, u64::from(to.0), want.0, 0, 0],
-                PeerMessage::Clock { clock, .. } => [33, u64::from(to.0), clock.0, 0, 0],
-            },
+            SimEvent::Peer { to, message, .. } => peer_words(*to, message),
             SimEvent::ShardTimer(shard, _) => [40, u64::from(shard.0), 0, 0, 0],
             SimEvent::ClientTimer(session, _) => [41, 0, session.0, 0, 0],
             SimEvent::Write(session, shard, number) => {
@@ -222,6 +215,20 @@ impl SimEvent {
             SimEvent::Desert(shard, session) => [58, u64::from(shard.0), session.0, 0, 0],
             SimEvent::Forget(shard, session) => [59, u64::from(shard.0), session.0, 0, 0],
         }
+    }
+}
+
+fn attempt_words(kind: u64, place: u64, attempt: AttemptId) -> [u64; 5] {
+    [kind, place, attempt.tx.session.0, attempt.tx.sequence.0, u64::from(attempt.attempt)]
+}
+
+fn peer_words(to: ShardId, message: &PeerMessage) -> [u64; 5] {
+    let to = u64::from(to.0);
+    match message {
+        PeerMessage::Inquire { attempt, .. } => attempt_words(30, to, *attempt),
+        PeerMessage::Answer { attempt, .. } => attempt_words(31, to, *attempt),
+        PeerMessage::AskClock { want, .. } => [32, to, want.0, 0, 0],
+        PeerMessage::Clock { clock, .. } => [33, to, clock.0, 0, 0],
     }
 }
 

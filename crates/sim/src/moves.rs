@@ -26,6 +26,9 @@ const LEARN_US_MAX: u64 = 3_000;
 /// A process that found that a node serves nothing and does not answer gives it up within so many microseconds.
 const PART_US_MAX: u64 = 10_000;
 
+/// A shard that does not know who owns keys now hears so when it was looked at so often.
+const GOSSIP_STEPS: u64 = 6;
+
 /// Who serves which slot in truth, and what is about to change.
 #[derive(Debug)]
 pub(crate) struct Moves {
@@ -184,6 +187,24 @@ impl World {
             let answer = PeerMessage::Answer { attempt: *attempt, from: removed, status: Status::Lost };
             self.schedule(self.now.plus(1), SimEvent::Peer { from: removed, to: asking, message: answer });
         }
+    }
+
+    /// A shard hears in time who owns keys.
+    pub(crate) fn gossip(&mut self, id: ShardId) {
+        let version = self.moves.version();
+        let host = self.host(id);
+        host.behind = if host.knows == version { 0 } else { host.behind + 1 };
+        if host.behind > GOSSIP_STEPS {
+            self.tell_owners(id);
+        }
+    }
+
+    /// A shard hears who owns keys.
+    pub(crate) fn tell_owners(&mut self, id: ShardId) {
+        let (owners, version) = (self.moves.owners(), self.moves.version());
+        let host = self.host(id);
+        host.shard.know_owners(owners);
+        (host.knows, host.behind) = (version, 0);
     }
 
     // --- what processes learn ---

@@ -93,12 +93,9 @@ pub(crate) struct Host {
     clock: Clock,
     recoveries: u64,
     /// Of which state of the cluster it knows who owns keys, and how often it was looked at since.
-    knows: u64,
-    behind: u64,
+    pub(crate) knows: u64,
+    pub(crate) behind: u64,
 }
-
-/// A shard that does not know who owns keys now hears so when it was looked at so often.
-const GOSSIP_STEPS: u64 = 6;
 
 impl Host {
     fn new(id: ShardId, config: &Config, moves: &Moves) -> Host {
@@ -478,7 +475,7 @@ impl World {
         *paused = until.max(*paused);
     }
 
-    fn host(&mut self, id: ShardId) -> &mut Host {
+    pub(crate) fn host(&mut self, id: ShardId) -> &mut Host {
         &mut self.hosts[id.0 as usize]
     }
 
@@ -519,24 +516,6 @@ impl World {
             }
         }
         Ok(())
-    }
-
-    /// A shard hears in time who owns keys.
-    fn gossip(&mut self, id: ShardId) {
-        let version = self.moves.version();
-        let host = self.host(id);
-        host.behind = if host.knows == version { 0 } else { host.behind + 1 };
-        if host.behind > GOSSIP_STEPS {
-            self.tell_owners(id);
-        }
-    }
-
-    /// A shard hears who owns keys.
-    pub(crate) fn tell_owners(&mut self, id: ShardId) {
-        let (owners, version) = (self.moves.owners(), self.moves.version());
-        let host = self.host(id);
-        host.shard.know_owners(owners);
-        (host.knows, host.behind) = (version, 0);
     }
 
     fn send_response(

@@ -539,13 +539,7 @@ impl Shard {
         // Before they are sorted: in the order in which they lie in memory.
         let size = self.size_up(calls.iter().map(|it| (&it.key[..], &it.call)));
         let records = by_key(calls);
-        if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped(now, &records) {
-            self.ask_clocks(now);
-            return self.refuse(now, attempt, Refusal::Unstamped);
-        }
-        let admit = |(key, calls): &(Bytes, Calls)| self.table.admit(key, calls);
-        let admitted = records.iter().try_for_each(admit);
-        if let Err(refusal) = admitted.and_then(|()| self.take_in(attempt, size)) {
+        if let Err(refusal) = self.admit_calls(now, attempt, &records, size, asks) {
             return self.refuse(now, attempt, refusal);
         }
         let participant = self.participant(attempt);
@@ -559,14 +553,10 @@ impl Shard {
             participant.blocked.extend(left);
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
-        let replies_before = participant.replies.len();
-        let participant = &self.attempts[&attempt];
-        // A single participant orders all or nothing, so that it carries out all at once (P83).
-        let is_whole = || !is_single || participant.held.is_empty() && self.table.may_order_all(&records);
+        let (replies_before, turn) = (participant.replies.len(), participant.turn.take());
         let is_stamped = matches!(asks, Asks::Place(_)) && members == Members::All;
-        let orders = self.can_order() && is_stamped && is_whole();
+        let orders = is_stamped && self.may_order(attempt, is_single, &records);
         let participant = self.participant(attempt);
-        let turn = participant.turn.take();
         participant.stage = Stage::Preparing(Round { participants, members, asks, orders, replies_before });
         if let Some(turn) = turn {
             self.put_off.remove(&turn);
@@ -581,6 +571,23 @@ impl Shard {
             Ran::Busy => self.busy(attempt),
             Ran::Failed(refusal) => self.refuse(now, attempt, refusal),
         }
+    }
+
+    /// Whether the calls of a prepare may be taken.
+    fn admit_calls(
+        &mut self,
+        now: Time,
+        attempt: AttemptId,
+        records: &[(Bytes, Calls)],
+        size: account::Taken,
+        asks: Asks,
+    ) -> Result<(), Refusal> {
+        if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped(now, records) {
+            self.ask_clocks(now);
+            return Err(Refusal::Unstamped);
+        }
+        records.iter().try_for_each(|(key, calls)| self.table.admit(key, calls))?;
+        self.take_in(attempt, size)
     }
 
     /// A prepare came again after the decision: if that is yes, it is told again.
@@ -724,8 +731,11 @@ impl Shard {
                 assert!(self.deadlines.contains(&(deadline, *attempt)));
             }
         }
+        let mut stamped = 0;
         // In any order: a count.
-        let stamped = self.attempts.iter().filter(|(_, it)| it.is_stamped()).count();
+        for participant in &self.attempts {
+            stamped += usize::from(participant.1.is_stamped());
+        }
         assert_eq!(self.stamped, stamped, "who has voted with a timestamp");
         for (turn, attempt) in &self.put_off {
             let has = self.attempts.get(attempt).is_some_and(|participant| participant.turn == Some(*turn));

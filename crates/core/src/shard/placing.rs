@@ -73,6 +73,13 @@ impl Shard {
         at.0 <= self.far_ahead(now).0.saturating_add(self.limits.skew_us_max)
     }
 
+    /// Whether calls of a stamped prepare are ordered where they can be. A single participant orders all or nothing, so that it
+    /// carries out all at once (P83).
+    pub(super) fn may_order(&self, attempt: AttemptId, is_single: bool, records: &[(Bytes, Calls)]) -> bool {
+        let holds_nothing = || self.attempts[&attempt].held.is_empty();
+        self.can_order() && (!is_single || holds_nothing() && self.table.may_order_all(records))
+    }
+
     /// Whether a prepare without a timestamp, of these calls, is taken: all that has one is settled, and none of its records is ordered
     /// (P87).
     pub(super) fn takes_unstamped(&mut self, now: Time, records: &[(Bytes, Calls)]) -> bool {

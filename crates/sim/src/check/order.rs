@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use claret_core::{AttemptId, ShardId, Time, Timestamp};
-use claret_types::Bytes;
+use claret_core::{AttemptId, CallNo, ShardId, Time, Timestamp};
+use claret_types::{Bytes, Reply};
 
 use super::vanished::Lost;
 use super::{AttemptEntry, Ledger, Moment, Violation};
@@ -30,7 +30,13 @@ impl Ledger {
         from: ShardId,
         at: Timestamp,
         now: Time,
+        (replies, are_tentative): (&[(CallNo, Reply)], bool),
     ) -> Result<(), Violation> {
+        let entry = self.attempts.entry(attempt).or_default();
+        match are_tentative {
+            true => drop(entry.tentative.insert(from, (at, replies.to_vec()))),
+            false => self.note_replies(attempt, replies)?,
+        }
         let entry = self.attempts.entry(attempt).or_default();
         let known = *entry.places.entry(from).or_insert(at);
         if known != at && !entry.is_torn() {
@@ -46,7 +52,13 @@ impl Ledger {
         from: ShardId,
         at: Timestamp,
         now: Time,
+        replies: &[(CallNo, Reply)],
     ) -> Result<(), Violation> {
+        let tentative = self.attempts.get_mut(&attempt).and_then(|entry| entry.tentative.remove(&from));
+        if let Some((_, replies)) = tentative.filter(|(voted, _)| *voted == at) {
+            self.note_replies(attempt, &replies)?;
+        }
+        self.note_replies(attempt, replies)?;
         if at == Timestamp::MAX {
             return Ok(()); // So long ago that the shard knows nothing of it any more.
         }

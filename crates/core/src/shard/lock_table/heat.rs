@@ -55,8 +55,8 @@ impl Heat {
     }
 
     #[cold]
+    #[expect(clippy::disallowed_methods, reason = "each by itself")]
     fn end_period(&mut self, limits: &Limits) {
-        // In any order: each by itself.
         self.records.retain(|_, record| {
             record.is_ordered &= record.met >= limits.ordered_meets_min.div_ceil(4);
             record.met = 0;
@@ -97,8 +97,7 @@ mod tests {
     fn a_record_is_ordered_while_enough_meet_there() {
         let limits = Limits { ordered_meets_min: 8, ordered_period_us: 100, ..Limits::default() };
         let mut heat = Heat::default();
-        let mut meet =
-            |heat: &mut Heat, now, times| (0..times).for_each(|_| heat.note(Time(now), &limits, 1));
+        let meet = |heat: &mut Heat, now, times| (0..times).for_each(|_| heat.note(Time(now), &limits, 1));
         meet(&mut heat, 1, 7);
         assert!(!heat.is_ordered(1), "too few");
         meet(&mut heat, 150, 7);
