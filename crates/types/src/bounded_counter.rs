@@ -261,6 +261,11 @@ impl DataType for BoundedCounter {
         state.is_none()
     }
 
+    fn is_total(op: &BoundedCounterOp) -> bool {
+        // All others fail where there is no record, or where its bounds are in the way.
+        matches!(op, BoundedCounterOp::Get)
+    }
+
     fn footprint(op: &BoundedCounterOp) -> Claims {
         match op {
             BoundedCounterOp::Create(_) | BoundedCounterOp::Resize { .. } => {

@@ -18,6 +18,8 @@
 //! increments are summed against the room, so the second waits, and is then refused or done. An increment that does
 //! not fit in the committed state at all is refused with an overflow error.
 //!
+//! No operation is total (P82): `SET` on the same key may leave what is no number, and then `GET` fails too.
+//!
 //! Register and FloatCounter work on the same records; `text.rs` says how their modes conflict with these.
 
 use crate::data_type::{
@@ -233,6 +235,7 @@ impl Examples for Counter {
             Text::Int(0),
             Text::Int(7),
             Text::Bytes("7".into()),
+            Text::Bytes("seven".into()),
             Text::Int(i64::MAX - 2),
             Text::Int(i64::MIN + 2),
         ]

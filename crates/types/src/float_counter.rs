@@ -24,6 +24,8 @@
 //! The number is kept as the shortest decimal that reads back as the same float, without an exponent: 3.0 is
 //! `3`. Redis itself adds in extended precision and cuts at 17 decimals, so the last digits may differ.
 //!
+//! No operation is total (P82), as in Counter.
+//!
 //! Register and Counter work on the same records; `text.rs` says how their modes conflict with these.
 
 use crate::data_type::{
@@ -244,6 +246,7 @@ impl Examples for FloatCounter {
             Text::Bytes("3.0".into()),
             Text::Bytes("-0".into()),
             Text::Bytes("0.1".into()),
+            Text::Bytes("a tenth".into()),
             Text::Int(EXACT_MAX as i64 - 2),
             Text::Int(2 - EXACT_MAX as i64),
             Text::Int(EXACT_MAX as i64 + 2),

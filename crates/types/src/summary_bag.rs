@@ -238,6 +238,11 @@ impl DataType for SummaryBag {
         state.count == 0
     }
 
+    fn is_total(op: &Op) -> bool {
+        // A sum may be too large; where it cannot be, an add draws.
+        !matches!(op, Op::Add(_))
+    }
+
     fn footprint(op: &Op) -> Claims {
         match op {
             Op::Add(value) => {

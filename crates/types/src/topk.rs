@@ -288,6 +288,11 @@ impl DataType for TopK {
         state.capacity == 0
     }
 
+    fn is_total(op: &Op) -> bool {
+        // An add fails where the record has another capacity.
+        !matches!(op, Op::Add { .. })
+    }
+
     fn footprint(op: &Op) -> Claims {
         match op {
             Op::Add { capacity, .. } => {

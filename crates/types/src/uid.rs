@@ -108,6 +108,10 @@ impl DataType for UidGenerator {
         state.0 == 0
     }
 
+    fn is_total(_: &UidOp) -> bool {
+        true
+    }
+
     fn footprint(op: &UidOp) -> Claims {
         match op {
             UidOp::Next => Claims::record(NEXT),

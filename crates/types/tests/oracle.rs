@@ -242,6 +242,23 @@ fn a_total_operation_that_can_fail_is_refused() {
     assert!(found.to_string().contains("cannot be done"), "{found}");
 }
 
+/// "A read of a counter is always possible." Not where `SET` left what is no number.
+struct ReadsOfNumbersAreTotal;
+
+impl Variation for ReadsOfNumbersAreTotal {
+    type Base = Counter;
+
+    fn is_total(op: &CounterOp) -> bool {
+        *op == CounterOp::Get
+    }
+}
+
+#[test]
+fn a_read_that_fails_on_what_another_type_left_is_not_total() {
+    let found = refused::<Varied<ReadsOfNumbersAreTotal>>();
+    assert_eq!((found.law, found.state.as_str()), (Law::Total, "Bytes(\"seven\")"), "{found}");
+}
+
 /// "A pop answers nothing where there is nothing, so it can always be done." It draws, and which draws fit depends on the
 /// state.
 struct PopsAreTotal;
