@@ -3,7 +3,7 @@
 //!
 //! Records `x`, `y` and `z` are sets, on the shards 0, 1 and 2.
 
-use claret_core::message::{Asks, Link, Request, Response};
+use claret_core::message::{Asks, Link, Request, Response, owners_digest};
 use claret_core::{
     Client, Event, Incarnation, Limits, Node, Pacing, SessionId, ShardId, SlotRange, Time, Timestamp,
 };
@@ -129,14 +129,15 @@ fn before_all_shards_are_heard() -> bool {
     let mut requests = Vec::new();
     client.take(ShardId(0), 0, &mut requests);
     let prepare = requests.into_iter().find_map(|request| match request {
-        Request::Prepare { attempt, asks: Asks::Place(at), .. } => Some((attempt, at)),
+        Request::Prepare { attempt, asks: Asks::Place(_), .. } => Some(attempt),
         _ => None,
     });
-    let (attempt, at) = prepare.expect("it left");
+    let (attempt, at) = (prepare.expect("it left"), Timestamp(500));
     let replies = Some(Vec::new());
     let done = Response::Done { attempt, shard: ShardId(0), at, behind: Timestamp(at.0 - 1), replies };
     client.handle_response(now, ShardId(0), done);
-    let ticked = Response::Ticked { clock: at, now, orders: true };
+    let owners = owners_digest([ShardId(0), ShardId(1)].into_iter());
+    let ticked = Response::Ticked { clock: at, now, orders: true, owners };
     client.handle_response(now, ShardId(0), ticked.clone());
     client.settle(now);
     let is_told = |client: &mut Client| {

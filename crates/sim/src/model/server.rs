@@ -48,8 +48,10 @@ struct Saying<'a> {
 
 impl Server {
     pub(super) fn new(id: u32, setup: &Setup) -> Self {
+        let mut shard = Shard::new(ShardId(id), Incarnation(1), setup.switches(), setup.limits);
+        shard.know_owners((0..setup.shards).map(ShardId));
         Server {
-            shard: Shard::new(ShardId(id), Incarnation(1), setup.switches(), setup.limits),
+            shard,
             id: id as usize,
             queue: VecDeque::new(),
             is_busy: false,
