@@ -193,3 +193,41 @@ fn trap_29_a_death_leaves_one_place_everywhere() {
     assert!(places[0].is_some() && places[0] == places[1], "{places:?}");
     assert_eq!(w.shards[0].open_attempts() + w.shards[1].open_attempts(), 0);
 }
+
+/// A set and a counter by one key: which of the two is there shows only when they are executed.
+#[test]
+fn calls_of_two_types_on_one_record_lock() {
+    let mut w = world(2);
+    let tx = w.begin();
+    w.buffer(tx, 0, "x", sadd("a"));
+    w.buffer(tx, 0, "x", Operation::new::<claret_types::Counter>(claret_types::CounterOp::Get));
+    w.buffer(tx, 1, "y", sadd("a"));
+    w.commit_at(tx, 100);
+    w.run();
+    check(&w);
+    assert!(w.events(tx).iter().any(|event| matches!(event, Event::Failed { .. })), "it waits for itself");
+    assert_eq!(w.shards[0].open_attempts() + w.shards[1].open_attempts(), 0);
+}
+
+/// On one of its records somebody stands before it, on the other nobody: a shard that stops now must not have half of it.
+#[test]
+fn a_shard_carries_all_of_an_attempt_out_at_once() {
+    let mut w = world(2);
+    let before = placed(&mut w, 50, &[(0, sadd("b")), (1, sadd("b"))]);
+    w.deliver(Kind::Prepare, 0);
+    let late = w.hold(Kind::Prepare, 1);
+    let tx = w.begin();
+    w.buffer(tx, 0, "other", sadd("a"));
+    w.buffer(tx, 0, "x", scard());
+    w.commit_at(tx, 100);
+    w.deliver(Kind::Prepare, 0);
+    check(&w);
+    assert_eq!(w.shards[0].state(b"other"), None, "half of it is carried out");
+    w.hand_over(late);
+    w.run();
+    w.tick_all(1_000);
+    w.run();
+    check(&w);
+    assert!(w.shards[0].state(b"other").is_some());
+    assert_eq!((told(&mut w, before), told(&mut w, tx)), (Some(vec![]), Some(vec![Reply::Int(1)])));
+}
