@@ -197,8 +197,6 @@ bugs! {
     LockedRaiseNothing "locked-raise-nothing" "P73, P75";
     /// Locked claims raise clocks to their vote, not to what is final.
     LockedKeepVote "locked-keep-vote" "P75, P84";
-    /// Clocks of records are forgotten, and votes there are small again.
-    NoFloor "no-floor" "P73";
     /// A shard says what its clock is, and votes below that.
     ClockNotKept "clock-not-kept" "P79";
     /// A shard that lost its memory begins at its own time.
@@ -227,8 +225,6 @@ bugs! {
     OrderedPassesLocks "ordered-passes-locks" "P80";
     /// A lock is granted beside entries that conflict.
     LocksPassOrdered "locks-pass-ordered" "P80";
-    /// Who cannot give way and waits itself hands word of an elder to nobody.
-    ElderNotPassedOn "elder-not-passed-on" "P81";
 
     // --- ordered calls: telling ---
     /// The caller is told once all have voted and answered, wherever the horizon is.

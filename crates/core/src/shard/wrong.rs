@@ -7,7 +7,7 @@ use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Participant};
 use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
-use crate::ids::{Birth, Sequence, Timestamp};
+use crate::ids::{Sequence, Timestamp};
 use crate::planted::{Bug, is};
 
 /// [`Bug::VoteBeforeLastGrant`].
@@ -84,12 +84,7 @@ pub(super) fn final_after_death(own: Timestamp, others: impl Iterator<Item = Tim
     right::final_after_death(own, others.filter(|_| !is(Bug::OwnVoteAfterDeath)))
 }
 
-/// [`Bug::ElderNotPassedOn`].
-pub(super) fn pass_on(table: &mut LockTable, record: RecordIx, attempt: AttemptId, elder: Birth) {
-    if !is(Bug::ElderNotPassedOn) {
-        right::pass_on(table, record, attempt, elder);
-    }
-}
+pub(super) use right::pass_on;
 
 /// [`Bug::ClockNotKept`].
 pub(super) fn clock_after(before: Timestamp, published: Timestamp) -> Timestamp {

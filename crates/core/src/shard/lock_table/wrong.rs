@@ -95,10 +95,7 @@ pub(super) fn clock_for_other_type(latest: Timestamp) -> Timestamp {
     if is(Bug::OtherTypeUnordered) { Timestamp::default() } else { right::clock_for_other_type(latest) }
 }
 
-/// [`Bug::NoFloor`].
-pub(super) fn floor_after(floor: Timestamp, forgotten: Timestamp) -> Timestamp {
-    if is(Bug::NoFloor) { floor } else { right::floor_after(floor, forgotten) }
-}
+pub(super) use right::floor_after;
 
 /// [`Bug::OrderedPassesLocks`].
 pub(super) fn fits_beside_locks(held: &Held, modes: &Modes, claims: &Claims) -> bool {
