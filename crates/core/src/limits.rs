@@ -62,8 +62,12 @@ pub struct Limits {
     /// How far the clocks of two nodes may be apart, in microseconds, for transactions over both to have one order.
     // P88.
     pub skew_us_max: u64,
+    /// What is so long ago by a shard's own time, in microseconds, no vote can be before any more, wherever it comes from: more than
+    /// the clocks of any two nodes are apart. By default nothing is.
+    // P79.
+    pub passed_us: u64,
     /// How many calls on a record meet others within `ordered_period_us`, for it to be ordered from then on; with a quarter of
-    /// that it stays so.
+    /// that it stays so. 0: every record is ordered.
     // P87.
     pub ordered_meets_min: u32,
     /// How long meetings on records are counted, in microseconds.
@@ -111,6 +115,7 @@ impl Default for Limits {
             hot_waits_min: 16,
             ahead_us_max: 1_000_000,
             skew_us_max: 10_000_000,
+            passed_us: u64::MAX,
             ordered_meets_min: 32,
             ordered_period_us: 100_000,
             resend_us: 50_000,

@@ -314,7 +314,7 @@ impl Refusal {
     }
 
     /// What the caller hears.
-    pub(crate) fn without_timestamp(self) -> Refusal {
+    pub fn without_timestamp(self) -> Refusal {
         match self {
             Refusal::OperationBehind { key, error, .. } => Refusal::Operation { key, error },
             other => other,
@@ -496,6 +496,8 @@ pub enum Response {
         clock: Timestamp,
         /// Its own time.
         now: Time,
+        /// Up to here no vote comes any more, from any shard: it is long ago (P79).
+        passed: Timestamp,
         /// Calls on some of its records are ordered, or what was ordered is not settled yet (P87).
         orders: bool,
         /// A digest of the shards that own keys, as far as it knows (P79). See [`owners_digest`].

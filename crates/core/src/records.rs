@@ -18,7 +18,7 @@
 
 use std::fmt;
 
-use claret_types::{Bytes, Effect, OpError, Operation, State};
+use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
 
 use crate::message::Refusal;
 
@@ -74,9 +74,9 @@ pub trait Records: Sync {
         false
     }
 
-    /// All of a record, which is about to vanish; `None` if there is no such key.
-    fn whole(&self, key: &Bytes) -> Option<State> {
-        let _ = key;
+    /// All of a record, which is of this type and about to vanish; `None` if there is no such key.
+    fn whole(&self, key: &Bytes, kind: &'static TypeInfo) -> Option<State> {
+        let _ = (key, kind);
         None
     }
 

@@ -1,6 +1,7 @@
 //! One server process.
 
 use std::collections::HashSet;
+use std::env;
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -161,6 +162,10 @@ impl ServerOptions {
         lines.extend(self.config.iter().cloned());
         if let Some(module) = &self.module {
             lines.push(format!("loadmodule {} {}", quoted(&module.path), module.args.join(" ")));
+            // Whatever is run on servers can be run with calls ordered everywhere, or nowhere.
+            lines.extend(
+                env::var("CLARET_ORDERING").ok().map(|ordering| format!("claret.ordering {ordering}")),
+            );
         }
         lines.join("\n") + "\n"
     }

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use claret_core::message::Refusal;
 use claret_core::{Applied, HeldEnd, Records, ShardId};
-use claret_types::{Bytes, Effect, OpError, Operation, State, Unique};
+use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo, Unique};
 
 use crate::cut::cut;
 use crate::moves::Moves;
@@ -122,7 +122,7 @@ impl Records for Store {
         content.records.get(key).is_none_or(|state| state.expiry().is_none() && op.fits(state))
     }
 
-    fn whole(&self, key: &Bytes) -> Option<State> {
+    fn whole(&self, key: &Bytes, _: &'static TypeInfo) -> Option<State> {
         self.content().records.get(key).cloned()
     }
 

@@ -546,9 +546,9 @@ impl Client {
             Response::Behind { attempt, records } => return self.tell_behind(*attempt, records),
             Response::Queued { .. } | Response::Busy { .. } => self.lock_waits += 1,
             Response::Refused { refusal, .. } if is_about_places(refusal) => self.doubts_topology = true,
-            Response::Ticked { clock, now: its_time, orders, owners } => {
-                let (clock, orders, owners) = (*clock, *orders, *owners);
-                self.stamps.hear(now, from, Ticked { clock, now: *its_time, orders, owners });
+            Response::Ticked { clock, now: its_time, passed, orders, owners } => {
+                let (clock, passed, orders, owners) = (*clock, *passed, *orders, *owners);
+                self.stamps.hear(now, from, Ticked { clock, now: *its_time, passed, orders, owners });
                 return self.hear_horizon(now, owners);
             }
             Response::Refused { refusal: Refusal::Unstamped, .. } => self.stamps.begin(from),
@@ -666,10 +666,12 @@ impl Client {
 
     /// Some clock has come further.
     fn hear_horizon(&mut self, now: Time, digest: u64) {
-        let Some((owners, own_digest)) = self.routes.owners() else { return };
-        // Keys have moved to a shard that one of the two does not know yet.
-        self.doubts_topology |= digest != own_digest;
-        let horizon = self.stamps.horizon(owners, own_digest);
+        let mut horizon = self.stamps.passed;
+        if let Some((owners, own_digest)) = self.routes.owners() {
+            // Keys have moved to a shard that one of the two does not know yet.
+            self.doubts_topology |= digest != own_digest;
+            horizon = horizon.max(self.stamps.horizon(owners, own_digest));
+        }
         self.transactions.hear_horizon(now, horizon);
     }
 

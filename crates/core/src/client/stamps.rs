@@ -41,6 +41,8 @@ pub(super) struct Stamps {
     pub(super) were_needed: bool,
     /// The largest timestamp that somebody waits for.
     pub(super) want: Timestamp,
+    /// Up to here no vote comes any more, whoever is silent (P79).
+    pub(super) passed: Timestamp,
 }
 
 impl Stamps {
@@ -53,6 +55,7 @@ impl Stamps {
             are_needed: is_always,
             were_needed: is_always,
             want: Timestamp::default(),
+            passed: Timestamp::default(),
         }
     }
 
@@ -66,7 +69,8 @@ impl Stamps {
 
     /// A shard said what its clock is.
     pub(super) fn hear(&mut self, now: Time, shard: ShardId, ticked: Ticked) {
-        let Ticked { clock, now: its_time, orders, owners } = ticked;
+        let Ticked { clock, now: its_time, passed, orders, owners } = ticked;
+        self.passed = self.passed.max(passed);
         let ahead_us = (its_time.0 as i64).wrapping_sub(now.0 as i64);
         match self.heard.iter_mut().find(|heard| heard.shard == shard) {
             Some(heard) => {
@@ -122,6 +126,7 @@ impl Stamps {
 pub(super) struct Ticked {
     pub(super) clock: Timestamp,
     pub(super) now: Time,
+    pub(super) passed: Timestamp,
     pub(super) orders: bool,
     pub(super) owners: u64,
 }

@@ -27,8 +27,17 @@ pub(super) struct Taken {
 impl Shard {
     /// Other bounds from now on: of calls, of bytes, and of strangers.
     pub fn set_bounds(&mut self, limits: Limits) {
-        let Limits { calls_max, user_bytes_max, shard_bytes_max, strangers_max, .. } = limits;
-        self.limits = Limits { calls_max, user_bytes_max, shard_bytes_max, strangers_max, ..self.limits };
+        let Limits { calls_max, user_bytes_max, shard_bytes_max, strangers_max, ordered_meets_min, .. } =
+            limits;
+        self.limits = Limits {
+            calls_max,
+            user_bytes_max,
+            shard_bytes_max,
+            strangers_max,
+            ordered_meets_min,
+            ..self.limits
+        };
+        self.table.set_meets_min(ordered_meets_min);
     }
 
     /// Bytes that are kept for all.

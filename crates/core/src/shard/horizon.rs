@@ -6,7 +6,9 @@
 
 use std::collections::BTreeMap;
 
-use super::{Link, PeerMessage, Response, Shard, ShardId, Time, rules};
+use claret_types::Operation;
+
+use super::{Link, PeerMessage, Response, Shard, ShardId, Time, key_hash, rules};
 use crate::ids::Timestamp;
 use crate::message::{Output, owners_digest};
 use crate::switches::{Delivery, Ordered};
@@ -19,8 +21,18 @@ const ASKED_US_MIN: u64 = 500;
 pub(super) struct Horizon {
     /// This shard's own is not among them, though it may own keys.
     others: BTreeMap<ShardId, Timestamp>,
+    /// The smallest of theirs.
+    least: Timestamp,
     owners: u64,
     asked: Option<Time>,
+    /// Up to here no vote comes any more, whoever owns keys: it is long ago by the shard's own time (P79).
+    passed: Timestamp,
+}
+
+impl Horizon {
+    fn find_least(&mut self) {
+        self.least = self.others.values().copied().min().unwrap_or(Timestamp::MAX);
+    }
 }
 
 impl Shard {
@@ -35,6 +47,7 @@ impl Shard {
         let others = owners.into_iter().filter(|owner| *owner != self.id);
         self.horizon.others =
             others.map(|owner| (owner, known.get(&owner).copied().unwrap_or_default())).collect();
+        self.horizon.find_least();
     }
 
     /// Whether calls can be ordered here at all.
@@ -53,21 +66,51 @@ impl Shard {
     }
 
     /// Whether nothing with a timestamp is present, and the clocks of all shards that own keys have passed what was.
-    pub(super) fn is_settled(&self) -> bool {
+    pub fn is_settled(&self) -> bool {
         self.stamped == 0 && self.table.clocks.used <= self.horizon()
     }
 
-    /// The smallest clock of the shards that own keys, as far as they said.
-    fn horizon(&self) -> Timestamp {
-        let Horizon { others, owners, .. } = &self.horizon;
+    /// The smallest clock of the shards that own keys, as far as they said, and as time tells.
+    pub fn horizon(&self) -> Timestamp {
+        let Horizon { least, owners, passed, .. } = self.horizon;
         match owners {
-            0 => Timestamp::default(), // Nobody knows who they are.
-            _ => others.values().copied().fold(self.clock, Timestamp::min),
+            0 => passed, // Nobody knows who they are.
+            _ => self.clock.min(least).max(passed),
         }
+    }
+
+    /// Whether something that begins and ends at once, and may use all of a record, comes behind all that was ordered there as far
+    /// as others in time are concerned (P83): all of it is settled.
+    #[inline]
+    pub fn is_settled_on(&self, key: &[u8]) -> bool {
+        self.is_settled() || self.table.latest_clock(key_hash(key)) <= self.horizon()
+    }
+
+    /// The same for an operation: what conflicts with it is settled.
+    pub fn is_settled_for(&self, key: &[u8], op: &Operation) -> bool {
+        self.is_settled() || self.table.clock_before_op(key_hash(key), op) <= self.horizon()
+    }
+
+    /// Time passes.
+    pub(super) fn pass(&mut self, now: Time) {
+        let passed = Timestamp(now.0.saturating_sub(self.limits.passed_us));
+        self.horizon.passed = passed.max(self.horizon.passed);
+    }
+
+    /// Somebody waits until all that was ordered here is settled: raises the own clock, and asks the others for theirs, if they were
+    /// not asked just now. Whether there is something to wait for.
+    pub fn seek_horizon(&mut self, now: Time) -> bool {
+        if !self.can_order() || self.is_settled() {
+            return false;
+        }
+        self.raise_clock(now, self.table.clocks.used);
+        self.ask_clocks(now);
+        !self.is_settled()
     }
 
     /// Raises the clock to the shard's own time and to what somebody waits for, and forgets what it has passed. What is to be said.
     fn raise_clock(&mut self, now: Time, want: Timestamp) -> Timestamp {
+        self.pass(now);
         let clock = self.clock.max(Timestamp(now.0)).max(want.min(self.far_ahead(now)));
         let clock = clock.max(self.table.clocks.forget(clock));
         self.clock = rules::clock_after(self.clock, clock);
@@ -82,7 +125,8 @@ impl Shard {
         if orders && self.stamped == 0 && !self.table.heat.has_any() {
             self.ask_clocks(now);
         }
-        let response = Response::Ticked { clock, now, orders, owners: self.horizon.owners };
+        let Horizon { owners, passed, .. } = self.horizon;
+        let response = Response::Ticked { clock, now, passed, orders, owners };
         self.outputs.push_back(Output::Respond { session: link.session, response });
     }
 
@@ -117,6 +161,7 @@ impl Shard {
         let is_same = owners == self.horizon.owners;
         if let Some(known) = self.horizon.others.get_mut(&from).filter(|_| is_same) {
             *known = clock.max(*known);
+            self.horizon.find_least();
         }
     }
 }

@@ -208,7 +208,7 @@ impl LockTable {
             staged: Vec::new(),
             unique: unique_base,
             clocks: Clocks::default(),
-            heat: Heat::default(),
+            heat: Heat::with(&limits),
             woken: VecDeque::new(),
             ready: VecDeque::new(),
             notices: Vec::new(),

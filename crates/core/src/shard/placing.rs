@@ -87,6 +87,7 @@ impl Shard {
             _ if !self.can_order() => true,
             Ordered::Never => true,
             Ordered::Hot => {
+                self.pass(now);
                 self.table.heat.roll(now, &self.limits);
                 self.may_vote_unstamped() && !self.table.is_any_ordered(records)
             }
@@ -101,7 +102,7 @@ impl Shard {
     }
 
     /// Another incarnation begins: behind all that an earlier one may have published, voted or carried out (P85).
-    pub(super) fn begin_clock(&mut self, now: Time) {
+    pub fn begin_clock(&mut self, now: Time) {
         if self.can_order() {
             let first = rules::clock_at_first(Timestamp(now.0), self.far_ahead(now));
             self.clock = self.clock.max(first);
@@ -118,7 +119,8 @@ impl Shard {
         }
         let before = held.iter().map(|record| self.table.clock_before(*record, attempt)).max();
         let before = before.unwrap_or_default();
-        let at = rules::vote_after(suggested.min(self.ahead(now)), self.clock, before);
+        let suggested = rules::not_in_the_past(suggested.min(self.ahead(now)), now);
+        let at = rules::vote_after(suggested, self.clock, before);
         let mut is_alone = true;
         for record in &held {
             is_alone &= self.table.take_place(now, *record, attempt, at);
@@ -235,7 +237,11 @@ impl Shard {
             self.table.raise(record, attempt, rules::locked_until(voted.at, at));
             self.table.release(now, record, attempt, Fate::Apply(&members));
         }
+        let elder = self.table.eldest_told(&in_order, attempt);
         for record in in_order {
+            if let Some(elder) = elder {
+                rules::pass_on(&mut self.table, record, attempt, elder);
+            }
             self.table.finish_place(now, record, attempt, at, said == Said::Nothing);
         }
         self.done_if_carried_out(now, attempt);

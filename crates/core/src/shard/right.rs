@@ -53,6 +53,12 @@ pub(super) fn vote_after(suggested: Timestamp, clock: Timestamp, before: Timesta
     suggested.max(clock.next()).max(before.next())
 }
 
+/// Nobody votes before the own time: so what is long ago is settled, whoever is silent (P79).
+#[inline]
+pub(super) fn not_in_the_past(suggested: Timestamp, now: Time) -> Timestamp {
+    suggested.max(Timestamp(now.0))
+}
+
 /// Whether a prepare without a timestamp may be taken, given whether all that has one is settled (P87).
 #[inline]
 pub(super) fn takes_unstamped(is_settled: bool) -> bool {

@@ -43,7 +43,7 @@ pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Inca
     if is(Bug::SilentRestart) { before } else { right::incarnation_after(before, named) }
 }
 
-pub(super) use right::{is_torn, takes_unstamped};
+pub(super) use right::{is_torn, not_in_the_past, takes_unstamped};
 
 /// [`Bug::VoteBelowClock`], [`Bug::VoteBelowRecords`].
 pub(super) fn vote_after(suggested: Timestamp, clock: Timestamp, before: Timestamp) -> Timestamp {

@@ -137,7 +137,7 @@ fn before_all_shards_are_heard() -> bool {
     let done = Response::Done { attempt, shard: ShardId(0), at, behind: Timestamp(at.0 - 1), replies };
     client.handle_response(now, ShardId(0), done);
     let owners = owners_digest([ShardId(0), ShardId(1)].into_iter());
-    let ticked = Response::Ticked { clock: at, now, orders: true, owners };
+    let ticked = Response::Ticked { clock: at, now, passed: Timestamp::default(), orders: true, owners };
     client.handle_response(now, ShardId(0), ticked.clone());
     client.settle(now);
     let is_told = |client: &mut Client| {

@@ -268,7 +268,7 @@ pub(crate) fn responses() -> Vec<Response> {
         all.push(Response::Placed { attempt, shard, at, behind, replies: replies.clone(), is_tentative });
         all.push(Response::Done { attempt, shard, at, behind, replies });
     }
-    all.push(Response::Ticked { clock: at, now: Time(7), orders: true, owners: 5 });
+    all.push(Response::Ticked { clock: at, now: Time(7), passed: at, orders: true, owners: 5 });
     let refused = |refusal| Response::Refused { attempt, shard, refusal, since };
     all.extend(refusals().into_iter().map(refused));
     all.push(Response::Applied { attempt, shard });

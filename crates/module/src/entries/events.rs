@@ -10,6 +10,7 @@ use redis_module::raw;
 
 use super::{entry, keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Rejected, api};
+use crate::node::Node;
 use crate::parts::planted::sessions as planted;
 use crate::parts::vanished::Change;
 
@@ -100,15 +101,21 @@ unsafe extern "C" fn key_vanished(
 unsafe extern "C" fn flushed(
     ctx: *mut raw::RedisModuleCtx,
     _: raw::RedisModuleEvent,
-    _: u64,
+    phase: u64,
     what: *mut c_void,
 ) {
     // SAFETY: with this event the server hands over what it says of a flush, which lives until this returns, as the context.
     let (ctx, database) = unsafe { (Ctx::new(ctx), (*what.cast::<raw::RedisModuleFlushInfo>()).dbnum) };
     // A negative number is all of them.
-    if planted::is_of_records(database <= 0) {
-        entry(ctx, "a flush", |ctx| note(ctx, Change::Everything));
+    if !planted::is_of_records(database <= 0) {
+        return;
     }
+    entry(ctx, "a flush", |ctx| {
+        if phase == raw::REDISMODULE_SUBEVENT_FLUSHDB_START {
+            with_node(Node::about_to_vanish);
+        }
+        note(ctx, Change::Everything);
+    });
 }
 
 unsafe extern "C" fn swapped(

@@ -25,6 +25,8 @@ pub(crate) enum Flag {
     Replica = 1 << 3,
     /// Refuses writes: mostly a replica.
     ReadOnly = 1 << 4,
+    /// Has a `maxmemory`, and may throw keys away for it.
+    Evicts = 1 << 9,
     /// Over `maxmemory`.
     OutOfMemory = 1 << 10,
     /// The caller cannot be blocked.
@@ -94,6 +96,12 @@ impl Ctx {
     pub(crate) fn must_not_write() -> bool {
         // SAFETY: function rule; it takes nothing.
         unsafe { api!(RedisModule_AvoidReplicaTraffic)() != 0 }
+    }
+
+    /// Whether there is any key in the database of the records.
+    pub(crate) fn has_keys(self) -> bool {
+        // SAFETY: context rule; nothing is kept of it. The number is of the selected database, and the caller's is the first.
+        unsafe { api!(RedisModule_DbSize)(self.0) != 0 }
     }
 
     /// As in `INFO`.

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
 use claret_core::{Applied, HeldEnd, Records, Shard, Time};
-use claret_types::{Bytes, Effect, OpError, Operation, State};
+use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
 use smallvec::SmallVec;
 
 use super::rights::Caller;
@@ -42,6 +42,8 @@ pub(crate) struct Keyspace {
     adding: OnMainThread<Adding>,
     /// A key is looked at for a transaction at this moment. The server deletes it then if its time is over.
     is_looking: AtomicBool,
+    /// The server may throw keys away when memory is short.
+    is_evicting: AtomicBool,
     pub(super) users: OnMainThread<Users>,
     /// For whom operations are admitted now.
     pub(super) caller: OnMainThread<Caller>,
@@ -57,6 +59,7 @@ impl Keyspace {
             held_ends: OnMainThread::new(),
             adding: OnMainThread::new(),
             is_looking: AtomicBool::new(false),
+            is_evicting: AtomicBool::new(false),
             users: OnMainThread::new(),
             caller: OnMainThread::new(),
         }
@@ -91,6 +94,7 @@ impl Keyspace {
 
     /// Puts a newer view in place; the one before, if there was one.
     pub(super) fn renew(&self, ctx: Ctx) -> Option<Slots> {
+        self.is_evicting.store(ctx.is(Flag::Evicts), Ordering::Relaxed);
         let view = slots_of(ctx);
         let before = self.slots.replace(None);
         let Some(mut view) = view else {
@@ -283,6 +287,20 @@ impl Records for Keyspace {
         }
         self.carry_out_sum(key);
         native::apply(&self.server(), key, effects)
+    }
+
+    fn may_order(&self, key: &Bytes, op: &Operation) -> bool {
+        // What the server may throw away at any moment vanishes before anybody hears of it.
+        if self.is_evicting.load(Ordering::Relaxed) {
+            return false;
+        }
+        self.carry_out_sum(key);
+        native::may_order(&self.server(), key, op)
+    }
+
+    fn whole(&self, key: &Bytes, kind: &'static TypeInfo) -> Option<State> {
+        self.carry_out_sum(key);
+        native::whole_of(&self.server(), key, kind)
     }
 
     fn hold_end(&self, key: &Bytes) -> HeldEnd {

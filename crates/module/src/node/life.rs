@@ -7,7 +7,7 @@
 use std::sync::atomic::Ordering;
 
 use claret_core::message::Refusal;
-use claret_core::{Incarnation, SessionId, Shard, Survives, Switches, Time};
+use claret_core::{Incarnation, SessionId, Shard, Survives, Time};
 
 use super::{Node, limits, settings, unix_time};
 use crate::ffi::{Ctx, Flag, Log};
@@ -19,6 +19,9 @@ impl Node {
     /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
     pub(crate) fn look_around(&mut self, ctx: Ctx) {
         let before = self.keyspace.renew(ctx);
+        let gained = before.as_ref().is_some_and(|before| {
+            self.keyspace.view(|view| view.gains(before) && before.serves_some()).unwrap_or(false)
+        });
         if planted::is_no_primary(ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) {
             return self.end(ctx);
         }
@@ -39,6 +42,12 @@ impl Node {
             }
             (Some(_), _) if lost => self.go_on(ctx),
             (Some(_), _) | (None, _) => {}
+        }
+        self.tell_owners();
+        let now = self.now();
+        // On the keys that came timestamps were used that this node does not know (P86).
+        if let Some(shard) = self.shard.as_mut().filter(|_| gained) {
+            shard.begin_clock(now);
         }
     }
 
@@ -71,7 +80,13 @@ impl Node {
         self.incarnation = next_incarnation(self.incarnation);
         self.counts.incarnations += 1;
         self.keyspace.let_all_end();
-        let shard = Shard::over(self.keyspace, id, self.incarnation, Switches::CLARET, limits());
+        self.limits = limits();
+        let switches = super::horizon::switches(ctx.is(Flag::Cluster));
+        let mut shard = Shard::over(self.keyspace, id, self.incarnation, switches, self.limits);
+        // Where nothing is, nothing was ordered; else nobody knows what was (P85).
+        if ctx.has_keys() {
+            shard.begin_clock(self.now());
+        }
         self.shard = Some(shard);
         self.begin_to_look(ctx);
         ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));

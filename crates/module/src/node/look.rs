@@ -15,6 +15,7 @@ use crate::parts::open_multis::Queued;
 use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
 use crate::parts::planted::guard as planted;
+use crate::parts::queue::is_in_use;
 use crate::parts::vanished::Change;
 use crate::parts::verdict::{Asked, Asker, Locks, Look, Standing, Verdict};
 
@@ -46,7 +47,7 @@ impl Node {
             return (row.keys != Keys::None || row.special != Special::Nothing).then_some(row);
         };
         let shard = self.shard.as_ref()?;
-        let is_held = |place| filtered.word(place).is_some_and(|key| shard.is_held(key));
+        let is_held = |place| filtered.word(place).is_some_and(|key| is_in_use(shard, key));
         let is_concerned = row.special != Special::Nothing
             || self.open_multis.is_any()
             || row.places(filtered.len()).any(is_held);
@@ -61,7 +62,7 @@ impl Node {
             self.looks -= 1;
             return Some(true);
         }
-        let is_held = !shard.is_idle();
+        let is_held = !shard.is_idle() || !shard.is_settled();
         if is_held {
             self.looks = LOOKS;
         }
@@ -177,7 +178,7 @@ impl Node {
             if let Some(client) = notes {
                 self.open_multis.note(client, key, access);
             }
-            if shard.is_held(key) {
+            if is_in_use(shard, key) {
                 held.push((place, access));
             }
         };
@@ -229,6 +230,7 @@ impl Node {
         // Only what its client may know of is a reason.
         let Some((keys, is_sure)) = self.own_keys(ctx, client, held) else { return };
         self.counts.exec_aborts += 1;
+        self.seeks_horizon |= self.shard.as_ref().is_some_and(|shard| !shard.is_settled());
         if is_sure {
             let user = client.and_then(|client| ctx.user_of(client));
             let owner = user.map(|user| Owner { user: Name::new(user.bytes()), client });
@@ -242,7 +244,9 @@ impl Node {
     fn held_of_exec(&self, client: Option<u64>) -> Option<Vec<(Bytes, Access)>> {
         let shard = self.shard.as_ref();
         match self.open_multis.queued(client)? {
-            Queued::Anything => shard.is_some_and(|shard| !shard.is_idle()).then(Vec::new),
+            Queued::Anything => {
+                shard.is_some_and(|shard| !shard.is_idle() || !shard.is_settled()).then(Vec::new)
+            }
             Queued::Keys(used) => {
                 let locks = self.locks_of(shard?);
                 // In any order: each is looked at.

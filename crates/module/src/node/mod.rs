@@ -19,6 +19,7 @@ pub(crate) mod settings;
 
 mod exec;
 mod frames;
+mod horizon;
 mod leaving;
 mod life;
 mod look;
@@ -28,6 +29,7 @@ mod peers;
 mod plain;
 mod top;
 
+use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use claret_core::{Incarnation, Limits, SessionId, Shard, Time};
@@ -46,6 +48,7 @@ use rights::Caller;
 
 pub(crate) use exec::{Begun, check_placement};
 pub(crate) use frames::{Hello, Polled, Welcome};
+use horizon::meets_min;
 pub(crate) use leaving::{Taking, would_wait};
 pub(crate) use operator::{Shown, ShownAttempt};
 pub(crate) use plain::{Judged, Waited};
@@ -53,6 +56,12 @@ pub(crate) use top::{HotKey, ShownWait, Top};
 
 /// How long an attempt in doubt waits at most before it asks the other shards again, in microseconds.
 const INQUIRE_US_MAX: u64 = 5_000_000;
+
+/// If the time of day is so much later than the node's own, the node catches up, in microseconds.
+const CATCHES_UP_US: u64 = 100_000;
+
+/// How far ahead of now a client may want its timestamp, in microseconds: some round trips.
+const AHEAD_US_MAX: u64 = 50_000;
 
 /// How long a phase takes in joiners once somebody waits for its end: about two round trips of a busy client.
 const PHASE_US_MAX: u64 = 500;
@@ -73,6 +82,8 @@ pub(crate) struct TimerProcs {
 /// See the module's text.
 pub(crate) struct Node {
     began: Instant,
+    /// What is added to the time since then: it is about the time of day, and never goes back.
+    ahead_us: Cell<u64>,
     pub(crate) keyspace: &'static Keyspace,
     procs: TimerProcs,
     /// For questions from within the filter, which is given no context.
@@ -86,6 +97,12 @@ pub(crate) struct Node {
     /// Plain commands that wait for keys.
     pub(crate) queue: Queue,
     pub(crate) open_multis: OpenMultis,
+    /// Of the shard that runs.
+    limits: Limits,
+    /// Somebody waits for what was ordered here to be settled, or was sent away because it is not.
+    seeks_horizon: bool,
+    /// The others' clocks are too far ahead, and that was logged.
+    is_behind_others: bool,
     passed_over: PassedOver,
     sleepers: Sleepers,
     leaving: Leaving,
@@ -148,6 +165,10 @@ impl Node {
         keyspace.begin(commands);
         Node {
             began: Instant::now(),
+            ahead_us: Cell::new(unix_time().0),
+            limits: limits(),
+            seeks_horizon: false,
+            is_behind_others: false,
             keyspace,
             procs,
             detached: ctx.detached(),
@@ -175,8 +196,16 @@ impl Node {
         }
     }
 
+    /// The time of day, as far as that never goes back: timestamps are compared between nodes (P79). A machine that was suspended
+    /// catches up; one whose time is set back waits for nothing, and is ahead from then on.
     pub(crate) fn now(&self) -> Time {
-        Time(self.began.elapsed().as_micros() as u64)
+        let (elapsed, unix) = (self.began.elapsed().as_micros() as u64, unix_time());
+        let now = Time(elapsed + self.ahead_us.get());
+        if unix.since(now) < CATCHES_UP_US {
+            return now;
+        }
+        self.ahead_us.set(unix.0.saturating_sub(elapsed));
+        unix
     }
 
     pub(crate) fn detached(&self) -> Ctx {
@@ -217,6 +246,10 @@ pub(crate) fn limits() -> Limits {
         user_bytes_max: settings::USER_BYTES_MAX.get() as usize,
         shard_bytes_max: settings::SHARD_BYTES_MAX.get() as usize,
         strangers_max: settings::STRANGERS_MAX.get() as usize,
+        ahead_us_max: AHEAD_US_MAX,
+        skew_us_max: settings::CLOCK_SKEW_MS.get() * 1_000,
+        passed_us: settings::CLOCK_SKEW_MS.get() * 1_000,
+        ordered_meets_min: meets_min(),
         ..Limits::default()
     }
 }

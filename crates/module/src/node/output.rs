@@ -17,7 +17,7 @@ const BARRED_MS: u64 = 10;
 impl Node {
     /// Carries out what the shard wants, and sets the timer. Answers to `own` go where it says, those to others into
     /// their outboxes, and from there to whoever listens.
-    pub(crate) fn carry_out(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
+    pub(crate) fn carry_out(&mut self, ctx: Ctx, own: Option<(SessionId, &mut Vec<Response>)>) {
         if own.is_none() {
             self.sleepers.stir();
         }
@@ -26,6 +26,13 @@ impl Node {
         if let Some(shard) = &mut self.shard {
             self.keyspace.tell(ctx, now, shard);
         }
+        self.seek_horizon(ctx);
+        self.say(ctx, own);
+        self.set_timer(ctx);
+    }
+
+    /// Says what the shard wants said.
+    pub(super) fn say(&mut self, ctx: Ctx, mut own: Option<(SessionId, &mut Vec<Response>)>) {
         while let Some(output) = self.shard.as_mut().and_then(Shard::poll_output) {
             match output {
                 Output::Respond { session, response } if session == self.one_shots.session() => {
@@ -39,11 +46,7 @@ impl Node {
                         _ => self.sessions.put(session, response, outbox_bounds()),
                     }
                 }
-                Output::Tell { shard, message } => match peers::send(ctx, self.keyspace, shard, &message) {
-                    Sent::Yes => self.counts.peer_messages_out += 1,
-                    Sent::No => self.counts.peer_messages_unsent += 1,
-                    Sent::ToNobody => self.answer_for_the_gone(shard, &message),
-                },
+                Output::Tell { shard, message } => self.tell_peer(ctx, shard, &message),
             }
         }
         while let Some((session, delivery)) = self.sessions.next_delivery() {
@@ -58,7 +61,14 @@ impl Node {
                 }
             }
         }
-        self.set_timer(ctx);
+    }
+
+    fn tell_peer(&mut self, ctx: Ctx, shard: ShardId, message: &PeerMessage) {
+        match peers::send(ctx, self.keyspace, shard, message) {
+            Sent::Yes => self.counts.peer_messages_out += 1,
+            Sent::No => self.counts.peer_messages_unsent += 1,
+            Sent::ToNobody => self.answer_for_the_gone(shard, message),
+        }
     }
 
     /// A shard whose memory is gone would say so, if there was one (P56).
@@ -80,7 +90,9 @@ impl Node {
 
     /// An answer to a transaction of one go.
     fn hear(&mut self, ctx: Ctx, response: Response) {
-        let next = self.one_shots.hear(response, settings::PLAIN_WAIT_MS.get());
+        let horizon = self.shard.as_ref().map(Shard::horizon).unwrap_or_default();
+        let next = self.one_shots.hear(response, horizon, settings::PLAIN_WAIT_MS.get());
+        self.seeks_horizon |= self.one_shots.settles();
         self.release_one_shots();
         match next {
             None => {}

@@ -41,6 +41,12 @@ impl Node {
     pub(crate) fn received(&mut self, ctx: Ctx, sender: &[u8], payload: &[u8]) {
         let sender = self.keyspace.view(|view| view.shard_of(sender)).flatten();
         match wire::decode_peer(payload) {
+            Ok(message @ (PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }))
+                if planted::is_senders(Some(message.from()) == sender) =>
+            {
+                self.counts.peer_messages_in += 1;
+                self.hear_of_clocks(ctx, message);
+            }
             // An answer may apply, and nothing may be written now: it is as lost on the way, and asked for again.
             _ if self.keyspace.is_barred(ctx) => self.counts.peer_messages_refused += 1,
             Ok(message) if planted::is_senders(Some(message.from()) == sender) => self.peer(ctx, message),

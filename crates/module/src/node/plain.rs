@@ -12,7 +12,7 @@ use crate::parts::error::Error;
 use crate::parts::owner::{Name, Owner};
 use crate::parts::plain;
 use crate::parts::planted::guard as planted;
-use crate::parts::queue::{Asking, Left, Stage, Want, wants_of};
+use crate::parts::queue::{Asking, Left, Stage, Want, is_in_use, take_alone, wants_of};
 use crate::parts::sleepers::sleeps;
 use crate::parts::verdict::{Asked, Look, Standing, Verdict};
 
@@ -84,7 +84,9 @@ impl Node {
     fn wants(&self, keys: &[(&[u8], Access)], words: &[Text]) -> Vec<Want> {
         let Some(shard) = &self.shard else { return Vec::new() };
         if keys.len() > ASKED_AT_ONCE {
-            return wants_of(keys.iter().copied().filter(|(key, _)| shard.is_held(key)));
+            let mut wants = wants_of(keys.iter().copied().filter(|(key, _)| is_in_use(shard, key)));
+            take_alone(&mut wants, shard);
+            return wants;
         }
         let mut wants = wants_of(keys.iter().copied());
         if let ([want], [_]) = (&mut wants[..], keys)
@@ -98,15 +100,24 @@ impl Node {
         wants
     }
 
+    /// A command has to wait: perhaps for what was ordered to be settled.
+    fn waits_for_horizon(&mut self) {
+        self.seeks_horizon |= self.shard.as_ref().is_some_and(|shard| !shard.is_settled());
+    }
+
     /// Queues for all keys: those that a command asks for at once, and what is held of the rest then.
-    fn ask(&mut self, ctx: Ctx, asking: Asking) -> Judged {
+    fn ask(&mut self, ctx: Ctx, mut asking: Asking) -> Judged {
+        if let Some(shard) = &self.shard {
+            take_alone(&mut asking.wants, shard);
+        }
+        self.waits_for_horizon();
         let number = self
             .with_queue(|queue, now, shard| Some(queue.begin(now, unix_time(), limits(), shard?, asking)));
         let Some(number) = number else { return Judged::Runs };
         self.carry_out(ctx, None);
         self.tick_again(ctx);
         match self.queue.stage(number) {
-            Stage::Waits(_) => Judged::Waits(number),
+            Stage::Waits(_) | Stage::Settles => Judged::Waits(number),
             Stage::Granted | Stage::Refused | Stage::Resolved | Stage::Over => Judged::Decided(number),
         }
     }
@@ -130,8 +141,10 @@ impl Node {
         self.counts.try_again += 1;
         Waited::Refused(match stage {
             Stage::Resolved => Error::EndedByOperator,
-            Stage::Waits(_) | Stage::Granted | Stage::Refused | Stage::Over if is_paused => Error::Paused,
-            Stage::Waits(_) | Stage::Granted | Stage::Refused | Stage::Over => {
+            Stage::Waits(_) | Stage::Settles | Stage::Granted | Stage::Refused | Stage::Over if is_paused => {
+                Error::Paused
+            }
+            Stage::Waits(_) | Stage::Settles | Stage::Granted | Stage::Refused | Stage::Over => {
                 Error::NotFree(settings::PLAIN_WAIT_MS.get())
             }
         })
@@ -174,6 +187,7 @@ impl Node {
         {
             return;
         }
+        self.waits_for_horizon();
         let ends = self.waits_until();
         let asking = Asking { wants, rest: Vec::new(), owner };
         self.with_queue(|queue, now, shard| {
@@ -195,6 +209,9 @@ impl Node {
         };
         let held: Vec<Bytes> = keys.iter().filter(in_conflict).map(|(key, _)| key.clone()).collect();
         let is_free = held.is_empty();
+        if !is_free {
+            self.waits_for_horizon();
+        }
         self.passed_over.note(held);
         self.tick_again(ctx);
         is_free
@@ -270,7 +287,7 @@ impl Node {
         }
         self.carry_out(ctx, None);
         let shard = self.shard.as_ref();
-        let free = self.passed_over.take(|key| shard.is_none_or(|shard| !shard.is_held(key)));
+        let free = self.passed_over.take(|key| shard.is_none_or(|shard| !is_in_use(shard, key)));
         let free = planted::signalled(free);
         self.tick_again(ctx);
         free

@@ -188,8 +188,25 @@ pub(crate) static DRAIN: Setting = Setting::new(
      failover loses nothing; 0 again when the node becomes a replica",
 );
 
+pub(crate) static ORDERING: Setting = Setting::new(
+    "ordering",
+    1,
+    (0, 2),
+    false,
+    "calls are ordered instead of locked where they can be: 0 on no record of this node, 1 on those where many meet, 2 on all",
+);
+pub(crate) static CLOCK_SKEW_MS: Setting = Setting::new(
+    "clock-skew-ms",
+    1_000,
+    (1, MINUTE_MS),
+    true,
+    "how far the clocks of two nodes may be apart, in milliseconds, the same on all nodes; if they are further apart, \
+     transactions on ordered records of one node may seem to come before those of another that ended earlier. For so \
+     long a silent node delays answers about what was ordered",
+);
+
 /// All of them.
-pub(crate) static SETTINGS: [&Setting; 20] = [
+pub(crate) static SETTINGS: [&Setting; 22] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
@@ -210,4 +227,6 @@ pub(crate) static SETTINGS: [&Setting; 20] = [
     &RESERVATION_MS,
     &TOPOLOGY_MS,
     &DRAIN,
+    &ORDERING,
+    &CLOCK_SKEW_MS,
 ];

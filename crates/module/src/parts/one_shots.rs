@@ -9,7 +9,9 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use claret_core::message::{Asks, Call, KeyedCall, Link, Listed, Members, Refusal, Request, Response};
-use claret_core::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, TxId};
+use claret_core::{
+    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
+};
 use claret_types::{Bytes, Operation, Reply};
 use hashbrown::HashMap;
 
@@ -38,6 +40,10 @@ struct OneShot {
     until: Time,
     /// Its client's time is over, or its client is gone.
     late: bool,
+    /// It asks for a place in an order, since the shard orders calls (P83).
+    is_stamped: bool,
+    /// It is over, and is told when the horizon is there (P78).
+    unsettled: Option<(Timestamp, Ended)>,
 }
 
 /// All of this node.
@@ -99,7 +105,9 @@ impl OneShots {
         let birth = Birth { time: birth, tx: self.tx(number) };
         let (user, client) = (owner.0.clone(), owner.1);
         let (blocked, until) = (None, Time(0));
-        let one = OneShot { birth, attempt: 1, calls, user, client, blocked, until, late: false };
+        let (late, is_stamped, unsettled) = (false, false, None);
+        let one =
+            OneShot { birth, attempt: 1, calls, user, client, blocked, until, late, is_stamped, unsettled };
         self.open.insert(number, one);
         number
     }
@@ -143,30 +151,39 @@ impl OneShots {
             relies_on: 0,
             calls: one.calls.iter().enumerate().map(call).collect(),
             members: Members::All,
-            asks: Asks::Decision,
+            asks: if one.is_stamped { Asks::Place(Timestamp::default()) } else { Asks::Decision },
         };
         Some((request, &one.user))
     }
 
     /// Hears an answer of the shard. What is to be done now: withdraw, or prepare again. Clients wait for so many
     /// milliseconds.
-    pub(crate) fn hear(&mut self, response: Response, wait_ms: u64) -> Option<Next> {
+    pub(crate) fn hear(&mut self, response: Response, horizon: Timestamp, wait_ms: u64) -> Option<Next> {
         let attempt = response.attempt()?;
         let number = attempt.tx.sequence.0;
         let one = self.open.get_mut(&number).filter(|one| one.attempt == attempt.attempt)?;
         match response {
             Response::Committed { replies, .. } => {
-                let mut answers: BTreeMap<u32, Reply> =
-                    replies.into_iter().map(|(no, it)| (no.0, it)).collect();
-                let count = one.calls.len() as u32;
-                let answers = (1..=count).map(|no| answers.remove(&no).unwrap_or(Reply::Ok)).collect();
+                let answers = one.answers(replies);
                 self.end(number, Ok(answers));
+                None
+            }
+            Response::Done { at, behind, replies, .. } => {
+                one.unsettled = Some((behind.min(at), Ok(one.answers(replies.unwrap_or_default()))));
+                self.settle(horizon, wait_ms);
+                None
+            }
+            Response::Refused { refusal: refusal @ Refusal::OperationBehind { .. }, .. } => {
+                let behind = refusal.of_operation().map(|(_, behind)| behind).unwrap_or_default();
+                one.unsettled = Some((behind, Err(Error::Refused(refusal.without_timestamp()))));
+                self.settle(horizon, wait_ms);
                 None
             }
             Response::Refused { refusal, .. }
                 if is_passing(&refusal) && !one.late && planted::may_try(one.attempt < ATTEMPTS_MAX) =>
             {
                 one.attempt += 1;
+                one.is_stamped |= refusal == Refusal::Unstamped;
                 Some(Next::Prepare(number))
             }
             Response::Refused { refusal, .. } => {
@@ -177,6 +194,25 @@ impl OneShots {
             }
             Response::Elder { .. } => Some(Next::Withdraw(attempt)),
             _ => None,
+        }
+    }
+
+    /// Whether some are over, and wait for the horizon.
+    pub(crate) fn settles(&self) -> bool {
+        self.open.values().any(|one| one.unsettled.is_some())
+    }
+
+    /// The horizon is here. O(those that have not ended).
+    pub(crate) fn settle(&mut self, horizon: Timestamp, wait_ms: u64) {
+        let is_there = |one: &OneShot| one.unsettled.as_ref().is_some_and(|(until, _)| *until <= horizon);
+        let settled = self.open.iter().filter(|(_, one)| is_there(one)).map(|(number, _)| *number);
+        for number in settled.collect::<Vec<_>>() {
+            let one = self.open.get_mut(&number).and_then(|one| Some((one.late, one.unsettled.take()?.1)));
+            match one {
+                Some((true, Err(_))) => self.end(number, Err(Error::LocksNotFree(wait_ms))),
+                Some((_, ended)) => self.end(number, ended),
+                None => {}
+            }
         }
     }
 
@@ -277,6 +313,15 @@ impl OneShots {
     }
 }
 
+impl OneShot {
+    /// In the order of its calls.
+    fn answers(&self, replies: Vec<(CallNo, Reply)>) -> Vec<Reply> {
+        let mut answers: BTreeMap<u32, Reply> = replies.into_iter().map(|(no, it)| (no.0, it)).collect();
+        let count = self.calls.len() as u32;
+        (1..=count).map(|no| answers.remove(&no).unwrap_or(Reply::Ok)).collect()
+    }
+}
+
 /// What an answer asks for.
 pub(crate) enum Next {
     Prepare(u64),
@@ -291,7 +336,7 @@ fn is_passing(refusal: &Refusal) -> bool {
 #[cfg(test)]
 mod tests {
     use claret_core::message::{Refusal, Request, Response};
-    use claret_core::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time};
+    use claret_core::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp};
     use claret_types::{Bytes, Counter, CounterOp, OpError, Operation, Reply};
 
     use super::{ATTEMPTS_MAX, Asks, LOW_WATER_EVERY, Next, OneShots};
@@ -334,7 +379,7 @@ mod tests {
         assert_eq!((calls.len(), birth.time, user.to_string()), (2, Time(7), "ada".to_owned()));
         assert_eq!(shots.owner_of(attempt).and_then(|owner| owner.client), Some(33));
         shots.wait(number, client(1), Time(100));
-        assert!(shots.hear(committed(attempt), WAIT_MS).is_none());
+        assert!(shots.hear(committed(attempt), Timestamp::MAX, WAIT_MS).is_none());
         assert_eq!((shots.poll_released(), shots.poll_released()), (Some((client(1), number)), None));
         assert_eq!(shots.take(number), Some(Ok(vec![Reply::Int(4), Reply::Int(5)])));
         assert_eq!((shots.take(number), shots.len()), (None, 0));
@@ -345,20 +390,28 @@ mod tests {
         let mut shots = new();
         let number = begun(&mut shots);
         let (first, second) = (attempt(&shots, number, 1), attempt(&shots, number, 2));
-        let next = shots.hear(refused(first, Refusal::LostLocks), WAIT_MS);
+        let next = shots.hear(refused(first, Refusal::LostLocks), Timestamp::MAX, WAIT_MS);
         assert!(matches!(next, Some(Next::Prepare(again)) if again == number));
-        assert!(shots.hear(committed(first), WAIT_MS).is_none(), "of an attempt that is over");
+        assert!(
+            shots.hear(committed(first), Timestamp::MAX, WAIT_MS).is_none(),
+            "of an attempt that is over"
+        );
         assert_eq!(shots.len(), 1);
         let elder = Response::Elder { attempt: second, shard: ShardId(0), birth: Time(1) };
-        assert!(matches!(shots.hear(elder, WAIT_MS), Some(Next::Withdraw(it)) if it == second));
+        assert!(
+            matches!(shots.hear(elder, Timestamp::MAX, WAIT_MS), Some(Next::Withdraw(it)) if it == second)
+        );
         let error = OpError::NotANumber("score".into());
         let refusal = Refusal::Operation { key: Bytes::from("a"), error: error.into() };
-        assert!(shots.hear(refused(second, refusal.clone()), WAIT_MS).is_none());
+        assert!(shots.hear(refused(second, refusal.clone()), Timestamp::MAX, WAIT_MS).is_none());
         assert_eq!(shots.take(number), Some(Err(Error::Refused(refusal))));
         for refusal in [Refusal::ReadOnly, Refusal::Elsewhere { key: Bytes::from("a") }] {
             let number = begun(&mut shots);
             let first = attempt(&shots, number, 1);
-            assert!(shots.hear(refused(first, refusal.clone()), WAIT_MS).is_none(), "it would not pass soon");
+            assert!(
+                shots.hear(refused(first, refusal.clone()), Timestamp::MAX, WAIT_MS).is_none(),
+                "it would not pass soon"
+            );
             assert_eq!(shots.take(number), Some(Err(Error::Refused(refusal))));
         }
     }
@@ -368,11 +421,12 @@ mod tests {
         let mut shots = new();
         let number = begun(&mut shots);
         for at in 1..ATTEMPTS_MAX {
-            let next = shots.hear(refused(attempt(&shots, number, at), Refusal::LostLocks), WAIT_MS);
+            let next =
+                shots.hear(refused(attempt(&shots, number, at), Refusal::LostLocks), Timestamp::MAX, WAIT_MS);
             assert!(next.is_some(), "attempt {at}");
         }
         let last = refused(attempt(&shots, number, ATTEMPTS_MAX), Refusal::LostLocks);
-        assert!(shots.hear(last, WAIT_MS).is_none());
+        assert!(shots.hear(last, Timestamp::MAX, WAIT_MS).is_none());
         assert_eq!(shots.take(number), Some(Err(Error::Refused(Refusal::LostLocks))));
     }
 
@@ -386,7 +440,10 @@ mod tests {
         let late = attempt(&shots, number, 1);
         assert_eq!(shots.take_late(), [late]);
         assert_eq!(shots.poll_released(), None, "not before the shard has refused it");
-        assert!(shots.hear(refused(late, Refusal::LostLocks), WAIT_MS).is_none(), "nobody tries again");
+        assert!(
+            shots.hear(refused(late, Refusal::LostLocks), Timestamp::MAX, WAIT_MS).is_none(),
+            "nobody tries again"
+        );
         assert_eq!(shots.poll_released(), Some((client(1), number)));
         assert_eq!(shots.take(number), Some(Err(Error::LocksNotFree(WAIT_MS))));
     }
@@ -399,10 +456,10 @@ mod tests {
         assert!(!shots.give_up(client(9)) && shots.give_up(client(1)) && !shots.give_up(client(1)));
         let gone = attempt(&shots, numbers[0], 1);
         assert!(shots.take_late().contains(&gone));
-        assert!(shots.hear(committed(gone), WAIT_MS).is_none());
+        assert!(shots.hear(committed(gone), Timestamp::MAX, WAIT_MS).is_none());
         assert_eq!((shots.take(numbers[0]), shots.poll_released()), (None, None), "nobody listens");
         let other = attempt(&shots, numbers[1], 1);
-        assert!(shots.hear(committed(other), WAIT_MS).is_none());
+        assert!(shots.hear(committed(other), Timestamp::MAX, WAIT_MS).is_none());
         assert_eq!(shots.poll_released(), Some((client(2), numbers[1])));
         assert!(!shots.give_up(client(2)), "it was let go");
         assert_eq!(shots.take(numbers[1]), None, "and is gone before its answer ran");
@@ -425,7 +482,7 @@ mod tests {
         for _ in 0..LOW_WATER_EVERY {
             assert!(!shots.is_low_water_due());
             let number = begun(&mut shots);
-            assert!(shots.hear(committed(attempt(&shots, number, 1)), WAIT_MS).is_none());
+            assert!(shots.hear(committed(attempt(&shots, number, 1)), Timestamp::MAX, WAIT_MS).is_none());
         }
         assert!(shots.is_low_water_due());
         let open = attempt(&shots, first, 1);

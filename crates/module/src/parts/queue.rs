@@ -51,6 +51,8 @@ pub(crate) struct Asking {
 pub(crate) enum Stage {
     /// So many keys are not granted.
     Waits(usize),
+    /// All are granted, and something that was ordered on them is not settled.
+    Settles,
     Granted,
     /// Too many wait for one of its keys, or the shard is another one now.
     Refused,
@@ -259,6 +261,29 @@ impl Queue {
         let from = shard.id();
         waiting.coordinator.handle_response(now, from, response);
         waiting.pump(now, shard);
+        self.heard(now, number);
+    }
+
+    /// Whether some have all their keys, and wait for what was ordered on them to be settled.
+    pub(crate) fn settles(&self) -> bool {
+        self.waiting.values().any(|waiting| waiting.stage == Stage::Settles)
+    }
+
+    /// More is settled by now. O(those who wait).
+    pub(crate) fn settle(&mut self, now: Time, shard: &Shard) {
+        let mut settled = Vec::new();
+        for (number, waiting) in &mut self.waiting {
+            if waiting.stage == Stage::Settles {
+                waiting.settle(shard);
+                settled.extend((waiting.stage == Stage::Granted).then_some(*number));
+            }
+        }
+        settled.into_iter().for_each(|number| self.heard(now, number));
+    }
+
+    /// One is further than it was, or not: its client goes on, and what is kept counts.
+    fn heard(&mut self, now: Time, number: u64) {
+        let Some(waiting) = self.waiting.get_mut(&number) else { return };
         if matches!(waiting.stage, Stage::Granted | Stage::Refused | Stage::Resolved) {
             waiting.let_go(number, &mut self.released);
         }
@@ -398,6 +423,18 @@ impl Waiting {
         self.call_all(now, shard.id(), asked);
     }
 
+    /// Its command runs when all that was ordered on its keys is settled (P83). Nothing is ordered there any more.
+    fn settle(&mut self, shard: &Shard) {
+        let keys = || {
+            let wanted = self.wants.iter().map(|want| &want.key);
+            wanted.chain(self.rest.iter().map(|(key, _)| key))
+        };
+        if matches!(self.stage, Stage::Granted | Stage::Settles) {
+            let is_settled = shard.is_settled() || keys().all(|key| shard.is_settled_on(key));
+            self.stage = if is_settled { Stage::Granted } else { Stage::Settles };
+        }
+    }
+
     fn let_on(&mut self, shard: &mut Shard) {
         if std::mem::take(&mut self.holds_off) {
             shard.let_on();
@@ -420,6 +457,7 @@ impl Waiting {
                     }
                     if self.stage == Stage::Granted {
                         self.ask_further(now, shard);
+                        self.settle(shard);
                     }
                 }
                 // It gave way to an elder, or the record vanished: from the beginning, with the same birth.
@@ -455,10 +493,25 @@ impl Waiting {
     }
 }
 
-/// What a command wants of those of its keys that somebody holds, each once. O(keys).
+/// What a command wants of those of its keys that are in use, each once. O(keys).
 pub(crate) fn held_of(keys: &[(Bytes, Access)], shard: &Shard) -> Vec<Want> {
-    let held = keys.iter().filter(|(key, _)| shard.is_held(key));
-    wants_of(held.map(|(key, access)| (&key[..], *access)))
+    let used = keys.iter().filter(|(key, _)| is_in_use(shard, key));
+    let mut wants = wants_of(used.map(|(key, access)| (&key[..], *access)));
+    take_alone(&mut wants, shard);
+    wants
+}
+
+/// Whether a command that uses a key may have to wait: somebody holds it, or what was ordered on it is not settled.
+pub(crate) fn is_in_use(shard: &Shard, key: &[u8]) -> bool {
+    shard.is_held(key) || !shard.is_settled_on(key)
+}
+
+/// While calls are ordered, a command takes its keys alone: others that it let in would go on being ordered, and what it waits for
+/// would never be settled.
+pub(crate) fn take_alone(wants: &mut [Want], shard: &Shard) {
+    if !shard.is_settled() {
+        wants.iter_mut().for_each(|want| want.op = whole(Access::Write));
+    }
 }
 
 /// What a command wants of these keys, each once: as one that is written where it is that as well.

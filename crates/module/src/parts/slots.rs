@@ -262,6 +262,17 @@ impl Slots {
         self.myself()?.ranges.iter().map(|(first, _)| *first).min()
     }
 
+    /// The shards of all nodes that serve something, as far as this node knows.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = ShardId> {
+        let serving = self.nodes.iter().filter(|node| !node.ranges.is_empty()).filter_map(Primary::shard);
+        serving.chain((!self.clustered).then_some(ShardId(0)))
+    }
+
+    /// Whether a slot is here that was not in the view before.
+    pub(crate) fn gains(&self, before: &Slots) -> bool {
+        (0..SLOTS as u16).any(|slot| self.is_mine(slot) && !before.is_mine(slot))
+    }
+
     /// Whether this node serves anything.
     pub(crate) fn serves_some(&self) -> bool {
         !self.clustered || self.lowest().is_some()

@@ -37,10 +37,31 @@ impl Locks<'_> {
     /// does. `op`: the operation that the use is, if it is one; otherwise the whole record is used, and what is in it
     /// does not matter, which may be much.
     pub(crate) fn conflict(&self, key: &[u8], access: Access, op: Option<&Operation>, look: Look) -> bool {
-        let Some(held) = self.shard.held_as(key) else { return false };
+        let Some(held) = self.shard.held_as(key) else {
+            return !self.shard.is_settled_on(key) && !planted::is_kept(self.queue.is_reserved(key));
+        };
         if planted::is_kept(self.queue.is_reserved(key)) {
             return false;
         }
+        self.is_unsettled(key, op) || self.is_held_in_conflict(key, held, access, op, look)
+    }
+
+    /// Whether something that was ordered on a key, and that a use of it may tell of, is not settled (P83).
+    fn is_unsettled(&self, key: &[u8], op: Option<&Operation>) -> bool {
+        !match op {
+            Some(op) => self.shard.is_settled_for(key, op),
+            None => self.shard.is_settled_on(key),
+        }
+    }
+
+    fn is_held_in_conflict(
+        &self,
+        key: &[u8],
+        held: &'static TypeInfo,
+        access: Access,
+        op: Option<&Operation>,
+        look: Look,
+    ) -> bool {
         // What is brought would go to who sleeps, while somebody relies on the key.
         let brings = |access| planted::brings(access == Access::Write && self.sleepers.is_on(key));
         match op {

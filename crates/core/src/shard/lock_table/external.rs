@@ -84,9 +84,10 @@ impl LockTable {
         let Record { key, lock: Some(lock), .. } = &mut self.records[record] else { return };
         if let Some(External(records)) = self.external
             && lock.line.is_some()
+            && let Some(kind) = lock.kind
             && !lock.vanished
         {
-            lock.before_it_vanished = records.whole(key);
+            lock.before_it_vanished = records.whole(key, kind);
         }
     }
 

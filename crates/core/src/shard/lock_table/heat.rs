@@ -25,6 +25,8 @@ pub(crate) struct Heat {
     records: HashMap<u64, Record, foldhash::fast::FixedState>,
     /// How many of them are ordered.
     ordered: usize,
+    /// Every record is, whatever meets there.
+    is_everywhere: bool,
     period_ends: Time,
 }
 
@@ -65,16 +67,26 @@ impl Heat {
         self.ordered = self.records.len();
     }
 
+    pub(super) fn with(limits: &Limits) -> Self {
+        Heat { is_everywhere: limits.ordered_meets_min == 0, ..Heat::default() }
+    }
+
+    /// So many have to meet on a record from now on.
+    pub(super) fn set_meets_min(&mut self, meets_min: u32) {
+        self.is_everywhere = meets_min == 0;
+    }
+
     /// Whether any record is ordered.
     #[inline]
     pub(crate) fn has_any(&self) -> bool {
-        self.ordered > 0
+        self.ordered > 0 || self.is_everywhere
     }
 
     /// Whether calls on a record are ordered.
     #[inline]
     pub(super) fn is_ordered(&self, hash: u64) -> bool {
-        self.ordered > 0 && self.records.get(&hash).is_some_and(|record| record.is_ordered)
+        self.is_everywhere
+            || self.ordered > 0 && self.records.get(&hash).is_some_and(|record| record.is_ordered)
     }
 
     /// All of it, in order: for digests.

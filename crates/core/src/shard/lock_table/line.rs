@@ -14,10 +14,10 @@
 
 use std::collections::BTreeMap;
 
-use claret_types::{Held, Mode, Modes, Reply};
+use claret_types::{Held, Mode, Modes, Operation, Reply};
 use smallvec::SmallVec;
 
-use super::holder::Holder;
+use super::holder::{Holder, Used};
 use super::{
     Applied, AttemptId, Birth, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Notice,
     Owner, Record, RecordIx, State, Stop, Time, expiry_of, footprint, key_hash, rules,
@@ -188,6 +188,12 @@ impl LockTable {
         }
     }
 
+    /// So many have to meet on a record from now on, for it to be ordered.
+    pub(crate) fn set_meets_min(&mut self, meets_min: u32) {
+        self.limits.ordered_meets_min = meets_min;
+        self.heat.set_meets_min(meets_min);
+    }
+
     /// Whether calls on this record are ordered.
     fn orders(&self, hash: u64) -> bool {
         match self.switches.ordering {
@@ -260,6 +266,13 @@ impl LockTable {
             return Timestamp::default();
         };
         self.clocks.before(*hash, kind, holder.used)
+    }
+
+    /// The largest clock of a record for what conflicts with an operation.
+    pub(crate) fn clock_before_op(&self, hash: u64, op: &Operation) -> Timestamp {
+        let mut used = Used::default();
+        used.add(&op.footprint_with_expiry());
+        self.clocks.before(hash, op.type_info(), used)
     }
 
     /// The largest clock of a record, whatever the modes.
@@ -374,11 +387,21 @@ impl LockTable {
     /// An elder waits for somebody who stands in this line: the one that goes before it is told of that elder (P81).
     pub(crate) fn pass_on(&mut self, record: RecordIx, attempt: AttemptId, elder: Birth) {
         let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
-        let (Some(line), Some(holder)) = (&lock.line, lock.holders.get(&attempt)) else { return };
+        let Lock { line, holders, .. } = &mut **lock;
+        let (Some(line), Some(holder)) = (line, holders.get_mut(&attempt)) else { return };
+        // Whoever goes before it later hears of that one, too.
+        holder.told = Some(holder.told.map_or(elder, |told| told.min(elder)));
         let Some(place) = holder.stands().map(|at| (at, attempt)) else { return };
         if let Some(before) = line.standing.get(&place).and_then(|standing| standing.behind) {
             tell(lock, before, elder, &mut self.notices);
         }
+    }
+
+    /// The eldest that an attempt was told of on these records. It is carried out on all of them at once, so whoever waits for it on
+    /// one of them waits for whoever goes before it on another.
+    pub(crate) fn eldest_told(&self, records: &[RecordIx], attempt: AttemptId) -> Option<Birth> {
+        let told = |record: &RecordIx| self.records[*record].lock.as_ref()?.holders.get(&attempt)?.told;
+        records.iter().filter_map(told).min()
     }
 
     // --- being carried out ---

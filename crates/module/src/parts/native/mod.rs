@@ -154,6 +154,35 @@ fn all_are_of(kind: &TypeInfo, effects: &[&Effect]) -> bool {
     planted::are_own(effects.iter().all(|effect| effect.type_info().id == kind.id))
 }
 
+/// Whether an operation can be given its place before it is executed: the record is of its type, or is not there, and does not
+/// expire.
+pub(crate) fn may_order(server: &impl Server, key: &Bytes, op: &Operation) -> bool {
+    let record = Record::new(server, key, op.method().name);
+    let kind = match Stored::of(op.type_info()) {
+        Stored::Set => Kind::Set,
+        Stored::Dict => Kind::Hash,
+        Stored::ScoredSet => Kind::Zset,
+        Stored::List => Kind::List,
+        Stored::Text => Kind::String,
+        // Not every hash, sorted set or string is one of these.
+        Stored::Uid | Stored::BoundedCounter | Stored::SummaryBag | Stored::TopK => {
+            return partial_state(server, key, op, &[])
+                .is_ok_and(|state| state.is_none_or(|state| state.expiry().is_none()));
+        }
+        Stored::Keyspace | Stored::Plain => return false,
+    };
+    record.open_any().is_none_or(|opened| opened.kind() == kind) && record.expiry().is_none()
+}
+
+/// [`Records::whole`](claret_core::Records::whole).
+pub(crate) fn whole_of(server: &impl Server, key: &Bytes, kind: &TypeInfo) -> Option<State> {
+    let record = Record::new(server, key, "vanishing");
+    match Stored::of(kind) {
+        Stored::Keyspace | Stored::Plain => None,
+        _ => whole(&record, kind).ok().flatten(),
+    }
+}
+
 /// The whole record, as a state of this type.
 fn whole(record: &Record<'_, impl Server>, kind: &TypeInfo) -> Result<Option<State>, OpError> {
     match Stored::of(kind) {

@@ -1,0 +1,91 @@
+//! Ordered calls at this node: who owns keys, whether what was ordered is settled, and who waits for that (P79, P83, P86).
+//!
+//! A plain command and a transaction of one go see what is here. So each waits until all that was ordered on its keys is settled:
+//! nobody may come later, anywhere, and be ordered before what they saw. A node asks the others for their clocks only when
+//! somebody waits.
+
+use claret_core::message::PeerMessage;
+use claret_core::{Ordered, Switches};
+use claret_types::Bytes;
+
+use super::{Node, settings};
+use crate::ffi::{Ctx, Log};
+
+/// How long until the others are asked again, in milliseconds.
+const AGAIN_MS: u64 = 1;
+
+/// So many meet within a period on a record that is ordered from then on, where that is decided by what meets there.
+const MEETS_MIN: u32 = 32;
+
+/// [`Limits::ordered_meets_min`](claret_core::Limits) as the setting has it.
+pub(crate) fn meets_min() -> u32 {
+    match settings::ORDERING.get() {
+        0 => u32::MAX,
+        1 => MEETS_MIN,
+        _ => 0,
+    }
+}
+
+/// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
+/// orders itself: the others may order.
+pub(super) fn switches(is_clustered: bool) -> Switches {
+    let ordering = if is_clustered { Ordered::Hot } else { Ordered::Never };
+    Switches { ordering, ..Switches::CLARET }
+}
+
+impl Node {
+    /// The shard hears who owns keys.
+    pub(super) fn tell_owners(&mut self) {
+        let owners: Vec<_> = self.keyspace.view(|view| view.owners().collect()).unwrap_or_default();
+        if let Some(shard) = &mut self.shard {
+            shard.know_owners(owners);
+        }
+    }
+
+    /// All keys are about to vanish, and are still there (P86).
+    pub(crate) fn about_to_vanish(&mut self) {
+        if let Some(shard) = &mut self.shard {
+            let held: Vec<Bytes> = shard.held_keys().cloned().collect();
+            shard.vanishing(&held);
+        }
+    }
+
+    /// Whoever waits for what was ordered here to be settled goes on, if it is; else the others are asked, soon again. Before what
+    /// the shard wants said is carried out.
+    pub(super) fn seek_horizon(&mut self, ctx: Ctx) {
+        if !self.seeks_horizon {
+            return;
+        }
+        let now = self.now();
+        let Some(shard) = &mut self.shard else { return };
+        let is_sought = shard.seek_horizon(now);
+        let horizon = shard.horizon();
+        self.with_queue(|queue, now, shard| shard.map(|shard| queue.settle(now, shard)));
+        self.one_shots.settle(horizon, settings::PLAIN_WAIT_MS.get());
+        self.release_one_shots();
+        self.seeks_horizon = is_sought || self.queue.settles() || self.one_shots.settles();
+        if self.seeks_horizon {
+            self.come_back(ctx, AGAIN_MS);
+        }
+    }
+
+    /// Another shard asks for the clock, or says its own. Nothing is decided or written, so it is taken also while nothing may be.
+    pub(super) fn hear_of_clocks(&mut self, ctx: Ctx, message: PeerMessage) {
+        let now = self.now();
+        if let PeerMessage::Clock { from, clock, .. } = &message
+            && clock.0
+                > now.0.saturating_add(self.limits.skew_us_max.saturating_add(self.limits.ahead_us_max))
+            && !std::mem::replace(&mut self.is_behind_others, true)
+        {
+            let text = format!(
+                "the clock of shard {from} is more than claret.clock-skew-ms ahead of this node's: hot records are slow until both \
+                 nodes have the same time"
+            );
+            ctx.log(Log::Warning, &text);
+        }
+        let Some(shard) = &mut self.shard else { return };
+        shard.handle_peer(now, message);
+        self.seek_horizon(ctx);
+        self.say(ctx, None);
+    }
+}
