@@ -1,6 +1,6 @@
 //! `claret bench`: arguments, and what is printed.
 
-mod model;
+pub(super) mod model;
 mod over_time;
 
 use std::io::{self, Write};
@@ -185,26 +185,18 @@ impl Args {
                 return Err(format!("--store sim has no {name}: nothing there depends on this machine"));
             }
         }
+        let workload = self.workload()?;
         let given = model::BenchArgs {
             modes: StoreArg::Model.modes(self.modes.as_deref())?,
-            workload: self.workload()?.make(""),
+            workload: workload.make(""),
             shards: self.shards,
             clients: self.clients,
             pace: self.pace(),
-            pauses: self.best_pauses(),
+            pauses: best_pauses(&workload),
             seconds: self.seconds,
             seed: self.seed,
         };
         self.model.plan(given)
-    }
-
-    /// The pauses, in microseconds, with which reader/writer locks did best in the model (`docs/performance.md`).
-    fn best_pauses(&self) -> (u64, u64) {
-        match self.workload.as_str() {
-            "rubis" | "retwis" => (1_000, 50_000),
-            "rawmix" if self.alpha.is_some_and(|alpha| alpha >= 1.0) => (1_000, 10_000),
-            _ => (100, 10_000),
-        }
     }
 
     fn pace(&self) -> Pace {
@@ -301,6 +293,15 @@ impl Args {
             Some("read-heavy") => Ok(RetwisMix::ReadHeavy),
             Some(other) => Err(format!("retwis has no mix '{other}'; its mixes are post-heavy, read-heavy")),
         }
+    }
+}
+
+/// The pauses, in microseconds, with which reader/writer locks did best in the model (`docs/performance.md`).
+pub(super) fn best_pauses(workload: &WorkloadSpec) -> (u64, u64) {
+    match workload {
+        WorkloadSpec::Rubis(_) | WorkloadSpec::Retwis(_) => (1_000, 50_000),
+        WorkloadSpec::RawMix(options) if options.alpha >= 1.0 => (1_000, 10_000),
+        WorkloadSpec::RawMix(_) | WorkloadSpec::Hot(_) | WorkloadSpec::Fair(_) => (100, 10_000),
     }
 }
 
