@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use claret::cluster::without_passwords;
 
-use commands::{bench, check_store, check_type, cluster, completions, demo, man, sim};
+use commands::{bench, check_store, check_type, cluster, completions, demo, man, report, sim};
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -41,6 +41,8 @@ enum Command {
     CheckStore(check_store::Args),
     /// Run the protocol in a simulator that delays, loses and doubles messages.
     Sim(sim::Args),
+    /// Draw every figure of the papers on Claret beside our own measurements, in one HTML file.
+    Report(report::Args),
     /// Print what makes a shell complete this program's commands and options.
     Completions(completions::Args),
     /// Write the manual pages, one for each command.
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),
         Command::Sim(args) => sim::run(args),
+        Command::Report(args) => report::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),
         Command::Man(args) => man::run(args, Cli::command()),
     }

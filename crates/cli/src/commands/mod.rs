@@ -11,6 +11,7 @@ pub(crate) mod demo;
 #[allow(unreachable_pub)]
 mod high_water;
 pub(crate) mod man;
+pub(crate) mod report;
 pub(crate) mod shell;
 pub(crate) mod sim;
 mod store_arg;

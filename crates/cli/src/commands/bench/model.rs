@@ -22,7 +22,7 @@ const WARM_UP_DIVISOR: u64 = 10;
 /// Arguments that only the model has.
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "With --store sim")]
-pub(super) struct ModelArgs {
+pub(in crate::commands) struct ModelArgs {
     /// Client processes, each with a part of the clients (default: one for each 64 clients).
     #[arg(long)]
     processes: Option<u32>,
@@ -79,19 +79,24 @@ pub(super) struct ModelArgs {
 }
 
 /// What of `claret bench`'s own arguments the model needs.
-pub(super) struct BenchArgs {
-    pub(super) workload: Box<dyn Workload>,
-    pub(super) modes: Vec<BenchMode>,
-    pub(super) shards: Option<u32>,
-    pub(super) clients: Option<usize>,
-    pub(super) pace: Pace,
+pub(in crate::commands) struct BenchArgs {
+    pub(in crate::commands) workload: Box<dyn Workload>,
+    pub(in crate::commands) modes: Vec<BenchMode>,
+    pub(in crate::commands) shards: Option<u32>,
+    pub(in crate::commands) clients: Option<usize>,
+    pub(in crate::commands) pace: Pace,
     /// The pauses of modes without phases, unless others are given.
-    pub(super) pauses: (u64, u64),
-    pub(super) seconds: Option<f64>,
-    pub(super) seed: u64,
+    pub(in crate::commands) pauses: (u64, u64),
+    pub(in crate::commands) seconds: Option<f64>,
+    pub(in crate::commands) seed: u64,
 }
 
 impl ModelArgs {
+    /// Nothing but whether calls are ordered is given.
+    pub(in crate::commands) fn of_ordering(ordering: Ordered) -> Self {
+        ModelArgs { ordering: Some(ordering), ..ModelArgs::default() }
+    }
+
     /// The arguments by name, and whether they were given.
     pub(super) fn given(&self) -> [(&'static str, bool); 17] {
         [
@@ -147,7 +152,7 @@ impl ModelArgs {
     }
 
     /// What to run.
-    pub(super) fn plan(&self, given: BenchArgs) -> Result<ModelPlan, String> {
+    pub(in crate::commands) fn plan(&self, given: BenchArgs) -> Result<ModelPlan, String> {
         let clients = given.clients.unwrap_or(256);
         let processes = match self.processes {
             Some(processes) => processes,
