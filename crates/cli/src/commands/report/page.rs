@@ -127,7 +127,8 @@ pub(super) fn overview(measured: &Measured) -> Dots {
         for (name, look, value) in [("model", results::MODEL, model), ("servers", results::SERVERS, servers)]
         {
             if let Some(value) = value {
-                marks.push((look, value));
+                // The model's mark is the smallest, and so the last.
+                marks.insert(1, (look, value));
                 text += &format!("; {name} {value:.2}");
             }
         }
