@@ -13,8 +13,9 @@ use crate::ids::Timestamp;
 use crate::message::{Output, owners_digest};
 use crate::switches::{Delivery, Ordered};
 
-/// A shard asks the others for their clocks so often at most, in microseconds.
-const ASKED_US_MIN: u64 = 500;
+/// How long a shard waits for answers before it asks the others again for their clocks, in microseconds: some hosts' words to each
+/// other take that long.
+const ASKED_US_MIN: u64 = 20_000;
 
 /// The clocks of the shards that own keys.
 #[derive(Clone, Debug, Default)]
@@ -24,7 +25,8 @@ pub(super) struct Horizon {
     /// The smallest of theirs.
     least: Timestamp,
     owners: u64,
-    asked: Option<Time>,
+    /// When the others were asked, and for what, as long as one of them has not said that much.
+    asked: Option<(Time, Timestamp)>,
     /// Up to here no vote comes any more, whoever owns keys: it is long ago by the shard's own time (P79).
     passed: Timestamp,
 }
@@ -112,7 +114,8 @@ impl Shard {
     fn raise_clock(&mut self, now: Time, want: Timestamp) -> Timestamp {
         self.pass(now);
         let clock = self.clock.max(Timestamp(now.0)).max(want.min(self.far_ahead(now)));
-        let clock = clock.max(self.table.clocks.forget(clock));
+        let horizon = self.horizon();
+        let clock = clock.max(self.table.clocks.forget(clock, horizon));
         self.clock = rules::clock_after(self.clock, clock);
         clock
     }
@@ -132,12 +135,12 @@ impl Shard {
 
     /// Asks the others how far they are: is all settled that was here? Where every call is ordered that does not matter.
     pub(super) fn ask_clocks(&mut self, now: Time) {
-        let is_early = |asked: Time| now < asked.plus(ASKED_US_MIN);
+        let is_early = |(asked, _): (Time, Timestamp)| now < asked.plus(ASKED_US_MIN);
         if self.switches.ordering != Ordered::Hot || self.horizon.asked.is_some_and(is_early) {
             return;
         }
-        self.horizon.asked = Some(now);
         let (from, want) = (self.id, self.table.clocks.used);
+        self.horizon.asked = Some((now, want));
         for (shard, clock) in &self.horizon.others {
             if *clock < want {
                 let message = PeerMessage::AskClock { from, want };
@@ -162,6 +165,8 @@ impl Shard {
         if let Some(known) = self.horizon.others.get_mut(&from).filter(|_| is_same) {
             *known = clock.max(*known);
             self.horizon.find_least();
+            let least = self.horizon.least;
+            self.horizon.asked = self.horizon.asked.filter(|(_, want)| least < *want);
         }
     }
 }

@@ -125,7 +125,8 @@ impl Shard {
         for record in &held {
             is_alone &= self.table.take_place(now, *record, attempt, at);
         }
-        self.clock = self.clock.max(self.table.clocks.forget(self.clock));
+        let horizon = self.horizon();
+        self.clock = self.clock.max(self.table.clocks.forget(self.clock, horizon));
         let behind = rules::stands_behind(before, is_alone);
         let said = self.answer_in_order(attempt, &held, is_alone);
         let participant = self.participant(attempt);

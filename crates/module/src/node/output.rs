@@ -28,6 +28,12 @@ impl Node {
         }
         self.seek_horizon(ctx);
         self.say(ctx, own);
+        // Some have got what they waited for, and now wait for that to be settled.
+        if !self.seeks_horizon && (self.queue.settles() || self.one_shots.settles()) {
+            self.seeks_horizon = true;
+            self.seek_horizon(ctx);
+            self.say(ctx, None);
+        }
         self.set_timer(ctx);
     }
 

@@ -18,6 +18,9 @@ const RECORDS_MAX: usize = 1 << 14;
 /// would wait for that. In microseconds.
 const KEPT_US: u64 = 20_000;
 
+/// What is older by the shard's clock is forgotten though nobody knows whether it is settled. In microseconds.
+const KEPT_US_MAX: u64 = 1_000_000;
+
 /// The clocks of one record.
 #[derive(Clone, Debug)]
 struct RecordClocks {
@@ -102,10 +105,13 @@ impl Clocks {
         young.clocks.entry(hash).or_insert_with(fresh).raise(kind, used, at);
     }
 
-    /// Forgets what the shard's clock passed some time ago, and more if there are too many. Up to the returned one the shard's
-    /// clock has to be now.
-    pub(crate) fn forget(&mut self, clock: Timestamp) -> Timestamp {
-        let is_past = |generation: &Generation| generation.latest.0.saturating_add(KEPT_US) <= clock.0;
+    /// Forgets what the horizon passed some time ago or the shard's clock long ago, and more if there are too many: what is forgotten
+    /// is every record's clock from then on. Up to the returned one the shard's clock has to be now.
+    pub(crate) fn forget(&mut self, clock: Timestamp, horizon: Timestamp) -> Timestamp {
+        let is_past = |generation: &Generation| {
+            generation.latest.0.saturating_add(KEPT_US) <= horizon.0
+                || generation.latest.0.saturating_add(KEPT_US_MAX) <= clock.0
+        };
         let is_due = is_past(&self.old) && !(self.old.clocks.is_empty() && self.young.clocks.is_empty());
         if is_due || self.young.clocks.len() > RECORDS_MAX {
             self.floor = rules::floor_after(self.floor, self.old.latest);
