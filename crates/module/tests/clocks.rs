@@ -193,3 +193,27 @@ fn the_switch_takes_effect_while_the_node_runs() {
     wait_until("every call is ordered again", || is_refused(&unstamped(&mut here)));
     commit(&mut here, (HERE, "SET v"));
 }
+
+/// A slot moves with keys on which calls were ordered just before: its node waits for the others' clocks, and the node that gets
+/// them does not, since the first one is at work until it has.
+#[test]
+fn a_slot_moves_with_what_was_ordered_in_it() {
+    let servers = nodes("1000");
+    let mut here = Process::hello(&servers[0], 1);
+    let mut connections = [servers[0].connect(), servers[1].connect()];
+    let ids = connections.each_mut().map(|connection| match ok(connection, "CLUSTER MYID") {
+        Value::BulkString(id) => String::from_utf8(id).expect("a text"),
+        other => panic!("no id: {other:?}"),
+    });
+    let [first, second] = &mut connections;
+    ok(second, &format!("CLUSTER SETSLOT 5061 IMPORTING {}", ids[0]));
+    let keys = ["bar", "{bar}1", "{bar}2"];
+    keys.iter().for_each(|key| drop(commit(&mut here, (key, "SET v"))));
+    ok(first, &format!("CLUSTER SETSLOT 5061 MIGRATING {}", ids[1]));
+    let port = servers[1].port.to_string();
+    let moved = Waits::on(&servers[0], &format!("MIGRATE 127.0.0.1 {port}  0 5000 KEYS {}", keys.join(" ")));
+    assert_eq!(moved.answer(), Value::Okay);
+    ok(second, &format!("CLUSTER SETSLOT 5061 NODE {}", ids[1]));
+    ok(first, &format!("CLUSTER SETSLOT 5061 NODE {}", ids[1]));
+    assert_eq!(Waits::on(&servers[1], "GET bar").answer(), bulk("v"));
+}

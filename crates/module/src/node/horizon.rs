@@ -22,7 +22,8 @@ pub(crate) fn meets_min() -> u32 {
     match settings::ORDERING.get() {
         0 => u32::MAX,
         1 => MEETS_MIN,
-        _ => 0,
+        2 => 0,
+        n => n as u32,
     }
 }
 

@@ -24,7 +24,7 @@ use crate::parts::command_table::{Row, Table};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::native::{self, HeldEnds, OpenKey, Server};
 use crate::parts::planted;
-use crate::parts::slots::{Closed, Slots};
+use crate::parts::slots::{Closed, Slots, slot_of};
 use crate::parts::users::Users;
 use crate::parts::vanished::{Change, Changes, Expiring};
 
@@ -90,6 +90,11 @@ impl Keyspace {
     /// Whether an operation on a key may be done here.
     pub(crate) fn serves(&self, key: &[u8]) -> bool {
         self.view(|slots| slots.serves(key)).unwrap_or(false)
+    }
+
+    /// Whether a key's slot is this node's, on its way to another one or not.
+    pub(super) fn is_mine(&self, key: &[u8]) -> bool {
+        self.view(|slots| slots.is_mine(slot_of(key))).unwrap_or(false)
     }
 
     /// Puts a newer view in place; the one before, if there was one.

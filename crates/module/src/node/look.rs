@@ -47,11 +47,17 @@ impl Node {
             return (row.keys != Keys::None || row.special != Special::Nothing).then_some(row);
         };
         let shard = self.shard.as_ref()?;
-        let is_held = |place| filtered.word(place).is_some_and(|key| is_in_use(shard, key));
+        let is_held = |place| filtered.word(place).is_some_and(|key| self.concerns(shard, key));
         let is_concerned = row.special != Special::Nothing
             || self.open_multis.is_any()
             || row.places(filtered.len()).any(is_held);
         is_concerned.then_some(row)
+    }
+
+    /// Whether a use of a key has to be looked at. A key that is about to arrive from another node was ordered there, if anywhere, and
+    /// that one waits for it.
+    fn concerns(&self, shard: &Shard, key: &[u8]) -> bool {
+        is_in_use(shard, key) && (shard.is_held(key) || self.keyspace.is_mine(key))
     }
 
     /// Whether anything may be held, or a MULTI be open; `None` while there is no shard.
@@ -171,6 +177,7 @@ impl Node {
     ) -> Vec<(usize, Access)> {
         let mut held = Vec::new();
         let Some(shard) = &self.shard else { return held };
+        let keyspace = self.keyspace;
         let name = || filtered.word(0).unwrap_or_default();
         let notes = planted::noted_for(notes, row.keys == Keys::Asked, name);
         let mut look = |place: usize, access: Access| {
@@ -178,7 +185,7 @@ impl Node {
             if let Some(client) = notes {
                 self.open_multis.note(client, key, access);
             }
-            if is_in_use(shard, key) {
+            if is_in_use(shard, key) && (shard.is_held(key) || keyspace.is_mine(key)) {
                 held.push((place, access));
             }
         };

@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use claret_core::message::{Link, Refusal, Request, Response};
-use claret_core::{Coordinator, Event, Limits, Session, SessionId, Shard, ShardId, Switches, Time};
+use claret_core::{Cause, Coordinator, Event, Limits, Session, SessionId, Shard, ShardId, Switches, Time};
 use claret_types::{Access, Bytes, Operation};
 use hashbrown::{HashMap, HashSet};
 
@@ -459,6 +459,10 @@ impl Waiting {
                         self.ask_further(now, shard);
                         self.settle(shard);
                     }
+                }
+                // It is another node's: the server will say so.
+                Event::Restart { cause: Cause::Refused(Refusal::Elsewhere { .. }) } => {
+                    self.stage = Stage::Refused;
                 }
                 // It gave way to an elder, or the record vanished: from the beginning, with the same birth.
                 Event::Restart { .. } if planted::asks_again(self.stage != Stage::Over) => {

@@ -237,9 +237,9 @@ impl Slots {
         self.has(slot) && !closed.contains(&slot)
     }
 
-    /// Whether a plain command may be run on a key here: in a slot that is closed, too.
+    /// Whether a plain command may be run on a key here: in a slot that is closed or about to leave, too.
     pub(crate) fn has_key(&self, key: &[u8]) -> bool {
-        !self.clustered || self.has(slot_of(key))
+        self.is_mine(slot_of(key))
     }
 
     /// Keeps newcomers away from a slot that is about to leave.
