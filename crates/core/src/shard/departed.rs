@@ -136,8 +136,7 @@ impl Shard {
         history.drop_answers();
         let mut asked: Vec<(AttemptId, Participants)> = Vec::new();
         let is_round_over = loop {
-            let next = history.decided.range((departed.after, Bound::Unbounded)).next();
-            let Some((place, entry)) = next.map(|(place, entry)| (*place, entry)) else { break true };
+            let Some((place, entry)) = history.next_over(departed.after) else { break true };
             if self.at_once == 0 {
                 break false;
             }

@@ -15,7 +15,7 @@ impl Shard {
             table,
             attempts,
             sessions,
-            deadlines,
+            deadlines: _, // As the attempts have them.
             going_on: _,
             put_off,
             deserted,
@@ -41,7 +41,7 @@ impl Shard {
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
         let turns: Vec<&AttemptId> = put_off.values().collect();
-        let due = (deadlines, turns, deserted, held_off, (clock, stamped, horizon));
+        let due = (turns, deserted, held_off, (clock, stamped, horizon));
         digest(&(id, incarnation, remembers_since, open, table.content(), sessions, due, outputs))
     }
 

@@ -2,6 +2,7 @@
 //! remembered.
 
 use super::participant::Place;
+use super::recovery::runs;
 use super::{
     AttemptId, Decided, Delivery, Fate, Incarnation, Participants, Refusal, Remembered, Response, SessionId,
     Shard, ShardId, Stage, Time, rules,
@@ -113,7 +114,7 @@ impl Shard {
         self.remember(attempt, decided, listed);
         let Some(participant) = participant else { return };
         if let Some(deadline) = participant.deadline {
-            self.deadlines.remove(&(deadline, attempt));
+            self.deadlines.remove((deadline, attempt), runs(&self.attempts));
         }
         if let Some(turn) = participant.turn {
             self.put_off.remove(&turn);
@@ -158,7 +159,7 @@ impl Shard {
         };
         let history = self.sessions.entry(attempt.tx.session).or_default();
         let place = (attempt.tx.sequence, attempt.attempt);
-        history.open.remove(&place);
+        history.close(place);
         if rules::is_remembered(history, attempt.tx.sequence, &decided) {
             let before = history.bytes();
             match barred {

@@ -7,15 +7,21 @@
 //! Answers are kept for duplicates of a prepare, up to a number of bytes for each session. Beyond that the oldest are
 //! dropped, and a duplicate hears that nobody knows what was answered.
 //!
+//! The latest attempts stand in a ring ([`Recent`]), the others in trees.
+//!
 //! Where there is no room for a no, it is written for a range: from the first to the last such place, everything of
 //! the session is refused that is neither open nor decided (P60).
 //!
 //! Invariant: nothing at or above the low-water mark is forgotten; nothing below it is kept.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::fmt;
+use std::ops::Bound;
 
 use claret_types::Reply;
+use smallvec::SmallVec;
 
+use super::recent::{Known, Recent};
 use crate::ids::{CallNo, Incarnation, Sequence, Timestamp};
 use crate::message::{Listed, Participants, Refusal};
 
@@ -66,13 +72,16 @@ struct Barred {
 }
 
 /// One session's past and present.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct History {
     pub(crate) low_water: Sequence,
     pub(crate) connection: u32,
-    pub(crate) decided: BTreeMap<Place, Remembered>,
-    /// Attempts that are here and not decided.
-    pub(crate) open: BTreeSet<Place>,
+    /// Attempts that are here and not decided, and decisions. What is here is not in `open` or `decided`.
+    recent: Recent,
+    /// Further decisions.
+    decided: BTreeMap<Place, Remembered>,
+    /// Further attempts that are here and not decided.
+    open: BTreeSet<Place>,
     /// Under whose name it is counted.
     pub(crate) account: u64,
     /// As which incarnation the shard met it, if that was told.
@@ -92,6 +101,7 @@ impl Default for History {
         History {
             low_water: Sequence(0),
             connection: 0,
+            recent: Recent::default(),
             decided: BTreeMap::new(),
             open: BTreeSet::new(),
             account: 0,
@@ -113,7 +123,12 @@ impl History {
 
     /// Whether nothing is open and no decision remembered.
     pub(crate) fn is_settled(&self) -> bool {
-        self.decided.is_empty() && self.open.is_empty() && self.barred.is_none()
+        self.decisions() == 0 && self.open.is_empty() && self.barred.is_none() && !self.recent.has_open()
+    }
+
+    /// How many decisions are remembered.
+    pub(crate) fn decisions(&self) -> usize {
+        self.decided.len() + self.recent.decisions()
     }
 
     /// About how much memory decisions and answers take, in bytes.
@@ -122,13 +137,90 @@ impl History {
     }
 
     /// The end of an attempt, if it is one that is over.
+    #[inline]
     pub(crate) fn end_of(&self, place: Place) -> Option<&Decided> {
+        match self.recent.over(place) {
+            Some(entry) => Some(&entry.decided),
+            // Mostly.
+            None if self.decided.is_empty() && self.barred.is_none() => None,
+            None => self.further_end_of(place),
+        }
+    }
+
+    fn further_end_of(&self, place: Place) -> Option<&Decided> {
         if let Some(entry) = self.decided.get(&place) {
             return Some(&entry.decided);
         }
         let barred = self.barred.as_ref()?;
-        let is_barred = (barred.first..=barred.last).contains(&place) && !self.open.contains(&place);
+        let is_barred = (barred.first..=barred.last).contains(&place) && !self.is_open(place);
         is_barred.then_some(&barred.decided)
+    }
+
+    // --- open attempts ---
+
+    fn is_open(&self, place: Place) -> bool {
+        self.recent.known(place) == Known::Open || self.open.contains(&place)
+    }
+
+    /// An attempt is here.
+    pub(crate) fn open(&mut self, place: Place) {
+        if self.is_open(place) {
+            return;
+        }
+        if self.recent.make_room(place.0) {
+            self.recent.open(place);
+        } else {
+            self.open.insert(place);
+        }
+    }
+
+    /// It is not any more.
+    pub(crate) fn close(&mut self, place: Place) {
+        if !self.recent.close(place) {
+            self.open.remove(&place);
+        }
+    }
+
+    /// None is.
+    pub(crate) fn close_all(&mut self) {
+        self.recent.close_all();
+        self.open.clear();
+    }
+
+    /// Numbers of earlier attempts of the same transaction that are open.
+    pub(crate) fn open_before(&self, place: Place) -> impl Iterator<Item = u32> {
+        let recent = self.recent.open_in(place.0).filter(move |number| *number < place.1);
+        let further = (!self.open.is_empty()).then(|| self.open.range((place.0, 0)..place));
+        let mut numbers: SmallVec<[u32; 2]> =
+            further.into_iter().flatten().map(|(_, number)| *number).collect();
+        numbers.extend(recent);
+        numbers.sort_unstable();
+        numbers.into_iter()
+    }
+
+    /// Open attempts behind a place, in their order. O(sequences that are recent, and these).
+    pub(crate) fn open_after(&self, after: Bound<Place>) -> impl Iterator<Item = Place> {
+        let further = self.open.range((after, Bound::Unbounded)).copied();
+        merged(self.recent.open_after(after), further, |place| *place)
+    }
+
+    pub(crate) fn last_open(&self) -> Option<Place> {
+        self.recent.all_open().next_back().max(self.open.last().copied())
+    }
+
+    // --- decisions ---
+
+    /// The next decision behind a place.
+    pub(crate) fn next_over(&self, after: Bound<Place>) -> Option<(Place, &Remembered)> {
+        let further = self.decided.range((after, Bound::Unbounded)).map(|(place, entry)| (*place, entry));
+        merged(self.recent.over_after(after), further, |(place, _)| *place).next()
+    }
+
+    fn over_mut(&mut self, place: Place) -> Option<&mut Remembered> {
+        match self.recent.over_mut(place) {
+            Some(entry) => Some(entry),
+            None => self.decided.get_mut(&place),
+        }
     }
 
     /// Remembers a decision. Amortized O(log of what is remembered, and parts of its answers).
@@ -141,8 +233,13 @@ impl History {
             self.answers_bytes += bytes;
         }
         self.decided_bytes += entry.bytes();
-        if let Some(before) = self.decided.insert(place, entry) {
+        if let Some(known) = self.over_mut(place) {
+            let before = std::mem::replace(known, entry);
             self.decided_bytes -= before.bytes();
+        } else if self.recent.make_room(place.0) {
+            self.recent.decide(place, entry);
+        } else {
+            self.decided.insert(place, entry);
         }
         while self.answers_bytes > answers_bytes_max {
             self.drop_oldest_answers();
@@ -174,29 +271,28 @@ impl History {
     fn drop_oldest_answers(&mut self) {
         let Some((place, bytes)) = self.answered.pop_front() else { return };
         self.answers_bytes -= bytes;
-        if let Some(Remembered { decided: Decided::Applied { replies, .. }, .. }) =
-            self.decided.get_mut(&place)
-        {
+        if let Some(Remembered { decided: Decided::Applied { replies, .. }, .. }) = self.over_mut(place) {
             *replies = None;
         }
     }
 
     /// Forgets one decision, whose answers are gone.
     pub(crate) fn forget(&mut self, place: Place) {
-        if let Some(entry) = self.decided.remove(&place) {
+        if let Some(entry) = self.recent.forget(place).or_else(|| self.decided.remove(&place)) {
             self.decided_bytes -= entry.bytes();
         }
     }
 
     /// A participant will not ask for a decision any more.
     pub(crate) fn forget_for(&mut self, place: Place, is_told: impl Fn(&Listed) -> bool) {
-        let Some(entry) = self.decided.get_mut(&place) else { return };
+        let Some(entry) = self.over_mut(place) else { return };
         let Some(listed) = &entry.listed else { return };
         let others: Participants = listed.iter().filter(|it| !is_told(it)).copied().collect();
         let before = entry.bytes();
         entry.listed = Some(others).filter(|others| others.len() > 1);
-        self.decided_bytes = self.decided_bytes - before + entry.bytes();
-        if entry.listed.is_none() {
+        let (after, is_known_to_all) = (entry.bytes(), entry.listed.is_none());
+        self.decided_bytes = self.decided_bytes - before + after;
+        if is_known_to_all {
             self.forget(place);
         }
     }
@@ -205,12 +301,132 @@ impl History {
     pub(crate) fn raise(&mut self, low_water: Sequence) {
         if low_water > self.low_water {
             self.low_water = low_water;
-            let kept = self.decided.split_off(&(low_water, 0));
-            let dropped = std::mem::replace(&mut self.decided, kept);
-            self.decided_bytes -= dropped.values().map(Remembered::bytes).sum::<usize>();
+            while let Some(known) = self.recent.pop_below(low_water) {
+                match known {
+                    Ok(dropped) => self.decided_bytes -= dropped.bytes(),
+                    Err(open) => drop(self.open.insert(open)),
+                }
+            }
+            if !self.decided.is_empty() {
+                let kept = self.decided.split_off(&(low_water, 0));
+                let dropped = std::mem::replace(&mut self.decided, kept);
+                self.decided_bytes -= dropped.values().map(Remembered::bytes).sum::<usize>();
+            }
             self.answered.retain(|((sequence, _), _)| *sequence >= low_water);
             self.answers_bytes = self.answered.iter().map(|(_, bytes)| bytes).sum();
             self.barred = self.barred.take().filter(|barred| barred.last.0 >= low_water);
+        }
+    }
+    /// # Panics
+    /// When an invariant does not hold.
+    pub(crate) fn check(&self) {
+        let is_above = |(sequence, _): &Place| *sequence >= self.low_water;
+        assert!(self.decided.keys().all(is_above), "what is below the low-water mark is remembered");
+        let recent: Vec<Place> = self.recent.over_after(Bound::Unbounded).map(|(place, _)| place).collect();
+        assert!(recent.iter().all(is_above), "what is below the low-water mark is remembered");
+        assert_eq!(recent.len(), self.recent.decisions(), "a slot has no cell");
+        assert!(recent.iter().all(|place| !self.decided.contains_key(place)), "it is remembered twice");
+        assert!(self.recent.all_open().all(|place| !self.open.contains(&place)), "it is open twice");
+    }
+}
+
+/// What is known, wherever it stands.
+impl fmt::Debug for History {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let open: Vec<Place> = self.open_after(Bound::Unbounded).collect();
+        let recent = self.recent.over_after(Bound::Unbounded);
+        let further = self.decided.iter().map(|(place, entry)| (*place, entry));
+        let decided: Vec<(Place, &Remembered)> = merged(recent, further, |(place, _)| *place).collect();
+        let who = (self.connection, self.account, self.met_as, self.since);
+        let answers = (&self.answered, self.answers_bytes, self.decided_bytes);
+        (self.low_water, who, open, decided, &self.barred, answers).fmt(f)
+    }
+}
+
+/// Both, in their order.
+fn merged<T>(
+    one: impl Iterator<Item = T>,
+    other: impl Iterator<Item = T>,
+    place: impl Fn(&T) -> Place,
+) -> impl Iterator<Item = T> {
+    let (mut one, mut other) = (one.peekable(), other.peekable());
+    std::iter::from_fn(move || match (one.peek(), other.peek()) {
+        (Some(first), Some(second)) if place(second) < place(first) => other.next(),
+        (Some(_), _) => one.next(),
+        (None, _) => other.next(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is known, as two trees have it.
+    #[derive(Default)]
+    struct Model {
+        open: BTreeSet<Place>,
+        decided: BTreeSet<Place>,
+    }
+
+    fn compare(history: &History, model: &Model, after: Place) {
+        history.check();
+        assert_eq!(history.decisions(), model.decided.len());
+        assert_eq!(history.is_settled(), model.open.is_empty() && model.decided.is_empty());
+        assert_eq!(history.last_open(), model.open.last().copied());
+        let behind = (Bound::Excluded(after), Bound::Unbounded);
+        assert!(history.open_after(behind.0).eq(model.open.range(behind).copied()));
+        let next = history.next_over(behind.0).map(|(place, _)| place);
+        assert_eq!(next, model.decided.range(behind).next().copied());
+        assert_eq!(history.end_of(after).is_some(), model.decided.contains(&after));
+        let before = model.open.range((after.0, 0)..after).map(|(_, number)| *number);
+        assert!(history.open_before(after).eq(before));
+    }
+
+    /// Near and far, early and late, several attempts of one transaction: as if all was kept in trees.
+    #[test]
+    fn what_is_known_does_not_depend_on_where_it_stands() {
+        for seed in 1..=40_u64 {
+            let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            let mut random = |below: u64| {
+                state = state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(seed);
+                (state >> 33) % below
+            };
+            let (mut history, mut model) = (History::default(), Model::default());
+            for step in 0..1_500_u64 {
+                let near = step + random(8);
+                let far = if random(10) == 0 { random(9_000) } else { near };
+                let place = (Sequence(far), random(3) as u32);
+                match random(16) {
+                    0..6 if !model.decided.contains(&place) => {
+                        history.open(place);
+                        model.open.insert(place);
+                    }
+                    6..12 if place.0 >= history.low_water => {
+                        history.close(place);
+                        model.open.remove(&place);
+                        let decided = Decided::Refused(Refusal::Withdrawn);
+                        history.decide(place, Remembered { decided, listed: None }, 1_000);
+                        model.decided.insert(place);
+                    }
+                    12 => {
+                        history.forget(place);
+                        model.decided.remove(&place);
+                    }
+                    13 if random(20) == 0 => {
+                        let mark = Sequence(step / 2 + random(step + 1));
+                        history.raise(mark);
+                        model.decided = model.decided.split_off(&(mark.max(history.low_water), 0));
+                    }
+                    14 => {
+                        history.close(place);
+                        model.open.remove(&place);
+                    }
+                    _ => {}
+                }
+                compare(&history, &model, place);
+            }
+            history.raise(Sequence(u64::MAX));
+            assert_eq!((history.decisions(), history.bytes()), (0, 0), "nothing is left to be counted");
         }
     }
 }

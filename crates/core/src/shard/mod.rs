@@ -11,6 +11,7 @@
 //! Other files have locks (`lock_table`), queues (`phaser`) and recovery (`recovery`).
 
 mod account;
+mod deadlines;
 mod departed;
 mod digest;
 mod ends;
@@ -24,6 +25,7 @@ mod participant;
 mod phaser;
 mod picture;
 mod placing;
+mod recent;
 mod recovery;
 mod restart;
 mod right;
@@ -32,7 +34,7 @@ mod waking;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::BuildHasher;
 use std::ops::Range;
 
@@ -48,6 +50,7 @@ use crate::message::{
 };
 use crate::switches::{Delivery, Switches};
 
+use deadlines::Deadlines;
 use departed::AllDeparted;
 use history::{Decided, History, Remembered};
 use horizon::Horizon;
@@ -55,7 +58,7 @@ pub use lock_table::Waited;
 use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
 use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
-use recovery::Deserted;
+use recovery::{Deserted, runs};
 pub use restart::Survives;
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
@@ -71,6 +74,9 @@ pub fn key_hash(key: &[u8]) -> u64 {
 /// To read and sort so many calls costs as much as to execute one.
 const SORTED_WORTH: usize = 16;
 
+/// Attempts that are here and not decided.
+type Attempts = HashMap<AttemptId, Box<Participant>, foldhash::fast::FixedState>;
+
 /// A shard, the participant's side of the protocol: it locks records for attempts, votes, and applies or drops what they did.
 /// Requests go in with the time ([`Shard::handle`]), outputs are drained ([`Shard::poll_output`]). The same inputs give
 /// the same outputs.
@@ -83,9 +89,9 @@ pub struct Shard {
     switches: Switches,
     limits: Limits,
     pub(crate) table: LockTable,
-    attempts: HashMap<AttemptId, Box<Participant>, foldhash::fast::FixedState>,
+    attempts: Attempts,
     sessions: BTreeMap<SessionId, History>,
-    deadlines: BTreeSet<(Time, AttemptId)>,
+    deadlines: Deadlines,
     /// Those who have what they waited for, and records behind that. None between inputs.
     going_on: VecDeque<AttemptId>,
     /// Those who have more calls than are executed at once, by turn. Each goes on with the next timeouts, and is here once.
@@ -126,7 +132,7 @@ impl Shard {
             table: LockTable::new(switches, limits, unique_base),
             attempts: HashMap::default(),
             sessions: BTreeMap::new(),
-            deadlines: BTreeSet::new(),
+            deadlines: Deadlines::default(),
             going_on: VecDeque::new(),
             put_off: BTreeMap::new(),
             deserted: VecDeque::new(),
@@ -211,7 +217,7 @@ impl Shard {
 
     /// Decisions remembered until the sessions' low-water marks pass them.
     pub fn remembered(&self) -> usize {
-        self.sessions.values().map(|history| history.decided.len()).sum()
+        self.sessions.values().map(History::decisions).sum()
     }
 
     /// Sessions of which anything is known.
@@ -288,11 +294,9 @@ impl Shard {
     /// them takes from another.
     pub fn handle_timeout(&mut self, now: Time) {
         self.begin(now);
-        while let Some((due, attempt)) = self.deadlines.first().copied() {
-            if due > now || self.at_once == 0 {
-                break;
-            }
-            self.deadlines.pop_first();
+        while self.at_once > 0
+            && let Some(attempt) = self.deadlines.pop_due(now, runs(&self.attempts))
+        {
             self.charge_for(attempt);
             self.end_wait(now, attempt);
         }
@@ -314,16 +318,15 @@ impl Shard {
     /// so a search lets a lease run out, or a question be asked again, whenever it likes.
     pub fn handle_timeout_of(&mut self, now: Time, attempt: AttemptId) {
         self.begin(now);
-        if let Some(deadline) = self.timeout_of(attempt) {
-            self.deadlines.remove(&(deadline, attempt));
+        if self.timeout_of(attempt).is_some() {
             self.end_wait(now, attempt);
             self.drain(now);
         }
     }
 
     fn end_wait(&mut self, now: Time, attempt: AttemptId) {
-        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
-        participant.deadline = None;
+        self.set_deadline(attempt, None);
+        let Some(participant) = self.attempts.get(&attempt) else { return };
         if rules::outlives_lease(participant) {
             self.inquire(now, attempt);
         } else {
@@ -346,8 +349,7 @@ impl Shard {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let due = self.deadlines.first().map(|(due, _)| *due);
-        let due = due.into_iter().chain(self.departed.poll_timeout()).min();
+        let due = self.deadlines.next().into_iter().chain(self.departed.poll_timeout()).min();
         let goes_on = self.held_off == 0 && (!self.put_off.is_empty() || !self.deserted.is_empty());
         let at_once = goes_on.then_some(self.latest);
         at_once.or(due)
@@ -411,10 +413,9 @@ impl Shard {
             }
         } else {
             history.connection = link.connection;
-            history.open.insert(place);
+            history.open(place);
             // A newer attempt says that the older ones are over: the coordinator starts it after a recorded no.
-            let older = history.open.range((place.0, 0)..place);
-            let older: SmallVec<[u32; 2]> = older.map(|(_, number)| *number).collect();
+            let older: SmallVec<[u32; 2]> = history.open_before(place).collect();
             for number in older {
                 let stale = AttemptId { tx: attempt.tx, attempt: number };
                 if self.attempts.get(&stale).is_some_and(|participant| !participant.is_prepared()) {
@@ -728,7 +729,7 @@ impl Shard {
             assert!(its_turn.is_none_or(|it| it == Some(attempt)), "{attempt} has a turn that never comes");
             assert!(self.decided(*attempt).is_none(), "{attempt} is decided and still here");
             if let Some(deadline) = participant.deadline {
-                assert!(self.deadlines.contains(&(deadline, *attempt)));
+                self.deadlines.check(&(deadline, *attempt));
             }
         }
         let mut stamped = 0;
@@ -737,6 +738,7 @@ impl Shard {
             stamped += usize::from(participant.1.is_stamped());
         }
         assert_eq!(self.stamped, stamped, "who has voted with a timestamp");
+        self.deadlines.check_all(runs(&self.attempts));
         for (turn, attempt) in &self.put_off {
             let has = self.attempts.get(attempt).is_some_and(|participant| participant.turn == Some(*turn));
             assert!(has, "{attempt} is gone, or has another turn");
@@ -752,7 +754,7 @@ impl Shard {
         }
         assert_eq!((self.kept, self.kept), (kept, counted), "what is kept does not add up");
         for history in self.sessions.values() {
-            assert!(history.decided.keys().all(|(sequence, _)| *sequence >= history.low_water));
+            history.check();
         }
     }
 }

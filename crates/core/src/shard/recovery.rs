@@ -18,8 +18,8 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 
 use super::{
-    AttemptId, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId, Stage, Status,
-    Time, rules,
+    AttemptId, Attempts, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId,
+    Stage, Status, Time, rules,
 };
 use crate::ids::{Birth, Sequence, SessionId, TxId};
 
@@ -73,9 +73,7 @@ impl Shard {
 
     /// The same at once, instead of at the end of its lease.
     pub(super) fn inquire_now(&mut self, now: Time, attempt: AttemptId) {
-        if let Some(deadline) = self.timeout_of(attempt) {
-            self.deadlines.remove(&(deadline, attempt));
-        }
+        self.set_deadline(attempt, None);
         self.inquire(now, attempt);
     }
 
@@ -87,9 +85,8 @@ impl Shard {
         answers.clear();
         *asked_us = asked_us.saturating_mul(2).clamp(first, longest.max(first));
         let again = now.plus(*asked_us);
-        participant.deadline = Some(again);
-        self.deadlines.insert((again, attempt));
         let listed = round.participants.clone();
+        self.set_deadline(attempt, Some(again));
         self.ask_all(attempt, &listed);
     }
 
@@ -153,14 +150,8 @@ impl Shard {
         let (account, before) = (history.account, history.bytes());
         history.raise(low_water);
         let after = history.bytes();
-        let open: Vec<AttemptId> = history
-            .open
-            .iter()
-            .map(|(sequence, attempt)| AttemptId {
-                tx: TxId { session: link.session, sequence: *sequence },
-                attempt: *attempt,
-            })
-            .collect();
+        let named = |(sequence, attempt)| AttemptId { tx: TxId { session: link.session, sequence }, attempt };
+        let open: Vec<AttemptId> = history.open_after(Bound::Unbounded).map(named).collect();
         self.recount(account, before, after);
         let live: BTreeSet<AttemptId> = live.iter().copied().collect();
         for attempt in open {
@@ -186,7 +177,7 @@ impl Shard {
     /// not voted is refused, what has asks the others, with the next timeouts (P38).
     pub fn deserted(&mut self, now: Time, session: SessionId) {
         self.latest = now;
-        let last = self.sessions.get(&session).and_then(|history| history.open.last().copied());
+        let last = self.sessions.get(&session).and_then(|history| history.last_open());
         // It may connect again before all is ended: what it begins then is none of it.
         self.deserted.extend(last.map(|last| Deserted { session, after: Bound::Unbounded, last }));
     }
@@ -196,7 +187,7 @@ impl Shard {
         while let Some(Deserted { session, mut after, last }) = self.deserted.pop_front() {
             let next = |shard: &Shard, after| {
                 let history = shard.sessions.get(&session)?;
-                history.open.range((after, Bound::Unbounded)).next().copied().filter(|open| *open <= last)
+                history.open_after(after).next().filter(|open| *open <= last)
             };
             while let Some((sequence, number)) = next(self, after) {
                 if self.at_once == 0 {
@@ -204,8 +195,7 @@ impl Shard {
                 }
                 let attempt = AttemptId { tx: TxId { session, sequence }, attempt: number };
                 self.charge_for(attempt);
-                if let Some(deadline) = self.timeout_of(attempt) {
-                    self.deadlines.remove(&(deadline, attempt));
+                if self.timeout_of(attempt).is_some() {
                     self.end_wait(now, attempt);
                 }
                 after = Bound::Excluded((sequence, number));
@@ -218,15 +208,27 @@ impl Shard {
         if self.switches.delivery == Delivery::Direct {
             return;
         }
-        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
         let due = now.plus(self.limits.lease_us);
-        if participant.deadline == Some(due) {
-            return; // Mostly: who can vote does so in the step that lets it in.
+        // Mostly it is: who can vote does so in the step that lets it in.
+        if self.timeout_of(attempt) != Some(due) {
+            self.set_deadline(attempt, Some(due));
         }
-        if let Some(old) = participant.deadline {
-            self.deadlines.remove(&(old, attempt));
-        }
-        participant.deadline = Some(due);
-        self.deadlines.insert((due, attempt));
     }
+
+    /// When the time of an attempt that is here is over.
+    pub(super) fn set_deadline(&mut self, attempt: AttemptId, deadline: Option<Time>) {
+        let Some(participant) = self.attempts.get_mut(&attempt) else { return };
+        let before = std::mem::replace(&mut participant.deadline, deadline);
+        if let Some(before) = before {
+            self.deadlines.remove((before, attempt), runs(&self.attempts));
+        }
+        if let Some(due) = deadline {
+            self.deadlines.insert((due, attempt), self.attempts.len(), runs(&self.attempts));
+        }
+    }
+}
+
+/// Whether an attempt's time still runs until then.
+pub(super) fn runs(attempts: &Attempts) -> impl Fn(&(Time, AttemptId)) -> bool {
+    |(due, attempt)| attempts.get(attempt).is_some_and(|it| it.deadline == Some(*due))
 }

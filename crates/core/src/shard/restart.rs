@@ -81,12 +81,12 @@ impl Shard {
         self.departed = AllDeparted::default();
         for (session, history) in &mut self.sessions {
             (history.connection, history.met_as) = (0, None);
-            history.open.clear();
+            history.close_all();
             self.departed.note_stranger(now, *session);
         }
         for attempt in voted {
             let place = (attempt.tx.sequence, attempt.attempt);
-            self.sessions.entry(attempt.tx.session).or_default().open.insert(place);
+            self.sessions.entry(attempt.tx.session).or_default().open(place);
             self.participant(attempt).deadline = None;
             self.renew(now, attempt);
         }
