@@ -238,11 +238,12 @@ impl Shard {
             self.table.raise(record, attempt, rules::locked_until(voted.at, at));
             self.table.release(now, record, attempt, Fate::Apply(&members));
         }
-        let elder = self.table.eldest_told(&in_order, attempt);
+        // It goes with all of its records at once: who waits for one of them waits for who goes before it on another.
+        let told = in_order.iter().filter_map(|record| self.table.told(*record, attempt)).min();
+        if let Some(elder) = told {
+            self.pass_on(attempt, elder);
+        }
         for record in in_order {
-            if let Some(elder) = elder {
-                rules::pass_on(&mut self.table, record, attempt, elder);
-            }
             self.table.finish_place(now, record, attempt, at, said == Said::Nothing);
         }
         self.done_if_carried_out(now, attempt);

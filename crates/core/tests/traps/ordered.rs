@@ -5,7 +5,7 @@
 use claret_core::{Event, Limits, Ordered, Switches};
 use claret_types::{Operation, Reply};
 
-use crate::harness::{Kind, Message, Tx, World, sadd, scard, sismember};
+use crate::harness::{Kind, Message, Tx, World, incr_returning, sadd, sadd_returning, scard, sismember};
 
 pub(crate) const ALWAYS: Switches =
     Switches { ordering: Ordered::Always, combining: false, ..Switches::CLARET };
@@ -230,4 +230,32 @@ fn a_shard_carries_all_of_an_attempt_out_at_once() {
     check(&w);
     assert!(w.shards[0].state(b"other").is_some());
     assert_eq!((told(&mut w, before), told(&mut w, tx)), (Some(vec![]), Some(vec![Reply::Int(1)])));
+}
+
+/// Bug: an entry that got its final timestamp told who stood before it of those alone who waited on that record. It had been told
+/// on another one. Consequence: an elder waits there for it, it waits for a younger one, and that one for the elder, for ever. Mend:
+/// what an attempt hears on one of its records counts on all of them (P81).
+#[test]
+fn trap_30_an_elder_on_one_record_waits_for_who_stands_before_on_another() {
+    let mut w = world(2);
+    let elder = w.holder(1, "k", incr_returning(1));
+    let younger = w.begin();
+    w.buffer(younger, 0, "x", sadd("a"));
+    w.buffer(younger, 1, "k", incr_returning(1));
+    w.commit_at(younger, 2_000);
+    w.run();
+    let between = w.begin();
+    w.buffer(between, 0, "x", scard());
+    w.buffer(between, 0, "other", scard());
+    w.buffer(between, 1, "y", sadd("b"));
+    w.commit_at(between, 3_000);
+    w.deliver(Kind::Prepare, 0);
+    w.deliver(Kind::Prepare, 1);
+    w.execute(elder, 0, "other", sadd_returning("c"));
+    w.run();
+    w.pass(Limits::default().give_way_us);
+    w.run();
+    check(&w);
+    assert_eq!(w.restarts(younger), 1, "it is in the way of the elder one");
+    assert_eq!(w.answers(elder).len(), 2);
 }

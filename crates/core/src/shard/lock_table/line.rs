@@ -384,24 +384,17 @@ impl LockTable {
         (replies, effects)
     }
 
-    /// An elder waits for somebody who stands in this line: the one that goes before it is told of that elder (P81).
+    /// An elder waits, on this record or another one, for somebody who stands in this line: that one knows so here from now on, and
+    /// who goes before it is told (P81).
     pub(crate) fn pass_on(&mut self, record: RecordIx, attempt: AttemptId, elder: Birth) {
         let Some(Record { lock: Some(lock), .. }) = self.records.get_mut(record) else { return };
         let Lock { line, holders, .. } = &mut **lock;
         let (Some(line), Some(holder)) = (line, holders.get_mut(&attempt)) else { return };
-        // Whoever goes before it later hears of that one, too.
-        holder.told = Some(holder.told.map_or(elder, |told| told.min(elder)));
         let Some(place) = holder.stands().map(|at| (at, attempt)) else { return };
+        holder.told = Some(holder.told.map_or(elder, |told| told.min(elder)));
         if let Some(before) = line.standing.get(&place).and_then(|standing| standing.behind) {
             tell(lock, before, elder, &mut self.notices);
         }
-    }
-
-    /// The eldest that an attempt was told of on these records. It is carried out on all of them at once, so whoever waits for it on
-    /// one of them waits for whoever goes before it on another.
-    pub(crate) fn eldest_told(&self, records: &[RecordIx], attempt: AttemptId) -> Option<Birth> {
-        let told = |record: &RecordIx| self.records[*record].lock.as_ref()?.holders.get(&attempt)?.told;
-        records.iter().filter_map(told).min()
     }
 
     // --- being carried out ---
