@@ -15,6 +15,8 @@
 
 mod order;
 mod precedence;
+#[cfg(test)]
+mod tests;
 mod vanished;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -551,13 +553,14 @@ impl Ledger {
         self.departed.insert((shard, session));
     }
 
-    /// A shard is about to restart without its votes: what of those under way it has carried out stays.
+    /// A shard is about to restart: what of those under way it has carried out was seen, and stays until its records are lost.
     pub(crate) fn note_carried_out(
         &mut self,
         shard: ShardId,
+        survives: Survives,
         is_carried_out: impl Fn(AttemptId, &Bytes) -> bool,
     ) {
-        if !self.is_stamped {
+        if !self.is_stamped || survives == Survives::Votes {
             return;
         }
         for (attempt, entry) in &mut self.attempts {
@@ -581,7 +584,11 @@ impl Ledger {
             entry.no.remove(&shard);
         }
         if survives == Survives::Nothing {
-            self.order.push(Moment::Wiped(shard, clock));
+            // All that it carried out was before that, however far ahead (P85).
+            let is_here = |entry: &&AttemptEntry| entry.sites.values().any(|site| *site == shard);
+            let done = self.attempts.values().filter(is_here).filter_map(|entry| self.final_of(entry));
+            let at = done.fold(clock, Timestamp::max);
+            self.order.push(Moment::Wiped(shard, at));
         }
     }
 

@@ -167,7 +167,7 @@ impl World {
         self.outcome.faults += 1;
         self.outcome.left += 1;
         self.removed.insert(shard);
-        self.note_carried_out(shard);
+        self.note_carried_out(shard, Survives::Records);
         self.ledger.note_restart(shard, Survives::Records, Timestamp::default());
         let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
         for session in sessions {

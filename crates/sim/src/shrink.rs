@@ -21,8 +21,8 @@ pub(crate) fn shrink(found: Box<Failure>, options: &SimOptions) -> Box<Failure> 
     attempt(&options, true).err().unwrap_or(found)
 }
 
-/// Settings that say what is asked of a run, rather than what it does.
-const KEPT: [&str; 3] = ["finish_us_max", "lease_us", "resend_us"];
+/// Settings that say what is asked of a run, or what it may rely on, rather than what it does.
+const KEPT: [&str; 4] = ["finish_us_max", "lease_us", "resend_us", "skew_us_max"];
 
 fn names(config: &Config) -> Vec<&'static str> {
     settings(&mut config.clone()).into_iter().map(|(name, _)| name).collect()

@@ -448,9 +448,7 @@ impl World {
     /// A shard's process ends and begins again; all connect to it anew, each in its time.
     fn restart_shard(&mut self, id: ShardId, until: Time) -> Result<(), Violation> {
         let (now, survives) = (self.shard_time(id), self.config.survives());
-        if survives == Survives::Records {
-            self.note_carried_out(id);
-        }
+        self.note_carried_out(id, survives);
         self.host(id).restart(now, survives);
         self.outcome.faults += 1;
         self.outcome.shard_restarts += 1;
@@ -463,10 +461,10 @@ impl World {
         self.drain_shard(id)
     }
 
-    /// A shard is about to forget what it has voted.
-    pub(crate) fn note_carried_out(&mut self, id: ShardId) {
+    /// A shard is about to restart, or to leave.
+    pub(crate) fn note_carried_out(&mut self, id: ShardId, survives: Survives) {
         let shard = &self.hosts[id.0 as usize].shard;
-        self.ledger.note_carried_out(id, |attempt, key| shard.has_carried_out(attempt, key));
+        self.ledger.note_carried_out(id, survives, |attempt, key| shard.has_carried_out(attempt, key));
     }
 
     /// An end stands still, for the longest that any fault wants.
