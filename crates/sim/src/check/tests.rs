@@ -1,11 +1,10 @@
 //! What the ledger makes of a run, by hand.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use claret_core::message::{Asks, Call, KeyedCall, Listed, Members, Request, Response};
 use claret_core::{
-    AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Survives, Time, Timestamp,
-    TxHandle, TxId,
+    AttemptId, Birth, CallNo, Member, Sequence, SessionId, ShardId, Survives, Time, Timestamp, TxHandle, TxId,
 };
 use claret_types::{Bytes, Counter, CounterOp, Operation, Reply, Unique};
 
@@ -15,30 +14,33 @@ use crate::run::RunId;
 
 const BOTH: [ShardId; 2] = [ShardId(0), ShardId(1)];
 
-/// The key of each shard's record.
-fn key_of(shard: ShardId) -> Bytes {
-    ["x", "y"][shard.0 as usize].into()
-}
+const X: (ShardId, &str) = (BOTH[0], "x");
+const Y: (ShardId, &str) = (BOTH[1], "y");
 
 fn attempt(session: u64) -> AttemptId {
     AttemptId { tx: TxId { session: SessionId(session), sequence: Sequence(1) }, attempt: 1 }
 }
 
-/// A transaction of one operation at each of these shards is asked to vote.
-fn prepare(ledger: &mut Ledger, session: u64, shards: &[ShardId], op: &Operation) -> RunId {
+fn add() -> Operation {
+    Operation::new::<Counter>(CounterOp::Add(1))
+}
+
+/// A transaction of one operation on each of these records is asked to vote.
+fn prepare(ledger: &mut Ledger, session: u64, records: &[(ShardId, &str)], op: &Operation) -> RunId {
     let run = RunId { session: SessionId(session), tx: TxHandle(1), run: 1 };
     ledger.note_begin(run, Time(1));
-    for shard in shards {
-        ledger.note_issued(run, &key_of(*shard), op, None);
+    for (_, key) in records {
+        ledger.note_issued(run, &Bytes::from(*key), op, None);
     }
-    for (no, shard) in (0..).zip(shards) {
+    let listed = || records.iter().map(|(shard, _)| Listed { shard: *shard, incarnation: None });
+    for (no, (shard, key)) in (0..).zip(records) {
         let call = Call { no: CallNo(no), op: op.clone(), member: Member(0), reserve: None };
         let request = Request::Prepare {
             attempt: attempt(session),
             birth: Birth { time: Time(1), tx: attempt(session).tx },
-            participants: shards.iter().map(|shard| Listed { shard: *shard, incarnation: None }).collect(),
+            participants: listed().collect(),
             relies_on: 0,
-            calls: vec![KeyedCall { key: key_of(*shard), call }],
+            calls: vec![KeyedCall { key: Bytes::from(*key), call }],
             members: Members::All,
             asks: Asks::Place(Timestamp(1)),
         };
@@ -47,48 +49,74 @@ fn prepare(ledger: &mut Ledger, session: u64, shards: &[ShardId], op: &Operation
     run
 }
 
+fn done(ledger: &mut Ledger, session: u64, shard: ShardId, at: u64, replies: Vec<(CallNo, Reply)>) {
+    let (attempt, behind, replies) = (attempt(session), Timestamp(0), Some(replies));
+    let done = Response::Done { attempt, shard, at: Timestamp(at), behind, replies };
+    ledger.note_response(shard, &done, None, Time(3)).expect("it is committed");
+}
+
+/// One that adds to both records has voted, and the first shard has carried it out.
+fn add_to_both(ledger: &mut Ledger) {
+    prepare(ledger, 1, &[X, Y], &add());
+    for shard in BOTH {
+        let (at, behind, replies) = (Timestamp(10), Timestamp(0), Some(Vec::new()));
+        let placed =
+            Response::Placed { attempt: attempt(1), shard, at, behind, replies, is_tentative: false };
+        ledger.note_response(shard, &placed, None, Time(2)).expect("a vote");
+    }
+    done(ledger, 1, BOTH[0], 10, Vec::new());
+}
+
+/// Another one reads a record, alone.
+fn read(ledger: &mut Ledger, record: (ShardId, &str), seen: i64) {
+    let reader = prepare(ledger, 2, &[record], &Operation::new::<Counter>(CounterOp::Get));
+    let seen = Reply::Int(seen);
+    done(ledger, 2, record.0, 20, vec![(CallNo(0), seen.clone())]);
+    ledger.note_heard(reader, 0, &seen).expect("an answer");
+    ledger.told_committed(reader, Time(5)).expect("it is committed");
+}
+
+/// Checks the end, at which these records hold 1.
+fn check(ledger: &Ledger, records: &[&str]) -> Result<(), String> {
+    let mut left = Reference::default();
+    for key in records {
+        left.run(&Bytes::from(*key), &add(), Unique(0)).expect("an addition");
+    }
+    let end = LedgerEnd {
+        reference: Reference::default(),
+        records: left.records().iter().collect(),
+        place: &|key| if *key == Bytes::from(X.1) { BOTH[0] } else { BOTH[1] },
+        is_carried_out: &|_, _, _| false,
+        settled: true,
+    };
+    ledger.check_serial(end)
+}
+
 /// Bug of the checker: what a shard had carried out in part before it lost everything was taken for never carried out. Consequence: an
 /// answer that was right, of who had seen it there, was called wrong. Mend: it was there until the records were lost.
 #[test]
 fn what_a_shard_carried_out_in_part_was_seen_before_it_lost_everything() {
     let mut ledger = Ledger::new(false, true, usize::MAX);
-    let (add, get) =
-        (Operation::new::<Counter>(CounterOp::Add(1)), Operation::new::<Counter>(CounterOp::Get));
+    add_to_both(&mut ledger);
     // The second shard has released its lock, and waits with what else it has there.
-    prepare(&mut ledger, 1, &BOTH, &add);
-    for shard in BOTH {
-        let at = Timestamp(10);
-        let (behind, replies) = (Timestamp(0), Some(Vec::new()));
-        let placed =
-            Response::Placed { attempt: attempt(1), shard, at, behind, replies, is_tentative: false };
-        ledger.note_response(shard, &placed, None, Time(2)).expect("a vote");
-    }
-    let done = |session, shard, at, replies: Vec<(CallNo, Reply)>| {
-        let (attempt, behind, replies) = (attempt(session), Timestamp(0), Some(replies));
-        Response::Done { attempt, shard, at: Timestamp(at), behind, replies }
-    };
-    ledger.note_response(BOTH[0], &done(1, BOTH[0], 10, Vec::new()), None, Time(3)).expect("it is committed");
-    // Another one reads it there.
-    let reader = prepare(&mut ledger, 2, &BOTH[1..], &get);
-    let seen = Reply::Int(1);
-    let read = done(2, BOTH[1], 20, vec![(CallNo(0), seen.clone())]);
-    ledger.note_response(BOTH[1], &read, None, Time(4)).expect("it is alone");
-    ledger.note_heard(reader, 0, &seen).expect("an answer");
-    ledger.told_committed(reader, Time(5)).expect("it is committed");
+    read(&mut ledger, Y, 1);
     ledger
-        .note_carried_out(BOTH[1], Survives::Nothing, |id, key| id == attempt(1) && *key == key_of(BOTH[1]));
+        .note_carried_out(BOTH[1], Survives::Nothing, |id, key| id == attempt(1) && *key == Bytes::from(Y.1));
     ledger.note_restart(BOTH[1], Survives::Nothing, Timestamp(30));
-
-    let mut left = Reference::default();
-    left.run(&key_of(BOTH[0]), &add, Unique(0)).expect("an addition");
-    let records: BTreeMap<_, _> = left.records().iter().collect();
-    let end = LedgerEnd {
-        reference: Reference::default(),
-        records,
-        place: &|key| if *key == key_of(BOTH[0]) { BOTH[0] } else { BOTH[1] },
-        is_carried_out: &|_, _, _| false,
-        settled: true,
-    };
-    assert_eq!(ledger.check_serial(end), Ok(()));
+    assert_eq!(check(&ledger, &[X.1]), Ok(()));
     assert_eq!(ledger.torn(), 1);
+}
+
+/// Bug of the checker: a transaction had been carried out on a record, whose slot went to another shard. That one had forgotten what it
+/// had voted of the transaction on a record of its own. Consequence: when the first record vanished there, that was taken to come before
+/// the transaction, and who found nothing was called wrong. Mend: what counts is where the record was when it was voted on.
+#[test]
+fn what_vanishes_where_its_slot_went_comes_behind_who_used_it_before() {
+    let mut ledger = Ledger::new(false, true, usize::MAX);
+    add_to_both(&mut ledger);
+    ledger.note_carried_out(BOTH[1], Survives::Records, |_, _| false);
+    ledger.note_restart(BOTH[1], Survives::Records, Timestamp(15));
+    ledger.note_vanished(BOTH[1], (&[X.1.into()], &BTreeSet::new()), Time(4), None);
+    read(&mut ledger, (BOTH[1], X.1), 0);
+    assert_eq!(check(&ledger, &[]), Ok(()));
 }

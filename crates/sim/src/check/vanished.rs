@@ -74,9 +74,10 @@ impl Ledger {
     fn remembered<'a>(&'a self, vanished: &'a Vanished) -> impl Iterator<Item = &'a AttemptEntry> {
         let entries = vanished.voted.iter().map(|attempt| &self.attempts[attempt]);
         entries.filter(|entry| {
-            let is_done =
-                entry.applied.contains(&vanished.shard) || entry.carried_out.contains(&vanished.key);
-            is_done || !entry.lost.contains(&vanished.shard)
+            // Its slot may have been another shard's then.
+            let site = entry.sites.get(&vanished.key).unwrap_or(&vanished.shard);
+            let is_done = entry.applied.contains(site) || entry.carried_out.contains(&vanished.key);
+            is_done || !entry.lost.contains(site)
         })
     }
 
