@@ -210,7 +210,7 @@ impl Client {
             next_low_water: Sequence(pacing.over_worth),
             lock_waits: 0,
             doubts_topology: false,
-            stamps: Stamps::new(switches),
+            stamps: Stamps::new(switches, limits.resend_us),
             asking: Vec::new(),
         }
     }
@@ -587,16 +587,16 @@ impl Client {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        match (self.transactions.poll_timeout(), self.heartbeat_at) {
-            (Some(due), Some(heartbeat)) => Some(due.min(heartbeat)),
-            (due, heartbeat) => due.or(heartbeat),
-        }
+        [self.transactions.poll_timeout(), self.heartbeat_at, self.asks_at()].into_iter().flatten().min()
     }
 
     /// Does what is due. What is sent again for its sake is not, where the first copy is still on its way.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.heartbeat_at.is_some_and(|at| at <= now) {
             self.heartbeat(now);
+        }
+        if self.asks_at().is_some_and(|at| at <= now) {
+            self.settle(now);
         }
         if self.transactions.poll_timeout().is_none_or(|due| due > now) {
             return;
@@ -682,13 +682,28 @@ impl Client {
             self.stamps.end_if_unneeded();
         }
         self.stamps.want = want.unwrap_or_default();
-        let want = self.stamps.want;
-        let late = self.outputs.outboxes.iter().filter(|outbox| outbox.is_quiet());
-        let late = late.map(|outbox| outbox.shard).filter(|shard| self.stamps.clock_of(*shard) < want);
-        let late: SmallVec<[ShardId; 8]> = late.collect();
+        let (want, now) = (self.stamps.want, self.outputs.now);
+        let is_due = |shard: &ShardId| self.stamps.asks_at(*shard).is_some_and(|at| at <= now);
+        let late: SmallVec<[ShardId; 8]> = self.quiet_shards().filter(is_due).collect();
         for shard in late {
+            self.stamps.note_asked(now, shard);
             self.outputs.send(shard, Request::Tick { want });
         }
+    }
+
+    /// Shards to which nothing is on its way, over a connection.
+    fn quiet_shards(&self) -> impl Iterator<Item = ShardId> {
+        let outboxes = self.outputs.outboxes.iter();
+        let quiet = outboxes.filter(|outbox| outbox.is_quiet() && outbox.connection.is_some());
+        quiet.map(|outbox| outbox.shard)
+    }
+
+    /// When some shard is to be asked for its clock.
+    fn asks_at(&self) -> Option<Time> {
+        if self.stamps.want == Timestamp::default() {
+            return None; // Mostly.
+        }
+        self.quiet_shards().filter_map(|shard| self.stamps.asks_at(shard)).min()
     }
 
     /// The next event, and whose. After the [last](Event::is_last) one of a transaction nothing of it is told.

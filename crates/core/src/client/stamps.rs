@@ -25,6 +25,9 @@ struct Heard {
     /// How far its time is ahead of the process's own, in microseconds. Words take their time, so that is rather more.
     ahead_us: i64,
     orders: bool,
+    /// Up to where it was asked to come, and when it is asked again, if it has not.
+    asked: Timestamp,
+    asks_at: Time,
 }
 
 /// See the module's text.
@@ -43,10 +46,12 @@ pub(super) struct Stamps {
     pub(super) want: Timestamp,
     /// Up to here no vote comes any more, whoever is silent (P79).
     pub(super) passed: Timestamp,
+    /// Who was asked is not asked again for so long at most, in microseconds.
+    again_us: u64,
 }
 
 impl Stamps {
-    pub(super) fn new(switches: Switches) -> Self {
+    pub(super) fn new(switches: Switches, again_us: u64) -> Self {
         let is_always = switches.ordering == Ordered::Always;
         Stamps {
             heard: SmallVec::new(),
@@ -56,6 +61,7 @@ impl Stamps {
             were_needed: is_always,
             want: Timestamp::default(),
             passed: Timestamp::default(),
+            again_us,
         }
     }
 
@@ -77,9 +83,30 @@ impl Stamps {
                 let clock = clock.max(heard.clock);
                 // A late word is no sign that the clock went back; in time it is forgotten.
                 let ahead_us = ahead_us.max(heard.ahead_us.saturating_sub(1));
-                *heard = Heard { shard, clock, owners, ahead_us, orders };
+                (heard.clock, heard.owners, heard.ahead_us, heard.orders) = (clock, owners, ahead_us, orders);
+                // It comes no further than its own time allows (P88), and so in so much time at the soonest.
+                let missing = heard.asked.0.saturating_sub(clock.0);
+                heard.asks_at = now.plus(missing.min(self.again_us));
             }
-            None => self.heard.push(Heard { shard, clock, owners, ahead_us, orders }),
+            None => {
+                let (asked, asks_at) = (Timestamp::default(), now);
+                self.heard.push(Heard { shard, clock, owners, ahead_us, orders, asked, asks_at });
+            }
+        }
+    }
+
+    /// When a shard is to be asked for its clock. `None`: it is far enough.
+    pub(super) fn asks_at(&self, shard: ShardId) -> Option<Time> {
+        let is_behind = self.clock_of(shard) < self.want;
+        let asked = |heard: &&Heard| heard.asked >= self.want;
+        is_behind.then(|| self.find(shard).filter(asked).map_or(Time(0), |heard| heard.asks_at))
+    }
+
+    /// A shard is asked for its clock.
+    pub(super) fn note_asked(&mut self, now: Time, shard: ShardId) {
+        let (want, again_us) = (self.want, self.again_us.max(1));
+        if let Some(heard) = self.heard.iter_mut().find(|heard| heard.shard == shard) {
+            (heard.asked, heard.asks_at) = (want, now.plus(again_us));
         }
     }
 
@@ -104,7 +131,7 @@ impl Stamps {
     }
 
     /// The clock of a shard, as far as it said.
-    pub(super) fn clock_of(&self, shard: ShardId) -> Timestamp {
+    fn clock_of(&self, shard: ShardId) -> Timestamp {
         self.find(shard).map(|heard| heard.clock).unwrap_or_default()
     }
 
