@@ -576,16 +576,20 @@ pub enum PeerMessage {
     AskClock {
         /// Who asks.
         from: ShardId,
-        /// As of [`Request::Tick`].
+        /// As which incarnation.
+        incarnation: Incarnation,
+        /// As of [`Request::Tick`]; the largest of all: the asking one lost its memory (P85).
         want: Timestamp,
     },
     /// This.
     Clock {
         /// Who answers.
         from: ShardId,
+        /// The incarnation that asked.
+        incarnation: Incarnation,
         /// As of [`Response::Ticked`].
         clock: Timestamp,
-        /// As of [`Response::Ticked`].
+        /// As of [`Response::Ticked`]; 0 for one that lost its memory: so far ahead anything may be, and it is no clock.
         owners: u64,
     },
 }

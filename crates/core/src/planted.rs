@@ -201,6 +201,10 @@ bugs! {
     ClockNotKept "clock-not-kept" "P79";
     /// A shard that lost its memory begins at its own time.
     RestartsAtOwnTime "restarts-at-own-time" "P85";
+    /// A shard that lost its memory does not wait for what the others say that was used.
+    BeginsUnasked "begins-unasked" "P85";
+    /// Records' clocks are forgotten, and nobody notes how far they were.
+    NoFloor "no-floor" "P73, P77";
     /// A shard takes keys over, and its clock stays below timestamps that were used there.
     TakerStaysLow "taker-stays-low" "P86";
     /// Whoever uses a record after it vanished stands behind those alone that conflict by their modes.
@@ -211,6 +215,10 @@ bugs! {
     // --- ordered calls: places and answers ---
     /// The smallest vote is final.
     SmallestVoteIsFinal "smallest-vote-is-final" "P74";
+    /// A coordinator is believed what the final timestamp is, however far ahead.
+    AnyFinalBelieved "any-final-believed" "P88";
+    /// Who came without a timestamp votes though somebody was ordered while it waited.
+    UnstampedVotesBeside "unstamped-votes-beside" "P87";
     /// Participants whose coordinator died carry out each at its own vote.
     OwnVoteAfterDeath "own-vote-after-death" "P84";
     /// Answers that came with a vote count though the final place is another.
@@ -221,6 +229,10 @@ bugs! {
     PassesFinal "passes-final" "P75";
     /// Who stood behind an entry is not looked at when that is carried out.
     WatchersForgotten "watchers-forgotten" "P75";
+    /// Who is final and hears of an elder tells nobody who stands before it.
+    ElderNotPassedOn "elder-not-passed-on" "P81";
+    /// Who is final tells those who stand before it who waits for it, and not that it is elder itself.
+    OwnBirthKept "own-birth-kept" "P81";
     /// An ordered call is let in beside a lock that conflicts.
     OrderedPassesLocks "ordered-passes-locks" "P80";
     /// A lock is granted beside entries that conflict.
@@ -239,6 +251,8 @@ bugs! {
     ErrorToldAtOnce "error-told-at-once" "P78";
     /// A shard that owns keys and has not said what its clock is does not count for the horizon.
     UnheardLeftOut "unheard-left-out" "P78, P79";
+    /// The clocks count of shards that know other owners of keys.
+    OtherOwnersCount "other-owners-count" "P79";
     /// The horizon is where the first shard is.
     OneClockIsHorizon "one-clock-is-horizon" "P78";
 

@@ -13,7 +13,7 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 10] = [
+const SCRIPTED: [(&str, &str, &str); 17] = [
     ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
     ("unsettled-counts", TOLD, "with_bug(Some(Bug::UnsettledCounts),"),
     ("present-is-settled", TOLD, "with_bug(Some(Bug::PresentIsSettled),"),
@@ -24,9 +24,17 @@ const SCRIPTED: [(&str, &str, &str); 10] = [
     ("one-clock-is-horizon", TOLD, "with_bug(Some(Bug::OneClockIsHorizon),"),
     ("error-told-at-once", TOLD, "with_bug(Some(Bug::ErrorToldAtOnce),"),
     ("unheard-left-out", TOLD, "with_bug(Some(Bug::UnheardLeftOut),"),
+    ("begins-unasked", CLOCKS, "with_bug(Some(Bug::BeginsUnasked),"),
+    ("no-floor", CLOCKS, "with_bug(Some(Bug::NoFloor),"),
+    ("other-owners-count", CLOCKS, "with_bug(Some(Bug::OtherOwnersCount),"),
+    ("unstamped-votes-beside", CLOCKS, "with_bug(Some(Bug::UnstampedVotesBeside),"),
+    ("any-final-believed", CLOCKS, "with_bug(Some(Bug::AnyFinalBelieved),"),
+    ("own-birth-kept", CLOCKS, "with_bug(Some(Bug::OwnBirthKept),"),
+    ("elder-not-passed-on", CLOCKS, "with_bug(Some(Bug::ElderNotPassedOn),"),
 ];
 
 const MOVED: &str = include_str!("../../core/tests/moved.rs");
+const CLOCKS: &str = include_str!("../../core/tests/traps/clocks.rs");
 const TOLD: &str = include_str!("../../core/tests/traps/told.rs");
 
 #[test]

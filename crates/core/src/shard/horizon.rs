@@ -3,12 +3,14 @@
 //! Shards believe each other only. One asks the others when a client wants to know whether it still has to stamp, and answers
 //! are counted only from those who know the same owners of keys: a shard that gave keys to one that the asker does not know
 //! may be further ahead than that one.
+//!
+//! Who lost its memory asks them, too: it may have been further ahead than its own time shows (P85).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use claret_types::Operation;
 
-use super::{Link, PeerMessage, Response, Shard, ShardId, Time, key_hash, rules};
+use super::{Incarnation, Link, PeerMessage, Response, Shard, ShardId, Time, key_hash, rules};
 use crate::ids::Timestamp;
 use crate::message::{Output, owners_digest};
 use crate::switches::{Delivery, Ordered};
@@ -29,11 +31,27 @@ pub(super) struct Horizon {
     asked: Option<(Time, Timestamp)>,
     /// Up to here no vote comes any more, whoever owns keys: it is long ago by the shard's own time (P79).
     passed: Timestamp,
+    doubt: Option<Doubt>,
+}
+
+/// The shard lost its memory, and does not know yet how far it was (P85).
+#[derive(Clone, Debug)]
+struct Doubt {
+    /// Shards that own keys and have not said what was used there.
+    unheard: BTreeSet<ShardId>,
+    asks_at: Time,
+    /// By then its own time is beyond all that was.
+    until: Time,
 }
 
 impl Horizon {
     fn find_least(&mut self) {
         self.least = self.others.values().copied().min().unwrap_or(Timestamp::MAX);
+    }
+
+    /// When [`Shard::see_to_doubt`] has something to do.
+    pub(super) fn poll_timeout(&self) -> Option<Time> {
+        self.doubt.as_ref().map(|doubt| doubt.asks_at.min(doubt.until))
     }
 }
 
@@ -50,6 +68,11 @@ impl Shard {
         self.horizon.others =
             others.map(|owner| (owner, known.get(&owner).copied().unwrap_or_default())).collect();
         self.horizon.find_least();
+        if let Some(doubt) = &mut self.horizon.doubt {
+            // Who gave all its keys away says nothing any more; who has them may have been heard before it got them.
+            doubt.unheard = self.horizon.others.keys().copied().collect();
+            doubt.asks_at = self.latest;
+        }
     }
 
     /// Whether calls can be ordered here at all.
@@ -143,30 +166,90 @@ impl Shard {
         self.horizon.asked = Some((now, want));
         for (shard, clock) in &self.horizon.others {
             if *clock < want {
-                let message = PeerMessage::AskClock { from, want };
+                let message = PeerMessage::AskClock { from, incarnation: self.incarnation, want };
                 self.outputs.push_back(Output::Tell { shard: *shard, message });
             }
         }
     }
 
     /// Another shard wants the clock.
-    pub(super) fn tell_clock(&mut self, now: Time, asking: ShardId, want: Timestamp) {
+    pub(super) fn tell_clock(
+        &mut self,
+        now: Time,
+        asking: ShardId,
+        incarnation: Incarnation,
+        want: Timestamp,
+    ) {
         if !self.can_order() {
             return;
         }
-        let clock = self.raise_clock(now, want);
-        let message = PeerMessage::Clock { from: self.id, clock, owners: self.horizon.owners };
+        let (clock, owners) = match want {
+            // It lost its memory. What it had from here, or from where this one had it, is no further ahead. That is no clock.
+            Timestamp::MAX => (self.far_ahead(now).max(self.clock).max(self.table.clocks.used), 0),
+            want => (self.raise_clock(now, want), self.horizon.owners),
+        };
+        let message = PeerMessage::Clock { from: self.id, incarnation, clock, owners };
         self.outputs.push_back(Output::Tell { shard: asking, message });
     }
 
     /// Another shard said its clock.
-    pub(super) fn hear_clock(&mut self, from: ShardId, clock: Timestamp, owners: u64) {
-        let is_same = owners == self.horizon.owners;
-        if let Some(known) = self.horizon.others.get_mut(&from).filter(|_| is_same) {
+    pub(super) fn hear_clock(
+        &mut self,
+        from: ShardId,
+        incarnation: Incarnation,
+        clock: Timestamp,
+        owners: u64,
+    ) {
+        let counts = rules::knows_owners(owners, self.horizon.owners);
+        if let Some(known) = self.horizon.others.get_mut(&from).filter(|_| counts) {
             *known = clock.max(*known);
             self.horizon.find_least();
             let least = self.horizon.least;
             self.horizon.asked = self.horizon.asked.filter(|(_, want)| least < *want);
+        }
+        let Some(doubt) = &mut self.horizon.doubt else { return };
+        // What an earlier incarnation asked for was said before the end of that one.
+        if incarnation == self.incarnation && doubt.unheard.remove(&from) {
+            let is_over = doubt.unheard.is_empty();
+            self.begin_at(clock);
+            if is_over {
+                self.horizon.doubt = None;
+            }
+        }
+    }
+
+    // --- after a loss of memory (P85) ---
+
+    /// Whether nobody is let in yet: the shard may have been further ahead than it knows.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.horizon.doubt.is_some()
+    }
+
+    /// The shard lost its memory: the others know how far it may have been.
+    pub(super) fn doubt(&mut self, now: Time) {
+        let unheard: BTreeSet<ShardId> = self.horizon.others.keys().copied().collect();
+        if !unheard.is_empty() && self.limits.skew_us_max > 0 {
+            let until = now.plus(self.limits.skew_us_max);
+            self.horizon.doubt = Some(Doubt { unheard, asks_at: now, until });
+            self.see_to_doubt(now);
+        }
+    }
+
+    /// Asks those who have said nothing yet, again and again, or goes on without them.
+    pub(super) fn see_to_doubt(&mut self, now: Time) {
+        let Some(doubt) = &mut self.horizon.doubt else { return };
+        if doubt.until <= now || doubt.unheard.is_empty() {
+            self.horizon.doubt = None;
+            return self.begin_at(self.far_ahead(now));
+        }
+        if doubt.asks_at > now {
+            return;
+        }
+        doubt.asks_at = now.plus(self.limits.inquire_us.max(1));
+        for shard in &doubt.unheard {
+            let (from, incarnation, want) = (self.id, self.incarnation, Timestamp::MAX);
+            let message = PeerMessage::AskClock { from, incarnation, want };
+            self.outputs.push_back(Output::Tell { shard: *shard, message });
         }
     }
 }

@@ -243,6 +243,8 @@ impl Shard {
     /// do (P38).
     pub fn handle_further(&mut self, now: Time, link: Link, request: Request) {
         match request {
+            // As if it was lost: it comes again.
+            Request::Execute { .. } | Request::Prepare { .. } if rules::is_in_doubt(self) => {}
             Request::Execute { attempt, birth, incarnation, key, calls } => {
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
                     self.execute(now, owner, &key, calls);
@@ -283,8 +285,12 @@ impl Shard {
                 self.outputs.push_back(Output::Tell { shard: from, message });
             }
             PeerMessage::Answer { attempt, from, status } => self.handle_answer(now, attempt, from, status),
-            PeerMessage::AskClock { from, want } => self.tell_clock(now, from, want),
-            PeerMessage::Clock { from, clock, owners } => self.hear_clock(from, clock, owners),
+            PeerMessage::AskClock { from, incarnation, want } => {
+                self.tell_clock(now, from, incarnation, want)
+            }
+            PeerMessage::Clock { from, incarnation, clock, owners } => {
+                self.hear_clock(from, incarnation, clock, owners);
+            }
         }
         self.drain(now);
     }
@@ -294,6 +300,7 @@ impl Shard {
     /// them takes from another.
     pub fn handle_timeout(&mut self, now: Time) {
         self.begin(now);
+        self.see_to_doubt(now);
         while self.at_once > 0
             && let Some(attempt) = self.deadlines.pop_due(now, runs(&self.attempts))
         {
@@ -349,7 +356,9 @@ impl Shard {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        let due = self.deadlines.next().into_iter().chain(self.departed.poll_timeout()).min();
+        let due = self.deadlines.next();
+        let due =
+            due.into_iter().chain(self.departed.poll_timeout()).chain(self.horizon.poll_timeout()).min();
         let goes_on = self.held_off == 0 && (!self.put_off.is_empty() || !self.deserted.is_empty());
         let at_once = goes_on.then_some(self.latest);
         at_once.or(due)
@@ -648,7 +657,7 @@ impl Shard {
         if let Asks::Place(suggested) = asks {
             return self.vote_in_place(now, attempt, suggested);
         }
-        if !self.may_vote_unstamped() {
+        if !rules::may_vote_unstamped(self) {
             self.ask_clocks(now);
             return self.refuse(now, attempt, Refusal::Unstamped); // Meanwhile somebody was ordered.
         }

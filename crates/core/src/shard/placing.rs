@@ -70,7 +70,8 @@ impl Shard {
 
     /// Whether a coordinator is believed what the final timestamp is: one further ahead is no node's that began anew just now.
     fn is_likely(&self, now: Time, at: Timestamp) -> bool {
-        at.0 <= self.far_ahead(now).0.saturating_add(self.limits.skew_us_max)
+        let largest = self.far_ahead(now).0.saturating_add(self.limits.skew_us_max);
+        rules::is_likely(at, Timestamp(largest))
     }
 
     /// Whether calls of a stamped prepare are ordered where they can be. A single participant orders all or nothing, so that it
@@ -101,13 +102,26 @@ impl Shard {
         !self.can_order() || rules::takes_unstamped(self.is_settled())
     }
 
+    /// Keys came from another shard, which does not say up to where timestamps were used on them: further than it can have gone.
+    /// Whether that is settled is not known (P86).
+    pub fn take_over_unasked(&mut self, now: Time) {
+        let far = self.far_ahead(now).0.saturating_add(self.limits.skew_us_max);
+        self.take_over(Timestamp(far));
+    }
+
     /// Another incarnation begins: behind all that an earlier one may have published, voted or carried out (P85).
     pub fn begin_clock(&mut self, now: Time) {
         if self.can_order() {
             let first = rules::clock_at_first(Timestamp(now.0), self.far_ahead(now));
-            self.clock = self.clock.max(first);
-            self.table.clocks.begin_at(self.clock);
+            self.begin_at(first);
+            self.doubt(now);
         }
+    }
+
+    /// Up to here anything may have been used, and none of it is known to be settled.
+    pub(super) fn begin_at(&mut self, at: Timestamp) {
+        self.clock = self.clock.max(at);
+        self.table.clocks.begin_at(self.clock);
     }
 
     /// Writes yes with a timestamp (P73).

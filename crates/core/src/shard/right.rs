@@ -65,6 +65,24 @@ pub(super) fn takes_unstamped(is_settled: bool) -> bool {
     is_settled
 }
 
+/// The same when it votes, which may be long after it was taken (P87).
+#[inline]
+pub(super) fn may_vote_unstamped(shard: &Shard) -> bool {
+    shard.may_vote_unstamped()
+}
+
+/// Whether a coordinator is believed what the final timestamp is, which an honest one knows to be no larger than that (P88).
+#[inline]
+pub(super) fn is_likely(at: Timestamp, largest: Timestamp) -> bool {
+    at <= largest
+}
+
+/// Whether another shard's clock counts, which knows these owners of keys (P79).
+#[inline]
+pub(super) fn knows_owners(said: u64, own: u64) -> bool {
+    said == own
+}
+
 /// What a vote stands behind: the clocks of its records, or everything, if somebody who conflicts is present (P77).
 #[inline]
 pub(super) fn stands_behind(before: Timestamp, is_alone: bool) -> Timestamp {
@@ -120,6 +138,12 @@ pub(super) fn clock_after(_before: Timestamp, published: Timestamp) -> Timestamp
 /// With which clock an incarnation begins that remembers nothing: as far ahead as any earlier one can have gone (P85).
 pub(super) fn clock_at_first(_own: Timestamp, far_ahead: Timestamp) -> Timestamp {
     far_ahead
+}
+
+/// Whether nobody is let in: the shard lost its memory, and others have not said how far it may have been (P85).
+#[inline]
+pub(super) fn is_in_doubt(shard: &Shard) -> bool {
+    shard.is_in_doubt()
 }
 
 /// The clock of a shard to which keys came, on which timestamps were used up to `used` (P86).

@@ -7,7 +7,7 @@ use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Participant};
 use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
-use crate::ids::{Sequence, Timestamp};
+use crate::ids::{Birth, Sequence, Timestamp};
 use crate::planted::{Bug, is};
 
 /// [`Bug::VoteBeforeLastGrant`].
@@ -44,6 +44,21 @@ pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Inca
 }
 
 pub(super) use right::{is_torn, not_in_the_past, takes_unstamped};
+
+/// [`Bug::UnstampedVotesBeside`].
+pub(super) fn may_vote_unstamped(shard: &Shard) -> bool {
+    right::may_vote_unstamped(shard) || is(Bug::UnstampedVotesBeside)
+}
+
+/// [`Bug::AnyFinalBelieved`].
+pub(super) fn is_likely(at: Timestamp, largest: Timestamp) -> bool {
+    right::is_likely(at, largest) || is(Bug::AnyFinalBelieved)
+}
+
+/// [`Bug::OtherOwnersCount`].
+pub(super) fn knows_owners(said: u64, own: u64) -> bool {
+    right::knows_owners(said, own) || is(Bug::OtherOwnersCount)
+}
 
 /// [`Bug::VoteBelowClock`], [`Bug::VoteBelowRecords`].
 pub(super) fn vote_after(suggested: Timestamp, clock: Timestamp, before: Timestamp) -> Timestamp {
@@ -84,7 +99,12 @@ pub(super) fn final_after_death(own: Timestamp, others: impl Iterator<Item = Tim
     right::final_after_death(own, others.filter(|_| !is(Bug::OwnVoteAfterDeath)))
 }
 
-pub(super) use right::pass_on;
+/// [`Bug::ElderNotPassedOn`].
+pub(super) fn pass_on(table: &mut LockTable, record: RecordIx, attempt: AttemptId, elder: Birth) {
+    if !is(Bug::ElderNotPassedOn) {
+        right::pass_on(table, record, attempt, elder);
+    }
+}
 
 /// [`Bug::ClockNotKept`].
 pub(super) fn clock_after(before: Timestamp, published: Timestamp) -> Timestamp {
@@ -94,6 +114,11 @@ pub(super) fn clock_after(before: Timestamp, published: Timestamp) -> Timestamp 
 /// [`Bug::RestartsAtOwnTime`].
 pub(super) fn clock_at_first(own: Timestamp, far_ahead: Timestamp) -> Timestamp {
     if is(Bug::RestartsAtOwnTime) { own } else { right::clock_at_first(own, far_ahead) }
+}
+
+/// [`Bug::BeginsUnasked`].
+pub(super) fn is_in_doubt(shard: &Shard) -> bool {
+    right::is_in_doubt(shard) && !is(Bug::BeginsUnasked)
 }
 
 /// [`Bug::TakerStaysLow`].

@@ -225,10 +225,15 @@ impl World {
         for shard in &mut self.shards {
             shard.handle(now, link, Request::Tick { want: Timestamp(want) });
             while let Some(output) = shard.poll_output() {
-                let Output::Respond { response: Response::Ticked { clock, .. }, .. } = output else {
-                    panic!("a tick is answered alone: {output:?}")
-                };
-                horizon = horizon.min(clock);
+                match output {
+                    Output::Respond { response: Response::Ticked { clock, .. }, .. } => {
+                        horizon = horizon.min(clock);
+                    }
+                    Output::Respond { .. } => panic!("a tick is answered alone: {output:?}"),
+                    Output::Tell { shard, message } => {
+                        self.bag.push(Message { link, body: Body::Peer(shard, message) });
+                    }
+                }
             }
         }
         self.members.iter_mut().for_each(|member| member.coordinator.hear_horizon(horizon));

@@ -288,7 +288,7 @@ pub(crate) fn peers() -> Vec<PeerMessage> {
     let inquire = |listed| PeerMessage::Inquire { attempt, from, listed };
     let mut all: Vec<PeerMessage> = [None, Some(Incarnation(9))].map(inquire).into();
     all.extend(STATUSES.map(|status| PeerMessage::Answer { attempt, from, status }));
-    all.push(PeerMessage::AskClock { from, want: Timestamp(9) });
-    all.push(PeerMessage::Clock { from, clock: Timestamp(7), owners: 5 });
+    all.push(PeerMessage::AskClock { from, incarnation: Incarnation(4), want: Timestamp(9) });
+    all.push(PeerMessage::Clock { from, incarnation: Incarnation(4), clock: Timestamp(7), owners: 5 });
     all
 }

@@ -47,7 +47,7 @@ impl Node {
         let now = self.now();
         // On the keys that came timestamps were used that this node does not know (P86).
         if let Some(shard) = self.shard.as_mut().filter(|_| gained) {
-            shard.begin_clock(now);
+            shard.take_over_unasked(now);
         }
     }
 

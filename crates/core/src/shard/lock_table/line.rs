@@ -133,11 +133,6 @@ impl Holder {
         self.in_order.as_ref().is_some_and(|in_order| in_order.answers)
     }
 
-    /// The eldest who waits for it, itself included.
-    fn eldest(&self) -> Birth {
-        self.told.map_or(self.birth, |told| told.min(self.birth))
-    }
-
     fn stands(&self) -> Option<Timestamp> {
         self.in_order.as_ref()?.place
     }
@@ -440,8 +435,9 @@ impl LockTable {
             match before {
                 Some(before) => {
                     standing.get_mut(&before).expect("just seen").watchers.push(attempt);
-                    let elder = lock.holders[&attempt].eldest();
-                    tell(lock, before.1, elder, &mut self.notices);
+                    if let Some(elder) = rules::eldest_behind(&lock.holders[&attempt]) {
+                        tell(lock, before.1, elder, &mut self.notices);
+                    }
                 }
                 None => {
                     standing.get_mut(&place).expect("just seen").is_ready = true;

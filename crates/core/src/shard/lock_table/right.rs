@@ -29,6 +29,12 @@ pub(super) fn goes_before(lock: &Lock, before: &Holder, _is_final: bool, holder:
     holder.conflicts_with(lock, before)
 }
 
+/// The elder of whom an entry that is final tells whoever stands before it: the eldest who waits for it, itself included (P81).
+#[inline]
+pub(super) fn eldest_behind(holder: &Holder) -> Option<Birth> {
+    Some(holder.told.map_or(holder.birth, |told| told.min(holder.birth)))
+}
+
 /// Adds the effect of a call that was granted to the view of its owner (P12). Whether the view is good for the next one.
 #[inline]
 pub(super) fn extend(

@@ -95,7 +95,15 @@ pub(super) fn clock_for_other_type(latest: Timestamp) -> Timestamp {
     if is(Bug::OtherTypeUnordered) { Timestamp::default() } else { right::clock_for_other_type(latest) }
 }
 
-pub(super) use right::floor_after;
+/// [`Bug::NoFloor`].
+pub(super) fn floor_after(floor: Timestamp, forgotten: Timestamp) -> Timestamp {
+    if is(Bug::NoFloor) { floor } else { right::floor_after(floor, forgotten) }
+}
+
+/// [`Bug::OwnBirthKept`].
+pub(super) fn eldest_behind(holder: &Holder) -> Option<Birth> {
+    if is(Bug::OwnBirthKept) { holder.told } else { right::eldest_behind(holder) }
+}
 
 /// [`Bug::OrderedPassesLocks`].
 pub(super) fn fits_beside_locks(held: &Held, modes: &Modes, claims: &Claims) -> bool {

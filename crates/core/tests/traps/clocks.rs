@@ -1,0 +1,318 @@
+//! Traps of clocks that are not what they were, of final timestamps, and of elders in a line, where calls are ordered (P73, P77, P79,
+//! P81, P85, P87, P88): each with the planted bug that springs it. Seeds of the simulator rarely have what it takes.
+//!
+//! Records `x`, `y` and `z` are sets, on the shards 0, 1 and 2.
+
+use claret_core::message::{
+    Asks, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Request, Response, owners_digest,
+};
+use claret_core::{
+    AttemptId, Birth, CallNo, Client, Event, Incarnation, Limits, Member, Node, Ordered, Pacing, Sequence,
+    SessionId, Shard, ShardId, SlotRange, Survives, Switches, Time, Timestamp, TxId,
+};
+use claret_types::Reply;
+
+use crate::harness::{Kind, Tx, World, incr_returning, sadd, sadd_returning, scard};
+use crate::ordered::{ALWAYS, placed, told};
+
+const HOT: Switches = Switches { ordering: Ordered::Hot, ..ALWAYS };
+
+const OWNERS: [ShardId; 2] = [ShardId(0), ShardId(1)];
+
+// --- restarts (P85) ---
+
+/// Two shards that know each other. The second one's time is far ahead of the first one's.
+fn two_shards() -> [Shard; 2] {
+    OWNERS.map(|id| {
+        let mut shard = Shard::new(id, Incarnation(1), ALWAYS, Limits::default());
+        shard.know_owners(OWNERS);
+        shard
+    })
+}
+
+/// A prepare to the first shard alone.
+fn prepare(sequence: u64) -> Request {
+    let tx = TxId { session: SessionId(1), sequence: Sequence(sequence) };
+    let call = Call { no: CallNo(0), op: sadd("a"), member: Member(0), reserve: None };
+    Request::Prepare {
+        attempt: AttemptId { tx, attempt: 1 },
+        birth: Birth { time: Time(1), tx },
+        participants: [Listed { shard: OWNERS[0], incarnation: None }].into_iter().collect(),
+        relies_on: 0,
+        calls: vec![KeyedCall { key: "x".into(), call }],
+        members: Members::All,
+        asks: Asks::Place(Timestamp(1)),
+    }
+}
+
+/// What a shard says to others; and with which timestamp it carried something out meanwhile.
+fn drain(shard: &mut Shard) -> (Vec<PeerMessage>, Option<Timestamp>) {
+    let (mut said, mut done) = (Vec::new(), None);
+    while let Some(output) = shard.poll_output() {
+        match output {
+            Output::Tell { message, .. } => said.push(message),
+            Output::Respond { response: Response::Done { at, .. }, .. } => done = Some(at),
+            Output::Respond { .. } => {}
+        }
+    }
+    shard.check_invariants();
+    (said, done)
+}
+
+/// A shard lost its memory, and gives keys to another whose time is behind its own. That one loses its memory, too. How far the
+/// giver's clock was, and with which timestamp the taker carries out what comes next: before the giver has answered, and after that.
+fn both_lose_their_memory() -> (Timestamp, [Option<Timestamp>; 2]) {
+    let (slow, fast) = (Time(1_000), Time(5_000_000));
+    let link = Link { session: SessionId(1), connection: 1 };
+    let [mut taker, mut giver] = two_shards();
+    giver.restart(fast, Incarnation(2), Survives::Records);
+    let published = giver.clock();
+    taker.take_over(giver.hand_over());
+    drain(&mut giver);
+    taker.restart(slow, Incarnation(2), Survives::Records);
+    let (asks, _) = drain(&mut taker);
+    // What was said before to an earlier incarnation comes late, and says nothing.
+    let owners = owners_digest(OWNERS.into_iter());
+    let late =
+        PeerMessage::Clock { from: OWNERS[1], incarnation: Incarnation(1), clock: Timestamp(1), owners };
+    taker.handle_peer(slow, late);
+    taker.handle(slow, link, prepare(1));
+    let (_, early) = drain(&mut taker);
+    for ask in asks {
+        giver.handle_peer(fast, ask);
+    }
+    for answer in drain(&mut giver).0 {
+        taker.handle_peer(slow, answer);
+    }
+    taker.handle(slow, link, prepare(2));
+    (published, [early, drain(&mut taker).1])
+}
+
+/// Bug: a shard that lost its memory goes by its own time. Consequence: another one whose time is ahead had lost its memory, too, and
+/// had given it keys; votes on them become smaller than what was published for them, and carried out. Mend: it asks the others, and
+/// lets nobody in before they have answered (P85).
+#[test]
+fn trap_31_a_shard_that_lost_its_memory_was_further_ahead_than_its_own_time() {
+    let (published, [early, after]) = both_lose_their_memory();
+    assert_eq!(early, None, "nobody is let in");
+    assert!(after.expect("it is let in") > published);
+}
+
+#[test]
+fn who_is_not_answered_goes_on_when_its_own_time_is_beyond_all_that_was() {
+    let limits = Limits::default();
+    let link = Link { session: SessionId(1), connection: 1 };
+    let [mut shard, _] = two_shards();
+    shard.restart(Time(1_000), Incarnation(2), Survives::Nothing);
+    let asked = |shard: &mut Shard| drain(shard).0.len();
+    assert_eq!(asked(&mut shard), 1);
+    let mut now = shard.poll_timeout().expect("it asks again");
+    shard.handle_timeout(now);
+    assert_eq!(asked(&mut shard), 1, "once more");
+    // Another one owns all other keys now.
+    shard.know_owners([OWNERS[0], ShardId(7)]);
+    shard.handle_timeout(now);
+    assert_eq!(asked(&mut shard), 1);
+    while let Some(due) = shard.poll_timeout() {
+        now = due;
+        shard.handle_timeout(now);
+        drain(&mut shard);
+    }
+    assert_eq!(now, Time(1_000).plus(limits.skew_us_max));
+    shard.handle(now, link, prepare(1));
+    assert!(drain(&mut shard).1.expect("it is let in").0 > now.plus(limits.ahead_us_max).0);
+}
+
+// --- clocks that are forgotten (P73, P77) ---
+
+/// A writer was carried out and is not settled. The clocks of its record are forgotten, since the shard's own has passed them. What a
+/// reader that comes then is told while it has to wait.
+fn behind_what_was_forgotten() -> Option<Vec<Reply>> {
+    let mut w = World::with(2, ALWAYS, Limits::default());
+    placed(&mut w, 5_000, &[(0, sadd("a"))]);
+    w.run();
+    let link = Link { session: SessionId(8), connection: 0 };
+    for _ in 0..2 {
+        w.shards[0].handle(w.now, link, Request::Tick { want: Timestamp(30_000) });
+        while w.shards[0].poll_output().is_some() {}
+    }
+    let reader = placed(&mut w, 31_000, &[(0, scard())]);
+    w.run();
+    let early = told(&mut w, reader);
+    w.tick_all(5_000);
+    assert!(early.is_some() || told(&mut w, reader).is_some(), "it is told in the end");
+    early
+}
+
+// --- who knows other owners (P79) ---
+
+/// All that was ordered at a shard is settled as far as another one says, which does not know who owns keys now. Whether an attempt
+/// without a timestamp is taken.
+fn beside_clocks_of_other_owners() -> bool {
+    let mut w = World::with(2, HOT, Limits::default());
+    w.shards.iter_mut().for_each(|shard| shard.know_owners(OWNERS));
+    placed(&mut w, 5_000, &[(0, sadd("a"))]);
+    w.run();
+    let link = Link { session: SessionId(8), connection: 0 };
+    w.shards[0].handle(w.now, link, Request::Tick { want: Timestamp(5_000) });
+    while w.shards[0].poll_output().is_some() {}
+    let say = |w: &mut World, owners: &[ShardId]| {
+        let (clock, owners) = (Timestamp(9_000), owners_digest(owners.iter().copied()));
+        let said = PeerMessage::Clock { from: OWNERS[1], incarnation: Incarnation(1), clock, owners };
+        w.shards[0].handle_peer(w.now, said);
+    };
+    let is_taken = |w: &mut World| {
+        let tx = w.begin();
+        w.buffer(tx, 0, "x", sadd("b"));
+        w.commit(tx);
+        w.run();
+        w.committed(tx)
+    };
+    say(&mut w, &[ShardId(1), ShardId(2)]);
+    let early = is_taken(&mut w);
+    say(&mut w, &OWNERS);
+    assert!(is_taken(&mut w), "it is taken in the end");
+    early
+}
+
+// --- going over (P87) ---
+
+/// An attempt without a timestamp waits for a lock. Meanwhile somebody votes with one. Whether the attempt votes beside that.
+fn beside_who_was_ordered_meanwhile() -> bool {
+    let mut w = World::with(2, HOT, Limits::default());
+    w.shards.iter_mut().for_each(|shard| shard.know_owners(OWNERS));
+    let holder = w.holder(0, "k", incr_returning(1));
+    let unstamped = w.begin();
+    w.buffer(unstamped, 0, "k", incr_returning(1));
+    w.commit(unstamped);
+    w.run();
+    let stamped = placed(&mut w, 5_000, &[(0, sadd("a")), (1, sadd("a"))]);
+    w.deliver(Kind::Prepare, 0);
+    w.abort(holder);
+    w.run_until(|message| message.shard() == 1);
+    let votes = w.committed(unstamped);
+    assert_eq!(w.restarts(unstamped), usize::from(!votes));
+    w.run();
+    w.tick_all(5_000);
+    assert!(w.committed(stamped));
+    votes
+}
+
+// --- final timestamps (P88) ---
+
+/// Somebody says of an attempt, whose votes are about 2,000, that its final timestamp is very large. What it is.
+fn placed_by_a_liar() -> Timestamp {
+    let mut w = World::with(2, ALWAYS, Limits::default());
+    let tx = placed(&mut w, 2_000, &[(0, sadd("a")), (1, sadd("a"))]);
+    w.deliver(Kind::Prepare, 0);
+    w.deliver(Kind::Prepare, 1);
+    let attempt = w.attempt(tx);
+    w.client_dies();
+    for shard in 0..2 {
+        w.send(shard, Request::ApplyAt { attempt, at: Timestamp(u64::MAX - 1) });
+    }
+    w.run();
+    let at = [0, 1].map(|shard: usize| w.shards[shard].final_timestamp(attempt).expect("it is carried out"));
+    assert_eq!(at[0], at[1]);
+    at[0]
+}
+
+// --- asking for clocks (P79) ---
+
+/// Bug: a process asked a shard for its clock as soon as it had answered. Consequence: while a shard's own time does not allow it to come
+/// as far as somebody waits (P88), frames went to and fro without end. Mend: it is asked when it can have come there.
+#[test]
+fn who_cannot_come_as_far_yet_is_not_asked_without_end() {
+    let (start, shard, resend_us) = (Time(1), OWNERS[0], Limits::default().resend_us);
+    let mut client = Client::new(SessionId(1), ALWAYS, Limits::default(), 1, Pacing::default());
+    let node: Node = "first:1".into();
+    client.adopt(start, vec![SlotRange { first: 0, last: 0, node: node.clone() }]);
+    client.connected(start, 0, &node, (shard, Incarnation(1)), 1_000_000_000);
+    let tx = client.begin(start, 1);
+    client.buffer(start, (tx, 1), (0, "x".into()), sadd("a")).expect("it runs");
+    client.commit(start, (tx, 1)).expect("it runs");
+    client.settle(start);
+    let attempt = client.attempt(tx).expect("it runs");
+    // What leaves by then, answered with this.
+    let exchange = |client: &mut Client, now: Time, responses: Vec<Response>| {
+        let mut requests = Vec::new();
+        client.take(shard, 0, &mut requests);
+        if !requests.is_empty() {
+            client.deliver(now, (shard, 0), 1, responses.into_iter());
+            client.settle(now);
+        }
+        requests.len()
+    };
+    let ticked = |now: Time, clock| {
+        let owners = owners_digest([shard].into_iter());
+        Response::Ticked { clock: Timestamp(clock), now, orders: true, owners }
+    };
+    let (at, behind, replies) = (Timestamp(3 * resend_us), Timestamp(3 * resend_us - 1), Some(Vec::new()));
+    let done = Response::Done { attempt, shard, at, behind, replies };
+    assert!(exchange(&mut client, start, vec![ticked(start, 0), done]) > 1, "heartbeat and prepare");
+    assert_eq!(exchange(&mut client, start, vec![ticked(start, 1)]), 1, "it is asked for its clock");
+    assert_eq!(exchange(&mut client, start, vec![ticked(start, 1)]), 0, "not again at once");
+    let due = client.poll_timeout().expect("it is asked again");
+    assert_eq!(due, start.plus(resend_us));
+    client.handle_timeout(due);
+    client.settle(due);
+    assert_eq!(exchange(&mut client, due, vec![ticked(due, behind.0)]), 1);
+    let is_told = |(_, event)| matches!(event, Event::Committed { .. });
+    assert!(std::iter::from_fn(|| client.poll_event()).any(is_told));
+    client.check_invariants();
+}
+
+// --- elders (P81) ---
+
+/// Somebody has voted at `x` and waits elsewhere for a lock. Somebody final stands behind it, and the owner of that lock waits for the
+/// final one. How often who voted gave way, and whether the owner of the lock was answered. `final_is_eldest`: then it alone is elder;
+/// otherwise the owner of the lock is.
+fn before_who_is_final(final_is_eldest: bool) -> (usize, bool) {
+    let mut w = World::with(2, ALWAYS, Limits::default());
+    let behind = final_is_eldest.then(|| w.begin());
+    let owner = w.holder(1, "k", incr_returning(1));
+    let voted = w.begin();
+    w.buffer(voted, 0, "x", sadd("a"));
+    w.buffer(voted, 1, "k", incr_returning(1));
+    w.commit_at(voted, 2_000);
+    w.run();
+    let behind: Tx = behind.unwrap_or_else(|| w.begin());
+    for (shard, key) in [(0, "x"), (0, "other"), (1, "y")] {
+        w.buffer(behind, shard, key, scard());
+    }
+    w.commit_at(behind, 3_000);
+    w.run();
+    w.execute(owner, 0, "other", sadd_returning("c"));
+    w.run();
+    w.pass(Limits::default().give_way_us);
+    w.run();
+    (w.restarts(voted), w.answers(owner).len() == 2)
+}
+
+#[test]
+fn nobody_waits_in_a_circle_behind_who_is_final() {
+    assert_eq!(before_who_is_final(true), (1, true));
+    assert_eq!(before_who_is_final(false), (1, true));
+}
+
+#[test]
+fn clocks_and_places_are_what_they_are_taken_for() {
+    assert_eq!(behind_what_was_forgotten(), None);
+    assert!(!beside_clocks_of_other_owners());
+    assert!(!beside_who_was_ordered_meanwhile());
+    assert!(placed_by_a_liar() < Timestamp(3_000));
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn clocks_and_places_that_are_not_are_noticed() {
+    use claret_core::{Bug, with_bug};
+    let (published, [early, _]) = with_bug(Some(Bug::BeginsUnasked), both_lose_their_memory);
+    assert!(early.is_some_and(|early| early < published));
+    assert!(with_bug(Some(Bug::NoFloor), behind_what_was_forgotten).is_some());
+    assert!(with_bug(Some(Bug::OtherOwnersCount), beside_clocks_of_other_owners));
+    assert!(with_bug(Some(Bug::UnstampedVotesBeside), beside_who_was_ordered_meanwhile));
+    assert!(with_bug(Some(Bug::AnyFinalBelieved), placed_by_a_liar) > Timestamp(3_000));
+    assert_eq!(with_bug(Some(Bug::OwnBirthKept), || before_who_is_final(true)), (0, false));
+    assert_eq!(with_bug(Some(Bug::ElderNotPassedOn), || before_who_is_final(false)), (0, false));
+}
