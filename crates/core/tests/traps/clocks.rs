@@ -123,6 +123,25 @@ fn who_is_not_answered_goes_on_when_its_own_time_is_beyond_all_that_was() {
     assert!(drain(&mut shard).1.expect("it is let in").0 > now.plus(limits.ahead_us_max).0);
 }
 
+/// A shard that knows no other carries something out, loses its memory, and carries something else out. With which timestamps.
+fn alone_loses_its_memory() -> [Timestamp; 2] {
+    let mut w = World::with(1, ALWAYS, Limits::default());
+    let carry_out = |w: &mut World, suggested: u64| {
+        let tx = placed(w, suggested, &[(0, sadd("a"))]);
+        w.run();
+        w.shards[0].final_timestamp(w.attempt(tx)).expect("it is carried out")
+    };
+    let before = carry_out(&mut w, 500_000);
+    w.restart_shard_with(0, Survives::Records);
+    [before, carry_out(&mut w, 1)]
+}
+
+#[test]
+fn who_lost_its_memory_begins_beyond_all_that_was_suggested() {
+    let [before, after] = alone_loses_its_memory();
+    assert!(before < after);
+}
+
 // --- clocks that are forgotten (P73, P77) ---
 
 /// A writer was carried out and is not settled. The clocks of its record are forgotten, since the shard's own has passed them. What a
@@ -309,6 +328,8 @@ fn clocks_and_places_that_are_not_are_noticed() {
     use claret_core::{Bug, with_bug};
     let (published, [early, _]) = with_bug(Some(Bug::BeginsUnasked), both_lose_their_memory);
     assert!(early.is_some_and(|early| early < published));
+    let [before, after] = with_bug(Some(Bug::RestartsAtOwnTime), alone_loses_its_memory);
+    assert!(after < before);
     assert!(with_bug(Some(Bug::NoFloor), behind_what_was_forgotten).is_some());
     assert!(with_bug(Some(Bug::OtherOwnersCount), beside_clocks_of_other_owners));
     assert!(with_bug(Some(Bug::UnstampedVotesBeside), beside_who_was_ordered_meanwhile));
