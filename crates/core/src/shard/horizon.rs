@@ -159,7 +159,9 @@ impl Shard {
     /// Asks the others how far they are: is all settled that was here? Where every call is ordered that does not matter.
     pub(super) fn ask_clocks(&mut self, now: Time) {
         let is_early = |(asked, _): (Time, Timestamp)| now < asked.plus(ASKED_US_MIN);
-        if self.switches.ordering != Ordered::Hot || self.horizon.asked.is_some_and(is_early) {
+        // As long as it is in doubt, whatever others say to this incarnation is said to that.
+        let is_asking = self.is_in_doubt() || self.horizon.asked.is_some_and(is_early);
+        if self.switches.ordering != Ordered::Hot || is_asking {
             return;
         }
         let (from, want) = (self.id, self.table.clocks.used);

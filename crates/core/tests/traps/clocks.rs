@@ -123,6 +123,17 @@ fn who_is_not_answered_goes_on_when_its_own_time_is_beyond_all_that_was() {
     assert!(drain(&mut shard).1.expect("it is let in").0 > now.plus(limits.ahead_us_max).0);
 }
 
+#[test]
+fn who_lost_its_memory_asks_nothing_else_before_it_is_answered() {
+    let mut shard = Shard::new(OWNERS[0], Incarnation(1), HOT, Limits::default());
+    shard.know_owners(OWNERS);
+    shard.restart(Time(1_000), Incarnation(2), Survives::Records);
+    drain(&mut shard);
+    let link = Link { session: SessionId(1), connection: 1 };
+    shard.handle(Time(9_000), link, Request::Tick { want: Timestamp(0) });
+    assert!(drain(&mut shard).0.is_empty(), "what is said to that would be taken for the answer");
+}
+
 /// A shard that knows no other carries something out, loses its memory, and carries something else out. With which timestamps.
 fn alone_loses_its_memory() -> [Timestamp; 2] {
     let mut w = World::with(1, ALWAYS, Limits::default());

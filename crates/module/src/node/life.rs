@@ -83,6 +83,7 @@ impl Node {
         self.limits = limits();
         let switches = super::horizon::switches(ctx.is(Flag::Cluster));
         let mut shard = Shard::over(self.keyspace, id, self.incarnation, switches, self.limits);
+        shard.know_owners(self.keyspace.view(|view| view.owners().collect::<Vec<_>>()).unwrap_or_default());
         // Where nothing is, nothing was ordered; else nobody knows what was (P85).
         if ctx.has_keys() {
             shard.begin_clock(self.now());
