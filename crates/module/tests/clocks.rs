@@ -76,7 +76,9 @@ fn who_would_tell_of_what_is_not_settled_waits_for_the_other_clocks() {
     commit(&mut here, (HERE, "SET v"));
     let waiting = ["GET bar", "MGET bar bar{bar}2", "APPEND bar w", "CLARET.EXEC 2 GET bar"];
     let waiting = waiting.map(|line| Waits::on(&servers[0], line));
-    waiting.iter().for_each(|waits| drop(waits.still()));
+    for waits in &waiting {
+        waits.still();
+    }
     assert_eq!(ok(&mut plain, "GET {bar}free"), bulk("free"));
     // One that does not say which keys it uses.
     let script = redis::cmd("EVAL").arg("return redis.call('GET', 'bar')").arg(0).to_owned();
@@ -144,7 +146,7 @@ fn error_or_number(connection: &mut Connection, line: &str) -> i64 {
 fn what_may_vanish_by_itself_is_locked() {
     let servers = nodes("1000");
     let (mut here, there) = both(&servers, 1);
-    let mut second_votes = |here: &mut Process, what: &str, is_ordered: bool| {
+    let second_votes = |here: &mut Process, what: &str, is_ordered: bool| {
         let attempts = [here.begin(), here.begin()];
         let answers = attempts.map(|attempt| votes(here, &there, attempt, (HERE, "SET v")));
         let is_placed = matches!(&answers[1][..], [Response::Placed { .. }]);
@@ -208,7 +210,9 @@ fn a_slot_moves_with_what_was_ordered_in_it() {
     let [first, second] = &mut connections;
     ok(second, &format!("CLUSTER SETSLOT 5061 IMPORTING {}", ids[0]));
     let keys = ["bar", "{bar}1", "{bar}2"];
-    keys.iter().for_each(|key| drop(commit(&mut here, (key, "SET v"))));
+    for key in keys {
+        commit(&mut here, (key, "SET v"));
+    }
     ok(first, &format!("CLUSTER SETSLOT 5061 MIGRATING {}", ids[1]));
     let port = servers[1].port.to_string();
     let moved = Waits::on(&servers[0], &format!("MIGRATE 127.0.0.1 {port}  0 5000 KEYS {}", keys.join(" ")));

@@ -223,7 +223,7 @@ impl Shard {
     // --- after a loss of memory (P85) ---
 
     /// Whether nobody is let in yet: the shard may have been further ahead than it knows.
-    pub(super) fn is_in_doubt(&self) -> bool {
+    pub fn is_in_doubt(&self) -> bool {
         self.horizon.doubt.is_some()
     }
 

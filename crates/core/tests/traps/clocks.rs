@@ -275,7 +275,7 @@ fn who_cannot_come_as_far_yet_is_not_asked_without_end() {
     };
     let ticked = |now: Time, clock| {
         let owners = owners_digest([shard].into_iter());
-        Response::Ticked { clock: Timestamp(clock), now, orders: true, owners }
+        Response::Ticked { clock: Timestamp(clock), now, passed: Timestamp::default(), orders: true, owners }
     };
     let (at, behind, replies) = (Timestamp(3 * resend_us), Timestamp(3 * resend_us - 1), Some(Vec::new()));
     let done = Response::Done { attempt, shard, at, behind, replies };

@@ -1,6 +1,7 @@
 //! One-shot transactions at this node (`CLARET.EXEC`). Like every transaction with one participant, each is a prepare
 //! that is the whole commit. It waits for locks for a bounded time.
 
+use claret_core::Shard;
 use claret_types::Reply;
 
 use super::{Caller, Node, unix_time};
@@ -24,7 +25,8 @@ impl Node {
         if self.shard.is_none() {
             self.look_around(ctx);
         }
-        if self.shard.is_none() {
+        // One that nobody was let in to would be lost, and is not sent again.
+        if self.shard.as_ref().is_none_or(Shard::is_in_doubt) {
             return Begun::Ended(Err(Error::NotReady));
         }
         self.refuse_late(self.now());
