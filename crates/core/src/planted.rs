@@ -253,6 +253,8 @@ bugs! {
     UnheardLeftOut "unheard-left-out" "P78, P79";
     /// The clocks count of shards that know other owners of keys.
     OtherOwnersCount "other-owners-count" "P79";
+    /// A vote may be before the shard's own time.
+    VotesInThePast "votes-in-the-past" "P73, P79";
     /// The horizon is where the first shard is.
     OneClockIsHorizon "one-clock-is-horizon" "P78";
 

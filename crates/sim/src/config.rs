@@ -210,7 +210,7 @@ impl Config {
         }
         config.programs.keyspace_permille = *random.pick(&[0, 0, 100, 400]);
         config.ordering = *random.pick(&[0, 0, 0, 1, 2]);
-        config.limits.ordered_meets_min = *random.pick(&[1, 2, 4]);
+        config.limits.ordered_meets_min = *random.pick(&[0, 1, 2, 4]);
         config.limits.ordered_period_us = *random.pick(&[500, 5_000, 100_000]);
         config.limits.skew_us_max = *random.pick(&[0, 10_000_000]);
         if config.faults.clocks {
@@ -218,6 +218,11 @@ impl Config {
         }
         if (6..14).contains(&devoted) {
             config.devote_to_timestamps();
+        }
+        // All clocks have to show the same, or it would be a lie.
+        config.limits.passed_us = *random.pick(&[u64::MAX, 0, 2_000]);
+        if config.faults.clocks {
+            config.limits.passed_us = u64::MAX;
         }
         config
     }

@@ -91,6 +91,7 @@ fn of_limits(limits: &mut Limits) -> Vec<(&'static str, Setting<'_>)> {
         ("give_way_us", Number(&mut limits.give_way_us)),
         ("hot_waits_min", Small(&mut limits.hot_waits_min)),
         ("skew_us_max", Number(&mut limits.skew_us_max)),
+        ("passed_us", Number(&mut limits.passed_us)),
         ("ordered_meets_min", Small(&mut limits.ordered_meets_min)),
         ("ordered_period_us", Number(&mut limits.ordered_period_us)),
         ("resend_us", Number(&mut limits.resend_us)),

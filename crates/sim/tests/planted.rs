@@ -27,6 +27,7 @@ const SCRIPTED: [(&str, &str, &str); 18] = [
     ("restarts-at-own-time", CLOCKS, "with_bug(Some(Bug::RestartsAtOwnTime),"),
     ("begins-unasked", CLOCKS, "with_bug(Some(Bug::BeginsUnasked),"),
     ("no-floor", CLOCKS, "with_bug(Some(Bug::NoFloor),"),
+    ("votes-in-the-past", CLOCKS, "with_bug(Some(Bug::VotesInThePast),"),
     ("other-owners-count", CLOCKS, "with_bug(Some(Bug::OtherOwnersCount),"),
     ("unstamped-votes-beside", CLOCKS, "with_bug(Some(Bug::UnstampedVotesBeside),"),
     ("any-final-believed", CLOCKS, "with_bug(Some(Bug::AnyFinalBelieved),"),

@@ -118,7 +118,7 @@ impl Shard {
 
     /// Time passes.
     pub(super) fn pass(&mut self, now: Time) {
-        let passed = Timestamp(now.0.saturating_sub(self.limits.passed_us));
+        let passed = rules::passed(now, self.limits.passed_us);
         self.horizon.passed = passed.max(self.horizon.passed);
     }
 

@@ -59,6 +59,12 @@ pub(super) fn not_in_the_past(suggested: Timestamp, now: Time) -> Timestamp {
     suggested.max(Timestamp(now.0))
 }
 
+/// Up to where nobody votes any more. Who votes now may have this very microsecond.
+#[inline]
+pub(super) fn passed(now: Time, passed_us: u64) -> Timestamp {
+    Timestamp(now.0.saturating_sub(passed_us).saturating_sub(1))
+}
+
 /// Whether a prepare without a timestamp may be taken, given whether all that has one is settled (P87).
 #[inline]
 pub(super) fn takes_unstamped(is_settled: bool) -> bool {

@@ -43,7 +43,12 @@ pub(super) fn incarnation_after(before: Incarnation, named: Incarnation) -> Inca
     if is(Bug::SilentRestart) { before } else { right::incarnation_after(before, named) }
 }
 
-pub(super) use right::{is_torn, not_in_the_past, takes_unstamped};
+pub(super) use right::{is_torn, passed, takes_unstamped};
+
+/// [`Bug::VotesInThePast`].
+pub(super) fn not_in_the_past(suggested: Timestamp, now: Time) -> Timestamp {
+    if is(Bug::VotesInThePast) { suggested } else { right::not_in_the_past(suggested, now) }
+}
 
 /// [`Bug::UnstampedVotesBeside`].
 pub(super) fn may_vote_unstamped(shard: &Shard) -> bool {

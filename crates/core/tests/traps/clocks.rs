@@ -163,10 +163,10 @@ fn behind_what_was_forgotten() -> Option<Vec<Reply>> {
     w.run();
     let link = Link { session: SessionId(8), connection: 0 };
     for _ in 0..2 {
-        w.shards[0].handle(w.now, link, Request::Tick { want: Timestamp(30_000) });
+        w.shards[0].handle(w.now, link, Request::Tick { want: Timestamp(1_100_000) });
         while w.shards[0].poll_output().is_some() {}
     }
-    let reader = placed(&mut w, 31_000, &[(0, scard())]);
+    let reader = placed(&mut w, 1_100_001, &[(0, scard())]);
     w.run();
     let early = told(&mut w, reader);
     w.tick_all(5_000);
@@ -325,8 +325,31 @@ fn nobody_waits_in_a_circle_behind_who_is_final() {
     assert_eq!(before_who_is_final(false), (1, true));
 }
 
+/// A shard says up to where nobody votes any more, since that is long ago; what is suggested is earlier. Up to where, and the vote.
+fn voted_after_it_passed() -> (Timestamp, Timestamp) {
+    let limits = Limits { passed_us: 1_000, ..Limits::default() };
+    let mut shards = OWNERS.map(|id| Shard::new(id, Incarnation(1), ALWAYS, limits));
+    shards.iter_mut().for_each(|shard| shard.know_owners(OWNERS));
+    let link = Link { session: SessionId(1), connection: 1 };
+    let [speaker, voter] = &mut shards;
+    let now = Time(10_000);
+    speaker.handle(now, link, Request::Tick { want: Timestamp::default() });
+    let passed = std::iter::from_fn(|| speaker.poll_output()).find_map(|output| match output {
+        Output::Respond { response: Response::Ticked { passed, .. }, .. } => Some(passed),
+        _ => None,
+    });
+    let mut request = prepare(1);
+    let Request::Prepare { participants, .. } = &mut request else { unreachable!("it is one") };
+    *participants = [Listed { shard: OWNERS[1], incarnation: None }].into_iter().collect();
+    voter.handle(now, link, request);
+    let (_, voted) = drain(voter);
+    (passed.expect("it ticked"), voted.expect("it voted"))
+}
+
 #[test]
 fn clocks_and_places_are_what_they_are_taken_for() {
+    let (passed, voted) = voted_after_it_passed();
+    assert!(passed == Timestamp(8_999) && voted > passed, "{passed:?} {voted:?}");
     assert_eq!(behind_what_was_forgotten(), None);
     assert!(!beside_clocks_of_other_owners());
     assert!(!beside_who_was_ordered_meanwhile());
@@ -343,6 +366,8 @@ fn clocks_and_places_that_are_not_are_noticed() {
     assert!(after < before);
     assert!(with_bug(Some(Bug::NoFloor), behind_what_was_forgotten).is_some());
     assert!(with_bug(Some(Bug::OtherOwnersCount), beside_clocks_of_other_owners));
+    let (passed, voted) = with_bug(Some(Bug::VotesInThePast), voted_after_it_passed);
+    assert!(voted < passed);
     assert!(with_bug(Some(Bug::UnstampedVotesBeside), beside_who_was_ordered_meanwhile));
     assert!(with_bug(Some(Bug::AnyFinalBelieved), placed_by_a_liar) > Timestamp(3_000));
     assert_eq!(with_bug(Some(Bug::OwnBirthKept), || before_who_is_final(true)), (0, false));

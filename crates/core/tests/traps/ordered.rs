@@ -73,7 +73,7 @@ fn who_meet_in_both_orders_wait_for_nobody() {
     w.run();
     check(&w);
     assert_eq!((told(&mut w, one), told(&mut w, other)), (None, None), "both met somebody");
-    w.tick_all(1_000);
+    w.tick_all(100_000);
     w.run();
     let (one, other) = (told(&mut w, one), told(&mut w, other));
     let counts = (one.expect("told")[0].clone(), other.expect("told")[0].clone());
