@@ -488,6 +488,9 @@ impl World {
 
     /// Sends what a shard has to say, and checks it.
     pub(crate) fn drain_shard(&mut self, id: ShardId) -> Result<(), Violation> {
+        // Up to here nobody votes at this moment, or later (P79).
+        let passed = self.now.0.saturating_sub(self.config.limits.passed_us).saturating_sub(1);
+        self.ledger.note_clocks(std::iter::once(claret_core::Timestamp(passed)));
         while let Some(output) = self.host(id).shard.poll_output() {
             match output {
                 Output::Respond { session, response } => self.send_response(id, session, response)?,

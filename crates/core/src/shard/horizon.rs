@@ -120,6 +120,7 @@ impl Shard {
     pub(super) fn pass(&mut self, now: Time) {
         let passed = rules::passed(now, self.limits.passed_us);
         self.horizon.passed = passed.max(self.horizon.passed);
+        self.clock = self.clock.max(passed);
     }
 
     /// Somebody waits until all that was ordered here is settled: raises the own clock, and asks the others for theirs, if they were
