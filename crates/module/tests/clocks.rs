@@ -8,7 +8,7 @@ use claret_core::message::{Asks, Refusal, Request, Response};
 use claret_core::{AttemptId, Timestamp};
 use common::beside::{Waits, bulk, error, ok};
 use common::{Process, Server, cluster, wait_until};
-use redis::{Connection, Value};
+use redis::Value;
 
 /// A key of the first of two nodes: slot 5061. So are those with its name in braces.
 const HERE: &str = "bar";
@@ -131,14 +131,8 @@ fn a_flush_comes_after_who_has_voted() {
     assert!(told.iter().any(|it| matches!(it, Response::Done { attempt: done, .. } if *done == attempt)));
     let next = told.iter().find(|response| matches!(response, Response::Placed { .. }));
     assert!(placed_at(next.map(std::slice::from_ref).unwrap_or_default()) > voted);
-    assert_eq!(error_or_number(&mut plain, "EXISTS bar"), 0, "nothing of it is left");
-}
-
-fn error_or_number(connection: &mut Connection, line: &str) -> i64 {
-    match ok(connection, line) {
-        Value::Int(number) => number,
-        other => panic!("{line}: {other:?}"),
-    }
+    here.frame(&[Request::Abort { attempt: second, refused_by: Some(there.shard) }]);
+    assert_eq!(ok(&mut plain, "EXISTS bar"), Value::Int(0), "nothing of it is left");
 }
 
 /// What conflicts on an ordered record votes at once; where a record expires, or the server may throw it away, it locks.

@@ -22,8 +22,7 @@ pub(crate) fn meets_min() -> u32 {
     match settings::ORDERING.get() {
         0 => u32::MAX,
         1 => MEETS_MIN,
-        2 => 0,
-        n => n as u32,
+        _ => 0,
     }
 }
 

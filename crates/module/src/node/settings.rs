@@ -191,7 +191,7 @@ pub(crate) static DRAIN: Setting = Setting::new(
 pub(crate) static ORDERING: Setting = Setting::new(
     "ordering",
     1,
-    (0, 100_000),
+    (0, 2),
     false,
     "calls are ordered instead of locked where they can be: 0 on no record of this node, 1 on those where many meet, 2 on all",
 );
