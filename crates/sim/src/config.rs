@@ -220,10 +220,8 @@ impl Config {
             config.devote_to_timestamps();
         }
         // All clocks have to show the same, or it would be a lie.
-        config.limits.passed_us = *random.pick(&[u64::MAX, 0, 2_000]);
-        if config.faults.clocks {
-            config.limits.passed_us = u64::MAX;
-        }
+        let passed_us = *random.pick(&[u64::MAX, 0, 2_000]);
+        config.limits.passed_us = if config.faults.clocks { u64::MAX } else { passed_us };
         config
     }
 
