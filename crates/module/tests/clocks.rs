@@ -5,7 +5,8 @@ mod common;
 use std::process::Command;
 
 use claret_core::message::{Asks, Refusal, Request, Response};
-use claret_core::{AttemptId, Timestamp};
+use claret_core::{AttemptId, CallNo, Timestamp};
+use claret_types::Reply;
 use common::beside::{Waits, bulk, error, ok};
 use common::{Process, Server, cluster, wait_until};
 use redis::Value;
@@ -67,7 +68,7 @@ fn signal(server: &Server, name: &str) {
 /// What was ordered on a key is not settled while another node has not said that it is past it: whoever would tell of it waits,
 /// or is sent away where it cannot wait. Other keys are free.
 #[test]
-fn who_would_tell_of_what_is_not_settled_waits_for_the_other_clocks() {
+fn trap_32_a_plain_command_tells_of_what_is_not_settled() {
     let servers = nodes("60000");
     let mut here = Process::hello(&servers[0], 1);
     let mut plain = servers[0].connect();
@@ -117,7 +118,7 @@ fn a_flush_comes_after_who_has_voted() {
     let mut plain = servers[0].connect();
     ok(&mut plain, "SADD bar a b");
     let attempt = here.begin();
-    let voted = placed_at(&votes(&mut here, &there, attempt, (HERE, "SADD.RETURNING c")));
+    let voted = placed_at(&votes(&mut here, &there, attempt, (HERE, "SADD.RETURNING a")));
     let at = placed_at(&votes(&mut there, &here, attempt, (THERE, "SET w"))).max(voted);
     ok(&mut plain, "FLUSHALL");
     let second = here.begin();
@@ -128,7 +129,11 @@ fn a_flush_comes_after_who_has_voted() {
         told.extend(here.frame(&[]));
         told.iter().any(|response| matches!(response, Response::Placed { .. }))
     });
-    assert!(told.iter().any(|it| matches!(it, Response::Done { attempt: done, .. } if *done == attempt)));
+    let done = told.iter().find_map(|response| match response {
+        Response::Done { attempt: done, replies, .. } if *done == attempt => replies.clone(),
+        _ => None,
+    });
+    assert_eq!(done, Some(vec![(CallNo(1), Reply::Int(0))]), "it finds what was there");
     let next = told.iter().find(|response| matches!(response, Response::Placed { .. }));
     assert!(placed_at(next.map(std::slice::from_ref).unwrap_or_default()) > voted);
     here.frame(&[Request::Abort { attempt: second, refused_by: Some(there.shard) }]);

@@ -209,6 +209,8 @@ bugs! {
         ScriptRunsForbidden ["module/lib what_the_module_may_not_run_is_refused_before_anything_is_looked_at"];
         /// Keys that are reserved for a command's next try block it.
         ReservedInTheWay ["module/lib what_is_kept_for_a_next_try_is_in_nobodys_way"];
+        /// A plain command tells of what was ordered and is not settled.
+        UnsettledTold ["module/clocks trap_32_a_plain_command_tells_of_what_is_not_settled"];
         /// A commuting command brings something to a pop that sleeps on a held key.
         SleeperGetsHeld ["module/lib what_would_reach_a_sleeper_waits_whatever_it_is"];
         /// A command that is no operation of the holder's type passes.
@@ -317,6 +319,10 @@ bugs! {
             "module/lib every_method_has_a_plain_command_of_its_own_kind",
             "module/propagation what_may_add_is_refused_when_memory_has_run_out"
         ];
+        /// Calls are ordered on records that the server may throw away.
+        EvictedOrdered ["module/clocks what_may_vanish_by_itself_is_locked"];
+        /// Who has voted and has a place finds what is left after a flush.
+        FlushedUnseen ["module/clocks a_flush_comes_after_who_has_voted"];
         /// Only the first effect of a transaction on a record is applied.
         FirstEffectAlone ["module/lib sets_are_as_in_memory"];
         /// Only the first portion of many elements is written.

@@ -10,9 +10,14 @@ use claret_types::Bytes;
 
 use super::{Node, settings};
 use crate::ffi::{Ctx, Log};
+use crate::parts::planted::records as planted;
 
 /// How long until the others are asked again, in milliseconds.
 const AGAIN_MS: u64 = 1;
+
+/// So many times what clocks may be apart may a shard's clock be ahead whose time is right: it may have taken keys over, or have lost
+/// its memory.
+const CLOCK_SKEWS: u64 = 3;
 
 /// So many meet within a period on a record that is ordered from then on, where that is decided by what meets there.
 const MEETS_MIN: u32 = 32;
@@ -46,7 +51,7 @@ impl Node {
     pub(crate) fn about_to_vanish(&mut self) {
         if let Some(shard) = &mut self.shard {
             let held: Vec<Bytes> = shard.held_keys().cloned().collect();
-            shard.vanishing(&held);
+            shard.vanishing(&planted::vanishing(held));
         }
     }
 
@@ -74,7 +79,10 @@ impl Node {
         let now = self.now();
         if let PeerMessage::Clock { from, clock, .. } = &message
             && clock.0
-                > now.0.saturating_add(self.limits.skew_us_max.saturating_add(self.limits.ahead_us_max))
+                > now
+                    .0
+                    .saturating_add(self.limits.ahead_us_max)
+                    .saturating_add(CLOCK_SKEWS * self.limits.skew_us_max)
             && !std::mem::replace(&mut self.is_behind_others, true)
         {
             let text = format!(

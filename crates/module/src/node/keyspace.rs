@@ -296,7 +296,7 @@ impl Records for Keyspace {
 
     fn may_order(&self, key: &Bytes, op: &Operation) -> bool {
         // What the server may throw away at any moment vanishes before anybody hears of it.
-        if self.is_evicting.load(Ordering::Relaxed) {
+        if planted::records::is_evicting(self.is_evicting.load(Ordering::Relaxed)) {
             return false;
         }
         self.carry_out_sum(key);

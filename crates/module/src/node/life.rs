@@ -159,6 +159,7 @@ impl Node {
         let forgotten = self.sessions.forget(now, after_us);
         if let Some(shard) = &mut self.shard {
             shard.set_bounds(limits());
+            shard.pass(now);
             shard.forget_strangers(now, after_us);
             forgotten.into_iter().for_each(|session| shard.forget(now, session));
         }

@@ -507,7 +507,7 @@ pub(crate) fn held_of(keys: &[(Bytes, Access)], shard: &Shard) -> Vec<Want> {
 
 /// Whether a command that uses a key may have to wait: somebody holds it, or what was ordered on it is not settled.
 pub(crate) fn is_in_use(shard: &Shard, key: &[u8]) -> bool {
-    shard.is_held(key) || !shard.is_settled_on(key)
+    shard.is_held(key) || !planted::is_settled(shard.is_settled_on(key))
 }
 
 /// While calls are ordered, a command takes its keys alone: others that it let in would go on being ordered, and what it waits for

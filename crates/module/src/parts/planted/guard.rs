@@ -47,6 +47,11 @@ pub(crate) fn is_kept(is_kept: bool) -> bool {
     is_kept && !is_planted(Bug::ReservedInTheWay)
 }
 
+/// Whether what was ordered on a key is settled: [`Bug::UnsettledTold`].
+pub(crate) fn is_settled(is_settled: bool) -> bool {
+    is_settled || is_planted(Bug::UnsettledTold)
+}
+
 /// Whether a use brings something to one who sleeps: [`Bug::SleeperGetsHeld`].
 pub(crate) fn brings(brings: bool) -> bool {
     brings && !is_planted(Bug::SleeperGetsHeld)

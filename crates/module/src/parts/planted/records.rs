@@ -4,7 +4,7 @@ use std::ffi::CStr;
 
 use claret_planted::{Bug, is_planted};
 
-use claret_types::Expiry;
+use claret_types::{Bytes, Expiry};
 
 use crate::ffi::Answer;
 
@@ -17,6 +17,16 @@ pub(crate) fn flags(passed_on: &'static CStr, command: &CStr) -> &'static CStr {
         || stays(Bug::SremUnreplicated, c"SREM")
         || stays(Bug::DelUnreplicated, c"DEL");
     if stays_here { c"Ev" } else { passed_on }
+}
+
+/// Whether the server may throw keys away: [`Bug::EvictedOrdered`].
+pub(crate) fn is_evicting(is_evicting: bool) -> bool {
+    is_evicting && !is_planted(Bug::EvictedOrdered)
+}
+
+/// What is about to vanish and is looked at before: [`Bug::FlushedUnseen`].
+pub(crate) fn vanishing(held: Vec<Bytes>) -> Vec<Bytes> {
+    if is_planted(Bug::FlushedUnseen) { Vec::new() } else { held }
 }
 
 /// Whether what is decided now could not be carried out: [`Bug::WritesWhilePaused`].
