@@ -499,7 +499,7 @@ fn settings_keep_within_their_bounds() {
         .filter(|line| line.starts_with("| `claret.") && line.matches('|').count() == 6)
         .map(|line| line.split('|').map(|cell| cell.trim().trim_matches('`')).collect())
         .collect();
-    assert_eq!(rows.len(), 20);
+    assert_eq!(rows.len(), 22);
     for row in rows {
         let (name, default, from, to) = (row[1], row[2], row[3], row[4]);
         let (from, to): (i64, i64) = (from.parse().expect("a number"), to.parse().expect("a number"));
@@ -524,7 +524,7 @@ fn a_setting_that_is_fixed_takes_the_value_that_it_has() {
     let (_server, _process, mut plain) = rig();
     let shown: Vec<String> =
         redis::cmd("CONFIG").arg(&["GET", "claret.*"]).query(&mut plain).expect("all of them");
-    assert_eq!(shown.len(), 40);
+    assert_eq!(shown.len(), 44);
     let mut fixed = 0;
     for pair in shown.chunks(2) {
         let (name, value) = (&pair[0], pair[1].parse::<i64>().expect("a number"));
@@ -543,7 +543,7 @@ fn a_setting_that_is_fixed_takes_the_value_that_it_has() {
             ok(&mut plain, &format!("CONFIG SET maxmemory 0 {name} {value}"));
         }
     }
-    assert_eq!(fixed, 3);
+    assert_eq!(fixed, 4);
 }
 
 /// A panic, planted in the build for tests: it is caught, logged and answered, and the shard begins anew.

@@ -426,7 +426,11 @@ mod tests {
     #[test]
     fn a_slot_on_its_way_is_nobodys_and_without_a_cluster_all_are_here() {
         let slots = Slots::parse("aa h:1@2 myself,master - 0 1 1 connected 0-16383 [12182->-bb]\n");
-        assert!(!slots.serves(b"foo") && !slots.has_key(b"foo"));
+        assert!(!slots.serves(b"foo") && slots.has_key(b"foo"), "a plain command still may use it here");
+        let there = Slots::parse(
+            "aa h:1@2 myself,master - 0 1 1 connected [12182-<-bb]\nbb h:2@3 master - 0 1 1 connected 0-16383",
+        );
+        assert!(!there.serves(b"foo") && !there.has_key(b"foo"));
         let alone = Slots::alone();
         assert!(alone.serves(b"foo") && alone.has_key(b"foo"));
         let closed = alone.close(slot_of(b"foo"));
