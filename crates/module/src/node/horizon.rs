@@ -12,7 +12,7 @@ use super::{Node, settings};
 use crate::ffi::{Ctx, Log};
 use crate::parts::planted::records as planted;
 
-/// How long until the others are asked again, in milliseconds.
+/// How long until the node looks again whether it is settled, in milliseconds.
 const AGAIN_MS: u64 = 1;
 
 /// So many times what clocks may be apart may a shard's clock be ahead whose time is right: it may have taken keys over, or have lost

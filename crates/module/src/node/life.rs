@@ -19,9 +19,9 @@ impl Node {
     /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
     pub(crate) fn look_around(&mut self, ctx: Ctx) {
         let before = self.keyspace.renew(ctx);
-        let gained = before.as_ref().is_some_and(|before| {
-            self.keyspace.view(|view| view.gains(before) && before.serves_some()).unwrap_or(false)
-        });
+        let took = before
+            .as_ref()
+            .is_some_and(|before| self.keyspace.view(|view| view.takes(before)).unwrap_or(false));
         if planted::is_no_primary(ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) {
             return self.end(ctx);
         }
@@ -45,8 +45,8 @@ impl Node {
         }
         self.tell_owners();
         let now = self.now();
-        // On the keys that came timestamps were used that this node does not know (P86).
-        if let Some(shard) = self.shard.as_mut().filter(|_| gained) {
+        // On the keys that came, and on those that are gone, timestamps were used that this node does not know (P86).
+        if let Some(shard) = self.shard.as_mut().filter(|_| took) {
             shard.take_over_unasked(now);
         }
     }

@@ -268,9 +268,10 @@ impl Slots {
         serving.chain((!self.clustered).then_some(ShardId(0)))
     }
 
-    /// Whether a slot is here that was not in the view before.
-    pub(crate) fn gains(&self, before: &Slots) -> bool {
-        (0..SLOTS as u16).any(|slot| self.is_mine(slot) && !before.is_mine(slot))
+    /// Whether a slot is here that was another node's in the view before.
+    pub(crate) fn takes(&self, before: &Slots) -> bool {
+        let was_others = |slot| before.owner(slot).is_some_and(|owner| !owner.myself);
+        (0..SLOTS as u16).any(|slot| self.is_mine(slot) && was_others(slot))
     }
 
     /// Whether this node serves anything.
@@ -372,6 +373,11 @@ mod tests {
         assert!(slots.owner(11).is_none());
         assert!(!Slots::parse("aa h:1@2 myself,master - 0 1 1 connected 5-9").keeps(&slots));
         assert!(Slots::parse("aa h:1@2 myself,master - 0 1 1 connected 5-90").keeps(&slots));
+        let nothing =
+            Slots::parse("aa h:1@2 myself,master - 0 1 1 connected\nbb h:2@3 master - 0 1 1 connected 0-4");
+        let takes = |listing| Slots::parse(listing).takes(&nothing);
+        assert!(takes("aa h:1@2 myself,master - 0 1 1 connected 4-9"), "though it had nothing before");
+        assert!(!takes("aa h:1@2 myself,master - 0 1 1 connected 5-9"), "that was nobody's");
     }
 
     #[test]
