@@ -37,6 +37,7 @@ impl Mode {
             phasing,
             combining: self == Mode::CommutingPhasedCombined,
             delivery,
+            batching: locks == Locks::Abstract && phasing,
             ..Switches::CLARET
         }
     }

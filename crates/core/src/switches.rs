@@ -39,6 +39,8 @@ pub struct Switches {
     pub phasing: bool,
     /// Transactions of one process share locks and answers (C1).
     pub combining: bool,
+    /// One-shot transactions of one process that leave together commit as one attempt (B1). Not where they combine.
+    pub batching: bool,
     /// How messages travel.
     pub delivery: Delivery,
     /// Whether calls are ordered. Over a network alone.
@@ -51,6 +53,7 @@ impl Switches {
         locks: Locks::Abstract,
         phasing: true,
         combining: true,
+        batching: false,
         delivery: Delivery::Network,
         ordering: Ordered::Never,
     };

@@ -234,6 +234,7 @@ impl Ledger {
         // Without combining a handle is the place in the session.
         self.unreadable.insert((attempt.tx.session, TxHandle(attempt.tx.sequence.0)));
         let entry = self.attempts.entry(attempt).or_default();
+        self.unreadable.extend(entry.members.iter().map(|run| (run.session, run.tx)));
         entry.no.insert(shard);
         entry.void = true;
     }

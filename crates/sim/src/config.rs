@@ -31,6 +31,8 @@ pub struct Config {
     pub phasing: bool,
     /// Transactions of one session share locks and answers.
     pub combining: bool,
+    /// Whether one-shot transactions leave in batches.
+    pub batching: bool,
     /// Calls instead of a network.
     pub direct: bool,
     /// The records are in an external store, and may vanish; where shards are called they have their
@@ -172,6 +174,7 @@ impl Config {
             reader_writer: random.chance(250),
             phasing: random.chance(800),
             combining,
+            batching: false,
             direct,
             external: false,
             network: random_network(random, faulty, direct),
@@ -222,6 +225,7 @@ impl Config {
         // All clocks have to show the same, or it would be a lie.
         let passed_us = *random.pick(&[u64::MAX, 0, 2_000]);
         config.limits.passed_us = if config.faults.clocks { u64::MAX } else { passed_us };
+        config.batching = random.chance(500);
         config
     }
 
@@ -285,6 +289,7 @@ impl Config {
             // No mode combines without phases. Where nothing is remembered, a `Busy` for what a member that left had
             // asked for would be taken for one of the prepare.
             combining: self.combining && (self.phasing || !self.direct),
+            batching: self.batching,
             delivery: if self.direct { Delivery::Direct } else { Delivery::Network },
             ordering: match self.ordering {
                 _ if !self.is_ordered() => Ordered::Never,

@@ -68,6 +68,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("unreadable_permille", Number(&mut programs.unreadable_permille)),
         ("keyspace_permille", Number(&mut programs.keyspace_permille)),
         ("combining", Flag(&mut config.combining)),
+        ("batching", Flag(&mut config.batching)),
         ("reader_writer", Flag(&mut config.reader_writer)),
         ("phasing", Flag(&mut config.phasing)),
         ("direct", Flag(&mut config.direct)),

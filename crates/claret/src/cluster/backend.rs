@@ -7,7 +7,7 @@ use std::task::Waker;
 use std::time::Duration;
 
 use claret_core::message::Refusal;
-use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Time, TxHandle};
+use claret_core::{AttemptId, CallNo, Closed, Delivery, Limits, Switches, Time, TxHandle};
 use claret_identity::Identity;
 use claret_types::{Bytes, Claims, OpError, Operation};
 use smallvec::SmallVec;
@@ -60,6 +60,7 @@ impl Cluster {
     ) -> Result<Self, ConnectError> {
         let patience = settings.response_timeout;
         let switches = mode.switches(Delivery::Network);
+        let switches = Switches { batching: switches.batching && settings.batches, ..switches };
         let (identity, secret) = (Identity::of_seed(&random(&settings)?), random(&settings)?);
         let secret = Secret(u64::from_le_bytes(secret));
         let client = Arc::new(ClusterClient::new(settings.clone(), identity, secret, switches, limits));

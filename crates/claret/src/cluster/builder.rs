@@ -24,7 +24,7 @@ const RESEND_US: u64 = 500_000;
 ///
 /// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`. Several hosts are several
 /// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`,
-/// `grants` (`push` or `poll`), `tls-ca` (a file of certificates to trust instead of the system's), `tls-name` (the
+/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `tls-ca` (a file of certificates to trust instead of the system's), `tls-name` (the
 /// name in the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this
 /// process's own certificate and its private key, as PEM, for servers that ask for one; or
 /// [`Self::client_certificate`]).
@@ -39,6 +39,7 @@ pub struct ClusterBuilder {
     connect_timeout: Option<Duration>,
     response_timeout: Option<Duration>,
     grants: Option<Grants>,
+    batches: Option<bool>,
     reply_limits: ReplyLimits,
     client_certificate: Option<ClientCertificate>,
 }
@@ -53,6 +54,7 @@ impl ClusterBuilder {
             connect_timeout: None,
             response_timeout: None,
             grants: None,
+            batches: None,
             reply_limits: ReplyLimits::default(),
             client_certificate: None,
         }
@@ -100,6 +102,13 @@ impl ClusterBuilder {
     /// How later grants reach this process.
     pub fn grants(mut self, grants: Grants) -> Self {
         self.grants = Some(grants);
+        self
+    }
+
+    /// Whether one-shot transactions of this process may leave in batches, each of which is one transaction for the shards
+    /// (docs/batches.md). They do by default, where it pays.
+    pub fn batches(mut self, are_on: bool) -> Self {
+        self.batches = Some(are_on);
         self
     }
 
@@ -164,6 +173,7 @@ impl ClusterBuilder {
         settings.response_timeout =
             planted::response_time(self.response_timeout).unwrap_or(settings.response_timeout);
         settings.grants = self.grants.unwrap_or(settings.grants);
+        settings.batches = self.batches.unwrap_or(settings.batches);
         settings.limits = self.reply_limits;
         if let Some(client_certificate) = &self.client_certificate {
             let refused = |reason: String| {

@@ -74,7 +74,7 @@ impl Handler for Frames {
     fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool {
         let ShardLink { shard, connection } = self.link;
         let mut requests = self.pipeline.spare();
-        let is_done = self.client.look(|machine| machine.take(shard, connection, waker, &mut requests));
+        let is_done = self.client.visit(|machine, _| machine.take(shard, connection, waker, &mut requests));
         let counted = usize::from(!requests.is_empty());
         let send = |_: &[Request], frame: &[u8]| resp::encode(out, &[&b"CLARET.FRAME"[..], frame]);
         let frames = self.pipeline.write(requests, wire::append_request, send);

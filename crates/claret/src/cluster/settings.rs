@@ -41,6 +41,8 @@ pub(super) struct Settings {
     pub(super) connect_timeout: Duration,
     pub(super) response_timeout: Duration,
     pub(super) grants: Grants,
+    /// Whether one-shot transactions may leave in batches.
+    pub(super) batches: bool,
     pub(super) limits: ReplyLimits,
 }
 
@@ -94,6 +96,7 @@ pub(super) fn parse(given: &str) -> Result<Settings, ConnectError> {
         connect_timeout: CONNECT_TIMEOUT,
         response_timeout: RESPONSE_TIMEOUT,
         grants: Grants::Push,
+        batches: true,
         limits: ReplyLimits::default(),
     };
     if settings.user.is_some() && settings.password.is_none() {
@@ -121,6 +124,13 @@ fn parameters(url: &Url, is_tls: bool, settings: &mut Settings) -> Result<(), St
                     "push" => Grants::Push,
                     "poll" => Grants::Poll,
                     _ => return Err(format!("grants: '{value}' is neither push nor poll")),
+                }
+            }
+            "batches" => {
+                settings.batches = match &*value {
+                    "on" => true,
+                    "off" => false,
+                    _ => return Err(format!("batches: '{value}' is neither on nor off")),
                 }
             }
             "tls-ca" => ca = Some(value.into_owned()),
@@ -166,13 +176,13 @@ mod tests {
     #[test]
     fn urls_are_read() {
         let it =
-            parse("redis://ada:p%40ss@10.0.0.1:7001,[::1]:7002,db/0?response-timeout-ms=250&grants=poll")
+            parse("redis://ada:p%40ss@10.0.0.1:7001,[::1]:7002,db/0?response-timeout-ms=250&grants=poll&batches=off")
                 .unwrap();
         let seeds: Vec<String> = it.seeds.iter().map(Address::to_string).collect();
         assert_eq!(seeds, ["10.0.0.1:7001", "[::1]:7002", "db:6379"]);
         assert_eq!((it.user.as_deref(), password(&it)), (Some("ada"), Some("p@ss")));
         assert_eq!(it.response_timeout, Duration::from_millis(250));
-        assert_eq!(it.grants, Grants::Poll);
+        assert_eq!((it.grants, it.batches), (Grants::Poll, false));
         assert!(it.tls.is_none());
         let it = parse("redis://:secret@localhost").unwrap();
         assert_eq!((it.user.as_deref(), password(&it)), (None, Some("secret")));

@@ -144,6 +144,31 @@ struct Outputs {
 }
 
 impl Outputs {
+    /// A transaction is to wait until a frame leaves for one of these shards. Whether one can.
+    fn gather(&mut self, shards: &[ShardId], may_leave: bool) -> bool {
+        let is_there = |shard: &ShardId| {
+            self.direct.is_none()
+                && self.outboxes.iter().any(|outbox| outbox.shard == *shard && outbox.connection.is_some())
+        };
+        if !shards.iter().all(is_there) {
+            return false;
+        }
+        for outbox in self.outboxes.iter_mut().filter(|outbox| shards.contains(&outbox.shard)) {
+            outbox.gather();
+            if may_leave {
+                self.ready.extend(outbox.tell_once(&self.pacing));
+            }
+        }
+        true
+    }
+
+    /// Those that are gathered may leave now.
+    fn tell_of_gathered(&mut self) {
+        for outbox in self.outboxes.iter_mut().filter(|outbox| outbox.has_gathered()) {
+            self.ready.extend(outbox.tell_once(&self.pacing));
+        }
+    }
+
     fn outbox(&mut self, shard: ShardId) -> Option<&mut Outbox> {
         self.outboxes.iter_mut().find(|outbox| outbox.shard == shard)
     }
@@ -329,7 +354,13 @@ impl Client {
     /// [`Closed`] when that attempt does not run (any more), or calls of it are not answered: then it is aborted.
     pub fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
         self.suggest(now);
-        self.transactions.commit(now, tx)
+        match self.transactions.may_gather(now, tx) {
+            Some(shards) if self.outputs.gather(&shards, self.transactions.may_leave()) => {
+                self.transactions.gather(tx.0);
+                Ok(())
+            }
+            _ => self.transactions.commit(now, tx),
+        }
     }
 
     /// Ends the transaction without a trace, if that is still possible: [`Event::Aborted`] or [`Event::Committed`]
@@ -419,6 +450,7 @@ impl Client {
 
     /// The topology is known anew.
     pub fn adopt(&mut self, now: Time, topology: Vec<SlotRange>) {
+        self.disband();
         if self.routes.adopt(topology) {
             self.note_moves();
         }
@@ -427,6 +459,7 @@ impl Client {
 
     /// A node left the cluster, or became a replica, and answers no more: what its shard had in memory is lost (P56).
     pub fn part_with(&mut self, now: Time, node: &str) {
+        self.disband();
         self.routes.part_with(node);
         self.answer_for_removed(now);
     }
@@ -461,6 +494,7 @@ impl Client {
         (shard, incarnation): (ShardId, Incarnation),
         lease_us: u64,
     ) {
+        self.disband();
         let outputs = &mut self.outputs;
         let at = outputs.outboxes.iter().position(|outbox| outbox.shard == shard).unwrap_or_else(|| {
             outputs.outboxes.push(Outbox::new(shard));
@@ -489,6 +523,7 @@ impl Client {
 
     /// The connection is closed: what it did not take, and what it took and has no answer, may be lost.
     pub fn disconnected(&mut self, shard: ShardId, connection: u32) {
+        self.disband();
         if let Some(outbox) = self.outbox(shard, connection) {
             rules::end_connection(outbox);
         }
@@ -504,6 +539,10 @@ impl Client {
     pub fn take(&mut self, shard: ShardId, connection: u32, requests: &mut Vec<Request>) -> bool {
         let pacing = self.outputs.pacing;
         let Some(outbox) = self.outbox(shard, connection) else { return true };
+        if outbox.is_to_leave(&pacing) && self.transactions.may_leave() {
+            self.leave();
+        }
+        let Some(outbox) = self.outbox(shard, connection) else { return true };
         outbox.take(&pacing, requests);
         let is_over = requests.is_empty() && outbox.is_closing && outbox.is_quiet();
         let ticks = self.stamps.are_needed || self.stamps.want > Timestamp::default();
@@ -512,6 +551,21 @@ impl Client {
             requests.push(Request::Tick { want: self.stamps.want });
         }
         is_over
+    }
+
+    /// A frame leaves: all that are gathered leave (B2).
+    fn leave(&mut self) {
+        let now = self.outputs.now;
+        self.outputs.outboxes.iter_mut().for_each(Outbox::left);
+        self.suggest(now);
+        self.transactions.leave(now);
+        self.transactions.drain(now, &mut self.outputs);
+    }
+
+    /// Places or connections are not what they were: those that are gathered leave, each by itself (B6).
+    fn disband(&mut self) {
+        self.outputs.outboxes.iter_mut().for_each(Outbox::left);
+        self.transactions.disband(self.outputs.now);
     }
 
     /// What was taken became more than one frame.
@@ -643,12 +697,15 @@ impl Client {
     /// Brings about what follows from what went in since the last time: to be called after one input, or several.
     pub fn settle(&mut self, now: Time) {
         self.outputs.now = now;
-        self.transactions.drain(&mut self.outputs);
+        self.transactions.drain(now, &mut self.outputs);
         while !self.outputs.echoes.is_empty() {
             for (shard, response) in std::mem::take(&mut self.outputs.echoes) {
                 self.transactions.handle_response(now, shard, response);
             }
-            self.transactions.drain(&mut self.outputs);
+            self.transactions.drain(now, &mut self.outputs);
+        }
+        if self.transactions.are_due() {
+            self.outputs.tell_of_gathered();
         }
         if self.stamps.were_needed {
             self.tick();

@@ -27,6 +27,8 @@ pub(super) struct Outbox {
     /// Applies and aborts.
     first: VecDeque<Request>,
     rest: VecDeque<Request>,
+    /// So many transactions that are gathered have calls for the shard (B2).
+    gathered: usize,
     /// One of them is a heartbeat.
     heartbeat_waits: bool,
     /// Since when the oldest of them waits.
@@ -47,6 +49,7 @@ impl Outbox {
             connection: None,
             first: VecDeque::new(),
             rest: VecDeque::new(),
+            gathered: 0,
             heartbeat_waits: false,
             since: None,
             in_flight: VecDeque::new(),
@@ -82,6 +85,26 @@ impl Outbox {
         self.since.get_or_insert(now);
     }
 
+    /// A transaction is gathered that has calls for the shard.
+    pub(super) fn gather(&mut self) {
+        self.gathered += 1;
+    }
+
+    /// Whether a frame is to leave now with those that are gathered.
+    pub(super) fn is_to_leave(&self, pacing: &Pacing) -> bool {
+        self.gathered > 0 && self.may_send(pacing)
+    }
+
+    /// Whether some are gathered that have calls for the shard.
+    pub(super) fn has_gathered(&self) -> bool {
+        self.gathered > 0
+    }
+
+    /// All that were gathered have left.
+    pub(super) fn left(&mut self) {
+        self.gathered = 0;
+    }
+
     /// Puts the last heartbeat, and the connection closes behind it. One that waits before other requests keeps its place: a
     /// connection begins with it (P40).
     pub(super) fn close(&mut self, now: Time, heartbeat: Request) {
@@ -95,7 +118,7 @@ impl Outbox {
 
     /// Whether what waits is to leave now.
     fn may_send(&self, pacing: &Pacing) -> bool {
-        let waiting = self.first.len() + self.rest.len();
+        let waiting = self.first.len() + self.rest.len() + self.gathered;
         match self.in_flight.len() {
             0 => true,
             owed => owed < pacing.frames_in_flight_max && waiting >= pacing.frame_requests_worth,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::Outputs;
 use super::outbox::Outbox;
-use super::transactions::{Entry, Table, Transactions};
+use super::transactions::{Carriage, Entry, Left, Table, Transactions};
 use crate::coordinator::{Coordinator, TxHandle};
 use crate::ids::{Birth, Incarnation, SessionId, ShardId, Time, Timestamp};
 use crate::message::{Request, Response};
@@ -37,6 +37,9 @@ pub(super) fn reset(entry: &mut Entry) {
     entry.ended = false;
     entry.is_ready = false;
     entry.timer = None;
+    entry.carriage = Carriage::Alone;
+    entry.left = Left::No;
+    (entry.committing_since, entry.breaks_at) = (None, None);
 }
 
 /// Whether a transaction whose user knows the end may leave the table: all shards know the end, too (P28).

@@ -5,10 +5,14 @@
 //! old one's name are not taken: each call names the transaction, by a handle that is never given twice, and the
 //! attempt (P61).
 
+mod batches;
+mod trial;
+
 use std::collections::BTreeSet;
 
 use claret_types::{Bytes, Claims, Operation};
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use super::rules;
 use super::timers::Timers;
@@ -17,6 +21,9 @@ use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, T
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Request, Response};
 use crate::switches::Switches;
+
+use batches::Batches;
+pub(super) use batches::{Carriage, Left};
 
 /// Coordinators that are kept for transactions to come, at most.
 const SPARE_MAX: usize = 256;
@@ -52,6 +59,7 @@ pub(super) struct Table {
     entries: HashMap<u64, Box<Entry>, foldhash::fast::FixedState>,
     /// Those that may have something to say.
     ready: Vec<u64>,
+    batches: Batches,
     /// Whose callers wait for the horizon to come to where (P78), and where it is.
     telling: BTreeSet<(Timestamp, u64)>,
     horizon: Timestamp,
@@ -66,6 +74,38 @@ pub(super) struct Entry {
     pub(super) ended: bool,
     pub(super) is_ready: bool,
     pub(super) timer: Option<Time>,
+    /// It commits in a batch, or waits for others to do so with.
+    pub(super) carriage: Carriage,
+    pub(super) left: Left,
+    /// Since when it is to commit, if its time counts.
+    pub(super) committing_since: Option<Time>,
+    /// When it is given up, as it carries others and waits.
+    pub(super) breaks_at: Option<Time>,
+}
+
+impl Entry {
+    fn new(coordinator: Coordinator) -> Self {
+        Entry {
+            coordinator,
+            ended: false,
+            is_ready: false,
+            timer: None,
+            carriage: Carriage::Alone,
+            left: Left::No,
+            committing_since: None,
+            breaks_at: None,
+        }
+    }
+
+    /// When something is to be done for it.
+    fn poll_timeout(&self) -> Option<Time> {
+        self.coordinator.poll_timeout().into_iter().chain(self.breaks_at).min()
+    }
+
+    /// Whether shards know it by its own name.
+    fn is_known(&self) -> bool {
+        matches!(self.carriage, Carriage::Alone | Carriage::Carries)
+    }
 }
 
 impl Transactions {
@@ -83,6 +123,7 @@ impl Transactions {
             spare: Vec::new(),
             entries: HashMap::default(),
             ready: Vec::new(),
+            batches: Batches::new(switches),
             telling: BTreeSet::new(),
             horizon: Timestamp::default(),
             timers: Timers::default(),
@@ -93,7 +134,7 @@ impl Transactions {
 
     pub(super) fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
         match self {
-            Transactions::Single(table) => table.entries.get(&tx.0).map(|entry| entry.coordinator.attempt()),
+            Transactions::Single(table) => table.speaker(tx.0).map(|entry| entry.coordinator.attempt()),
             Transactions::Combined(frontend) => frontend.attempt(tx),
         }
     }
@@ -111,7 +152,7 @@ impl Transactions {
     #[expect(clippy::disallowed_methods, reason = "they become a set")]
     pub(super) fn handles(&self) -> BTreeSet<TxHandle> {
         match self {
-            Transactions::Single(table) => table.entries.keys().map(|tx| TxHandle(*tx)).collect(),
+            Transactions::Single(table) => table.handles(),
             Transactions::Combined(frontend) => frontend.handles().into_iter().collect(),
         }
     }
@@ -136,7 +177,7 @@ impl Transactions {
 
     pub(super) fn waits(&self, tx: TxHandle) -> Option<Waits> {
         match self {
-            Transactions::Single(table) => table.entries.get(&tx.0)?.coordinator.waits(),
+            Transactions::Single(table) => table.waits(tx.0),
             Transactions::Combined(frontend) => frontend.waits(tx),
         }
     }
@@ -358,10 +399,61 @@ impl Transactions {
         }
     }
 
-    /// Hands out what there is to send and to tell.
-    pub(super) fn drain(&mut self, outlet: &mut impl Outlet) {
+    // --- batches ---
+
+    /// A transaction is to commit and may wait for others to do so with (B1): its shards.
+    pub(super) fn may_gather(
+        &mut self,
+        now: Time,
+        (tx, attempt): (TxHandle, u32),
+    ) -> Option<SmallVec<[ShardId; 4]>> {
         match self {
-            Transactions::Single(table) => table.drain(outlet),
+            Transactions::Single(table) if attempt == 1 => table.may_gather(now, tx),
+            _ => None,
+        }
+    }
+
+    /// Whether those that are gathered may leave.
+    pub(super) fn may_leave(&self) -> bool {
+        match self {
+            Transactions::Single(table) => table.batches.may_leave(),
+            Transactions::Combined(_) => false,
+        }
+    }
+
+    /// Whether some are gathered, and may leave.
+    pub(super) fn are_due(&self) -> bool {
+        match self {
+            Transactions::Single(table) => table.batches.are_due(),
+            Transactions::Combined(_) => false,
+        }
+    }
+
+    /// It waits until a frame leaves.
+    pub(super) fn gather(&mut self, tx: TxHandle) {
+        if let Transactions::Single(table) = self {
+            table.gather(tx);
+        }
+    }
+
+    /// A frame leaves: those that are gathered leave in batches.
+    pub(super) fn leave(&mut self, now: Time) {
+        if let Transactions::Single(table) = self {
+            table.leave(now);
+        }
+    }
+
+    /// Those that are gathered leave, each by itself.
+    pub(super) fn disband(&mut self, now: Time) {
+        if let Transactions::Single(table) = self {
+            table.disband(now);
+        }
+    }
+
+    /// Hands out what there is to send and to tell.
+    pub(super) fn drain(&mut self, now: Time, outlet: &mut impl Outlet) {
+        match self {
+            Transactions::Single(table) => table.drain(now, outlet),
             Transactions::Combined(frontend) => {
                 while let Some((to, request)) = frontend.poll_send() {
                     outlet.send(to, request);
@@ -378,23 +470,29 @@ impl Table {
     /// In the order of their beginnings.
     #[expect(clippy::disallowed_methods, reason = "it is sorted")]
     fn live(&self) -> Vec<AttemptId> {
-        let mut live: Vec<AttemptId> =
-            self.entries.values().flat_map(|entry| entry.coordinator.live()).collect();
+        // Shards know nothing of those that are gathered or carried.
+        let known = self.entries.values().filter(|entry| entry.is_known());
+        let mut live: Vec<AttemptId> = known.flat_map(|entry| entry.coordinator.live()).collect();
         live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
         live
     }
 
     fn begin(&mut self, now: Time, seed: u64) -> TxHandle {
+        let (sequence, entry) = self.begin_entry(now, seed);
+        self.entries.insert(sequence, entry);
+        TxHandle(sequence)
+    }
+
+    fn begin_entry(&mut self, now: Time, seed: u64) -> (u64, Box<Entry>) {
         let birth = self.session.begin(now);
         let sequence = birth.tx.sequence.0;
         let seed = seed.wrapping_add(sequence).wrapping_mul(SPREAD);
         let mut entry = self.spare.pop().unwrap_or_else(|| {
             let coordinator = Coordinator::new(birth, self.switches, self.limits, seed);
-            Box::new(Entry { coordinator, ended: false, is_ready: false, timer: None })
+            Box::new(Entry::new(coordinator))
         });
         rules::renew(&mut entry.coordinator, birth, seed, &self.met);
-        self.entries.insert(sequence, entry);
-        TxHandle(sequence)
+        (sequence, entry)
     }
 
     #[expect(clippy::disallowed_methods, reason = "it is sorted")]
@@ -417,6 +515,18 @@ impl Table {
         let coordinator = &mut self.entries.get_mut(&at).ok_or(Closed)?.coordinator;
         let hot = self.contention.arrange(coordinator);
         coordinator.commit(now, attempt, &hot)
+    }
+
+    /// The attempt of a transaction that runs commits.
+    fn commit_entry(&mut self, now: Time, tx: u64) {
+        let Some(attempt) = self.make_ready(tx).map(|coordinator| coordinator.attempt()) else { return };
+        let Some(entry) = self.entries.get_mut(&tx) else { return };
+        let mut hot = self.contention.arrange(&mut entry.coordinator);
+        if entry.carriage == Carriage::Carries {
+            hot.clear();
+        }
+        // It was gathered because it runs.
+        let _ = entry.coordinator.commit(now, attempt, &hot);
     }
 
     /// Tells those whose place the horizon has reached.
@@ -449,7 +559,11 @@ impl Table {
             && let Some(entry) = self.entries.get_mut(&tx)
         {
             self.contention.learn(&entry.coordinator, from, &response);
+            let waits = matches!(response, Response::Queued { .. } | Response::Busy { .. });
             entry.coordinator.handle_response(now, from, response);
+            if waits {
+                self.waits_in_batch(now, tx);
+            }
         }
     }
 
@@ -461,6 +575,9 @@ impl Table {
     }
 
     pub(super) fn abort(&mut self, now: Time, tx: u64) {
+        if self.regret(now, tx) {
+            return;
+        }
         if self.entries.get(&tx).is_some_and(|entry| !entry.ended)
             && let Some(coordinator) = self.make_ready(tx)
         {
@@ -509,6 +626,10 @@ impl Table {
                 continue;
             };
             entry.timer = None;
+            if entry.breaks_at.take_if(|at| *at <= now).is_some() {
+                entry.coordinator.abort(now);
+                self.batches.note_broken();
+            }
             // What is due later than was promised is promised anew when it is drained.
             if let Some(coordinator) = self.make_ready(tx) {
                 coordinator.handle_timeout(now);
@@ -524,7 +645,35 @@ impl Table {
         }
     }
 
-    fn drain(&mut self, outlet: &mut impl Outlet) {
+    /// All that users know, and that are not over.
+    #[expect(clippy::disallowed_methods, reason = "they become a set")]
+    fn handles(&self) -> BTreeSet<TxHandle> {
+        let known = self.entries.iter().filter(|(_, entry)| entry.carriage != Carriage::Carries);
+        known.map(|(tx, _)| TxHandle(*tx)).collect()
+    }
+
+    /// What a transaction waits for; of a batch, what it waits for itself.
+    fn waits(&self, tx: u64) -> Option<Waits> {
+        let (own, speaker) = (self.entries.get(&tx)?, self.speaker(tx)?);
+        let mut waits = speaker.coordinator.waits()?;
+        if own.carriage != Carriage::Alone {
+            let calls = own.coordinator.one_shot().unwrap_or_default();
+            waits.records.retain(|(_, key)| calls.iter().any(|(_, call)| call.key == *key));
+        }
+        Some(waits)
+    }
+
+    fn drain(&mut self, now: Time, outlet: &mut impl Outlet) {
+        while !self.ready.is_empty() {
+            for (carrier, event) in self.drain_once(now, outlet) {
+                self.unload(now, carrier, event, outlet);
+            }
+        }
+    }
+
+    /// Hands out what those that are ready have to say; what carriers were told is for those whom they carry.
+    fn drain_once(&mut self, now: Time, outlet: &mut impl Outlet) -> SmallVec<[(u64, Event); 1]> {
+        let mut told = SmallVec::new();
         let mut ready = std::mem::take(&mut self.ready);
         for tx in ready.drain(..) {
             let Some(entry) = self.entries.get_mut(&tx) else { continue };
@@ -539,24 +688,37 @@ impl Table {
                 outlet.send(to, request);
             }
             while let Some(event) = entry.coordinator.poll_event() {
+                self.batches.note_end(&mut entry.left);
+                if entry.carriage == Carriage::Carries {
+                    entry.ended = true;
+                    entry.coordinator.give_up();
+                    told.push((tx, event));
+                    continue;
+                }
                 entry.ended |= event.is_last();
+                if let (Some(since), Event::Committed { .. }) = (entry.committing_since, &event) {
+                    self.batches.note_time(now.since(since));
+                }
                 outlet.tell(TxHandle(tx), event);
             }
             if entry.ended && rules::is_forgotten(&entry.coordinator) {
                 self.session.end(entry.coordinator.birth().tx);
+                // Whoever leaves before it is told hears of no end.
+                self.batches.note_end(&mut entry.left);
                 if let Some(entry) = self.entries.remove(&tx) {
                     self.recycle(entry);
                 }
                 continue;
             }
             // A later due than was promised needs no new promise: the old one looks again.
-            let due = entry.coordinator.poll_timeout();
+            let due = entry.poll_timeout();
             if let Some(due) = due.filter(|due| entry.timer.is_none_or(|timer| *due < timer)) {
                 entry.timer = Some(due);
                 self.timers.set(due, tx);
             }
         }
         self.ready = ready;
+        told
     }
 
     /// # Panics
@@ -564,11 +726,12 @@ impl Table {
     #[expect(clippy::disallowed_methods, reason = "all of them are checked")]
     fn check_invariants(&self) {
         let is_right = |tx: u64, entry: &Entry| {
-            let due = entry.coordinator.poll_timeout();
+            let due = entry.poll_timeout();
             let is_promised = due.is_none_or(|due| entry.timer.is_some_and(|timer| timer <= due));
             entry.coordinator.birth().tx.sequence.0 == tx && (entry.is_ready || is_promised)
         };
         let are_right = self.entries.iter().all(|(tx, entry)| is_right(*tx, entry));
         assert!(are_right, "an entry of another transaction, or due without a timer");
+        self.check_batches();
     }
 }

@@ -162,6 +162,32 @@ impl Coordinator {
         Ok(())
     }
 
+    /// The calls of its first attempt, if it has sent nothing and has some: all of it can be carried by another.
+    #[inline]
+    pub(crate) fn one_shot(&self) -> Option<&[(ShardId, KeyedCall)]> {
+        let is_one_shot = self.number == 1
+            && self.state == State::Running
+            && self.participants.is_empty()
+            && self.next_call as usize == self.buffered.len();
+        (is_one_shot && !self.buffered.is_empty()).then_some(&self.buffered[..])
+    }
+
+    /// Buffers all that a one-shot transaction has. Gives the number of the next call.
+    pub(crate) fn buffer_all_of(&mut self, other: &Coordinator) -> u32 {
+        for (shard, KeyedCall { key, call }) in &other.buffered {
+            let no = self.number_call();
+            let call = Call { no, op: call.op.clone(), member: Member(0), reserve: None };
+            self.buffered.push((*shard, KeyedCall { key: key.clone(), call }));
+        }
+        self.next_call
+    }
+
+    /// Whoever carried it was told the end.
+    pub(crate) fn close_carried(&mut self) {
+        self.buffered.clear();
+        self.state = State::Idle { again: false };
+    }
+
     /// Starts the commit: one message with one participant (P9), otherwise round one (P1), in which `hot` shards are
     /// asked last, in this order (P22): see [`Contention`](super::Contention).
     ///

@@ -160,7 +160,8 @@ impl ModelProcess {
                 let parts: Vec<Asked> = requests.into_iter().map(Asked::Request).collect();
                 (!parts.is_empty()).then_some((shard, AskFrame { process, parts }))
             };
-            return (0..self.setup.shards as usize).filter_map(take).collect();
+            let mut frames: Vec<_> = (0..self.setup.shards as usize).filter_map(take).collect();
+            return frames;
         }
         let (window, unanswered) = (self.setup.window, &mut self.unanswered);
         let mut leaves = |shard: &usize, _: &mut Vec<Asked>| {

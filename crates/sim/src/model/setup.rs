@@ -42,6 +42,8 @@ pub enum Pace {
 pub struct Setup {
     /// Concurrency control.
     pub mode: Mode,
+    /// Whether one-shot transactions leave in batches.
+    pub batching: bool,
     /// Whether calls are ordered instead of locked, where there are transactions.
     pub ordering: Ordered,
     /// Shards.
@@ -104,6 +106,7 @@ impl Setup {
         };
         Setup {
             mode,
+            batching: true,
             ordering: Ordered::Never,
             shards: 4,
             processes: 1,
@@ -130,6 +133,7 @@ impl Setup {
             Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
         };
         let combining = self.mode == Mode::CommutingPhasedCombined;
-        Switches { locks, phasing, combining, ordering: self.ordering, ..Switches::CLARET }
+        let (batching, ordering) = (self.batching, self.ordering);
+        Switches { locks, phasing, combining, batching, ordering, ..Switches::CLARET }
     }
 }

@@ -1,5 +1,6 @@
 //! A client driven by hand: its connections and transactions, message by message.
 
+mod batches;
 mod connections;
 mod hostile;
 mod transactions;

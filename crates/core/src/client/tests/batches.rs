@@ -1,0 +1,228 @@
+//! One-shot transactions that leave in batches (docs/batches.md).
+
+use super::*;
+use crate::coordinator::Cause;
+use crate::message::KeyedCall;
+
+/// Connected to both shards, with batches.
+fn batching() -> Client {
+    let switches = Switches { combining: false, batching: true, ..Switches::CLARET };
+    let mut client = Client::new(SESSION, switches, Limits::default(), 2, Pacing::default());
+    client.adopt(Time(0), vec![range(SLOT, "a"), range(OTHER_SLOT, "b")]);
+    connect(client)
+}
+
+/// A transaction that adds to a counter at each of these slots, wants the sums, and commits.
+fn adding(client: &mut Client, now: u64, slots: &[u16]) -> TxHandle {
+    let tx = client.begin(Time(now), 1);
+    for slot in slots {
+        client.buffer(Time(now), (tx, 1), (*slot, "k".into()), add_returning()).expect("it runs");
+    }
+    client.commit(Time(now), (tx, 1)).expect("it runs");
+    client.settle(Time(now));
+    tx
+}
+
+/// The attempts and calls of the prepares among requests.
+fn prepares(requests: &[Request]) -> Vec<(AttemptId, &[KeyedCall])> {
+    let of = |request| match request {
+        &Request::Prepare { attempt, ref calls, .. } => Some((attempt, &calls[..])),
+        _ => None,
+    };
+    requests.iter().filter_map(of).collect()
+}
+
+/// The one prepare that leaves for a shard, and the numbers of its calls.
+fn prepare(client: &mut Client, now: u64, shard: ShardId) -> (AttemptId, Vec<CallNo>) {
+    let requests = sent_to(client, now, shard);
+    let [(attempt, calls)] = prepares(&requests)[..] else { panic!("not one prepare: {requests:?}") };
+    (attempt, calls.iter().map(|it| it.call.no).collect())
+}
+
+/// A shard votes yes, and counts from a number on.
+fn votes(
+    client: &mut Client,
+    now: u64,
+    shard: ShardId,
+    (attempt, calls): &(AttemptId, Vec<CallNo>),
+    from: i64,
+) {
+    let replies = calls.iter().zip(from..).map(|(no, sum)| (*no, Reply::Int(sum))).collect();
+    client.handle_response(Time(now), shard, Response::Voted { attempt: *attempt, shard, replies });
+}
+
+fn refuses(client: &mut Client, now: u64, shard: ShardId, attempt: AttemptId, refusal: Refusal) {
+    let refused = Response::Refused { attempt, shard, refusal, since: INCARNATION };
+    client.handle_response(Time(now), shard, refused);
+}
+
+fn committed(sums: &[(u32, i64)]) -> Event {
+    Event::Committed { replies: sums.iter().map(|(no, sum)| (CallNo(*no), Reply::Int(*sum))).collect() }
+}
+
+#[test]
+fn what_leaves_together_is_one_attempt_and_each_hears_its_own_answers() {
+    let mut client = batching();
+    let slots: [&[u16]; 3] = [&[SLOT, OTHER_SLOT], &[OTHER_SLOT], &[SLOT, SLOT]];
+    let all: Vec<TxHandle> = (0..).zip(slots).map(|(now, slots)| adding(&mut client, now, slots)).collect();
+    let first = prepare(&mut client, 3, SHARD);
+    let other = prepare(&mut client, 3, OTHER);
+    assert_eq!((first.0, first.1.len(), other.1.len()), (other.0, 3, 2));
+    assert!(all.iter().all(|tx| client.attempt(*tx) == Some(first.0)), "they speak as their carrier");
+    votes(&mut client, 4, SHARD, &first, 10);
+    assert_eq!(told(&mut client, 4), []);
+    votes(&mut client, 5, OTHER, &other, 20);
+    let expected = [committed(&[(0, 10), (1, 20)]), committed(&[(0, 21)]), committed(&[(0, 11), (1, 12)])];
+    assert_eq!(told(&mut client, 5), all.into_iter().zip(expected).collect::<Vec<_>>());
+    for shard in [SHARD, OTHER] {
+        assert_eq!(sent_to(&mut client, 6, shard).first(), Some(&Request::Apply { attempt: first.0 }));
+        client.handle_response(Time(6), shard, Response::Applied { attempt: first.0, shard });
+    }
+    client.settle(Time(7));
+    assert!(client.is_over());
+}
+
+#[test]
+fn of_a_batch_that_is_refused_each_goes_alone_under_its_own_name() {
+    let mut client = batching();
+    let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
+    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    let refusal = Refusal::Operation {
+        key: "k".into(),
+        error: Box::new(claret_types::OpError::Overflow("INCRBY".into(), "1".into())),
+    };
+    refuses(&mut client, 2, SHARD, carrier, refusal);
+    assert_eq!(told(&mut client, 2), [], "nobody's operation failed, as far as is known");
+    let requests = sent_to(&mut client, 3, SHARD);
+    let alone: Vec<AttemptId> = prepares(&requests).into_iter().map(|(attempt, _)| attempt).collect();
+    assert_eq!(alone, [attempt(all[0].0), attempt(all[1].0)]);
+}
+
+#[test]
+fn who_is_given_up_in_a_batch_hears_how_it_ends() {
+    for commits in [true, false] {
+        let mut client = batching();
+        let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
+        let asked = prepare(&mut client, 1, SHARD);
+        client.abort(Time(2), all[0]);
+        assert_eq!(told(&mut client, 2), [], "the other one goes on");
+        assert_eq!(sent_to(&mut client, 2, SHARD), []);
+        if commits {
+            votes(&mut client, 3, SHARD, &asked, 1);
+            let both = [(all[0], committed(&[(0, 1)])), (all[1], committed(&[(0, 2)]))];
+            assert_eq!(told(&mut client, 3), both);
+        } else {
+            refuses(&mut client, 3, SHARD, asked.0, Refusal::Recovered);
+            assert_eq!(told(&mut client, 3), [(all[0], Event::Aborted)]);
+            assert_eq!(prepare(&mut client, 4, SHARD).0, attempt(all[1].0));
+        }
+    }
+}
+
+#[test]
+fn a_batch_is_withdrawn_when_all_of_it_is_given_up() {
+    let mut client = batching();
+    let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
+    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    client.abort(Time(2), all[0]);
+    client.abandon(Time(2), all[1]);
+    assert_eq!(sent_to(&mut client, 2, SHARD), [Request::Withdraw { attempt: carrier }]);
+    refuses(&mut client, 3, SHARD, carrier, Refusal::Withdrawn);
+    assert_eq!(told(&mut client, 3), [(all[0], Event::Aborted)], "and the other's user has left");
+    client.settle(Time(4));
+    assert!(client.is_over());
+}
+
+#[test]
+fn who_is_given_up_before_it_leaves_leaves_nothing() {
+    let mut client = batching();
+    let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
+    client.abort(Time(1), all[0]);
+    assert_eq!(told(&mut client, 1), [(all[0], Event::Aborted)]);
+    assert_eq!(prepare(&mut client, 2, SHARD).0, attempt(all[1].0), "a batch of one is that one");
+}
+
+#[test]
+fn where_the_end_of_a_batch_is_unknown_so_is_that_of_all_in_it() {
+    let mut client = batching();
+    let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
+    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    refuses(&mut client, 2, SHARD, carrier, Refusal::Unknown);
+    assert_eq!(told(&mut client, 2), all.map(|tx| (tx, Event::Unknown)));
+}
+
+#[test]
+fn when_slots_move_those_that_are_gathered_go_alone() {
+    let mut client = batching();
+    let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
+    client.adopt(Time(1), vec![range(SLOT, "b"), range(OTHER_SLOT, "b")]);
+    let requests = sent_to(&mut client, 1, SHARD);
+    let alone: Vec<AttemptId> = prepares(&requests).into_iter().map(|(attempt, _)| attempt).collect();
+    assert_eq!(alone, [attempt(all[0].0), attempt(all[1].0)]);
+}
+
+#[test]
+fn a_batch_that_waits_for_long_is_given_up_and_others_go_alone() {
+    let mut client = batching();
+    let all = [adding(&mut client, 0, &[SLOT]), adding(&mut client, 0, &[SLOT])];
+    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    client.handle_response(Time(2), SHARD, Response::Queued { attempt: carrier });
+    client.settle(Time(2));
+    let due = client.poll_timeout().expect("it is given up some time");
+    assert!(due <= Time(10_000), "{due:?}");
+    client.handle_timeout(due);
+    assert_eq!(sent_to(&mut client, due.0, SHARD), [Request::Withdraw { attempt: carrier }]);
+    refuses(&mut client, due.0, SHARD, carrier, Refusal::Withdrawn);
+    let requests = sent_to(&mut client, due.0, SHARD);
+    let alone: Vec<AttemptId> = prepares(&requests).into_iter().map(|(attempt, _)| attempt).collect();
+    assert_eq!(alone, [attempt(all[0].0), attempt(all[1].0)]);
+    let later = [adding(&mut client, due.0, &[SLOT]), adding(&mut client, due.0, &[SLOT])];
+    let requests = sent_to(&mut client, due.0, SHARD);
+    let alone: Vec<AttemptId> = prepares(&requests).into_iter().map(|(attempt, _)| attempt).collect();
+    assert_eq!(alone, later.map(|tx| attempt(tx.0)));
+}
+
+#[test]
+fn while_batches_wait_what_comes_gathers_behind_the_last() {
+    let mut client = batching();
+    let mut under_way = Vec::new();
+    for now in 1..8 {
+        adding(&mut client, now, &[SLOT]);
+        for (attempt, _) in prepares(&sent_to(&mut client, now, SHARD)) {
+            client.handle_response(Time(now), SHARD, Response::Queued { attempt });
+            under_way.push(attempt);
+        }
+    }
+    // The window was 64, 32, 16, 8, and is 4.
+    assert_eq!(under_way.len(), 4);
+    for attempt in under_way {
+        votes(&mut client, 9, SHARD, &(attempt, vec![CallNo(0)]), 1);
+    }
+    let (_, calls) = prepare(&mut client, 9, SHARD);
+    assert_eq!(calls.len(), 3, "all that came leaves behind the message that frees the record");
+}
+
+#[test]
+fn what_has_sent_something_or_is_large_or_ran_before_goes_alone() {
+    let mut client = batching();
+    let large = client.begin(Time(0), 1);
+    for _ in 0..17 {
+        client.buffer(Time(0), (large, 1), (SLOT, "k".into()), add()).expect("it runs");
+    }
+    client.commit(Time(0), (large, 1)).expect("it runs");
+    let small = adding(&mut client, 0, &[SLOT]);
+    let requests = sent_to(&mut client, 1, SHARD);
+    let alone: Vec<AttemptId> = prepares(&requests).into_iter().map(|(attempt, _)| attempt).collect();
+    assert_eq!(alone, [attempt(large.0), attempt(small.0)]);
+    refuses(&mut client, 2, SHARD, attempt(small.0), Refusal::LostLocks);
+    let restarts = Event::Restart { cause: Cause::Refused(Refusal::LostLocks) };
+    assert_eq!(told(&mut client, 2), [(small, restarts)]);
+    client.restart(Time(3), (small, 1)).expect("it was told so");
+    client.buffer(Time(3), (small, 2), (SLOT, "k".into()), add()).expect("it runs");
+    client.commit(Time(3), (small, 2)).expect("it runs");
+    let third = adding(&mut client, 3, &[SLOT]);
+    let requests = sent_to(&mut client, 4, SHARD);
+    let alone: Vec<AttemptId> = prepares(&requests).into_iter().map(|(attempt, _)| attempt).collect();
+    let again = AttemptId { attempt: 2, ..attempt(small.0) };
+    assert_eq!(alone, [again, attempt(third.0)]);
+}

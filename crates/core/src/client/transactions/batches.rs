@@ -1,0 +1,334 @@
+//! Batches: one-shot transactions of a process that leave for the shards together commit as one attempt
+//! (docs/batches.md, B1 to B8).
+//!
+//! A one-shot transaction that commits is *gathered* until a frame leaves for one of its shards. All that are gathered by
+//! then are carried by one more transaction, the *carrier*: their calls, one transaction's after the other's, are its
+//! calls. It commits: so do they, each with its own answers. It is refused: each of them commits alone, as if it had
+//! never been carried.
+
+use claret_types::Reply;
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use super::trial::{Trial, Window};
+use super::{Entry, Outlet, Table};
+use crate::coordinator::{Event, TxHandle};
+use crate::ids::{CallNo, ShardId, Time};
+use crate::switches::{Delivery, Switches};
+
+/// A transaction of more calls goes alone: others would wait for it, and it has little to save.
+const CALLS_OF_ONE_MAX: usize = 16;
+
+/// Calls in one batch, at most, but for those of one transaction more.
+const CALLS_MAX: u32 = 128;
+
+/// How long a batch waits for locks, in microseconds, before its transactions go alone.
+const PATIENCE_US: u64 = 5_000;
+
+/// How a transaction comes to its shards.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::client) enum Carriage {
+    /// By itself.
+    Alone,
+    /// It is gathered.
+    Gathered,
+    /// It is carried by this one.
+    In(u64),
+    /// It carries others, and is nobody's own.
+    Carries,
+}
+
+/// How far one is that left on its own or with others in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::client) enum Left {
+    /// It has not, or has heard its end.
+    No,
+    /// It has, and waited for nobody.
+    Moves,
+    /// It has, and had to wait.
+    Waited,
+}
+
+/// A transaction that is carried.
+#[derive(Clone, Copy, Debug)]
+struct Carried {
+    tx: u64,
+    /// The carrier's number of its first call.
+    first: u32,
+    /// It is to end without a trace, if that is still possible.
+    regrets: bool,
+}
+
+/// See the module's text.
+#[derive(Clone, Debug)]
+pub(super) struct Batches {
+    is_on: bool,
+    gathered: Vec<u64>,
+    /// By who carries them, in the order of their calls.
+    carried: HashMap<u64, Vec<Carried>, foldhash::fast::FixedState>,
+    /// Lists that are empty, for others.
+    spare: Vec<Vec<Carried>>,
+    /// So many that left have not heard their end.
+    under_way: u32,
+    window: Window,
+    trial: Trial,
+}
+
+impl Batches {
+    pub(super) fn new(switches: Switches) -> Self {
+        let is_on = switches.batching && switches.delivery == Delivery::Network;
+        Batches {
+            is_on,
+            gathered: Vec::new(),
+            carried: HashMap::default(),
+            spare: Vec::new(),
+            under_way: 0,
+            window: Window::default(),
+            trial: Trial::default(),
+        }
+    }
+
+    /// Whether more may leave.
+    pub(super) fn may_leave(&self) -> bool {
+        self.under_way < self.window.most()
+    }
+
+    /// Whether some are gathered, and may leave.
+    pub(super) fn are_due(&self) -> bool {
+        !self.gathered.is_empty() && self.may_leave()
+    }
+
+    /// One that left had to wait.
+    pub(super) fn note_wait(&mut self) {
+        self.window.shrink();
+    }
+
+    /// One is told something: if it left, that is its end.
+    pub(super) fn note_end(&mut self, left: &mut Left) {
+        match std::mem::replace(left, Left::No) {
+            Left::No => return,
+            Left::Moves => self.window.grow(),
+            Left::Waited => {}
+        }
+        self.under_way -= 1;
+    }
+
+    /// A one-shot transaction committed, in so many microseconds.
+    pub(super) fn note_time(&mut self, us: u64) {
+        self.trial.note(us);
+    }
+
+    /// A batch waited for so long that it was given up.
+    pub(super) fn note_broken(&mut self) {
+        self.trial.part();
+    }
+}
+
+impl Table {
+    /// A transaction is to commit: where it may wait for others to do so with, and its shards; `None`: it goes alone.
+    pub(super) fn may_gather(&mut self, now: Time, tx: TxHandle) -> Option<SmallVec<[ShardId; 4]>> {
+        let entry = self.entries.get_mut(&tx.0).filter(|_| self.batches.is_on)?;
+        let is_fresh = entry.carriage == Carriage::Alone && !entry.ended;
+        let calls =
+            entry.coordinator.one_shot().filter(|calls| is_fresh && calls.len() <= CALLS_OF_ONE_MAX)?;
+        entry.committing_since = Some(now);
+        if !self.batches.trial.is_together() {
+            return None;
+        }
+        let mut shards = SmallVec::new();
+        for (shard, _) in calls {
+            if !shards.contains(shard) {
+                shards.push(*shard);
+            }
+        }
+        Some(shards)
+    }
+
+    /// It waits until a frame leaves.
+    pub(super) fn gather(&mut self, tx: TxHandle) {
+        if let Some(entry) = self.entries.get_mut(&tx.0) {
+            entry.carriage = Carriage::Gathered;
+            self.batches.gathered.push(tx.0);
+        }
+    }
+
+    /// A frame leaves: all that are gathered leave, in batches.
+    pub(super) fn leave(&mut self, now: Time) {
+        let mut gathered = std::mem::take(&mut self.batches.gathered);
+        gathered.sort_unstable();
+        let mut rest = &gathered[..];
+        while !rest.is_empty() {
+            let together = self.first_batch(rest);
+            match rest[..together] {
+                [tx] => self.go_alone(now, tx),
+                _ => self.carry(now, &rest[..together]),
+            }
+            rest = &rest[together..];
+        }
+        gathered.clear();
+        self.batches.gathered = gathered;
+    }
+
+    /// All that are gathered leave, each by itself.
+    pub(super) fn disband(&mut self, now: Time) {
+        let mut gathered = std::mem::take(&mut self.batches.gathered);
+        gathered.sort_unstable();
+        gathered.into_iter().for_each(|tx| self.go_alone(now, tx));
+    }
+
+    fn first_batch(&self, gathered: &[u64]) -> usize {
+        let mut calls = 0;
+        let is_full = |tx: &u64| {
+            let full = calls >= CALLS_MAX;
+            calls += self.entries[tx].coordinator.one_shot().map_or(0, <[_]>::len) as u32;
+            full
+        };
+        gathered.iter().position(is_full).unwrap_or(gathered.len())
+    }
+
+    fn go_alone(&mut self, now: Time, tx: u64) {
+        let Some(entry) = self.entries.get_mut(&tx) else { return };
+        entry.carriage = Carriage::Alone;
+        entry.left = Left::Moves;
+        self.batches.under_way += 1;
+        self.commit_entry(now, tx);
+    }
+
+    fn carry(&mut self, now: Time, together: &[u64]) {
+        let (carrier, mut entry) = self.begin_entry(now, 0);
+        entry.carriage = Carriage::Carries;
+        entry.left = Left::Moves;
+        self.batches.under_way += 1;
+        let mut carried = self.batches.spare.pop().unwrap_or_default();
+        let mut first = 0;
+        for tx in together {
+            let Some(member) = self.entries.get_mut(tx) else { continue };
+            member.carriage = Carriage::In(carrier);
+            carried.push(Carried { tx: *tx, first, regrets: false });
+            first = entry.coordinator.buffer_all_of(&member.coordinator);
+        }
+        self.batches.carried.insert(carrier, carried);
+        self.entries.insert(carrier, entry);
+        self.commit_entry(now, carrier);
+    }
+
+    /// The user of a transaction that is gathered or carried wants its end, or has left. Whether that is all that is to be
+    /// done for now.
+    pub(super) fn regret(&mut self, now: Time, tx: u64) -> bool {
+        let Some(entry) = self.entries.get_mut(&tx) else { return true };
+        match entry.carriage {
+            Carriage::Alone => false,
+            Carriage::Carries => true,
+            Carriage::Gathered => {
+                entry.carriage = Carriage::Alone;
+                self.batches.gathered.retain(|gathered| *gathered != tx);
+                false
+            }
+            Carriage::In(carrier) => {
+                let Some(carried) = self.batches.carried.get_mut(&carrier) else { return true };
+                carried.iter_mut().filter(|it| it.tx == tx).for_each(|it| it.regrets = true);
+                if carried.iter().all(|it| it.regrets)
+                    && let Some(coordinator) = self.make_ready(carrier)
+                {
+                    coordinator.abort(now);
+                }
+                true
+            }
+        }
+    }
+
+    /// Who speaks to the shards for a transaction.
+    pub(super) fn speaker(&self, tx: u64) -> Option<&Entry> {
+        let entry = self.entries.get(&tx)?;
+        match entry.carriage {
+            Carriage::In(carrier) => self.entries.get(&carrier).map(Box::as_ref),
+            _ => Some(entry),
+        }
+    }
+
+    /// A carrier is told the end of its attempt.
+    pub(super) fn unload(&mut self, now: Time, carrier: u64, event: Event, outlet: &mut impl Outlet) {
+        let Some(mut carried) = self.batches.carried.remove(&carrier) else { return };
+        match event {
+            Event::Committed { replies } => self.unload_committed(now, &carried, replies, outlet),
+            Event::Unknown => {
+                for it in &carried {
+                    self.close_carried(it.tx, Event::Unknown, outlet);
+                }
+            }
+            _ => {
+                for it in &carried {
+                    match it.regrets {
+                        true => self.close_carried(it.tx, Event::Aborted, outlet),
+                        false => self.go_alone(now, it.tx),
+                    }
+                }
+            }
+        }
+        carried.clear();
+        self.batches.spare.push(carried);
+    }
+
+    /// Each has the answers to its own calls, by its own numbers.
+    fn unload_committed(
+        &mut self,
+        now: Time,
+        carried: &[Carried],
+        mut replies: Vec<(CallNo, Reply)>,
+        outlet: &mut impl Outlet,
+    ) {
+        replies.sort_unstable_by_key(|(no, _)| *no);
+        let mut replies = replies.into_iter().peekable();
+        for (at, it) in carried.iter().enumerate() {
+            let behind = carried.get(at + 1).map_or(u32::MAX, |next| next.first);
+            let mut own = Vec::new();
+            while let Some((no, reply)) = replies.next_if(|(no, _)| no.0 < behind) {
+                own.push((CallNo(no.0 - it.first), reply));
+            }
+            let since = self.entries.get(&it.tx).and_then(|entry| entry.committing_since);
+            since.into_iter().for_each(|since| self.batches.note_time(now.since(since)));
+            self.close_carried(it.tx, Event::Committed { replies: own }, outlet);
+        }
+    }
+
+    /// A batch that waits for a lock: it is given up if that takes long, so that who is in nobody's way waits for nobody
+    /// (B8).
+    pub(super) fn waits_in_batch(&mut self, now: Time, tx: u64) {
+        let Some(entry) = self.entries.get_mut(&tx).filter(|entry| entry.left == Left::Moves) else { return };
+        entry.left = Left::Waited;
+        if entry.carriage == Carriage::Carries {
+            entry.breaks_at = Some(now.plus(PATIENCE_US));
+        }
+        self.batches.note_wait();
+    }
+
+    /// The end of a transaction that was carried.
+    fn close_carried(&mut self, tx: u64, event: Event, outlet: &mut impl Outlet) {
+        let Some(mut entry) = self.entries.remove(&tx) else { return };
+        if !entry.ended {
+            outlet.tell(TxHandle(tx), event);
+        }
+        self.session.end(entry.coordinator.birth().tx);
+        entry.coordinator.close_carried();
+        self.recycle(entry);
+    }
+
+    /// # Panics
+    /// When somebody is gathered or carried, and nobody knows of it, or the other way round.
+    #[expect(clippy::disallowed_methods, reason = "all of them are checked")]
+    pub(super) fn check_batches(&self) {
+        let Batches { gathered, carried, under_way, .. } = &self.batches;
+        let left = self.entries.values().filter(|entry| entry.left != Left::No).count();
+        assert_eq!(*under_way as usize, left, "how many are under way");
+        let is_gathered = |tx: &u64| self.entries.get(tx).is_some_and(|it| it.carriage == Carriage::Gathered);
+        assert!(gathered.iter().all(is_gathered), "who is gathered");
+        for (carrier, members) in carried {
+            let is_in = |tx| self.entries.get(&tx).is_some_and(|it| it.carriage == Carriage::In(*carrier));
+            assert!(members.iter().all(|it| is_in(it.tx)), "who is carried");
+        }
+        let carried: usize = carried.values().map(Vec::len).sum();
+        let is_waiting = |entry: &&Box<Entry>| matches!(entry.carriage, Carriage::Gathered | Carriage::In(_));
+        let waiting = self.entries.values().filter(is_waiting).count();
+        assert_eq!(waiting, gathered.len() + carried, "who waits for others");
+    }
+}

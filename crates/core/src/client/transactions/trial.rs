@@ -1,0 +1,185 @@
+//! Whether batches pay, from what is observed (B9, B10): how many may be under way, and whether one-shot transactions leave
+//! together at all.
+
+use std::mem::replace;
+
+/// As many batches under way as there would be without a bound.
+const WINDOW_MAX: u32 = 64;
+
+/// How many batches may be under way: fewer where they have to wait, since those of one process then wait for each other.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Window {
+    most: u32,
+    /// So many in a row waited for nobody.
+    free: u32,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Window { most: WINDOW_MAX, free: 0 }
+    }
+}
+
+impl Window {
+    pub(super) fn most(&self) -> u32 {
+        self.most
+    }
+
+    /// One of them had to wait for a lock.
+    pub(super) fn shrink(&mut self) {
+        *self = Window { most: (self.most / 2).max(1), free: 0 };
+    }
+
+    /// One ended that had to wait for nobody.
+    pub(super) fn grow(&mut self) {
+        self.free += 1;
+        if self.free >= self.most && self.most < WINDOW_MAX {
+            *self = Window { most: self.most + 1, free: 0 };
+        }
+    }
+}
+
+/// Transactions whose times are compared.
+const ROUND: u32 = 128;
+
+/// After a change so many do not count: those that were under way.
+const MIXED: u32 = 128;
+
+/// Rounds between two trials: of one that was won, and at most.
+const REST_MIN: u32 = 8;
+const REST_MAX: u32 = 1_024;
+
+/// To go alone, in hundredths of the time together, has to save so much: it costs everybody more work.
+const ALONE_WORTH: u64 = 85;
+
+/// Whether transactions leave together or alone. Now and then the other way is tried for a round, the less often the more
+/// often it was worse; what took less time stays.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Trial {
+    is_together: bool,
+    /// Of this round: how many ended, and how long they took, in microseconds.
+    ended: u32,
+    took_us: u64,
+    /// So many that end next do not count.
+    mixed: u32,
+    /// A transaction's time before this trial; `None`: none is under way.
+    before: Option<u64>,
+    /// Rounds until the next trial, and between two.
+    rest: u32,
+    pause: u32,
+}
+
+impl Default for Trial {
+    fn default() -> Self {
+        Trial { is_together: true, ended: 0, took_us: 0, mixed: 0, before: None, rest: 1, pause: REST_MIN }
+    }
+}
+
+impl Trial {
+    pub(super) fn is_together(&self) -> bool {
+        self.is_together
+    }
+
+    /// A one-shot transaction committed, in so many microseconds.
+    pub(super) fn note(&mut self, us: u64) {
+        if self.mixed > 0 {
+            self.mixed -= 1;
+            return;
+        }
+        self.ended += 1;
+        self.took_us = self.took_us.saturating_add(us);
+        // A trial that took longer than all of a round before is lost, and need not go on.
+        let is_lost =
+            self.before.is_some_and(|before| self.took_us > before.saturating_mul(u64::from(ROUND)));
+        if self.ended < ROUND && !is_lost {
+            return;
+        }
+        let each = replace(&mut self.took_us, 0) / u64::from(replace(&mut self.ended, 0));
+        match self.before.take() {
+            Some(before) => self.judge(before, each),
+            None => {
+                self.rest = self.rest.saturating_sub(1);
+                if self.rest == 0 {
+                    self.before = Some(each);
+                    self.turn();
+                }
+            }
+        }
+    }
+
+    /// What waited together for too long goes alone, and so do others until that was compared.
+    pub(super) fn part(&mut self) {
+        if self.is_together {
+            (self.ended, self.took_us, self.before) = (0, 0, None);
+            self.rest = 1;
+            self.turn();
+        }
+    }
+
+    fn judge(&mut self, before: u64, each: u64) {
+        let (together, alone) = if self.is_together { (each, before) } else { (before, each) };
+        let alone_pays = alone.saturating_mul(100) < together.saturating_mul(ALONE_WORTH);
+        if alone_pays == self.is_together {
+            self.turn();
+            self.pause = (2 * self.pause).min(REST_MAX);
+        } else {
+            self.pause = REST_MIN;
+        }
+        self.rest = self.pause;
+    }
+
+    fn turn(&mut self) {
+        self.is_together = !self.is_together;
+        self.mixed = MIXED;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs rounds whose transactions take so long together, and so long alone; how many of them were alone.
+    fn run(trial: &mut Trial, rounds: u32, together: u64, alone: u64) -> u32 {
+        let mut were_alone = 0;
+        for _ in 0..rounds {
+            were_alone += u32::from(!trial.is_together());
+            (0..ROUND).for_each(|_| trial.note(if trial.is_together() { together } else { alone }));
+        }
+        were_alone
+    }
+
+    #[test]
+    fn what_takes_less_time_stays_and_the_other_is_tried_less_and_less() {
+        for (together, alone, is_together) in [(100, 300, true), (300, 100, false), (100, 90, true)] {
+            let mut trial = Trial::default();
+            let were_alone = run(&mut trial, 2_000, together, alone);
+            let other = if is_together { were_alone } else { 2_000 - were_alone };
+            assert_eq!(trial.is_together(), is_together, "{together} and {alone}");
+            assert!((2..40).contains(&other), "{other} rounds the other way");
+        }
+    }
+
+    #[test]
+    fn it_follows_when_things_change() {
+        let mut trial = Trial::default();
+        run(&mut trial, 1_000, 300, 100);
+        assert!(!trial.is_together());
+        run(&mut trial, 1_000, 100, 300);
+        assert!(trial.is_together());
+    }
+
+    #[test]
+    fn the_window_falls_by_halves_and_grows_by_one() {
+        let mut window = Window::default();
+        (0..10).for_each(|_| window.shrink());
+        assert_eq!(window.most(), 1);
+        window.grow();
+        assert_eq!(window.most(), 2);
+        window.grow();
+        assert_eq!(window.most(), 2, "as many in a row as may be under way");
+        window.grow();
+        assert_eq!(window.most(), 3);
+        (0..10_000).for_each(|_| window.grow());
+        assert_eq!(window.most(), WINDOW_MAX);
+    }
+}
