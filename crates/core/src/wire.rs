@@ -8,8 +8,10 @@
 //! with its whole frame. The host checks whether the sender may say it: that it speaks for its own session, and may
 //! do this to that key.
 
+mod answers;
+mod writer;
+
 use claret_types::{Bytes, Claims, Mode, OpError, Operation};
-use postcard::ser_flavors::Flavor;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use smallvec::SmallVec;
@@ -18,6 +20,8 @@ use thiserror::Error;
 use crate::ids::{AttemptId, Birth, ShardId};
 use crate::limits::Limits;
 use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Request, Response};
+
+use writer::Writer;
 
 /// What both sides must agree on before the first frame: changes with any change of a message, of the order of
 /// types in [`BUILTIN`](claret_types::BUILTIN), or of the order of methods in a type.
@@ -167,13 +171,26 @@ pub fn append_response(response: &Response, frame: &mut Vec<u8>) {
 /// When it is no frame.
 pub fn decode_responses(bytes: &[u8]) -> Result<Vec<Response>, WireError> {
     let mut responses = Vec::with_capacity(messages_in(bytes));
+    read_responses(bytes, &mut responses)?;
+    Ok(responses)
+}
+
+/// Puts the responses of a frame behind others: their memory can be used again.
+///
+/// # Errors
+/// As [`decode_responses`]. Then those before what cannot be read are there.
+pub fn read_responses(bytes: &[u8], responses: &mut Vec<Response>) -> Result<(), WireError> {
+    let before = responses.len();
     let mut rest = bytes;
     while !rest.is_empty() {
-        let (response, behind) = take(rest, responses.len())?;
+        let (response, behind) = match answers::response(rest) {
+            Some(read) => read,
+            None => take(rest, responses.len() - before)?,
+        };
         responses.push(response);
         rest = behind;
     }
-    Ok(responses)
+    Ok(())
 }
 
 /// A message between shards, on its own.
@@ -193,35 +210,11 @@ pub fn decode_peer(bytes: &[u8]) -> Result<PeerMessage, WireError> {
 }
 
 fn append(message: &impl Serialize, frame: &mut Vec<u8>) {
-    postcard::serialize_with_flavor(message, Tail(frame)).expect("all that is sent has a form");
+    message.serialize(&mut Writer(frame)).expect("all that is sent has a form");
 }
 
 fn take<T: DeserializeOwned>(bytes: &[u8], at: usize) -> Result<(T, &[u8]), WireError> {
     postcard::take_from_bytes(bytes).map_err(|error| WireError::Malformed { at, problem: error.to_string() })
-}
-
-/// Writes at the end of a frame.
-struct Tail<'a>(&'a mut Vec<u8>);
-
-impl Flavor for Tail<'_> {
-    type Output = ();
-
-    // A frame is thousands of calls of these.
-    #[inline(always)]
-    fn try_push(&mut self, byte: u8) -> postcard::Result<()> {
-        self.0.push(byte);
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn try_extend(&mut self, bytes: &[u8]) -> postcard::Result<()> {
-        self.0.extend_from_slice(bytes);
-        Ok(())
-    }
-
-    fn finalize(self) -> postcard::Result<()> {
-        Ok(())
-    }
 }
 
 /// Holds one request of a frame against what a request can be.

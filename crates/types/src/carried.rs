@@ -150,18 +150,22 @@ impl Operation {
         let id = self.type_info().id;
         BUILTIN.iter().position(|kind| kind.id == id)
     }
+
+    /// The numbers of its type and its method.
+    fn numbers(&self) -> Option<(u8, u8)> {
+        let kind = self.kind_no()?;
+        let (methods, method) = (BUILTIN[kind].methods, self.method());
+        // Mostly it is the very same, which is seen sooner than that it has the same name.
+        let place = methods.iter().position(|it| std::ptr::eq(it, method));
+        let number = place.or_else(|| methods.iter().position(|it| it.name == method.name))?;
+        Some((u8::try_from(kind).ok()?, u8::try_from(number).ok()?))
+    }
 }
 
 impl Serialize for Operation {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let (kind, method) = (self.type_info(), self.method().name);
-        let kind_no = self.kind_no();
-        let method_no = kind.methods.iter().position(|it| it.name == method);
-        let numbers = kind_no
-            .zip(method_no)
-            .and_then(|(kind, method)| Some((u8::try_from(kind).ok()?, u8::try_from(method).ok()?)));
-        let Some((kind, method)) = numbers else {
-            let name = kind.name;
+        let Some((kind, method)) = self.numbers() else {
+            let (name, method) = (self.type_info().name, self.method().name);
             return Err(S::Error::custom(format_args!("{method} of type {name} is not built in")));
         };
         (kind, method, &self.arguments()[..]).serialize(serializer)

@@ -60,9 +60,8 @@ impl Frames {
     }
 
     fn read(&mut self, payload: &[u8]) -> Result<(), ConnectError> {
-        let responses = wire::decode_responses(payload);
-        self.responses.extend(responses.map_err(|error| self.not_understood(error.to_string()))?);
-        Ok(())
+        let read = wire::read_responses(payload, &mut self.responses);
+        read.map_err(|error| self.not_understood(error.to_string()))
     }
 
     fn not_understood(&self, reason: String) -> ConnectError {
