@@ -13,12 +13,14 @@
 //! | file | what |
 //! |---|---|
 //! | `transactions` | a coordinator for each transaction, used again and again; or the frontend that combines them |
+//! | `by_sequence` | a table by the numbers of transactions |
 //! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
 //! | `routes` | which shard serves which slot; removed shards |
 //! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
 //! | `stamps` | the shards' clocks, and the timestamps that are suggested |
 //! | `timers` | when transactions are due |
 
+mod by_sequence;
 mod outbox;
 mod pipeline;
 mod right;
@@ -192,7 +194,9 @@ impl Outlet for Outputs {
             return;
         }
         outbox.put(self.now, request);
-        self.ready.extend(outbox.tell_once(&self.pacing));
+        if let Some(connection) = outbox.tell_once(&self.pacing) {
+            self.ready.push(connection);
+        }
     }
 
     fn tell(&mut self, tx: TxHandle, event: Event) {
@@ -337,6 +341,7 @@ impl Client {
     ///
     /// # Errors
     /// As of [`Self::execute`].
+    #[inline]
     pub fn buffer(
         &mut self,
         now: Time,

@@ -11,9 +11,9 @@ mod trial;
 use std::collections::BTreeSet;
 
 use claret_types::{Bytes, Claims, Operation};
-use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::by_sequence::BySequence;
 use super::rules;
 use super::timers::Timers;
 use crate::coordinator::{Closed, Contention, Coordinator, Event, Frontend, Session, TxHandle, Waits};
@@ -56,7 +56,7 @@ pub(super) struct Table {
     /// Of transactions that are over: room for others.
     #[expect(clippy::vec_box, reason = "an entry is large and stays where it is")]
     spare: Vec<Box<Entry>>,
-    entries: HashMap<u64, Box<Entry>, foldhash::fast::FixedState>,
+    entries: BySequence<Box<Entry>>,
     /// Those that may have something to say.
     ready: Vec<u64>,
     batches: Batches,
@@ -121,7 +121,7 @@ impl Transactions {
             met: Vec::new(),
             contention: Contention::new(switches, limits),
             spare: Vec::new(),
-            entries: HashMap::default(),
+            entries: BySequence::default(),
             ready: Vec::new(),
             batches: Batches::new(switches),
             telling: BTreeSet::new(),
@@ -142,14 +142,13 @@ impl Transactions {
     pub(super) fn awaits_answers(&self, tx: TxHandle) -> bool {
         match self {
             Transactions::Single(table) => {
-                table.entries.get(&tx.0).is_some_and(|entry| entry.coordinator.awaits_answers())
+                table.entries.get(tx.0).is_some_and(|entry| entry.coordinator.awaits_answers())
             }
             Transactions::Combined(frontend) => frontend.awaits_answers(tx),
         }
     }
 
     /// All that are not over.
-    #[expect(clippy::disallowed_methods, reason = "they become a set")]
     pub(super) fn handles(&self) -> BTreeSet<TxHandle> {
         match self {
             Transactions::Single(table) => table.handles(),
@@ -160,7 +159,7 @@ impl Transactions {
     /// Where calls on a record are that are not answered, or wait for the commit.
     pub(super) fn shard_of(&self, tx: TxHandle, key: &Bytes) -> Option<ShardId> {
         match self {
-            Transactions::Single(table) => table.entries.get(&tx.0)?.coordinator.shard_of(key),
+            Transactions::Single(table) => table.entries.get(tx.0)?.coordinator.shard_of(key),
             Transactions::Combined(frontend) => frontend.shard_of(tx, key),
         }
     }
@@ -169,7 +168,7 @@ impl Transactions {
     pub(super) fn conflicts_with(&self, tx: TxHandle, key: &Bytes, op: &Operation) -> bool {
         match self {
             Transactions::Single(table) => {
-                table.entries.get(&tx.0).is_some_and(|entry| entry.coordinator.conflicts_with(key, op))
+                table.entries.get(tx.0).is_some_and(|entry| entry.coordinator.conflicts_with(key, op))
             }
             Transactions::Combined(frontend) => frontend.conflicts_with(tx, key, op),
         }
@@ -252,6 +251,7 @@ impl Transactions {
         }
     }
 
+    #[inline]
     pub(super) fn buffer(
         &mut self,
         now: Time,
@@ -468,11 +468,10 @@ impl Transactions {
 
 impl Table {
     /// In the order of their beginnings.
-    #[expect(clippy::disallowed_methods, reason = "it is sorted")]
     fn live(&self) -> Vec<AttemptId> {
         // Shards know nothing of those that are gathered or carried.
-        let known = self.entries.values().filter(|entry| entry.is_known());
-        let mut live: Vec<AttemptId> = known.flat_map(|entry| entry.coordinator.live()).collect();
+        let known = self.entries.iter().filter(|(_, entry)| entry.is_known());
+        let mut live: Vec<AttemptId> = known.flat_map(|(_, entry)| entry.coordinator.live()).collect();
         live.sort_unstable_by_key(|attempt| (attempt.tx.sequence, attempt.attempt));
         live
     }
@@ -495,11 +494,10 @@ impl Table {
         (sequence, entry)
     }
 
-    #[expect(clippy::disallowed_methods, reason = "it is sorted")]
     fn meet(&mut self, now: Time, shard: ShardId, incarnation: Incarnation) {
         self.met.retain(|(known, _)| *known != shard);
         self.met.push((shard, incarnation));
-        let mut all: Vec<u64> = self.entries.keys().copied().collect();
+        let mut all: Vec<u64> = self.entries.iter().map(|(tx, _)| tx).collect();
         all.sort_unstable();
         for tx in all {
             let Some(coordinator) = self.make_ready(tx) else { continue };
@@ -512,7 +510,7 @@ impl Table {
         let attempt = self.attempt_named(tx);
         let at = self.resolve(tx.0.0);
         self.make_ready(at).ok_or(Closed)?.check_commit(attempt)?;
-        let coordinator = &mut self.entries.get_mut(&at).ok_or(Closed)?.coordinator;
+        let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
         let hot = self.contention.arrange(coordinator);
         coordinator.commit(now, attempt, &hot)
     }
@@ -520,7 +518,7 @@ impl Table {
     /// The attempt of a transaction that runs commits.
     fn commit_entry(&mut self, now: Time, tx: u64) {
         let Some(attempt) = self.make_ready(tx).map(|coordinator| coordinator.attempt()) else { return };
-        let Some(entry) = self.entries.get_mut(&tx) else { return };
+        let Some(entry) = self.entries.get_mut(tx) else { return };
         let mut hot = self.contention.arrange(&mut entry.coordinator);
         if entry.carriage == Carriage::Carries {
             hot.clear();
@@ -547,7 +545,7 @@ impl Table {
         let (coordinator, attempt) = self.named_entry(ended)?;
         coordinator.restart(attempt)?;
         let at = self.resolve(ended.0.0);
-        let coordinator = &mut self.entries.get_mut(&at).ok_or(Closed)?.coordinator;
+        let coordinator = &mut self.entries.get_mut(at).ok_or(Closed)?.coordinator;
         rules::meet_all(coordinator, &self.met);
         Ok(())
     }
@@ -555,21 +553,21 @@ impl Table {
     fn handle_response(&mut self, now: Time, from: ShardId, response: Response) {
         let Some(AttemptId { tx, .. }) = response.attempt() else { return };
         let tx = tx.sequence.0;
-        if self.make_ready(tx).is_some()
-            && let Some(entry) = self.entries.get_mut(&tx)
-        {
-            self.contention.learn(&entry.coordinator, from, &response);
-            let waits = matches!(response, Response::Queued { .. } | Response::Busy { .. });
-            entry.coordinator.handle_response(now, from, response);
-            if waits {
-                self.waits_in_batch(now, tx);
-            }
+        let Some(entry) = self.entries.get_mut(tx) else { return };
+        if !std::mem::replace(&mut entry.is_ready, true) {
+            self.ready.push(tx);
+        }
+        self.contention.learn(&entry.coordinator, from, &response);
+        let waits = matches!(response, Response::Queued { .. } | Response::Busy { .. });
+        entry.coordinator.handle_response(now, from, response);
+        if waits {
+            self.waits_in_batch(now, tx);
         }
     }
 
     fn abandon(&mut self, now: Time, tx: TxHandle) {
         rules::abort_abandoned(self, now, tx);
-        if let Some(entry) = self.entries.get_mut(&tx.0) {
+        if let Some(entry) = self.entries.get_mut(tx.0) {
             entry.ended = true;
         }
     }
@@ -578,7 +576,7 @@ impl Table {
         if self.regret(now, tx) {
             return;
         }
-        if self.entries.get(&tx).is_some_and(|entry| !entry.ended)
+        if self.entries.get(tx).is_some_and(|entry| !entry.ended)
             && let Some(coordinator) = self.make_ready(tx)
         {
             coordinator.abort(now);
@@ -608,12 +606,12 @@ impl Table {
 
     fn entry(&mut self, tx: u64) -> Option<&mut Entry> {
         let tx = self.resolve(tx);
-        self.entries.get_mut(&tx).map(Box::as_mut)
+        self.entries.get_mut(tx).map(Box::as_mut)
     }
 
     /// Its coordinator, which is drained next. `None`: it is over.
     fn make_ready(&mut self, tx: u64) -> Option<&mut Coordinator> {
-        let entry = self.entries.get_mut(&tx)?;
+        let entry = self.entries.get_mut(tx)?;
         if !std::mem::replace(&mut entry.is_ready, true) {
             self.ready.push(tx);
         }
@@ -622,7 +620,7 @@ impl Table {
 
     fn handle_timeout(&mut self, now: Time) {
         while let Some((due, tx)) = self.timers.pop(now) {
-            let Some(entry) = self.entries.get_mut(&tx).filter(|entry| entry.timer == Some(due)) else {
+            let Some(entry) = self.entries.get_mut(tx).filter(|entry| entry.timer == Some(due)) else {
                 continue;
             };
             entry.timer = None;
@@ -646,15 +644,14 @@ impl Table {
     }
 
     /// All that users know, and that are not over.
-    #[expect(clippy::disallowed_methods, reason = "they become a set")]
     fn handles(&self) -> BTreeSet<TxHandle> {
         let known = self.entries.iter().filter(|(_, entry)| entry.carriage != Carriage::Carries);
-        known.map(|(tx, _)| TxHandle(*tx)).collect()
+        known.map(|(tx, _)| TxHandle(tx)).collect()
     }
 
     /// What a transaction waits for; of a batch, what it waits for itself.
     fn waits(&self, tx: u64) -> Option<Waits> {
-        let (own, speaker) = (self.entries.get(&tx)?, self.speaker(tx)?);
+        let (own, speaker) = (self.entries.get(tx)?, self.speaker(tx)?);
         let mut waits = speaker.coordinator.waits()?;
         if own.carriage != Carriage::Alone {
             let calls = own.coordinator.one_shot().unwrap_or_default();
@@ -676,7 +673,7 @@ impl Table {
         let mut told = SmallVec::new();
         let mut ready = std::mem::take(&mut self.ready);
         for tx in ready.drain(..) {
-            let Some(entry) = self.entries.get_mut(&tx) else { continue };
+            let Some(entry) = self.entries.get_mut(tx) else { continue };
             entry.is_ready = false;
             if let Some(until) = entry.coordinator.awaits_horizon() {
                 entry.coordinator.hear_horizon(self.horizon);
@@ -705,7 +702,7 @@ impl Table {
                 self.session.end(entry.coordinator.birth().tx);
                 // Whoever leaves before it is told hears of no end.
                 self.batches.note_end(&mut entry.left);
-                if let Some(entry) = self.entries.remove(&tx) {
+                if let Some(entry) = self.entries.remove(tx) {
                     self.recycle(entry);
                 }
                 continue;
@@ -723,14 +720,13 @@ impl Table {
 
     /// # Panics
     /// When an entry is not its transaction's, or is due and has no timer.
-    #[expect(clippy::disallowed_methods, reason = "all of them are checked")]
     fn check_invariants(&self) {
         let is_right = |tx: u64, entry: &Entry| {
             let due = entry.poll_timeout();
             let is_promised = due.is_none_or(|due| entry.timer.is_some_and(|timer| timer <= due));
             entry.coordinator.birth().tx.sequence.0 == tx && (entry.is_ready || is_promised)
         };
-        let are_right = self.entries.iter().all(|(tx, entry)| is_right(*tx, entry));
+        let are_right = self.entries.iter().all(|(tx, entry)| is_right(tx, entry));
         assert!(are_right, "an entry of another transaction, or due without a timer");
         self.check_batches();
     }

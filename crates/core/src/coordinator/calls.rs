@@ -101,6 +101,7 @@ impl Coordinator {
     ///
     /// # Errors
     /// [`Closed`] when that attempt does not run (any more).
+    #[inline]
     pub fn buffer(
         &mut self,
         attempt: AttemptId,
@@ -112,6 +113,7 @@ impl Coordinator {
         self.buffer_for(Member(0), shard, key, op)
     }
 
+    #[inline]
     pub(super) fn buffer_for(
         &mut self,
         member: Member,

@@ -414,10 +414,7 @@ impl Coordinator {
         participant.vote = Some(true);
         participant.applied = applied;
         participant.queued = false;
-        match self.replies.is_empty() {
-            true => self.replies = replies,
-            false => self.replies.extend(replies),
-        }
+        self.add_replies(replies);
         if self.participants.iter().all(|participant| participant.vote == Some(true)) {
             self.state = State::Committed;
             if self.suggested.is_some() {
@@ -443,10 +440,33 @@ impl Coordinator {
         }
     }
 
+    /// Answers of one shard more. There is room for those of all others from the first on.
+    fn add_replies(&mut self, replies: Vec<(CallNo, Reply)>) {
+        if replies.is_empty() {
+            return;
+        }
+        if self.participants.len() == 1 {
+            self.replies = replies;
+            return;
+        }
+        if self.replies.is_empty() {
+            self.replies.reserve_exact(self.buffered.iter().filter(|(_, it)| it.call.op.returns()).count());
+        }
+        self.replies.extend(replies);
+    }
+
     /// Keeps the answers to calls that a shard's prepare had. Whoever reads them looks for each where its call was.
     fn keep_own(&self, from: ShardId, replies: &mut Vec<(CallNo, Reply)>) {
         replies.retain(|(no, _)| no.0 < self.next_call);
         if self.participants.len() < 2 || replies.is_empty() {
+            return;
+        }
+        // Mostly each call stands at its number.
+        let is_own = |no: CallNo| {
+            let at = self.buffered.get(no.0 as usize).filter(|(_, it)| it.call.no == no);
+            at.is_some_and(|(shard, it)| *shard == from && it.call.op.returns())
+        };
+        if replies.iter().all(|(no, _)| is_own(*no)) {
             return;
         }
         let asked = self.buffered.iter().filter(|(shard, it)| *shard == from && it.call.op.returns());
@@ -656,30 +676,33 @@ impl Coordinator {
         no
     }
 
+    #[inline]
     fn participant(&mut self, shard: ShardId) -> &mut ParticipantState {
-        let at = self.participants.iter().position(|participant| participant.shard == shard).unwrap_or_else(
-            || {
-                let met = self.met.iter().find(|(known, _)| *known == shard);
-                self.participants.push(ParticipantState {
-                    shard,
-                    incarnation: met.map(|(_, incarnation)| *incarnation),
-                    granted: 0,
-                    executed: false,
-                    outstanding: 0,
-                    waiting: 0,
-                    waiting_below: CallNo(0),
-                    vote: None,
-                    placed: None,
-                    lost: false,
-                    applied: false,
-                    queued: false,
-                    asked: false,
-                    turn: 0,
-                });
-                self.participants.len() - 1
-            },
-        );
+        let known = self.participants.iter().position(|participant| participant.shard == shard);
+        let at = known.unwrap_or_else(|| self.add_participant(shard));
         &mut self.participants[at]
+    }
+
+    /// One that was asked for nothing so far: its place.
+    fn add_participant(&mut self, shard: ShardId) -> usize {
+        let met = self.met.iter().find(|(known, _)| *known == shard);
+        self.participants.push(ParticipantState {
+            shard,
+            incarnation: met.map(|(_, incarnation)| *incarnation),
+            granted: 0,
+            executed: false,
+            outstanding: 0,
+            waiting: 0,
+            waiting_below: CallNo(0),
+            vote: None,
+            placed: None,
+            lost: false,
+            applied: false,
+            queued: false,
+            asked: false,
+            turn: 0,
+        });
+        self.participants.len() - 1
     }
 
     /// Something came; whether anything is still blocked shows from what is queued.

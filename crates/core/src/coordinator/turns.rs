@@ -44,6 +44,9 @@ impl Coordinator {
 
     /// Sends the prepares that have not left and may.
     pub(super) fn send_prepares(&mut self) {
+        if self.participants.iter().all(|participant| participant.asked) {
+            return;
+        }
         let missing = self.participants.iter().filter(|participant| participant.vote != Some(true));
         let turn = missing.map(|participant| participant.turn).min().unwrap_or_default();
         for at in 0..self.participants.len() {
@@ -105,13 +108,15 @@ impl Coordinator {
         let participant = &mut self.participants[at];
         participant.asked = true;
         let shard = participant.shard;
-        let mine = self.buffered.iter().filter(|(to, _)| *to == shard);
+        let mine = || self.buffered.iter().filter(|(to, _)| *to == shard);
+        let mut calls = Vec::with_capacity(mine().count());
+        calls.extend(mine().map(|(_, call)| call.clone()));
         let request = Request::Prepare {
             attempt,
             birth: self.birth,
             participants: self.listed.clone().expect("listed"),
             relies_on: participant.granted,
-            calls: mine.map(|(_, call)| call.clone()).collect(),
+            calls,
             members: self.members.clone(),
             asks,
         };

@@ -127,7 +127,7 @@ impl Batches {
 impl Table {
     /// A transaction is to commit: where it may wait for others to do so with, and its shards; `None`: it goes alone.
     pub(super) fn may_gather(&mut self, now: Time, tx: TxHandle) -> Option<SmallVec<[ShardId; 4]>> {
-        let entry = self.entries.get_mut(&tx.0).filter(|_| self.batches.is_on)?;
+        let entry = self.entries.get_mut(tx.0).filter(|_| self.batches.is_on)?;
         let is_fresh = entry.carriage == Carriage::Alone && !entry.ended;
         let calls =
             entry.coordinator.one_shot().filter(|calls| is_fresh && calls.len() <= CALLS_OF_ONE_MAX)?;
@@ -146,7 +146,7 @@ impl Table {
 
     /// It waits until a frame leaves.
     pub(super) fn gather(&mut self, tx: TxHandle) {
-        if let Some(entry) = self.entries.get_mut(&tx.0) {
+        if let Some(entry) = self.entries.get_mut(tx.0) {
             entry.carriage = Carriage::Gathered;
             self.batches.gathered.push(tx.0);
         }
@@ -180,14 +180,15 @@ impl Table {
         let mut calls = 0;
         let is_full = |tx: &u64| {
             let full = calls >= CALLS_MAX;
-            calls += self.entries[tx].coordinator.one_shot().map_or(0, <[_]>::len) as u32;
+            let own = self.entries.get(*tx).and_then(|entry| entry.coordinator.one_shot());
+            calls += own.map_or(0, <[_]>::len) as u32;
             full
         };
         gathered.iter().position(is_full).unwrap_or(gathered.len())
     }
 
     fn go_alone(&mut self, now: Time, tx: u64) {
-        let Some(entry) = self.entries.get_mut(&tx) else { return };
+        let Some(entry) = self.entries.get_mut(tx) else { return };
         entry.carriage = Carriage::Alone;
         entry.left = Left::Moves;
         self.batches.under_way += 1;
@@ -202,7 +203,7 @@ impl Table {
         let mut carried = self.batches.spare.pop().unwrap_or_default();
         let mut first = 0;
         for tx in together {
-            let Some(member) = self.entries.get_mut(tx) else { continue };
+            let Some(member) = self.entries.get_mut(*tx) else { continue };
             member.carriage = Carriage::In(carrier);
             carried.push(Carried { tx: *tx, first, regrets: false });
             first = entry.coordinator.buffer_all_of(&member.coordinator);
@@ -215,7 +216,7 @@ impl Table {
     /// The user of a transaction that is gathered or carried wants its end, or has left. Whether that is all that is to be
     /// done for now.
     pub(super) fn regret(&mut self, now: Time, tx: u64) -> bool {
-        let Some(entry) = self.entries.get_mut(&tx) else { return true };
+        let Some(entry) = self.entries.get_mut(tx) else { return true };
         match entry.carriage {
             Carriage::Alone => false,
             Carriage::Carries => true,
@@ -239,9 +240,9 @@ impl Table {
 
     /// Who speaks to the shards for a transaction.
     pub(super) fn speaker(&self, tx: u64) -> Option<&Entry> {
-        let entry = self.entries.get(&tx)?;
+        let entry = self.entries.get(tx)?;
         match entry.carriage {
-            Carriage::In(carrier) => self.entries.get(&carrier).map(Box::as_ref),
+            Carriage::In(carrier) => self.entries.get(carrier).map(Box::as_ref),
             _ => Some(entry),
         }
     }
@@ -285,7 +286,7 @@ impl Table {
             while let Some((no, reply)) = replies.next_if(|(no, _)| no.0 < behind) {
                 own.push((CallNo(no.0 - it.first), reply));
             }
-            let since = self.entries.get(&it.tx).and_then(|entry| entry.committing_since);
+            let since = self.entries.get(it.tx).and_then(|entry| entry.committing_since);
             since.into_iter().for_each(|since| self.batches.note_time(now.since(since)));
             self.close_carried(it.tx, Event::Committed { replies: own }, outlet);
         }
@@ -294,7 +295,7 @@ impl Table {
     /// A batch that waits for a lock: it is given up if that takes long, so that who is in nobody's way waits for nobody
     /// (B8).
     pub(super) fn waits_in_batch(&mut self, now: Time, tx: u64) {
-        let Some(entry) = self.entries.get_mut(&tx).filter(|entry| entry.left == Left::Moves) else { return };
+        let Some(entry) = self.entries.get_mut(tx).filter(|entry| entry.left == Left::Moves) else { return };
         entry.left = Left::Waited;
         if entry.carriage == Carriage::Carries {
             entry.breaks_at = Some(now.plus(PATIENCE_US));
@@ -304,7 +305,7 @@ impl Table {
 
     /// The end of a transaction that was carried.
     fn close_carried(&mut self, tx: u64, event: Event, outlet: &mut impl Outlet) {
-        let Some(mut entry) = self.entries.remove(&tx) else { return };
+        let Some(mut entry) = self.entries.remove(tx) else { return };
         if !entry.ended {
             outlet.tell(TxHandle(tx), event);
         }
@@ -315,20 +316,19 @@ impl Table {
 
     /// # Panics
     /// When somebody is gathered or carried, and nobody knows of it, or the other way round.
-    #[expect(clippy::disallowed_methods, reason = "all of them are checked")]
     pub(super) fn check_batches(&self) {
         let Batches { gathered, carried, under_way, .. } = &self.batches;
-        let left = self.entries.values().filter(|entry| entry.left != Left::No).count();
+        let left = self.entries.iter().filter(|(_, entry)| entry.left != Left::No).count();
         assert_eq!(*under_way as usize, left, "how many are under way");
-        let is_gathered = |tx: &u64| self.entries.get(tx).is_some_and(|it| it.carriage == Carriage::Gathered);
+        let is_gathered = |tx: &u64| self.entries.get(*tx).is_some_and(|it| it.carriage == Carriage::Gathered);
         assert!(gathered.iter().all(is_gathered), "who is gathered");
         for (carrier, members) in carried {
-            let is_in = |tx| self.entries.get(&tx).is_some_and(|it| it.carriage == Carriage::In(*carrier));
+            let is_in = |tx| self.entries.get(tx).is_some_and(|it| it.carriage == Carriage::In(*carrier));
             assert!(members.iter().all(|it| is_in(it.tx)), "who is carried");
         }
         let carried: usize = carried.values().map(Vec::len).sum();
-        let is_waiting = |entry: &&Box<Entry>| matches!(entry.carriage, Carriage::Gathered | Carriage::In(_));
-        let waiting = self.entries.values().filter(is_waiting).count();
+        let is_waiting = |entry: &Entry| matches!(entry.carriage, Carriage::Gathered | Carriage::In(_));
+        let waiting = self.entries.iter().filter(|(_, entry)| is_waiting(entry)).count();
         assert_eq!(waiting, gathered.len() + carried, "who waits for others");
     }
 }
