@@ -118,6 +118,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         Err(calls)
     }
 
+    /// Whether others bring about what becomes of a commit, and put it into the mailbox: whoever waits for it has nothing to do.
+    fn commits_by_itself(&self) -> bool {
+        false
+    }
+
     /// A transaction that has something to hold or to wait for begins.
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver>;
 
@@ -188,6 +193,11 @@ pub(crate) trait Driver: fmt::Debug + Send {
 
     /// Commits, with what is buffered.
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed>;
+
+    /// Commits a transaction of calls that are all known. They may be needed again.
+    fn commit_all(&mut self, attempt: u32, calls: &[Call]) -> Result<(), Closed> {
+        self.commit(attempt, &mut calls.to_vec())
+    }
 
     fn abort(&mut self);
 

@@ -15,13 +15,13 @@ use parking_lot::Mutex;
 use crate::backend::{InstantOutcome, Sent, SentOutcome};
 use crate::call::Call;
 use crate::deadline::Deadline;
-use crate::error::Error;
+use crate::error::{Abort, Error};
 use crate::nesting;
 use crate::observe::Observed;
 use crate::read::{Keys, Read};
 use crate::stats::{Measure, Outcome};
-use crate::store::{Store, doom_first};
-use crate::tx::{Tx, as_error, check, strange, writes};
+use crate::store::{Begun, Store, doom_first};
+use crate::tx::{OneShot, Tx, as_error, check, in_order, strange, writes};
 
 /// Collected operations that commit together.
 ///
@@ -279,6 +279,9 @@ impl Store {
                 let are_writing = calls.iter().any(|call| writes(&call.op));
                 match self.backend.send(calls) {
                     Ok(sent) => self.gather(sent, are_writing, measure).await,
+                    Err(calls) if self.backend.commits_by_itself() => {
+                        self.run_one_shot(&calls, measure).await
+                    }
                     // In a box: it is large, and mostly nobody is in the way.
                     Err(calls) => Box::pin(self.run_with_locks(&calls, measure)).await,
                 }
@@ -331,15 +334,40 @@ impl Store {
         unreachable!("attempts are bounded")
     }
 
-    /// Somebody holds a record: waits for its lock like any other transaction.
-    async fn run_with_locks(&self, calls: &[Call], measure: Measure) -> Result<Vec<Reply>, Error> {
-        let buffered = |tx: Tx| async move {
-            tx.buffer(calls)?;
-            Ok(tx)
+    /// Commits them in one attempt; if that does not come to a commit, whatever it came to, as any other transaction.
+    async fn run_one_shot(&self, calls: &[Call], measure: Measure) -> Result<Vec<Reply>, Error> {
+        let mut observed = Observed::begin(self.backend.counts(), Some(measure));
+        let span = observed.attempt(1);
+        let mut deadline = Deadline::new(&*self.backend, self.options.deadline);
+        // Those of which spans tell go the long way, where these hear of their waits.
+        let begun = (!span.is_told()).then(|| OneShot::begin(&self.backend, calls).ok()).flatten();
+        let tx = match begun {
+            None => Tx::begin(&self.backend, 0, &span),
+            Some(mut one_shot) => {
+                let committed = deadline.race(one_shot.committed(&*self.backend)).await;
+                if let Some(replies) = committed.flatten() {
+                    observed.commits();
+                    return Ok(in_order(replies, calls.len()));
+                }
+                one_shot.go_on(&self.backend, calls, &span)
+            }
         };
-        let tx = self.attempts(self.options, Some(measure), buffered, doom_first).await?;
+        let begun = Begun { observed, span, tx, deadline };
+        let tx = Box::pin(self.go_on(begun, self.options, buffered(calls), doom_first)).await?;
         Ok(tx.committed_replies(calls.len()))
     }
+
+    /// Somebody holds a record: waits for its lock like any other transaction.
+    async fn run_with_locks(&self, calls: &[Call], measure: Measure) -> Result<Vec<Reply>, Error> {
+        let begun = Begun::new(self, self.options, Some(measure));
+        let tx = self.go_on(begun, self.options, buffered(calls), doom_first).await?;
+        Ok(tx.committed_replies(calls.len()))
+    }
+}
+
+/// The closure of a transaction of these calls alone.
+fn buffered(calls: &[Call]) -> impl FnMut(Tx) -> std::future::Ready<Result<Tx, Abort>> {
+    |tx| std::future::ready(tx.buffer(calls).map(|()| tx).map_err(Abort::from))
 }
 
 #[cfg(test)]

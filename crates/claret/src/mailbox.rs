@@ -1,10 +1,11 @@
 //! The mailbox of a transaction: answers that shards give while others call them, and events of its client state
 //! machine.
 
-use std::task::Waker;
+use std::task::{Poll, Waker};
 
 use claret_core::message::Response;
 use claret_core::{CallNo, Event, ShardId};
+use claret_types::Reply;
 use parking_lot::Mutex;
 use smallvec::SmallVec;
 
@@ -42,14 +43,30 @@ impl Mailbox {
         if inner.events.is_empty() { SmallVec::new() } else { std::mem::take(&mut inner.events) }
     }
 
+    /// Takes the answers of a commit, if that has come; `None`: something else has, and stays here. Until then this task is
+    /// woken when anything comes.
+    pub(crate) fn poll_committed(&self, waker: &Waker) -> Poll<Option<Vec<(CallNo, Reply)>>> {
+        let mut inner = self.inner.lock();
+        match inner.events.as_mut_slice() {
+            [] => {}
+            [Event::Committed { replies }] => {
+                let replies = std::mem::take(replies);
+                inner.events.clear();
+                return Poll::Ready(Some(replies));
+            }
+            _ => return Poll::Ready(None),
+        }
+        inner.watch(waker);
+        Poll::Pending
+    }
+
     /// Wakes this task when something comes; if it waits for an answer, when that may have come. Returns whether something
     /// is there already.
     pub(crate) fn watch(&self, waker: &Waker, answer: Option<CallNo>) -> bool {
         let mut inner = self.inner.lock();
         match answer {
             Some(no) => inner.waiting.put(no, waker.clone()),
-            None if inner.wakers.iter().any(|known| known.will_wake(waker)) => {}
-            None => inner.wakers.push(waker.clone()),
+            None => inner.watch(waker),
         }
         !(inner.responses.is_empty() && inner.events.is_empty())
     }
@@ -92,6 +109,13 @@ impl Mailbox {
 }
 
 impl MailboxInner {
+    /// Wakes this task when anything comes.
+    fn watch(&mut self, waker: &Waker) {
+        if !self.wakers.iter().any(|known| known.will_wake(waker)) {
+            self.wakers.push(waker.clone());
+        }
+    }
+
     fn wake_into(&mut self, woken: &mut Wakers) {
         self.wake_general_into(woken);
         self.waiting.take_all(|waker| woken.push(waker));

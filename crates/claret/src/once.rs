@@ -82,7 +82,7 @@ impl Store {
     {
         let body = Mutex::new(body);
         let once = |tx| once(id, tx, &body, self.options.keep_answer);
-        self.attempts(self.options, None, once, doom_first).await.map_err(Error::from)
+        self.attempts(self.options, once, doom_first).await.map_err(Error::from)
     }
 
     /// [`Store::transaction_once`] for a closure with an error type of its own: see [`Store::try_transaction`]. An error
@@ -99,7 +99,7 @@ impl Store {
     {
         let body = Mutex::new(body);
         let once = |tx| once(id, tx, &body, self.options.keep_answer);
-        self.attempts(self.options, None, once, own_first).await
+        self.attempts(self.options, once, own_first).await
     }
 }
 

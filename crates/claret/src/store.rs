@@ -73,7 +73,7 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, Abort>>,
     {
-        self.attempts(options, None, body, doom_first).await.map_err(Error::from)
+        self.attempts(options, body, doom_first).await.map_err(Error::from)
     }
 
     /// [`Store::transaction`] for a closure with an error type of its own, which can be made from the store's: then `?`
@@ -137,16 +137,15 @@ impl Store {
         F: FnMut(Tx) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        self.attempts(options, None, body, own_first).await
+        self.attempts(options, body, own_first).await
     }
 
     /// Attempts until one is the last. `both`: what to say where the closure returns an error, and the transaction was
-    /// doomed by another. `measure`: since when, if it began before.
+    /// doomed by another.
     pub(crate) async fn attempts<T, E, F, Fut>(
         &self,
         options: TxOptions,
-        measure: Option<Measure>,
-        mut body: F,
+        body: F,
         both: fn(E, Error) -> E,
     ) -> Result<T, E>
     where
@@ -157,55 +156,70 @@ impl Store {
         if self.backend.is_closed() {
             return Err(Error::Closed.into());
         }
-        let mut observed = Observed::begin(self.backend.counts(), measure);
-        let mut span = observed.attempt(1);
-        let mut tx = Tx::begin(&self.backend, 0, &span);
-        let mut deadline = Deadline::new(&*self.backend, options.deadline);
-        loop {
-            let (result, end) =
-                match self.attempt((&tx, &span), options.deadline, &mut deadline, &mut body).await {
+        self.go_on(Begun::new(self, options, None), options, body, both).await
+    }
+
+    /// [`Self::attempts`] with a transaction that has begun. It may be committing: then its closure has nothing to do. No async function, which would have room for its arguments twice.
+    pub(crate) fn go_on<'a, T, E, F, Fut>(
+        &'a self,
+        mut begun: Begun<'a>,
+        options: TxOptions,
+        mut body: F,
+        both: fn(E, Error) -> E,
+    ) -> impl Future<Output = Result<T, E>>
+    where
+        E: From<Error>,
+        F: FnMut(Tx) -> Fut,
+        Fut: Future<Output = Result<T, E>>,
+    {
+        async move {
+            let Begun { observed, span, tx, deadline } = &mut begun;
+            loop {
+                let attempt = self.attempt((tx, span), options.deadline, deadline, &mut body);
+                let (result, end) = match attempt.await {
                     Ok(ended) => ended,
                     Err(late) => {
                         observed.note_wait(tx.waited());
                         return Err(observed.fails(late).into());
                     }
                 };
-            observed.note_wait(tx.waited());
-            match (result, end) {
-                (Ok(value), End::Committed) => {
-                    observed.commits();
-                    return Ok(value);
-                }
-                (_, End::Restart(cause)) => {
-                    let prepared = self.prepare_restart(&tx, &cause, options, &mut deadline);
-                    if let Err(error) = Box::pin(prepared).await {
-                        return Err(observed.fails(error).into());
+                observed.note_wait(tx.waited());
+                match (result, end) {
+                    (Ok(value), End::Committed) => {
+                        observed.commits();
+                        return Ok(value);
                     }
-                    observed.restarts(&cause, &span);
-                    span = observed.attempt(tx.attempt() + 1);
-                    tx = match tx.again(&span) {
-                        Ok(next) => next,
-                        Err(Closed) if !tx.writes() => {
-                            tx.leave();
-                            Tx::begin(&self.backend, tx.attempt(), &span)
+                    (_, End::Restart(cause)) => {
+                        let prepared = self.prepare_restart(tx, &cause, options, deadline);
+                        if let Err(error) = Box::pin(prepared).await {
+                            return Err(observed.fails(error).into());
                         }
-                        // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
-                        Err(Closed) => return Err(observed.fails(Error::Unknown).into()),
-                    };
-                    if planted::renews_deadline() {
-                        deadline = Deadline::new(&*self.backend, options.deadline);
+                        observed.restarts(&cause, span);
+                        *span = observed.attempt(tx.attempt() + 1);
+                        *tx = match tx.again(span) {
+                            Ok(next) => next,
+                            Err(Closed) if !tx.writes() => {
+                                tx.leave();
+                                Tx::begin(&self.backend, tx.attempt(), span)
+                            }
+                            // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
+                            Err(Closed) => return Err(observed.fails(Error::Unknown).into()),
+                        };
+                        if planted::renews_deadline() {
+                            *deadline = Deadline::new(&*self.backend, options.deadline);
+                        }
                     }
+                    (Ok(_), End::Failed(error)) => return Err(observed.fails(error).into()),
+                    (Err(own), End::Failed(error)) => return Err(both(own, observed.fails(error))),
+                    (Err(own), End::Aborted | End::Committed) => {
+                        observed.aborts();
+                        return Err(own);
+                    }
+                    (Ok(_), End::Aborted) => {
+                        return Err(observed.fails(self.backend.too_late(options.deadline)).into());
+                    }
+                    (_, End::Unknown) => return Err(observed.fails(Error::Unknown).into()),
                 }
-                (Ok(_), End::Failed(error)) => return Err(observed.fails(error).into()),
-                (Err(own), End::Failed(error)) => return Err(both(own, observed.fails(error))),
-                (Err(own), End::Aborted | End::Committed) => {
-                    observed.aborts();
-                    return Err(own);
-                }
-                (Ok(_), End::Aborted) => {
-                    return Err(observed.fails(self.backend.too_late(options.deadline)).into());
-                }
-                (_, End::Unknown) => return Err(observed.fails(Error::Unknown).into()),
             }
         }
     }
@@ -266,7 +280,10 @@ impl Store {
         let ended = {
             // It may be large: it stays where it is.
             let own = pin!(async { body(tx.clone()).await });
-            deadline.race(pin!(nesting::within(tx, span, own))).await
+            match tx.is_committing() {
+                true => Some(own.await),
+                false => deadline.race(pin!(nesting::within(tx, span, own))).await,
+            }
         };
         let result = match ended {
             Some(result) => result,
@@ -357,6 +374,25 @@ impl fmt::Debug for Store {
         let mut out = f.debug_struct("Store");
         self.backend.describe(&mut out);
         out.field("mode", &self.backend.mode()).finish()
+    }
+}
+
+/// A transaction in its first attempt.
+pub(crate) struct Begun<'a> {
+    pub(crate) observed: Observed<'a>,
+    pub(crate) span: AttemptSpan,
+    pub(crate) tx: Tx,
+    pub(crate) deadline: Deadline<'a>,
+}
+
+impl<'a> Begun<'a> {
+    /// `measure`: since when, if it began before.
+    pub(crate) fn new(store: &'a Store, options: TxOptions, measure: Option<Measure>) -> Self {
+        let mut observed = Observed::begin(store.backend.counts(), measure);
+        let span = observed.attempt(1);
+        let tx = Tx::begin(&store.backend, 0, &span);
+        let deadline = Deadline::new(&*store.backend, options.deadline);
+        Begun { observed, span, tx, deadline }
     }
 }
 

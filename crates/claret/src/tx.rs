@@ -10,6 +10,8 @@
 //! Dropping the future of `Store::transaction` in mid-flight, or a panic in the closure, aborts the attempt: its
 //! locks are released and nothing is applied.
 
+mod one_shot;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, OnceLock};
@@ -34,6 +36,7 @@ use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, WaitEvents};
 use crate::planted;
 use crate::read::{Keys, Read};
+pub(crate) use one_shot::{OneShot, in_order};
 
 /// This part of a deadline may be spent to learn who was in the way, and no longer than that.
 const BEHIND_FRACTION: u32 = 10;
@@ -114,7 +117,16 @@ pub struct Tx {
 impl Tx {
     /// The first attempt, or the first one of another driver after some `earlier` ones.
     pub(crate) fn begin(backend: &Arc<dyn Backend>, earlier: u32, span: &AttemptSpan) -> Self {
-        let (backend, mailbox, nested) = (Arc::clone(backend), Arc::default(), Nested::here());
+        Self::with_mailbox(backend, earlier, span, Arc::default())
+    }
+
+    fn with_mailbox(
+        backend: &Arc<dyn Backend>,
+        earlier: u32,
+        span: &AttemptSpan,
+        mailbox: Arc<Mailbox>,
+    ) -> Self {
+        let (backend, nested) = (Arc::clone(backend), Nested::here());
         let shared = Shared {
             backend,
             mailbox,
@@ -317,7 +329,7 @@ impl Tx {
     fn begin_commit(&self) -> bool {
         let mut state = self.shared.state.lock();
         self.shared.pump(&mut state);
-        if state.end.is_some() {
+        if state.end.is_some() || state.committing {
             return true;
         }
         if self.shared.backend.is_closed() {
@@ -342,18 +354,6 @@ impl Tx {
         true
     }
 
-    /// Adds calls whose answers come with the commit.
-    pub(crate) fn buffer(&self, calls: &[Call]) -> Result<(), Error> {
-        let mut state = self.shared.state.lock();
-        self.check_open(&mut state)?;
-        state.writes |= calls.iter().any(|call| writes(&call.op));
-        if let Some(nested) = &self.shared.nested {
-            nested.note(calls);
-        }
-        state.buffered.extend_from_slice(calls);
-        Ok(())
-    }
-
     /// Whether an operation of another transaction may wait for what this attempt has executed.
     pub(crate) fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
         let state = self.shared.state.lock();
@@ -369,18 +369,6 @@ impl Tx {
     /// Whether this attempt may have changed a record, if it committed.
     pub(crate) fn writes(&self) -> bool {
         self.shared.state.lock().writes
-    }
-
-    /// The answers of a committed transaction all of whose calls were buffered, in their order.
-    pub(crate) fn committed_replies(&self, calls: usize) -> Vec<Reply> {
-        let mut replies = vec![Reply::Ok; calls];
-        for (no, reply) in self.shared.state.lock().committed.drain(..) {
-            // A shard may name calls that nobody made.
-            if let Some(place) = replies.get_mut(no.0 as usize) {
-                *place = reply;
-            }
-        }
-        replies
     }
 
     /// The transaction's user is done with it, whatever handles there still are: what is not committed is given up.

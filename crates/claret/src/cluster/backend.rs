@@ -126,6 +126,10 @@ impl Backend for Cluster {
         instant(calls)
     }
 
+    fn commits_by_itself(&self) -> bool {
+        true
+    }
+
     fn begin(self: Arc<Self>, mailbox: &Arc<Mailbox>) -> Box<dyn Driver> {
         let (client, mailbox) = (Arc::clone(&self.client), Arc::clone(mailbox));
         Box::new(Remote { client, mailbox, tx: None })
@@ -213,7 +217,7 @@ impl Driver for Remote {
     ) -> Result<CallNo, Closed> {
         let (slots, place) = (slots_of(buffered), (slot_of(&call.key), call.key));
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), buffered, &slots)?;
+            machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
             machine.client.execute(now, (tx, attempt), place, call.op, reserve)
         })
     }
@@ -244,7 +248,15 @@ impl Driver for Remote {
     fn commit(&mut self, attempt: u32, buffered: &mut Vec<Call>) -> Result<(), Closed> {
         let slots = slots_of(buffered);
         self.visit(|machine, now, tx| {
-            machine.buffer(now, (tx, attempt), buffered, &slots)?;
+            machine.buffer(now, (tx, attempt), buffered.drain(..), &slots)?;
+            machine.client.commit(now, (tx, attempt))
+        })
+    }
+
+    fn commit_all(&mut self, attempt: u32, calls: &[Call]) -> Result<(), Closed> {
+        let slots = slots_of(calls);
+        self.visit(|machine, now, tx| {
+            machine.buffer(now, (tx, attempt), calls.iter().cloned(), &slots)?;
             machine.client.commit(now, (tx, attempt))
         })
     }

@@ -93,10 +93,10 @@ impl Machine {
         &mut self,
         now: Time,
         tx: (TxHandle, u32),
-        calls: &mut Vec<Call>,
+        calls: impl Iterator<Item = Call>,
         slots: &[u16],
     ) -> Result<(), Closed> {
-        let mut placed = calls.drain(..).zip(slots);
+        let mut placed = calls.zip(slots);
         placed
             .try_for_each(|(Call { key, op }, slot)| self.client.buffer(now, tx, (*slot, key), op).map(drop))
     }
