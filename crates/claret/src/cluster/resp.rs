@@ -387,6 +387,35 @@ pub(super) fn encode_words<'a, W: AsRef<[u8]>>(
 }
 
 fn put_word(out: &mut BytesMut, word: &[u8]) {
+    match word.len() <= SHORT_WORD_MAX {
+        true => put_short_word(out, word),
+        false => put_long_word(out, word),
+    }
+}
+
+/// Words up to this length are put together with what stands around them, and appended in one piece.
+const SHORT_WORD_MAX: usize = 40;
+
+fn put_short_word(out: &mut BytesMut, word: &[u8]) {
+    let mut text = [0; SHORT_WORD_MAX + 7];
+    let (ten, one) = (b'0' + (word.len() / 10) as u8, b'0' + (word.len() % 10) as u8);
+    let begin = match ten {
+        b'0' => {
+            text[..4].copy_from_slice(&[b'$', one, b'\r', b'\n']);
+            4
+        }
+        _ => {
+            text[..5].copy_from_slice(&[b'$', ten, one, b'\r', b'\n']);
+            5
+        }
+    };
+    let end = begin + word.len();
+    text[begin..end].copy_from_slice(word);
+    text[end..end + 2].copy_from_slice(b"\r\n");
+    out.extend_from_slice(&text[..end + 2]);
+}
+
+fn put_long_word(out: &mut BytesMut, word: &[u8]) {
     out.reserve(word.len() + HEADER_BYTES_MAX + 2);
     put_header(out, b'$', word.len());
     out.extend_from_slice(word);
@@ -618,5 +647,14 @@ mod tests {
         encode(&mut out, &[&[][..], &[b'x'; 1203]]);
         assert!(out.starts_with(b"*2\r\n$0\r\n\r\n$1203\r\nxx"));
         assert_eq!(out.len(), 4 + 4 + 2 + 7 + 1203 + 2);
+    }
+
+    #[test]
+    fn words_of_all_lengths_are_written_alike() {
+        for length in 0..300 {
+            let (mut out, word) = (BytesMut::new(), "x".repeat(length));
+            encode(&mut out, &[&word]);
+            assert_eq!(out, format!("*1\r\n${length}\r\n{word}\r\n"));
+        }
     }
 }

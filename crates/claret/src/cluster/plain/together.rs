@@ -39,7 +39,8 @@ impl Together {
     /// They are on their way when this returns.
     pub(super) fn send(pool: Arc<Pool>, calls: Vec<Call>) -> Arc<Self> {
         let missing = calls.len();
-        let inner = Gathered { replies: vec![Reply::Ok; missing], missing, failed: None, waker: None };
+        let replies = std::iter::repeat_with(|| Reply::Ok).take(missing).collect();
+        let inner = Gathered { replies, missing, failed: None, waker: None };
         let all = Arc::new(Together { pool, calls, inner: Mutex::new(inner) });
         let waiting = all.calls.iter().zip(0..).filter_map(|(call, no)| all.waiting(call, no));
         all.pool.send(waiting);
