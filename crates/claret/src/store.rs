@@ -159,7 +159,8 @@ impl Store {
         self.go_on(Begun::new(self, options, None), options, body, both).await
     }
 
-    /// [`Self::attempts`] with a transaction that has begun. It may be committing: then its closure has nothing to do. No async function, which would have room for its arguments twice.
+    /// [`Self::attempts`] with a transaction that has begun. It may be committing: then its closure has nothing to do.
+    #[expect(clippy::manual_async_fn, reason = "an async function has room for its arguments twice")]
     pub(crate) fn go_on<'a, T, E, F, Fut>(
         &'a self,
         mut begun: Begun<'a>,

@@ -154,11 +154,11 @@ impl Operation {
     /// The numbers of its type and its method.
     fn numbers(&self) -> Option<(u8, u8)> {
         let kind = self.kind_no()?;
-        let (methods, method) = (BUILTIN[kind].methods, self.method());
-        // Mostly it is the very same, which is seen sooner than that it has the same name.
-        let place = methods.iter().position(|it| std::ptr::eq(it, method));
-        let number = place.or_else(|| methods.iter().position(|it| it.name == method.name))?;
-        Some((u8::try_from(kind).ok()?, u8::try_from(number).ok()?))
+        let (methods, name) = (BUILTIN[kind].methods, self.method().name);
+        // Mostly it is the very same text, which is seen sooner than that it is an equal one.
+        let place = methods.iter().position(|it| std::ptr::eq(it.name, name));
+        let method = place.or_else(|| methods.iter().position(|it| it.name == name))?;
+        Some((u8::try_from(kind).ok()?, u8::try_from(method).ok()?))
     }
 }
 

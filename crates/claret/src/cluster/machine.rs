@@ -96,9 +96,8 @@ impl Machine {
         calls: impl Iterator<Item = Call>,
         slots: &[u16],
     ) -> Result<(), Closed> {
-        let mut placed = calls.zip(slots);
-        placed
-            .try_for_each(|(Call { key, op }, slot)| self.client.buffer(now, tx, (*slot, key), op).map(drop))
+        let placed = calls.zip(slots).map(|(Call { key, op }, slot)| ((*slot, key), op));
+        self.client.buffer_all(now, tx, placed)
     }
 
     /// The user is gone.

@@ -14,12 +14,14 @@
 //! |---|---|
 //! | `transactions` | a coordinator for each transaction, used again and again; or the frontend that combines them |
 //! | `by_sequence` | a table by the numbers of transactions |
+//! | `behind` | whom a transaction waits for, if its caller asks |
 //! | `outbox` | what waits for a shard, what is on its way, and when a frame leaves |
 //! | `routes` | which shard serves which slot; removed shards |
 //! | `pipeline` | the frames of one connection: written, answered in order, refused as a whole |
 //! | `stamps` | the shards' clocks, and the timestamps that are suggested |
 //! | `timers` | when transactions are due |
 
+mod behind;
 mod by_sequence;
 mod outbox;
 mod pipeline;
@@ -42,6 +44,7 @@ use crate::limits::Limits;
 use crate::message::{KeyedCall, Refusal, Request, Response};
 use crate::switches::Switches;
 
+use behind::Asking;
 use outbox::Outbox;
 pub use pipeline::{Pipeline, Unexpected};
 #[cfg(not(feature = "planted-bugs"))]
@@ -61,9 +64,6 @@ const OVER_WORTH_OF_A_LIVE_ONE: u64 = 2;
 
 /// A lease has room for so many heartbeats.
 const HEARTBEATS_OF_A_LEASE: u64 = 3;
-
-/// So many records of one answer are looked at.
-const BEHIND_MAX: usize = 8;
 
 /// The shortest time between two heartbeats, in microseconds.
 const HEARTBEAT_US_MIN: u64 = 1_000;
@@ -115,16 +115,6 @@ pub struct Client {
     stamps: Stamps,
     /// Those whose callers asked whom they wait for. Few: their deadlines have passed.
     asking: Vec<Asking>,
-}
-
-/// A transaction whose caller asked whom it waits for.
-#[derive(Clone, Debug)]
-struct Asking {
-    tx: TxHandle,
-    attempt: AttemptId,
-    /// Shards that have not answered.
-    missing: usize,
-    record: Option<(Bytes, Option<AttemptId>)>,
 }
 
 /// What transactions want sent and told, on its way out.
@@ -353,6 +343,24 @@ impl Client {
         self.transactions.buffer(now, tx, shard, key, op)
     }
 
+    /// [`Self::buffer`] of calls that come together, in their order.
+    ///
+    /// # Errors
+    /// As of [`Self::execute`].
+    pub fn buffer_all(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        mut calls: impl Iterator<Item = ((u16, Bytes), Operation)>,
+    ) -> Result<(), Closed> {
+        if !self.moved_under.is_empty() {
+            return calls.try_for_each(|(place, op)| self.buffer(now, tx, place, op).map(drop));
+        }
+        let routes = &self.routes;
+        let placed = calls.map(|((slot, key), op)| (routes.shard_of(slot), key, op));
+        self.transactions.buffer_all(now, tx, placed)
+    }
+
     /// The attempt is to commit: one of the last [events](Event) follows, or [`Event::Restart`].
     ///
     /// # Errors
@@ -373,47 +381,6 @@ impl Client {
     pub fn abort(&mut self, now: Time, tx: TxHandle) {
         self.asking.retain(|asking| asking.tx != tx);
         self.transactions.abort(now, tx);
-    }
-
-    /// Asks whom a transaction waits for (P72): [`Event::Behind`] follows once, unless an answer is lost. Whether there is
-    /// anything to ask. Its caller ends it then, one way or the other.
-    pub fn ask_behind(&mut self, now: Time, tx: TxHandle) -> bool {
-        self.asking.retain(|asking| asking.tx != tx);
-        let Some(waits) = self.transactions.waits(tx) else { return false };
-        let mut shards: SmallVec<[ShardId; 4]> = waits.records.iter().map(|(shard, _)| *shard).collect();
-        shards.sort_unstable();
-        shards.dedup();
-        if shards.is_empty() {
-            return false;
-        }
-        let attempt = waits.attempt;
-        self.asking.push(Asking { tx, attempt, missing: shards.len(), record: None });
-        self.outputs.now = now;
-        for shard in shards {
-            self.outputs.send(shard, Request::AskBehind { attempt });
-        }
-        true
-    }
-
-    /// A shard said whom an attempt waits for there. It is that of all members of a group, each of which waits for its own
-    /// records, and what a shard says is believed of these alone.
-    fn tell_behind(&mut self, attempt: AttemptId, records: &[(Bytes, Option<AttemptId>)]) {
-        for asking in self.asking.iter_mut().filter(|asking| asking.attempt == attempt) {
-            let own = self.transactions.waits(asking.tx).filter(|waits| waits.attempt == attempt);
-            let own = own.map_or_else(Vec::new, |waits| waits.records);
-            let is_own = |key: &Bytes| own.iter().any(|(_, known)| known == key);
-            let record = records.iter().take(BEHIND_MAX).find(|(key, _)| is_own(key));
-            asking.missing = asking.missing.saturating_sub(1);
-            asking.record = asking.record.take().or_else(|| record.cloned());
-        }
-    }
-
-    /// The next answer to who asked whom it waits for.
-    fn poll_behind(&mut self) -> Option<(TxHandle, Event)> {
-        let is_answered = |asking: &Asking| asking.missing == 0 || asking.record.is_some();
-        let at = self.asking.iter().position(is_answered)?;
-        let Asking { tx, record, .. } = self.asking.swap_remove(at);
-        Some((tx, Event::Behind { record }))
     }
 
     /// The transaction's user has left, and hears nothing more: as [`Self::abort`].

@@ -106,6 +106,19 @@ impl Entry {
     fn is_known(&self) -> bool {
         matches!(self.carriage, Carriage::Alone | Carriage::Carries)
     }
+
+    /// Whether something follows from what its coordinator heard: it has something to say, is over, or is due sooner than was
+    /// promised.
+    fn has_news(&self) -> bool {
+        self.coordinator.has_output()
+            || self.ended && rules::is_forgotten(&self.coordinator)
+            || self.new_due().is_some()
+    }
+
+    /// When it is due, if that is to be promised. A later due than was promised needs no new promise: the old one looks again.
+    fn new_due(&self) -> Option<Time> {
+        self.poll_timeout().filter(|due| self.timer.is_none_or(|timer| *due < timer))
+    }
 }
 
 impl Transactions {
@@ -267,6 +280,23 @@ impl Transactions {
                 table.entry(tx.0.0).ok_or(Closed)?.coordinator.buffer(attempt, shard, key, op)
             }
             Transactions::Combined(frontend) => frontend.buffer(now, tx, shard, key, op),
+        }
+    }
+
+    pub(super) fn buffer_all(
+        &mut self,
+        now: Time,
+        tx: (TxHandle, u32),
+        mut calls: impl Iterator<Item = (ShardId, Bytes, Operation)>,
+    ) -> Result<(), Closed> {
+        match self {
+            Transactions::Single(table) => {
+                let attempt = table.attempt_named(tx);
+                table.entry(tx.0.0).ok_or(Closed)?.coordinator.buffer_all(attempt, calls)
+            }
+            Transactions::Combined(frontend) => {
+                calls.try_for_each(|(shard, key, op)| frontend.buffer(now, tx, shard, key, op).map(drop))
+            }
         }
     }
 
@@ -554,14 +584,17 @@ impl Table {
         let Some(AttemptId { tx, .. }) = response.attempt() else { return };
         let tx = tx.sequence.0;
         let Some(entry) = self.entries.get_mut(tx) else { return };
-        if !std::mem::replace(&mut entry.is_ready, true) {
-            self.ready.push(tx);
-        }
         self.contention.learn(&entry.coordinator, from, &response);
         let waits = matches!(response, Response::Queued { .. } | Response::Busy { .. });
         entry.coordinator.handle_response(now, from, response);
         if waits {
-            self.waits_in_batch(now, tx);
+            // Before it is told whether it has news: it may be due sooner.
+            Self::note_wait(&mut self.batches, entry, now);
+        }
+        // Mostly it waits for more.
+        if !entry.is_ready && entry.has_news() {
+            entry.is_ready = true;
+            self.ready.push(tx);
         }
     }
 
@@ -707,9 +740,7 @@ impl Table {
                 }
                 continue;
             }
-            // A later due than was promised needs no new promise: the old one looks again.
-            let due = entry.poll_timeout();
-            if let Some(due) = due.filter(|due| entry.timer.is_none_or(|timer| *due < timer)) {
+            if let Some(due) = entry.new_due() {
                 entry.timer = Some(due);
                 self.timers.set(due, tx);
             }

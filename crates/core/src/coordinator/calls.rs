@@ -113,6 +113,22 @@ impl Coordinator {
         self.buffer_for(Member(0), shard, key, op)
     }
 
+    /// [`Self::buffer`] of calls that come together.
+    ///
+    /// # Errors
+    /// [`Closed`] when that attempt does not run (any more).
+    pub(crate) fn buffer_all(
+        &mut self,
+        attempt: AttemptId,
+        calls: impl Iterator<Item = (ShardId, Bytes, Operation)>,
+    ) -> Result<(), Closed> {
+        self.check_running(attempt)?;
+        for (shard, key, op) in calls {
+            self.buffer_for(Member(0), shard, key, op)?;
+        }
+        Ok(())
+    }
+
     #[inline]
     pub(super) fn buffer_for(
         &mut self,

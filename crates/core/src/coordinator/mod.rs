@@ -324,6 +324,11 @@ impl Coordinator {
         self.events.pop_front()
     }
 
+    /// Whether there is something to send or to tell, or the horizon is waited for.
+    pub(crate) fn has_output(&self) -> bool {
+        !self.sends.is_empty() || !self.events.is_empty() || self.told_at.is_some()
+    }
+
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
         let mut first = self.resend_at;
@@ -707,6 +712,9 @@ impl Coordinator {
 
     /// Something came; whether anything is still blocked shows from what is queued.
     fn unblock(&mut self) {
+        if self.blocked_since.is_none() {
+            return;
+        }
         let blocked = self.participants.iter().any(|participant| participant.waiting > 0)
             || self.participants.iter().any(|participant| participant.queued && participant.vote.is_none());
         if !blocked {

@@ -108,15 +108,13 @@ impl Coordinator {
         let participant = &mut self.participants[at];
         participant.asked = true;
         let shard = participant.shard;
-        let mine = || self.buffered.iter().filter(|(to, _)| *to == shard);
-        let mut calls = Vec::with_capacity(mine().count());
-        calls.extend(mine().map(|(_, call)| call.clone()));
+        let mine = self.buffered.iter().filter(|(to, _)| *to == shard);
         let request = Request::Prepare {
             attempt,
             birth: self.birth,
             participants: self.listed.clone().expect("listed"),
             relies_on: participant.granted,
-            calls,
+            calls: mine.map(|(_, call)| call.clone()).collect(),
             members: self.members.clone(),
             asks,
         };

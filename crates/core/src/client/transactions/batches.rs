@@ -98,11 +98,6 @@ impl Batches {
         !self.gathered.is_empty() && self.may_leave()
     }
 
-    /// One that left had to wait.
-    pub(super) fn note_wait(&mut self) {
-        self.window.shrink();
-    }
-
     /// One is told something: if it left, that is its end.
     pub(super) fn note_end(&mut self, left: &mut Left) {
         match std::mem::replace(left, Left::No) {
@@ -292,15 +287,17 @@ impl Table {
         }
     }
 
-    /// A batch that waits for a lock: it is given up if that takes long, so that who is in nobody's way waits for nobody
-    /// (B8).
-    pub(super) fn waits_in_batch(&mut self, now: Time, tx: u64) {
-        let Some(entry) = self.entries.get_mut(tx).filter(|entry| entry.left == Left::Moves) else { return };
+    /// One that left waits for a lock. A batch is given up if that takes long, so that who is in nobody's way waits for nobody
+    /// (B11).
+    pub(super) fn note_wait(batches: &mut Batches, entry: &mut Entry, now: Time) {
+        if entry.left != Left::Moves {
+            return;
+        }
         entry.left = Left::Waited;
         if entry.carriage == Carriage::Carries {
             entry.breaks_at = Some(now.plus(PATIENCE_US));
         }
-        self.batches.note_wait();
+        batches.window.shrink();
     }
 
     /// The end of a transaction that was carried.
@@ -320,7 +317,8 @@ impl Table {
         let Batches { gathered, carried, under_way, .. } = &self.batches;
         let left = self.entries.iter().filter(|(_, entry)| entry.left != Left::No).count();
         assert_eq!(*under_way as usize, left, "how many are under way");
-        let is_gathered = |tx: &u64| self.entries.get(*tx).is_some_and(|it| it.carriage == Carriage::Gathered);
+        let is_gathered =
+            |tx: &u64| self.entries.get(*tx).is_some_and(|it| it.carriage == Carriage::Gathered);
         assert!(gathered.iter().all(is_gathered), "who is gathered");
         for (carrier, members) in carried {
             let is_in = |tx| self.entries.get(tx).is_some_and(|it| it.carriage == Carriage::In(*carrier));
