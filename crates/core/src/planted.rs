@@ -5,7 +5,7 @@
 //! same functions, each of which breaks its rule while the bug of its name is planted ([`with_bug`]) and keeps it
 //! otherwise. Without the feature neither that file nor this one is compiled, and no bug is in the code that is shipped.
 //!
-//! What a bug takes out is a rule of `docs/protocol.md` (P) or `docs/combining.md` (C). Faults of messages and of hosts
+//! What a bug takes out is a rule of `docs/protocol.md` (P), `docs/combining.md` (C) or `docs/batches.md` (B). Faults of messages and of hosts
 //! are no code of the protocol: the simulator makes them (`crates/sim/src/tamper.rs`).
 //! `crates/sim/examples/planted.rs` says which check catches each, and how soon.
 
@@ -89,6 +89,16 @@ bugs! {
     ForgottenWhenTold "forgotten-when-told" "P28, P45";
     /// A transaction whose user has left goes on.
     AbandonedNotAborted "abandoned-not-aborted" "P39";
+    /// The calls of a batch are carried out in the opposite order.
+    BatchReversed "batch-reversed" "B3";
+    /// Who is carried gets answers by the carrier's numbers.
+    BatchNumbersShared "batch-numbers-shared" "B4";
+    /// Where the end of a batch is unknown, each goes alone.
+    BatchUnknownAgain "batch-unknown-again" "B6";
+    /// Who is given up in a batch is told so at once.
+    RegretToldAtOnce "regret-told-at-once" "B7";
+    /// Who left, and is over before it is told, counts as under way for ever.
+    BatchEndUncounted "batch-end-uncounted" "B9";
     /// Transactions are not told that a connection is new.
     NotMet "not-met" "P26, P40";
     /// A handshake that took long takes the place of a later connection.

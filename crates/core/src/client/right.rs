@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use super::Outputs;
 use super::outbox::Outbox;
-use super::transactions::{Carriage, Entry, Left, Table, Transactions};
-use crate::coordinator::{Coordinator, TxHandle};
-use crate::ids::{Birth, Incarnation, SessionId, ShardId, Time, Timestamp};
+use super::transactions::{Batches, Carriage, Entry, Left, Table, Transactions};
+use crate::coordinator::{Coordinator, Event, TxHandle};
+use crate::ids::{Birth, CallNo, Incarnation, SessionId, ShardId, Time, Timestamp};
 use crate::message::{Request, Response};
 
 /// The incarnations that connections told.
@@ -51,6 +51,34 @@ pub(super) fn is_forgotten(coordinator: &Coordinator) -> bool {
 /// A transaction's user has left: it is aborted (P39).
 pub(super) fn abort_abandoned(table: &mut Table, now: Time, tx: TxHandle) {
     table.abort(now, tx.0);
+}
+
+// --- batches (docs/batches.md) ---
+
+/// The calls of a batch are all there: one transaction's after the other's (B3).
+#[inline]
+pub(super) fn keep_order(_: &mut Coordinator) {}
+
+/// The number of a call as the transaction knows it whose first call in the batch has this number (B4).
+#[inline]
+pub(super) fn own_number(no: CallNo, first: u32) -> CallNo {
+    CallNo(no.0 - first)
+}
+
+/// Whether those in a batch hear that nobody knows how it ended (B6).
+pub(super) fn is_unknown(event: &Event) -> bool {
+    matches!(event, Event::Unknown)
+}
+
+/// Whether a transaction that is given up in a batch hears at once that it is aborted, whatever becomes of that (B7).
+pub(super) fn is_told_at_once() -> bool {
+    false
+}
+
+/// A transaction that left is over, and whoever began it has not heard how: it is not under way any more (B9).
+#[inline]
+pub(super) fn end_unheard(batches: &mut Batches, left: &mut Left) {
+    batches.note_end(left);
 }
 
 // --- connections (P40) ---

@@ -22,8 +22,7 @@ use crate::limits::Limits;
 use crate::message::{KeyedCall, Request, Response};
 use crate::switches::Switches;
 
-use batches::Batches;
-pub(super) use batches::{Carriage, Left};
+pub(super) use batches::{Batches, Carriage, Left};
 
 /// Coordinators that are kept for transactions to come, at most.
 const SPARE_MAX: usize = 256;
@@ -733,8 +732,7 @@ impl Table {
             }
             if entry.ended && rules::is_forgotten(&entry.coordinator) {
                 self.session.end(entry.coordinator.birth().tx);
-                // Whoever leaves before it is told hears of no end.
-                self.batches.note_end(&mut entry.left);
+                rules::end_unheard(&mut self.batches, &mut entry.left);
                 if let Some(entry) = self.entries.remove(tx) {
                     self.recycle(entry);
                 }

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::outbox::Outbox;
-use super::transactions::{Entry, Table, Transactions};
+use super::transactions::{Batches, Entry, Left, Table, Transactions};
 use super::{Outputs, right};
-use crate::coordinator::{Coordinator, TxHandle};
-use crate::ids::{Birth, Incarnation, SessionId, ShardId, Time, Timestamp};
+use crate::coordinator::{Coordinator, Event, TxHandle};
+use crate::ids::{Birth, CallNo, Incarnation, SessionId, ShardId, Time, Timestamp};
 use crate::message::{Request, Response};
 use crate::planted::{Bug, is, run_number};
 
@@ -80,6 +80,36 @@ pub(super) fn is_forgotten(coordinator: &Coordinator) -> bool {
 pub(super) fn abort_abandoned(table: &mut Table, now: Time, tx: TxHandle) {
     if !is(Bug::AbandonedNotAborted) {
         right::abort_abandoned(table, now, tx);
+    }
+}
+
+/// [`Bug::BatchReversed`].
+pub(super) fn keep_order(carrier: &mut Coordinator) {
+    right::keep_order(carrier);
+    if is(Bug::BatchReversed) {
+        carrier.reverse_buffered();
+    }
+}
+
+/// [`Bug::BatchNumbersShared`].
+pub(super) fn own_number(no: CallNo, first: u32) -> CallNo {
+    if is(Bug::BatchNumbersShared) { no } else { right::own_number(no, first) }
+}
+
+/// [`Bug::BatchUnknownAgain`].
+pub(super) fn is_unknown(event: &Event) -> bool {
+    right::is_unknown(event) && !is(Bug::BatchUnknownAgain)
+}
+
+/// [`Bug::RegretToldAtOnce`].
+pub(super) fn is_told_at_once() -> bool {
+    right::is_told_at_once() || is(Bug::RegretToldAtOnce)
+}
+
+/// [`Bug::BatchEndUncounted`].
+pub(super) fn end_unheard(batches: &mut Batches, left: &mut Left) {
+    if !is(Bug::BatchEndUncounted) {
+        right::end_unheard(batches, left);
     }
 }
 

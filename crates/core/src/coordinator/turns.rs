@@ -79,6 +79,12 @@ impl Coordinator {
         self.buffered.sort_by_cached_key(|(_, call)| rank(&call.key));
     }
 
+    /// The calls that wait for the commit, the last first.
+    #[cfg(feature = "planted-bugs")]
+    pub(crate) fn reverse_buffered(&mut self) {
+        self.buffered.reverse();
+    }
+
     /// Records of calls that were sent to a shard and are not answered, the latest first, without those of which it said
     /// before that they wait. Of all unanswered calls so many are looked at.
     pub(super) fn executed_lately(&self, at: ShardId, looked_at_max: usize) -> impl Iterator<Item = &Bytes> {

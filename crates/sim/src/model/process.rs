@@ -154,13 +154,18 @@ impl ModelProcess {
     fn frames(&mut self) -> Vec<(usize, AskFrame)> {
         let process = self.id;
         if let Some(machine) = &mut self.machine {
-            let take = |shard: usize| {
+            let mut take = |shard: usize| {
                 let mut requests = Vec::new();
                 machine.take(ShardId(shard as u32), connection_to(shard), &mut requests);
                 let parts: Vec<Asked> = requests.into_iter().map(Asked::Request).collect();
                 (!parts.is_empty()).then_some((shard, AskFrame { process, parts }))
             };
-            let mut frames: Vec<_> = (0..self.setup.shards as usize).filter_map(take).collect();
+            let shards = 0..self.setup.shards as usize;
+            let mut frames: Vec<_> = shards.clone().filter_map(&mut take).collect();
+            // With the first frame all leaves that is gathered, for other shards, too.
+            let silent: Vec<usize> =
+                shards.filter(|shard| frames.iter().all(|(taken, _)| taken != shard)).collect();
+            frames.extend(silent.into_iter().filter_map(take));
             return frames;
         }
         let (window, unanswered) = (self.setup.window, &mut self.unanswered);

@@ -10,6 +10,7 @@ use claret_types::Reply;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use super::super::rules;
 use super::trial::{Trial, Window};
 use super::{Entry, Outlet, Table};
 use crate::coordinator::{Event, TxHandle};
@@ -61,7 +62,7 @@ struct Carried {
 
 /// See the module's text.
 #[derive(Clone, Debug)]
-pub(super) struct Batches {
+pub(in crate::client) struct Batches {
     is_on: bool,
     gathered: Vec<u64>,
     /// By who carries them, in the order of their calls.
@@ -99,7 +100,7 @@ impl Batches {
     }
 
     /// One is told something: if it left, that is its end.
-    pub(super) fn note_end(&mut self, left: &mut Left) {
+    pub(in crate::client) fn note_end(&mut self, left: &mut Left) {
         match std::mem::replace(left, Left::No) {
             Left::No => return,
             Left::Moves => self.window.grow(),
@@ -203,6 +204,7 @@ impl Table {
             carried.push(Carried { tx: *tx, first, regrets: false });
             first = entry.coordinator.buffer_all_of(&member.coordinator);
         }
+        rules::keep_order(&mut entry.coordinator);
         self.batches.carried.insert(carrier, carried);
         self.entries.insert(carrier, entry);
         self.commit_entry(now, carrier);
@@ -218,6 +220,10 @@ impl Table {
             Carriage::Gathered => {
                 entry.carriage = Carriage::Alone;
                 self.batches.gathered.retain(|gathered| *gathered != tx);
+                false
+            }
+            Carriage::In(_) if rules::is_told_at_once() => {
+                entry.carriage = Carriage::Alone;
                 false
             }
             Carriage::In(carrier) => {
@@ -247,7 +253,7 @@ impl Table {
         let Some(mut carried) = self.batches.carried.remove(&carrier) else { return };
         match event {
             Event::Committed { replies } => self.unload_committed(now, &carried, replies, outlet),
-            Event::Unknown => {
+            event if rules::is_unknown(&event) => {
                 for it in &carried {
                     self.close_carried(it.tx, Event::Unknown, outlet);
                 }
@@ -279,7 +285,7 @@ impl Table {
             let behind = carried.get(at + 1).map_or(u32::MAX, |next| next.first);
             let mut own = Vec::new();
             while let Some((no, reply)) = replies.next_if(|(no, _)| no.0 < behind) {
-                own.push((CallNo(no.0 - it.first), reply));
+                own.push((rules::own_number(no, it.first), reply));
             }
             let since = self.entries.get(it.tx).and_then(|entry| entry.committing_since);
             since.into_iter().for_each(|since| self.batches.note_time(now.since(since)));
