@@ -33,43 +33,49 @@ impl Ctx {
     ) -> Answer {
         let list: SmallVec<[*mut raw::RedisModuleString; 8]> = arguments.into_iter().map(Text::raw).collect();
         let _running = Running::own();
-        let (ctx, command) = (self.raw(), command.as_ptr());
-        // SAFETY: context rule; each format with which this is called ends in `v`, which reads so many strings of `list`; and each `s`
-        // in place of it reads one. They live beyond the call (string rule).
+        // SAFETY: context rule; each format with which this is called ends in `v`, which reads so many strings of `list`. They live
+        // beyond the call (string rule).
         let reply = unsafe {
-            // For `v` the server makes its list anew.
-            match (flags.to_bytes(), &list[..]) {
-                (b"!Ev", [one]) => api!(RedisModule_Call)(ctx, command, c"!Es".as_ptr(), *one),
-                (b"!Ev", [one, two]) => api!(RedisModule_Call)(ctx, command, c"!Ess".as_ptr(), *one, *two),
-                (b"!Ev", [one, two, three]) => {
-                    api!(RedisModule_Call)(ctx, command, c"!Esss".as_ptr(), *one, *two, *three)
-                }
-                _ => api!(RedisModule_Call)(ctx, command, flags.as_ptr(), list.as_ptr(), list.len()),
-            }
+            api!(RedisModule_Call)(self.raw(), command.as_ptr(), flags.as_ptr(), list.as_ptr(), list.len())
         };
         CallReply::answer(reply)
+    }
+
+    /// Runs a command for what it does, and passes it on if it is to be: of its answer only an error is read, and anything else is
+    /// nil. The server makes strings of the words that are its alone. Of such a one it makes what it is kept as, such as a number;
+    /// of one that a module holds as well it would make nothing compact.
+    pub(crate) fn run(self, command: &CStr, passes_on: bool, words: &[&[u8]]) -> Answer {
+        let (ctx, name) = (self.raw(), command.as_ptr());
+        let start = |at: usize| words[at].as_ptr().cast::<c_char>();
+        let length = |at: usize| words[at].len();
+        let format = |passing: &'static CStr, staying: &'static CStr| {
+            if passes_on { passing.as_ptr() } else { staying.as_ptr() }
+        };
+        let _running = Running::own();
+        // SAFETY: context rule; each `b` of a format reads the beginning and the length of a word, which follow in this order and live
+        // beyond the call.
+        let reply = unsafe {
+            let call = api!(RedisModule_Call);
+            match words.len() {
+                1 => call(ctx, name, format(c"!Eb", c"Eb"), start(0), length(0)),
+                2 => call(ctx, name, format(c"!Ebb", c"Ebb"), start(0), length(0), start(1), length(1)),
+                3 => {
+                    let format = format(c"!Ebbb", c"Ebbb");
+                    call(ctx, name, format, start(0), length(0), start(1), length(1), start(2), length(2))
+                }
+                _ => {
+                    let texts: Vec<Text> = words.iter().map(|word| Text::new(word)).collect();
+                    return self.call(command, format_of_many(passes_on), &texts);
+                }
+            }
+        };
+        CallReply::error(reply)
     }
 }
 
-impl Ctx {
-    /// Runs a command of a key and a value, and passes it on. The value is the server's alone, which makes of it what it is
-    /// kept as: of a string that a module holds as well it would make nothing compact.
-    pub(crate) fn call_with_value(self, command: &CStr, key: &Text, value: &[u8]) -> Answer {
-        let _running = Running::own();
-        // SAFETY: context rule; the format's `s` reads a string, and `b` bytes and their number, which follow in this order and live
-        // beyond the call (string rule).
-        let reply = unsafe {
-            api!(RedisModule_Call)(
-                self.raw(),
-                command.as_ptr(),
-                c"!Esb".as_ptr(),
-                key.raw(),
-                value.as_ptr().cast::<c_char>(),
-                value.len(),
-            )
-        };
-        CallReply::answer(reply)
-    }
+/// The flags of `RM_Call` with a list of strings.
+fn format_of_many(passes_on: bool) -> &'static CStr {
+    if passes_on { c"!Ev" } else { c"Ev" }
 }
 
 impl CallReply {
@@ -78,6 +84,20 @@ impl CallReply {
             return Answer::Error(format!("ERR {}", std::io::Error::last_os_error()));
         }
         CallReply(reply).read()
+    }
+
+    /// The error, if it is one, and otherwise nil.
+    fn error(reply: *mut raw::RedisModuleCallReply) -> Answer {
+        if reply.is_null() {
+            return CallReply::answer(reply);
+        }
+        let (reply, mut length) = (CallReply(reply), 0);
+        // SAFETY: the reply is not null, and lives; the server gives the bytes of what was answered, so many, which live as long as it.
+        let is_error = unsafe {
+            let start = api!(RedisModule_CallReplyProto)(reply.0, &mut length).cast::<u8>();
+            !start.is_null() && length > 0 && *start == b'-'
+        };
+        if is_error { reply.read() } else { Answer::Nil }
     }
 
     fn read(&self) -> Answer {

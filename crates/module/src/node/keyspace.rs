@@ -120,10 +120,12 @@ impl Keyspace {
     /// Whether the server would carry out a write on a key of this node's now. In a cluster that is down it would not, and
     /// an effect that is decided has to be; so nothing is decided then.
     pub(crate) fn may_write(&self, ctx: Ctx) -> Outcome {
-        let probe = self.view(|slots| slots.probe().map(|key| Text::new(key.as_bytes())));
-        let Some(Some(key)) = probe else { return Ok(()) };
         // Writes nothing, and is refused as any write would be.
-        match ctx.call(c"SETRANGE", c"Ev", &[key, Text::new(b"0"), Text::new(b"")]) {
+        let asked = self.view(|slots| {
+            let key = slots.probe()?.as_bytes();
+            Some(ctx.run(c"SETRANGE", false, &[key, b"0", b""]))
+        });
+        match asked.flatten().unwrap_or(Answer::Nil) {
             Answer::Error(error) if !error.starts_with("WRONGTYPE") => Err(Error::NoWrites(error)),
             _ => Ok(()),
         }
@@ -175,6 +177,9 @@ impl Keyspace {
     /// Touches held keys whose time has come. In the very millisecond of its end a key is there still, so it is touched again
     /// next time: nothing is rounded up, or it would be gone for a while and nobody would know.
     fn touch(&self, ctx: Ctx, shard: &Shard) {
+        if self.expiring.with(|it| it.is_empty()) != Some(false) {
+            return; // Mostly: then nobody need know what time it is.
+        }
         let is_held = |key: &Bytes| shard.is_held(key);
         let ripe = self.expiring.with(|it| it.take_ripe(Ctx::millis(), is_held)).unwrap_or_default();
         for key in planted::sessions::touched(ripe) {
@@ -336,19 +341,6 @@ struct KeyspaceServer<'a> {
     keyspace: &'a Keyspace,
 }
 
-impl KeyspaceServer<'_> {
-    fn run<'b>(
-        &self,
-        command: &CStr,
-        flags: &CStr,
-        name: &Text,
-        arguments: impl IntoIterator<Item = &'b [u8]>,
-    ) -> Answer {
-        let arguments: SmallVec<[Text; 4]> = arguments.into_iter().map(Text::new).collect();
-        self.ctx.call(command, flags, std::iter::once(name).chain(&arguments))
-    }
-}
-
 impl Server for KeyspaceServer<'_> {
     type Text = Text;
     type Key = Key;
@@ -371,20 +363,32 @@ impl Server for KeyspaceServer<'_> {
     }
 
     fn read<'b>(&self, command: &CStr, name: &Text, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
-        self.run(command, c"Ev", name, arguments)
+        let arguments: SmallVec<[Text; 4]> = arguments.into_iter().map(Text::new).collect();
+        self.ctx.call(command, c"Ev", std::iter::once(name).chain(&arguments))
     }
 
     fn write<'b>(
         &self,
         command: &CStr,
-        name: &Text,
+        key: &Bytes,
         arguments: impl IntoIterator<Item = &'b [u8]>,
     ) -> Answer {
-        self.run(command, planted::records::flags(c"!Ev", command), name, arguments)
+        let mut words: SmallVec<[&[u8]; 8]> = SmallVec::new();
+        words.push(key);
+        words.extend(arguments.into_iter().map(|word| -> &[u8] { word }));
+        self.ctx.run(command, planted::records::is_passed_on(command), &words)
     }
 
-    fn put(&self, command: &CStr, name: &Text, value: &[u8]) -> Answer {
-        self.ctx.call_with_value(command, name, value)
+    fn write_as_is<'b>(
+        &self,
+        command: &CStr,
+        key: &Bytes,
+        arguments: impl IntoIterator<Item = &'b [u8]>,
+    ) -> Answer {
+        // What a module holds as well the server leaves as it is.
+        let words = std::iter::once(Text::new(key)).chain(arguments.into_iter().map(Text::new));
+        let words: SmallVec<[Text; 4]> = words.collect();
+        self.ctx.call(command, c"!Ev", &words)
     }
 
     /// Whoever holds the key hears of its end when it comes.

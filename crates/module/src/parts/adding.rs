@@ -57,7 +57,11 @@ impl Adding {
     }
 
     /// Takes what is kept for a key.
+    #[inline]
     pub(crate) fn take(&mut self, key: &Bytes) -> Option<i64> {
+        if self.sums.is_empty() {
+            return None; // Mostly: it is asked for each operation.
+        }
         self.place(key).map(|at| self.sums.remove(at).1)
     }
 

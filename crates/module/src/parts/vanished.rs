@@ -49,6 +49,11 @@ impl Expiring {
         self.by_end.insert((end, key.clone()));
     }
 
+    /// Whether none is noted.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.by_end.is_empty()
+    }
+
     /// Whether the key is among those whose time has come.
     pub(crate) fn is_ripe(&self, now: i64, key: &Bytes) -> bool {
         self.by_end.range(..(planted::ends_before(now + 1), Bytes::default())).any(|(_, ripe)| ripe == key)

@@ -59,14 +59,14 @@ pub(crate) fn let_end(server: &impl Server, key: &Bytes) -> Applied {
         return Applied::Done;
     };
     // It may be gone by itself, and another one be there.
-    let is_it = open(server, key, &record.name).and_then(|(_, end)| end) == Some(put_off);
+    let is_it = open(server, key, record.name()).and_then(|(_, end)| end) == Some(put_off);
     if !planted::is_same_record(is_it) || i64::try_from(end.ms()) == Ok(put_off) {
         return Applied::Done;
     }
     let end = planted::end_after(end);
     // Here whatever becomes of the write. And a snapshot, or a replica that came just now, may have the later end: all are told.
     if let Ok(end) = i64::try_from(end.ms()) {
-        server.set_end_here(&record.name, end);
+        server.set_end_here(record.name(), end);
     }
     come_to_its_end(&record, end)
 }
@@ -97,7 +97,7 @@ pub(super) fn apply(
             expire(record, end, None);
         }
         let at = i64::try_from(end.ms()).map_or(i64::MAX, |end| later(end, now));
-        put_off = Some(at).filter(|at| server.set_end_here(&record.name, *at));
+        put_off = Some(at).filter(|at| server.set_end_here(record.name(), *at));
     }
     server.held_ends(|all| {
         if let Some(held) = all.0.get_mut(record.key) {

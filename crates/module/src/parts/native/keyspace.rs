@@ -142,7 +142,7 @@ fn is_soon(at: Expiry, now_ms: i64) -> bool {
 pub(super) fn expire(record: &Record<'_, impl Server>, at: Expiry, option: Option<&[u8]>) -> bool {
     let at = at.ms().to_string();
     record.write(c"PEXPIREAT", [at.as_bytes()].into_iter().chain(option));
-    planted::leaves_expiry_unnoted() || record.server.expiry_changed(record.key, &record.name)
+    planted::leaves_expiry_unnoted() || record.server.expiry_changed(record.key, record.name())
 }
 
 /// Nobody else holds it.

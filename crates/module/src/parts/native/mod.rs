@@ -24,7 +24,7 @@ mod strings;
 mod tests;
 mod zsets;
 
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::ffi::CStr;
 
 use claret_core::Applied;
@@ -47,9 +47,12 @@ pub(crate) fn partial_state(
     own: &[&Effect],
 ) -> Result<Option<State>, OpError> {
     let record = Record::new(server, key, op.method().name);
-    let state = match keyspace::partial_state(&record, op, own) {
-        Some(state) => state?,
-        None => content(&record, op, &on_content(own))?,
+    let state = match own.is_empty() && op.keyspace().is_none() {
+        true => content(&record, op, &[])?, // Mostly.
+        false => match keyspace::partial_state(&record, op, own) {
+            Some(state) => state?,
+            None => content(&record, op, &on_content(own))?,
+        },
     };
     Ok(state.map(|state| state.expiring(record.expiry())))
 }
@@ -136,17 +139,25 @@ pub(crate) fn apply(server: &impl Server, key: &Bytes, effects: &[&Effect]) -> A
 }
 
 fn carry_out(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+    if let [_] = effects {
+        return carry_out_alike(record, effects); // Mostly.
+    }
     for effects in effects.chunk_by(|one, next| one.type_info().id == next.type_info().id) {
-        match Stored::of(effects[0].type_info()) {
-            Stored::Text | Stored::Uid => strings::apply(record, effects),
-            Stored::Set => sets::apply(record, effects),
-            Stored::Dict | Stored::BoundedCounter | Stored::SummaryBag => hashes::apply(record, effects),
-            Stored::ScoredSet => zsets::apply(record, effects),
-            Stored::TopK => effects.iter().for_each(|effect| zsets::apply_topk(record, effect)),
-            Stored::List => lists::apply(record, effects),
-            Stored::Keyspace => keyspace::apply(record, effects),
-            Stored::Plain => unreachable!("a plain command has no effect: it is run"),
-        }
+        carry_out_alike(record, effects);
+    }
+}
+
+/// The same for effects of one type.
+fn carry_out_alike(record: &Record<'_, impl Server>, effects: &[&Effect]) {
+    match Stored::of(effects[0].type_info()) {
+        Stored::Text | Stored::Uid => strings::apply(record, effects),
+        Stored::Set => sets::apply(record, effects),
+        Stored::Dict | Stored::BoundedCounter | Stored::SummaryBag => hashes::apply(record, effects),
+        Stored::ScoredSet => zsets::apply(record, effects),
+        Stored::TopK => effects.iter().for_each(|effect| zsets::apply_topk(record, effect)),
+        Stored::List => lists::apply(record, effects),
+        Stored::Keyspace => keyspace::apply(record, effects),
+        Stored::Plain => unreachable!("a plain command has no effect: it is run"),
     }
 }
 
@@ -235,8 +246,8 @@ fn open<S: Server>(server: &S, key: &Bytes, name: &S::Text) -> Option<(S::Key, O
 struct Record<'a, S: Server> {
     server: &'a S,
     key: &'a Bytes,
-    /// The key, as the server takes it.
-    name: S::Text,
+    /// The key, as the server takes it to look at it.
+    name: OnceCell<S::Text>,
     /// For errors.
     method: &'static str,
     /// When the key expires, once it was opened.
@@ -245,12 +256,16 @@ struct Record<'a, S: Server> {
 
 impl<'a, S: Server> Record<'a, S> {
     fn new(server: &'a S, key: &'a Bytes, method: &'static str) -> Self {
-        Record { server, key, name: server.text(key), method, end: Cell::new(None) }
+        Record { server, key, name: OnceCell::new(), method, end: Cell::new(None) }
+    }
+
+    fn name(&self) -> &S::Text {
+        self.name.get_or_init(|| self.server.text(self.key))
     }
 
     /// Opens it, whatever it is; `None` when it is not there.
     fn open_any(&self) -> Option<S::Key> {
-        let (key, end) = open(self.server, self.key, &self.name)?;
+        let (key, end) = open(self.server, self.key, self.name())?;
         self.end.set(end);
         Some(key)
     }
@@ -289,17 +304,17 @@ impl<'a, S: Server> Record<'a, S> {
 
     /// Runs a command that reads: its name, the key, what follows.
     fn read<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) -> Answer {
-        self.server.read(command, &self.name, arguments)
+        self.server.read(command, self.name(), arguments)
     }
 
     /// Runs a command that writes.
     fn write<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) {
-        self.is_done(command, self.server.write(command, &self.name, arguments));
+        self.is_done(command, self.server.write(command, self.key, arguments));
     }
 
-    /// The same with a value that is kept as it is.
-    fn put(&self, command: &CStr, value: &[u8]) {
-        self.is_done(command, self.server.put(command, &self.name, value));
+    /// The same with words that the server keeps as they are.
+    fn write_as_is<'b>(&self, command: &CStr, arguments: impl IntoIterator<Item = &'b [u8]>) {
+        self.is_done(command, self.server.write_as_is(command, self.key, arguments));
     }
 
     fn is_done(&self, command: &CStr, answer: Answer) {
@@ -313,6 +328,13 @@ impl<'a, S: Server> Record<'a, S> {
 
     /// Runs a command that writes as often as so many members need.
     fn write_members(&self, command: &CStr, members: &[Bytes]) {
+        if members.len() <= ELEMENTS_MAX {
+            // Mostly one, or none.
+            if !members.is_empty() {
+                self.write(command, members.iter().map(|member| &member[..]));
+            }
+            return;
+        }
         for some in planted::written(members.chunks(ELEMENTS_MAX)) {
             self.write(command, some.iter().map(|member| &member[..]));
         }

@@ -328,8 +328,13 @@ impl Server for Model {
         self.run(command, name, &arguments)
     }
 
-    fn put(&self, command: &CStr, name: &Bytes, value: &[u8]) -> Answer {
-        self.write(command, name, [value])
+    fn write_as_is<'a>(
+        &self,
+        command: &CStr,
+        name: &Bytes,
+        arguments: impl IntoIterator<Item = &'a [u8]>,
+    ) -> Answer {
+        self.write(command, name, arguments)
     }
 
     fn expiry_changed(&self, _: &Bytes, name: &Bytes) -> bool {

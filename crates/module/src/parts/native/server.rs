@@ -31,16 +31,18 @@ pub(crate) trait Server {
         arguments: impl IntoIterator<Item = &'a [u8]>,
     ) -> Answer;
 
-    /// Runs a command that writes, on a key, and passes it on to the replicas and the append-only file.
-    fn write<'a>(
+    /// Runs a command that writes, on a key, and passes it on to the replicas and the append-only file. Of its answer an error
+    /// counts alone.
+    fn write<'a>(&self, command: &CStr, key: &Bytes, arguments: impl IntoIterator<Item = &'a [u8]>)
+    -> Answer;
+
+    /// The same with words that the server keeps as they are: it makes nothing compact of them.
+    fn write_as_is<'a>(
         &self,
         command: &CStr,
-        name: &Self::Text,
+        key: &Bytes,
         arguments: impl IntoIterator<Item = &'a [u8]>,
     ) -> Answer;
-
-    /// The same with one value, of which the server makes what it is kept as.
-    fn put(&self, command: &CStr, name: &Self::Text, value: &[u8]) -> Answer;
 
     /// A command was run that may have changed when the key expires. Whether it is still there: its time may be over.
     fn expiry_changed(&self, key: &Bytes, name: &Self::Text) -> bool;

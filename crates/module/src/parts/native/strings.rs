@@ -184,7 +184,7 @@ fn change(record: &Record<'_, impl Server>, effect: &Effect) {
     } else if let Some(effect) = effect.downcast::<Register>() {
         match effect {
             RegisterEffect::Replace(text) => put(record, text),
-            RegisterEffect::Append(tail) => record.put(c"APPEND", tail),
+            RegisterEffect::Append(tail) => record.write(c"APPEND", [&tail[..]]),
             RegisterEffect::Truncate(_) => unreachable!("undoes an append in memory; nothing is undone here"),
         }
     } else if let Some(effect) = effect.downcast::<FloatCounter>() {
@@ -199,7 +199,7 @@ fn add(record: &Record<'_, impl Server>, amount: i64) {
 /// `SET` as anybody's: a time to live goes.
 fn put(record: &Record<'_, impl Server>, text: &TextState) {
     match text.to_bytes() {
-        Some(bytes) => record.put(c"SET", &bytes),
+        Some(bytes) => record.write(c"SET", [&bytes[..]]),
         None => record.write(c"DEL", []),
     }
 }
@@ -211,7 +211,7 @@ fn add_float(record: &Record<'_, impl Server>, effect: &FloatCounterEffect) {
         held.map_or(TextState::Absent, |key| TextState::Bytes(record.string(key, Upcoming::Write)));
     FloatCounter::apply(&mut text, effect.clone());
     match text.to_bytes() {
-        Some(bytes) => record.write(c"SET", planted::keeping_end([&bytes[..], b"KEEPTTL"])),
+        Some(bytes) => record.write_as_is(c"SET", planted::keeping_end([&bytes[..], b"KEEPTTL"])),
         None => record.write(c"DEL", []),
     }
 }

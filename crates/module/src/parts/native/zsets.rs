@@ -321,7 +321,7 @@ pub(super) fn put_topk(record: &Record<'_, impl Server>, best: &Best) {
 
 fn put_capacity(record: &Record<'_, impl Server>, capacity: u32) {
     let beside = Bytes::from(side_key(record.key));
-    Record::new(record.server, &beside, record.method).put(c"SET", capacity.to_string().as_bytes());
+    Record::new(record.server, &beside, record.method).write(c"SET", [capacity.to_string().as_bytes()]);
 }
 
 pub(super) fn apply_topk(record: &Record<'_, impl Server>, effect: &Effect) {

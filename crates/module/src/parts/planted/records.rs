@@ -10,13 +10,13 @@ use crate::ffi::Answer;
 
 // --- what is passed on ---
 
-/// The flags of a write: [`Bug::HdelUnreplicated`], [`Bug::SremUnreplicated`], [`Bug::DelUnreplicated`].
-pub(crate) fn flags(passed_on: &'static CStr, command: &CStr) -> &'static CStr {
+/// Whether a write is passed on: [`Bug::HdelUnreplicated`], [`Bug::SremUnreplicated`], [`Bug::DelUnreplicated`].
+pub(crate) fn is_passed_on(command: &CStr) -> bool {
     let stays = |bug, name: &CStr| is_planted(bug) && command == name;
     let stays_here = stays(Bug::HdelUnreplicated, c"HDEL")
         || stays(Bug::SremUnreplicated, c"SREM")
         || stays(Bug::DelUnreplicated, c"DEL");
-    if stays_here { c"Ev" } else { passed_on }
+    !stays_here
 }
 
 /// Whether the server may throw keys away: [`Bug::EvictedOrdered`].
