@@ -9,6 +9,7 @@
 //! do this to that key.
 
 mod answers;
+mod frequent;
 mod writer;
 
 use claret_types::{Bytes, Claims, Mode, OpError, Operation};
@@ -138,7 +139,10 @@ pub fn decode_requests(bytes: &[u8], limits: &Limits) -> Result<Vec<Request>, Wi
                 limit: FRAME_BYTES_MAX,
             });
         }
-        let (request, behind) = take(rest, at)?;
+        let (request, behind) = match frequent::request(rest) {
+            Some(read) => read,
+            None => take(rest, at)?,
+        };
         Checker { at, limits }.request(&request)?;
         requests.push(request);
         rest = behind;
@@ -162,7 +166,9 @@ pub fn encode_responses(responses: &[Response]) -> Vec<u8> {
 
 /// Appends one response to a frame.
 pub fn append_response(response: &Response, frame: &mut Vec<u8>) {
-    append(response, frame);
+    if !frequent::append(response, frame) {
+        append(response, frame);
+    }
 }
 
 /// The responses of a frame.

@@ -146,6 +146,18 @@ impl Operation {
         self.kind_no().is_some()
     }
 
+    /// As it travels: the place of its type in [`BUILTIN`], the place of its method in the type, and its arguments. What is no
+    /// operation becomes one that fails its check ([`Operation::check`]).
+    pub fn of_numbers(kind: u8, method: u8, arguments: Arguments<'_>) -> Self {
+        let unknown = || OpError::UnknownMethod(format!("number {method} of type number {kind}"));
+        let found = BUILTIN
+            .get(usize::from(kind))
+            .and_then(|kind| Some((kind, kind.methods.get(usize::from(method))?)))
+            .ok_or_else(unknown);
+        let op = found.and_then(|(kind, method)| (kind.parse)(method.name, arguments));
+        op.unwrap_or_else(Operation::new::<Unread>)
+    }
+
     fn kind_no(&self) -> Option<usize> {
         let id = self.type_info().id;
         BUILTIN.iter().position(|kind| kind.id == id)
@@ -191,13 +203,7 @@ impl<'de> Deserialize<'de> for Operation {
                 let method: u8 = parts.next_element()?.ok_or_else(short)?;
                 let mut arguments = SmallVec::new();
                 parts.next_element_seed(ArgumentsInto(&mut arguments))?.ok_or_else(short)?;
-                let unknown = || OpError::UnknownMethod(format!("number {method} of type number {kind}"));
-                let found = BUILTIN
-                    .get(usize::from(kind))
-                    .and_then(|kind| Some((kind, kind.methods.get(usize::from(method))?)))
-                    .ok_or_else(unknown);
-                let op = found.and_then(|(kind, method)| (kind.parse)(method.name, &arguments));
-                Ok(op.unwrap_or_else(Operation::new::<Unread>))
+                Ok(Operation::of_numbers(kind, method, &arguments))
             }
         }
 
