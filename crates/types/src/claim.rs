@@ -336,6 +336,18 @@ impl Held {
         self.up = self.up.checked_sub(u128::from(claims.draw.up)).expect("a draw is returned once");
     }
 
+    /// Takes back all that was granted, and memory for more than a few elements. O(elements).
+    pub fn clear(&mut self) {
+        const KEPT_MAX: usize = 64;
+        if self.elements.capacity() > KEPT_MAX {
+            self.elements = HashTable::new(); // To clear it would cost as much as it ever had, each time.
+        } else {
+            self.elements.clear();
+        }
+        (self.all, self.whole) = ([0; MODES_MAX], [0; MODES_MAX]);
+        (self.present, self.down, self.up) = (0, 0, 0);
+    }
+
     /// Whether `claims` commute with everything held, apart from what the same owner holds (`own`, all its
     /// claims on this record), when the state leaves `room`. O(claims x (modes + own claims)), whatever
     /// the number of holders.

@@ -138,6 +138,13 @@ pub trait DataType: Sized + Send + Sync + 'static {
     /// use it, because they cannot see the state.
     fn footprint(op: &Self::Op) -> Claims;
 
+    /// The modes that [`DataType::footprint`] claims, as bits, for who need not know the scopes: to find those may take longer. `None`:
+    /// the footprint tells; so it is of operations that draw.
+    fn footprint_modes(op: &Self::Op) -> Option<u16> {
+        let _ = op;
+        None
+    }
+
     /// Whether an operation is *total*: it can be done in every state of its type, the absent record included, and draws nothing. Such a
     /// one may be given its place among others before the state is known in which it will be executed.
     // P82.

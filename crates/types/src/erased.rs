@@ -176,6 +176,11 @@ impl Operation {
         claims
     }
 
+    /// [`DataType::footprint_modes`].
+    pub fn footprint_modes(&self) -> Option<u16> {
+        self.0.footprint_modes()
+    }
+
     /// [`DataType::is_total`].
     pub fn is_total(&self) -> bool {
         self.0.is_total()
@@ -391,6 +396,9 @@ pub(crate) trait AnyOp: Send + Sync {
         false
     }
     fn footprint(&self) -> Claims;
+    fn footprint_modes(&self) -> Option<u16> {
+        None
+    }
     fn is_total(&self) -> bool {
         false
     }
@@ -452,6 +460,10 @@ impl<T: DataType> AnyOp for Op<T> {
 
     fn footprint(&self) -> Claims {
         T::footprint(&self.op)
+    }
+
+    fn footprint_modes(&self) -> Option<u16> {
+        T::footprint_modes(&self.op)
     }
 
     fn is_total(&self) -> bool {

@@ -301,9 +301,8 @@ impl DataType for Set {
         let each = |list: &[Bytes], modes: &[Mode]| {
             let mut claims = Claims::none();
             for member in list {
-                for mode in modes {
-                    claims.push(Scope::element(member), *mode);
-                }
+                let scope = Scope::element(member);
+                modes.iter().for_each(|mode| claims.push(scope, *mode));
             }
             claims
         };
@@ -315,6 +314,17 @@ impl DataType for Set {
             SetOp::Contains(member) => each(std::slice::from_ref(member), &[PIN_PRESENT, PIN_ABSENT]),
             SetOp::Len | SetOp::Members => Claims::record(READ_ALL),
         }
+    }
+
+    fn footprint_modes(op: &SetOp) -> Option<u16> {
+        Some(match op {
+            SetOp::Add(_) => modes(&[ADD, PIN_PRESENT]),
+            SetOp::AddReturning(_) => modes(&[ADD_SEEN, PIN_PRESENT]),
+            SetOp::Remove(_) => modes(&[REMOVE, PIN_ABSENT]),
+            SetOp::RemoveReturning(_) => modes(&[REMOVE_SEEN, PIN_ABSENT]),
+            SetOp::Contains(_) => modes(&[PIN_PRESENT, PIN_ABSENT]),
+            SetOp::Len | SetOp::Members => modes(&[READ_ALL]),
+        })
     }
 
     fn execute(state: &Members, op: &SetOp, _: Unique) -> Result<Execution<SetEffect>, OpError> {
@@ -420,5 +430,19 @@ impl Examples for Set {
         }
         operations.push(SetOp::RemoveReturning(few(&["x", "y"])));
         operations
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_modes_of_footprints_are_those_that_they_claim() {
+        for op in Set::operations() {
+            let claims = Set::footprint(&op);
+            let claimed = claims.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
+            assert_eq!(Set::footprint_modes(&op), Some(claimed), "{op:?}");
+        }
     }
 }

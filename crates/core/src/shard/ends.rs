@@ -36,7 +36,7 @@ impl Shard {
                 }
                 Stage::Prepared { round, .. } => {
                     let mut replies = participant.take_replies(round.replies_before);
-                    replies.shrink_to_fit(); // They are kept, and counted for what they are.
+                    replies.shrink_to_fit(); // Mostly they fit: see `prepare`.
                     let decided = Decided::Applied { replies: Some(replies), at: None };
                     let listed = Some(round.participants);
                     self.finish(now, attempt, Fate::Apply(&round.members), decided, listed);

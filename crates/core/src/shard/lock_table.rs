@@ -194,6 +194,9 @@ pub(crate) struct LockTable {
 /// How many idle locks are kept for reuse.
 const IDLE_MAX: usize = 1024;
 
+/// For how many holders one of them may have room.
+const IDLE_HOLDERS_MAX: usize = 64;
+
 impl LockTable {
     pub(crate) fn new(switches: Switches, limits: Limits, unique_base: u64) -> Self {
         LockTable {
@@ -353,31 +356,37 @@ impl LockTable {
         let Some(Record { key, hash, state, lock: Some(lock) }) = self.records.get_mut(record) else {
             return;
         };
-        if lock.holders.get(&attempt).is_some_and(Holder::is_in_order) {
+        if lock.line.is_some() && lock.holders.get(&attempt).is_some_and(Holder::is_in_order) {
             // What it was going to do is dropped: it is carried out by `finish_place` alone.
             let watchers = self.leave_line(record, attempt);
             return self.look_at(now, record, watchers.into_iter().collect());
         }
         let (before, mut has_ended) = (expiry_of(state), false);
-        if let Some(holder) = lock.holders.swap_remove(&attempt) {
+        let drops_effects = rules::drops_effects(lock);
+        let Lock { held, holders, .. } = &mut **lock;
+        let is_last = holders.len() == 1;
+        if let Some(holder) = holders.get_mut(&attempt) {
             let holds_end = holder.holds_end;
-            holder.claims().for_each(|claims| lock.held.remove(claims));
+            match is_last {
+                true => held.clear(),
+                false => holder.claims().for_each(|claims| held.remove(claims)),
+            }
             let is_applied = |item: &Item| rules::is_applied(item, fate);
             match external {
-                _ if rules::drops_effects(lock) => {}
+                _ if drops_effects => {}
                 None => {
-                    let applied = holder.items.into_iter().filter(is_applied);
+                    let applied = std::mem::take(&mut holder.items).into_iter().filter(is_applied);
                     applied.filter_map(|item| item.effect).for_each(|effect| drop(effect.apply(state)));
                 }
-                Some(External(records)) => {
-                    let applied = holder.items.iter().filter(|item| is_applied(item));
-                    let effects: SmallVec<[&Effect; 4]> =
-                        applied.filter_map(|item| item.effect.as_ref()).collect();
-                    has_ended = !effects.is_empty() && records.apply(key, &effects) == Applied::Ended;
-                }
+                Some(external) => has_ended = external.carry_out(key, &holder.items, fate),
             }
             if let Some(External(records)) = external.filter(|_| holds_end) {
                 has_ended |= records.let_end(key) == Applied::Ended;
+            }
+            // To take one out moves it.
+            match is_last && holders.capacity() <= IDLE_HOLDERS_MAX {
+                true => holders.clear(),
+                false => drop(holders.swap_remove(&attempt)),
             }
         }
         if has_ended && !lock.holders.is_empty() {
@@ -438,7 +447,7 @@ impl LockTable {
         let in_any_state = match self.switches.ordering {
             Ordered::Never => None,
             _ if in_order => None,
-            _ => rules::claims_in_any_state(&self.switches, call, expires()),
+            _ => rules::used_in_any_state(&self.switches, call, expires()),
         };
         let idle = &mut self.idle;
         let lock = self.records[record].lock.get_or_insert_with(|| idle.pop().unwrap_or_default());
@@ -458,10 +467,10 @@ impl LockTable {
         if self.switches.ordering != Ordered::Never {
             let is_of_kind = lock.kind.is_some_and(|kind| kind.common_modes(call.op.type_info()).is_some());
             match is_of_kind {
-                true => [Some(&item.claims), in_any_state.as_ref()]
-                    .into_iter()
-                    .flatten()
-                    .for_each(|claims| holder.used.add(claims)),
+                true => {
+                    holder.used.add(&item.claims);
+                    holder.used.join(in_any_state.unwrap_or_default());
+                }
                 // Its owner has the record alone, and changes its type.
                 false => holder.used.add(&Claims::record(Mode::EXCLUSIVE)),
             }
@@ -669,7 +678,7 @@ impl LockTable {
         let Some(entry) = self.records.get_mut(record) else { return };
         if entry.lock.as_ref().is_some_and(|lock| lock.holders.is_empty() && lock.phaser.is_empty()) {
             let lock = entry.lock.take().expect("just seen");
-            if self.idle.len() < IDLE_MAX && lock.holders.capacity() <= 64 {
+            if self.idle.len() < IDLE_MAX && lock.holders.capacity() <= IDLE_HOLDERS_MAX {
                 self.idle.push(lock);
             }
         }

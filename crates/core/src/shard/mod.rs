@@ -466,7 +466,7 @@ impl Shard {
             return self.put_off_all(attempt, key, fresh.into_iter().collect());
         }
         let record = self.table.ensure(key_hash(key), key);
-        match self.run(now, owner, key, record, fresh) {
+        match self.run(now, owner, key, record, fresh, false) {
             Ran::All | Ran::PutOff => {}
             Ran::Waits => self.respond(attempt, Response::Queued { attempt }),
             Ran::Busy => self.busy(attempt),
@@ -548,6 +548,7 @@ impl Shard {
         self.at_once = self.at_once.saturating_sub(beyond / SORTED_WORTH);
         // Before they are sorted: in the order in which they lie in memory.
         let size = self.size_up(calls.iter().map(|it| (&it.key[..], &it.call)));
+        let answering = calls.iter().filter(|it| it.call.op.returns()).count();
         let records = by_key(calls);
         if let Err(refusal) = self.admit_calls(now, attempt, &records, size, asks) {
             return self.refuse(now, attempt, refusal);
@@ -564,6 +565,8 @@ impl Shard {
             return self.refuse(now, attempt, Refusal::LostLocks);
         }
         let (replies_before, turn) = (participant.replies.len(), participant.turn.take());
+        participant.replies.reserve_exact(answering); // They are kept, and counted for what they are.
+        participant.held.reserve(records.len());
         let is_stamped = matches!(asks, Asks::Place(_)) && members == Members::All;
         let orders = is_stamped && self.may_order(attempt, is_single, &records);
         let participant = self.participant(attempt);

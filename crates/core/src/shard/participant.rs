@@ -216,8 +216,9 @@ pub(crate) fn by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, Calls)> {
 
 /// First counts, so that no group grows: memory that is touched for the first time costs more than all of this.
 fn many_by_key(calls: Vec<KeyedCall>) -> Vec<(Bytes, Calls)> {
-    let mut places: HashMap<&Bytes, u32, foldhash::fast::FixedState> = HashMap::default();
-    let mut counts: Vec<usize> = Vec::new();
+    let mut places: HashMap<&Bytes, u32, foldhash::fast::FixedState> =
+        HashMap::with_capacity_and_hasher(calls.len(), foldhash::fast::FixedState::default());
+    let mut counts: Vec<usize> = Vec::with_capacity(calls.len());
     let mut put_to: Vec<u32> = Vec::with_capacity(calls.len());
     for KeyedCall { key, .. } in &calls {
         let at = *places.entry(key).or_insert(counts.len() as u32);

@@ -38,7 +38,8 @@ impl Shard {
         self.at_once = self.at_once.saturating_sub(held + 1);
     }
 
-    /// Locks and executes calls on one record, as far as they go. What is left is kept with the participant.
+    /// Locks and executes calls on one record, as far as they go. What is left is kept with the participant. `in_order`: what
+    /// [`Self::is_in_order`] says of them.
     pub(super) fn run(
         &mut self,
         now: Time,
@@ -46,15 +47,16 @@ impl Shard {
         key: &Bytes,
         record: RecordIx,
         calls: Calls,
+        in_order: bool,
     ) -> Ran {
         // Mostly.
         if let [call] = &calls[..] {
-            return match self.run_one(now, owner, record, call) {
+            return match self.run_one(now, owner, record, call, in_order) {
                 Ok(()) => Ran::All,
                 Err(stop) => self.keep_rest(owner, key, record, calls.into_iter().collect(), stop),
             };
         }
-        let (granted, stop) = self.run_some(now, owner, record, &calls);
+        let (granted, stop) = self.run_some(now, owner, record, &calls, in_order);
         if granted == calls.len() {
             return Ran::All;
         }
@@ -71,7 +73,8 @@ impl Shard {
         record: RecordIx,
         mut calls: VecDeque<Call>,
     ) -> Ran {
-        let (granted, stop) = self.run_some(now, owner, record, calls.make_contiguous());
+        let in_order = self.is_in_order(record, owner, calls.make_contiguous());
+        let (granted, stop) = self.run_some(now, owner, record, calls.make_contiguous(), in_order);
         calls.drain(..granted);
         if calls.is_empty() { Ran::All } else { self.keep_rest(owner, key, record, calls, stop) }
     }
@@ -83,8 +86,15 @@ impl Shard {
     }
 
     /// [`Self::run_some`] for a single call.
-    fn run_one(&mut self, now: Time, owner: Owner, record: RecordIx, call: &Call) -> Result<(), Stop> {
-        if self.is_in_order(record, owner, std::slice::from_ref(call)) {
+    fn run_one(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        record: RecordIx,
+        call: &Call,
+        in_order: bool,
+    ) -> Result<(), Stop> {
+        if in_order {
             self.at_once = self.at_once.saturating_sub(1);
             let first = self.table.request_in_order(now, record, owner, call)?;
             self.note_grant(owner.attempt, record, first, call.no, call.op.returns(), None);
@@ -100,8 +110,15 @@ impl Shard {
     }
 
     /// Executes as many as may be executed at once; how many were granted, and why no more.
-    fn run_some(&mut self, now: Time, owner: Owner, record: RecordIx, calls: &[Call]) -> (usize, Stop) {
-        if self.is_in_order(record, owner, calls) {
+    fn run_some(
+        &mut self,
+        now: Time,
+        owner: Owner,
+        record: RecordIx,
+        calls: &[Call],
+        in_order: bool,
+    ) -> (usize, Stop) {
+        if in_order {
             return self.run_in_line(now, owner, record, calls);
         }
         // To begin again costs as much as the attempt did on the record before, so with that there are more at once.
@@ -123,7 +140,7 @@ impl Shard {
 
     /// Whether these calls, which come together, claim the record in order (P80): only a stamped prepare's do.
     fn is_in_order(&self, record: RecordIx, owner: Owner, calls: &[Call]) -> bool {
-        if !self.can_order() {
+        if !self.can_order() || !self.table.may_be_in_order(record) {
             return false; // Mostly.
         }
         let Some(Participant { stage: Stage::Preparing(round), .. }) =
@@ -253,10 +270,11 @@ impl Shard {
             }
             let Some((key, mut calls)) = groups.next() else { break };
             let record = self.table.ensure(key_hash(&key), &key);
-            if !self.is_in_order(record, owner, &calls) {
+            let in_order = self.is_in_order(record, owner, &calls);
+            if !in_order {
                 self.table.reserve_for_all(&mut calls);
             }
-            match self.run(now, owner, &key, record, calls) {
+            match self.run(now, owner, &key, record, calls, in_order) {
                 Ran::All => {}
                 Ran::Busy => ran = Ran::Busy,
                 stopped @ (Ran::Waits | Ran::PutOff) => {

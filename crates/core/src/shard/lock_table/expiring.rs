@@ -38,6 +38,9 @@ impl LockTable {
         let Some(External(records)) = self.external else { return true };
         for record in held {
             let Record { key, lock: Some(lock), .. } = &mut self.records[*record] else { continue };
+            if !may_have_a_say(lock) {
+                continue; // Mostly.
+            }
             let has_a_say = lock.holders.get(&attempt).is_some_and(|holder| rules::has_a_say(lock, holder));
             match has_a_say.then(|| records.hold_end(key)) {
                 Some(HeldEnd::Over) => {
@@ -85,11 +88,19 @@ impl LockTable {
 /// Whether a holder's effects may be about when the record ends: they set, clear or put off its expiry, or put another record in
 /// its place.
 pub(super) fn has_a_say(lock: &Lock, holder: &Holder) -> bool {
-    let Some(modes) = lock.kind.map(|kind| &kind.modes) else { return true };
-    let about_it = modes.conflicts_of(Mode::READ_EXPIRY);
-    // Mostly nobody. Who stands in line has none: such a record has no expiry.
+    let Some(about_it) = about_expiry(lock) else { return true };
     let may_do = |item: &Item| item.effect.is_some() && item.claims.have(about_it);
-    lock.held.have(about_it) && holder.items.iter().any(may_do)
+    may_have_a_say(lock) && holder.items.iter().any(may_do)
+}
+
+/// Whether that may be so of any holder. Who stands in line has none: such a record has no expiry.
+fn may_have_a_say(lock: &Lock) -> bool {
+    about_expiry(lock).is_none_or(|about_it| lock.held.have(about_it))
+}
+
+/// Modes of what may be about when the record ends; `None`: nobody knows them.
+fn about_expiry(lock: &Lock) -> Option<u16> {
+    lock.kind.map(|kind| kind.modes.conflicts_of(Mode::READ_EXPIRY))
 }
 
 #[inline]

@@ -1,15 +1,36 @@
 //! The lock table's part of what a host with an external store does: see `shard/external.rs`.
 
-use claret_types::{Bytes, Claims, KeyspaceOp, Method, Operation, TypeInfo, Unique};
+use claret_types::{Bytes, Claims, Effect, KeyspaceOp, Method, Operation, TypeInfo, Unique};
 use smallvec::SmallVec;
 
-use super::{AttemptId, External, Lock, LockTable, Record, RecordIx, expiry_of, rules};
+use super::{AttemptId, External, Fate, Item, Lock, LockTable, Record, RecordIx, expiry_of, rules};
 use crate::message::{Call, Refusal};
+use crate::records::Applied;
+
+impl External {
+    /// Has the effects of a holder carried out, of the calls that are applied. Whether that ended the record.
+    pub(super) fn carry_out(self, key: &Bytes, items: &[Item], fate: Fate<'_>) -> bool {
+        let is_applied = |item: &Item| rules::is_applied(item, fate);
+        let External(records) = self;
+        // Mostly.
+        if let [item] = items {
+            let effect = item.effect.as_ref().filter(|_| is_applied(item));
+            return effect.is_some_and(|effect| records.apply(key, &[effect]) == Applied::Ended);
+        }
+        let applied = items.iter().filter(|item| is_applied(item));
+        let effects: SmallVec<[&Effect; 4]> = applied.filter_map(|item| item.effect.as_ref()).collect();
+        !effects.is_empty() && records.apply(key, &effects) == Applied::Ended
+    }
+}
 
 impl LockTable {
     /// Asks the host whether these operations on one record may be done here.
     pub(crate) fn admit(&self, key: &Bytes, calls: &[Call]) -> Result<(), Refusal> {
         let Some(External(records)) = self.external else { return Ok(()) };
+        // Mostly.
+        if let [call] = calls {
+            return records.admit(key, &call.op);
+        }
         let mut asked: SmallVec<[&'static Method; 4]> = SmallVec::new();
         for Call { op, .. } in calls {
             let method = op.method();

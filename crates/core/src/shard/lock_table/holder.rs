@@ -12,8 +12,10 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::line::InOrder;
-use super::rules;
+use super::{footprint, rules};
 use crate::ids::{Birth, Member};
+use crate::message::Call;
+use crate::switches::{Locks, Switches};
 
 /// So many calls are looked through.
 const FEW: usize = 8;
@@ -54,6 +56,22 @@ pub(super) struct Used {
 }
 
 impl Used {
+    /// What a call may use in any state.
+    pub(super) fn by(switches: &Switches, call: &Call, expires: bool) -> Self {
+        let mut used = Used::default();
+        let is_plain = switches.locks == Locks::Abstract && !expires && call.reserve.is_none();
+        match call.op.footprint_modes().filter(|_| is_plain) {
+            Some(modes) => used.modes = modes,
+            None => used.add(&footprint(switches, call, expires)),
+        }
+        used
+    }
+
+    pub(super) fn join(&mut self, other: Used) {
+        self.modes |= other.modes;
+        self.draws |= other.draws;
+    }
+
     pub(super) fn add(&mut self, claims: &Claims) {
         self.modes |= claims.list.iter().fold(0, |bits, claim| bits | 1 << claim.mode.0);
         self.draws |= rules::draws(claims);

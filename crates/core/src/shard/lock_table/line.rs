@@ -157,6 +157,13 @@ impl LockTable {
         self.orders(record.hash) && self.may_order(&record.key, Some(record), calls)
     }
 
+    /// Whether anybody claims this record in order, or may begin to.
+    #[inline]
+    pub(crate) fn may_be_in_order(&self, record: RecordIx) -> bool {
+        let Record { hash, lock, .. } = &self.records[record];
+        self.orders(*hash) || lock.as_ref().is_some_and(|lock| lock.line.is_some())
+    }
+
     /// Whether calls that come together, each group on one record, can all be ordered.
     pub(crate) fn may_order_all(&self, groups: &[(Bytes, SmallVec<[Call; 1]>)]) -> bool {
         groups.iter().all(|(key, calls)| {
@@ -190,6 +197,7 @@ impl LockTable {
     }
 
     /// Whether calls on this record are ordered.
+    #[inline]
     fn orders(&self, hash: u64) -> bool {
         match self.switches.ordering {
             Ordered::Never => false,

@@ -4,9 +4,10 @@ use claret_types::{Claims, Draw, Effect, Expiry, Held, Modes, Operation, Room, T
 use smallvec::SmallVec;
 
 use super::deciding::View;
+use super::holder::Used;
 use super::{
     Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx,
-    Switches, Time, expiring, footprint,
+    Switches, Time, expiring,
 };
 use crate::ids::Timestamp;
 
@@ -79,10 +80,10 @@ pub(super) fn unique(counted: u64) -> Unique {
 
 // --- clocks of records, and what is ordered beside locks (P73, P80) ---
 
-/// What a locked call may claim in any state, where that counts for clocks: claims of the moment say what commutes in one.
+/// What a locked call may use in any state, where that counts for clocks: claims of the moment say what commutes in one.
 #[inline]
-pub(super) fn claims_in_any_state(switches: &Switches, call: &Call, expires: bool) -> Option<Claims> {
-    Some(footprint(switches, call, expires))
+pub(super) fn used_in_any_state(switches: &Switches, call: &Call, expires: bool) -> Option<Used> {
+    Some(Used::by(switches, call, expires))
 }
 
 /// A vote raises the clocks of a record, whether its owner claims that in order or by locks.

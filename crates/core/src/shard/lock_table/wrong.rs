@@ -4,6 +4,7 @@ use claret_types::{Claims, Draw, Effect, Expiry, Held, Modes, Operation, Room, T
 use smallvec::SmallVec;
 
 use super::deciding::View;
+use super::holder::Used;
 use super::{
     Birth, Call, Clocks, Fate, Holder, Item, Limits, Lock, LockTable, Member, Owner, Phaser, RecordIx,
     Switches, Time, right,
@@ -74,8 +75,8 @@ pub(super) fn unique(counted: u64) -> Unique {
 }
 
 /// [`Bug::ClocksOfTheMoment`].
-pub(super) fn claims_in_any_state(switches: &Switches, call: &Call, expires: bool) -> Option<Claims> {
-    right::claims_in_any_state(switches, call, expires).filter(|_| !is(Bug::ClocksOfTheMoment))
+pub(super) fn used_in_any_state(switches: &Switches, call: &Call, expires: bool) -> Option<Used> {
+    right::used_in_any_state(switches, call, expires).filter(|_| !is(Bug::ClocksOfTheMoment))
 }
 
 /// [`Bug::LockedRaiseNothing`].
