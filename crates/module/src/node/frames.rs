@@ -15,6 +15,9 @@ use crate::parts::sessions::{Handshake, SessionBounds, Way};
 /// How old a transaction may say that it is (P51), in microseconds.
 const BIRTH_AGE_US_MAX: u64 = 60_000_000;
 
+/// For so many answers room is made before they are there.
+const ANSWERS_MAX: usize = 1_024;
+
 /// What a client says with a hello.
 pub(crate) struct Hello<'a> {
     pub(crate) handshake: Handshake<'a>,
@@ -139,7 +142,8 @@ impl Node {
         let keyspace = self.keyspace;
         let Some(shard) = &mut self.shard else { return Err(Error::NotReady) };
         self.counts.frames += 1;
-        self.counts.requests += requests.len() as u64;
+        let count = requests.len();
+        self.counts.requests += count as u64;
         keyspace.tell(ctx, now, shard);
         let eldest = Time(unix_time().0.saturating_sub(BIRTH_AGE_US_MAX));
         shard.begin(now);
@@ -160,6 +164,7 @@ impl Node {
         }
         drop(sums);
         let mut reply = self.sessions.take(link.session);
+        reply.reserve(count.min(ANSWERS_MAX)); // Mostly each is answered once.
         self.carry_out(ctx, Some((link.session, &mut reply)));
         self.counts.replies += reply.len() as u64;
         Ok(reply)

@@ -9,7 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use claret_core::message::{KeyedCall, Refusal, Request};
-use claret_types::{Access, Bytes, KeyspaceOp, Operation};
+use claret_types::{Access, Bytes, KeyspaceOp, Method, Operation};
+use smallvec::SmallVec;
 
 use super::keyspace::Keyspace;
 use super::settings;
@@ -30,7 +31,13 @@ pub(crate) struct Caller {
     is_almighty: bool,
     /// The node itself: the plain command that it asks for is checked by the server when it runs.
     is_server: bool,
+    /// What one who may do everything was admitted for, whatever the key. Nothing that this depends on changes while a command
+    /// runs.
+    admitted: SmallVec<[&'static Method; ADMITTED_MAX]>,
 }
+
+/// So many methods of a caller are kept in mind.
+const ADMITTED_MAX: usize = 8;
 
 /// For as long as this lives, operations are admitted for the caller that entered; then for the one before.
 pub(crate) struct Calling {
@@ -62,7 +69,8 @@ impl Keyspace {
         let shown = Name::new(name.bytes());
         let user = User::named(&name);
         let is_almighty = user.as_ref().is_some_and(|user| self.is_almighty(ctx, user, &name));
-        Caller { user, name: shown, flags: ctx.flags(), is_almighty, is_server: false }
+        let (flags, admitted) = (ctx.flags(), SmallVec::new());
+        Caller { user, name: shown, flags, is_almighty, is_server: false, admitted }
     }
 
     /// Operations are admitted for this caller now.
@@ -192,7 +200,8 @@ fn lets_everybody_in(ctx: Ctx) -> bool {
 impl Caller {
     /// The node, on behalf of a plain command.
     pub(crate) fn server() -> Caller {
-        Caller { user: None, name: Name::new(b""), flags: 0, is_almighty: false, is_server: true }
+        let (name, admitted) = (Name::new(b""), SmallVec::new());
+        Caller { user: None, name, flags: 0, is_almighty: false, is_server: true, admitted }
     }
 
     pub(crate) fn name(&self) -> &Name {
@@ -232,9 +241,12 @@ impl Caller {
         planted::may_change(self.is_server || self.is_almighty || self.user.as_ref().is_some_and(may))
     }
 
-    fn admits(&self, ctx: Ctx, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
-        let (command, beside) = equivalent(op.method().name);
-        let is_draining = settings::DRAIN.get() == 1;
+    fn admits(&mut self, ctx: Ctx, key: &Bytes, op: &Operation) -> Result<(), Refusal> {
+        let (method, is_draining) = (op.method(), settings::DRAIN.get() == 1);
+        if !is_draining && self.admitted.iter().any(|admitted| std::ptr::eq(*admitted, method)) {
+            return Ok(());
+        }
+        let (command, beside) = equivalent(method.name);
         if is_draining || (op.method().access == Access::Write && self.is(Flag::ReadOnly)) {
             return Err(Refusal::ReadOnly);
         }
@@ -254,6 +266,10 @@ impl Caller {
             if !self.may_run(command, &side) {
                 return denied(command, &side);
             }
+        }
+        // What is put may be of any type.
+        if self.is_almighty && op.keyspace().is_none() && self.admitted.len() < ADMITTED_MAX {
+            self.admitted.push(method);
         }
         Ok(())
     }
