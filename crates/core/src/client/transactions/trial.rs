@@ -40,14 +40,15 @@ impl Window {
 }
 
 /// Transactions whose times are compared.
-const ROUND: u32 = 128;
+const ROUND: u32 = 512;
 
-/// After a change so many do not count: those that were under way.
-const MIXED: u32 = 128;
+/// After a change so many do not count: those that were under way, and those that waited for them.
+const MIXED: u32 = 512;
 
-/// Rounds between two trials: of one that was won, and at most.
+/// Rounds between two trials: after one that was won, and at most; and before the first.
 const REST_MIN: u32 = 8;
-const REST_MAX: u32 = 1_024;
+const REST_MAX: u32 = 256;
+const REST_FIRST: u32 = 4;
 
 /// To go alone, in hundredths of the time together, has to save so much: it costs everybody more work.
 const ALONE_WORTH: u64 = 85;
@@ -71,7 +72,15 @@ pub(super) struct Trial {
 
 impl Default for Trial {
     fn default() -> Self {
-        Trial { is_together: true, ended: 0, took_us: 0, mixed: 0, before: None, rest: 1, pause: REST_MIN }
+        Trial {
+            is_together: true,
+            ended: 0,
+            took_us: 0,
+            mixed: 0,
+            before: None,
+            rest: REST_FIRST,
+            pause: REST_MIN,
+        }
     }
 }
 
