@@ -222,11 +222,16 @@ impl Config {
         if (6..14).contains(&devoted) {
             config.devote_to_timestamps();
         }
+        config.draw_latest(random);
+        config
+    }
+
+    /// What came last: of what a seed draws before, nothing changes.
+    fn draw_latest(&mut self, random: &mut Random) {
         // All clocks have to show the same, or it would be a lie.
         let passed_us = *random.pick(&[u64::MAX, 0, 2_000]);
-        config.limits.passed_us = if config.faults.clocks { u64::MAX } else { passed_us };
-        config.batching = random.chance(500);
-        config
+        self.limits.passed_us = if self.faults.clocks { u64::MAX } else { passed_us };
+        self.batching = random.chance(500);
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.

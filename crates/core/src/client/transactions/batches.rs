@@ -23,9 +23,6 @@ const CALLS_OF_ONE_MAX: usize = 16;
 /// Calls in one batch, at most, but for those of one transaction more.
 const CALLS_MAX: u32 = 128;
 
-/// How long a batch waits for locks, in microseconds, before its transactions go alone.
-const PATIENCE_US: u64 = 5_000;
-
 /// How a transaction comes to its shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::client) enum Carriage {
@@ -250,16 +247,16 @@ impl Table {
 
     /// A carrier is told the end of its attempt.
     pub(super) fn unload(&mut self, now: Time, carrier: u64, event: Event, outlet: &mut impl Outlet) {
-        let Some(mut carried) = self.batches.carried.remove(&carrier) else { return };
+        let Some(mut members) = self.batches.carried.remove(&carrier) else { return };
         match event {
-            Event::Committed { replies } => self.unload_committed(now, &carried, replies, outlet),
+            Event::Committed { replies } => self.unload_committed(now, &members, replies, outlet),
             event if rules::is_unknown(&event) => {
-                for it in &carried {
+                for it in &members {
                     self.close_carried(it.tx, Event::Unknown, outlet);
                 }
             }
             _ => {
-                for it in &carried {
+                for it in &members {
                     match it.regrets {
                         true => self.close_carried(it.tx, Event::Aborted, outlet),
                         false => self.go_alone(now, it.tx),
@@ -267,8 +264,8 @@ impl Table {
                 }
             }
         }
-        carried.clear();
-        self.batches.spare.push(carried);
+        members.clear();
+        self.batches.spare.push(members);
     }
 
     /// Each has the answers to its own calls, by its own numbers.
@@ -301,7 +298,7 @@ impl Table {
         }
         entry.left = Left::Waited;
         if entry.carriage == Carriage::Carries {
-            entry.breaks_at = Some(now.plus(PATIENCE_US));
+            entry.breaks_at = Some(now.plus(batches.trial.patience_us()));
         }
         batches.window.shrink();
     }
@@ -326,13 +323,18 @@ impl Table {
         let is_gathered =
             |tx: &u64| self.entries.get(*tx).is_some_and(|it| it.carriage == Carriage::Gathered);
         assert!(gathered.iter().all(is_gathered), "who is gathered");
+        // In any order: all must hold.
         for (carrier, members) in carried {
             let is_in = |tx| self.entries.get(tx).is_some_and(|it| it.carriage == Carriage::In(*carrier));
             assert!(members.iter().all(|it| is_in(it.tx)), "who is carried");
         }
-        let carried: usize = carried.values().map(Vec::len).sum();
+        let mut waiting_in = 0;
+        // In any order: a sum.
+        for (_, members) in carried {
+            waiting_in += members.len();
+        }
         let is_waiting = |entry: &Entry| matches!(entry.carriage, Carriage::Gathered | Carriage::In(_));
         let waiting = self.entries.iter().filter(|(_, entry)| is_waiting(entry)).count();
-        assert_eq!(waiting, gathered.len() + carried, "who waits for others");
+        assert_eq!(waiting, gathered.len() + waiting_in, "who waits for others");
     }
 }

@@ -50,6 +50,16 @@ const REST_MIN: u32 = 8;
 const REST_MAX: u32 = 256;
 const REST_FIRST: u32 = 4;
 
+/// How long a batch waits for locks before its transactions go alone: so many times as long as one takes mostly, and in
+/// microseconds at least and at most.
+const PATIENCE_TIMES: u64 = 4;
+const PATIENCE_US_MIN: u64 = 5_000;
+const PATIENCE_US_MAX: u64 = 1_000_000;
+
+/// What one takes mostly, before any is over; and how slowly it follows.
+const TYPICAL_US_FIRST: u64 = 10_000;
+const TYPICAL_OF: u64 = 16;
+
 /// To go alone, in hundredths of the time together, has to save so much: it costs everybody more work.
 const ALONE_WORTH: u64 = 85;
 
@@ -63,6 +73,8 @@ pub(super) struct Trial {
     took_us: u64,
     /// So many that end next do not count.
     mixed: u32,
+    /// About how long one takes, in microseconds.
+    typical_us: u64,
     /// A transaction's time before this trial; `None`: none is under way.
     before: Option<u64>,
     /// Rounds until the next trial, and between two.
@@ -77,6 +89,7 @@ impl Default for Trial {
             ended: 0,
             took_us: 0,
             mixed: 0,
+            typical_us: TYPICAL_US_FIRST,
             before: None,
             rest: REST_FIRST,
             pause: REST_MIN,
@@ -89,8 +102,14 @@ impl Trial {
         self.is_together
     }
 
+    /// How long a batch may wait for locks.
+    pub(super) fn patience_us(&self) -> u64 {
+        self.typical_us.saturating_mul(PATIENCE_TIMES).clamp(PATIENCE_US_MIN, PATIENCE_US_MAX)
+    }
+
     /// A one-shot transaction committed, in so many microseconds.
     pub(super) fn note(&mut self, us: u64) {
+        self.typical_us = self.typical_us.saturating_mul(TYPICAL_OF - 1).saturating_add(us) / TYPICAL_OF;
         if self.mixed > 0 {
             self.mixed -= 1;
             return;
