@@ -65,6 +65,9 @@ const OVER_WORTH_OF_A_LIVE_ONE: u64 = 2;
 /// A lease has room for so many heartbeats.
 const HEARTBEATS_OF_A_LEASE: u64 = 3;
 
+/// Who needs a shard that owes an answer for so long goes alone, in microseconds (B1): others would wait for it, too.
+const SILENT_US: u64 = 100_000;
+
 /// The shortest time between two heartbeats, in microseconds.
 const HEARTBEAT_US_MIN: u64 = 1_000;
 
@@ -138,9 +141,13 @@ struct Outputs {
 impl Outputs {
     /// A transaction is to wait until a frame leaves for one of these shards. Whether one can.
     fn gather(&mut self, shards: &[ShardId], may_leave: bool) -> bool {
+        let answers = |outbox: &Outbox| {
+            outbox.connection.is_some()
+                && outbox.owes_since().is_none_or(|since| self.now.since(since) < SILENT_US)
+        };
         let is_there = |shard: &ShardId| {
             self.direct.is_none()
-                && self.outboxes.iter().any(|outbox| outbox.shard == *shard && outbox.connection.is_some())
+                && self.outboxes.iter().any(|outbox| outbox.shard == *shard && answers(outbox))
         };
         if !shards.iter().all(is_there) {
             return false;

@@ -63,16 +63,20 @@ fn committed(sums: &[(u32, i64)]) -> Event {
 #[test]
 fn what_leaves_together_is_one_attempt_and_each_hears_its_own_answers() {
     let mut client = batching();
-    let slots: [&[u16]; 3] = [&[SLOT, OTHER_SLOT], &[OTHER_SLOT], &[SLOT, SLOT]];
+    let slots: [&[u16]; 3] = [&[SLOT, OTHER_SLOT], &[OTHER_SLOT, SLOT], &[SLOT, SLOT, OTHER_SLOT]];
     let all: Vec<TxHandle> = (0..).zip(slots).map(|(now, slots)| adding(&mut client, now, slots)).collect();
     let first = prepare(&mut client, 3, SHARD);
     let other = prepare(&mut client, 3, OTHER);
-    assert_eq!((first.0, first.1.len(), other.1.len()), (other.0, 3, 2));
+    assert_eq!((first.0, first.1.len(), other.1.len()), (other.0, 4, 3));
     assert!(all.iter().all(|tx| client.attempt(*tx) == Some(first.0)), "they speak as their carrier");
     votes(&mut client, 4, SHARD, &first, 10);
     assert_eq!(told(&mut client, 4), []);
     votes(&mut client, 5, OTHER, &other, 20);
-    let expected = [committed(&[(0, 10), (1, 20)]), committed(&[(0, 21)]), committed(&[(0, 11), (1, 12)])];
+    let expected = [
+        committed(&[(0, 10), (1, 20)]),
+        committed(&[(0, 21), (1, 11)]),
+        committed(&[(0, 12), (1, 13), (2, 22)]),
+    ];
     assert_eq!(told(&mut client, 5), all.into_iter().zip(expected).collect::<Vec<_>>());
     for shard in [SHARD, OTHER] {
         assert_eq!(sent_to(&mut client, 6, shard).first(), Some(&Request::Apply { attempt: first.0 }));
@@ -80,6 +84,36 @@ fn what_leaves_together_is_one_attempt_and_each_hears_its_own_answers() {
     }
     client.settle(Time(7));
     assert!(client.is_over());
+}
+
+/// Its commit is one message (P9), and no other shard's silence concerns it.
+#[test]
+fn who_needs_one_shard_is_in_a_batch_with_those_of_that_shard_alone() {
+    let mut client = batching();
+    let slots: [&[u16]; 4] = [&[SLOT], &[SLOT, OTHER_SLOT], &[SLOT], &[OTHER_SLOT]];
+    let all: Vec<TxHandle> = (0..).zip(slots).map(|(now, slots)| adding(&mut client, now, slots)).collect();
+    client.settle(Time(4));
+    let requests = sent_to(&mut client, 4, SHARD);
+    let sizes: Vec<usize> = prepares(&requests).iter().map(|(_, calls)| calls.len()).collect();
+    assert_eq!(sizes.iter().sum::<usize>(), 3, "{requests:?}");
+    assert_eq!(client.attempt(all[0]), client.attempt(all[2]));
+    let alone = [1, 3].map(|at| client.attempt(all[at]));
+    assert_eq!(alone, [1, 3].map(|at| Some(attempt(all[at].0))));
+}
+
+#[test]
+fn who_needs_a_shard_that_is_silent_goes_alone() {
+    let mut client = batching();
+    adding(&mut client, 0, &[SLOT]);
+    let mut requests = Vec::new();
+    client.take(SHARD, CONNECTION, &mut requests);
+    assert_eq!(requests.len(), 1);
+    client.settle(Time(200_000));
+    let needs_it = adding(&mut client, 200_000, &[SLOT, OTHER_SLOT]);
+    let other = [1, 2].map(|_| adding(&mut client, 200_000, &[OTHER_SLOT]));
+    sent_to(&mut client, 200_000, OTHER);
+    assert_eq!(client.attempt(needs_it), Some(attempt(needs_it.0)));
+    assert_eq!(client.attempt(other[0]), client.attempt(other[1]), "nobody else is concerned");
 }
 
 #[test]

@@ -147,19 +147,30 @@ impl Table {
 
     /// A frame leaves: all that are gathered leave, in batches.
     pub(super) fn leave(&mut self, now: Time) {
-        let mut gathered = std::mem::take(&mut self.batches.gathered);
+        let gathered = std::mem::take(&mut self.batches.gathered);
+        // Those of one shard with those of the same one alone (B3).
+        let mut gathered: Vec<(Option<ShardId>, u64)> =
+            gathered.into_iter().map(|tx| (self.only_shard(tx), tx)).collect();
         gathered.sort_unstable();
-        let mut rest = &gathered[..];
-        while !rest.is_empty() {
-            let together = self.first_batch(rest);
-            match rest[..together] {
-                [tx] => self.go_alone(now, tx),
-                _ => self.carry(now, &rest[..together]),
+        for alike in gathered.chunk_by(|one, next| one.0 == next.0) {
+            let alike: SmallVec<[u64; 32]> = alike.iter().map(|(_, tx)| *tx).collect();
+            let mut rest = &alike[..];
+            while !rest.is_empty() {
+                let together = self.first_batch(rest);
+                match rest[..together] {
+                    [tx] => self.go_alone(now, tx),
+                    _ => self.carry(now, &rest[..together]),
+                }
+                rest = &rest[together..];
             }
-            rest = &rest[together..];
         }
-        gathered.clear();
-        self.batches.gathered = gathered;
+    }
+
+    /// The shard of a one-shot transaction, if it is one.
+    fn only_shard(&self, tx: u64) -> Option<ShardId> {
+        let calls = self.entries.get(tx)?.coordinator.one_shot()?;
+        let (first, _) = calls.first()?;
+        calls.iter().all(|(shard, _)| shard == first).then_some(*first)
     }
 
     /// All that are gathered leave, each by itself.
