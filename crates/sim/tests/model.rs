@@ -341,7 +341,8 @@ fn ordered_calls_do_not_wait_for_locks() {
         let told = Rc::new(RefCell::new(Told::default()));
         let client = |number| Grows { number, drawn: 0, told: Rc::clone(&told) };
         let clients = (0..24).map(|number| Box::new(client(number)) as Box<dyn Client>).collect();
-        let mut model = Model::new(Setup { ordering, ..small(Mode::CommutingPhased) }, clients);
+        let setup = Setup { ordering, batching: false, ..small(Mode::CommutingPhased) };
+        let mut model = Model::new(setup, clients);
         let measured = model.run().expect("it ends");
         assert_eq!(model.left_behind(), (0, 0));
         let size = |key| Call { key: Bytes::from(key), op: Operation::new::<Set>(SetOp::Len) };
@@ -371,7 +372,8 @@ fn the_same_setup_gives_the_same_figures() {
 /// A transaction that cannot get through in time is given up, and says so.
 #[test]
 fn a_deadline_ends_what_takes_too_long() {
-    let setup = Setup { deadline_us: 300, heartbeat_us: 1_000, ..small(Mode::CommutingPhased) };
+    let alone = Setup { batching: false, ..small(Mode::CommutingPhased) };
+    let setup = Setup { deadline_us: 300, heartbeat_us: 1_000, ..alone };
     let (measured, ..) = crowd(setup, 48);
     assert!(measured.aborts > 0 && measured.committed > 0, "{measured:?}");
     let setup = Setup { attempts_max: 1, ..small(Mode::ReaderWriter) };

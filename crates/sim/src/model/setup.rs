@@ -133,7 +133,8 @@ impl Setup {
             Mode::CommutingPhased | Mode::CommutingPhasedCombined => (Locks::Abstract, true),
         };
         let combining = self.mode == Mode::CommutingPhasedCombined;
-        let (batching, ordering) = (self.batching, self.ordering);
+        let batching = self.batching && self.mode == Mode::CommutingPhased;
+        let ordering = self.ordering;
         Switches { locks, phasing, combining, batching, ordering, ..Switches::CLARET }
     }
 }
