@@ -24,8 +24,8 @@ const RESEND_US: u64 = 500_000;
 ///
 /// URLs look like `redis://user:password@host:port,host2:port2/?connect-timeout-ms=3000`. Several hosts are several
 /// nodes that are asked for the others. `rediss://` is TLS. Parameters: `connect-timeout-ms`, `response-timeout-ms`,
-/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `tls-ca` (a file of certificates to trust instead of the system's), `tls-name` (the
-/// name in the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this
+/// `grants` (`push` or `poll`), `batches` (`on` or `off`, [`Self::batches`]), `tls-ca` (a file of certificates to trust
+/// instead of the system's), `tls-name` (the name in the servers' certificates, where it is not their address), `tls-cert` and `tls-key` (files with this
 /// process's own certificate and its private key, as PEM, for servers that ask for one; or
 /// [`Self::client_certificate`]).
 #[derive(Clone, Debug)]

@@ -541,7 +541,7 @@ impl Client {
         self.transactions.drain(now, &mut self.outputs);
     }
 
-    /// Places or connections are not what they were: those that are gathered leave, each by itself (B6).
+    /// Places or connections are not what they were: those that are gathered leave, each by itself (B8).
     fn disband(&mut self) {
         self.outputs.outboxes.iter_mut().for_each(Outbox::left);
         self.transactions.disband(self.outputs.now);

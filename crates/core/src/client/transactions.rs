@@ -656,10 +656,7 @@ impl Table {
                 continue;
             };
             entry.timer = None;
-            if entry.breaks_at.take_if(|at| *at <= now).is_some() {
-                entry.coordinator.abort(now);
-                self.batches.note_broken();
-            }
+            Self::end_patience(&mut self.batches, entry, now);
             // What is due later than was promised is promised anew when it is drained.
             if let Some(coordinator) = self.make_ready(tx) {
                 coordinator.handle_timeout(now);

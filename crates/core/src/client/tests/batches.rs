@@ -216,6 +216,23 @@ fn a_batch_that_waits_for_long_is_given_up_and_others_go_alone() {
     assert_eq!(alone, later.map(|tx| attempt(tx.0)));
 }
 
+/// It waited, was committed, and a shard is slow to say that it is applied: nobody's patience is over.
+#[test]
+fn a_batch_that_waited_and_is_committed_is_not_given_up() {
+    let mut client = batching();
+    adding(&mut client, 0, &[SLOT, OTHER_SLOT]);
+    adding(&mut client, 0, &[SLOT, OTHER_SLOT]);
+    let (first, other) = (prepare(&mut client, 1, SHARD), prepare(&mut client, 1, OTHER));
+    client.handle_response(Time(2), SHARD, Response::Queued { attempt: first.0 });
+    votes(&mut client, 3, SHARD, &first, 1);
+    votes(&mut client, 3, OTHER, &other, 1);
+    assert_eq!(told(&mut client, 3).len(), 2);
+    client.handle_timeout(Time(50_000));
+    let later = [1, 2].map(|_| adding(&mut client, 50_000, &[SLOT]));
+    sent_to(&mut client, 50_000, SHARD);
+    assert_eq!(client.attempt(later[0]), client.attempt(later[1]), "they still leave together");
+}
+
 #[test]
 fn while_batches_wait_what_comes_gathers_behind_the_last() {
     let mut client = batching();

@@ -1,5 +1,5 @@
 //! Batches: one-shot transactions of a process that leave for the shards together commit as one attempt
-//! (docs/batches.md, B1 to B8).
+//! (docs/batches.md, B1 to B11).
 //!
 //! A one-shot transaction that commits is *gathered* until a frame leaves for one of its shards. All that are gathered by
 //! then are carried by one more transaction, the *carrier*: their calls, one transaction's after the other's, are its
@@ -304,14 +304,23 @@ impl Table {
     /// One that left waits for a lock. A batch is given up if that takes long, so that who is in nobody's way waits for nobody
     /// (B11).
     pub(super) fn note_wait(batches: &mut Batches, entry: &mut Entry, now: Time) {
-        if entry.left != Left::Moves {
+        if entry.left == Left::No {
             return;
         }
-        entry.left = Left::Waited;
         if entry.carriage == Carriage::Carries {
-            entry.breaks_at = Some(now.plus(batches.trial.patience_us()));
+            entry.breaks_at.get_or_insert(now.plus(batches.trial.patience_us()));
         }
-        batches.window.shrink();
+        if std::mem::replace(&mut entry.left, Left::Waited) == Left::Moves {
+            batches.window.shrink();
+        }
+    }
+
+    /// A batch has had its time to wait: it is given up if it still waits.
+    pub(super) fn end_patience(batches: &mut Batches, entry: &mut Entry, now: Time) {
+        if entry.breaks_at.take_if(|at| *at <= now).is_some() && entry.coordinator.is_blocked() {
+            entry.coordinator.abort(now);
+            batches.note_broken();
+        }
     }
 
     /// The end of a transaction that was carried.
