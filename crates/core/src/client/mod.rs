@@ -23,6 +23,7 @@
 
 mod behind;
 mod by_sequence;
+mod gathered;
 mod outbox;
 mod pipeline;
 mod right;
@@ -64,9 +65,6 @@ const OVER_WORTH_OF_A_LIVE_ONE: u64 = 2;
 
 /// A lease has room for so many heartbeats.
 const HEARTBEATS_OF_A_LEASE: u64 = 3;
-
-/// Who needs a shard that owes an answer for so long goes alone, in microseconds (B1): others would wait for it, too.
-const SILENT_US: u64 = 100_000;
 
 /// The shortest time between two heartbeats, in microseconds.
 const HEARTBEAT_US_MIN: u64 = 1_000;
@@ -139,35 +137,6 @@ struct Outputs {
 }
 
 impl Outputs {
-    /// A transaction is to wait until a frame leaves for one of these shards. Whether one can.
-    fn gather(&mut self, shards: &[ShardId], may_leave: bool) -> bool {
-        let answers = |outbox: &Outbox| {
-            outbox.connection.is_some()
-                && outbox.owes_since().is_none_or(|since| self.now.since(since) < SILENT_US)
-        };
-        let is_there = |shard: &ShardId| {
-            self.direct.is_none()
-                && self.outboxes.iter().any(|outbox| outbox.shard == *shard && answers(outbox))
-        };
-        if !shards.iter().all(is_there) {
-            return false;
-        }
-        for outbox in self.outboxes.iter_mut().filter(|outbox| shards.contains(&outbox.shard)) {
-            outbox.gather();
-            if may_leave {
-                self.ready.extend(outbox.tell_once(&self.pacing));
-            }
-        }
-        true
-    }
-
-    /// Those that are gathered may leave now.
-    fn tell_of_gathered(&mut self) {
-        for outbox in self.outboxes.iter_mut().filter(|outbox| outbox.has_gathered()) {
-            self.ready.extend(outbox.tell_once(&self.pacing));
-        }
-    }
-
     fn outbox(&mut self, shard: ShardId) -> Option<&mut Outbox> {
         self.outboxes.iter_mut().find(|outbox| outbox.shard == shard)
     }
@@ -375,7 +344,7 @@ impl Client {
     pub fn commit(&mut self, now: Time, tx: (TxHandle, u32)) -> Result<(), Closed> {
         self.suggest(now);
         match self.transactions.may_gather(now, tx) {
-            Some(shards) if self.outputs.gather(&shards, self.transactions.may_leave()) => {
+            Some(shards) if self.outputs.gather(&shards, self.may_leave()) => {
                 self.transactions.gather(tx.0);
                 Ok(())
             }
@@ -518,7 +487,7 @@ impl Client {
     pub fn take(&mut self, shard: ShardId, connection: u32, requests: &mut Vec<Request>) -> bool {
         let pacing = self.outputs.pacing;
         let Some(outbox) = self.outbox(shard, connection) else { return true };
-        if outbox.is_to_leave(&pacing) && self.transactions.may_leave() {
+        if outbox.is_to_leave(&pacing) && self.may_leave() {
             self.leave();
         }
         let Some(outbox) = self.outbox(shard, connection) else { return true };
@@ -530,21 +499,6 @@ impl Client {
             requests.push(Request::Tick { want: self.stamps.want });
         }
         is_over
-    }
-
-    /// A frame leaves: all that are gathered leave (B2).
-    fn leave(&mut self) {
-        let now = self.outputs.now;
-        self.outputs.outboxes.iter_mut().for_each(Outbox::left);
-        self.suggest(now);
-        self.transactions.leave(now);
-        self.transactions.drain(now, &mut self.outputs);
-    }
-
-    /// Places or connections are not what they were: those that are gathered leave, each by itself (B8).
-    fn disband(&mut self) {
-        self.outputs.outboxes.iter_mut().for_each(Outbox::left);
-        self.transactions.disband(self.outputs.now);
     }
 
     /// What was taken became more than one frame.
@@ -620,7 +574,8 @@ impl Client {
 
     /// When [`Self::handle_timeout`] has something to do.
     pub fn poll_timeout(&self) -> Option<Time> {
-        [self.transactions.poll_timeout(), self.heartbeat_at, self.asks_at()].into_iter().flatten().min()
+        let own = [self.heartbeat_at, self.asks_at(), self.released_at()];
+        own.into_iter().chain([self.transactions.poll_timeout()]).flatten().min()
     }
 
     /// Does what is due. What is sent again for its sake is not, where the first copy is still on its way.
@@ -628,7 +583,7 @@ impl Client {
         if self.heartbeat_at.is_some_and(|at| at <= now) {
             self.heartbeat(now);
         }
-        if self.asks_at().is_some_and(|at| at <= now) {
+        if self.asks_at().into_iter().chain(self.released_at()).any(|at| at <= now) {
             self.settle(now);
         }
         if self.transactions.poll_timeout().is_none_or(|due| due > now) {
@@ -683,7 +638,7 @@ impl Client {
             }
             self.transactions.drain(now, &mut self.outputs);
         }
-        if self.transactions.are_due() {
+        if self.transactions.has_gathered() && self.may_leave() {
             self.outputs.tell_of_gathered();
         }
         if self.stamps.were_needed {

@@ -450,10 +450,10 @@ impl Transactions {
         }
     }
 
-    /// Whether some are gathered, and may leave.
-    pub(super) fn are_due(&self) -> bool {
+    /// Whether some are gathered.
+    pub(super) fn has_gathered(&self) -> bool {
         match self {
-            Transactions::Single(table) => table.batches.are_due(),
+            Transactions::Single(table) => table.batches.has_gathered(),
             Transactions::Combined(_) => false,
         }
     }

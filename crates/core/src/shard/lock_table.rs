@@ -484,7 +484,7 @@ impl LockTable {
         let Record { key, hash, lock, .. } = &mut self.records[record];
         self.hot.note(now, *hash, key, call.op.method().name);
         if self.switches.ordering == Ordered::Hot && call.op.is_total() {
-            self.heat.note(now, &self.limits, *hash);
+            self.heat.note(now, &self.limits, *hash, owner.attempt.tx.session);
         }
         let idle = &mut self.idle;
         let lock = lock.get_or_insert_with(|| idle.pop().unwrap_or_default());

@@ -253,6 +253,32 @@ fn while_batches_wait_what_comes_gathers_behind_the_last() {
     assert_eq!(calls.len(), 3, "all that came leaves behind the message that frees the record");
 }
 
+/// One shard stops while a batch has to wait there, and the window is one: others do not wait for it.
+#[test]
+fn while_a_shard_is_silent_the_window_holds_nobody() {
+    let mut client = batching();
+    for now in 1..=7 {
+        adding(&mut client, now, &[SLOT]);
+        let (attempt, no) = prepare(&mut client, now, SHARD);
+        client.handle_response(Time(now), SHARD, Response::Queued { attempt });
+        votes(&mut client, now, SHARD, &(attempt, no), 1);
+        told(&mut client, now);
+    }
+    adding(&mut client, 10, &[SLOT]);
+    let mut requests = Vec::new();
+    client.take(SHARD, CONNECTION, &mut requests);
+    assert_eq!(prepares(&requests).len(), 1, "and nobody answers");
+    let held = [1, 2].map(|_| adding(&mut client, 20, &[OTHER_SLOT]));
+    assert_eq!(sent_to(&mut client, 20, OTHER), [], "one is under way, and no more may be");
+    let due = client.poll_timeout().expect("they are not held for ever");
+    assert!(due <= Time(100_010), "{due:?}");
+    client.handle_timeout(Time(100_010));
+    let (_, calls) = prepare(&mut client, 100_010, OTHER);
+    assert_eq!(calls.len(), 2);
+    assert_eq!(client.attempt(held[0]), client.attempt(held[1]));
+    assert!(client.poll_timeout().is_none_or(|due| due > Time(100_010)), "nothing is due at once again");
+}
+
 #[test]
 fn what_has_sent_something_or_is_large_or_ran_before_goes_alone() {
     let mut client = batching();

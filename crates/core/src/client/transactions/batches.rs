@@ -21,7 +21,7 @@ use crate::switches::{Delivery, Switches};
 const CALLS_OF_ONE_MAX: usize = 16;
 
 /// Calls in one batch, at most, but for those of one transaction more.
-const CALLS_MAX: u32 = 128;
+const CALLS_MAX: u32 = 1024;
 
 /// How a transaction comes to its shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,9 +91,9 @@ impl Batches {
         self.under_way < self.window.most()
     }
 
-    /// Whether some are gathered, and may leave.
-    pub(super) fn are_due(&self) -> bool {
-        !self.gathered.is_empty() && self.may_leave()
+    /// Whether some are gathered.
+    pub(super) fn has_gathered(&self) -> bool {
+        !self.gathered.is_empty()
     }
 
     /// One is told something: if it left, that is its end.

@@ -6,17 +6,23 @@ use std::mem::replace;
 /// As many batches under way as there would be without a bound.
 const WINDOW_MAX: u32 = 64;
 
+/// So many times as many as may be under way have to wait for nobody until one more may: at most.
+const NEED_MAX: u32 = 1024;
+
 /// How many batches may be under way: fewer where they have to wait, since those of one process then wait for each other.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     most: u32,
     /// So many in a row waited for nobody.
     free: u32,
+    /// So many times as many as may be under way are to be free until one more may. Four times as many whenever that was too many,
+    /// and half as many when it grows, so that what is too many is not tried again and again.
+    need: u32,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Window { most: WINDOW_MAX, free: 0 }
+        Window { most: WINDOW_MAX, free: 0, need: 1 }
     }
 }
 
@@ -27,14 +33,15 @@ impl Window {
 
     /// One of them had to wait for a lock.
     pub(super) fn shrink(&mut self) {
-        *self = Window { most: (self.most / 2).max(1), free: 0 };
+        let need = if self.most > 1 { (4 * self.need).min(NEED_MAX) } else { self.need };
+        *self = Window { most: (self.most / 2).max(1), free: 0, need };
     }
 
     /// One ended that had to wait for nobody.
     pub(super) fn grow(&mut self) {
-        self.free += 1;
-        if self.free >= self.most && self.most < WINDOW_MAX {
-            *self = Window { most: self.most + 1, free: 0 };
+        self.free = self.free.saturating_add(1);
+        if self.free >= self.most * self.need && self.most < WINDOW_MAX {
+            *self = Window { most: self.most + 1, free: 0, need: (self.need / 2).max(1) };
         }
     }
 }
@@ -199,15 +206,34 @@ mod tests {
     #[test]
     fn the_window_falls_by_halves_and_grows_by_one() {
         let mut window = Window::default();
-        (0..10).for_each(|_| window.shrink());
+        (0..6).for_each(|_| window.shrink());
         assert_eq!(window.most(), 1);
-        window.grow();
+        let grow = |window: &mut Window, times| (0..times).for_each(|_| window.grow());
+        grow(&mut window, NEED_MAX - 1);
+        assert_eq!(window.most(), 1, "it was too many six times");
+        grow(&mut window, 1);
         assert_eq!(window.most(), 2);
-        window.grow();
-        assert_eq!(window.most(), 2, "as many in a row as may be under way");
-        window.grow();
+        grow(&mut window, 2 * NEED_MAX / 2 - 1);
+        assert_eq!(window.most(), 2, "half of that for each that may be under way");
+        grow(&mut window, 1);
         assert_eq!(window.most(), 3);
-        (0..10_000).for_each(|_| window.grow());
+        grow(&mut window, 100_000);
         assert_eq!(window.most(), WINDOW_MAX);
+    }
+
+    #[test]
+    fn what_was_too_many_is_tried_less_and_less() {
+        let mut window = Window::default();
+        (0..6).for_each(|_| window.shrink());
+        let mut tried = 0;
+        for _ in 0..100_000 {
+            window.grow();
+            if window.most() > 1 {
+                tried += 1;
+                window.shrink();
+            }
+        }
+        assert!((90..130).contains(&tried), "{tried} of 100,000 batches were beside another");
+        assert_eq!(window.most(), 1);
     }
 }

@@ -305,7 +305,7 @@ impl LockTable {
             in_order.place = Some(at);
             line.standing.insert((at, attempt), Standing::default());
             if !is_alone && self.switches.ordering == Ordered::Hot {
-                self.heat.note(now, &self.limits, *hash);
+                self.heat.note(now, &self.limits, *hash, attempt.tx.session);
             }
         }
         is_alone
