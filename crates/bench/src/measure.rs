@@ -90,6 +90,8 @@ pub struct Setting {
     pub clients: usize,
     /// Threads that run them.
     pub threads: usize,
+    /// Client processes, each with a part of them.
+    pub processes: usize,
 }
 
 /// Numbers of a slice, or medians and sums over all.

@@ -217,6 +217,7 @@ impl ModelPlan {
                 shards: self.shards_of(mode),
                 clients: self.clients,
                 threads: self.setup.processes as usize,
+                processes: self.setup.processes as usize,
             },
             ordering: self.ordering_of(mode),
             figures: Figures {

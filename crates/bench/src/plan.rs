@@ -54,6 +54,9 @@ pub struct Plan {
     pub clients: usize,
     /// Threads, each with a runtime of its own and its part of the clients.
     pub threads: usize,
+    /// Client processes, as far as servers can tell: each has a session and connections of its own. More than one have a thread
+    /// each.
+    pub processes: usize,
     /// How transactions go.
     pub pace: Pace,
     /// How long each mode runs, all slices together.
@@ -92,6 +95,12 @@ impl Plan {
             return Err(format!(
                 "{} clients on {} threads: there must be at least one client for each thread, and one thread",
                 self.clients, self.threads
+            ));
+        }
+        if self.processes == 0 || self.processes > 1 && self.processes != self.threads {
+            return Err(format!(
+                "{} processes on {} threads: there must be one at least, and several have a thread each",
+                self.processes, self.threads
             ));
         }
         if self.slice.is_zero() || self.time < self.slice {

@@ -28,9 +28,24 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// What a mode runs on.
 enum Instance {
-    Store { store: Store, run: Box<dyn Run> },
+    /// A store for each process.
+    Store {
+        stores: Vec<Store>,
+        run: Box<dyn Run>,
+    },
     Mutex(Box<dyn MutexBaseline>),
-    Redis { baseline: Arc<RedisBaseline>, run: Box<dyn Run> },
+    /// The same for baselines.
+    Redis {
+        baselines: Vec<Arc<RedisBaseline>>,
+        run: Box<dyn Run>,
+    },
+}
+
+/// Waits for locks and attempts that began again, so far.
+#[derive(Clone, Copy, Default)]
+struct Troubles {
+    restarts: u64,
+    lock_waits: u64,
 }
 
 /// One mode of a comparison, while it runs.
@@ -48,7 +63,7 @@ pub struct Subject {
     /// Commits in each of them.
     committed: [u64; INTERVALS],
     kinds: Vec<u64>,
-    before: Stats,
+    before: Troubles,
     /// Last: connections end on the threads that they were made on.
     threads: ClientThreads,
 }
@@ -69,11 +84,16 @@ impl Subject {
         for number in 0..plan.clients {
             let seed = plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64);
             runners[number % plan.threads].push(match &instance {
-                Instance::Store { store, run } => Runner::on_store(store.clone(), run.client(seed), kinds),
-                Instance::Mutex(mutex) => Runner::on_mutex(mutex.client(seed), kinds),
-                Instance::Redis { baseline, run } => {
-                    Runner::on_redis(Arc::clone(baseline), run.client(seed), seed, kinds)
+                Instance::Store { stores, run } => {
+                    Runner::on_store(stores[number % plan.processes].clone(), run.client(seed), kinds)
                 }
+                Instance::Mutex(mutex) => Runner::on_mutex(mutex.client(seed), kinds),
+                Instance::Redis { baselines, run } => Runner::on_redis(
+                    Arc::clone(&baselines[number % plan.processes]),
+                    run.client(seed),
+                    seed,
+                    kinds,
+                ),
             });
         }
         let setting = Setting {
@@ -83,6 +103,7 @@ impl Subject {
             shards: shards(mode, plan),
             clients: plan.clients,
             threads: plan.threads,
+            processes: plan.processes,
         };
         Ok(Subject {
             mode,
@@ -95,7 +116,7 @@ impl Subject {
             intervals: plan.intervals(),
             committed: [0; INTERVALS],
             kinds: vec![0; kinds],
-            before: Stats::default(),
+            before: Troubles::default(),
             threads,
         })
     }
@@ -105,10 +126,10 @@ impl Subject {
         self.mode.name
     }
 
-    /// Its store, unless it is a baseline.
+    /// Its store, of the first process, unless it is a baseline.
     pub fn store(&self) -> Option<&Store> {
         match &self.instance {
-            Instance::Store { store, .. } => Some(store),
+            Instance::Store { stores, .. } => stores.first(),
             Instance::Mutex(_) | Instance::Redis { .. } => None,
         }
     }
@@ -118,17 +139,20 @@ impl Subject {
         &self.slices
     }
 
-    fn stats(&self) -> Stats {
-        match &self.instance {
-            Instance::Store { store, .. } => store.stats(),
-            Instance::Mutex(_) => Stats::default(),
-            Instance::Redis { baseline, .. } => {
-                let (restarts, lock_waits) = baseline.counts();
-                let mut stats = Stats::default();
-                (stats.restarts, stats.lock_waits) = (restarts, lock_waits);
-                stats
+    fn troubles(&self) -> Troubles {
+        let each: Vec<(u64, u64)> = match &self.instance {
+            Instance::Store { stores, .. } => {
+                let stats = stores.iter().map(Store::stats);
+                stats.map(|Stats { restarts, lock_waits, .. }| (restarts, lock_waits)).collect()
             }
-        }
+            Instance::Mutex(_) => Vec::new(),
+            Instance::Redis { baselines, .. } => baselines.iter().map(|it| it.counts()).collect(),
+        };
+        let add = |sum: Troubles, (restarts, lock_waits)| Troubles {
+            restarts: sum.restarts + restarts,
+            lock_waits: sum.lock_waits + lock_waits,
+        };
+        each.into_iter().fold(Troubles::default(), add)
     }
 
     /// Loads what the workload begins with: nothing else is running. What was counted meanwhile is forgotten.
@@ -142,7 +166,7 @@ impl Subject {
             observer.loaded(batch.len());
             loaded = self.load_batch(batch);
         }
-        self.before = self.stats();
+        self.before = self.troubles();
         loaded.map_err(|error| format!("mode {}: loading: {error}", self.mode.name))
     }
 
@@ -150,13 +174,13 @@ impl Subject {
     fn load_batch(&mut self, calls: Vec<Call>) -> Result<(), String> {
         match &self.instance {
             Instance::Mutex(_) => Ok(()),
-            Instance::Store { store, .. } => {
-                let store = store.clone();
+            Instance::Store { stores, .. } => {
+                let store = stores[0].clone();
                 let load = async move { store.run_all(calls.into_iter().map(|it| (it.key, it.op))).await };
                 self.threads.run(load).map(drop).map_err(|error| error.to_string())
             }
-            Instance::Redis { baseline, .. } => {
-                let baseline = Arc::clone(baseline);
+            Instance::Redis { baselines, .. } => {
+                let baseline = Arc::clone(&baselines[0]);
                 self.threads.run(async move { baseline.run_alone(&calls).await }).map(drop)
             }
         }
@@ -186,7 +210,7 @@ impl Subject {
         for runner in self.runners.iter_mut().flatten() {
             sum.take(runner.counts());
         }
-        let now = self.stats();
+        let now = self.troubles();
         let (restarts, waits) =
             (now.restarts - self.before.restarts, now.lock_waits - self.before.lock_waits);
         self.before = now;
@@ -222,26 +246,26 @@ impl Subject {
         }
         let promise = match (self.mode.engine, &self.instance) {
             (Engine::Store(Mode::None) | Engine::Mutex, _) => Promise::Operations,
-            (_, Instance::Redis { baseline, .. }) => baseline.promise(),
+            (_, Instance::Redis { baselines, .. }) => baselines[0].promise(),
             (Engine::Store(_) | Engine::Redis(_) | Engine::OneServer, _) => Promise::Transactions,
         };
         let threads = &mut self.threads;
         let violations = match &self.instance {
             Instance::Mutex(mutex) => lines(&mutex.verify()),
-            Instance::Store { store, run } => verify(store, run.as_ref(), promise, threads),
-            Instance::Redis { baseline, run } => {
+            Instance::Store { stores, run } => verify(stores, run.as_ref(), promise, threads),
+            Instance::Redis { baselines, run } => {
                 let mut read = |call: Call| {
-                    let baseline = Arc::clone(baseline);
+                    let baseline = Arc::clone(&baselines[0]);
                     let replies = threads.run(async move { baseline.run_alone(&[call]).await });
                     replies.expect("the server answers and the record is of this type").remove(0)
                 };
                 lines(&run.verify(promise, &mut read))
             }
         };
-        if let (Instance::Store { store, .. }, Reach::Network) = (&self.instance, self.threads.reach()) {
-            // The servers hear that this process is done, before its keys are deleted.
-            let store = store.clone();
-            self.threads.run(store.close());
+        if let (Instance::Store { stores, .. }, Reach::Network) = (&self.instance, self.threads.reach()) {
+            // The servers hear that these processes are done, before their keys are deleted.
+            let stores = stores.clone();
+            self.threads.run_all(stores.into_iter().map(|store| async move { store.close().await }));
         }
         Check::new(self.mode.name, promise, violations)
     }
@@ -260,17 +284,25 @@ fn instance(
         }
         (Engine::Store(mode), Place::Embedded) => {
             let store = Store::builder().shards(plan.shards).mode(mode).build();
-            Ok(Instance::Store { store, run: workload.run() })
+            Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
         (Engine::Store(mode), Place::Servers(servers)) => {
             let url = servers.url.clone().expect("there is a cluster for those who need it");
-            let store = threads.run(async move { Store::cluster(url).mode(mode).connect().await });
-            Ok(Instance::Store { store: store.map_err(|error| error.to_string())?, run: workload.run() })
+            let connect = || {
+                let url = url.clone();
+                async move { Store::cluster(url).mode(mode).connect().await }
+            };
+            let stores = threads.run_all((0..plan.processes).map(|_| connect()));
+            let stores: Result<Vec<Store>, _> = stores.into_iter().collect();
+            Ok(Instance::Store { stores: stores.map_err(|error| error.to_string())?, run: workload.run() })
         }
         (Engine::Redis(scheme), Place::Servers(servers)) => {
-            let baseline =
-                threads.run(RedisBaseline::connect(scheme, redis_url(scheme, servers), servers.backoff))?;
-            Ok(Instance::Redis { baseline: Arc::new(baseline), run: workload.run() })
+            let (url, backoff) = (redis_url(scheme, servers), servers.backoff);
+            let connect = || RedisBaseline::connect(scheme, url.clone(), backoff);
+            let baselines = threads.run_all((0..plan.processes).map(|_| connect()));
+            let baselines: Result<Vec<_>, _> = baselines.into_iter().collect();
+            let baselines = baselines?.into_iter().map(Arc::new).collect();
+            Ok(Instance::Redis { baselines, run: workload.run() })
         }
         (Engine::Redis(_), Place::Embedded) => Err("it needs real servers".into()),
         (Engine::OneServer, _) => Err("it is of the model".into()),
@@ -296,10 +328,14 @@ fn lines(violations: &[Violation]) -> Vec<String> {
 }
 
 /// Locked records and open attempts. The clients have ended, but on a cluster the last applies may be on their way.
-fn left_open(store: &Store) -> (u64, u64) {
+fn left_open(stores: &[Store]) -> (u64, u64) {
     let began = Instant::now();
-    loop {
+    let add = |sum: (u64, u64), store: &Store| {
         let Stats { locked_records, open_attempts, .. } = store.stats();
+        (sum.0 + locked_records, sum.1 + open_attempts)
+    };
+    loop {
+        let (locked_records, open_attempts) = stores.iter().fold((0, 0), add);
         if (locked_records, open_attempts) == (0, 0) || began.elapsed() > SETTLE_TIME {
             return (locked_records, open_attempts);
         }
@@ -308,15 +344,15 @@ fn left_open(store: &Store) -> (u64, u64) {
 }
 
 /// A record that is locked now would be for ever: that is a violation of its own, and its content cannot be read.
-fn verify(store: &Store, run: &dyn Run, promise: Promise, threads: &mut ClientThreads) -> Vec<String> {
-    let (locked_records, open_attempts) = left_open(store);
+fn verify(stores: &[Store], run: &dyn Run, promise: Promise, threads: &mut ClientThreads) -> Vec<String> {
+    let (locked_records, open_attempts) = left_open(stores);
     if (locked_records, open_attempts) != (0, 0) {
         return vec![format!(
             "{open_attempts} transactions still hold something and {locked_records} records are locked"
         )];
     }
     let mut read = |call: Call| {
-        let store = store.clone();
+        let store = stores[0].clone();
         let replies = threads.run(async move { store.run_all([(call.key, call.op)]).await });
         replies.expect("nothing is locked and the record is of this type").remove(0)
     };

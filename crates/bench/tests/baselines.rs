@@ -50,6 +50,7 @@ fn plan(choice: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
         shards: 0,
         clients: 8,
         threads: 2,
+        processes: 1,
         pace,
         time: Duration::from_millis(300),
         slice: Duration::from_millis(150),
@@ -95,6 +96,8 @@ fn all_workloads_run_beside_all_baselines_and_verify() {
     for choice in [rawmix, hot, fair, rubis, retwis] {
         let modes = "none,redis-lock,redis-watch,redis-multi,redis-lua,claret";
         assert_measured(plan(choice(), modes, Pace::Together));
+        // Each process has a session of its own, and all use the same keys.
+        assert_measured(Plan { processes: 2, ..plan(choice(), "none,redis-lock,claret", Pace::Together) });
         for pace in [Pace::Interactive(Duration::ZERO), Pace::Pause(Duration::from_millis(1))] {
             assert_measured(plan(choice(), "none,redis-lock,redis-watch,claret", pace));
         }

@@ -40,6 +40,7 @@ fn plan(workload: WorkloadSpec, modes: &str, pace: Pace) -> Plan {
         shards: 8,
         clients: 8,
         threads: 2,
+        processes: 1,
         pace,
         time: Duration::from_millis(200),
         slice: Duration::from_millis(100),

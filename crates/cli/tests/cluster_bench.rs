@@ -57,7 +57,7 @@ impl Programs {
 
     fn run(&self, arguments: &[&str], settings: &[(&str, &Path)]) -> Output {
         let mut command = Command::new(TOOL);
-        for name in ["STORE", "ROUNDS", "SECONDS_EACH", "CLARET_LOADGEN"] {
+        for name in ["STORE", "ROUNDS", "SECONDS_EACH", "CLARET_LOADGEN", "CLARET_ORDERING", "BATCHES"] {
             command.env_remove(name);
         }
         command.args(arguments).env("CLARET", self.path("claret")).env("ASKED", self.path("asked"));
@@ -97,6 +97,9 @@ fn a_load_generator_runs_in_turns_with_the_benchmark() {
     let lines = text(&output.stdout);
     let lines: Vec<Value> =
         lines.lines().map(|line| serde_json::from_str(line).expect("an object a line")).collect();
+    let (machine, lines) = lines.split_first().expect("it begins with the machine");
+    assert_eq!((&machine["ordering"], &machine["batches"]), (&"default".into(), &"on".into()));
+    assert!(machine["load"].is_number(), "{machine}");
     assert!(lines.iter().all(|line| line["arguments"] == "hot"), "{lines:?}");
     let of_loadgen: Vec<&Value> = lines.iter().filter(|line| line["mode"] == "loadgen").collect();
     assert_eq!(of_loadgen.iter().map(|line| &line["round"]).collect::<Vec<_>>(), [1, 2]);
@@ -119,6 +122,15 @@ fn without_a_generator_a_line_is_one_run() {
     let asked = programs.asked();
     assert_eq!(asked.len(), 2, "{asked:?}");
     assert!(asked.iter().all(|line| line.starts_with("claret bench rubis --mix ")), "{asked:?}");
+}
+
+#[test]
+fn batches_are_left_out_of_the_clients_alone() {
+    let programs = Programs::new("unbatched", LOADGEN);
+    let output = programs.run(&["interactive"], &[("BATCHES", Path::new("off"))]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let asked = programs.asked();
+    assert!(asked[0].contains("--store redis://127.0.0.1:1?batches=off --seconds"), "{asked:?}");
 }
 
 #[test]

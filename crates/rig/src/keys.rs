@@ -19,7 +19,11 @@ const SCAN_TIME: Duration = Duration::from_secs(30);
 pub fn delete_keys_everywhere(url: &str, pattern: &str) -> Result<(), RigError> {
     let view = connect(url).and_then(|mut open| nodes(&mut open))?;
     for node in view.iter().filter(|node| !node.slots.is_empty()) {
-        delete_keys(&at(url, &node.host, node.port), pattern)?;
+        // A node that has met no other one does not know its own host: it is the one that was asked.
+        match node.host.as_str() {
+            "" => delete_keys(url, pattern)?,
+            host => delete_keys(&at(url, host, node.port), pattern)?,
+        }
     }
     Ok(())
 }

@@ -192,3 +192,13 @@ fn a_start_can_be_given_up() {
     }
     std::fs::remove_dir_all(&dir).expect("left where it was");
 }
+
+/// It says of itself `:PORT`: it has met nobody who could tell it its host.
+#[test]
+fn keys_are_deleted_from_a_cluster_of_one_node() {
+    let cluster = Cluster::options(1, 0).start().expect("a cluster");
+    cluster.query::<()>(0, &["SET", "run:a", "1"]).expect("written");
+    cluster.query::<()>(0, &["SET", "other", "1"]).expect("written");
+    claret_rig::delete_keys_everywhere(&cluster.url(), "run:*").expect("the node answers");
+    assert_eq!(cluster.query::<Vec<String>>(0, &["KEYS", "*"]).expect("it answers"), ["other"]);
+}

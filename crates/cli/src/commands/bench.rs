@@ -88,7 +88,7 @@ pub(crate) struct Args {
     /// Clients, each with one transaction at a time (default 64; with --store sim 256).
     #[arg(long)]
     clients: Option<usize>,
-    /// Threads, each with a part of the clients (default 1).
+    /// Threads, each with a part of the clients (default 1; on real servers with --processes one for each).
     #[arg(long)]
     threads: Option<usize>,
     /// How long each mode runs (default 3; with --store sim 0.5, of virtual time). The sets of rawmix grow meanwhile:
@@ -154,7 +154,8 @@ impl Args {
     }
 
     fn plan(self, store: &StoreArg) -> Result<Plan, String> {
-        let is_shared = |name: &str| name == "--backoff" && store.is_servers();
+        let is_shared = |name: &str| ["--backoff", "--processes"].contains(&name) && store.is_servers();
+        let processes = self.model.processes().unwrap_or(1);
         let mut given = self.model.given().into_iter();
         if let Some((name, _)) = given.find(|(name, given)| *given && !is_shared(name)) {
             return Err(format!("{name} is of --store sim, and this is --store {}", self.store));
@@ -168,7 +169,8 @@ impl Args {
             modes,
             shards: self.shards.unwrap_or(64),
             clients: self.clients.unwrap_or(64),
-            threads: self.threads.unwrap_or(1),
+            threads: self.threads.unwrap_or(processes.max(1)),
+            processes,
             pace: self.pace(),
             time,
             slice: seconds("--slice", self.slice.unwrap_or(0.5))?.min(time),
@@ -410,13 +412,14 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
     let setting = &first.setting;
     writeln!(
         out,
-        "{}, {}, {} shards, {} clients on {} thread{}, {} slices of {:.2} s for each mode, medians",
+        "{}, {}, {} shards, {} clients on {} thread{}{}, {} slices of {:.2} s for each mode, medians",
         setting.workload,
         if setting.store == "embedded" { "embedded store" } else { setting.store },
         summaries.iter().map(|summary| summary.setting.shards).max().unwrap_or(0),
         setting.clients,
         setting.threads,
         if setting.threads == 1 { "" } else { "s" },
+        if setting.processes == 1 { "" } else { ", as processes of their own" },
         first.slices,
         first.figures.seconds / first.slices.max(1) as f64,
     )?;

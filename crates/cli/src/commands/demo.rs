@@ -205,6 +205,7 @@ fn run_site(
         shards: SHARDS,
         clients: CLIENTS,
         threads: 1,
+        processes: 1,
         pace: Pace::Pause(THINK),
         time,
         slice: Duration::from_secs(1).min(time),

@@ -23,7 +23,8 @@ const WARM_UP_DIVISOR: u64 = 10;
 #[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "With --store sim")]
 pub(in crate::commands) struct ModelArgs {
-    /// Client processes, each with a part of the clients (default: one for each 64 clients).
+    /// Client processes, each with a part of the clients (default: one for each 64 clients). Also of real servers: then
+    /// sessions of this program, each with connections and a thread of its own (default 1).
     #[arg(long)]
     processes: Option<u32>,
     /// How many frames a process may have unanswered at one shard (default 4).
@@ -118,6 +119,11 @@ impl ModelArgs {
             ("--phase-joins", self.phase_joins.is_some()),
             ("--ordering", self.ordering.is_some()),
         ]
+    }
+
+    /// The client processes that were given.
+    pub(super) fn processes(&self) -> Option<usize> {
+        self.processes.map(|processes| processes as usize)
     }
 
     /// The pauses that were given.

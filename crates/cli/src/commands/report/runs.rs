@@ -225,6 +225,7 @@ impl Runs<'_> {
                 shards: 0,
                 clients: *clients,
                 threads: 1,
+                processes: 1,
                 pace: Pace::Together,
                 time,
                 slice: time.min(Duration::from_millis(500)),
