@@ -284,7 +284,8 @@ fn instance(
         }
         (Engine::Store(mode), Place::Embedded) => {
             let store = Store::builder().shards(plan.shards).mode(mode).build();
-            Ok(Instance::Store { stores: vec![store], run: workload.run() })
+            // There is one process, whatever was asked for.
+            Ok(Instance::Store { stores: vec![store; plan.processes], run: workload.run() })
         }
         (Engine::Store(mode), Place::Servers(servers)) => {
             let url = servers.url.clone().expect("there is a cluster for those who need it");

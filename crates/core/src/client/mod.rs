@@ -580,11 +580,11 @@ impl Client {
 
     /// Does what is due. What is sent again for its sake is not, where the first copy is still on its way.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.heartbeat_at.is_some_and(|at| at <= now) {
-            self.heartbeat(now);
-        }
         if self.asks_at().into_iter().chain(self.released_at()).any(|at| at <= now) {
             self.settle(now);
+        }
+        if self.heartbeat_at.is_some_and(|at| at <= now) {
+            self.heartbeat(now);
         }
         if self.transactions.poll_timeout().is_none_or(|due| due > now) {
             return;

@@ -58,7 +58,7 @@ use wrong as rules;
 use super::key_hash;
 use super::phaser::{Phaser, Waiter, Wanted, same};
 use super::picture::Wait;
-use crate::ids::{AttemptId, Birth, CallNo, Member, Time};
+use crate::ids::{AttemptId, Birth, CallNo, Member, SessionId, Time};
 use crate::limits::Limits;
 use crate::message::{Call, Members};
 use crate::records::{Applied, External};
@@ -127,6 +127,12 @@ struct Lock {
 }
 
 impl Lock {
+    /// Whether another process holds some of it, as far as those tell that came first and last.
+    fn is_held_by_another(&self, session: SessionId) -> bool {
+        let mut ends = self.holders.first().into_iter().chain(self.holders.last());
+        ends.any(|(attempt, _)| attempt.tx.session != session)
+    }
+
     /// Somebody is granted a call of this type. Until one of a type with modes of its own is, there are none.
     fn take_modes_of(&mut self, kind: &'static TypeInfo) {
         if self.kind.is_none_or(TypeInfo::is_of_any) {
@@ -483,8 +489,10 @@ impl LockTable {
         self.waits += 1;
         let Record { key, hash, lock, .. } = &mut self.records[record];
         self.hot.note(now, *hash, key, call.op.method().name);
-        if self.switches.ordering == Ordered::Hot && call.op.is_total() {
-            self.heat.note(now, &self.limits, *hash, owner.attempt.tx.session);
+        let meets = |lock: &Lock| lock.is_held_by_another(owner.attempt.tx.session);
+        if self.switches.ordering == Ordered::Hot && call.op.is_total() && lock.as_deref().is_some_and(meets)
+        {
+            self.heat.note(now, &self.limits, *hash);
         }
         let idle = &mut self.idle;
         let lock = lock.get_or_insert_with(|| idle.pop().unwrap_or_default());

@@ -132,6 +132,38 @@ fn of_a_batch_that_is_refused_each_goes_alone_under_its_own_name() {
     assert_eq!(alone, [attempt(all[0].0), attempt(all[1].0)]);
 }
 
+/// Each that goes alone is dear, so what is refused now and then is carried in smaller pieces.
+#[test]
+fn after_a_refusal_batches_are_smaller() {
+    let mut client = batching();
+    let begin = |client: &mut Client, now, count| {
+        (0..count).map(|_| adding(client, now, &[SLOT])).collect::<Vec<_>>()
+    };
+    begin(&mut client, 0, 2);
+    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    refuses(&mut client, 2, SHARD, carrier, Refusal::Recovered);
+    sent_to(&mut client, 2, SHARD);
+    begin(&mut client, 3, 40);
+    let requests = sent_to(&mut client, 3, SHARD);
+    let sizes: Vec<usize> = prepares(&requests).iter().map(|(_, calls)| calls.len()).collect();
+    assert_eq!(sizes, [32, 8], "a quarter of 128");
+}
+
+#[test]
+fn a_batch_has_one_mebibyte_at_most() {
+    let mut client = batching();
+    for now in 0..3 {
+        let tx = client.begin(Time(now), 1);
+        let key = "k".repeat(600_000);
+        client.buffer(Time(now), (tx, 1), (SLOT, key.as_str().into()), add()).expect("it runs");
+        client.commit(Time(now), (tx, 1)).expect("it runs");
+    }
+    client.settle(Time(3));
+    let requests = sent_to(&mut client, 3, SHARD);
+    let sizes: Vec<usize> = prepares(&requests).iter().map(|(_, calls)| calls.len()).collect();
+    assert_eq!(sizes, [1, 1, 1]);
+}
+
 #[test]
 fn who_is_given_up_in_a_batch_hears_how_it_ends() {
     for commits in [true, false] {

@@ -11,7 +11,7 @@ use hashbrown::HashMap;
 use smallvec::SmallVec;
 
 use super::super::rules;
-use super::trial::{Trial, Window};
+use super::trial::{Size, Trial, Window};
 use super::{Entry, Outlet, Table};
 use crate::coordinator::{Event, TxHandle};
 use crate::ids::{CallNo, ShardId, Time};
@@ -20,8 +20,11 @@ use crate::switches::{Delivery, Switches};
 /// A transaction of more calls goes alone: others would wait for it, and it has little to save.
 const CALLS_OF_ONE_MAX: usize = 16;
 
-/// Calls in one batch, at most, but for those of one transaction more.
-const CALLS_MAX: u32 = 1024;
+/// Calls of one batch at one shard, at most: it executes twice as many at once, as those of the batch before come in the same frame.
+const CALLS_AT_A_SHARD_MAX: u32 = 400;
+
+/// Bytes of operations in one batch, at most, but for those of one transaction.
+const BYTES_MAX: usize = 1 << 20;
 
 /// How a transaction comes to its shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,8 +44,8 @@ pub(in crate::client) enum Carriage {
 pub(in crate::client) enum Left {
     /// It has not, or has heard its end.
     No,
-    /// It has, and waited for nobody.
-    Moves,
+    /// It has, after so many times that the window was halved, and waited for nobody.
+    Moves(u32),
     /// It has, and had to wait.
     Waited,
 }
@@ -69,6 +72,7 @@ pub(in crate::client) struct Batches {
     /// So many that left have not heard their end.
     under_way: u32,
     window: Window,
+    size: Size,
     trial: Trial,
 }
 
@@ -82,6 +86,7 @@ impl Batches {
             spare: Vec::new(),
             under_way: 0,
             window: Window::default(),
+            size: Size::default(),
             trial: Trial::default(),
         }
     }
@@ -96,11 +101,17 @@ impl Batches {
         !self.gathered.is_empty()
     }
 
+    /// One leaves.
+    fn leaving(&mut self) -> Left {
+        self.under_way += 1;
+        Left::Moves(self.window.halved())
+    }
+
     /// One is told something: if it left, that is its end.
     pub(in crate::client) fn note_end(&mut self, left: &mut Left) {
         match std::mem::replace(left, Left::No) {
             Left::No => return,
-            Left::Moves => self.window.grow(),
+            Left::Moves(_) => self.window.grow(),
             Left::Waited => {}
         }
         self.under_way -= 1;
@@ -115,6 +126,11 @@ impl Batches {
     pub(super) fn note_broken(&mut self) {
         self.trial.part();
     }
+}
+
+/// Whether answers of one attempt are so long that fewer calls should go together: a shard keeps only so much of them.
+fn is_heavy(replies: &[(CallNo, Reply)]) -> bool {
+    replies.iter().map(|(_, reply)| reply.size()).sum::<usize>() > BYTES_MAX / 2
 }
 
 impl Table {
@@ -180,30 +196,41 @@ impl Table {
         gathered.into_iter().for_each(|tx| self.go_alone(now, tx));
     }
 
+    /// How many of them make the first batch: one at least.
     fn first_batch(&self, gathered: &[u64]) -> usize {
-        let mut calls = 0;
-        let is_full = |tx: &u64| {
-            let full = calls >= CALLS_MAX;
-            let own = self.entries.get(*tx).and_then(|entry| entry.coordinator.one_shot());
-            calls += own.map_or(0, <[_]>::len) as u32;
-            full
+        let (mut calls, mut bytes) = (0, 0);
+        let mut at_shards: SmallVec<[(ShardId, u32); 8]> = SmallVec::new();
+        let is_too_much = |tx: &u64| {
+            let own =
+                self.entries.get(*tx).and_then(|entry| entry.coordinator.one_shot()).unwrap_or_default();
+            calls += own.len() as u32;
+            let mut is_crowded = false;
+            for (shard, call) in own {
+                bytes += call.key.len() + call.call.op.size();
+                let known = at_shards.iter().position(|(known, _)| known == shard);
+                let at = known.unwrap_or_else(|| {
+                    at_shards.push((*shard, 0));
+                    at_shards.len() - 1
+                });
+                at_shards[at].1 += 1;
+                is_crowded |= at_shards[at].1 > CALLS_AT_A_SHARD_MAX;
+            }
+            calls > self.batches.size.calls_max() || bytes > BYTES_MAX || is_crowded
         };
-        gathered.iter().position(is_full).unwrap_or(gathered.len())
+        gathered.iter().position(is_too_much).unwrap_or(gathered.len()).max(1)
     }
 
     fn go_alone(&mut self, now: Time, tx: u64) {
         let Some(entry) = self.entries.get_mut(tx) else { return };
         entry.carriage = Carriage::Alone;
-        entry.left = Left::Moves;
-        self.batches.under_way += 1;
+        entry.left = self.batches.leaving();
         self.commit_entry(now, tx);
     }
 
     fn carry(&mut self, now: Time, together: &[u64]) {
         let (carrier, mut entry) = self.begin_entry(now, 0);
         entry.carriage = Carriage::Carries;
-        entry.left = Left::Moves;
-        self.batches.under_way += 1;
+        entry.left = self.batches.leaving();
         let mut carried = self.batches.spare.pop().unwrap_or_default();
         let mut first = 0;
         for tx in together {
@@ -260,13 +287,21 @@ impl Table {
     pub(super) fn unload(&mut self, now: Time, carrier: u64, event: Event, outlet: &mut impl Outlet) {
         let Some(mut members) = self.batches.carried.remove(&carrier) else { return };
         match event {
-            Event::Committed { replies } => self.unload_committed(now, &members, replies, outlet),
+            Event::Committed { replies } if !is_heavy(&replies) => {
+                self.batches.size.grow();
+                self.unload_committed(now, &members, replies, outlet);
+            }
+            Event::Committed { replies } => {
+                self.batches.size.shrink();
+                self.unload_committed(now, &members, replies, outlet);
+            }
             event if rules::is_unknown(&event) => {
                 for it in &members {
                     self.close_carried(it.tx, Event::Unknown, outlet);
                 }
             }
             _ => {
+                self.batches.size.shrink();
                 for it in &members {
                     match it.regrets {
                         true => self.close_carried(it.tx, Event::Aborted, outlet),
@@ -310,8 +345,8 @@ impl Table {
         if entry.carriage == Carriage::Carries {
             entry.breaks_at.get_or_insert(now.plus(batches.trial.patience_us()));
         }
-        if std::mem::replace(&mut entry.left, Left::Waited) == Left::Moves {
-            batches.window.shrink();
+        if let Left::Moves(halved) = std::mem::replace(&mut entry.left, Left::Waited) {
+            batches.window.shrink(halved);
         }
     }
 

@@ -7,7 +7,7 @@ use std::mem::replace;
 const WINDOW_MAX: u32 = 64;
 
 /// So many times as many as may be under way have to wait for nobody until one more may: at most.
-const NEED_MAX: u32 = 1024;
+const NEED_MAX: u32 = 128;
 
 /// How many batches may be under way: fewer where they have to wait, since those of one process then wait for each other.
 #[derive(Clone, Copy, Debug)]
@@ -18,11 +18,13 @@ pub(super) struct Window {
     /// So many times as many as may be under way are to be free until one more may. Four times as many whenever that was too many,
     /// and half as many when it grows, so that what is too many is not tried again and again.
     need: u32,
+    /// How often it was halved. Who left before the last time is no reason to halve it again.
+    halved: u32,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Window { most: WINDOW_MAX, free: 0, need: 1 }
+        Window { most: WINDOW_MAX, free: 0, need: 1, halved: 0 }
     }
 }
 
@@ -31,18 +33,57 @@ impl Window {
         self.most
     }
 
-    /// One of them had to wait for a lock.
-    pub(super) fn shrink(&mut self) {
+    /// How often it was halved so far.
+    pub(super) fn halved(&self) -> u32 {
+        self.halved
+    }
+
+    /// One of them had to wait for a lock, and left after the window was halved so many times.
+    pub(super) fn shrink(&mut self, halved: u32) {
+        if halved != self.halved {
+            return;
+        }
         let need = if self.most > 1 { (4 * self.need).min(NEED_MAX) } else { self.need };
-        *self = Window { most: (self.most / 2).max(1), free: 0, need };
+        *self = Window { most: (self.most / 2).max(1), free: 0, need, halved: halved.wrapping_add(1) };
     }
 
     /// One ended that had to wait for nobody.
     pub(super) fn grow(&mut self) {
         self.free = self.free.saturating_add(1);
         if self.free >= self.most * self.need && self.most < WINDOW_MAX {
-            *self = Window { most: self.most + 1, free: 0, need: (self.need / 2).max(1) };
+            *self = Window { most: self.most + 1, free: 0, need: (self.need / 2).max(1), ..*self };
         }
+    }
+}
+
+/// Calls of a batch: at first, at least and at most.
+const CALLS_FIRST: u32 = 128;
+const CALLS_MIN: u32 = 16;
+const CALLS_MAX: u32 = 1024;
+
+/// How many calls a batch may have: fewer after one that was refused, of which each goes alone, or had long answers.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Size {
+    calls_max: u32,
+}
+
+impl Default for Size {
+    fn default() -> Self {
+        Size { calls_max: CALLS_FIRST }
+    }
+}
+
+impl Size {
+    pub(super) fn calls_max(&self) -> u32 {
+        self.calls_max
+    }
+
+    pub(super) fn grow(&mut self) {
+        self.calls_max = (self.calls_max + self.calls_max / 8).min(CALLS_MAX);
+    }
+
+    pub(super) fn shrink(&mut self) {
+        self.calls_max = (self.calls_max / 4).max(CALLS_MIN);
     }
 }
 
@@ -206,7 +247,7 @@ mod tests {
     #[test]
     fn the_window_falls_by_halves_and_grows_by_one() {
         let mut window = Window::default();
-        (0..6).for_each(|_| window.shrink());
+        (0..6).for_each(|_| window.shrink(window.halved()));
         assert_eq!(window.most(), 1);
         let grow = |window: &mut Window, times| (0..times).for_each(|_| window.grow());
         grow(&mut window, NEED_MAX - 1);
@@ -222,18 +263,38 @@ mod tests {
     }
 
     #[test]
+    fn those_that_left_together_halve_it_once() {
+        let mut window = Window::default();
+        let halved = window.halved();
+        (0..6).for_each(|_| window.shrink(halved));
+        assert_eq!(window.most(), WINDOW_MAX / 2);
+    }
+
+    #[test]
+    fn where_one_batch_in_twelve_fails_they_do_not_grow() {
+        let mut size = Size::default();
+        for _ in 0..100 {
+            size.shrink();
+            (0..11).for_each(|_| size.grow());
+        }
+        assert!((CALLS_MIN..CALLS_FIRST).contains(&size.calls_max()), "{size:?}");
+        (0..40).for_each(|_| size.grow());
+        assert_eq!(size.calls_max(), CALLS_MAX);
+    }
+
+    #[test]
     fn what_was_too_many_is_tried_less_and_less() {
         let mut window = Window::default();
-        (0..6).for_each(|_| window.shrink());
+        (0..6).for_each(|_| window.shrink(window.halved()));
         let mut tried = 0;
         for _ in 0..100_000 {
             window.grow();
             if window.most() > 1 {
                 tried += 1;
-                window.shrink();
+                window.shrink(window.halved());
             }
         }
-        assert!((90..130).contains(&tried), "{tried} of 100,000 batches were beside another");
+        assert!((700..900).contains(&tried), "{tried} of 100,000 batches were beside another");
         assert_eq!(window.most(), 1);
     }
 }

@@ -1,26 +1,22 @@
 //! On which records calls are ordered, where that is decided by what meets there (P87).
 //!
-//! Counted are calls that could be ordered and had to wait, and ordered ones that met somebody, whenever the last one was of another
-//! process: transactions of one process that meet leave together instead (docs/batches.md). A record for which enough were counted
-//! within a period is ordered from then on, and as long as a quarter of that are in each further one.
+//! Counted are calls that could be ordered and had to wait, and ordered ones that met somebody, if that was another process:
+//! transactions of one process that meet leave together instead (docs/batches.md). A record for which enough were
+//! counted within a period is ordered from then on, and as long as a quarter of that are in each further one.
 //!
 //! Records are told apart by the hashes of their keys: two that share one are ordered together.
 
-use std::mem::replace;
-
 use hashbrown::HashMap;
 
-use crate::ids::{SessionId, Time};
+use crate::ids::Time;
 use crate::limits::Limits;
 
 /// So many records are counted at a time; in a period with more, later ones are not.
 const RECORDS_MAX: usize = 1 << 12;
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Record {
     met: u32,
-    /// Whose the last one was.
-    last: SessionId,
     is_ordered: bool,
 }
 
@@ -36,16 +32,14 @@ pub(crate) struct Heat {
 }
 
 impl Heat {
-    /// A call of this process met others on a record.
-    pub(super) fn note(&mut self, now: Time, limits: &Limits, hash: u64, session: SessionId) {
+    /// Somebody met another process on a record.
+    pub(super) fn note(&mut self, now: Time, limits: &Limits, hash: u64) {
         self.roll(now, limits);
         if self.records.len() >= RECORDS_MAX && !self.records.contains_key(&hash) {
             return;
         }
-        let record = self.records.entry(hash).or_insert(Record { met: 0, last: session, is_ordered: false });
-        if replace(&mut record.last, session) != session {
-            record.met = record.met.saturating_add(1);
-        }
+        let record = self.records.entry(hash).or_default();
+        record.met = record.met.saturating_add(1);
         if record.met >= limits.ordered_meets_min && !record.is_ordered {
             record.is_ordered = true;
             self.ordered += 1;
@@ -101,7 +95,7 @@ impl Heat {
         let mut records: Vec<_> = Vec::new();
         // In any order: sorted below.
         for (hash, record) in &self.records {
-            records.push((*hash, record.met, record.last, record.is_ordered));
+            records.push((*hash, record.met, record.is_ordered));
         }
         records.sort_unstable();
         (records, self.period_ends)
@@ -112,47 +106,30 @@ impl Heat {
 mod tests {
     use super::*;
 
-    /// Calls of two processes meet on a record by turns.
-    fn meet(heat: &mut Heat, limits: &Limits, now: u64, times: u64) {
-        (0..times).for_each(|it| heat.note(Time(now), limits, 1, SessionId(it % 2)));
-    }
-
     #[test]
     fn a_record_is_ordered_while_enough_meet_there() {
         let limits = Limits { ordered_meets_min: 8, ordered_period_us: 100, ..Limits::default() };
         let mut heat = Heat::default();
-        meet(&mut heat, &limits, 1, 8);
-        assert!(!heat.is_ordered(1), "too few met another process");
-        meet(&mut heat, &limits, 150, 8);
+        let meet = |heat: &mut Heat, now, times| (0..times).for_each(|_| heat.note(Time(now), &limits, 1));
+        meet(&mut heat, 1, 7);
+        assert!(!heat.is_ordered(1), "too few");
+        meet(&mut heat, 150, 7);
         assert!(!heat.is_ordered(1), "those of the last period do not count");
-        meet(&mut heat, &limits, 160, 1);
+        meet(&mut heat, 160, 1);
         assert!(heat.is_ordered(1) && !heat.is_ordered(2) && heat.has_any());
-        meet(&mut heat, &limits, 300, 3);
+        meet(&mut heat, 300, 2);
         heat.roll(Time(450), &limits);
         assert!(heat.is_ordered(1), "a quarter is enough to stay");
-        meet(&mut heat, &limits, 460, 1);
+        meet(&mut heat, 460, 1);
         heat.roll(Time(700), &limits);
         assert!(!heat.is_ordered(1) && !heat.has_any());
-    }
-
-    #[test]
-    fn calls_of_one_process_leave_together_and_need_no_order() {
-        let limits = Limits { ordered_meets_min: 1, ..Limits::default() };
-        let mut heat = Heat::default();
-        (0..100).for_each(|_| heat.note(Time(1), &limits, 1, SessionId(1)));
-        assert!(!heat.is_ordered(1));
-        heat.note(Time(1), &limits, 1, SessionId(2));
-        assert!(heat.is_ordered(1));
     }
 
     #[test]
     fn no_more_records_are_counted_than_there_is_room_for() {
         let limits = Limits { ordered_meets_min: 1, ..Limits::default() };
         let mut heat = Heat::default();
-        for session in [1, 2] {
-            (0..2 * RECORDS_MAX as u64)
-                .for_each(|hash| heat.note(Time(1), &limits, hash, SessionId(session)));
-        }
+        (0..2 * RECORDS_MAX as u64).for_each(|hash| heat.note(Time(1), &limits, hash));
         assert_eq!(heat.ordered, RECORDS_MAX);
         assert!(heat.is_ordered(0) && !heat.is_ordered(RECORDS_MAX as u64));
     }

@@ -304,8 +304,10 @@ impl LockTable {
         if let Some(in_order) = &mut holder.in_order {
             in_order.place = Some(at);
             line.standing.insert((at, attempt), Standing::default());
-            if !is_alone && self.switches.ordering == Ordered::Hot {
-                self.heat.note(now, &self.limits, *hash, attempt.tx.session);
+            let is_other = |(_, it): &Place| it.tx.session != attempt.tx.session;
+            let mut ends = line.standing.keys().next().into_iter().chain(line.standing.keys().next_back());
+            if !is_alone && self.switches.ordering == Ordered::Hot && ends.any(is_other) {
+                self.heat.note(now, &self.limits, *hash);
             }
         }
         is_alone
