@@ -128,13 +128,16 @@ impl Process {
         numbers.last().map(|((_, number), _)| *number)
     }
 
-    /// The runs that speak to shards as this attempt.
+    /// The runs that speak to shards as this attempt, in the order of their beginnings: that of their calls in a batch, whoever's
+    /// user has left meanwhile.
     pub(crate) fn members(&self, attempt: AttemptId) -> Vec<RunId> {
         let Some(client) = &self.client else { return Vec::new() };
         let known = self.transactions.iter().map(|(tx, it)| (*tx, it.run));
         let all = known.chain(self.abandoned.iter().map(|(tx, run)| (*tx, *run)));
         let speaks = all.filter(|(tx, _)| client.attempt(*tx) == Some(attempt));
-        speaks.map(|(tx, run)| RunId { session: self.id, tx, run }).collect()
+        let mut members: Vec<RunId> = speaks.map(|(tx, run)| RunId { session: self.id, tx, run }).collect();
+        members.sort_unstable_by_key(|member| member.tx);
+        members
     }
 
     /// Whether calls of an attempt are not answered.

@@ -77,6 +77,18 @@ fn configurations_cover_the_switches() {
 }
 
 /// What is left of a failure fails in the same words, and its settings replay it.
+/// The user of one in the middle of a batch leaves, and the batch is sent again: its calls keep their places.
+#[test]
+fn those_in_a_batch_keep_their_order_when_one_of_their_users_leaves() {
+    for seed in [29356, 67489, 77662] {
+        let mut config = Config::random(seed);
+        config.set("ordering=1").expect("a setting");
+        assert!(config.batching && config.programs.abandon_permille > 0, "seed {seed} draws something else");
+        let options = SimOptions { config: Some(config), ..SimOptions::seed(seed) };
+        run_with(&options).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
 #[test]
 fn a_failure_is_made_small() {
     let options = SimOptions { plant: Plant::ForgeVote, shrink: true, ..SimOptions::seed(1) };
