@@ -134,19 +134,20 @@ fn of_a_batch_that_is_refused_each_goes_alone_under_its_own_name() {
 
 /// Each that goes alone is dear, so what is refused now and then is carried in smaller pieces.
 #[test]
-fn after_a_refusal_batches_are_smaller() {
+fn after_a_failure_batches_are_smaller() {
     let mut client = batching();
     let begin = |client: &mut Client, now, count| {
         (0..count).map(|_| adding(client, now, &[SLOT])).collect::<Vec<_>>()
     };
     begin(&mut client, 0, 2);
     let (carrier, _) = prepare(&mut client, 1, SHARD);
-    refuses(&mut client, 2, SHARD, carrier, Refusal::Recovered);
+    let error = Box::new(claret_types::OpError::Overflow("INCRBY".into(), "1".into()));
+    refuses(&mut client, 2, SHARD, carrier, Refusal::Operation { key: "k".into(), error });
     sent_to(&mut client, 2, SHARD);
-    begin(&mut client, 3, 40);
+    begin(&mut client, 3, 140);
     let requests = sent_to(&mut client, 3, SHARD);
     let sizes: Vec<usize> = prepares(&requests).iter().map(|(_, calls)| calls.len()).collect();
-    assert_eq!(sizes, [32, 8], "a quarter of 128");
+    assert_eq!(sizes, [128, 12], "a quarter of 512");
 }
 
 #[test]

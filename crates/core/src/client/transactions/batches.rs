@@ -300,8 +300,11 @@ impl Table {
                     self.close_carried(it.tx, Event::Unknown, outlet);
                 }
             }
-            _ => {
-                self.batches.size.shrink();
+            event => {
+                // Who only had to give way, or was withdrawn, says nothing about the next one.
+                if matches!(event, Event::Failed { .. }) {
+                    self.batches.size.shrink();
+                }
                 for it in &members {
                     match it.regrets {
                         true => self.close_carried(it.tx, Event::Aborted, outlet),

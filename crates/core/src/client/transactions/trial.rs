@@ -57,11 +57,11 @@ impl Window {
 }
 
 /// Calls of a batch: at first, at least and at most.
-const CALLS_FIRST: u32 = 128;
+const CALLS_FIRST: u32 = 512;
 const CALLS_MIN: u32 = 16;
 const CALLS_MAX: u32 = 1024;
 
-/// How many calls a batch may have: fewer after one that was refused, of which each goes alone, or had long answers.
+/// How many calls a batch may have: fewer after one that failed, of which each goes alone, or had long answers.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Size {
     calls_max: u32,
