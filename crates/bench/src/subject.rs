@@ -278,14 +278,16 @@ fn instance(
     threads: &mut ClientThreads,
 ) -> Result<Instance, String> {
     match (mode.engine, &plan.place) {
+        (_, Place::Embedded) if plan.processes > 1 => {
+            Err("an embedded store is of one process: several are of real servers".into())
+        }
         (Engine::Mutex, _) => {
             let mutex = mutex::baseline(&plan.workload).expect("the plan was checked");
             Ok(Instance::Mutex(mutex))
         }
         (Engine::Store(mode), Place::Embedded) => {
             let store = Store::builder().shards(plan.shards).mode(mode).build();
-            // There is one process, whatever was asked for.
-            Ok(Instance::Store { stores: vec![store; plan.processes], run: workload.run() })
+            Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
         (Engine::Store(mode), Place::Servers(servers)) => {
             let url = servers.url.clone().expect("there is a cluster for those who need it");

@@ -76,7 +76,6 @@ fn configurations_cover_the_switches() {
     both(|config| config.faults.restarts > 0 && config.faults.survives == 2);
 }
 
-/// What is left of a failure fails in the same words, and its settings replay it.
 /// The user of one in the middle of a batch leaves, and the batch is sent again: its calls keep their places.
 #[test]
 fn those_in_a_batch_keep_their_order_when_one_of_their_users_leaves() {
@@ -89,6 +88,7 @@ fn those_in_a_batch_keep_their_order_when_one_of_their_users_leaves() {
     }
 }
 
+/// What is left of a failure fails in the same words, and its settings replay it.
 #[test]
 fn a_failure_is_made_small() {
     let options = SimOptions { plant: Plant::ForgeVote, shrink: true, ..SimOptions::seed(1) };

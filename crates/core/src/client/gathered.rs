@@ -51,8 +51,10 @@ impl Client {
 
     /// When those that are held by the window may leave because a shard is silent by then.
     pub(super) fn released_at(&self) -> Option<Time> {
-        let is_held = self.transactions.has_gathered() && !self.transactions.may_leave();
-        self.outputs.silent_at().filter(|at| is_held && *at > self.outputs.now)
+        if !self.transactions.has_gathered() || self.transactions.may_leave() {
+            return None; // Mostly: then nobody need know who is silent.
+        }
+        self.outputs.silent_at().filter(|at| *at > self.outputs.now)
     }
 
     /// A frame leaves: all that are gathered leave (B2).

@@ -4,13 +4,14 @@
 //! Records `x`, `y` and `z` are sets, on the shards 0, 1 and 2.
 
 use claret_core::message::{
-    Asks, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Request, Response, owners_digest,
+    Asks, Call, KeyedCall, Link, Listed, Members, Output, PeerMessage, Refusal, Request, Response,
+    owners_digest,
 };
 use claret_core::{
     AttemptId, Birth, CallNo, Client, Event, Incarnation, Limits, Member, Node, Ordered, Pacing, Sequence,
     SessionId, Shard, ShardId, SlotRange, Survives, Switches, Time, Timestamp, TxId,
 };
-use claret_types::Reply;
+use claret_types::{Operation, Reply};
 
 use crate::harness::{Kind, Tx, World, incr_returning, sadd, sadd_returning, scard};
 use crate::ordered::{ALWAYS, placed, told};
@@ -206,6 +207,104 @@ fn beside_clocks_of_other_owners() -> bool {
 }
 
 // --- going over (P87) ---
+
+/// A shard whose records are ordered after so many meetings, and what it refused last.
+struct Hot {
+    shard: Shard,
+    sequence: u64,
+    refused: Option<Refusal>,
+    /// Whether it answered last with a place.
+    is_placed: bool,
+}
+
+impl Hot {
+    fn new(ordered_meets_min: u32) -> Self {
+        let limits = Limits { ordered_meets_min, ordered_period_us: 100, ..Limits::default() };
+        let mut shard = Shard::new(OWNERS[0], Incarnation(1), HOT, limits);
+        shard.know_owners(OWNERS);
+        let mut hot = Hot { shard, sequence: 1, refused: None, is_placed: false };
+        // The record is there: who makes one has it alone.
+        let mut first = prepare(1);
+        let Request::Prepare { asks, calls, .. } = &mut first else { unreachable!("it is one") };
+        *asks = Asks::Decision;
+        calls[0].call.op = sadd("z");
+        hot.handle(1, 1, first);
+        hot
+    }
+
+    /// An attempt of a process on the one record, with another shard.
+    fn attempt(&mut self, now: u64, process: u64, op: Operation, asked: Asks) -> AttemptId {
+        self.sequence += 1;
+        let tx = TxId { session: SessionId(process), sequence: Sequence(self.sequence) };
+        let mut request = prepare(self.sequence);
+        let Request::Prepare { attempt, birth, participants, calls, asks, .. } = &mut request else {
+            unreachable!("it is one")
+        };
+        (attempt.tx, birth.tx, *asks) = (tx, tx, asked);
+        calls[0].call.op = op;
+        *participants =
+            OWNERS.map(|shard| Listed { shard, incarnation: Some(Incarnation(1)) }).into_iter().collect();
+        self.handle(now, process, request);
+        AttemptId { tx, attempt: 1 }
+    }
+
+    fn abort(&mut self, now: u64, attempt: AttemptId) {
+        self.handle(now, attempt.tx.session.0, Request::Abort { attempt, refused_by: Some(OWNERS[1]) });
+    }
+
+    fn handle(&mut self, now: u64, process: u64, request: Request) {
+        (self.refused, self.is_placed) = (None, false);
+        self.shard.handle(Time(now), Link { session: SessionId(process), connection: 1 }, request);
+        while let Some(output) = self.shard.poll_output() {
+            match output {
+                Output::Respond { response: Response::Refused { refusal, .. }, .. } => {
+                    self.refused = Some(refusal);
+                }
+                Output::Respond { response: Response::Placed { .. }, .. } => self.is_placed = true,
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the record is ordered: an attempt without a timestamp is refused.
+    fn is_ordered(&mut self, now: u64) -> bool {
+        self.attempt(now, 99, sadd("b"), Asks::Vote);
+        assert!(matches!(self.refused, None | Some(Refusal::Unstamped)), "{:?}", self.refused);
+        self.refused.is_some()
+    }
+}
+
+/// Transactions of one process leave together, and need no order.
+#[test]
+fn records_are_ordered_where_processes_meet_and_not_where_one_meets_itself() {
+    for (process, is_ordered) in [(2, true), (1, false)] {
+        let mut hot = Hot::new(1);
+        hot.attempt(1, 1, sadd("a"), Asks::Vote);
+        hot.attempt(2, process, scard(), Asks::Vote);
+        assert_eq!(hot.is_ordered(3), is_ordered);
+    }
+}
+
+#[test]
+fn records_stay_ordered_while_processes_meet() {
+    for (process, is_ordered) in [(8, true), (7, false)] {
+        let mut hot = Hot::new(4);
+        let mut all = vec![hot.attempt(1, 1, sadd("a"), Asks::Vote)];
+        all.extend((2..6).map(|process| hot.attempt(1, process, scard(), Asks::Vote)));
+        assert!(hot.is_ordered(2));
+        all.into_iter().for_each(|attempt| hot.abort(3, attempt));
+        // The next period begins.
+        hot.handle(149, 7, Request::Tick { want: Timestamp(0) });
+        let first = hot.attempt(150, 7, sadd("a"), Asks::Place(Timestamp(150)));
+        let second = hot.attempt(150, process, scard(), Asks::Place(Timestamp(150)));
+        [first, second].into_iter().for_each(|attempt| hot.abort(151, attempt));
+        hot.handle(260, 7, Request::Tick { want: Timestamp(0) });
+        // Whoever conflicts gets a place beside it, or waits.
+        hot.attempt(261, 20, sadd("a"), Asks::Place(Timestamp(261)));
+        hot.attempt(261, 21, scard(), Asks::Place(Timestamp(261)));
+        assert_eq!(hot.is_placed, is_ordered);
+    }
+}
 
 /// An attempt without a timestamp waits for a lock. Meanwhile somebody votes with one. Whether the attempt votes beside that.
 fn beside_who_was_ordered_meanwhile() -> bool {

@@ -6,8 +6,12 @@ use crate::message::KeyedCall;
 
 /// Connected to both shards, with batches.
 fn batching() -> Client {
+    batching_with(Limits::default())
+}
+
+fn batching_with(limits: Limits) -> Client {
     let switches = Switches { combining: false, batching: true, ..Switches::CLARET };
-    let mut client = Client::new(SESSION, switches, Limits::default(), 2, Pacing::default());
+    let mut client = Client::new(SESSION, switches, limits, 2, Pacing::default());
     client.adopt(Time(0), vec![range(SLOT, "a"), range(OTHER_SLOT, "b")]);
     connect(client)
 }
@@ -30,6 +34,11 @@ fn prepares(requests: &[Request]) -> Vec<(AttemptId, &[KeyedCall])> {
         _ => None,
     };
     requests.iter().filter_map(of).collect()
+}
+
+/// How many calls each prepare among requests has.
+fn batch_sizes(requests: &[Request]) -> Vec<usize> {
+    prepares(requests).iter().map(|(_, calls)| calls.len()).collect()
 }
 
 /// The one prepare that leaves for a shard, and the numbers of its calls.
@@ -94,7 +103,7 @@ fn who_needs_one_shard_is_in_a_batch_with_those_of_that_shard_alone() {
     let all: Vec<TxHandle> = (0..).zip(slots).map(|(now, slots)| adding(&mut client, now, slots)).collect();
     client.settle(Time(4));
     let requests = sent_to(&mut client, 4, SHARD);
-    let sizes: Vec<usize> = prepares(&requests).iter().map(|(_, calls)| calls.len()).collect();
+    let sizes = batch_sizes(&requests);
     assert_eq!(sizes.iter().sum::<usize>(), 3, "{requests:?}");
     assert_eq!(client.attempt(all[0]), client.attempt(all[2]));
     let alone = [1, 3].map(|at| client.attempt(all[at]));
@@ -132,6 +141,22 @@ fn of_a_batch_that_is_refused_each_goes_alone_under_its_own_name() {
     assert_eq!(alone, [attempt(all[0].0), attempt(all[1].0)]);
 }
 
+/// It says nothing about the next one.
+#[test]
+fn after_one_that_only_gave_way_batches_are_as_large() {
+    let mut client = batching();
+    for _ in 0..2 {
+        adding(&mut client, 0, &[SLOT]);
+    }
+    let (carrier, _) = prepare(&mut client, 1, SHARD);
+    refuses(&mut client, 2, SHARD, carrier, Refusal::Recovered);
+    sent_to(&mut client, 2, SHARD);
+    for _ in 0..140 {
+        adding(&mut client, 3, &[SLOT]);
+    }
+    assert_eq!(batch_sizes(&sent_to(&mut client, 3, SHARD)), [140]);
+}
+
 /// Each that goes alone is dear, so what is refused now and then is carried in smaller pieces.
 #[test]
 fn after_a_failure_batches_are_smaller() {
@@ -145,9 +170,55 @@ fn after_a_failure_batches_are_smaller() {
     refuses(&mut client, 2, SHARD, carrier, Refusal::Operation { key: "k".into(), error });
     sent_to(&mut client, 2, SHARD);
     begin(&mut client, 3, 140);
-    let requests = sent_to(&mut client, 3, SHARD);
-    let sizes: Vec<usize> = prepares(&requests).iter().map(|(_, calls)| calls.len()).collect();
-    assert_eq!(sizes, [128, 12], "a quarter of 512");
+    assert_eq!(batch_sizes(&sent_to(&mut client, 3, SHARD)), [128, 12], "a quarter of 512");
+}
+
+/// A shard keeps only so much of what an attempt answered.
+#[test]
+fn after_long_answers_batches_are_smaller() {
+    let mut client = batching();
+    for _ in 0..2 {
+        adding(&mut client, 0, &[SLOT]);
+    }
+    let (attempt, calls) = prepare(&mut client, 1, SHARD);
+    let long = Reply::Bytes("x".repeat(300_000).as_str().into());
+    let replies = calls.into_iter().map(|no| (no, long.clone())).collect();
+    client.handle_response(Time(2), SHARD, Response::Voted { attempt, shard: SHARD, replies });
+    assert_eq!(told(&mut client, 2).len(), 2);
+    sent_to(&mut client, 2, SHARD);
+    client.handle_response(Time(2), SHARD, Response::Applied { attempt, shard: SHARD });
+    for _ in 0..140 {
+        adding(&mut client, 3, &[SLOT]);
+    }
+    assert_eq!(batch_sizes(&sent_to(&mut client, 3, SHARD)), [128, 12], "a quarter of 512");
+}
+
+/// What comes with it in a frame, the end of the batch before, is carried out at once, too.
+#[test]
+fn a_batch_has_400_calls_at_one_shard_at_most() {
+    let mut client = batching();
+    for _ in 0..50 {
+        adding(&mut client, 0, &[SLOT; 9]);
+    }
+    assert_eq!(batch_sizes(&sent_to(&mut client, 0, SHARD)), [396, 54]);
+}
+
+/// All were under way before anything was known.
+#[test]
+fn batches_that_wait_at_one_time_halve_the_window_once() {
+    let mut client = batching();
+    let leave = |client: &mut Client, now| {
+        adding(client, now, &[SLOT]);
+        let requests = sent_to(client, now, SHARD);
+        prepares(&requests).first().map(|(attempt, _)| *attempt)
+    };
+    let early: Vec<AttemptId> = (1..=6).filter_map(|now| leave(&mut client, now)).collect();
+    assert_eq!(early.len(), 6);
+    for attempt in early {
+        client.handle_response(Time(7), SHARD, Response::Queued { attempt });
+    }
+    let later = (10..100).filter_map(|now| leave(&mut client, now)).count();
+    assert_eq!(6 + later, 32);
 }
 
 #[test]
@@ -160,9 +231,7 @@ fn a_batch_has_one_mebibyte_at_most() {
         client.commit(Time(now), (tx, 1)).expect("it runs");
     }
     client.settle(Time(3));
-    let requests = sent_to(&mut client, 3, SHARD);
-    let sizes: Vec<usize> = prepares(&requests).iter().map(|(_, calls)| calls.len()).collect();
-    assert_eq!(sizes, [1, 1, 1]);
+    assert_eq!(batch_sizes(&sent_to(&mut client, 3, SHARD)), [1, 1, 1]);
 }
 
 #[test]
@@ -289,7 +358,8 @@ fn while_batches_wait_what_comes_gathers_behind_the_last() {
 /// One shard stops while a batch has to wait there, and the window is one: others do not wait for it.
 #[test]
 fn while_a_shard_is_silent_the_window_holds_nobody() {
-    let mut client = batching();
+    // Nothing else is due before.
+    let mut client = batching_with(Limits { resend_us: 10_000_000, ..Limits::default() });
     for now in 1..=7 {
         adding(&mut client, now, &[SLOT]);
         let (attempt, no) = prepare(&mut client, now, SHARD);
@@ -305,11 +375,11 @@ fn while_a_shard_is_silent_the_window_holds_nobody() {
     assert_eq!(sent_to(&mut client, 20, OTHER), [], "one is under way, and no more may be");
     let due = client.poll_timeout().expect("they are not held for ever");
     assert!(due <= Time(100_010), "{due:?}");
-    client.handle_timeout(Time(100_010));
-    let (_, calls) = prepare(&mut client, 100_010, OTHER);
+    client.handle_timeout(due);
+    let (_, calls) = prepare(&mut client, due.0, OTHER);
     assert_eq!(calls.len(), 2);
     assert_eq!(client.attempt(held[0]), client.attempt(held[1]));
-    assert!(client.poll_timeout().is_none_or(|due| due > Time(100_010)), "nothing is due at once again");
+    assert!(client.poll_timeout().is_none_or(|next| next > due), "nothing is due at once again");
 }
 
 #[test]

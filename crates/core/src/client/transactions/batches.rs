@@ -20,11 +20,14 @@ use crate::switches::{Delivery, Switches};
 /// A transaction of more calls goes alone: others would wait for it, and it has little to save.
 const CALLS_OF_ONE_MAX: usize = 16;
 
-/// Calls of one batch at one shard, at most: it executes twice as many at once, as those of the batch before come in the same frame.
+/// Calls of one batch at one shard, at most: it executes more than twice as many at once, and those of the batch before come in the same frame.
 const CALLS_AT_A_SHARD_MAX: u32 = 400;
 
 /// Bytes of operations in one batch, at most, but for those of one transaction.
 const BYTES_MAX: usize = 1 << 20;
+
+/// After answers of more bytes batches are smaller.
+const ANSWERS_BYTES_MAX: usize = 1 << 19;
 
 /// How a transaction comes to its shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -130,7 +133,7 @@ impl Batches {
 
 /// Whether answers of one attempt are so long that fewer calls should go together: a shard keeps only so much of them.
 fn is_heavy(replies: &[(CallNo, Reply)]) -> bool {
-    replies.iter().map(|(_, reply)| reply.size()).sum::<usize>() > BYTES_MAX / 2
+    replies.iter().map(|(_, reply)| reply.size()).sum::<usize>() > ANSWERS_BYTES_MAX
 }
 
 impl Table {
@@ -287,12 +290,11 @@ impl Table {
     pub(super) fn unload(&mut self, now: Time, carrier: u64, event: Event, outlet: &mut impl Outlet) {
         let Some(mut members) = self.batches.carried.remove(&carrier) else { return };
         match event {
-            Event::Committed { replies } if !is_heavy(&replies) => {
-                self.batches.size.grow();
-                self.unload_committed(now, &members, replies, outlet);
-            }
             Event::Committed { replies } => {
-                self.batches.size.shrink();
+                match is_heavy(&replies) {
+                    true => self.batches.size.shrink(),
+                    false => self.batches.size.grow(),
+                }
                 self.unload_committed(now, &members, replies, outlet);
             }
             event if rules::is_unknown(&event) => {

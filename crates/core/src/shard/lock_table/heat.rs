@@ -1,8 +1,8 @@
 //! On which records calls are ordered, where that is decided by what meets there (P87).
 //!
 //! Counted are calls that could be ordered and had to wait, and ordered ones that met somebody, if that was another process:
-//! transactions of one process that meet leave together instead (docs/batches.md). A record for which enough were
-//! counted within a period is ordered from then on, and as long as a quarter of that are in each further one.
+//! transactions of one process that meet leave together instead (docs/batches.md). A record for which enough were counted within
+//! a period is ordered from then on, and as long as a quarter of that are in each further one.
 //!
 //! Records are told apart by the hashes of their keys: two that share one are ordered together.
 
