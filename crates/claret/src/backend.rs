@@ -28,6 +28,9 @@ pub(crate) type Behind = (Bytes, Option<AttemptId>);
 /// A future without a value.
 pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
+/// Ends when what was committed stays.
+pub(crate) type Settling = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
 /// What a transaction of known calls came to, where it was to be done at once.
 #[derive(Debug)]
 pub(crate) enum InstantOutcome {
@@ -99,6 +102,19 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// Whether answers come from other processes, which may be wrong or hostile.
     fn checks_answers(&self) -> bool;
+
+    /// Waits until what has committed so far stays, where the store has a log; `None`: it does, as far as is promised.
+    fn settle(&self) -> Option<Settling> {
+        None
+    }
+
+    /// Whether the store's log takes something that writes, or does not.
+    ///
+    /// # Errors
+    /// When it does not: why.
+    fn check_log(&self, _writes: bool) -> Result<(), Error> {
+        Ok(())
+    }
 
     /// Whether it was closed, or the runtime that it lives on has ended: nothing is begun any more. Asked for each operation.
     fn is_closed(&self) -> bool;

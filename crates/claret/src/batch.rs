@@ -12,7 +12,7 @@ use claret_core::message::Refusal;
 use claret_types::{Bytes, FromReply, Operation, Reply};
 use parking_lot::Mutex;
 
-use crate::backend::{InstantOutcome, Sent, SentOutcome};
+use crate::backend::{InstantOutcome, Sent, SentOutcome, Settling};
 use crate::call::Call;
 use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
@@ -264,13 +264,17 @@ impl Store {
                 .map_err(|error| Error::Invalid { key: call.key.clone(), error })?;
         }
         nesting::check(&self.backend, &calls)?;
+        self.backend.check_log(calls.iter().any(|call| writes(&call.op)))?;
         let counts = self.backend.counts();
         let measure = counts.begin();
         match self.backend.instant(&calls) {
-            InstantOutcome::Done(replies) => {
-                counts.end(Outcome::Committed, measure, None);
-                Ok(replies)
-            }
+            InstantOutcome::Done(replies) => match self.backend.settle() {
+                None => {
+                    counts.end(Outcome::Committed, measure, None);
+                    Ok(replies)
+                }
+                Some(settling) => Box::pin(self.settled(settling, measure)).await.map(|()| replies),
+            },
             InstantOutcome::Failed { key, error } => {
                 counts.end(Outcome::Failed, measure, None);
                 Err(Error::Invalid { key, error })
@@ -334,6 +338,16 @@ impl Store {
         unreachable!("attempts are bounded")
     }
 
+    /// Waits until what was done at once stays.
+    async fn settled(&self, settling: Settling, measure: Measure) -> Result<(), Error> {
+        let counts = self.backend.counts();
+        let mut deadline = Deadline::new(&*self.backend, self.options.deadline);
+        let settled = deadline.race(settling).await.unwrap_or(Err(Error::Unknown));
+        let outcome = if settled.is_ok() { Outcome::Committed } else { Outcome::Failed };
+        counts.end(outcome, measure, None);
+        settled
+    }
+
     /// Commits them in one attempt; if that does not come to a commit, whatever it came to, as any other transaction.
     async fn run_one_shot(&self, calls: &[Call], measure: Measure) -> Result<Vec<Reply>, Error> {
         let mut observed = Observed::begin(self.backend.counts(), Some(measure));
@@ -346,6 +360,10 @@ impl Store {
             Some(mut one_shot) => {
                 let committed = deadline.race(one_shot.committed(&*self.backend)).await;
                 if let Some(replies) = committed.flatten() {
+                    if let Some(settling) = self.backend.settle() {
+                        let settled = deadline.race(settling).await.unwrap_or(Err(Error::Unknown));
+                        settled.map_err(|error| observed.fails(error))?;
+                    }
                     observed.commits();
                     return Ok(in_order(replies, calls.len()));
                 }

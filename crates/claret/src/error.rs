@@ -120,6 +120,20 @@ pub enum Error {
     /// The server refuses: no permission, or no memory. Final.
     #[error("{0}")]
     Refused(String),
+    /// There is no room on the disk for the store's log. Nothing was done. Retryable: reading goes on, and writing once there is
+    /// room.
+    #[error("{reason}; make room on the disk: writing goes on then")]
+    NoRoom {
+        /// What the system said.
+        reason: String,
+    },
+    /// The store's log cannot be written any more: a device fails. Nothing was done. Final: look at the device, and open the store
+    /// again.
+    #[error("the store's log stopped: {reason}; look at the device, and open the store again")]
+    LogStopped {
+        /// What the system said.
+        reason: String,
+    },
     /// The transaction has too many operations. Final.
     #[error("over {limit} operations in one transaction; split it, or raise `Limits::calls_max`")]
     TooManyCalls {
@@ -152,8 +166,9 @@ pub enum Error {
          the program"
     )]
     OtherTicket,
-    /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing.
-    /// Final: running it again may do it twice. (Never returned by the embedded store, whose shards are a call away.)
+    /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing; or the
+    /// log of a store in this process could not be written in time. Final: running it again may do it twice. (Never returned by
+    /// a store in memory, whose shards are a call away.)
     #[error(
         "it is unknown whether the transaction committed; look at what it would have written, \
          or use transaction_once, which can be run again"
@@ -169,12 +184,14 @@ impl Error {
             | Error::NoAnswer { .. }
             | Error::Attempts { .. }
             | Error::Crowded(_)
+            | Error::NoRoom { .. }
             | Error::Restart => true,
             Error::Invalid { .. }
             | Error::Value { .. }
             | Error::Aborted(_)
             | Error::WaitsForItself { .. }
             | Error::Refused(_)
+            | Error::LogStopped { .. }
             | Error::TooManyCalls { .. }
             | Error::Finished
             | Error::AlreadyDone { .. }

@@ -135,6 +135,7 @@ mod call;
 #[cfg(feature = "cluster")]
 pub mod cluster;
 mod deadline;
+mod durability;
 mod embedded;
 mod error;
 mod glob;
@@ -165,6 +166,7 @@ pub use claret_types::{
     Bytes, Content, DataType, ExpiresAt, Expiry, FromReply, OpError, Operation, Pairs, Reply, ScoreBound,
     Summary, Ttl,
 };
+pub use durability::{LogError, OpenError, Progress, Sync};
 pub use error::{Abort, Error, Reason, Wait};
 pub use keys::{BlockingKeys, Keys};
 pub use mode::Mode;

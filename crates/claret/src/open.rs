@@ -5,6 +5,7 @@ use std::sync::Arc;
 use claret_core::Limits;
 
 use crate::blocking;
+use crate::durability::Sync;
 use crate::embedded::Embedded;
 use crate::mode::Mode;
 use crate::options::TxOptions;
@@ -23,6 +24,7 @@ impl Store {
             mode: Mode::default(),
             limits: Limits::default(),
             options: TxOptions::default(),
+            sync: Sync::default(),
         }
     }
 
@@ -46,10 +48,11 @@ impl Store {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct StoreBuilder {
-    shards: u32,
-    mode: Mode,
-    limits: Limits,
-    options: TxOptions,
+    pub(crate) shards: u32,
+    pub(crate) mode: Mode,
+    pub(crate) limits: Limits,
+    pub(crate) options: TxOptions,
+    pub(crate) sync: Sync,
 }
 
 impl StoreBuilder {
@@ -77,7 +80,7 @@ impl StoreBuilder {
         self
     }
 
-    /// Opens the store, empty.
+    /// Makes the store, in memory and empty.
     pub fn build(self) -> Store {
         let backend = Arc::new(Embedded::new(self.shards, self.mode, self.limits));
         Store { backend, options: self.options }

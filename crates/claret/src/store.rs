@@ -187,6 +187,10 @@ impl Store {
                 observed.note_wait(tx.waited());
                 match (result, end) {
                     (Ok(value), End::Committed) => {
+                        if let Some(settling) = self.backend.settle() {
+                            let settled = Box::pin(deadline.race(settling)).await.unwrap_or(Err(Error::Unknown));
+                            settled.map_err(|error| observed.fails(error))?;
+                        }
                         observed.commits();
                         return Ok(value);
                     }
@@ -291,6 +295,10 @@ impl Store {
             None => return Err(Box::pin(tx.late(after)).await),
         };
         let end = match &result {
+            Ok(_) if let Err(error) = self.backend.check_log(tx.writes()) => {
+                tx.abort_and_wait().await;
+                End::Failed(error)
+            }
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {
                 Some(end) => end,
                 // Too late, or the store was closed.

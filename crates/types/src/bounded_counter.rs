@@ -36,6 +36,8 @@
 //! A void operation that does not fit is an error and dooms its transaction. So is every operation on an absent
 //! record, except `BCREATE` and `BGET`.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -62,7 +64,7 @@ pub enum BoundedCounterOp {
 }
 
 /// The content of a record of [`BoundedCounter`]. Invariant: `min <= value <= max`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounded {
     /// The value.
     pub value: i64,
@@ -73,7 +75,7 @@ pub struct Bounded {
 }
 
 /// A change of a bounded counter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum BoundedCounterEffect {
     /// Adds; takes when negative. Never `i64::MIN`. `HINCRBY` of the field `value`.
     Move(i64),

@@ -84,7 +84,7 @@ pub(crate) fn words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
         let size = elements * WORD_BYTES;
         return Err(OpError::TooLarge { what: "record".into(), size, limit: CONTENT_BYTES_MAX });
     }
-    let words = words(state)?;
+    let words = any_words_of(state)?;
     check_size(&words)?;
     Ok(words)
 }
@@ -117,7 +117,11 @@ fn elements_of(state: &State) -> usize {
     state.downcast::<ScoredSet>().map_or(1, Ranking::len)
 }
 
-fn words(state: &State) -> Result<Vec<Bytes>, OpError> {
+/// [`words_of`] without a bound.
+///
+/// # Errors
+/// It has a type that is not built in.
+pub(crate) fn any_words_of(state: &State) -> Result<Vec<Bytes>, OpError> {
     let of = |name: &'static str, rest: Vec<Bytes>| {
         let mut words = vec![Bytes::from(name)];
         words.extend(rest);
@@ -170,6 +174,14 @@ fn scored(ranking: &Ranking) -> impl Iterator<Item = Bytes> {
 /// They describe none.
 pub(crate) fn state_of(words: &[Bytes]) -> Result<State, OpError> {
     check_size(words)?;
+    any_state_of(words)
+}
+
+/// [`state_of`] without a bound.
+///
+/// # Errors
+/// They describe none.
+pub(crate) fn any_state_of(words: &[Bytes]) -> Result<State, OpError> {
     let [name, rest @ ..] = words else { return Err(malformed("nothing")) };
     let name = name.as_str().unwrap_or_default();
     let state = match (name, rest) {

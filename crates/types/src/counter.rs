@@ -22,6 +22,8 @@
 //!
 //! Register and FloatCounter work on the same records; `text.rs` says how their modes conflict with these.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -43,7 +45,7 @@ pub enum CounterOp {
 }
 
 /// A change of a counter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum CounterEffect {
     /// Adds: `INCRBY`.
     Add(i64),

@@ -46,6 +46,7 @@
 use std::fmt;
 
 use hashbrown::HashMap;
+use serde::{Deserialize, Serialize};
 
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
@@ -78,7 +79,7 @@ pub enum DictOp {
 
 /// What a field holds. Two values are equal when they read the same, such as a counted integer and the same one
 /// written as text.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum DictValue {
     /// An integer that was written by counting: no parsing, no allocation.
     Int(i64),
@@ -87,7 +88,7 @@ pub enum DictValue {
 }
 
 /// A change of a dict.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum DictEffect {
     /// Fields that are written and fields that go, disjoint: `HSET` and `HDEL`.
     Change {

@@ -28,6 +28,8 @@
 //!
 //! Register and Counter work on the same records; `text.rs` says how their modes conflict with these.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -50,7 +52,7 @@ pub enum FloatCounterOp {
 }
 
 /// A change of a float counter.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum FloatCounterEffect {
     /// Adds. Redis adds otherwise: a host applies it to the content and writes what comes of that, with `SET`.
     Add(f64),

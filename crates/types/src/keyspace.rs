@@ -45,6 +45,8 @@ use std::fmt;
 use std::num::NonZeroU64;
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 use crate::content::{self, Content};
 use crate::data_type::arguments::{int, of_unsigned, unsigned};
 use crate::data_type::{Access, Arguments, Execution, Few, Method, Unique, few, method_named};
@@ -52,7 +54,7 @@ use crate::erased::{AnyEffect, AnyOp, Effect, Executed, OF_ANY, Operation, State
 use crate::{Bytes, Claims, FromReply, Mode, Modes, OpError, Register, Reply, Room, Scope, Text};
 
 /// When a record ends: milliseconds since the beginning of 1970, UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Expiry(NonZeroU64);
 
 impl Expiry {
@@ -177,7 +179,7 @@ pub enum KeyspaceOp {
 }
 
 /// What an operation of [`KeyspaceOp`] changes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum KeyspaceEffect {
     /// Removes the record.
     Remove,

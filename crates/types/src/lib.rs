@@ -28,6 +28,7 @@ mod reply;
 mod scored_set;
 mod set;
 mod span;
+mod stored;
 mod summary_bag;
 mod text;
 mod topk;

@@ -38,6 +38,8 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::ops::Range;
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
 };
@@ -50,7 +52,7 @@ use crate::{Bytes, Claims, Draw, Mode, Modes, OpError, Reply, Room, Scope, modes
 pub struct List;
 
 /// An end of a list.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum End {
     /// The left end: position 0.
     Front,
@@ -71,7 +73,7 @@ pub enum ListOp {
 }
 
 /// A change of a list.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ListEffect {
     /// Pushes values at an end, one after another: `LPUSH`, `RPUSH`.
     Push(End, Few<Bytes>),

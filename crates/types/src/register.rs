@@ -21,6 +21,8 @@
 //!
 //! Counter and FloatCounter work on the same records; `text.rs` says how their modes conflict with these.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few};
 use crate::text::{self, READ, Text, WRITE};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, Scope};
@@ -45,7 +47,7 @@ pub enum RegisterOp {
 }
 
 /// A change of a register.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum RegisterEffect {
     /// Puts this in place of what is there: `SET`; absent where it undoes one.
     Replace(Text),

@@ -42,6 +42,7 @@
 //! conflicts with both.
 
 use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
 
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few, method_named,
@@ -76,7 +77,7 @@ pub enum ScoredSetOp {
 }
 
 /// A change of a scored set.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum ScoredSetEffect {
     /// Gives members these scores, or takes them out, distinct members: `ZADD` and `ZREM`.
     Set(Few<(Bytes, Option<f64>)>),

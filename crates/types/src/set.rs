@@ -39,6 +39,7 @@
 use std::fmt;
 
 use hashbrown::HashSet;
+use serde::{Deserialize, Serialize};
 
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, few, method_named,
@@ -67,7 +68,7 @@ pub enum SetOp {
 /// Members that are added and members that are removed: disjoint, and each a real change when it was decided. If two
 /// transactions add one member, the second effect finds it there, so a host applies it with commands that tolerate
 /// that (`SADD`, `SREM`).
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SetEffect {
     added: Few<Bytes>,
     removed: Few<Bytes>,

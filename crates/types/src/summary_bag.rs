@@ -31,6 +31,8 @@
 //! one by one. While the sum has a fraction, each add of an integer draws the whole room and also runs alone. The
 //! least only falls and the greatest only rises, so an add between them stays between them, whatever else is applied.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -56,7 +58,7 @@ pub enum SummaryBagOp {
 }
 
 /// What is kept of a bag. All zero when the record is absent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// How many values were added.
     pub count: u64,
@@ -69,7 +71,7 @@ pub struct Summary {
 }
 
 /// A change of a bag.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum SummaryBagEffect {
     /// Adds a value: a host applies it to the summary and writes that, with `HSET`.
     Add(f64),

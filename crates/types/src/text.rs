@@ -14,6 +14,8 @@
 //!
 //! `move` and `move-float` conflict although both add: they draw on different rooms.
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Bytes, Mode, Modes, OpError, modes};
 
 pub(crate) const READ: Mode = Mode(0);
@@ -38,7 +40,7 @@ pub(crate) const MODES: Modes = Modes {
 };
 
 /// A string's content.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub enum Text {
     /// No record.
     #[default]

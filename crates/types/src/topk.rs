@@ -38,6 +38,8 @@
 //! eight base-4 digits of its capacity, digit i on element i, and two capacities differ in at least one digit. An add
 //! with another capacity than the record's is refused; the error names both.
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::{
     Access, Arguments, DataType, Examples, Execution, Few, Method, Unique, arguments, few,
 };
@@ -71,7 +73,7 @@ pub struct Best {
 }
 
 /// A change of a TopK.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub enum TopKEffect {
     /// Offers a member: it is taken if it is good enough.

@@ -16,6 +16,8 @@
 //! | next | | x |
 //! | read | x | |
 
+use serde::{Deserialize, Serialize};
+
 use crate::data_type::{Access, Arguments, DataType, Examples, Execution, Few, Method, Unique};
 use crate::{Bytes, Claims, Mode, Modes, OpError, Reply, modes};
 
@@ -37,7 +39,7 @@ pub enum UidOp {
 pub struct Issued(pub u64);
 
 /// A change of the count.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum UidEffect {
     /// One more id was taken: `INCR`.
     Take,

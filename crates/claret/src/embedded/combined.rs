@@ -180,6 +180,7 @@ impl Embedded {
     fn ask(&self, now: Time, to: ShardId, request: Request, responses: &mut SmallVec<[Response; 4]>) {
         let mut shard = self.lock_shard(to);
         shard.handle(now, LINK, request);
+        self.note(&mut shard);
         take_responses(&mut shard, responses);
     }
 }

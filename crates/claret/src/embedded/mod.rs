@@ -9,13 +9,16 @@
 //! are locked in the order of their numbers, every operation is executed and applied, and either all stay or all are
 //! undone ([`Embedded::instant`]).
 //!
-//! Lock order: a transaction's state, then the combining client, then shards (several in ascending order), then the registry, then a mailbox.
+//! Lock order: a transaction's state, then the combining client, then shards (several in ascending order), then the log's tail, then
+//! the registry, then a mailbox.
 
 mod combined;
+mod durable;
 mod keys;
 mod own;
 
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
@@ -28,14 +31,16 @@ use claret_types::{Bytes, Expiry, OpError, Operation, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::backend::{Backend, Driver, InstantOutcome, Task};
+use crate::backend::{Backend, Driver, InstantOutcome, Settling, Task};
 use crate::call::Call;
+use crate::durability::{OpenError, Progress, Sync};
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::pages::Pages;
 use crate::stats::{Counts, Measured, Stats};
 use combined::{Combined, SharedClient};
+use durable::Durable;
 use own::{OwnCoordinator, Registry};
 
 /// See the module's text.
@@ -52,6 +57,7 @@ pub(crate) struct Embedded {
     sequence: AtomicU64,
     counts: Counts,
     is_closed: AtomicBool,
+    log: Option<Durable>,
 }
 
 const SESSION: SessionId = SessionId(1);
@@ -72,6 +78,38 @@ impl Embedded {
             sequence: AtomicU64::new(1),
             counts: Counts::new(Measured::Sample),
             is_closed: AtomicBool::new(false),
+            log: None,
+        }
+    }
+
+    /// With the records that are at a path, and what it does from now on is written there.
+    pub(crate) fn opened(
+        mut self,
+        path: &Path,
+        sync: Sync,
+        on_progress: &mut dyn FnMut(Progress),
+    ) -> Result<Self, OpenError> {
+        let mut opened = durable::open(path, on_progress)?;
+        let records = opened.recovered.as_mut().map(|recovered| std::mem::take(&mut recovered.records));
+        let log = Durable::start(opened, sync)?;
+        let unique = log.begin_unique();
+        for (key, state) in records.into_iter().flatten() {
+            let shard = self.shard_of(&key).0 as usize;
+            self.shards[shard].get_mut().load(key, state);
+        }
+        for shard in &mut self.shards {
+            shard.get_mut().keep_journal();
+            shard.get_mut().count_unique_from(unique);
+        }
+        self.log = Some(log);
+        Ok(self)
+    }
+
+    /// What a shard noted goes to the log, before anybody else has the shard.
+    #[inline]
+    fn note(&self, shard: &mut Shard) {
+        if let Some(log) = &self.log {
+            log.note(shard);
         }
     }
 
@@ -97,6 +135,7 @@ impl Embedded {
         let now = unix_ms();
         if first.ms() <= now {
             shard.expire(self.elapsed(), now);
+            self.note(shard);
         }
     }
 
@@ -137,6 +176,7 @@ impl Embedded {
                 Err(error) => return InstantOutcome::Failed { key: key.clone(), error },
             }
             shard.finish_instant();
+            self.note(&mut shard);
         }
         InstantOutcome::Done(replies)
     }
@@ -197,11 +237,25 @@ impl Backend for Embedded {
         self.is_closed.store(true, Ordering::Release);
         self.registry.wake();
         self.client.iter().for_each(|client| client.wake());
+        self.log.iter().for_each(Durable::close);
         Box::pin(std::future::ready(()))
     }
 
-    fn knows(&self, _op: &Operation) -> Result<(), OpError> {
-        Ok(())
+    fn knows(&self, op: &Operation) -> Result<(), OpError> {
+        if self.log.is_none() || op.is_builtin() {
+            return Ok(());
+        }
+        let kind = op.type_info().name;
+        let message = format!("the type {kind} is not built in, and a store that is kept on a disk has no form for it; use a store in memory");
+        Err(OpError::Custom(message.into()))
+    }
+
+    fn settle(&self) -> Option<Settling> {
+        self.log.as_ref()?.settle()
+    }
+
+    fn check_log(&self, writes: bool) -> Result<(), Error> {
+        self.log.as_ref().map_or(Ok(()), |log| log.check(writes))
     }
 
     fn resolve(&self, op: &mut Operation) {
@@ -305,6 +359,9 @@ impl<'a> HeldShards<'a> {
     fn finish(mut self) {
         for (_, shard) in &mut self.shards {
             shard.finish_instant();
+        }
+        if let Some(log) = &self.store.log {
+            log.note_together(&mut self.shards);
         }
         self.finished = true;
     }

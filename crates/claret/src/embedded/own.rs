@@ -181,6 +181,7 @@ impl Embedded {
         let mut shard = self.lock_shard(to);
         let mut answered = Answered { before: mailbox.take(), own: SmallVec::new() };
         shard.handle(now, LINK, request);
+        self.note(&mut shard);
         while let Some(output) = shard.poll_output() {
             match output {
                 Output::Respond { response, .. } if is_of(&response, tx) => {

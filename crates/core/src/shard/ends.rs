@@ -40,6 +40,7 @@ impl Shard {
                     let decided = Decided::Applied { replies: Some(replies), at: None };
                     let listed = Some(round.participants);
                     self.finish(now, attempt, Fate::Apply(&round.members), decided, listed);
+                    self.note_apply(attempt);
                 }
                 // It is decided, so the vote was given: by an earlier incarnation. What is here came late
                 // and must not keep locks.
@@ -113,6 +114,9 @@ impl Shard {
         }
         self.remember(attempt, decided, listed);
         let Some(participant) = participant else { return };
+        if participant.is_prepared() {
+            self.note_drop(attempt);
+        }
         if let Some(deadline) = participant.deadline {
             self.deadlines.remove((deadline, attempt), runs(&self.attempts));
         }

@@ -23,6 +23,7 @@ mod heat;
 mod holder;
 mod hot;
 mod instant;
+mod leaving;
 mod line;
 mod right;
 mod top;
@@ -59,9 +60,10 @@ use super::key_hash;
 use super::phaser::{Phaser, Waiter, Wanted, same};
 use super::picture::Wait;
 use crate::ids::{AttemptId, Birth, CallNo, Member, SessionId, Time};
+use crate::journal::Journal;
 use crate::limits::Limits;
 use crate::message::{Call, Members};
-use crate::records::{Applied, External};
+use crate::records::External;
 use crate::switches::{Locks, Ordered, Switches};
 
 /// A record's place in the table, stable while it is held.
@@ -169,6 +171,8 @@ pub(crate) struct LockTable {
     limits: Limits,
     /// Where the content of the records is, if it is not here.
     pub(crate) external: Option<External>,
+    /// What is changed is noted here, where the host keeps a log.
+    pub(crate) journal: Option<Box<Journal>>,
     records: Slab<Record>,
     index: HashTable<RecordIx>,
     /// Locks not in use, with their memory; boxed, so that handing one out moves a pointer.
@@ -209,6 +213,7 @@ impl LockTable {
             switches,
             limits,
             external: None,
+            journal: None,
             records: Slab::new(),
             index: HashTable::new(),
             idle: Vec::new(),
@@ -250,12 +255,18 @@ impl LockTable {
         &self,
         places: Range<usize>,
     ) -> (impl Iterator<Item = (&Bytes, &State)>, Option<usize>) {
+        let (records, next) = self.records_at(places);
+        (records.filter_map(|(key, state)| Some((key, state?))), next)
+    }
+
+    /// The same with those that are not there, and only somebody holds them.
+    pub(crate) fn records_at(
+        &self,
+        places: Range<usize>,
+    ) -> (impl Iterator<Item = (&Bytes, Option<&State>)>, Option<usize>) {
         let next = Some(places.end).filter(|end| *end < self.records.capacity());
-        let contents = places.filter_map(|place| {
-            let record = self.records.get(place)?;
-            Some((&record.key, record.state.as_ref()?))
-        });
-        (contents, next)
+        let records = places.filter_map(|place| self.records.get(place));
+        (records.map(|record| (&record.key, record.state.as_ref())), next)
     }
 
     /// Records that somebody holds or waits for.
@@ -354,60 +365,6 @@ impl LockTable {
         for claims in &footprints[1..] {
             claims.list.iter().for_each(|claim| reserve.push(claim.scope, claim.mode));
         }
-    }
-
-    /// Leaves: applies or drops what was executed, gives the claims back, and lets waiters in.
-    pub(crate) fn release(&mut self, now: Time, record: RecordIx, attempt: AttemptId, fate: Fate<'_>) {
-        let external = self.external;
-        let Some(Record { key, hash, state, lock: Some(lock) }) = self.records.get_mut(record) else {
-            return;
-        };
-        if lock.line.is_some() && lock.holders.get(&attempt).is_some_and(Holder::is_in_order) {
-            // What it was going to do is dropped: it is carried out by `finish_place` alone.
-            let watchers = self.leave_line(record, attempt);
-            return self.look_at(now, record, watchers.into_iter().collect());
-        }
-        let (before, mut has_ended) = (expiry_of(state), false);
-        let drops_effects = rules::drops_effects(lock);
-        let Lock { held, holders, .. } = &mut **lock;
-        let is_last = holders.len() == 1;
-        if let Some(holder) = holders.get_mut(&attempt) {
-            let holds_end = holder.holds_end;
-            match is_last {
-                true => held.clear(),
-                false => holder.claims().for_each(|claims| held.remove(claims)),
-            }
-            let is_applied = |item: &Item| rules::is_applied(item, fate);
-            match external {
-                _ if drops_effects => {}
-                None => {
-                    let applied = std::mem::take(&mut holder.items).into_iter().filter(is_applied);
-                    applied.filter_map(|item| item.effect).for_each(|effect| drop(effect.apply(state)));
-                }
-                Some(external) => has_ended = external.carry_out(key, &holder.items, fate),
-            }
-            if let Some(External(records)) = external.filter(|_| holds_end) {
-                has_ended |= records.let_end(key) == Applied::Ended;
-            }
-            // To take one out moves it.
-            match is_last && holders.capacity() <= IDLE_HOLDERS_MAX {
-                true => holders.clear(),
-                false => drop(holders.swap_remove(&attempt)),
-            }
-        }
-        if has_ended && !lock.holders.is_empty() {
-            // Before anybody is let in. The shard refuses those who have not voted.
-            lock.vanished = true;
-            self.ended.push(key.clone());
-        }
-        if lock.holders.is_empty() {
-            debug_assert!(lock.held.is_empty(), "claims without a holder");
-            rules::reset(lock, &mut self.clocks, *hash);
-        }
-        let after = expiry_of(state);
-        self.note_expiry(record, before, after);
-        self.settle(now, record);
-        self.tidy(record);
     }
 
     /// Stops waiting. [`Self::release`] must follow: it lets in whom this waiter stood before.
@@ -695,7 +652,10 @@ impl LockTable {
             if let Ok(found) = self.index.find_entry(hash, |ix| *ix == record) {
                 found.remove();
             }
-            self.records.remove(record);
+            let gone = self.records.remove(record);
+            if let Some(keys) = self.journal.as_mut().and_then(|journal| journal.gone.as_mut()) {
+                keys.push(gone.key);
+            }
         }
     }
 

@@ -20,6 +20,7 @@ mod external;
 mod history;
 mod horizon;
 mod instant;
+mod journaling;
 mod lock_table;
 mod participant;
 mod phaser;
@@ -673,11 +674,14 @@ impl Shard {
             let members = round.members;
             let decided = Decided::Applied { replies: Some(replies.clone()), at: None };
             let listed = Some(round.participants);
+            self.begin_note_of_commit();
             self.finish(now, attempt, Fate::Apply(&members), decided, listed);
+            self.note_commit(attempt);
             return self.respond(attempt, Response::Committed { attempt, replies });
         }
         let replies = participant.replies[round.replies_before..].to_vec();
         participant.stage = Stage::Prepared { round, place: None, answers: SmallVec::new(), asked_us: 0 };
+        self.note_vote(attempt);
         self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
     }
 

@@ -4,6 +4,7 @@ use claret_types::{Bytes, Claims, Effect, KeyspaceOp, Method, Operation, TypeInf
 use smallvec::SmallVec;
 
 use super::{AttemptId, External, Fate, Item, Lock, LockTable, Record, RecordIx, expiry_of, rules};
+use crate::journal::Noted;
 use crate::message::{Call, Refusal};
 use crate::records::Applied;
 
@@ -122,8 +123,12 @@ impl LockTable {
     pub(crate) fn vanish(&mut self, record: RecordIx) -> Vec<AttemptId> {
         let before = expiry_of(&self.records[record].state);
         self.note_expiry(record, before, None);
-        let Record { state, lock, .. } = &mut self.records[record];
-        let state = state.take();
+        let state = self.records[record].state.take();
+        if let Some(journal) = self.journal.as_mut().filter(|_| state.is_some()) {
+            let key = self.records[record].key.clone();
+            journal.note(|_| Noted::Vanished(key));
+        }
+        let Record { lock, .. } = &mut self.records[record];
         let Some(lock) = lock else {
             let hash = self.records[record].hash;
             self.seal(hash);

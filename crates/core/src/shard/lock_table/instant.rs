@@ -4,6 +4,7 @@ use claret_types::{Bytes, Claims, Mode, OpError, Operation, Reply, Room};
 use smallvec::SmallVec;
 
 use super::{Lock, LockTable, Locks, Record, RecordIx, expiry_of, rules};
+use crate::journal::Noted;
 
 impl Lock {
     /// Whether nobody's claims are in the way of an operation that is over at once.
@@ -39,6 +40,7 @@ impl LockTable {
             let executed = call.execute(None, unique)?;
             if let Some(effect) = executed.effect {
                 let record = self.ensure(hash, key);
+                self.journal.iter_mut().for_each(|journal| journal.write(key, &effect));
                 let undo = effect.apply(&mut self.records[record].state);
                 self.note_expiry(record, None, expiry_of(&self.records[record].state));
                 self.staged.push((record, undo));
@@ -59,6 +61,7 @@ impl LockTable {
             return Ok(None);
         }
         if let Some(effect) = executed.effect {
+            self.journal.iter_mut().for_each(|journal| journal.write(key, &effect));
             let before = expiry_of(state);
             let undo = effect.apply(state);
             let after = expiry_of(state);
@@ -73,10 +76,14 @@ impl LockTable {
         while let Some((record, _)) = self.staged.pop() {
             self.tidy(record);
         }
+        if let Some(journal) = self.journal.as_mut().filter(|journal| journal.has_more()) {
+            journal.note(Noted::Done);
+        }
     }
 
     /// Undoes what was done instantly, last first.
     pub(crate) fn undo_instant(&mut self) {
+        self.journal.iter_mut().for_each(|journal| journal.take_back());
         let mut touched = SmallVec::<[RecordIx; 8]>::new();
         while let Some((record, undo)) = rules::next_to_undo(&mut self.staged) {
             let state = &mut self.records[record].state;

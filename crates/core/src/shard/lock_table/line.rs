@@ -19,10 +19,11 @@ use smallvec::SmallVec;
 
 use super::holder::{Holder, Used};
 use super::{
-    Applied, AttemptId, Birth, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Notice,
+    AttemptId, Birth, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Notice,
     Owner, Record, RecordIx, State, Stop, Time, expiry_of, footprint, key_hash, rules,
 };
 use crate::ids::Timestamp;
+use crate::records::Applied;
 use crate::switches::Ordered;
 
 /// Who claims this may set an expiry.

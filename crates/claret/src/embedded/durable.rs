@@ -1,0 +1,370 @@
+//! The log of a store in this process: a thread writes it, transactions wait for it, and another thread makes snapshots
+//! (`docs/durability.md`).
+//!
+//! Transactions put what they did into the log's tail while they have their shards, and wait only afterwards, when nobody waits for
+//! them. The writer takes all that has gathered, writes it as one group, syncs it and wakes those whose transactions are in it.
+//! Meanwhile the next group gathers.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::{Context, Poll, Waker};
+use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
+
+use claret_core::{Shard, ShardId};
+use claret_log::{Folder, Gathered, LogError, Recovered, Tail, Writer, recover};
+use parking_lot::{Condvar, Mutex, MutexGuard};
+
+use crate::backend::Settling;
+use crate::durability::{OpenError, Progress, Sync};
+use crate::error::Error;
+
+/// A file of the log is no longer, but for its last group.
+const SEGMENT_BYTES: u64 = 64 << 20;
+
+/// So many bytes may wait to be written before those who commit wait, too.
+const WAITING_BYTES_MAX: usize = 32 << 20;
+
+/// How long there is nothing to write before the log says that all of it is synced.
+const MARK_AFTER: Duration = Duration::from_secs(1);
+
+/// While there is no room on the disk: how often it is tried again.
+const FULL_PAUSE: Duration = Duration::from_millis(200);
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Durable {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+    /// Nobody else opens the store while this is locked.
+    _lock: File,
+}
+
+/// What the writer and transactions share. Lock order: the tail, then those who wait.
+#[derive(Debug)]
+struct Shared {
+    tail: Mutex<Tail>,
+    /// Something has gathered, or the store is closing.
+    gathered: Condvar,
+    writer_waits: AtomicBool,
+    closing: AtomicBool,
+    /// The position behind what shards have noted.
+    noted: AtomicU64,
+    /// The position behind what stays.
+    stays: AtomicU64,
+    sync: Sync,
+    waiting: Mutex<Waiting>,
+    trouble: Mutex<Option<Trouble>>,
+    is_troubled: AtomicBool,
+}
+
+/// Tasks by the position that they wait for, and a number of their own.
+#[derive(Debug, Default)]
+struct Waiting {
+    wakers: BTreeMap<(u64, u64), Waker>,
+    numbers: u64,
+}
+
+/// Ends when the log up to a position stays.
+struct Settled {
+    shared: Arc<Shared>,
+    position: u64,
+    /// Its number, once it waits.
+    number: Option<u64>,
+}
+
+/// Why nothing can be written.
+#[derive(Clone, Debug)]
+enum Trouble {
+    /// For now.
+    Full(String),
+    Stopped(String),
+}
+
+/// A store as it was read, and its files.
+pub(super) struct Opened {
+    pub(super) recovered: Option<Recovered>,
+    folder: Folder,
+    lock: File,
+}
+
+/// Reads what is at a path.
+pub(super) fn open(path: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result<Opened, OpenError> {
+    let at = |doing: &'static str| {
+        let path = path.to_owned();
+        move |source: io::Error| OpenError::Io { doing, path, source }
+    };
+    if path.is_file() {
+        return Err(OpenError::Log(LogError::Foreign { file: path.display().to_string() }));
+    }
+    fs::create_dir_all(path).map_err(at("create"))?;
+    let lock = path.join("lock");
+    let lock = OpenOptions::new().write(true).create(true).truncate(false).open(lock).map_err(at("lock"))?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path: path.to_owned() }),
+        Err(TryLockError::Error(error)) => return Err(at("lock")(error)),
+    }
+    let mut folder = Folder::new(path);
+    let recovered = recover(&mut folder, on_progress).map_err(OpenError::Log)?;
+    Ok(Opened { recovered, folder, lock })
+}
+
+impl Durable {
+    /// Goes on with a store, or begins it. The records are to be taken out before.
+    pub(super) fn start(opened: Opened, sync: Sync) -> Result<Self, OpenError> {
+        let Opened { recovered, folder, lock } = opened;
+        let writer = match &recovered {
+            Some(recovered) => Writer::go_on(folder, recovered, SEGMENT_BYTES),
+            None => Writer::create(folder, new_identity(), SEGMENT_BYTES),
+        };
+        let writer = writer.map_err(OpenError::Log)?;
+        let shared = Arc::new(Shared {
+            tail: Mutex::new(Tail::new(recovered.as_ref())),
+            gathered: Condvar::new(),
+            writer_waits: AtomicBool::new(false),
+            closing: AtomicBool::new(false),
+            noted: AtomicU64::new(writer.position()),
+            stays: AtomicU64::new(writer.position()),
+            sync,
+            waiting: Mutex::default(),
+            trouble: Mutex::default(),
+            is_troubled: AtomicBool::new(false),
+        });
+        let writing = Writing { shared: Arc::clone(&shared), writer, group: Gathered::default() };
+        let thread = thread::Builder::new().name("claret-log".into()).spawn(|| writing.run());
+        let thread = thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
+        Ok(Durable { shared, thread: Mutex::new(Some(thread)), _lock: lock })
+    }
+
+    /// Where unique numbers begin.
+    pub(super) fn begin_unique(&self) -> u64 {
+        let mut tail = self.shared.tail.lock();
+        let begin = tail.begin_unique();
+        self.shared.has_noted(tail);
+        begin
+    }
+
+    /// Takes over what a shard noted.
+    pub(super) fn note(&self, shard: &mut Shard) {
+        let (id, unique) = (shard.id(), shard.unique_count());
+        if let Some(journal) = shard.journal().filter(|journal| !journal.is_empty()) {
+            let mut tail = self.shared.tail.lock();
+            tail.note(id, journal);
+            tail.reserve_unique(unique);
+            self.shared.has_noted(tail);
+        }
+    }
+
+    /// Takes over what was done at once on shards all of which the caller has.
+    pub(super) fn note_together<'a>(&self, shards: &mut [(ShardId, MutexGuard<'a, Shard>)]) {
+        let unique = shards.iter().map(|(_, shard)| shard.unique_count()).max().unwrap_or_default();
+        let mut journals = shards.iter_mut().filter_map(|(_, shard)| shard.journal());
+        let mut tail = self.shared.tail.lock();
+        tail.note_together(&mut journals);
+        tail.reserve_unique(unique);
+        self.shared.has_noted(tail);
+    }
+
+    /// Waits until what was noted so far stays; `None`: it does, or nobody asked for that.
+    pub(super) fn settle(&self) -> Option<Settling> {
+        let noted = self.shared.noted.load(Ordering::Acquire);
+        let position = match self.shared.sync {
+            Sync::EachGroup => noted,
+            // Only so much is kept that is not written.
+            Sync::Every(_) => noted.saturating_sub(WAITING_BYTES_MAX as u64),
+        };
+        if self.shared.stays.load(Ordering::Acquire) >= position {
+            return None;
+        }
+        Some(Box::pin(Settled { shared: Arc::clone(&self.shared), position, number: None }))
+    }
+
+    /// Whether something can be done that writes, or does not.
+    pub(super) fn check(&self, writes: bool) -> Result<(), Error> {
+        if !self.shared.is_troubled.load(Ordering::Acquire) {
+            return Ok(()); // Mostly.
+        }
+        match self.shared.trouble.lock().clone() {
+            Some(Trouble::Full(reason)) if writes => Err(Error::NoRoom { reason }),
+            None | Some(Trouble::Full(_)) => Ok(()),
+            Some(Trouble::Stopped(reason)) => Err(Error::LogStopped { reason }),
+        }
+    }
+
+    /// Writes what has gathered, and ends.
+    pub(super) fn close(&self) {
+        self.shared.closing.store(true, Ordering::Release);
+        drop(self.shared.tail.lock());
+        self.shared.gathered.notify_all();
+        if let Some(thread) = self.thread.lock().take()
+            && thread.thread().id() != thread::current().id()
+        {
+            // What it had to say of an error it has said.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Drop for Durable {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// A number that no other store has.
+fn new_identity() -> u64 {
+    RandomState::new().hash_one(std::process::id())
+}
+
+impl Shared {
+    fn has_noted(&self, tail: MutexGuard<'_, Tail>) {
+        self.noted.store(tail.position(), Ordering::Release);
+        drop(tail);
+        if self.writer_waits.load(Ordering::Acquire) {
+            self.gathered.notify_one();
+        }
+    }
+
+    fn stays_up_to(&self, position: u64) {
+        let mut waiting = self.waiting.lock();
+        self.stays.store(position, Ordering::Release);
+        let later = waiting.wakers.split_off(&(position + 1, 0));
+        let woken = std::mem::replace(&mut waiting.wakers, later);
+        drop(waiting);
+        woken.into_values().for_each(Waker::wake);
+    }
+
+    fn set_trouble(&self, trouble: Option<Trouble>) {
+        let has_stopped = matches!(trouble, Some(Trouble::Stopped(_)));
+        self.is_troubled.store(trouble.is_some(), Ordering::Release);
+        *self.trouble.lock() = trouble;
+        if has_stopped {
+            let woken = std::mem::take(&mut self.waiting.lock().wakers);
+            woken.into_values().for_each(Waker::wake);
+        }
+    }
+
+    fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+}
+
+impl Future for Settled {
+    type Output = Result<(), Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Settled { shared, position, number } = &mut *self;
+        let mut waiting = shared.waiting.lock();
+        // With the lock that the writer takes to wake those who wait.
+        if shared.stays.load(Ordering::Acquire) >= *position {
+            return Poll::Ready(Ok(()));
+        }
+        if matches!(*shared.trouble.lock(), Some(Trouble::Stopped(_))) {
+            return Poll::Ready(Err(Error::Unknown));
+        }
+        let number = *number.get_or_insert_with(|| {
+            waiting.numbers += 1;
+            waiting.numbers
+        });
+        waiting.wakers.insert((*position, number), cx.waker().clone());
+        Poll::Pending
+    }
+}
+
+impl Drop for Settled {
+    fn drop(&mut self) {
+        if let Some(number) = self.number {
+            self.shared.waiting.lock().wakers.remove(&(self.position, number));
+        }
+    }
+}
+
+/// The writer's thread.
+struct Writing {
+    shared: Arc<Shared>,
+    writer: Writer<Folder>,
+    group: Gathered,
+}
+
+impl Writing {
+    fn run(mut self) {
+        if let Err(error) = self.write_on() {
+            self.shared.set_trouble(Some(Trouble::Stopped(error.to_string())));
+        }
+    }
+
+    fn write_on(&mut self) -> Result<(), LogError> {
+        let mut synced_at = Instant::now();
+        let mut is_marked = true;
+        loop {
+            let has_some = self.take(is_marked, synced_at);
+            if has_some {
+                self.write()?;
+                is_marked = false;
+            }
+            let is_closing = self.shared.is_closing();
+            let is_due = match self.shared.sync {
+                Sync::EachGroup => true,
+                Sync::Every(time) => is_closing || synced_at.elapsed() >= time,
+            };
+            if is_due && self.writer.synced() < self.writer.position() {
+                self.writer.sync()?;
+                synced_at = Instant::now();
+                self.shared.stays_up_to(self.writer.synced());
+            }
+            let is_all = self.writer.synced() == self.writer.position();
+            if !has_some && is_all && !is_marked && (is_closing || synced_at.elapsed() >= MARK_AFTER) {
+                self.writer.mark()?;
+                is_marked = true;
+            }
+            if is_closing && !has_some {
+                return self.writer.sync();
+            }
+        }
+    }
+
+    /// Waits until something has gathered, and takes it. Without any it comes back when something else is to be done.
+    fn take(&mut self, is_marked: bool, synced_at: Instant) -> bool {
+        let mut tail = self.shared.tail.lock();
+        if tail.waiting() == 0 && !self.shared.is_closing() {
+            self.shared.writer_waits.store(true, Ordering::Release);
+            let until = match self.shared.sync {
+                Sync::Every(time) if self.writer.synced() < self.writer.position() => Some(synced_at + time),
+                _ if !is_marked => Some(synced_at + MARK_AFTER),
+                _ => None,
+            };
+            match until {
+                Some(until) => drop(self.shared.gathered.wait_until(&mut tail, until)),
+                None => self.shared.gathered.wait(&mut tail),
+            }
+            self.shared.writer_waits.store(false, Ordering::Release);
+        }
+        tail.take(&mut self.group);
+        !self.group.bytes.is_empty()
+    }
+
+    /// Writes the group, and waits for room if there is none.
+    fn write(&mut self) -> Result<(), LogError> {
+        loop {
+            match self.writer.write(&self.group) {
+                Ok(()) => break,
+                Err(error) if error.is_full() && !self.shared.is_closing() => {
+                    self.shared.set_trouble(Some(Trouble::Full(error.to_string())));
+                    thread::sleep(FULL_PAUSE);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        if self.shared.is_troubled.load(Ordering::Acquire) {
+            self.shared.set_trouble(None);
+        }
+        Ok(())
+    }
+}

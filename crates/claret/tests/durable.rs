@@ -1,0 +1,145 @@
+//! Stores that outlive their process: what was reported is there when they are opened again.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use claret::{Error, OpenError, Records, Store, Sync};
+
+/// A folder of a test, which goes with it.
+struct TestFolder(PathBuf);
+
+impl TestFolder {
+    fn new(name: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("claret-durable-{name}-{}", std::process::id()));
+        let _ = std::fs::remove_dir_all(&path);
+        TestFolder(path)
+    }
+
+    fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for TestFolder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+fn wait<T>(future: impl Future<Output = T>) -> T {
+    pollster::block_on(future)
+}
+
+#[test]
+fn records_of_every_type_are_there_again() {
+    let folder = TestFolder::new("types");
+    let store = Store::open(folder.path()).expect("it begins");
+    wait(async {
+        store.register("register").set("a").await?;
+        store.counter("counter").add(41).await?;
+        store.counter("counter").add(1).await?;
+        store.set("set").add("x").await?;
+        store.set("set").add("y").await?;
+        store.set("set").remove("x").await?;
+        store.dict("dict").set("field", "value").await?;
+        store.list("list").push_back("1").await?;
+        store.list("list").push_back("2").await?;
+        store.bounded_counter("bounded").create(10, 0, 10).await?;
+        assert!(store.bounded_counter("bounded").try_take(3).await?);
+        store.counter("gone").add(1).await?;
+        store.key("gone").delete().await?;
+        Ok::<_, Error>(())
+    })
+    .expect("nobody is in the way");
+    wait(store.close());
+    let store = Store::builder().shards(3).open(folder.path()).expect("it is there");
+    wait(async {
+        assert_eq!(store.register("register").get::<String>().await?.as_deref(), Some("a"));
+        assert_eq!(store.counter("counter").get().await?, 42);
+        assert!(!store.set("set").contains("x").await? && store.set("set").contains("y").await?);
+        assert_eq!(store.dict("dict").get::<String>("field").await?.as_deref(), Some("value"));
+        assert_eq!(store.list("list").len().await?, 2);
+        assert_eq!(store.bounded_counter("bounded").get().await?, Some(7));
+        assert!(!store.key("gone").exists().await?);
+        Ok::<_, Error>(())
+    })
+    .expect("nobody is in the way");
+    store.check_invariants();
+}
+
+#[test]
+fn a_store_is_open_once() {
+    let folder = TestFolder::new("once");
+    let store = Store::open(folder.path()).expect("it begins");
+    let error = Store::open(folder.path()).expect_err("it is open");
+    assert!(matches!(error, OpenError::InUse { .. }), "{error}");
+    drop(store);
+    Store::open(folder.path()).expect("it was closed");
+}
+
+#[test]
+fn transactions_over_shards_are_there_as_a_whole() {
+    let folder = TestFolder::new("whole");
+    let accounts: Vec<String> = (0..20).map(|number| format!("account:{number}")).collect();
+    for round in 0..3 {
+        let store = Store::open(folder.path()).expect("it opens");
+        std::thread::scope(|scope| {
+            for thread in 0..4 {
+                let (store, accounts) = (&store, &accounts);
+                scope.spawn(move || {
+                    for at in 0..50 {
+                        let (from, to) = (&accounts[(at * 7 + thread) % 20], &accounts[(at * 3 + thread * 5 + 1) % 20]);
+                        let transfer = store.transaction(async |tx| {
+                            let has = tx.counter(from).get().await?;
+                            tx.counter(from).add(-1 - has % 3)?;
+                            tx.counter(to).add(1 + has % 3)?;
+                            tx.list("journal").push_back(format!("{round} {thread} {at}"))?;
+                            Ok(())
+                        });
+                        wait(transfer).expect("it commits");
+                    }
+                });
+            }
+        });
+        let sum = async {
+            let mut sum = 0;
+            for account in &accounts {
+                sum += store.counter(account).get().await?;
+            }
+            Ok::<_, Error>((sum, store.list("journal").len().await?))
+        };
+        assert_eq!(wait(sum).expect("nobody is in the way"), (0, 200 * (round + 1)));
+        if round == 1 {
+            // As when the process ends by itself.
+            drop(store);
+        } else {
+            wait(store.close());
+        }
+    }
+}
+
+#[test]
+fn commits_that_are_not_waited_for_are_there_after_a_close() {
+    let folder = TestFolder::new("every");
+    let every = || Store::builder().sync(Sync::Every(Duration::from_secs(60)));
+    let store = every().open(folder.path()).expect("it begins");
+    for _ in 0..1_000 {
+        wait(store.counter("hits").add(1)).expect("nobody is in the way");
+    }
+    drop(store);
+    let store = every().open(folder.path()).expect("it is there");
+    assert_eq!(wait(store.counter("hits").get()), Ok(1_000));
+}
+
+#[test]
+fn unique_numbers_are_not_given_twice() {
+    let folder = TestFolder::new("unique");
+    let mut given = std::collections::HashSet::new();
+    for _ in 0..3 {
+        let store = Store::open(folder.path()).expect("it opens");
+        for _ in 0..100 {
+            let id = wait(store.uid_generator("orders").next()).expect("nobody is in the way");
+            assert!(given.insert(id), "{id} was given before");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! How files look: a line of text that says what they are, and frames behind it.
+//!
+//! | bytes of a frame | what |
+//! |---|---|
+//! | 4 | the checksum (CRC-32) of all that follows |
+//! | 4 | the length of the body |
+//! | 8 | which store |
+//! | 8 | the position of the body's first byte in the log; in a snapshot, as of which position the body is |
+//! | 8 | up to which position the log was synced when this was written; in a snapshot, how many frames came before |
+//! | ... | the body |
+//!
+//! Numbers are little-endian. A frame says which store and which place it is of, so that one that is old, or of another store, or
+//! elsewhere on the disk, is not taken for the right one.
+
+use crate::error::LogError;
+
+/// The format of files that are written.
+pub const VERSION: u32 = 1;
+
+/// Bytes of a frame before its body.
+pub(crate) const HEADER: usize = 32;
+
+/// A file's first line is no longer.
+pub(crate) const LINE_MAX: usize = 64;
+
+/// A kind of file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Log,
+    Snapshot,
+}
+
+impl Kind {
+    fn word(self) -> &'static str {
+        match self {
+            Kind::Log => "log",
+            Kind::Snapshot => "snapshot",
+        }
+    }
+
+    /// The file that begins at this position.
+    pub(crate) fn name(self, position: u64) -> String {
+        format!("{}-{position:016x}", self.word())
+    }
+
+    /// The position that a name says, if it is one of this kind.
+    pub(crate) fn position(self, name: &str) -> Option<u64> {
+        let digits = name.strip_prefix(self.word())?.strip_prefix('-')?;
+        let is_plain = digits.len() == 16 && digits.bytes().all(|it| matches!(it, b'0'..=b'9' | b'a'..=b'f'));
+        is_plain.then(|| u64::from_str_radix(digits, 16).ok()).flatten()
+    }
+
+    /// The first line of a file.
+    pub(crate) fn line(self, store: u64) -> String {
+        format!("claret {} {VERSION} {store:016x}\n", self.word())
+    }
+
+    /// The store that a file's first line names, and the length of the line. `None`: the line is not whole.
+    ///
+    /// # Errors
+    /// It is another kind of file, or of a later version.
+    pub(crate) fn read_line(self, file: &str, bytes: &[u8]) -> Result<Option<(u64, usize)>, LogError> {
+        let foreign = || LogError::Foreign { file: file.to_owned() };
+        let begin = format!("claret {} ", self.word());
+        let shown = bytes.len().min(begin.len());
+        if bytes[..shown] != begin.as_bytes()[..shown] {
+            // A file that was just made may be nothing but zeros.
+            return if bytes.iter().all(|byte| *byte == 0) { Ok(None) } else { Err(foreign()) };
+        }
+        let Some(end) = bytes.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else { return Ok(None) };
+        let line = std::str::from_utf8(&bytes[begin.len()..end]).map_err(|_| foreign())?;
+        let (version, store) = line.split_once(' ').ok_or_else(foreign)?;
+        let version: u32 = version.parse().map_err(|_| foreign())?;
+        if version > VERSION {
+            return Err(LogError::Newer { file: file.to_owned(), found: version, known: VERSION });
+        }
+        let store = u64::from_str_radix(store, 16).map_err(|_| foreign())?;
+        Ok(Some((store, end + 1)))
+    }
+}
+
+/// What a frame says before its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Header {
+    pub(crate) store: u64,
+    pub(crate) position: u64,
+    pub(crate) synced: u64,
+}
+
+impl Header {
+    /// The bytes before this body.
+    pub(crate) fn before(&self, body: &[u8]) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        let length = u32::try_from(body.len()).expect("a body is cut before it is so large");
+        bytes[4..8].copy_from_slice(&length.to_le_bytes());
+        bytes[8..16].copy_from_slice(&self.store.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.position.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.synced.to_le_bytes());
+        let sum = checksum(&bytes[4..], body);
+        bytes[..4].copy_from_slice(&sum.to_le_bytes());
+        bytes
+    }
+}
+
+fn checksum(header: &[u8], body: &[u8]) -> u32 {
+    let mut sum = crc32fast::Hasher::new();
+    sum.update(header);
+    sum.update(body);
+    sum.finalize()
+}
+
+/// The frame at the beginning of these bytes; `None` if there is none, or not all of it.
+pub(crate) fn read_frame(bytes: &[u8]) -> Option<(Header, &[u8])> {
+    let (header, rest) = bytes.split_at_checked(HEADER)?;
+    let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
+    let half = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
+    let body = rest.get(..half(4) as usize)?;
+    if half(0) != checksum(&header[4..], body) {
+        return None;
+    }
+    Some((Header { store: number(8), position: number(16), synced: number(24) }, body))
+}
+
+/// Adds a number, seven bits a byte.
+pub(crate) fn put_number(out: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// Takes a number off the front.
+pub(crate) fn take_number(bytes: &mut &[u8]) -> Option<u64> {
+    let mut number = 0u64;
+    for shift in (0..64).step_by(7) {
+        let (first, rest) = bytes.split_first()?;
+        *bytes = rest;
+        let part = u64::from(first & 0x7f);
+        if shift == 63 && part > 1 {
+            return None;
+        }
+        number |= part << shift;
+        if first & 0x80 == 0 {
+            return Some(number);
+        }
+    }
+    None
+}
+
+/// Adds bytes behind their length.
+pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: &[u8]) {
+    put_number(out, bytes.len() as u64);
+    out.extend_from_slice(bytes);
+}
+
+/// Takes bytes off the front, with the length before them.
+pub(crate) fn take_bytes<'a>(bytes: &mut &'a [u8]) -> Option<&'a [u8]> {
+    let length = usize::try_from(take_number(bytes)?).ok()?;
+    let (taken, rest) = bytes.split_at_checked(length)?;
+    *bytes = rest;
+    Some(taken)
+}

@@ -1,0 +1,24 @@
+//! The log of a durable store (`docs/durability.md`, D1 to D12).
+//!
+//! All shards of a store write to one log: committed transactions, in the order in which they took effect. [`Tail`] gathers them,
+//! [`Writer`] writes what was gathered as one group, with one sync, and [`recover`] reads all of it again. A snapshot
+//! ([`SnapshotWriter`]) lets what is older than it be removed.
+//!
+//! Nothing here starts a thread, reads a clock or waits. Files are on a [`Disk`]: a [`Folder`], or one that a test makes up.
+
+mod disk;
+mod entry;
+mod error;
+mod format;
+mod recovery;
+mod snapshot;
+mod tail;
+mod writer;
+
+pub use disk::{Disk, Folder};
+pub use error::LogError;
+pub use format::VERSION;
+pub use recovery::{Progress, Recovered, Torn, recover};
+pub use snapshot::SnapshotWriter;
+pub use tail::{Gathered, Tail};
+pub use writer::Writer;

@@ -1,0 +1,198 @@
+//! Writes groups to the log's files, one after another.
+
+use crate::disk::Disk;
+use crate::error::LogError;
+use crate::format::{Header, Kind};
+use crate::recovery::Recovered;
+use crate::tail::Gathered;
+
+/// See the module's text. Invariant: what is before the position is in the files, and what is before `synced` stays there.
+#[derive(Debug)]
+pub struct Writer<D> {
+    disk: D,
+    store: u64,
+    /// Where the files begin, the last one is written to.
+    segments: Vec<u64>,
+    name: String,
+    /// How long that one is.
+    len: u64,
+    position: u64,
+    synced: u64,
+    /// Once a file is so long another one is begun.
+    segment_bytes: u64,
+    stopped: Option<String>,
+}
+
+impl<D: Disk> Writer<D> {
+    /// The log of a new store, with an identity that no other has.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn create(mut disk: D, store: u64, segment_bytes: u64) -> Result<Self, LogError> {
+        let name = Kind::Log.name(0);
+        let names = disk.list().map_err(LogError::io("list", "the folder"))?;
+        if names.contains(&name) {
+            // An earlier attempt to create the store ended before it was done: see `recover`.
+            disk.remove(&name).map_err(LogError::io("remove", &name))?;
+        }
+        let mut writer = Writer {
+            disk,
+            store,
+            segments: Vec::new(),
+            name,
+            len: 0,
+            position: 0,
+            synced: 0,
+            segment_bytes,
+            stopped: None,
+        };
+        writer.begin_segment()?;
+        Ok(writer)
+    }
+
+    /// Goes on behind what was read. What was torn off is cut off.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn go_on(mut disk: D, read: &Recovered, segment_bytes: u64) -> Result<Self, LogError> {
+        for name in &read.leftover {
+            disk.remove(name).map_err(LogError::io("remove", name))?;
+        }
+        let segments = read.segments.clone();
+        let name = Kind::Log.name(*segments.last().expect("a store that was read has a log"));
+        if read.torn.is_some() {
+            disk.truncate(&name, read.last_len).map_err(LogError::io("shorten", &name))?;
+        }
+        let mut writer = Writer {
+            disk,
+            store: read.store,
+            segments,
+            name,
+            len: read.last_len,
+            position: read.position,
+            synced: 0,
+            segment_bytes,
+            stopped: None,
+        };
+        writer.sync()?;
+        writer.disk.sync_names().map_err(LogError::io("sync", "the folder"))?;
+        Ok(writer)
+    }
+
+    /// Up to where the log is written.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// Up to where it stays written, whatever happens.
+    pub fn synced(&self) -> u64 {
+        self.synced
+    }
+
+    /// Bytes of all files together.
+    pub fn bytes(&self) -> u64 {
+        self.position - self.segments.first().copied().unwrap_or_default()
+    }
+
+    /// Writes a group. After an error that [is about room](LogError::is_full) nothing of it is there, and it may be written again.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn write(&mut self, group: &Gathered) -> Result<(), LogError> {
+        self.check()?;
+        assert_eq!(group.position, self.position, "groups are written in their order");
+        if self.len >= self.segment_bytes && self.segments.last() < Some(&self.position) {
+            self.sync()?;
+            self.begin_segment()?;
+        }
+        if u32::try_from(group.bytes.len()).is_err() {
+            return Err(self.stop(format!("a group of {} bytes", group.bytes.len())));
+        }
+        self.append(&group.bytes)?;
+        self.position += group.bytes.len() as u64;
+        Ok(())
+    }
+
+    /// Writes that everything is synced, so that damage to the last group is told from a group that was never whole.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn mark(&mut self) -> Result<(), LogError> {
+        self.check()?;
+        self.append(&[])
+    }
+
+    /// Makes what is written stay.
+    ///
+    /// # Errors
+    /// See [`LogError`]. Nobody knows then what stays, so nothing more is written (D8).
+    pub fn sync(&mut self) -> Result<(), LogError> {
+        self.check()?;
+        if let Err(error) = self.disk.sync(&self.name) {
+            self.stop(error.to_string());
+            return Err(LogError::io("sync", &self.name)(error));
+        }
+        self.synced = self.position;
+        Ok(())
+    }
+
+    /// A snapshot has what is before this position: files that hold nothing else go.
+    ///
+    /// # Errors
+    /// See [`LogError`].
+    pub fn remove_before(&mut self, position: u64) -> Result<(), LogError> {
+        while let [first, second, ..] = self.segments[..]
+            && second <= position
+        {
+            let name = Kind::Log.name(first);
+            self.disk.remove(&name).map_err(LogError::io("remove", &name))?;
+            self.segments.remove(0);
+        }
+        Ok(())
+    }
+
+    fn append(&mut self, body: &[u8]) -> Result<(), LogError> {
+        let header = Header { store: self.store, position: self.position, synced: self.synced };
+        let mut frame = Vec::with_capacity(crate::format::HEADER + body.len());
+        frame.extend_from_slice(&header.before(body));
+        frame.extend_from_slice(body);
+        if let Err(error) = self.disk.append(&self.name, &frame) {
+            // So that what comes next is not behind half a frame.
+            if let Err(error) = self.disk.truncate(&self.name, self.len) {
+                self.stop(error.to_string());
+            }
+            return Err(LogError::io("write", &self.name)(error));
+        }
+        self.len += frame.len() as u64;
+        Ok(())
+    }
+
+    fn begin_segment(&mut self) -> Result<(), LogError> {
+        let (name, line) = (Kind::Log.name(self.position), Kind::Log.line(self.store));
+        let made = self.make(&name, &line);
+        if let Err(error) = made {
+            // Half a file would be in the way of the next try.
+            let _ = self.disk.remove(&name);
+            return Err(LogError::io("create", &name)(error));
+        }
+        self.segments.push(self.position);
+        (self.name, self.len) = (name, line.len() as u64);
+        Ok(())
+    }
+
+    fn make(&mut self, name: &str, line: &str) -> std::io::Result<()> {
+        self.disk.create(name)?;
+        self.disk.append(name, line.as_bytes())?;
+        self.disk.sync(name)?;
+        self.disk.sync_names()
+    }
+
+    fn check(&self) -> Result<(), LogError> {
+        self.stopped.as_ref().map_or(Ok(()), |reason| Err(LogError::Stopped(reason.clone())))
+    }
+
+    fn stop(&mut self, reason: String) -> LogError {
+        self.stopped = Some(reason.clone());
+        LogError::Stopped(reason)
+    }
+}

@@ -1,0 +1,201 @@
+//! A folder in memory that keeps what it says it has synced, and of the rest whatever it likes.
+
+use std::collections::BTreeMap;
+use std::io::{self, ErrorKind};
+use std::sync::{Arc, Mutex};
+
+use claret_log::Disk;
+
+use crate::host::Random;
+
+#[derive(Clone, Debug, Default)]
+struct Content {
+    bytes: Vec<u8>,
+    /// Of these, so many stay as they are.
+    synced: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Folder {
+    /// By number: a file keeps it under another name.
+    files: BTreeMap<u64, Content>,
+    names: BTreeMap<String, u64>,
+    synced_names: BTreeMap<String, u64>,
+    next: u64,
+    /// So many bytes may still be written.
+    room: Option<usize>,
+}
+
+/// See the module's text. Clones are the same folder.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LyingDisk(Arc<Mutex<Folder>>);
+
+/// A disk of its own, with the same files.
+#[derive(Debug)]
+pub(crate) struct Copied(LyingDisk);
+
+/// What is written in one piece.
+const PAGE: usize = 64;
+
+impl LyingDisk {
+    fn with<T>(&self, work: impl FnOnce(&mut Folder) -> T) -> T {
+        work(&mut self.0.lock().expect("nobody panics with it"))
+    }
+
+    fn at<T>(&self, name: &str, work: impl FnOnce(&mut Content) -> T) -> io::Result<T> {
+        self.with(|folder| {
+            let number = folder.names.get(name).copied().ok_or(ErrorKind::NotFound)?;
+            Ok(work(folder.files.get_mut(&number).expect("it has a name")))
+        })
+    }
+
+    /// So many bytes may still be written.
+    pub(crate) fn set_room(&self, room: Option<usize>) {
+        self.with(|folder| folder.room = room);
+    }
+
+    /// The power goes. Of what was not synced each page is as it was written, as it was before, or zero; a file that was not
+    /// synced may end anywhere; and names are those of the last sync, or later ones.
+    pub(crate) fn crash(&self, random: &mut Random) {
+        self.with(|folder| {
+            folder.room = None;
+            if random.below(2) == 0 {
+                folder.names = folder.synced_names.clone();
+            }
+            folder.synced_names = folder.names.clone();
+            for content in folder.files.values_mut() {
+                let (synced, written) = (content.synced.clone(), std::mem::take(&mut content.bytes));
+                let mut kept = synced.clone();
+                let end = match random.below(3) {
+                    0 => written.len(),
+                    _ => synced.len() + random.below((written.len().saturating_sub(synced.len()) + 1) as u64) as usize,
+                };
+                kept.resize(end.max(synced.len()), 0);
+                for page in (synced.len() / PAGE)..kept.len().div_ceil(PAGE) {
+                    if random.below(4) > 0 {
+                        let from = (page * PAGE).max(synced.len());
+                        let to = ((page + 1) * PAGE).min(kept.len()).min(written.len());
+                        if from < to {
+                            kept[from..to].copy_from_slice(&written[from..to]);
+                        }
+                    }
+                }
+                (content.bytes, content.synced) = (kept.clone(), kept);
+            }
+        });
+    }
+
+    /// Every byte of every file.
+    pub(crate) fn places(&self) -> Vec<(String, usize)> {
+        self.with(|folder| {
+            let files = folder.names.iter().map(|(name, number)| (name, folder.files[number].bytes.len()));
+            files.flat_map(|(name, len)| (0..len).map(|at| (name.clone(), at))).collect()
+        })
+    }
+
+    /// The same files on another disk.
+    pub(crate) fn copy(&self) -> Copied {
+        let copy = LyingDisk::default();
+        self.with(|folder| {
+            copy.with(|other| {
+                (other.files, other.names) = (folder.files.clone(), folder.names.clone());
+                (other.synced_names, other.next) = (folder.synced_names.clone(), folder.next);
+            });
+        });
+        Copied(copy)
+    }
+}
+
+impl Copied {
+    /// Changes bits of a byte.
+    pub(crate) fn flip(&mut self, name: &str, at: usize, bits: u8) {
+        self.0.at(name, |content| content.bytes[at] ^= bits).expect("it is there");
+    }
+}
+
+impl Disk for LyingDisk {
+    fn list(&mut self) -> io::Result<Vec<String>> {
+        Ok(self.with(|folder| folder.names.keys().cloned().collect()))
+    }
+
+    fn len(&mut self, name: &str) -> io::Result<u64> {
+        self.at(name, |content| content.bytes.len() as u64)
+    }
+
+    fn read(&mut self, name: &str, at: u64, into: &mut [u8]) -> io::Result<usize> {
+        self.at(name, |content| {
+            let rest = content.bytes.get(at as usize..).unwrap_or_default();
+            let count = rest.len().min(into.len());
+            into[..count].copy_from_slice(&rest[..count]);
+            count
+        })
+    }
+
+    fn create(&mut self, name: &str) -> io::Result<()> {
+        self.with(|folder| {
+            if folder.names.contains_key(name) {
+                return Err(ErrorKind::AlreadyExists.into());
+            }
+            folder.next += 1;
+            folder.files.insert(folder.next, Content::default());
+            folder.names.insert(name.to_owned(), folder.next);
+            Ok(())
+        })
+    }
+
+    fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
+        let room = self.with(|folder| folder.room);
+        let count = room.unwrap_or(usize::MAX).min(bytes.len());
+        self.with(|folder| folder.room = room.map(|room| room - count));
+        self.at(name, |content| content.bytes.extend_from_slice(&bytes[..count]))?;
+        if count < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
+    }
+
+    fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {
+        self.at(name, |content| content.bytes.truncate(len as usize))
+    }
+
+    fn sync(&mut self, name: &str) -> io::Result<()> {
+        self.at(name, |content| content.synced.clone_from(&content.bytes))
+    }
+
+    fn sync_names(&mut self) -> io::Result<()> {
+        self.with(|folder| folder.synced_names.clone_from(&folder.names));
+        Ok(())
+    }
+
+    fn rename(&mut self, from: &str, to: &str) -> io::Result<()> {
+        self.with(|folder| {
+            let number = folder.names.remove(from).ok_or(ErrorKind::NotFound)?;
+            folder.names.insert(to.to_owned(), number);
+            Ok(())
+        })
+    }
+
+    fn remove(&mut self, name: &str) -> io::Result<()> {
+        self.with(|folder| folder.names.remove(name).map(drop).ok_or_else(|| ErrorKind::NotFound.into()))
+    }
+}
+
+macro_rules! hand_on {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $answer:ty;)*) => {
+        impl Disk for Copied {
+            $(fn $name(&mut self, $($argument: $type),*) -> io::Result<$answer> {
+                self.0.$name($($argument),*)
+            })*
+        }
+    };
+}
+
+hand_on! {
+    list() -> Vec<String>;
+    len(name: &str) -> u64;
+    read(name: &str, at: u64, into: &mut [u8]) -> usize;
+    create(name: &str) -> ();
+    append(name: &str, bytes: &[u8]) -> ();
+    truncate(name: &str, len: u64) -> ();
+    sync(name: &str) -> ();
+    sync_names() -> ();
+    rename(from: &str, to: &str) -> ();
+    remove(name: &str) -> ();
+}

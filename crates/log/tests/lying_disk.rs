@@ -1,0 +1,81 @@
+//! A store on a disk that loses what was not synced, in any part: after each crash all is there that was reported, every
+//! transaction as a whole, and nothing without what came before it (D1, D2, D4, D6).
+//!
+//! Shards and coordinators are the real ones, and a seed says who goes on next. The reference carries out whole transactions one
+//! after another, in the order of their entries.
+
+mod disk;
+mod host;
+
+use claret_log::LogError;
+use disk::LyingDisk;
+use host::{Host, Random};
+
+/// Crashes a run survives.
+const CRASHES: usize = 4;
+
+fn run(seed: u64) -> Result<(usize, usize), String> {
+    let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let disk = LyingDisk::default();
+    let mut host = Host::open(disk.clone(), &mut random)?;
+    for _ in 0..CRASHES {
+        for _ in 0..random.below(400) {
+            host.step(&mut random)?;
+        }
+        host = host.crash(&mut random)?;
+    }
+    Ok((host.commits(), host.snapshots()))
+}
+
+#[test]
+fn what_was_reported_is_there_after_every_crash() {
+    let (mut commits, mut snapshots) = (0, 0);
+    for seed in 0..400 {
+        let (more, also) = run(seed).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        (commits, snapshots) = (commits + more, snapshots + also);
+    }
+    assert!(commits > 10_000 && snapshots > 400, "{commits} commits and {snapshots} snapshots are few");
+}
+
+/// Every byte of a closed store's files is changed, one after another: nothing is read as if it was right.
+#[test]
+fn a_changed_byte_is_found() {
+    let mut random = Random(7);
+    let disk = LyingDisk::default();
+    let mut host = Host::open(disk.clone(), &mut random).expect("it begins");
+    for _ in 0..200 {
+        host.step(&mut random).expect("it goes on");
+    }
+    host.close().expect("it closes");
+    let expected = host.digest();
+    for (name, at) in disk.places() {
+        let mut copy = disk.copy();
+        copy.flip(&name, at, 1 << (at % 8));
+        match claret_log::recover(&mut copy, &mut |_| {}) {
+            Err(LogError::Damaged { file, .. } | LogError::Foreign { file } | LogError::Newer { file, .. }) => {
+                assert!(file == name || file.starts_with("log"), "{file} is named, and {name} is damaged at {at}");
+            }
+            Err(error) => panic!("{name} at {at}: {error}"),
+            // The mark at the end says nothing that is missed.
+            Ok(Some(read)) => assert_eq!(host::digest_of(&read), expected, "{name} at {at}"),
+            Ok(None) => panic!("{name} at {at}: nothing is found"),
+        }
+    }
+}
+
+/// A disk that is full: what was not written is written when there is room, and nothing is there twice.
+#[test]
+fn a_full_disk_loses_nothing() {
+    for seed in 0..50 {
+        let mut random = Random(seed + 1);
+        let disk = LyingDisk::default();
+        let mut host = Host::open(disk.clone(), &mut random).expect("it begins");
+        for at in 0..300 {
+            disk.set_room((at % 40 < 20).then(|| random.below(200) as usize));
+            host.step(&mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+        disk.set_room(None);
+        host.close().expect("it closes");
+        host.crash(&mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}

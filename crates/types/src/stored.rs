@@ -1,0 +1,132 @@
+//! How effects and records are written to a log: their serde forms.
+//!
+//! An [`Effect`] is written as the index of its type in [`BUILTIN`](crate::BUILTIN), and as its type derives it. A [`State`] is written as its
+//! expiry and the words that describe its content (`content.rs`), without a bound. Types that are not built in have no such form.
+//!
+//! Whatever the bytes are, reading them ends and does not panic, in memory in proportion to the bytes that are there.
+
+use std::fmt;
+
+use serde::de::{Error as _, SeqAccess, Visitor};
+use serde::ser::{Error as _, SerializeTuple};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::carried::long_list;
+use crate::content::{any_state_of, any_words_of};
+use crate::keyspace::KeyspaceEffect;
+use crate::{
+    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Expiry, FloatCounter, List, Register, ScoredSet,
+    Set, State, SummaryBag, TopK, UidGenerator,
+};
+
+macro_rules! effects_of {
+    ($($place:literal $kind:ident),*) => {
+        impl Serialize for Effect {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                if let Some(effect) = self.keyspace() {
+                    return (KEYSPACE_PLACE, effect).serialize(serializer);
+                }
+                $(if let Some(effect) = self.downcast::<$kind>() {
+                    return ($place as u8, effect).serialize(serializer);
+                })*
+                let name = self.type_info().name;
+                Err(S::Error::custom(format_args!("effects of type {name} are not written: it is not built in")))
+            }
+        }
+
+        /// Reads what comes after the place of its type.
+        fn read_effect<'de, A: SeqAccess<'de>>(place: u8, parts: &mut A) -> Result<Effect, A::Error> {
+            fn next<'de, A: SeqAccess<'de>, T: Deserialize<'de>>(parts: &mut A) -> Result<T, A::Error> {
+                parts.next_element()?.ok_or_else(|| A::Error::custom("an effect has two parts"))
+            }
+            match place {
+                $($place => next::<A, <$kind as DataType>::Effect>(parts).map(Effect::new::<$kind>),)*
+                KEYSPACE_PLACE => next::<A, KeyspaceEffect>(parts).map(Effect::from),
+                _ => Err(A::Error::custom(format_args!("there is no type number {place}"))),
+            }
+        }
+
+        #[cfg(test)]
+        const PLACES: &[(usize, &str)] = &[$(($place, <$kind as DataType>::NAME)),*];
+    };
+}
+
+/// The place of operations on records of any type in [`BUILTIN`](crate::BUILTIN).
+const KEYSPACE_PLACE: u8 = 11;
+
+effects_of!(
+    0 Register,
+    1 Counter,
+    2 FloatCounter,
+    3 BoundedCounter,
+    4 Set,
+    5 Dict,
+    6 ScoredSet,
+    7 TopK,
+    8 SummaryBag,
+    9 List,
+    10 UidGenerator
+);
+
+impl<'de> Deserialize<'de> for Effect {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parts;
+
+        impl<'de> Visitor<'de> for Parts {
+            type Value = Effect;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the number of a type, and an effect of it")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<Effect, A::Error> {
+                let place = parts.next_element()?.ok_or_else(|| A::Error::custom("an effect has a type"))?;
+                read_effect(place, &mut parts)
+            }
+        }
+
+        deserializer.deserialize_tuple(2, Parts)
+    }
+}
+
+impl Serialize for State {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let words = any_words_of(self).map_err(S::Error::custom)?;
+        let mut parts = serializer.serialize_tuple(2)?;
+        parts.serialize_element(&self.expiry())?;
+        parts.serialize_element(&words)?;
+        parts.end()
+    }
+}
+
+impl<'de> Deserialize<'de> for State {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        struct Parts(Option<Expiry>, #[serde(deserialize_with = "long_list")] Vec<Bytes>);
+
+        let Parts(expiry, words) = Parts::deserialize(deserializer)?;
+        let state = any_state_of(&words).map_err(D::Error::custom)?;
+        Ok(state.expiring(expiry))
+    }
+}
+
+impl<'de> Deserialize<'de> for Expiry {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let ms = u64::deserialize(deserializer)?;
+        Expiry::at_ms(ms).ok_or_else(|| D::Error::custom(format_args!("a record that expires at {ms} ms")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::BUILTIN;
+
+    #[test]
+    fn places_of_effects_are_those_of_their_types() {
+        let names: Vec<_> = BUILTIN.iter().map(|info| info.name).collect();
+        assert!(PLACES.iter().all(|(place, name)| names[*place] == *name));
+        assert_eq!(PLACES.len(), usize::from(KEYSPACE_PLACE));
+        assert!(BUILTIN[usize::from(KEYSPACE_PLACE)].is_of_any());
+    }
+}
