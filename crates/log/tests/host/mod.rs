@@ -407,10 +407,13 @@ impl Host {
         self.clock_ms += random.below(30);
         for id in 0..SHARDS {
             let shard = &mut self.shards[id as usize];
+            let has_voted = |of: &Running| shard.written(of.coordinator.attempt()) == Some(Status::Prepared);
+            let voted: Vec<Sequence> =
+                self.running.iter().filter(|(_, of)| has_voted(of)).map(|(sequence, _)| *sequence).collect();
             let gone = shard.expire(Time(self.now), self.clock_ms);
-            // What those do who have voted on it comes to nothing.
-            let has_voted = |of: &&mut Running| shard.written(of.coordinator.attempt()) == Some(Status::Prepared);
-            for running in self.running.values_mut().filter(has_voted) {
+            // What those do who had voted on it comes to nothing.
+            for sequence in voted {
+                let running = self.running.get_mut(&sequence).expect("nobody was removed");
                 let of_it = gone.iter().filter(|key| running.calls.iter().any(|(used, _)| used == *key));
                 running.vanished.extend(of_it.cloned());
             }
