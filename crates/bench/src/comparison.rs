@@ -96,11 +96,20 @@ impl Bench {
         self.subjects.iter_mut().map(Subject::check).collect()
     }
 
-    /// Deletes from servers what was put there, by each mode in turn.
+    /// Deletes from servers or folders what was put there, by each mode in turn.
     ///
     /// # Errors
-    /// A server does not answer.
+    /// A server does not answer, or a folder cannot be removed.
     pub fn clean(&mut self) -> Result<(), String> {
+        if let Place::Folder(folder) = &self.plan.place {
+            // They are closed first: each writes what it has.
+            self.subjects.clear();
+            let folders = self.plan.modes.iter().map(|mode| folder.join(mode.name)).filter(|it| it.exists());
+            return folders
+                .map(std::fs::remove_dir_all)
+                .collect::<Result<(), _>>()
+                .map_err(|error| format!("cannot remove what the run left in '{}': {error}", folder.display()));
+        }
         let Place::Servers(servers) = &self.plan.place else { return Ok(()) };
         for (number, mode) in self.plan.modes.iter().enumerate() {
             let is_single = matches!(mode.engine, Engine::Redis(scheme) if scheme.is_single());
@@ -116,7 +125,7 @@ fn subjects(plan: &Plan) -> Result<Vec<Subject>, String> {
     let shared = LazyCell::new(|| Arc::<dyn Workload>::from(plan.workload.make("")));
     let subject = |number| {
         let workload = match &plan.place {
-            Place::Embedded => Arc::clone(&shared),
+            Place::Embedded | Place::Folder(_) => Arc::clone(&shared),
             Place::Servers(servers) => plan.workload.make(&servers.prefix(number)).into(),
         };
         Subject::new(number, plan, workload)

@@ -1,5 +1,6 @@
 //! What to run: the workload, where, in which modes, and by how many clients for how long.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::baseline::mutex;
@@ -14,6 +15,8 @@ use crate::workload::WorkloadSpec;
 pub enum Place {
     /// In this process.
     Embedded,
+    /// The same, each mode's store in a new folder in this one, which goes afterwards.
+    Folder(PathBuf),
     /// On real servers.
     Servers(Box<Servers>),
 }
@@ -23,6 +26,7 @@ impl Place {
     pub fn name(&self) -> &'static str {
         match self {
             Place::Embedded => "embedded",
+            Place::Folder(_) => "file",
             Place::Servers(servers) => servers.name,
         }
     }

@@ -73,7 +73,7 @@ impl Subject {
     pub(super) fn new(number: usize, plan: &Plan, workload: Arc<dyn Workload>) -> Result<Self, String> {
         let mode = plan.modes[number];
         let reach = match &plan.place {
-            Place::Embedded => Reach::Process,
+            Place::Embedded | Place::Folder(_) => Reach::Process,
             Place::Servers(_) => Reach::Network,
         };
         let mut threads = ClientThreads::new(plan.threads, reach);
@@ -278,7 +278,7 @@ fn instance(
     threads: &mut ClientThreads,
 ) -> Result<Instance, String> {
     match (mode.engine, &plan.place) {
-        (_, Place::Embedded) if plan.processes > 1 => {
+        (_, Place::Embedded | Place::Folder(_)) if plan.processes > 1 => {
             Err("an embedded store is of one process: several are of real servers".into())
         }
         (Engine::Mutex, _) => {
@@ -287,6 +287,16 @@ fn instance(
         }
         (Engine::Store(mode), Place::Embedded) => {
             let store = Store::builder().shards(plan.shards).mode(mode).build();
+            Ok(Instance::Store { stores: vec![store], run: workload.run() })
+        }
+        (Engine::Store(isolation), Place::Folder(folder)) => {
+            let folder = folder.join(mode.name);
+            if folder.exists() {
+                let folder = folder.display();
+                return Err(format!("'{folder}' is there already; name another folder, or remove it"));
+            }
+            let store = Store::builder().shards(plan.shards).mode(isolation).open(folder);
+            let store = store.map_err(|error| error.to_string())?;
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
         (Engine::Store(mode), Place::Servers(servers)) => {
@@ -307,7 +317,7 @@ fn instance(
             let baselines = baselines?.into_iter().map(Arc::new).collect();
             Ok(Instance::Redis { baselines, run: workload.run() })
         }
-        (Engine::Redis(_), Place::Embedded) => Err("it needs real servers".into()),
+        (Engine::Redis(_), Place::Embedded | Place::Folder(_)) => Err("it needs real servers".into()),
         (Engine::OneServer, _) => Err("it is of the model".into()),
     }
 }
@@ -321,7 +331,7 @@ fn shards(mode: BenchMode, plan: &Plan) -> u32 {
     match (mode.engine, &plan.place) {
         (Engine::Mutex, _) => 0,
         (Engine::Redis(scheme), _) if scheme.is_single() => 1,
-        (_, Place::Embedded) => plan.shards,
+        (_, Place::Embedded | Place::Folder(_)) => plan.shards,
         (_, Place::Servers(servers)) => servers.shards,
     }
 }

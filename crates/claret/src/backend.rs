@@ -16,6 +16,7 @@ use claret_core::{AttemptId, CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
 
 use crate::call::Call;
+use crate::durability::LogStatus;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
@@ -105,6 +106,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
 
     /// Waits until what has committed so far stays, where the store has a log; `None`: it does, as far as is promised.
     fn settle(&self) -> Option<Settling> {
+        None
+    }
+
+    /// How the store's log stands, if it has one.
+    fn log_status(&self) -> Option<LogStatus> {
         None
     }
 

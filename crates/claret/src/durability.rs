@@ -2,7 +2,6 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
 pub use claret_log::{LogError, Progress};
@@ -78,10 +77,38 @@ impl Store {
     }
 }
 
+/// How a store's log stands: [`Store::log_status`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LogStatus {
+    /// Bytes of entries since the store began.
+    pub position: u64,
+    /// Of these, those that stay whatever happens.
+    pub synced: u64,
+    /// As of which position the last snapshot is; 0 if there was none.
+    pub snapshot: u64,
+    /// Why the last snapshot was not made, if it was not. The log is whole without it, and longer than it would be.
+    pub snapshot_error: Option<String>,
+}
+
+impl Store {
+    /// How the store's log stands. `None`: it has none.
+    pub fn log_status(&self) -> Option<LogStatus> {
+        self.backend.log_status()
+    }
+}
+
 impl StoreBuilder {
     /// When commits are reported, of a store that is [opened](Self::open).
     pub fn sync(mut self, sync: Sync) -> Self {
         self.sync = sync;
+        self
+    }
+
+    /// A snapshot is made when the log has grown by so many bytes since the last one, and by as much as that one has: 64 MiB by
+    /// default. Opening reads the snapshot, and no more than about as much of the log.
+    pub fn snapshot_after(mut self, bytes: u64) -> Self {
+        self.snapshot_after = bytes;
         self
     }
 
@@ -103,7 +130,7 @@ impl StoreBuilder {
         mut on_progress: impl FnMut(Progress),
     ) -> Result<Store, OpenError> {
         let embedded = Embedded::new(self.shards, self.mode, self.limits);
-        let backend = Arc::new(embedded.opened(path.as_ref(), self.sync, &mut on_progress)?);
+        let backend = embedded.opened(path.as_ref(), self.sync, self.snapshot_after, &mut on_progress)?;
         Ok(Store { backend, options: self.options })
     }
 }

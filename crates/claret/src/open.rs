@@ -25,6 +25,7 @@ impl Store {
             limits: Limits::default(),
             options: TxOptions::default(),
             sync: Sync::default(),
+            snapshot_after: 64 << 20,
         }
     }
 
@@ -53,6 +54,7 @@ pub struct StoreBuilder {
     pub(crate) limits: Limits,
     pub(crate) options: TxOptions,
     pub(crate) sync: Sync,
+    pub(crate) snapshot_after: u64,
 }
 
 impl StoreBuilder {

@@ -143,3 +143,60 @@ fn unique_numbers_are_not_given_twice() {
         }
     }
 }
+
+/// The log is cut behind each snapshot, and work goes on while one is made.
+#[test]
+fn snapshots_keep_the_log_short() {
+    const BYTES: u64 = 20_000;
+    let folder = TestFolder::new("snapshots");
+    let open = || Store::builder().sync(Sync::Every(Duration::from_millis(1))).snapshot_after(BYTES).open(folder.path());
+    for round in 1..=3i64 {
+        let store = open().expect("it opens");
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let store = &store;
+                scope.spawn(move || {
+                    for at in 0..3_000 {
+                        let transfer = store.transaction(async |tx| {
+                            let sum = tx.counter(format!("counter:{}", at % 97)).add_returning(1).await?;
+                            tx.counter(format!("other:{}", (at + thread) % 89)).add(sum % 2)?;
+                            tx.counter(format!("other:{}", (at + thread) % 89)).add(-(sum % 2))?;
+                            tx.set(format!("set:{}", at % 7)).add(sum.to_string())?;
+                            if at % 5 == 0 {
+                                tx.key(format!("set:{}", (at + 1) % 7)).delete()?;
+                            }
+                            Ok(())
+                        });
+                        wait(transfer).expect("it commits");
+                    }
+                });
+            }
+        });
+        wait(store.close());
+        let store = open().expect("it opens");
+        let mut sum = 0;
+        for at in 0..97 {
+            sum += wait(store.counter(format!("counter:{at}")).get()).expect("nobody is in the way");
+        }
+        assert_eq!(sum, 6_000 * round);
+        for at in 0..89 {
+            assert_eq!(wait(store.counter(format!("other:{at}")).get()), Ok(0));
+        }
+    }
+    let files: Vec<_> = std::fs::read_dir(folder.path()).expect("it is there").map(|it| it.expect("a file").file_name()).collect();
+    assert!(files.iter().any(|name| name.to_string_lossy().starts_with("snapshot-")), "{files:?}");
+}
+
+/// A folder that holds something else is left alone.
+#[test]
+fn what_is_no_store_is_named_and_left_alone() {
+    let folder = TestFolder::new("foreign");
+    std::fs::create_dir_all(folder.path()).expect("a folder");
+    let file = folder.path().join("photo.jpg");
+    std::fs::write(&file, "a photo").expect("a file");
+    let error = Store::open(folder.path()).expect_err("it is no store").to_string();
+    assert!(error.contains("'photo.jpg' is no file of a Claret store"), "{error}");
+    let error = Store::open(&file).expect_err("it is a file").to_string();
+    assert!(error.contains("photo.jpg' is no file of a Claret store"), "{error}");
+    assert_eq!(std::fs::read(&file).expect("it is there"), b"a photo");
+}

@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use claret::cluster::without_passwords;
 
-use commands::{bench, check_store, check_type, cluster, completions, demo, man, report, sim};
+use commands::{bench, check_store, check_type, cluster, completions, demo, man, report, sim, stored};
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -33,6 +33,10 @@ enum Command {
     Cluster(cluster::Args),
     /// An interactive prompt on an embedded store or on a cluster.
     Shell(commands::shell::Args),
+    /// Read a store's folder to its end, and say whether it is damaged.
+    Check(stored::CheckArgs),
+    /// Print the records of a store's folder, a JSON object a line.
+    Dump(stored::DumpArgs),
     /// Show what is slow on a cluster: hot keys, who waits for whom, rates of each shard.
     Top(commands::top::Args),
     /// Prove on small cases that what a type's lock admits really commutes.
@@ -65,6 +69,8 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(*args),
         Command::Cluster(args) => cluster::run(args),
         Command::Shell(args) => commands::shell::run(args),
+        Command::Check(args) => stored::check(args),
+        Command::Dump(args) => stored::dump(args),
         Command::Top(args) => commands::top::run(args),
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),

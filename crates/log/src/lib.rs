@@ -18,7 +18,7 @@ mod writer;
 pub use disk::{Disk, Folder};
 pub use error::LogError;
 pub use format::VERSION;
-pub use recovery::{Progress, Recovered, Torn, recover};
+pub use recovery::{Progress, Recovered, Torn, is_of_a_store, recover};
 pub use snapshot::SnapshotWriter;
 pub use tail::{Gathered, Tail};
 pub use writer::Writer;

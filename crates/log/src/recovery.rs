@@ -67,6 +67,11 @@ pub struct Recovered {
     pub(crate) leftover: Vec<String>,
 }
 
+/// Whether a file of this name may be one of a store's folder.
+pub fn is_of_a_store(name: &str) -> bool {
+    Kind::Log.position(name).or_else(|| Kind::Snapshot.position(name)).is_some() || BESIDE.contains(&name)
+}
+
 /// Reads a store; `None` if there is none yet. In memory in proportion to the records and to one file of the log.
 ///
 /// # Errors

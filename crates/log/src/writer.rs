@@ -79,6 +79,11 @@ impl<D: Disk> Writer<D> {
         Ok(writer)
     }
 
+    /// The store's identity.
+    pub fn store(&self) -> u64 {
+        self.store
+    }
+
     /// Up to where the log is written.
     pub fn position(&self) -> u64 {
         self.position

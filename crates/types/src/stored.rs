@@ -15,7 +15,7 @@ use crate::carried::long_list;
 use crate::content::{any_state_of, any_words_of};
 use crate::keyspace::KeyspaceEffect;
 use crate::{
-    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Expiry, FloatCounter, List, Register, ScoredSet,
+    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Expiry, FloatCounter, List, OpError, Register, ScoredSet,
     Set, State, SummaryBag, TopK, UidGenerator,
 };
 
@@ -86,6 +86,17 @@ impl<'de> Deserialize<'de> for Effect {
         }
 
         deserializer.deserialize_tuple(2, Parts)
+    }
+}
+
+impl State {
+    /// The type's name, and the words that describe the content, without the expiry: what `RECORD.CONTENT` answers, also of
+    /// records that are too large for that. O(content).
+    ///
+    /// # Errors
+    /// It has a type that is not built in.
+    pub fn words(&self) -> Result<Vec<Bytes>, OpError> {
+        any_words_of(self)
     }
 }
 

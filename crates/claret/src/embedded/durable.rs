@@ -18,11 +18,12 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use claret_core::{Shard, ShardId};
-use claret_log::{Folder, Gathered, LogError, Recovered, Tail, Writer, recover};
+use claret_log::{Disk, Folder, Gathered, LogError, Recovered, Tail, Writer, is_of_a_store, recover};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::{Embedded, snapshots};
 use crate::backend::Settling;
-use crate::durability::{OpenError, Progress, Sync};
+use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::Error;
 
 /// A file of the log is no longer, but for its last group.
@@ -41,14 +42,16 @@ const FULL_PAUSE: Duration = Duration::from_millis(200);
 #[derive(Debug)]
 pub(super) struct Durable {
     shared: Arc<Shared>,
-    thread: Mutex<Option<JoinHandle<()>>>,
+    threads: Mutex<Vec<JoinHandle<()>>>,
     /// Nobody else opens the store while this is locked.
     _lock: File,
 }
 
-/// What the writer and transactions share. Lock order: the tail, then those who wait.
+/// What transactions and the threads share. Lock order: the tail, then those who wait.
 #[derive(Debug)]
-struct Shared {
+pub(super) struct Shared {
+    /// The store's identity.
+    pub(super) store: u64,
     tail: Mutex<Tail>,
     /// Something has gathered, or the store is closing.
     gathered: Condvar,
@@ -62,6 +65,28 @@ struct Shared {
     waiting: Mutex<Waiting>,
     trouble: Mutex<Option<Trouble>>,
     is_troubled: AtomicBool,
+    /// Somebody waits for a sync, whatever time it is.
+    wants_sync: AtomicBool,
+    growth: Mutex<Growth>,
+    has_grown: Condvar,
+}
+
+/// When the next snapshot is due.
+#[derive(Debug)]
+struct Growth {
+    /// A snapshot is made when the log is so much longer than at the last one...
+    after: u64,
+    /// ...which was then, or was tried then...
+    last: u64,
+    /// ...and had so many bytes: it costs no more than the log's growth.
+    bytes: u64,
+    is_due: bool,
+    /// Files of the log before this position go.
+    needed_from: Option<u64>,
+    /// As of which position the last one is.
+    snapshot: u64,
+    /// Why the last one was not made.
+    error: Option<String>,
 }
 
 /// Tasks by the position that they wait for, and a number of their own.
@@ -104,6 +129,12 @@ pub(super) fn open(path: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result
         return Err(OpenError::Log(LogError::Foreign { file: path.display().to_string() }));
     }
     fs::create_dir_all(path).map_err(at("create"))?;
+    let mut folder = Folder::new(path);
+    // Before anything is put there.
+    let names = folder.list().map_err(at("list"))?;
+    if let Some(file) = names.into_iter().find(|name| !is_of_a_store(name)) {
+        return Err(OpenError::Log(LogError::Foreign { file }));
+    }
     let lock = path.join("lock");
     let lock = OpenOptions::new().write(true).create(true).truncate(false).open(lock).map_err(at("lock"))?;
     match lock.try_lock() {
@@ -111,21 +142,31 @@ pub(super) fn open(path: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result
         Err(TryLockError::WouldBlock) => return Err(OpenError::InUse { path: path.to_owned() }),
         Err(TryLockError::Error(error)) => return Err(at("lock")(error)),
     }
-    let mut folder = Folder::new(path);
     let recovered = recover(&mut folder, on_progress).map_err(OpenError::Log)?;
     Ok(Opened { recovered, folder, lock })
 }
 
 impl Durable {
     /// Goes on with a store, or begins it. The records are to be taken out before.
-    pub(super) fn start(opened: Opened, sync: Sync) -> Result<Self, OpenError> {
+    pub(super) fn start(opened: Opened, sync: Sync, snapshot_after: u64) -> Result<Self, OpenError> {
         let Opened { recovered, folder, lock } = opened;
         let writer = match &recovered {
             Some(recovered) => Writer::go_on(folder, recovered, SEGMENT_BYTES),
             None => Writer::create(folder, new_identity(), SEGMENT_BYTES),
         };
         let writer = writer.map_err(OpenError::Log)?;
+        let snapshot = recovered.as_ref().and_then(|recovered| recovered.snapshot).unwrap_or_default();
+        let growth = Growth {
+            after: snapshot_after,
+            last: snapshot,
+            bytes: 0,
+            is_due: false,
+            needed_from: None,
+            snapshot,
+            error: None,
+        };
         let shared = Arc::new(Shared {
+            store: writer.store(),
             tail: Mutex::new(Tail::new(recovered.as_ref())),
             gathered: Condvar::new(),
             writer_waits: AtomicBool::new(false),
@@ -136,11 +177,22 @@ impl Durable {
             waiting: Mutex::default(),
             trouble: Mutex::default(),
             is_troubled: AtomicBool::new(false),
+            wants_sync: AtomicBool::new(false),
+            growth: Mutex::new(growth),
+            has_grown: Condvar::new(),
         });
         let writing = Writing { shared: Arc::clone(&shared), writer, group: Gathered::default() };
         let thread = thread::Builder::new().name("claret-log".into()).spawn(|| writing.run());
         let thread = thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
-        Ok(Durable { shared, thread: Mutex::new(Some(thread)), _lock: lock })
+        Ok(Durable { shared, threads: Mutex::new(vec![thread]), _lock: lock })
+    }
+
+    /// From now on there are snapshots.
+    pub(super) fn start_snapshots(&self, store: &Arc<Embedded>, path: &Path) -> Result<(), OpenError> {
+        let thread = snapshots::start(store, &self.shared, path)
+            .map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
+        self.threads.lock().push(thread);
+        Ok(())
     }
 
     /// Where unique numbers begin.
@@ -186,6 +238,17 @@ impl Durable {
         Some(Box::pin(Settled { shared: Arc::clone(&self.shared), position, number: None }))
     }
 
+    pub(super) fn status(&self) -> LogStatus {
+        let Shared { noted, stays, growth, .. } = &*self.shared;
+        let growth = growth.lock();
+        LogStatus {
+            position: noted.load(Ordering::Acquire),
+            synced: stays.load(Ordering::Acquire),
+            snapshot: growth.snapshot,
+            snapshot_error: growth.error.clone(),
+        }
+    }
+
     /// Whether something can be done that writes, or does not.
     pub(super) fn check(&self, writes: bool) -> Result<(), Error> {
         if !self.shared.is_troubled.load(Ordering::Acquire) {
@@ -203,11 +266,12 @@ impl Durable {
         self.shared.closing.store(true, Ordering::Release);
         drop(self.shared.tail.lock());
         self.shared.gathered.notify_all();
-        if let Some(thread) = self.thread.lock().take()
-            && thread.thread().id() != thread::current().id()
-        {
-            // What it had to say of an error it has said.
-            let _ = thread.join();
+        drop(self.shared.growth.lock());
+        self.shared.has_grown.notify_all();
+        let threads = std::mem::take(&mut *self.threads.lock());
+        // The last handle of a store may be the one of a thread of its own.
+        for thread in threads.into_iter().filter(|it| it.thread().id() != thread::current().id()) {
+            let _ = thread.join(); // What it had to say of an error it has said.
         }
     }
 }
@@ -251,8 +315,60 @@ impl Shared {
         }
     }
 
-    fn is_closing(&self) -> bool {
+    pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
+    }
+
+    /// The position of the next entry.
+    pub(super) fn position(&self) -> u64 {
+        self.tail.lock().position()
+    }
+
+    /// Where a snapshot begins, from where on it needs the log, and up to which count unique numbers may be given.
+    pub(super) fn snapshot_begins(&self) -> (u64, u64, u64) {
+        let tail = self.tail.lock();
+        (tail.position(), tail.open_since(), tail.unique())
+    }
+
+    /// Waits until the log stays up to a position; `false` if the store closes or the log stops.
+    pub(super) fn wait_until_stays(self: &Arc<Self>, position: u64) -> bool {
+        self.wants_sync.store(true, Ordering::Release);
+        drop(self.tail.lock());
+        self.gathered.notify_one();
+        let settled = Settled { shared: Arc::clone(self), position, number: None };
+        pollster::block_on(settled).is_ok()
+    }
+
+    /// Waits until a snapshot is due; `false` when the store closes.
+    pub(super) fn wait_for_growth(&self) -> bool {
+        let mut growth = self.growth.lock();
+        while !growth.is_due && !self.is_closing() {
+            self.has_grown.wait(&mut growth);
+        }
+        !self.is_closing()
+    }
+
+    pub(super) fn has_snapshot(&self, base: u64, bytes: u64, log_from: u64) {
+        let mut growth = self.growth.lock();
+        (growth.last, growth.bytes, growth.is_due) = (base, bytes, false);
+        (growth.needed_from, growth.snapshot, growth.error) = (Some(log_from), base, None);
+    }
+
+    /// There was no room for it, or something else went wrong.
+    pub(super) fn has_no_snapshot(&self, error: &LogError) {
+        let mut growth = self.growth.lock();
+        growth.error = Some(error.to_string());
+        (growth.last, growth.is_due) = (self.stays.load(Ordering::Acquire), false);
+    }
+
+    /// The log was written up to here: a snapshot may be due. From where on it is needed, if that is new.
+    fn has_grown_to(&self, position: u64) -> Option<u64> {
+        let mut growth = self.growth.lock();
+        if !growth.is_due && position - growth.last >= growth.after.max(growth.bytes) {
+            growth.is_due = true;
+            self.has_grown.notify_one();
+        }
+        growth.needed_from.take()
     }
 }
 
@@ -312,12 +428,17 @@ impl Writing {
             let is_closing = self.shared.is_closing();
             let is_due = match self.shared.sync {
                 Sync::EachGroup => true,
-                Sync::Every(time) => is_closing || synced_at.elapsed() >= time,
+                Sync::Every(time) => {
+                    is_closing || synced_at.elapsed() >= time || self.shared.wants_sync.swap(false, Ordering::AcqRel)
+                }
             };
             if is_due && self.writer.synced() < self.writer.position() {
                 self.writer.sync()?;
                 synced_at = Instant::now();
                 self.shared.stays_up_to(self.writer.synced());
+                if let Some(needed_from) = self.shared.has_grown_to(self.writer.synced()) {
+                    self.writer.remove_before(needed_from)?;
+                }
             }
             let is_all = self.writer.synced() == self.writer.position();
             if !has_some && is_all && !is_marked && (is_closing || synced_at.elapsed() >= MARK_AFTER) {
@@ -333,7 +454,8 @@ impl Writing {
     /// Waits until something has gathered, and takes it. Without any it comes back when something else is to be done.
     fn take(&mut self, is_marked: bool, synced_at: Instant) -> bool {
         let mut tail = self.shared.tail.lock();
-        if tail.waiting() == 0 && !self.shared.is_closing() {
+        let wants_sync = self.shared.wants_sync.load(Ordering::Acquire);
+        if tail.waiting() == 0 && !self.shared.is_closing() && !wants_sync {
             self.shared.writer_waits.store(true, Ordering::Release);
             let until = match self.shared.sync {
                 Sync::Every(time) if self.writer.synced() < self.writer.position() => Some(synced_at + time),

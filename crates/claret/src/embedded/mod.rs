@@ -16,6 +16,7 @@ mod combined;
 mod durable;
 mod keys;
 mod own;
+mod snapshots;
 
 use std::fmt;
 use std::path::Path;
@@ -33,7 +34,7 @@ use smallvec::SmallVec;
 
 use crate::backend::{Backend, Driver, InstantOutcome, Settling, Task};
 use crate::call::Call;
-use crate::durability::{OpenError, Progress, Sync};
+use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
@@ -87,11 +88,12 @@ impl Embedded {
         mut self,
         path: &Path,
         sync: Sync,
+        snapshot_after: u64,
         on_progress: &mut dyn FnMut(Progress),
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Arc<Self>, OpenError> {
         let mut opened = durable::open(path, on_progress)?;
         let records = opened.recovered.as_mut().map(|recovered| std::mem::take(&mut recovered.records));
-        let log = Durable::start(opened, sync)?;
+        let log = Durable::start(opened, sync, snapshot_after)?;
         let unique = log.begin_unique();
         for (key, state) in records.into_iter().flatten() {
             let shard = self.shard_of(&key).0 as usize;
@@ -102,7 +104,9 @@ impl Embedded {
             shard.get_mut().count_unique_from(unique);
         }
         self.log = Some(log);
-        Ok(self)
+        let store = Arc::new(self);
+        store.log.iter().try_for_each(|log| log.start_snapshots(&store, path))?;
+        Ok(store)
     }
 
     /// What a shard noted goes to the log, before anybody else has the shard.
@@ -252,6 +256,10 @@ impl Backend for Embedded {
 
     fn settle(&self) -> Option<Settling> {
         self.log.as_ref()?.settle()
+    }
+
+    fn log_status(&self) -> Option<LogStatus> {
+        self.log.as_ref().map(Durable::status)
     }
 
     fn check_log(&self, writes: bool) -> Result<(), Error> {

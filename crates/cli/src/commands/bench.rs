@@ -60,7 +60,7 @@ Examples:
 pub(crate) struct Args {
     /// rawmix, rubis, retwis, hot or fair.
     workload: String,
-    /// Where it runs: embedded; sim, the performance model; cluster, started for the run; or redis://HOST:PORT.
+    /// Where it runs: embedded; file:FOLDER, embedded with a log there; sim, the performance model; cluster, started for the run; or redis://HOST:PORT.
     #[arg(long, default_value = "embedded")]
     store: String,
     /// The server for the modes of one server, which is no part of a cluster (default: one is started for the run).
@@ -147,7 +147,7 @@ impl Args {
         }
         match store {
             StoreArg::Model => self.model_plan().map(|plan| Asked::Model(Box::new(plan))),
-            StoreArg::Embedded | StoreArg::Cluster | StoreArg::Url(_) => {
+            StoreArg::Embedded | StoreArg::File(_) | StoreArg::Cluster | StoreArg::Url(_) => {
                 self.plan(&store).map(|plan| Asked::Real(Box::new(plan)))
             }
         }

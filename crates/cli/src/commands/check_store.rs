@@ -246,6 +246,7 @@ impl Args {
         }
         match store {
             StoreArg::Model => Err("--store sim is checked by `claret sim`".into()),
+            StoreArg::File(_) => Err("--store file:FOLDER is not for this yet: say --store embedded, which is the same but for the disk".into()),
             StoreArg::Embedded if self.plain() > 0 || self.processes() > 1 => {
                 Err("--plain and --processes are of real servers: say --store cluster".into())
             }

@@ -96,6 +96,7 @@ fn sites(size: Size, store: &StoreArg, modes: &str) -> [Site; 2] {
     let clone = retwis::Options { scale: size.scale, ..retwis::Options::default() };
     let place = match store {
         StoreArg::Embedded | StoreArg::Model => String::new(),
+        StoreArg::File(folder) => format!(" --store file:{}", folder.display()),
         StoreArg::Cluster => " --store cluster".to_owned(),
         StoreArg::Url(url) => format!(" --store {}", without_passwords(url)),
     };
@@ -184,7 +185,7 @@ fn show(
     }
     let shell = match store {
         StoreArg::Url(url) => format!("claret shell --store {}", without_passwords(url)),
-        StoreArg::Embedded | StoreArg::Model | StoreArg::Cluster => "claret shell".to_owned(),
+        StoreArg::Embedded | StoreArg::File(_) | StoreArg::Model | StoreArg::Cluster => "claret shell".to_owned(),
     };
     write!(out, "Next:\n{commands}  {shell}\n").map_err(failed)?;
     Ok(checks)

@@ -15,4 +15,5 @@ pub(crate) mod report;
 pub(crate) mod shell;
 pub(crate) mod sim;
 mod store_arg;
+pub(crate) mod stored;
 pub(crate) mod top;

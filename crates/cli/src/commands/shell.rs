@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, IsTerminal};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use claret::cluster::without_passwords;
@@ -13,10 +13,11 @@ use crate::shell::{Shell, script, terminal};
 /// Arguments of `claret shell`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  claret shell\n  claret shell -c 'SADD k x; SCARD k'\n  \
-                  claret shell --echo < script.txt\n  claret shell --store redis://127.0.0.1:7000\n\nA script runs to its end; the exit code is 1 if anything \
+                  claret shell --echo < script.txt\n  claret shell --store file:/tmp/shop\n  claret shell --store redis://127.0.0.1:7000\n\nA script runs to its end; the exit code is 1 if anything \
                   in it failed.")]
 pub(crate) struct Args {
-    /// embedded: an empty store in this process; or redis://HOST:PORT, a cluster with the module.
+    /// embedded: an empty store in this process; file:FOLDER: one that is kept there; or redis://HOST:PORT, a cluster with the
+    /// module.
     #[arg(long, default_value = "embedded")]
     store: String,
     /// Run these statements, separated by ';', and exit.
@@ -69,9 +70,10 @@ pub(crate) fn run(args: Args) -> ExitCode {
 fn open(store: &str) -> Result<Shell, String> {
     match store {
         "embedded" => Ok(Shell::new()),
+        folder if folder.starts_with("file:") => Shell::open(Path::new(&folder["file:".len()..])),
         url if url.starts_with("redis://") || url.starts_with("rediss://") => Shell::connect(url),
         other => Err(format!(
-            "there is no store '{}'; a shell is on embedded or on redis://HOST:PORT",
+            "there is no store '{}'; a shell is on embedded, file:FOLDER or redis://HOST:PORT",
             without_passwords(other)
         )),
     }

@@ -1,5 +1,7 @@
 //! `--store`: what it names, and which modes can be measured there.
 
+use std::path::PathBuf;
+
 use claret::Mode;
 use claret::cluster::without_passwords;
 use claret_bench::{BenchMode, ClusterSource, Engine, Place, Servers};
@@ -13,6 +15,8 @@ pub(super) const SHARDS_MAX: u32 = 64;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum StoreArg {
     Embedded,
+    /// Kept in a folder.
+    File(PathBuf),
     Model,
     /// Started for the run.
     Cluster,
@@ -23,13 +27,14 @@ impl StoreArg {
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         match text {
             "embedded" => Ok(StoreArg::Embedded),
+            folder if folder.starts_with("file:") => Ok(StoreArg::File(folder["file:".len()..].into())),
             "sim" => Ok(StoreArg::Model),
             "cluster" => Ok(StoreArg::Cluster),
             url if url.starts_with("redis://") || url.starts_with("rediss://") => {
                 Ok(StoreArg::Url(url.to_owned()))
             }
             other => Err(format!(
-                "there is no store '{}'; the stores are embedded, sim, cluster and redis://HOST:PORT",
+                "there is no store '{}'; the stores are embedded, file:FOLDER, sim, cluster and redis://HOST:PORT",
                 without_passwords(other)
             )),
         }
@@ -42,7 +47,7 @@ impl StoreArg {
     /// The modes that were asked for, else those that tell most.
     pub(super) fn modes(&self, asked: Option<&str>) -> Result<Vec<BenchMode>, String> {
         match self {
-            StoreArg::Embedded => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded),
+            StoreArg::Embedded | StoreArg::File(_) => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded),
             StoreArg::Model => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), of_model),
             StoreArg::Cluster | StoreArg::Url(_) => {
                 BenchMode::parse_list_for(asked.unwrap_or("none,redis-lock,claret"), of_cluster)
@@ -60,6 +65,7 @@ impl StoreArg {
     ) -> Result<Place, String> {
         let source = match (self, shards) {
             (StoreArg::Embedded | StoreArg::Model, _) => return Ok(Place::Embedded),
+            (StoreArg::File(folder), _) => return Ok(Place::Folder(folder.clone())),
             (StoreArg::Cluster, shards) => match shards.unwrap_or(SHARDS) {
                 shards @ 1..=SHARDS_MAX => ClusterSource::Own(shards as u16),
                 shards => {

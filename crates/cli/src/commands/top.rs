@@ -70,7 +70,7 @@ pub(crate) fn run(args: Args) -> ExitCode {
 async fn show(args: &Args) -> Result<ExitCode, String> {
     let url = match StoreArg::parse(&args.store)? {
         StoreArg::Url(url) => url,
-        StoreArg::Embedded | StoreArg::Model | StoreArg::Cluster => {
+        StoreArg::Embedded | StoreArg::File(_) | StoreArg::Model | StoreArg::Cluster => {
             return Err(format!(
                 "top looks at the servers of a cluster that runs, and the store '{}' is none: say --store redis://HOST:PORT \
                  (a program with an embedded store has Store::stats)",

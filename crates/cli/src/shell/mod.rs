@@ -16,9 +16,10 @@ mod syntax;
 pub(crate) mod terminal;
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use claret::{Error, Limits, Mode, Store};
+use claret::{Error, Limits, Mode, Store, StoreBuilder};
 use claret_types::{Bytes, OpError, Operation};
 
 use session::{Deed, Happened, Outcome, Session};
@@ -75,6 +76,17 @@ pub(crate) struct Shell {
     output: Vec<Output>,
     /// Where the connections live, on a cluster.
     runtime: Option<Runtime>,
+    /// The store outlives the process.
+    is_kept: bool,
+}
+
+/// A store's settings next to a person's time.
+fn of_a_person() -> StoreBuilder {
+    Store::builder().mode(Mode::CommutingPhased).limits(of_a_person_limits()).transactions(session::patient())
+}
+
+fn of_a_person_limits() -> Limits {
+    Limits { phase_us_max: 0, give_way_us: 0, ..Limits::default() }
 }
 
 impl Default for Shell {
@@ -91,13 +103,17 @@ impl Shell {
     /// out: two sessions whose reads share a lock would commit together, and one would wait for the other's
     /// COMMIT.
     pub(crate) fn new() -> Self {
-        let limits = Limits { phase_us_max: 0, give_way_us: 0, ..Limits::default() };
-        let store = Store::builder()
-            .mode(Mode::CommutingPhased)
-            .limits(limits)
-            .transactions(session::patient())
-            .build();
-        Shell::on(store, limits, None)
+        Shell::on(of_a_person().build(), of_a_person_limits(), None)
+    }
+
+    /// The same on the store in this folder, which is begun if there is none.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub(crate) fn open(folder: &Path) -> Result<Self, String> {
+        let store = of_a_person().open(folder).map_err(|error| error.to_string())?;
+        let shell = Shell::on(store, of_a_person_limits(), None);
+        Ok(Shell { is_kept: true, ..shell })
     }
 
     /// A shell on a cluster, in session 1.
@@ -114,7 +130,7 @@ impl Shell {
 
     fn on(store: Store, limits: Limits, runtime: Option<Runtime>) -> Self {
         let sessions = BTreeMap::from([(1, Session::default())]);
-        Shell { store, limits, sessions, current: 1, output: Vec::new(), runtime }
+        Shell { store, limits, sessions, current: 1, output: Vec::new(), runtime, is_kept: false }
     }
 
     // --- getters ---
@@ -122,6 +138,9 @@ impl Shell {
     /// What a person should know of the store.
     pub(crate) fn welcome(&self) -> &'static str {
         match self.runtime {
+            None if self.is_kept => {
+                "The store in this folder; what you commit stays. HELP lists what you can type."
+            }
             None => {
                 "An empty store in this process; it is gone when you leave. HELP lists what you can type."
             }
@@ -387,7 +406,7 @@ impl Shell {
     /// Runs the sessions until nothing moves, the one that the line was for first.
     fn settle(&mut self, first: u32) {
         self.run(first);
-        if self.runtime.is_some() {
+        if self.waits_for_others() {
             self.run_until(Instant::now() + ANSWER_TIME, |number| number == first);
         }
         if let Some(text) = self.sessions[&first].waits_with() {
@@ -395,10 +414,15 @@ impl Shell {
             self.session(first).told();
             self.say(first, Kind::Waiting, &text);
         }
-        if self.runtime.is_some() {
+        if self.waits_for_others() {
             self.run_until(Instant::now() + REST_TIME, |number| number != first);
         }
         self.run_woken();
+    }
+
+    /// Whether answers come by themselves, from servers or when the disk has what was done.
+    fn waits_for_others(&self) -> bool {
+        self.runtime.is_some() || self.is_kept
     }
 
     fn run_woken(&mut self) {

@@ -27,8 +27,8 @@ pub(super) fn find(asked: Option<&str>) -> Result<Found, String> {
         Some(StoreArg::Model) => Ok(Err("--store sim asks for the model alone".to_owned())),
         Some(StoreArg::Cluster) => Servers::start().map(Ok),
         Some(StoreArg::Url(url)) => Servers::at(&url, None).map(Ok),
-        Some(StoreArg::Embedded) => {
-            Err("--store embedded: a report is of sim, cluster or redis://HOST:PORT".to_owned())
+        Some(StoreArg::Embedded | StoreArg::File(_)) => {
+            Err("a report is of sim, cluster or redis://HOST:PORT".to_owned())
         }
     }
 }
