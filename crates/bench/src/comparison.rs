@@ -104,11 +104,11 @@ impl Bench {
         if let Place::Folder(folder) = &self.plan.place {
             // They are closed first: each writes what it has.
             self.subjects.clear();
-            let folders = self.plan.modes.iter().map(|mode| folder.join(mode.name)).filter(|it| it.exists());
-            return folders
-                .map(std::fs::remove_dir_all)
-                .collect::<Result<(), _>>()
-                .map_err(|error| format!("cannot remove what the run left in '{}': {error}", folder.display()));
+            let mut folders =
+                self.plan.modes.iter().map(|mode| folder.join(mode.name)).filter(|it| it.exists());
+            return folders.try_for_each(std::fs::remove_dir_all).map_err(|error| {
+                format!("cannot remove what the run left in '{}': {error}", folder.display())
+            });
         }
         let Place::Servers(servers) = &self.plan.place else { return Ok(()) };
         for (number, mode) in self.plan.modes.iter().enumerate() {

@@ -19,6 +19,7 @@ use crate::answer::Answer;
 use crate::backend::Backend;
 use crate::batch::{Replies, Ticket};
 use crate::deadline::Deadline;
+use crate::durability::LogStatus;
 use crate::error::{Abort, Error};
 use crate::mode::Mode;
 use crate::once::Once;
@@ -141,6 +142,11 @@ impl Store {
     /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
     pub fn run_all(&self, calls: impl IntoIterator<Item = (Bytes, Operation)>) -> Result<Vec<Reply>, Error> {
         self.wait(self.inner.run_all(calls))
+    }
+
+    /// How the store's log stands. `None`: it has none.
+    pub fn log_status(&self) -> Option<LogStatus> {
+        self.inner.log_status()
     }
 
     /// See [`crate::Store::stats`].

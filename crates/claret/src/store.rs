@@ -188,7 +188,8 @@ impl Store {
                 match (result, end) {
                     (Ok(value), End::Committed) => {
                         if let Some(settling) = self.backend.settle() {
-                            let settled = Box::pin(deadline.race(settling)).await.unwrap_or(Err(Error::Unknown));
+                            let settled =
+                                Box::pin(deadline.race(settling)).await.unwrap_or(Err(Error::Unknown));
                             settled.map_err(|error| observed.fails(error))?;
                         }
                         observed.commits();

@@ -88,7 +88,8 @@ fn transactions_over_shards_are_there_as_a_whole() {
                 let (store, accounts) = (&store, &accounts);
                 scope.spawn(move || {
                     for at in 0..50 {
-                        let (from, to) = (&accounts[(at * 7 + thread) % 20], &accounts[(at * 3 + thread * 5 + 1) % 20]);
+                        let (from, to) =
+                            (&accounts[(at * 7 + thread) % 20], &accounts[(at * 3 + thread * 5 + 1) % 20]);
                         let transfer = store.transaction(async |tx| {
                             let has = tx.counter(from).get().await?;
                             tx.counter(from).add(-1 - has % 3)?;
@@ -149,7 +150,9 @@ fn unique_numbers_are_not_given_twice() {
 fn snapshots_keep_the_log_short() {
     const BYTES: u64 = 20_000;
     let folder = TestFolder::new("snapshots");
-    let open = || Store::builder().sync(Sync::Every(Duration::from_millis(1))).snapshot_after(BYTES).open(folder.path());
+    let open = || {
+        Store::builder().sync(Sync::Every(Duration::from_millis(1))).snapshot_after(BYTES).open(folder.path())
+    };
     for round in 1..=3i64 {
         let store = open().expect("it opens");
         std::thread::scope(|scope| {
@@ -183,7 +186,10 @@ fn snapshots_keep_the_log_short() {
             assert_eq!(wait(store.counter(format!("other:{at}")).get()), Ok(0));
         }
     }
-    let files: Vec<_> = std::fs::read_dir(folder.path()).expect("it is there").map(|it| it.expect("a file").file_name()).collect();
+    let files: Vec<_> = std::fs::read_dir(folder.path())
+        .expect("it is there")
+        .map(|it| it.expect("a file").file_name())
+        .collect();
     assert!(files.iter().any(|name| name.to_string_lossy().starts_with("snapshot-")), "{files:?}");
 }
 

@@ -92,7 +92,9 @@ fn damage_is_named_and_nothing_is_opened() {
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 4;
     std::fs::write(&log, &damaged).expect("it is written");
-    for output in [on(&folder.0, "check"), on(&folder.0, "dump"), claret(&["shell", "--store", &folder.store()])] {
+    for output in
+        [on(&folder.0, "check"), on(&folder.0, "dump"), claret(&["shell", "--store", &folder.store()])]
+    {
         assert!(!output.status.success());
         let error = text(&output.stderr);
         assert!(error.contains("'log-0000000000000000' is damaged at byte"), "{error}");

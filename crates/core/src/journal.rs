@@ -34,7 +34,7 @@ pub enum Noted {
     Dropped(AttemptId),
 }
 
-/// See the module's text.
+/// What a shard noted since the host took it last: what its inputs changed, in order.
 #[derive(Clone, Debug, Default)]
 pub struct Journal {
     /// Effects, each behind its key.

@@ -37,7 +37,9 @@ pub enum LogError {
         file: String,
     },
     /// It was written by a later version.
-    #[error("'{file}' has format {found}, and this program reads up to {known}; use a later version of Claret")]
+    #[error(
+        "'{file}' has format {found}, and this program reads up to {known}; use a later version of Claret"
+    )]
     Newer {
         /// The file.
         file: String,

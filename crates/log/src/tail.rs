@@ -32,7 +32,7 @@ struct Vote {
     vanished: Vec<Bytes>,
 }
 
-/// See the module's text.
+/// The end of the log, in memory: what shards have noted and nobody has written yet.
 #[derive(Debug)]
 pub struct Tail {
     gathered: Vec<u8>,

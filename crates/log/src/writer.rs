@@ -6,7 +6,7 @@ use crate::format::{Header, Kind};
 use crate::recovery::Recovered;
 use crate::tail::Gathered;
 
-/// See the module's text. Invariant: what is before the position is in the files, and what is before `synced` stays there.
+/// Writes groups to the log's files, one after another. Invariant: what is before the position is in the files, and what is before `synced` stays there.
 #[derive(Debug)]
 pub struct Writer<D> {
     disk: D,

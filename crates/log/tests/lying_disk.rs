@@ -52,8 +52,13 @@ fn a_changed_byte_is_found() {
         let mut copy = disk.copy();
         copy.flip(&name, at, 1 << (at % 8));
         match claret_log::recover(&mut copy, &mut |_| {}) {
-            Err(LogError::Damaged { file, .. } | LogError::Foreign { file } | LogError::Newer { file, .. }) => {
-                assert!(file == name || file.starts_with("log"), "{file} is named, and {name} is damaged at {at}");
+            Err(
+                LogError::Damaged { file, .. } | LogError::Foreign { file } | LogError::Newer { file, .. },
+            ) => {
+                assert!(
+                    file == name || file.starts_with("log"),
+                    "{file} is named, and {name} is damaged at {at}"
+                );
             }
             Err(error) => panic!("{name} at {at}: {error}"),
             // The mark at the end says nothing that is missed.

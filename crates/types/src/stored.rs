@@ -15,8 +15,8 @@ use crate::carried::long_list;
 use crate::content::{any_state_of, any_words_of};
 use crate::keyspace::KeyspaceEffect;
 use crate::{
-    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Expiry, FloatCounter, List, OpError, Register, ScoredSet,
-    Set, State, SummaryBag, TopK, UidGenerator,
+    BoundedCounter, Bytes, Counter, DataType, Dict, Effect, Expiry, FloatCounter, List, OpError, Register,
+    ScoredSet, Set, State, SummaryBag, TopK, UidGenerator,
 };
 
 macro_rules! effects_of {

@@ -21,7 +21,6 @@ use claret_core::{Shard, ShardId};
 use claret_log::{Disk, Folder, Gathered, LogError, Recovered, Tail, Writer, is_of_a_store, recover};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
-use super::{Embedded, snapshots};
 use crate::backend::Settling;
 use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::Error;
@@ -44,7 +43,7 @@ pub(super) struct Durable {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Nobody else opens the store while this is locked.
-    _lock: File,
+    _lock: Option<File>,
 }
 
 /// What transactions and the threads share. Lock order: the tail, then those who wait.
@@ -113,10 +112,11 @@ enum Trouble {
 }
 
 /// A store as it was read, and its files.
-pub(super) struct Opened {
+pub(super) struct Opened<D = Folder> {
     pub(super) recovered: Option<Recovered>,
-    folder: Folder,
-    lock: File,
+    disk: D,
+    /// The file that is locked.
+    lock: Option<File>,
 }
 
 /// Reads what is at a path.
@@ -143,16 +143,20 @@ pub(super) fn open(path: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result
         Err(TryLockError::Error(error)) => return Err(at("lock")(error)),
     }
     let recovered = recover(&mut folder, on_progress).map_err(OpenError::Log)?;
-    Ok(Opened { recovered, folder, lock })
+    Ok(Opened { recovered, disk: folder, lock: Some(lock) })
 }
 
 impl Durable {
     /// Goes on with a store, or begins it. The records are to be taken out before.
-    pub(super) fn start(opened: Opened, sync: Sync, snapshot_after: u64) -> Result<Self, OpenError> {
-        let Opened { recovered, folder, lock } = opened;
+    pub(super) fn start<D: Disk + 'static>(
+        opened: Opened<D>,
+        sync: Sync,
+        snapshot_after: u64,
+    ) -> Result<Self, OpenError> {
+        let Opened { recovered, disk, lock } = opened;
         let writer = match &recovered {
-            Some(recovered) => Writer::go_on(folder, recovered, SEGMENT_BYTES),
-            None => Writer::create(folder, new_identity(), SEGMENT_BYTES),
+            Some(recovered) => Writer::go_on(disk, recovered, SEGMENT_BYTES),
+            None => Writer::create(disk, new_identity(), SEGMENT_BYTES),
         };
         let writer = writer.map_err(OpenError::Log)?;
         let snapshot = recovered.as_ref().and_then(|recovered| recovered.snapshot).unwrap_or_default();
@@ -183,16 +187,19 @@ impl Durable {
         });
         let writing = Writing { shared: Arc::clone(&shared), writer, group: Gathered::default() };
         let thread = thread::Builder::new().name("claret-log".into()).spawn(|| writing.run());
-        let thread = thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
+        let thread =
+            thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
         Ok(Durable { shared, threads: Mutex::new(vec![thread]), _lock: lock })
     }
 
-    /// From now on there are snapshots.
-    pub(super) fn start_snapshots(&self, store: &Arc<Embedded>, path: &Path) -> Result<(), OpenError> {
-        let thread = snapshots::start(store, &self.shared, path)
-            .map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
+    /// What its threads share, for another one.
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// A thread that ends when the store closes.
+    pub(super) fn has_thread(&self, thread: JoinHandle<()>) {
         self.threads.lock().push(thread);
-        Ok(())
     }
 
     /// Where unique numbers begin.
@@ -403,13 +410,13 @@ impl Drop for Settled {
 }
 
 /// The writer's thread.
-struct Writing {
+struct Writing<D> {
     shared: Arc<Shared>,
-    writer: Writer<Folder>,
+    writer: Writer<D>,
     group: Gathered,
 }
 
-impl Writing {
+impl<D: Disk> Writing<D> {
     fn run(mut self) {
         if let Err(error) = self.write_on() {
             self.shared.set_trouble(Some(Trouble::Stopped(error.to_string())));
@@ -429,7 +436,9 @@ impl Writing {
             let is_due = match self.shared.sync {
                 Sync::EachGroup => true,
                 Sync::Every(time) => {
-                    is_closing || synced_at.elapsed() >= time || self.shared.wants_sync.swap(false, Ordering::AcqRel)
+                    is_closing
+                        || synced_at.elapsed() >= time
+                        || self.shared.wants_sync.swap(false, Ordering::AcqRel)
                 }
             };
             if is_due && self.writer.synced() < self.writer.position() {
@@ -488,5 +497,147 @@ impl Writing {
             self.shared.set_trouble(None);
         }
         Ok(())
+    }
+}
+
+/// What transactions hear of a disk that is full, and of one that fails.
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU8;
+
+    use claret_core::Limits;
+
+    use super::*;
+    use crate::embedded::Embedded;
+    use crate::mode::Mode;
+    use crate::options::TxOptions;
+    use crate::records::Records;
+    use crate::store::Store;
+
+    const WELL: u8 = 0;
+    const FULL: u8 = 1;
+    const BROKEN: u8 = 2;
+
+    /// A disk that keeps nothing, and is as it is told to be.
+    #[derive(Clone, Debug, Default)]
+    struct MoodyDisk(Arc<AtomicU8>);
+
+    impl MoodyDisk {
+        fn is(&self, mood: u8) {
+            self.0.store(mood, Ordering::Release);
+        }
+
+        fn fail_if(&self, mood: u8, kind: io::ErrorKind) -> io::Result<()> {
+            if self.0.load(Ordering::Acquire) == mood { Err(kind.into()) } else { Ok(()) }
+        }
+    }
+
+    impl Disk for MoodyDisk {
+        fn list(&mut self) -> io::Result<Vec<String>> {
+            Ok(Vec::new())
+        }
+
+        fn len(&mut self, _: &str) -> io::Result<u64> {
+            Ok(0)
+        }
+
+        fn read(&mut self, _: &str, _: u64, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn create(&mut self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+            self.fail_if(FULL, io::ErrorKind::StorageFull)
+        }
+
+        fn truncate(&mut self, _: &str, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync(&mut self, _: &str) -> io::Result<()> {
+            self.fail_if(BROKEN, io::ErrorKind::Other)
+        }
+
+        fn sync_names(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn rename(&mut self, _: &str, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn remove(&mut self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn store(disk: &MoodyDisk, deadline: Duration) -> Store {
+        let mut embedded = Embedded::new(4, Mode::default(), Limits::default());
+        let opened = Opened { recovered: None, disk: disk.clone(), lock: None };
+        let log = Durable::start(opened, Sync::EachGroup, u64::MAX).expect("it begins");
+        embedded.shards.iter_mut().for_each(|shard| shard.get_mut().keep_journal());
+        embedded.log = Some(log);
+        Store { backend: Arc::new(embedded), options: TxOptions::default().deadline(deadline) }
+    }
+
+    fn add(store: &Store) -> Result<(), Error> {
+        pollster::block_on(store.counter("hits").add(1))
+    }
+
+    #[test]
+    fn a_full_disk_refuses_writes_until_there_is_room() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_secs(30));
+        add(&store).expect("there is room");
+        disk.is(FULL);
+        thread::scope(|scope| {
+            // It is done, and waits for room.
+            let waits = scope.spawn(|| add(&store));
+            while store.backend.check_log(true).is_ok() {
+                thread::yield_now();
+            }
+            let refused = add(&store).expect_err("there is no room");
+            assert!(matches!(refused, Error::NoRoom { .. }) && refused.is_retryable(), "{refused}");
+            let transaction = store.transaction(async |tx| Ok(tx.counter("hits").add(1)?));
+            let refused = pollster::block_on(transaction).expect_err("there is no room");
+            assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+            assert!(!waits.is_finished());
+            disk.is(WELL);
+            assert_eq!(waits.join().expect("it ends"), Ok(()));
+        });
+        while store.backend.check_log(true).is_err() {
+            thread::yield_now();
+        }
+        add(&store).expect("there is room again");
+        assert_eq!(pollster::block_on(store.counter("hits").get()), Ok(3));
+        store.check_invariants();
+    }
+
+    #[test]
+    fn a_write_that_waits_for_room_past_its_deadline_is_unknown() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_millis(50));
+        disk.is(FULL);
+        assert_eq!(add(&store), Err(Error::Unknown));
+        disk.is(WELL);
+    }
+
+    /// Nobody knows what a sync that failed has left on the disk.
+    #[test]
+    fn a_disk_that_fails_stops_the_store() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_secs(30));
+        add(&store).expect("all is well");
+        disk.is(BROKEN);
+        assert_eq!(add(&store), Err(Error::Unknown));
+        disk.is(WELL);
+        for refused in [add(&store).map(|()| 0), pollster::block_on(store.counter("hits").get())] {
+            let refused = refused.expect_err("the log stopped");
+            assert!(matches!(refused, Error::LogStopped { .. }) && !refused.is_retryable(), "{refused}");
+        }
+        pollster::block_on(store.close());
     }
 }

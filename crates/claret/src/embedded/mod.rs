@@ -105,7 +105,9 @@ impl Embedded {
         }
         self.log = Some(log);
         let store = Arc::new(self);
-        store.log.iter().try_for_each(|log| log.start_snapshots(&store, path))?;
+        if let Some(log) = &store.log {
+            log.has_thread(snapshots::start(&store, log.shared(), path)?);
+        }
         Ok(store)
     }
 
@@ -250,7 +252,9 @@ impl Backend for Embedded {
             return Ok(());
         }
         let kind = op.type_info().name;
-        let message = format!("the type {kind} is not built in, and a store that is kept on a disk has no form for it; use a store in memory");
+        let message = format!(
+            "the type {kind} is not built in, and a store that is kept on a disk has no form for it; use a store in memory"
+        );
         Err(OpError::Custom(message.into()))
     }
 

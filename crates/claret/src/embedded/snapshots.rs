@@ -9,6 +9,7 @@ use claret_log::{Folder, LogError, SnapshotWriter};
 
 use super::Embedded;
 use super::durable::Shared;
+use crate::durability::OpenError;
 
 /// For so many bytes of records a shard is stopped, but for the last of them.
 const BYTES_AT_ONCE: usize = 16 << 10;
@@ -30,10 +31,15 @@ impl From<LogError> for GivenUp {
 }
 
 /// Makes snapshots until the store closes.
-pub(super) fn start(store: &Arc<Embedded>, shared: &Arc<Shared>, path: &Path) -> std::io::Result<thread::JoinHandle<()>> {
+pub(super) fn start(
+    store: &Arc<Embedded>,
+    shared: &Arc<Shared>,
+    path: &Path,
+) -> Result<thread::JoinHandle<()>, OpenError> {
     let snapshots =
         Snapshots { store: Arc::downgrade(store), shared: Arc::clone(shared), path: path.to_owned() };
-    thread::Builder::new().name("claret-snapshot".into()).spawn(move || snapshots.run())
+    let thread = thread::Builder::new().name("claret-snapshot".into()).spawn(move || snapshots.run());
+    thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })
 }
 
 struct Snapshots {

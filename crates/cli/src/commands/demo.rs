@@ -185,7 +185,9 @@ fn show(
     }
     let shell = match store {
         StoreArg::Url(url) => format!("claret shell --store {}", without_passwords(url)),
-        StoreArg::Embedded | StoreArg::File(_) | StoreArg::Model | StoreArg::Cluster => "claret shell".to_owned(),
+        StoreArg::Embedded | StoreArg::File(_) | StoreArg::Model | StoreArg::Cluster => {
+            "claret shell".to_owned()
+        }
     };
     write!(out, "Next:\n{commands}  {shell}\n").map_err(failed)?;
     Ok(checks)

@@ -47,7 +47,9 @@ impl StoreArg {
     /// The modes that were asked for, else those that tell most.
     pub(super) fn modes(&self, asked: Option<&str>) -> Result<Vec<BenchMode>, String> {
         match self {
-            StoreArg::Embedded | StoreArg::File(_) => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded),
+            StoreArg::Embedded | StoreArg::File(_) => {
+                BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded)
+            }
             StoreArg::Model => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), of_model),
             StoreArg::Cluster | StoreArg::Url(_) => {
                 BenchMode::parse_list_for(asked.unwrap_or("none,redis-lock,claret"), of_cluster)

@@ -15,8 +15,10 @@ use crate::output;
 
 /// Arguments of `claret check`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  claret check /var/lib/shop\n\nIt reads the snapshot and the log to their end. The exit code is 1 if \
-                  the store is damaged, and the error names the file and the place.")]
+#[command(
+    after_help = "Example:\n  claret check /var/lib/shop\n\nIt reads the snapshot and the log to their end. The exit code is 1 if \
+                  the store is damaged, and the error names the file and the place."
+)]
 pub(crate) struct CheckArgs {
     /// The folder of a store, which nobody has open.
     folder: PathBuf,
@@ -24,8 +26,10 @@ pub(crate) struct CheckArgs {
 
 /// Arguments of `claret dump`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Example:\n  claret dump /var/lib/shop | head\n\nA line is a JSON object: `key`, `type`, `expires_ms` (since 1970, or \
-                  null) and `content`, whose words are those of RECORD.CONTENT. Bytes that are not printable ASCII are written as \\xNN.")]
+#[command(
+    after_help = "Example:\n  claret dump /var/lib/shop | head\n\nA line is a JSON object: `key`, `type`, `expires_ms` (since 1970, or \
+                  null) and `content`, whose words are those of RECORD.CONTENT. Bytes that are not printable ASCII are written as \\xNN."
+)]
 pub(crate) struct DumpArgs {
     /// The folder of a store, which nobody has open.
     folder: PathBuf,
@@ -71,7 +75,8 @@ fn read(folder: &Path) -> Result<Recovered, String> {
         Err(TryLockError::Error(error)) => return Err(format!("cannot lock '{shown}': {error}")),
     }
     let bar = ProgressBar::new(0).with_style(
-        ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {msg}").expect("the template is well-formed"),
+        ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {msg}")
+            .expect("the template is well-formed"),
     );
     let mut on_progress = |progress: Progress| {
         bar.set_length(progress.of);
@@ -94,7 +99,10 @@ fn report(read: &Recovered) -> io::Result<()> {
     writeln!(out, "log up to position {}, {} entries read", read.position, read.entries)?;
     if let Some(torn) = &read.torn {
         let (file, at, bytes) = (&torn.file, torn.at, torn.bytes);
-        writeln!(out, "{bytes} bytes of '{file}' from byte {at} on were never synced, and go when the store is opened")?;
+        writeln!(
+            out,
+            "{bytes} bytes of '{file}' from byte {at} on were never synced, and go when the store is opened"
+        )?;
     }
     let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
     for state in read.records.values() {

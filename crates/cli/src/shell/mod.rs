@@ -198,6 +198,10 @@ impl Shell {
         for number in &numbers {
             let session = &self.sessions[number];
             let left = match session.waits_with() {
+                // It may have been done, and waited for the disk.
+                Some(text) if self.is_kept => {
+                    format!("'{text}' still waited; look whether it was done when you open the store again")
+                }
                 Some(text) => format!("'{text}' still waited; it is aborted and nothing of it was applied"),
                 None if session.is_open() => "the transaction was still open; it is aborted".to_owned(),
                 None => continue,

@@ -68,7 +68,10 @@ impl LyingDisk {
                 let mut kept = synced.clone();
                 let end = match random.below(3) {
                     0 => written.len(),
-                    _ => synced.len() + random.below((written.len().saturating_sub(synced.len()) + 1) as u64) as usize,
+                    _ => {
+                        synced.len()
+                            + random.below((written.len().saturating_sub(synced.len()) + 1) as u64) as usize
+                    }
                 };
                 kept.resize(end.max(synced.len()), 0);
                 for page in (synced.len() / PAGE)..kept.len().div_ceil(PAGE) {

@@ -102,7 +102,10 @@ fn any_call(random: &mut Random, clock_ms: u64) -> (Bytes, Operation) {
         12 => (format!("list:{number}").into(), KeyspaceOp::Delete { returning: true }.into()),
         _ => {
             let at = Moment::At(clock_ms + random.below(40));
-            (format!("set:{number}").into(), KeyspaceOp::Expire { at, only_later: false, returning: false }.into())
+            (
+                format!("set:{number}").into(),
+                KeyspaceOp::Expire { at, only_later: false, returning: false }.into(),
+            )
         }
     }
 }
@@ -124,7 +127,13 @@ impl Host {
         Host::open_with(disk, Vec::new(), 1_000, 1, random)
     }
 
-    fn open_with(disk: LyingDisk, history: Vec<Done>, clock_ms: u64, next: u64, random: &mut Random) -> Result<Self, String> {
+    fn open_with(
+        disk: LyingDisk,
+        history: Vec<Done>,
+        clock_ms: u64,
+        next: u64,
+        random: &mut Random,
+    ) -> Result<Self, String> {
         let mut read = disk.clone();
         let recovered = recover(&mut read, &mut |_| {}).map_err(|error| error.to_string())?;
         let writer = match &recovered {
@@ -171,7 +180,10 @@ impl Host {
         let records: HashMap<Bytes, State> = host.contents();
         for (key, state) in &expected {
             if written(key, records.get(key)) != written(key, Some(state)) {
-                return Err(format!("at {position} '{key}' is {:?} and should be {state:?}", records.get(key)));
+                return Err(format!(
+                    "at {position} '{key}' is {:?} and should be {state:?}",
+                    records.get(key)
+                ));
             }
         }
         if let Some(key) = records.keys().find(|key| !expected.contains_key(*key)) {
@@ -417,7 +429,8 @@ impl Host {
                 let of_it = gone.iter().filter(|key| running.calls.iter().any(|(used, _)| used == *key));
                 running.vanished.extend(of_it.cloned());
             }
-            let removal = |key: Bytes| (u64::MAX, vec![(key, KeyspaceOp::Delete { returning: false }.into())]);
+            let removal =
+                |key: Bytes| (u64::MAX, vec![(key, KeyspaceOp::Delete { returning: false }.into())]);
             let from = self.history.len();
             self.history.extend(gone.into_iter().map(removal));
             let to = self.history.len();

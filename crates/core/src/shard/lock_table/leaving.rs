@@ -1,6 +1,9 @@
 //! How a holder leaves a record: what it did there is applied or dropped, and others are let in.
 
-use super::{AttemptId, Fate, Holder, IDLE_HOLDERS_MAX, Item, Lock, LockTable, Record, RecordIx, Time, expiry_of, rules};
+use super::{
+    AttemptId, Fate, Holder, IDLE_HOLDERS_MAX, Item, Lock, LockTable, Record, RecordIx, Time, expiry_of,
+    rules,
+};
 use crate::message::Members;
 use crate::records::{Applied, External};
 

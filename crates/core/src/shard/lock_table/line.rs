@@ -19,8 +19,8 @@ use smallvec::SmallVec;
 
 use super::holder::{Holder, Used};
 use super::{
-    AttemptId, Birth, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Notice,
-    Owner, Record, RecordIx, State, Stop, Time, expiry_of, footprint, key_hash, rules,
+    AttemptId, Birth, Bytes, Call, CallNo, Claims, Effect, External, Item, Lock, LockTable, Notice, Owner,
+    Record, RecordIx, State, Stop, Time, expiry_of, footprint, key_hash, rules,
 };
 use crate::ids::Timestamp;
 use crate::records::Applied;
