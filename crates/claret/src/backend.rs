@@ -109,6 +109,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
         None
     }
 
+    /// Whether commits are written to a log.
+    fn has_log(&self) -> bool {
+        false
+    }
+
     /// How the store's log stands, if it has one.
     fn log_status(&self) -> Option<LogStatus> {
         None

@@ -6,6 +6,7 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
+use std::time::Duration;
 
 use claret_core::Cause;
 use claret_core::message::Refusal;
@@ -18,6 +19,7 @@ use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
 use crate::nesting;
 use crate::observe::Observed;
+use crate::planted;
 use crate::read::{Keys, Read};
 use crate::stats::{Measure, Outcome};
 use crate::store::{Begun, Store, doom_first};
@@ -264,23 +266,26 @@ impl Store {
                 .map_err(|error| Error::Invalid { key: call.key.clone(), error })?;
         }
         nesting::check(&self.backend, &calls)?;
-        self.backend.check_log(calls.iter().any(|call| writes(&call.op)))?;
+        let are_writing = calls.iter().any(|call| writes(&call.op));
+        self.backend.check_log(are_writing)?;
         let counts = self.backend.counts();
         let measure = counts.begin();
         match self.backend.instant(&calls) {
-            InstantOutcome::Done(replies) => match self.backend.settle() {
+            InstantOutcome::Done(replies) => match self.settling(are_writing) {
                 None => {
                     counts.end(Outcome::Committed, measure, None);
                     Ok(replies)
                 }
-                Some(settling) => Box::pin(self.settled(settling, measure)).await.map(|()| replies),
+                Some(settling) => {
+                    let settled = Box::pin(self.settled_at_once(settling, are_writing, measure));
+                    settled.await.map(|()| replies)
+                }
             },
             InstantOutcome::Failed { key, error } => {
                 counts.end(Outcome::Failed, measure, None);
                 Err(Error::Invalid { key, error })
             }
             InstantOutcome::Blocked => {
-                let are_writing = calls.iter().any(|call| writes(&call.op));
                 match self.backend.send(calls) {
                     Ok(sent) => self.gather(sent, are_writing, measure).await,
                     Err(calls) if self.backend.commits_by_itself() => {
@@ -338,13 +343,39 @@ impl Store {
         unreachable!("attempts are bounded")
     }
 
-    /// Waits until what was done at once stays.
-    async fn settled(&self, settling: Settling, measure: Measure) -> Result<(), Error> {
-        let counts = self.backend.counts();
-        let mut deadline = Deadline::new(&*self.backend, self.options.deadline);
-        let settled = deadline.race(settling).await.unwrap_or(Err(Error::Unknown));
+    /// What a commit waits for, also of a transaction that only read.
+    pub(crate) fn settling(&self, writes: bool) -> Option<Settling> {
+        if !writes && planted::lets_reads_go() { None } else { self.backend.settle() }
+    }
+
+    /// Waits until what was committed stays. Nothing that only read is unknown: it may be run again (P65).
+    ///
+    /// # Errors
+    /// It is not known to stay.
+    pub(crate) async fn settled(
+        &self,
+        settling: Settling,
+        writes: bool,
+        after: Duration,
+        deadline: &mut Deadline<'_>,
+    ) -> Result<(), Error> {
+        match deadline.race(settling).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) | None if planted::may_have_written(writes) => Err(Error::Unknown),
+            Some(Err(_)) | None => {
+                self.backend.check_log(true)?;
+                Err(self.backend.too_late(after))
+            }
+        }
+    }
+
+    /// The same of what was done at once.
+    async fn settled_at_once(&self, settling: Settling, writes: bool, measure: Measure) -> Result<(), Error> {
+        let after = self.options.deadline;
+        let mut deadline = Deadline::new(&*self.backend, after);
+        let settled = self.settled(settling, writes, after, &mut deadline).await;
         let outcome = if settled.is_ok() { Outcome::Committed } else { Outcome::Failed };
-        counts.end(outcome, measure, None);
+        self.backend.counts().end(outcome, measure, None);
         settled
     }
 
@@ -360,8 +391,9 @@ impl Store {
             Some(mut one_shot) => {
                 let committed = deadline.race(one_shot.committed(&*self.backend)).await;
                 if let Some(replies) = committed.flatten() {
-                    if let Some(settling) = self.backend.settle() {
-                        let settled = deadline.race(settling).await.unwrap_or(Err(Error::Unknown));
+                    if let Some(settling) = self.settling(true) {
+                        let settled =
+                            self.settled(settling, true, self.options.deadline, &mut deadline).await;
                         settled.map_err(|error| observed.fails(error))?;
                     }
                     observed.commits();

@@ -120,9 +120,9 @@ pub enum Error {
     /// The server refuses: no permission, or no memory. Final.
     #[error("{0}")]
     Refused(String),
-    /// There is no room on the disk for the store's log. Nothing was done. Retryable: reading goes on, and writing once there is
-    /// room.
-    #[error("{reason}; make room on the disk: writing goes on then")]
+    /// There is no room on the disk for the store's log. Nothing was done; or it has only read, and what it saw is not on the disk.
+    /// Retryable, once there is room.
+    #[error("{reason}; make room on the disk: the store goes on then")]
     NoRoom {
         /// What the system said.
         reason: String,

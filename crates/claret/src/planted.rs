@@ -1,4 +1,4 @@
-//! What planted bugs do in the client (`claret_planted`). The line that ships computes the right value and passes it through a
+//! What planted bugs do in the client and the log's threads (`claret_planted`). The line that ships computes the right value and passes it through a
 //! function named after its subject; while the bug is planted another value comes out. Without the feature every function
 //! returns its first argument, and takes anything else only for the bug. Functions without arguments are named for what happens
 //! while their bug is planted, and return `false` otherwise. So whoever takes the hooks away takes no behaviour away.
@@ -24,4 +24,39 @@ pub(crate) fn renews_deadline() -> bool {
 /// [`Bug::ExpiryLeftBehind`].
 pub(crate) fn expires(at: ExpiresAt) -> ExpiresAt {
     if is_planted(Bug::ExpiryLeftBehind) { ExpiresAt::Never } else { at }
+}
+
+/// [`Bug::ReportedBeforeSync`].
+pub(crate) fn reports_before_sync() -> bool {
+    is_planted(Bug::ReportedBeforeSync)
+}
+
+/// [`Bug::ReadsDoNotWait`].
+pub(crate) fn lets_reads_go() -> bool {
+    is_planted(Bug::ReadsDoNotWait)
+}
+
+/// Where unique numbers begin: [`Bug::UniqueFromTheBeginning`].
+pub(crate) fn begin_of_unique(begin: u64) -> u64 {
+    if is_planted(Bug::UniqueFromTheBeginning) { 0 } else { begin }
+}
+
+/// [`Bug::MarkStops`].
+pub(crate) fn stops_for_a_mark() -> bool {
+    is_planted(Bug::MarkStops)
+}
+
+/// Whether a transaction whose end is not known may have changed something: [`Bug::ReadsUnknown`].
+pub(crate) fn may_have_written(writes: bool) -> bool {
+    writes || is_planted(Bug::ReadsUnknown)
+}
+
+/// [`Bug::SyncWantedForEver`].
+pub(crate) fn wants_syncs_for_ever() -> bool {
+    is_planted(Bug::SyncWantedForEver)
+}
+
+/// [`Bug::EndUntold`].
+pub(crate) fn leaves_the_end_untold() -> bool {
+    is_planted(Bug::EndUntold)
 }

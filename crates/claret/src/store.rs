@@ -187,11 +187,6 @@ impl Store {
                 observed.note_wait(tx.waited());
                 match (result, end) {
                     (Ok(value), End::Committed) => {
-                        if let Some(settling) = self.backend.settle() {
-                            let settled =
-                                Box::pin(deadline.race(settling)).await.unwrap_or(Err(Error::Unknown));
-                            settled.map_err(|error| observed.fails(error))?;
-                        }
                         observed.commits();
                         return Ok(value);
                     }
@@ -296,10 +291,7 @@ impl Store {
             None => return Err(Box::pin(tx.late(after)).await),
         };
         let end = match &result {
-            Ok(_) if let Err(error) = self.backend.check_log(tx.writes()) => {
-                tx.abort_and_wait().await;
-                End::Failed(error)
-            }
+            Ok(_) if self.backend.has_log() => Box::pin(self.commit_to_log(tx, after, deadline)).await,
             Ok(_) => match deadline.race(tx.commit()).await.flatten() {
                 Some(end) => end,
                 // Too late, or the store was closed.
@@ -315,6 +307,30 @@ impl Store {
             end => end,
         };
         Ok((result, end))
+    }
+
+    /// Commits where the store has a log: it is written, and stays.
+    async fn commit_to_log(&self, tx: &Tx, after: Duration, deadline: &mut Deadline<'_>) -> End {
+        // One that is committing may be committed.
+        if !tx.is_committing()
+            && let Err(error) = self.backend.check_log(tx.writes())
+        {
+            tx.abort_and_wait().await;
+            return End::Failed(error);
+        }
+        let end = match deadline.race(tx.commit()).await.flatten() {
+            Some(end) => end,
+            None => tx.give_up(after).await,
+        };
+        match self.settling(tx.writes()) {
+            Some(settling) if matches!(end, End::Committed) => {
+                match self.settled(settling, tx.writes(), after, deadline).await {
+                    Ok(()) => End::Committed,
+                    Err(error) => End::Failed(error),
+                }
+            }
+            _ => end,
+        }
     }
 
     /// The pause before another attempt. A transaction that gave way waits in a queue next and need not pause.

@@ -185,6 +185,7 @@ fn snapshots_keep_the_log_short() {
         for at in 0..89 {
             assert_eq!(wait(store.counter(format!("other:{at}")).get()), Ok(0));
         }
+        assert_eq!(store.type_of("counter:1"), Some("counter"), "also where it is from a snapshot");
     }
     let files: Vec<_> = std::fs::read_dir(folder.path())
         .expect("it is there")

@@ -94,11 +94,11 @@ impl Journal {
     }
 }
 
-/// Adds a key and an effect on its record.
+/// Adds a key and an effect on its record, as a journal does.
 ///
 /// # Panics
 /// If the effect is of a type that is not built in: a host that keeps a log takes no operations of others.
-fn write_effect(out: &mut Vec<u8>, key: &Bytes, effect: &Effect) {
+pub fn write_effect(out: &mut Vec<u8>, key: &Bytes, effect: &Effect) {
     *out = postcard::to_extend(&(key, effect), std::mem::take(out)).expect("it is of a built-in type");
 }
 

@@ -29,7 +29,7 @@ pub use digest::digest;
 pub use ids::{
     AttemptId, Birth, CallNo, Incarnation, Member, Sequence, SessionId, ShardId, Time, Timestamp, TxId,
 };
-pub use journal::{Journal, Malformed, Noted, read_effects, read_records, write_record};
+pub use journal::{Journal, Malformed, Noted, read_effects, read_records, write_effect, write_record};
 pub use limits::Limits;
 #[cfg(feature = "planted-bugs")]
 pub use planted::{Bug, with_bug};

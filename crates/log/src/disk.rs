@@ -29,6 +29,11 @@ pub trait Disk: Send {
     #[allow(missing_docs)]
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()>;
 
+    /// Writes bytes once more that are there already, so that the next sync writes them: after a sync that failed the system may
+    /// take them for written.
+    #[allow(missing_docs)]
+    fn write_again(&mut self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()>;
+
     /// Cuts a file to this length.
     #[allow(missing_docs)]
     fn truncate(&mut self, name: &str, len: u64) -> io::Result<()>;
@@ -110,6 +115,12 @@ impl Disk for Folder {
 
     fn append(&mut self, name: &str, bytes: &[u8]) -> io::Result<()> {
         self.file(name)?.write_all(bytes)
+    }
+
+    fn write_again(&mut self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
+        let mut file = OpenOptions::new().write(true).open(self.path.join(name))?;
+        file.seek(SeekFrom::Start(at))?;
+        file.write_all(bytes)
     }
 
     fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {

@@ -13,6 +13,7 @@
 //! elsewhere on the disk, is not taken for the right one.
 
 use crate::error::LogError;
+use crate::planted;
 
 /// The format of files that are written.
 pub const VERSION: u32 = 1;
@@ -52,30 +53,33 @@ impl Kind {
 
     /// The first line of a file.
     pub(crate) fn line(self, store: u64) -> String {
-        format!("claret {} {VERSION} {store:016x}\n", self.word())
+        let says = format!("claret {} {VERSION} {store:016x}", self.word());
+        format!("{says} {:08x}\n", crc32fast::hash(says.as_bytes()))
     }
 
-    /// The store that a file's first line names, and the length of the line. `None`: the line is not whole.
+    /// The store that a file's first line names, and the length of the line. `None`: it is none.
     ///
     /// # Errors
-    /// It is another kind of file, or of a later version.
+    /// It is of a later version.
     pub(crate) fn read_line(self, file: &str, bytes: &[u8]) -> Result<Option<(u64, usize)>, LogError> {
-        let foreign = || LogError::Foreign { file: file.to_owned() };
-        let begin = format!("claret {} ", self.word());
-        let shown = bytes.len().min(begin.len());
-        if bytes[..shown] != begin.as_bytes()[..shown] {
-            // A file that was just made may be nothing but zeros.
-            return if bytes.iter().all(|byte| *byte == 0) { Ok(None) } else { Err(foreign()) };
-        }
         let Some(end) = bytes.iter().take(LINE_MAX).position(|byte| *byte == b'\n') else { return Ok(None) };
-        let line = std::str::from_utf8(&bytes[begin.len()..end]).map_err(|_| foreign())?;
-        let (version, store) = line.split_once(' ').ok_or_else(foreign)?;
-        let version: u32 = version.parse().map_err(|_| foreign())?;
+        let read = || {
+            let (says, sum) = std::str::from_utf8(&bytes[..end]).ok()?.rsplit_once(' ')?;
+            let rest = says.strip_prefix("claret ")?.strip_prefix(self.word())?.strip_prefix(' ')?;
+            let (version, store) = rest.split_once(' ')?;
+            let is_right = u32::from_str_radix(sum, 16) == Ok(crc32fast::hash(says.as_bytes()));
+            (is_right || planted::takes_any_first_line()).then_some((version.parse().ok()?, store))
+        };
+        let Some((version, store)) = read() else { return Ok(None) };
         if version > VERSION {
             return Err(LogError::Newer { file: file.to_owned(), found: version, known: VERSION });
         }
-        let store = u64::from_str_radix(store, 16).map_err(|_| foreign())?;
-        Ok(Some((store, end + 1)))
+        Ok(u64::from_str_radix(store, 16).ok().map(|store| (store, end + 1)))
+    }
+
+    /// How long a file may be that was just being made.
+    pub(crate) fn line_len(self) -> usize {
+        self.line(0).len()
     }
 }
 
@@ -115,7 +119,7 @@ pub(crate) fn read_frame(bytes: &[u8]) -> Option<(Header, &[u8])> {
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
     let half = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
     let body = rest.get(..half(4) as usize)?;
-    if half(0) != checksum(&header[4..], body) {
+    if half(0) != checksum(&header[4..], body) && !planted::takes_torn_groups() {
         return None;
     }
     Some((Header { store: number(8), position: number(16), synced: number(24) }, body))

@@ -14,6 +14,7 @@ use crate::disk::Disk;
 use crate::entry::{Entry, Part, take_entry};
 use crate::error::LogError;
 use crate::format::{HEADER, Header, Kind, read_frame};
+use crate::planted;
 use crate::snapshot::{self, Begin, UNFINISHED};
 
 /// Files that are beside those of the log: the one that is locked by who has the store open.
@@ -63,6 +64,8 @@ pub struct Recovered {
     pub(crate) segments: Vec<u64>,
     /// How long the last file is without what was torn.
     pub(crate) last_len: u64,
+    /// From this byte of it on nothing says that it was synced.
+    pub(crate) unsynced_from: u64,
     /// Files that go.
     pub(crate) leftover: Vec<String>,
 }
@@ -81,11 +84,12 @@ pub fn recover(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Option<Recovered>, LogError> {
     let names = disk.list().map_err(LogError::io("list", "the folder"))?;
-    let (mut segments, mut snapshots) = (Vec::new(), Vec::new());
+    let (mut segments, mut snapshots, mut unfinished) = (Vec::new(), Vec::new(), false);
     for name in names {
         match (Kind::Log.position(&name), Kind::Snapshot.position(&name)) {
             (Some(position), _) => segments.push(position),
             (_, Some(base)) => snapshots.push(base),
+            _ if name == UNFINISHED => unfinished = true,
             _ if BESIDE.contains(&&*name) => {}
             _ => return Err(LogError::Foreign { file: name }),
         }
@@ -105,6 +109,7 @@ pub fn recover(
         // Of a crash between its last step and their removal.
         reader.read.leftover.extend(snapshots.iter().map(|base| Kind::Snapshot.name(*base)));
     }
+    reader.read.leftover.extend(unfinished.then(|| UNFINISHED.to_owned()));
     reader.log(segments)?;
     reader.finish()
 }
@@ -127,12 +132,14 @@ impl Reader<'_> {
                 let (key, state) = record.map_err(|error| LogError::damaged(name, at, error.to_string()))?;
                 replay.records.insert(key, (state, as_of));
             }
+            replay.synced = replay.synced.max(as_of);
             said.bytes = at + body.len() as u64;
             (self.progress)(*said);
             Ok(())
         })?;
         self.store = Some(store);
         (self.replay.begin, self.read.unique) = (begin, begin.unique);
+        self.replay.synced = self.replay.synced.max(begin.base);
         self.read.snapshot = Some(begin.base);
         Ok(())
     }
@@ -170,26 +177,33 @@ impl Reader<'_> {
         bytes.truncate(read);
         self.said.of += read as u64;
         let Some((store, mut at)) = Kind::Log.read_line(name, &bytes)? else {
-            return match is_last && synced_after(&bytes, self.store, self.read.position).is_none() {
+            // Its line is synced before anything is behind it.
+            return match is_last && bytes.len() <= Kind::Log.line_len() {
                 true => Ok(false),
-                false => Err(LogError::damaged(name, 0, "its first line is not whole")),
+                false => Err(LogError::damaged(name, 0, "its first line is not that of a log")),
             };
         };
         if *self.store.get_or_insert(store) != store {
-            return Err(LogError::Foreign { file: name.to_owned() });
+            return Err(LogError::damaged(name, 0, "it is of another store"));
         }
+        self.read.unsynced_from = at as u64;
         while let Some((header, body)) = read_frame(&bytes[at..])
             && (header.store, header.position) == (store, self.read.position)
         {
             self.group(name, at as u64, body)?;
             at += HEADER + body.len();
+            if header.synced >= self.read.position - body.len() as u64 {
+                // Everything before this group stays.
+                self.read.unsynced_from = (at - HEADER - body.len()) as u64;
+            }
             self.said.bytes += (HEADER + body.len()) as u64;
             (self.progress)(self.said);
         }
         if at < bytes.len() {
-            let later = synced_after(&bytes[at..], Some(store), self.read.position);
-            if !is_last || later.is_some() {
-                let what = match read_frame(&bytes[at..]) {
+            let later = synced_after(&bytes[at..], store, self.read.position);
+            let other = read_frame(&bytes[at..]);
+            if (!is_last || later.is_some() || other.is_some()) && !planted::takes_damage_for_torn() {
+                let what = match other {
                     Some((Header { position, .. }, _)) => format!("a group of position {position} is here"),
                     None => "a checksum is wrong".to_owned(),
                 };
@@ -220,8 +234,21 @@ impl Reader<'_> {
     }
 
     fn finish(mut self) -> Result<Option<Recovered>, LogError> {
-        let Some(store) = self.store.filter(|_| !self.read.segments.is_empty()) else { return Ok(None) };
+        let Some(store) = self.store.filter(|_| !self.read.segments.is_empty()) else {
+            return match self.read.snapshot {
+                None => Ok(None),
+                Some(base) => {
+                    Err(LogError::damaged(&Kind::Log.name(base), 0, "the log from here on is missing"))
+                }
+            };
+        };
         let end = self.read.position;
+        // A snapshot has its name only when the log is synced that far.
+        if end < self.replay.synced {
+            let last = Kind::Log.name(self.read.segments.last().copied().unwrap_or_default());
+            let what = format!("it ends at position {end}, and the snapshot is of {}", self.replay.synced);
+            return Err(LogError::damaged(&last, self.read.last_len, what));
+        }
         self.read.parts_at_end = self.replay.parts.keys().copied().collect();
         self.replay.finish(end).map_err(|what| LogError::damaged("log", end, what))?;
         let present = self.replay.records.into_iter().filter_map(|(key, (state, _))| Some((key, state?)));
@@ -232,8 +259,8 @@ impl Reader<'_> {
 }
 
 /// Whether a frame in these bytes says that more was synced than this position, so that what is here was, too.
-fn synced_after(bytes: &[u8], store: Option<u64>, position: u64) -> Option<u64> {
-    let store = store?.to_le_bytes();
+fn synced_after(bytes: &[u8], store: u64, position: u64) -> Option<u64> {
+    let store = store.to_le_bytes();
     let places = bytes.windows(HEADER).enumerate().filter(|(_, header)| header[8..16] == store);
     let headers = places.filter_map(|(at, _)| read_frame(&bytes[at..]).map(|(header, _)| header));
     headers.map(|header| header.synced).find(|synced| *synced > position)
@@ -243,6 +270,8 @@ fn synced_after(bytes: &[u8], store: Option<u64>, position: u64) -> Option<u64> 
 #[derive(Default)]
 struct Replay {
     begin: Begin,
+    /// Up to here the log was synced when the snapshot was whole.
+    synced: u64,
     /// Each as of a position: what took place before is in it.
     records: HashMap<Bytes, (Option<State>, u64)>,
     /// Parts that have not taken place, by the position of their commit and by shard.
@@ -303,12 +332,12 @@ impl Replay {
         }
         for effect in read_effects(effects) {
             let (key, effect) = effect.map_err(|error| error.to_string())?;
-            if vanished.iter().any(|gone| **gone == *key) {
+            if vanished.iter().any(|gone| **gone == *key) && !planted::carries_out_vanished() {
                 continue;
             }
             let shown = key.clone();
             let (state, as_of) = self.records.entry(key).or_default();
-            if position < *as_of {
+            if position < *as_of && !planted::carries_out_snapshot_again() {
                 continue;
             }
             let apply = || drop(effect.apply(state));
@@ -316,5 +345,83 @@ impl Replay {
                 .map_err(|_| format!("an effect does not fit the record of key '{shown}'"))?;
         }
         Ok(())
+    }
+}
+
+/// What is read is what somebody wrote, with a right checksum, and may be anything: reading it ends, in an error or in records.
+#[cfg(test)]
+mod tests {
+    use claret_core::write_effect;
+    use claret_types::{
+        Counter, CounterEffect, Effect, End, List, ListEffect, Register, RegisterEffect, Text, few,
+    };
+
+    use super::*;
+    use crate::disk::Folder;
+    use crate::entry::{put_applied, put_commit, put_unique, put_vanished};
+
+    const STORE: u64 = 7;
+
+    struct Random(u64);
+
+    impl Random {
+        fn below(&mut self, bound: usize) -> usize {
+            self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (self.0 >> 33) as usize % bound
+        }
+    }
+
+    /// Bytes that a journal may have written.
+    fn effects() -> Vec<u8> {
+        let mut bytes = Vec::new();
+        write_effect(&mut bytes, &"counter".into(), &Effect::new::<Counter>(CounterEffect::Add(5)));
+        let push = ListEffect::Push(End::Back, few(["a".into()]));
+        write_effect(&mut bytes, &"list".into(), &Effect::new::<List>(push));
+        let replace = RegisterEffect::Replace(Text::Int(3));
+        write_effect(&mut bytes, &"text".into(), &Effect::new::<Register>(replace));
+        bytes
+    }
+
+    fn body() -> Vec<u8> {
+        let effects = effects();
+        let mut body = Vec::new();
+        put_commit(&mut body, &effects, std::iter::empty());
+        let commit = body.len() as u64;
+        let part = Part { shard: 1, effects: &effects, vanished: vec![b"list"] };
+        put_commit(&mut body, &[], std::iter::once(part));
+        put_applied(&mut body, commit, 1);
+        put_vanished(&mut body, 1, b"text");
+        put_unique(&mut body, 9);
+        body
+    }
+
+    #[test]
+    fn bytes_with_a_right_checksum_may_be_anything() {
+        let path = std::env::temp_dir().join(format!("claret-log-any-{}", std::process::id()));
+        std::fs::create_dir_all(&path).expect("a folder");
+        let mut random = Random(1);
+        let (mut damaged, mut read) = (0, 0);
+        for _ in 0..1_000 {
+            let mut body = body();
+            for _ in 0..random.below(6) {
+                let at = random.below(body.len());
+                match random.below(3) {
+                    0 => body[at] = random.below(256) as u8,
+                    1 => drop(body.remove(at)),
+                    _ => body.insert(at, [0xff, 0x80, 0, 1][random.below(4)]),
+                }
+            }
+            let header = Header { store: STORE, position: 0, synced: 0 }.before(&body);
+            let file = [Kind::Log.line(STORE).as_bytes(), &header, &body].concat();
+            std::fs::write(path.join(Kind::Log.name(0)), file).expect("it is written");
+            match recover(&mut Folder::new(&path), &mut |_| {}) {
+                Ok(Some(_)) => read += 1,
+                Ok(None) => panic!("there is a store"),
+                Err(LogError::Damaged { .. }) => damaged += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        std::fs::remove_dir_all(&path).expect("it is removed");
+        assert!(damaged > 100 && read > 100, "{damaged} damaged, {read} read");
     }
 }

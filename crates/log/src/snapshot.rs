@@ -8,7 +8,7 @@ use crate::error::LogError;
 use crate::format::{Header, Kind, put_number, read_frame, take_number};
 
 /// What a snapshot is called until it is whole.
-pub(crate) const UNFINISHED: &str = "snapshot.new";
+pub const UNFINISHED: &str = "snapshot.new";
 
 /// What the first frame says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -86,6 +86,12 @@ impl<D: Disk> SnapshotWriter<D> {
     }
 
     fn frame(&mut self, position: u64, body: &[u8]) -> Result<(), LogError> {
+        if u32::try_from(body.len()).is_err() {
+            return Err(LogError::Stopped(format!(
+                "records of {} bytes are too large for a snapshot",
+                body.len()
+            )));
+        }
         let header = Header { store: self.store, position, synced: self.frames };
         let mut frame = header.before(body).to_vec();
         frame.extend_from_slice(body);
@@ -109,7 +115,7 @@ pub(crate) fn read(
     let mut line = vec![0; (len as usize).min(crate::format::LINE_MAX)];
     disk.read(name, 0, &mut line).map_err(LogError::io("read", name))?;
     let Some((store, begin)) = Kind::Snapshot.read_line(name, &line)? else {
-        return Err(LogError::damaged(name, 0, "its first line is not whole"));
+        return Err(LogError::damaged(name, 0, "its first line is not that of a snapshot"));
     };
     let (mut at, mut frames, mut bytes) = (begin as u64, 0, Vec::new());
     let mut first = None;

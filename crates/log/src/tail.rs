@@ -9,6 +9,7 @@ use claret_core::{AttemptId, Journal, Noted, ShardId};
 use claret_types::Bytes;
 
 use crate::entry::{Part, put_applied, put_commit, put_unique, put_vanished};
+use crate::planted;
 use crate::recovery::Recovered;
 
 /// Unique numbers are reserved by so many, and more are reserved when fewer than half of them are left (D9).
@@ -53,7 +54,8 @@ impl Tail {
     pub fn new(read: Option<&Recovered>) -> Self {
         let mut gathered = Vec::new();
         // They took place when the store was read, before whatever comes now.
-        for (commit, shard) in read.into_iter().flat_map(|read| &read.parts_at_end) {
+        let read_again = read.filter(|_| !planted::forgets_parts_at_end());
+        for (commit, shard) in read_again.into_iter().flat_map(|read| &read.parts_at_end) {
             put_applied(&mut gathered, *commit, *shard);
         }
         Tail {
@@ -83,7 +85,8 @@ impl Tail {
 
     /// Everything from here on has not taken place in the shards, as far as the log says (D6).
     pub fn open_since(&self) -> u64 {
-        self.open.first().copied().unwrap_or_else(|| self.position())
+        let first = self.open.first().copied().filter(|_| !planted::passes_open_commits());
+        first.unwrap_or_else(|| self.position())
     }
 
     /// The count at which unique numbers begin that nobody was given: to be asked once, at the beginning.

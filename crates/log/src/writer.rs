@@ -3,6 +3,7 @@
 use crate::disk::Disk;
 use crate::error::LogError;
 use crate::format::{Header, Kind};
+use crate::planted;
 use crate::recovery::Recovered;
 use crate::tail::Gathered;
 
@@ -63,6 +64,9 @@ impl<D: Disk> Writer<D> {
         if read.torn.is_some() {
             disk.truncate(&name, read.last_len).map_err(LogError::io("shorten", &name))?;
         }
+        let mut again = vec![0; (read.last_len - read.unsynced_from) as usize];
+        disk.read(&name, read.unsynced_from, &mut again).map_err(LogError::io("read", &name))?;
+        disk.write_again(&name, read.unsynced_from, &again).map_err(LogError::io("write", &name))?;
         let mut writer = Writer {
             disk,
             store: read.store,
@@ -133,7 +137,9 @@ impl<D: Disk> Writer<D> {
     /// See [`LogError`]. Nobody knows then what stays, so nothing more is written (D8).
     pub fn sync(&mut self) -> Result<(), LogError> {
         self.check()?;
-        if let Err(error) = self.disk.sync(&self.name) {
+        if !planted::skips_sync()
+            && let Err(error) = self.disk.sync(&self.name)
+        {
             self.stop(error.to_string());
             return Err(LogError::io("sync", &self.name)(error));
         }
@@ -163,7 +169,9 @@ impl<D: Disk> Writer<D> {
         frame.extend_from_slice(body);
         if let Err(error) = self.disk.append(&self.name, &frame) {
             // So that what comes next is not behind half a frame.
-            if let Err(error) = self.disk.truncate(&self.name, self.len) {
+            if !planted::leaves_half_a_group()
+                && let Err(error) = self.disk.truncate(&self.name, self.len)
+            {
                 self.stop(error.to_string());
             }
             return Err(LogError::io("write", &self.name)(error));
@@ -189,7 +197,7 @@ impl<D: Disk> Writer<D> {
         self.disk.create(name)?;
         self.disk.append(name, line.as_bytes())?;
         self.disk.sync(name)?;
-        self.disk.sync_names()
+        if planted::leaves_names_unsynced() { Ok(()) } else { self.disk.sync_names() }
     }
 
     fn check(&self) -> Result<(), LogError> {

@@ -59,11 +59,13 @@ pub enum Room {
     Records,
     /// Sessions, rights, keys that expire, and the shard's life.
     Sessions,
+    /// The log of a store in a folder, `crates/log` and its threads in `crates/claret`.
+    Log,
 }
 
 impl Room {
     /// All of them.
-    pub const ALL: &[Room] = &[Room::Client, Room::Guard, Room::Records, Room::Sessions];
+    pub const ALL: &[Room] = &[Room::Client, Room::Guard, Room::Records, Room::Sessions, Room::Log];
 
     /// For people.
     pub fn title(self) -> &'static str {
@@ -72,6 +74,7 @@ impl Room {
             Room::Guard => "The guard",
             Room::Records => "Native effects and replication",
             Room::Sessions => "Sessions, rights, expiry",
+            Room::Log => "The log of a store in a folder",
         }
     }
 }
@@ -514,5 +517,41 @@ bugs! {
         ReadersReserve ["module/participants who_only_reads_keeps_out_no_other_reader"];
         /// The length of a frame is not bounded.
         FramesUnbounded ["module/lives frames_outboxes_and_sessions_have_bounds"];
+    }
+    Log {
+        /// The log counts as synced, and the disk was not asked to.
+        SyncSkipped ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// Commits are reported before the disk has them.
+        ReportedBeforeSync ["claret/lib a_disk_that_fails_stops_the_store"];
+        /// Who only read does not wait for the commits that it saw.
+        ReadsDoNotWait ["claret/lib who_reads_waits_for_what_it_saw"];
+        /// That there is no room for a mark stops the log.
+        MarkStops ["claret/lib a_disk_that_is_full_while_nobody_writes_stops_nothing"];
+        /// What only read is unknown if the disk does not have in time what it saw.
+        ReadsUnknown ["claret/lib who_reads_while_there_is_no_room_hears_that"];
+        /// A sync that was asked for is asked for ever after, and the writer does not rest.
+        SyncWantedForEver ["claret/lib the_writer_rests_when_it_has_done_what_was_asked"];
+        /// Who waits for the log when it ends waits on.
+        EndUntold ["claret/lib after_a_close_nobody_waits_for_ever", "claret/lib a_disk_that_fails_stops_the_store"];
+        /// The checksum of a file's first line is not compared.
+        FirstLineUnchecked ["log/lying_disk a_changed_byte_is_found"];
+        /// The names of the log's files are not synced.
+        NamesUnsynced ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// What a write that failed has left stays there, and the next group is behind it.
+        HalfAGroupLeft ["log/lying_disk a_full_disk_loses_nothing"];
+        /// Checksums are not compared: a torn group is taken.
+        TornGroupTaken ["log/lying_disk a_changed_byte_is_found", "log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// Whatever is not whole counts as torn, also where later groups say that it was synced.
+        DamageTakenForTorn ["log/lying_disk a_changed_byte_is_found"];
+        /// Files of the log go though a commit in them is not carried out everywhere.
+        CutPassesOpenCommit ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// Parts that took effect at the end of the log take effect again at its next end.
+        PartsAtEndAgain ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// A part is carried out on a record that vanished before its turn.
+        VanishedCarriedOut ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// What is in a snapshot already is carried out again.
+        SnapshotCarriedOutAgain ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// Unique numbers begin again with each opening.
+        UniqueFromTheBeginning ["claret/durable unique_numbers_are_not_given_twice"];
     }
 }

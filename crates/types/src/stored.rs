@@ -103,20 +103,32 @@ impl State {
 impl Serialize for State {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let words = any_words_of(self).map_err(S::Error::custom)?;
-        let mut parts = serializer.serialize_tuple(2)?;
+        let number = NUMBERS.iter().position(|name| *name == self.type_info().name);
+        let mut parts = serializer.serialize_tuple(3)?;
+        // Texts and numbers have the same words, and not the same type.
+        parts.serialize_element(&number.map_or(0, |at| at as u8 + 1))?;
         parts.serialize_element(&self.expiry())?;
         parts.serialize_element(&words)?;
         parts.end()
     }
 }
 
+/// Types whose records are texts, beside [`Register`].
+const NUMBERS: [&str; 2] = [Counter::NAME, FloatCounter::NAME];
+
 impl<'de> Deserialize<'de> for State {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
-        struct Parts(Option<Expiry>, #[serde(deserialize_with = "long_list")] Vec<Bytes>);
+        struct Parts(u8, Option<Expiry>, #[serde(deserialize_with = "long_list")] Vec<Bytes>);
 
-        let Parts(expiry, words) = Parts::deserialize(deserializer)?;
+        let Parts(number, expiry, words) = Parts::deserialize(deserializer)?;
         let state = any_state_of(&words).map_err(D::Error::custom)?;
+        let state = match (number, state.downcast::<Register>()) {
+            (0, _) => state,
+            (1, Some(text)) => State::new::<Counter>(text.clone()),
+            (2, Some(text)) => State::new::<FloatCounter>(text.clone()),
+            _ => return Err(D::Error::custom(format_args!("number {number} is no type of such a record"))),
+        };
         Ok(state.expiring(expiry))
     }
 }

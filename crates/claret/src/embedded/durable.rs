@@ -24,6 +24,7 @@ use parking_lot::{Condvar, Mutex, MutexGuard};
 use crate::backend::Settling;
 use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::Error;
+use crate::planted;
 
 /// A file of the log is no longer, but for its last group.
 const SEGMENT_BYTES: u64 = 64 << 20;
@@ -43,7 +44,7 @@ pub(super) struct Durable {
     shared: Arc<Shared>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Nobody else opens the store while this is locked.
-    _lock: Option<File>,
+    lock: Mutex<Option<File>>,
 }
 
 /// What transactions and the threads share. Lock order: the tail, then those who wait.
@@ -128,7 +129,7 @@ pub(super) fn open(path: &Path, on_progress: &mut dyn FnMut(Progress)) -> Result
     if path.is_file() {
         return Err(OpenError::Log(LogError::Foreign { file: path.display().to_string() }));
     }
-    fs::create_dir_all(path).map_err(at("create"))?;
+    create_folder(path).map_err(at("create"))?;
     let mut folder = Folder::new(path);
     // Before anything is put there.
     let names = folder.list().map_err(at("list"))?;
@@ -189,7 +190,7 @@ impl Durable {
         let thread = thread::Builder::new().name("claret-log".into()).spawn(|| writing.run());
         let thread =
             thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
-        Ok(Durable { shared, threads: Mutex::new(vec![thread]), _lock: lock })
+        Ok(Durable { shared, threads: Mutex::new(vec![thread]), lock: Mutex::new(lock) })
     }
 
     /// What its threads share, for another one.
@@ -205,7 +206,7 @@ impl Durable {
     /// Where unique numbers begin.
     pub(super) fn begin_unique(&self) -> u64 {
         let mut tail = self.shared.tail.lock();
-        let begin = tail.begin_unique();
+        let begin = planted::begin_of_unique(tail.begin_unique());
         self.shared.has_noted(tail);
         begin
     }
@@ -226,15 +227,20 @@ impl Durable {
         let unique = shards.iter().map(|(_, shard)| shard.unique_count()).max().unwrap_or_default();
         let mut journals = shards.iter_mut().filter_map(|(_, shard)| shard.journal());
         let mut tail = self.shared.tail.lock();
+        let before = tail.position();
         tail.note_together(&mut journals);
         tail.reserve_unique(unique);
-        self.shared.has_noted(tail);
+        if tail.position() > before {
+            self.shared.has_noted(tail); // Mostly it has only read.
+        }
     }
 
     /// Waits until what was noted so far stays; `None`: it does, or nobody asked for that.
     pub(super) fn settle(&self) -> Option<Settling> {
         let noted = self.shared.noted.load(Ordering::Acquire);
         let position = match self.shared.sync {
+            // Nobody writes it any more.
+            _ if self.shared.has_stopped() => noted,
             Sync::EachGroup => noted,
             // Only so much is kept that is not written.
             Sync::Every(_) => noted.saturating_sub(WAITING_BYTES_MAX as u64),
@@ -280,6 +286,7 @@ impl Durable {
         for thread in threads.into_iter().filter(|it| it.thread().id() != thread::current().id()) {
             let _ = thread.join(); // What it had to say of an error it has said.
         }
+        self.lock.lock().take();
     }
 }
 
@@ -287,6 +294,18 @@ impl Drop for Durable {
     fn drop(&mut self) {
         self.close();
     }
+}
+
+/// Makes a folder, and those that it is in, so that they stay.
+fn create_folder(path: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> =
+        path.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists()).collect();
+    fs::create_dir_all(path)?;
+    for folder in missing {
+        let parent = folder.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(parent)?.sync_all()?;
+    }
+    Ok(())
 }
 
 /// A number that no other store has.
@@ -314,12 +333,19 @@ impl Shared {
 
     fn set_trouble(&self, trouble: Option<Trouble>) {
         let has_stopped = matches!(trouble, Some(Trouble::Stopped(_)));
-        self.is_troubled.store(trouble.is_some(), Ordering::Release);
+        let is_some = trouble.is_some();
         *self.trouble.lock() = trouble;
+        self.is_troubled.store(is_some, Ordering::Release);
         if has_stopped {
             let woken = std::mem::take(&mut self.waiting.lock().wakers);
             woken.into_values().for_each(Waker::wake);
         }
+    }
+
+    fn has_stopped(&self) -> bool {
+        !planted::leaves_the_end_untold()
+            && self.is_troubled.load(Ordering::Acquire)
+            && matches!(*self.trouble.lock(), Some(Trouble::Stopped(_)))
     }
 
     pub(super) fn is_closing(&self) -> bool {
@@ -371,7 +397,7 @@ impl Shared {
     /// The log was written up to here: a snapshot may be due. From where on it is needed, if that is new.
     fn has_grown_to(&self, position: u64) -> Option<u64> {
         let mut growth = self.growth.lock();
-        if !growth.is_due && position - growth.last >= growth.after.max(growth.bytes) {
+        if !growth.is_due && position.saturating_sub(growth.last) >= growth.after.max(growth.bytes) {
             growth.is_due = true;
             self.has_grown.notify_one();
         }
@@ -389,7 +415,7 @@ impl Future for Settled {
         if shared.stays.load(Ordering::Acquire) >= *position {
             return Poll::Ready(Ok(()));
         }
-        if matches!(*shared.trouble.lock(), Some(Trouble::Stopped(_))) {
+        if shared.has_stopped() {
             return Poll::Ready(Err(Error::Unknown));
         }
         let number = *number.get_or_insert_with(|| {
@@ -409,6 +435,24 @@ impl Drop for Settled {
     }
 }
 
+/// The log ends, and those hear of it who wait.
+struct EndOfLog {
+    shared: Arc<Shared>,
+    reason: Option<String>,
+}
+
+impl EndOfLog {
+    fn says(mut self, reason: String) {
+        self.reason = Some(reason);
+    }
+}
+
+impl Drop for EndOfLog {
+    fn drop(&mut self) {
+        self.shared.set_trouble(self.reason.take().map(Trouble::Stopped));
+    }
+}
+
 /// The writer's thread.
 struct Writing<D> {
     shared: Arc<Shared>,
@@ -418,9 +462,16 @@ struct Writing<D> {
 
 impl<D: Disk> Writing<D> {
     fn run(mut self) {
-        if let Err(error) = self.write_on() {
-            self.shared.set_trouble(Some(Trouble::Stopped(error.to_string())));
-        }
+        // However it ends, nobody waits for it from then on.
+        let end = EndOfLog {
+            shared: Arc::clone(&self.shared),
+            reason: Some("the thread that writes it panicked".into()),
+        };
+        let reason = match self.write_on() {
+            Ok(()) => "the store was closed".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        end.says(reason);
     }
 
     fn write_on(&mut self) -> Result<(), LogError> {
@@ -432,31 +483,44 @@ impl<D: Disk> Writing<D> {
                 self.write()?;
                 is_marked = false;
             }
+            if planted::reports_before_sync() {
+                self.shared.stays_up_to(self.writer.position());
+            }
             let is_closing = self.shared.is_closing();
+            let is_wanted = self.shared.wants_sync.swap(planted::wants_syncs_for_ever(), Ordering::AcqRel);
+            let unsynced = self.writer.position() - self.writer.synced();
             let is_due = match self.shared.sync {
                 Sync::EachGroup => true,
-                Sync::Every(time) => {
-                    is_closing
-                        || synced_at.elapsed() >= time
-                        || self.shared.wants_sync.swap(false, Ordering::AcqRel)
-                }
+                // Well before those who commit have to wait.
+                Sync::Every(_) if unsynced >= WAITING_BYTES_MAX as u64 / 2 => true,
+                Sync::Every(time) => is_closing || is_wanted || synced_at.elapsed() >= time,
             };
             if is_due && self.writer.synced() < self.writer.position() {
                 self.writer.sync()?;
                 synced_at = Instant::now();
                 self.shared.stays_up_to(self.writer.synced());
-                if let Some(needed_from) = self.shared.has_grown_to(self.writer.synced()) {
-                    self.writer.remove_before(needed_from)?;
-                }
+                self.remove_what_is_not_needed();
             }
             let is_all = self.writer.synced() == self.writer.position();
             if !has_some && is_all && !is_marked && (is_closing || synced_at.elapsed() >= MARK_AFTER) {
-                self.writer.mark()?;
-                is_marked = true;
+                match self.writer.mark() {
+                    Err(error) if !error.is_full() || planted::stops_for_a_mark() => return Err(error),
+                    // Where there is no room the log goes on without it.
+                    Ok(()) | Err(_) => is_marked = true,
+                }
             }
             if is_closing && !has_some {
                 return self.writer.sync();
             }
+        }
+    }
+
+    /// Files that a snapshot has made superfluous. That they cannot be removed harms nobody.
+    fn remove_what_is_not_needed(&mut self) {
+        if let Some(needed_from) = self.shared.has_grown_to(self.writer.synced())
+            && let Err(error) = self.writer.remove_before(needed_from)
+        {
+            self.shared.growth.lock().error = Some(error.to_string());
         }
     }
 
@@ -467,7 +531,9 @@ impl<D: Disk> Writing<D> {
         if tail.waiting() == 0 && !self.shared.is_closing() && !wants_sync {
             self.shared.writer_waits.store(true, Ordering::Release);
             let until = match self.shared.sync {
-                Sync::Every(time) if self.writer.synced() < self.writer.position() => Some(synced_at + time),
+                Sync::Every(time) if self.writer.synced() < self.writer.position() => {
+                    synced_at.checked_add(time)
+                }
                 _ if !is_marked => Some(synced_at + MARK_AFTER),
                 _ => None,
             };
@@ -488,6 +554,9 @@ impl<D: Disk> Writing<D> {
                 Ok(()) => break,
                 Err(error) if error.is_full() && !self.shared.is_closing() => {
                     self.shared.set_trouble(Some(Trouble::Full(error.to_string())));
+                    self.writer.sync()?;
+                    self.shared.stays_up_to(self.writer.synced());
+                    self.remove_what_is_not_needed();
                     thread::sleep(FULL_PAUSE);
                 }
                 Err(error) => return Err(error),
@@ -513,6 +582,7 @@ mod tests {
     use crate::options::TxOptions;
     use crate::records::Records;
     use crate::store::Store;
+    use crate::tx::Tx;
 
     const WELL: u8 = 0;
     const FULL: u8 = 1;
@@ -520,15 +590,23 @@ mod tests {
 
     /// A disk that keeps nothing, and is as it is told to be.
     #[derive(Clone, Debug, Default)]
-    struct MoodyDisk(Arc<AtomicU8>);
+    struct MoodyDisk {
+        mood: Arc<AtomicU8>,
+        /// How often it refused something.
+        refused: Arc<AtomicU64>,
+    }
 
     impl MoodyDisk {
         fn is(&self, mood: u8) {
-            self.0.store(mood, Ordering::Release);
+            self.mood.store(mood, Ordering::Release);
         }
 
         fn fail_if(&self, mood: u8, kind: io::ErrorKind) -> io::Result<()> {
-            if self.0.load(Ordering::Acquire) == mood { Err(kind.into()) } else { Ok(()) }
+            if self.mood.load(Ordering::Acquire) == mood {
+                self.refused.fetch_add(1, Ordering::AcqRel);
+                return Err(kind.into());
+            }
+            Ok(())
         }
     }
 
@@ -553,6 +631,10 @@ mod tests {
             self.fail_if(FULL, io::ErrorKind::StorageFull)
         }
 
+        fn write_again(&mut self, _: &str, _: u64, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
         fn truncate(&mut self, _: &str, _: u64) -> io::Result<()> {
             Ok(())
         }
@@ -574,13 +656,30 @@ mod tests {
         }
     }
 
-    fn store(disk: &MoodyDisk, deadline: Duration) -> Store {
+    fn embedded(disk: &MoodyDisk) -> Arc<Embedded> {
         let mut embedded = Embedded::new(4, Mode::default(), Limits::default());
         let opened = Opened { recovered: None, disk: disk.clone(), lock: None };
         let log = Durable::start(opened, Sync::EachGroup, u64::MAX).expect("it begins");
         embedded.shards.iter_mut().for_each(|shard| shard.get_mut().keep_journal());
         embedded.log = Some(log);
-        Store { backend: Arc::new(embedded), options: TxOptions::default().deadline(deadline) }
+        Arc::new(embedded)
+    }
+
+    fn store(disk: &MoodyDisk, deadline: Duration) -> Store {
+        Store { backend: embedded(disk), options: TxOptions::default().deadline(deadline) }
+    }
+
+    /// How many wait for the disk.
+    fn waiting(store: &Embedded) -> usize {
+        store.log.as_ref().map_or(0, |log| log.shared.waiting.lock().wakers.len())
+    }
+
+    fn wait_until(is_so: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < end, "it does not come");
+            thread::yield_now();
+        }
     }
 
     fn add(store: &Store) -> Result<(), Error> {
@@ -614,6 +713,89 @@ mod tests {
         add(&store).expect("there is room again");
         assert_eq!(pollster::block_on(store.counter("hits").get()), Ok(3));
         store.check_invariants();
+    }
+
+    /// Otherwise somebody acts on a commit that a crash takes back (D10).
+    #[test]
+    fn who_reads_waits_for_what_it_saw() {
+        let disk = MoodyDisk::default();
+        let embedded = embedded(&disk);
+        let options = TxOptions::default().deadline(Duration::from_secs(30));
+        let store = &Store { backend: Arc::clone(&embedded) as _, options };
+        disk.is(FULL);
+        thread::scope(|scope| {
+            let adds = scope.spawn(|| add(store));
+            while store.log_status().is_some_and(|status| status.position == status.synced) {
+                thread::yield_now();
+            }
+            let reads = scope.spawn(|| pollster::block_on(store.counter("hits").get()));
+            let transaction = async |tx: Tx| Ok(tx.counter("hits").get().await?);
+            let also_reads = scope.spawn(move || pollster::block_on(store.transaction(transaction)));
+            while waiting(&embedded) < 3 && !reads.is_finished() && !also_reads.is_finished() {
+                thread::yield_now();
+            }
+            assert!(!reads.is_finished() && !also_reads.is_finished(), "they wait for the disk");
+            disk.is(WELL);
+            assert_eq!(adds.join().expect("it ends"), Ok(()));
+            assert_eq!(reads.join().expect("it ends"), Ok(1));
+            assert_eq!(also_reads.join().expect("it ends"), Ok(1));
+        });
+    }
+
+    /// Nothing that only read is unknown (P65).
+    #[test]
+    fn who_reads_while_there_is_no_room_hears_that() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_millis(50));
+        disk.is(FULL);
+        assert_eq!(add(&store), Err(Error::Unknown));
+        let refused =
+            pollster::block_on(store.counter("hits").get()).expect_err("it saw what is not on the disk");
+        assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+        let transaction = store.transaction(async |tx| Ok(tx.counter("hits").get().await?));
+        let refused = pollster::block_on(transaction).expect_err("it saw what is not on the disk");
+        assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+        disk.is(WELL);
+    }
+
+    /// The mark that follows the last group is no reason to stop.
+    #[test]
+    fn a_disk_that_is_full_while_nobody_writes_stops_nothing() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_secs(30));
+        add(&store).expect("there is room");
+        disk.is(FULL);
+        wait_until(|| disk.refused.load(Ordering::Acquire) > 0);
+        assert_eq!(pollster::block_on(store.counter("hits").get()), Ok(1));
+        disk.is(WELL);
+        add(&store).expect("there is room again");
+    }
+
+    /// A snapshot asks for a sync, once.
+    #[test]
+    fn the_writer_rests_when_it_has_done_what_was_asked() {
+        for sync in [Sync::EachGroup, Sync::Every(Duration::MAX)] {
+            let opened = Opened { recovered: None, disk: MoodyDisk::default(), lock: None };
+            let log = Durable::start(opened, sync, u64::MAX).expect("it begins");
+            log.begin_unique();
+            assert!(log.shared.wait_until_stays(log.shared.position()));
+            wait_until(|| log.shared.writer_waits.load(Ordering::Acquire));
+            assert!(!log.shared.wants_sync.load(Ordering::Acquire), "it comes back at once");
+        }
+    }
+
+    #[test]
+    fn after_a_close_nobody_waits_for_ever() {
+        let disk = MoodyDisk::default();
+        let embedded = embedded(&disk);
+        let log = embedded.log.as_ref().expect("it has one");
+        log.close();
+        let mut tail = log.shared.tail.lock();
+        tail.reserve_unique(1 << 40);
+        log.shared.has_noted(tail);
+        let settling = log.settle().expect("it is not on the disk");
+        assert_eq!(pollster::block_on(settling), Err(Error::Unknown));
+        assert!(!log.shared.wait_until_stays(u64::MAX), "a snapshot is given up");
     }
 
     #[test]

@@ -262,6 +262,10 @@ impl Backend for Embedded {
         self.log.as_ref()?.settle()
     }
 
+    fn has_log(&self) -> bool {
+        self.log.is_some()
+    }
+
     fn log_status(&self) -> Option<LogStatus> {
         self.log.as_ref().map(Durable::status)
     }

@@ -1,11 +1,12 @@
 //! Snapshots of a store whose log has grown, by a thread of their own (D6). Each shard is stopped for a few records at a time.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::thread;
 
 use claret_core::write_record;
-use claret_log::{Folder, LogError, SnapshotWriter};
+use claret_log::{Disk, Folder, LogError, SnapshotWriter, UNFINISHED};
 
 use super::Embedded;
 use super::durable::Shared;
@@ -51,7 +52,14 @@ struct Snapshots {
 impl Snapshots {
     fn run(self) {
         while self.shared.wait_for_growth() {
-            match self.snapshot() {
+            let made = catch_unwind(AssertUnwindSafe(|| self.snapshot()));
+            let made =
+                made.unwrap_or_else(|_| Err(LogError::Stopped("making a snapshot panicked".into()).into()));
+            if made.is_err() {
+                // Half of it is only in the way.
+                let _ = Folder::new(&self.path).remove(UNFINISHED);
+            }
+            match made {
                 Ok((base, bytes, log_from)) => self.shared.has_snapshot(base, bytes, log_from),
                 Err(GivenUp::Closing) => break,
                 // The log is whole without it. It is tried again when the log has grown as much again.
@@ -86,7 +94,7 @@ impl Snapshots {
                 writer.add(as_of, &records)?;
             }
         }
-        if !self.shared.wait_until_stays(as_of) {
+        if !self.shared.wait_until_stays(as_of) || self.shared.is_closing() {
             return Err(GivenUp::Closing);
         }
         let bytes = writer.bytes();

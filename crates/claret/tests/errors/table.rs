@@ -8,8 +8,12 @@ use super::provoked::provoke;
 const PAGE: &str = include_str!("../../../../docs/errors.md");
 
 /// What nothing here provokes: the row, the host, and why.
-const UNPROVOKED: &[(&str, Host, &str)] =
-    &[("Crowded", Host::Cluster, "a server lets 2^20 wait for one record, and says no only to the next")];
+const UNPROVOKED: &[(&str, Host, &str)] = &[
+    ("Crowded", Host::Cluster, "a server lets 2^20 wait for one record, and says no only to the next"),
+    ("NoRoom", Host::Embedded, "of a disk that is full: the tests in src/embedded/durable.rs make one up"),
+    ("LogStopped", Host::Embedded, "of a disk that fails: the same"),
+    ("Unknown", Host::Embedded, "the same"),
+];
 
 /// Each program of tests has one of them.
 #[allow(dead_code)]

@@ -88,6 +88,11 @@ impl LyingDisk {
         });
     }
 
+    /// The names of all files.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.with(|folder| folder.names.keys().cloned().collect())
+    }
+
     /// Every byte of every file.
     pub(crate) fn places(&self) -> Vec<(String, usize)> {
         self.with(|folder| {
@@ -110,6 +115,11 @@ impl LyingDisk {
 }
 
 impl Copied {
+    /// A file is gone.
+    pub(crate) fn lose(&mut self, name: &str) {
+        self.remove(name).expect("it is there");
+    }
+
     /// Changes bits of a byte.
     pub(crate) fn flip(&mut self, name: &str, at: usize, bits: u8) {
         self.0.at(name, |content| content.bytes[at] ^= bits).expect("it is there");
@@ -154,6 +164,10 @@ impl Disk for LyingDisk {
         if count < bytes.len() { Err(ErrorKind::StorageFull.into()) } else { Ok(()) }
     }
 
+    fn write_again(&mut self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
+        self.at(name, |content| assert_eq!(content.bytes[at as usize..][..bytes.len()], *bytes))
+    }
+
     fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {
         self.at(name, |content| content.bytes.truncate(len as usize))
     }
@@ -196,6 +210,7 @@ hand_on! {
     read(name: &str, at: u64, into: &mut [u8]) -> usize;
     create(name: &str) -> ();
     append(name: &str, bytes: &[u8]) -> ();
+    write_again(name: &str, at: u64, bytes: &[u8]) -> ();
     truncate(name: &str, len: u64) -> ();
     sync(name: &str) -> ();
     sync_names() -> ();

@@ -28,7 +28,8 @@ pub(super) fn find(asked: Option<&str>) -> Result<Found, String> {
         Some(StoreArg::Cluster) => Servers::start().map(Ok),
         Some(StoreArg::Url(url)) => Servers::at(&url, None).map(Ok),
         Some(StoreArg::Embedded | StoreArg::File(_)) => {
-            Err("a report is of sim, cluster or redis://HOST:PORT".to_owned())
+            let asked = asked.unwrap_or_default();
+            Err(format!("--store {asked}: a report is of sim, cluster or redis://HOST:PORT"))
         }
     }
 }

@@ -1,0 +1,54 @@
+//! What planted bugs do in the log (`claret_planted`). Functions are named for what happens while their bug is planted, and
+//! return `false` otherwise.
+
+use claret_planted::{Bug, is_planted};
+
+/// [`Bug::SyncSkipped`].
+pub(crate) fn skips_sync() -> bool {
+    is_planted(Bug::SyncSkipped)
+}
+
+/// [`Bug::FirstLineUnchecked`].
+pub(crate) fn takes_any_first_line() -> bool {
+    is_planted(Bug::FirstLineUnchecked)
+}
+
+/// [`Bug::NamesUnsynced`].
+pub(crate) fn leaves_names_unsynced() -> bool {
+    is_planted(Bug::NamesUnsynced)
+}
+
+/// [`Bug::HalfAGroupLeft`].
+pub(crate) fn leaves_half_a_group() -> bool {
+    is_planted(Bug::HalfAGroupLeft)
+}
+
+/// [`Bug::TornGroupTaken`].
+pub(crate) fn takes_torn_groups() -> bool {
+    is_planted(Bug::TornGroupTaken)
+}
+
+/// [`Bug::DamageTakenForTorn`].
+pub(crate) fn takes_damage_for_torn() -> bool {
+    is_planted(Bug::DamageTakenForTorn)
+}
+
+/// [`Bug::CutPassesOpenCommit`].
+pub(crate) fn passes_open_commits() -> bool {
+    is_planted(Bug::CutPassesOpenCommit)
+}
+
+/// [`Bug::PartsAtEndAgain`].
+pub(crate) fn forgets_parts_at_end() -> bool {
+    is_planted(Bug::PartsAtEndAgain)
+}
+
+/// [`Bug::VanishedCarriedOut`].
+pub(crate) fn carries_out_vanished() -> bool {
+    is_planted(Bug::VanishedCarriedOut)
+}
+
+/// [`Bug::SnapshotCarriedOutAgain`].
+pub(crate) fn carries_out_snapshot_again() -> bool {
+    is_planted(Bug::SnapshotCarriedOutAgain)
+}
