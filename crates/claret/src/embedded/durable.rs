@@ -15,12 +15,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
-use std::time::{Duration, Instant};
 
 use claret_core::{Shard, ShardId};
 use claret_log::{Disk, Folder, Gathered, LogError, Recovered, Tail, Writer, is_of_a_store, recover};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::writing::Writing;
 use crate::backend::Settling;
 use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::Error;
@@ -30,13 +30,7 @@ use crate::planted;
 const SEGMENT_BYTES: u64 = 64 << 20;
 
 /// So many bytes may wait to be written before those who commit wait, too.
-const WAITING_BYTES_MAX: usize = 32 << 20;
-
-/// How long there is nothing to write before the log says that all of it is synced.
-const MARK_AFTER: Duration = Duration::from_secs(1);
-
-/// While there is no room on the disk: how often it is tried again.
-const FULL_PAUSE: Duration = Duration::from_millis(200);
+pub(super) const WAITING_BYTES_MAX: usize = 32 << 20;
 
 /// See the module's text.
 #[derive(Debug)]
@@ -52,28 +46,28 @@ pub(super) struct Durable {
 pub(super) struct Shared {
     /// The store's identity.
     pub(super) store: u64,
-    tail: Mutex<Tail>,
+    pub(super) tail: Mutex<Tail>,
     /// Something has gathered, or the store is closing.
-    gathered: Condvar,
-    writer_waits: AtomicBool,
-    closing: AtomicBool,
+    pub(super) gathered: Condvar,
+    pub(super) writer_waits: AtomicBool,
+    pub(super) closing: AtomicBool,
     /// The position behind what shards have noted.
-    noted: AtomicU64,
+    pub(super) noted: AtomicU64,
     /// The position behind what stays.
-    stays: AtomicU64,
-    sync: Sync,
-    waiting: Mutex<Waiting>,
-    trouble: Mutex<Option<Trouble>>,
-    is_troubled: AtomicBool,
+    pub(super) stays: AtomicU64,
+    pub(super) sync: Sync,
+    pub(super) waiting: Mutex<Waiting>,
+    pub(super) trouble: Mutex<Option<Trouble>>,
+    pub(super) is_troubled: AtomicBool,
     /// Somebody waits for a sync, whatever time it is.
-    wants_sync: AtomicBool,
-    growth: Mutex<Growth>,
-    has_grown: Condvar,
+    pub(super) wants_sync: AtomicBool,
+    pub(super) growth: Mutex<Growth>,
+    pub(super) has_grown: Condvar,
 }
 
 /// When the next snapshot is due.
 #[derive(Debug)]
-struct Growth {
+pub(super) struct Growth {
     /// A snapshot is made when the log is so much longer than at the last one...
     after: u64,
     /// ...which was then, or was tried then...
@@ -86,12 +80,12 @@ struct Growth {
     /// As of which position the last one is.
     snapshot: u64,
     /// Why the last one was not made.
-    error: Option<String>,
+    pub(super) error: Option<String>,
 }
 
 /// Tasks by the position that they wait for, and a number of their own.
 #[derive(Debug, Default)]
-struct Waiting {
+pub(super) struct Waiting {
     wakers: BTreeMap<(u64, u64), Waker>,
     numbers: u64,
 }
@@ -106,7 +100,7 @@ struct Settled {
 
 /// Why nothing can be written.
 #[derive(Clone, Debug)]
-enum Trouble {
+pub(super) enum Trouble {
     /// For now.
     Full(String),
     Stopped(String),
@@ -322,7 +316,7 @@ impl Shared {
         }
     }
 
-    fn stays_up_to(&self, position: u64) {
+    pub(super) fn stays_up_to(&self, position: u64) {
         let mut waiting = self.waiting.lock();
         self.stays.store(position, Ordering::Release);
         let later = waiting.wakers.split_off(&(position + 1, 0));
@@ -331,7 +325,7 @@ impl Shared {
         woken.into_values().for_each(Waker::wake);
     }
 
-    fn set_trouble(&self, trouble: Option<Trouble>) {
+    pub(super) fn set_trouble(&self, trouble: Option<Trouble>) {
         let has_stopped = matches!(trouble, Some(Trouble::Stopped(_)));
         let is_some = trouble.is_some();
         *self.trouble.lock() = trouble;
@@ -395,7 +389,7 @@ impl Shared {
     }
 
     /// The log was written up to here: a snapshot may be due. From where on it is needed, if that is new.
-    fn has_grown_to(&self, position: u64) -> Option<u64> {
+    pub(super) fn has_grown_to(&self, position: u64) -> Option<u64> {
         let mut growth = self.growth.lock();
         if !growth.is_due && position.saturating_sub(growth.last) >= growth.after.max(growth.bytes) {
             growth.is_due = true;
@@ -435,139 +429,259 @@ impl Drop for Settled {
     }
 }
 
-/// The log ends, and those hear of it who wait.
-struct EndOfLog {
-    shared: Arc<Shared>,
-    reason: Option<String>,
-}
-
-impl EndOfLog {
-    fn says(mut self, reason: String) {
-        self.reason = Some(reason);
-    }
-}
-
-impl Drop for EndOfLog {
-    fn drop(&mut self) {
-        self.shared.set_trouble(self.reason.take().map(Trouble::Stopped));
-    }
-}
-
-/// The writer's thread.
-struct Writing<D> {
-    shared: Arc<Shared>,
-    writer: Writer<D>,
-    group: Gathered,
-}
-
-impl<D: Disk> Writing<D> {
-    fn run(mut self) {
-        // However it ends, nobody waits for it from then on.
-        let end = EndOfLog {
-            shared: Arc::clone(&self.shared),
-            reason: Some("the thread that writes it panicked".into()),
-        };
-        let reason = match self.write_on() {
-            Ok(()) => "the store was closed".to_owned(),
-            Err(error) => error.to_string(),
-        };
-        end.says(reason);
-    }
-
-    fn write_on(&mut self) -> Result<(), LogError> {
-        let mut synced_at = Instant::now();
-        let mut is_marked = true;
-        loop {
-            let has_some = self.take(is_marked, synced_at);
-            if has_some {
-                self.write()?;
-                is_marked = false;
-            }
-            if planted::reports_before_sync() {
-                self.shared.stays_up_to(self.writer.position());
-            }
-            let is_closing = self.shared.is_closing();
-            let is_wanted = self.shared.wants_sync.swap(planted::wants_syncs_for_ever(), Ordering::AcqRel);
-            let unsynced = self.writer.position() - self.writer.synced();
-            let is_due = match self.shared.sync {
-                Sync::EachGroup => true,
-                // Well before those who commit have to wait.
-                Sync::Every(_) if unsynced >= WAITING_BYTES_MAX as u64 / 2 => true,
-                Sync::Every(time) => is_closing || is_wanted || synced_at.elapsed() >= time,
-            };
-            if is_due && self.writer.synced() < self.writer.position() {
-                self.writer.sync()?;
-                synced_at = Instant::now();
-                self.shared.stays_up_to(self.writer.synced());
-                self.remove_what_is_not_needed();
-            }
-            let is_all = self.writer.synced() == self.writer.position();
-            if !has_some && is_all && !is_marked && (is_closing || synced_at.elapsed() >= MARK_AFTER) {
-                match self.writer.mark() {
-                    Err(error) if !error.is_full() || planted::stops_for_a_mark() => return Err(error),
-                    // Where there is no room the log goes on without it.
-                    Ok(()) | Err(_) => is_marked = true,
-                }
-            }
-            if is_closing && !has_some {
-                return self.writer.sync();
-            }
-        }
-    }
-
-    /// Files that a snapshot has made superfluous. That they cannot be removed harms nobody.
-    fn remove_what_is_not_needed(&mut self) {
-        if let Some(needed_from) = self.shared.has_grown_to(self.writer.synced())
-            && let Err(error) = self.writer.remove_before(needed_from)
-        {
-            self.shared.growth.lock().error = Some(error.to_string());
-        }
-    }
-
-    /// Waits until something has gathered, and takes it. Without any it comes back when something else is to be done.
-    fn take(&mut self, is_marked: bool, synced_at: Instant) -> bool {
-        let mut tail = self.shared.tail.lock();
-        let wants_sync = self.shared.wants_sync.load(Ordering::Acquire);
-        if tail.waiting() == 0 && !self.shared.is_closing() && !wants_sync {
-            self.shared.writer_waits.store(true, Ordering::Release);
-            let until = match self.shared.sync {
-                Sync::Every(time) if self.writer.synced() < self.writer.position() => {
-                    synced_at.checked_add(time)
-                }
-                _ if !is_marked => Some(synced_at + MARK_AFTER),
-                _ => None,
-            };
-            match until {
-                Some(until) => drop(self.shared.gathered.wait_until(&mut tail, until)),
-                None => self.shared.gathered.wait(&mut tail),
-            }
-            self.shared.writer_waits.store(false, Ordering::Release);
-        }
-        tail.take(&mut self.group);
-        !self.group.bytes.is_empty()
-    }
-
-    /// Writes the group, and waits for room if there is none.
-    fn write(&mut self) -> Result<(), LogError> {
-        loop {
-            match self.writer.write(&self.group) {
-                Ok(()) => break,
-                Err(error) if error.is_full() && !self.shared.is_closing() => {
-                    self.shared.set_trouble(Some(Trouble::Full(error.to_string())));
-                    self.writer.sync()?;
-                    self.shared.stays_up_to(self.writer.synced());
-                    self.remove_what_is_not_needed();
-                    thread::sleep(FULL_PAUSE);
-                }
-                Err(error) => return Err(error),
-            }
-        }
-        if self.shared.is_troubled.load(Ordering::Acquire) {
-            self.shared.set_trouble(None);
-        }
-        Ok(())
-    }
-}
-
+/// What transactions hear of a disk that is full, and of one that fails.
 #[cfg(test)]
-mod tests;
+mod tests {
+    use std::sync::atomic::AtomicU8;
+    use std::time::{Duration, Instant};
+
+    use claret_core::Limits;
+
+    use super::*;
+    use crate::embedded::Embedded;
+    use crate::mode::Mode;
+    use crate::options::TxOptions;
+    use crate::records::Records;
+    use crate::store::Store;
+    use crate::tx::Tx;
+
+    const WELL: u8 = 0;
+    const FULL: u8 = 1;
+    const BROKEN: u8 = 2;
+
+    /// A disk that keeps nothing, and is as it is told to be.
+    #[derive(Clone, Debug, Default)]
+    struct MoodyDisk {
+        mood: Arc<AtomicU8>,
+        /// How often it refused something.
+        refused: Arc<AtomicU64>,
+    }
+
+    impl MoodyDisk {
+        fn is(&self, mood: u8) {
+            self.mood.store(mood, Ordering::Release);
+        }
+
+        fn fail_if(&self, mood: u8, kind: io::ErrorKind) -> io::Result<()> {
+            if self.mood.load(Ordering::Acquire) == mood {
+                self.refused.fetch_add(1, Ordering::AcqRel);
+                return Err(kind.into());
+            }
+            Ok(())
+        }
+    }
+
+    impl Disk for MoodyDisk {
+        fn list(&mut self) -> io::Result<Vec<String>> {
+            Ok(Vec::new())
+        }
+
+        fn len(&mut self, _: &str) -> io::Result<u64> {
+            Ok(0)
+        }
+
+        fn read(&mut self, _: &str, _: u64, _: &mut [u8]) -> io::Result<usize> {
+            Ok(0)
+        }
+
+        fn create(&mut self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn append(&mut self, _: &str, _: &[u8]) -> io::Result<()> {
+            self.fail_if(FULL, io::ErrorKind::StorageFull)
+        }
+
+        fn write_again(&mut self, _: &str, _: u64, _: &[u8]) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn truncate(&mut self, _: &str, _: u64) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn sync(&mut self, _: &str) -> io::Result<()> {
+            self.fail_if(BROKEN, io::ErrorKind::Other)
+        }
+
+        fn sync_names(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn rename(&mut self, _: &str, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+
+        fn remove(&mut self, _: &str) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn embedded(disk: &MoodyDisk) -> Arc<Embedded> {
+        let mut embedded = Embedded::new(4, Mode::default(), Limits::default());
+        let opened = Opened { recovered: None, disk: disk.clone(), lock: None };
+        let log = Durable::start(opened, Sync::EachGroup, u64::MAX).expect("it begins");
+        embedded.shards.iter_mut().for_each(|shard| shard.get_mut().keep_journal());
+        embedded.log = Some(log);
+        Arc::new(embedded)
+    }
+
+    fn store(disk: &MoodyDisk, deadline: Duration) -> Store {
+        Store { backend: embedded(disk), options: TxOptions::default().deadline(deadline) }
+    }
+
+    /// How many wait for the disk.
+    fn waiting(store: &Embedded) -> usize {
+        store.log.as_ref().map_or(0, |log| log.shared.waiting.lock().wakers.len())
+    }
+
+    fn wait_until(is_so: impl Fn() -> bool) {
+        let end = Instant::now() + Duration::from_secs(60);
+        while !is_so() {
+            assert!(Instant::now() < end, "it does not come");
+            thread::yield_now();
+        }
+    }
+
+    fn add(store: &Store) -> Result<(), Error> {
+        pollster::block_on(store.counter("hits").add(1))
+    }
+
+    #[test]
+    fn a_full_disk_refuses_writes_until_there_is_room() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_secs(30));
+        add(&store).expect("there is room");
+        disk.is(FULL);
+        thread::scope(|scope| {
+            // It is done, and waits for room.
+            let waits = scope.spawn(|| add(&store));
+            while store.backend.check_log(true).is_ok() {
+                thread::yield_now();
+            }
+            let refused = add(&store).expect_err("there is no room");
+            assert!(matches!(refused, Error::NoRoom { .. }) && refused.is_retryable(), "{refused}");
+            let transaction = store.transaction(async |tx| Ok(tx.counter("hits").add(1)?));
+            let refused = pollster::block_on(transaction).expect_err("there is no room");
+            assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+            assert!(!waits.is_finished());
+            disk.is(WELL);
+            assert_eq!(waits.join().expect("it ends"), Ok(()));
+        });
+        while store.backend.check_log(true).is_err() {
+            thread::yield_now();
+        }
+        add(&store).expect("there is room again");
+        assert_eq!(pollster::block_on(store.counter("hits").get()), Ok(3));
+        store.check_invariants();
+    }
+
+    /// Otherwise somebody acts on a commit that a crash takes back (D10).
+    #[test]
+    fn who_reads_waits_for_what_it_saw() {
+        let disk = MoodyDisk::default();
+        let embedded = embedded(&disk);
+        let options = TxOptions::default().deadline(Duration::from_secs(30));
+        let store = &Store { backend: Arc::clone(&embedded) as _, options };
+        disk.is(FULL);
+        thread::scope(|scope| {
+            let adds = scope.spawn(|| add(store));
+            while store.log_status().is_some_and(|status| status.position == status.synced) {
+                thread::yield_now();
+            }
+            let reads = scope.spawn(|| pollster::block_on(store.counter("hits").get()));
+            let transaction = async |tx: Tx| Ok(tx.counter("hits").get().await?);
+            let also_reads = scope.spawn(move || pollster::block_on(store.transaction(transaction)));
+            while waiting(&embedded) < 3 && !reads.is_finished() && !also_reads.is_finished() {
+                thread::yield_now();
+            }
+            assert!(!reads.is_finished() && !also_reads.is_finished(), "they wait for the disk");
+            disk.is(WELL);
+            assert_eq!(adds.join().expect("it ends"), Ok(()));
+            assert_eq!(reads.join().expect("it ends"), Ok(1));
+            assert_eq!(also_reads.join().expect("it ends"), Ok(1));
+        });
+    }
+
+    /// Nothing that only read is unknown (P65).
+    #[test]
+    fn who_reads_while_there_is_no_room_hears_that() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_millis(50));
+        disk.is(FULL);
+        assert_eq!(add(&store), Err(Error::Unknown));
+        let refused =
+            pollster::block_on(store.counter("hits").get()).expect_err("it saw what is not on the disk");
+        assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+        let transaction = store.transaction(async |tx| Ok(tx.counter("hits").get().await?));
+        let refused = pollster::block_on(transaction).expect_err("it saw what is not on the disk");
+        assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
+        disk.is(WELL);
+    }
+
+    /// The mark that follows the last group is no reason to stop.
+    #[test]
+    fn a_disk_that_is_full_while_nobody_writes_stops_nothing() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_secs(30));
+        add(&store).expect("there is room");
+        disk.is(FULL);
+        wait_until(|| disk.refused.load(Ordering::Acquire) > 0);
+        assert_eq!(pollster::block_on(store.counter("hits").get()), Ok(1));
+        disk.is(WELL);
+        add(&store).expect("there is room again");
+    }
+
+    /// A snapshot asks for a sync, once.
+    #[test]
+    fn the_writer_rests_when_it_has_done_what_was_asked() {
+        for sync in [Sync::EachGroup, Sync::Every(Duration::MAX)] {
+            let opened = Opened { recovered: None, disk: MoodyDisk::default(), lock: None };
+            let log = Durable::start(opened, sync, u64::MAX).expect("it begins");
+            log.begin_unique();
+            assert!(log.shared.wait_until_stays(log.shared.position()));
+            let shared = &log.shared;
+            let wants_more = || shared.wants_sync.load(Ordering::Acquire);
+            wait_until(|| shared.writer_waits.load(Ordering::Acquire) && !wants_more());
+        }
+    }
+
+    #[test]
+    fn after_a_close_nobody_waits_for_ever() {
+        let disk = MoodyDisk::default();
+        let embedded = embedded(&disk);
+        let log = embedded.log.as_ref().expect("it has one");
+        log.close();
+        let mut tail = log.shared.tail.lock();
+        tail.reserve_unique(1 << 40);
+        log.shared.has_noted(tail);
+        let settling = log.settle().expect("it is not on the disk");
+        assert_eq!(pollster::block_on(settling), Err(Error::Unknown));
+        assert!(!log.shared.wait_until_stays(u64::MAX), "a snapshot is given up");
+    }
+
+    #[test]
+    fn a_write_that_waits_for_room_past_its_deadline_is_unknown() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_millis(50));
+        disk.is(FULL);
+        assert_eq!(add(&store), Err(Error::Unknown));
+        disk.is(WELL);
+    }
+
+    /// Nobody knows what a sync that failed has left on the disk.
+    #[test]
+    fn a_disk_that_fails_stops_the_store() {
+        let disk = MoodyDisk::default();
+        let store = store(&disk, Duration::from_secs(30));
+        add(&store).expect("all is well");
+        disk.is(BROKEN);
+        assert_eq!(add(&store), Err(Error::Unknown));
+        disk.is(WELL);
+        for refused in [add(&store).map(|()| 0), pollster::block_on(store.counter("hits").get())] {
+            let refused = refused.expect_err("the log stopped");
+            assert!(matches!(refused, Error::LogStopped { .. }) && !refused.is_retryable(), "{refused}");
+        }
+        pollster::block_on(store.close());
+    }
+}

@@ -17,6 +17,7 @@ mod durable;
 mod keys;
 mod own;
 mod snapshots;
+mod writing;
 
 use std::fmt;
 use std::path::Path;
