@@ -29,8 +29,8 @@ pub(crate) type Behind = (Bytes, Option<AttemptId>);
 /// A future without a value.
 pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
-/// Ends when what was committed stays.
-pub(crate) type Settling = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+/// Ends when what was committed is durable.
+pub(crate) type UntilDurable = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
 
 /// What a transaction of known calls came to, where it was to be done at once.
 #[derive(Debug)]
@@ -104,8 +104,8 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Whether answers come from other processes, which may be wrong or hostile.
     fn checks_answers(&self) -> bool;
 
-    /// Waits until what has committed so far stays, where the store has a log; `None`: it does, as far as is promised.
-    fn settle(&self) -> Option<Settling> {
+    /// Waits until what has committed so far is durable, where the store has a log; `None`: it is, as far as is promised.
+    fn until_durable(&self) -> Option<UntilDurable> {
         None
     }
 

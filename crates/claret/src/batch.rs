@@ -6,20 +6,18 @@ use std::fmt;
 use std::future::poll_fn;
 use std::sync::{Arc, OnceLock};
 use std::task::Poll;
-use std::time::Duration;
 
 use claret_core::Cause;
 use claret_core::message::Refusal;
 use claret_types::{Bytes, FromReply, Operation, Reply};
 use parking_lot::Mutex;
 
-use crate::backend::{InstantOutcome, Sent, SentOutcome, Settling};
+use crate::backend::{InstantOutcome, Sent, SentOutcome, UntilDurable};
 use crate::call::Call;
 use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
 use crate::nesting;
 use crate::observe::Observed;
-use crate::planted;
 use crate::read::{Keys, Read};
 use crate::stats::{Measure, Outcome};
 use crate::store::{Begun, Store, doom_first};
@@ -226,7 +224,7 @@ impl Batch {
         if let Some(error) = doomed {
             return Err(error);
         }
-        let are_writing = all.iter().any(|call| writes(&call.op));
+        let are_writing = are_writing(&all);
         let all = self.store.run(all).await?;
         // It was carried out, or the server lies about that too.
         let is_of_its_kind = |(place, fits): &Wanted| match place {
@@ -266,19 +264,21 @@ impl Store {
                 .map_err(|error| Error::Invalid { key: call.key.clone(), error })?;
         }
         nesting::check(&self.backend, &calls)?;
-        let are_writing = calls.iter().any(|call| writes(&call.op));
-        self.backend.check_log(are_writing)?;
+        if self.backend.has_log() {
+            self.backend.check_log(are_writing(&calls))?;
+        }
         let counts = self.backend.counts();
         let measure = counts.begin();
         match self.backend.instant(&calls) {
-            InstantOutcome::Done(replies) => match self.settling(are_writing) {
+            InstantOutcome::Done(replies) => match self.until_durable(|| are_writing(&calls)) {
                 None => {
                     counts.end(Outcome::Committed, measure, None);
                     Ok(replies)
                 }
-                Some(settling) => {
-                    let settled = Box::pin(self.settled_at_once(settling, are_writing, measure));
-                    settled.await.map(|()| replies)
+                Some(until_durable) => {
+                    let durable =
+                        Box::pin(self.instant_until_durable(until_durable, are_writing(&calls), measure));
+                    durable.await.map(|()| replies)
                 }
             },
             InstantOutcome::Failed { key, error } => {
@@ -286,6 +286,7 @@ impl Store {
                 Err(Error::Invalid { key, error })
             }
             InstantOutcome::Blocked => {
+                let are_writing = are_writing(&calls);
                 match self.backend.send(calls) {
                     Ok(sent) => self.gather(sent, are_writing, measure).await,
                     Err(calls) if self.backend.commits_by_itself() => {
@@ -343,40 +344,19 @@ impl Store {
         unreachable!("attempts are bounded")
     }
 
-    /// What a commit waits for, also of a transaction that only read.
-    pub(crate) fn settling(&self, writes: bool) -> Option<Settling> {
-        if !writes && planted::lets_reads_go() { None } else { self.backend.settle() }
-    }
-
-    /// Waits until what was committed stays. Nothing that only read is unknown: it may be run again (P65).
-    ///
-    /// # Errors
-    /// It is not known to stay.
-    pub(crate) async fn settled(
+    /// [`Store::wait_until_durable`] for what was done at once.
+    async fn instant_until_durable(
         &self,
-        settling: Settling,
+        until_durable: UntilDurable,
         writes: bool,
-        after: Duration,
-        deadline: &mut Deadline<'_>,
+        measure: Measure,
     ) -> Result<(), Error> {
-        match deadline.race(settling).await {
-            Some(Ok(())) => Ok(()),
-            Some(Err(_)) | None if planted::may_have_written(writes) => Err(Error::Unknown),
-            Some(Err(_)) | None => {
-                self.backend.check_log(true)?;
-                Err(self.backend.too_late(after))
-            }
-        }
-    }
-
-    /// The same of what was done at once.
-    async fn settled_at_once(&self, settling: Settling, writes: bool, measure: Measure) -> Result<(), Error> {
         let after = self.options.deadline;
         let mut deadline = Deadline::new(&*self.backend, after);
-        let settled = self.settled(settling, writes, after, &mut deadline).await;
-        let outcome = if settled.is_ok() { Outcome::Committed } else { Outcome::Failed };
+        let durable = self.wait_until_durable(until_durable, writes, after, &mut deadline).await;
+        let outcome = if durable.is_ok() { Outcome::Committed } else { Outcome::Failed };
         self.backend.counts().end(outcome, measure, None);
-        settled
+        durable
     }
 
     /// Commits them in one attempt; if that does not come to a commit, whatever it came to, as any other transaction.
@@ -391,10 +371,16 @@ impl Store {
             Some(mut one_shot) => {
                 let committed = deadline.race(one_shot.committed(&*self.backend)).await;
                 if let Some(replies) = committed.flatten() {
-                    if let Some(settling) = self.settling(true) {
-                        let settled =
-                            self.settled(settling, true, self.options.deadline, &mut deadline).await;
-                        settled.map_err(|error| observed.fails(error))?;
+                    if let Some(until_durable) = self.until_durable(|| are_writing(calls)) {
+                        let durable = self
+                            .wait_until_durable(
+                                until_durable,
+                                are_writing(calls),
+                                self.options.deadline,
+                                &mut deadline,
+                            )
+                            .await;
+                        durable.map_err(|error| observed.fails(error))?;
                     }
                     observed.commits();
                     return Ok(in_order(replies, calls.len()));
@@ -413,6 +399,11 @@ impl Store {
         let tx = self.go_on(begun, self.options, buffered(calls), doom_first).await?;
         Ok(tx.committed_replies(calls.len()))
     }
+}
+
+/// Whether any of these may change something.
+fn are_writing(calls: &[Call]) -> bool {
+    calls.iter().any(|call| writes(&call.op))
 }
 
 /// The closure of a transaction of these calls alone.

@@ -134,6 +134,7 @@ mod by_call;
 mod call;
 #[cfg(feature = "cluster")]
 pub mod cluster;
+mod coarse_timer;
 mod deadline;
 mod durability;
 mod embedded;

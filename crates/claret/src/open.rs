@@ -50,12 +50,12 @@ impl Store {
 #[derive(Clone, Debug)]
 #[must_use]
 pub struct StoreBuilder {
-    pub(crate) shards: u32,
-    pub(crate) mode: Mode,
-    pub(crate) limits: Limits,
-    pub(crate) options: TxOptions,
-    pub(crate) sync: Sync,
-    pub(crate) snapshot_after: u64,
+    shards: u32,
+    mode: Mode,
+    limits: Limits,
+    options: TxOptions,
+    sync: Sync,
+    snapshot_after: u64,
 }
 
 impl StoreBuilder {
@@ -94,7 +94,7 @@ impl Store {
     /// Opens the store in this folder, or begins one: a store in this process whose records outlive it. A commit is reported when
     /// it is on the disk ([`Sync::EachGroup`]).
     ///
-    /// Only one process has a store open at a time. It reads all records into memory: about a second for each million.
+    /// Only one process has a store open at a time. All records are read into memory: O(the snapshot, and the log since).
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -118,9 +118,7 @@ impl Store {
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Store::builder().open(path)
     }
-}
 
-impl Store {
     /// How the store's log stands. `None`: it has none.
     pub fn log_status(&self) -> Option<LogStatus> {
         self.backend.log_status()

@@ -51,12 +51,30 @@ pub(crate) fn may_have_written(writes: bool) -> bool {
     writes || is_planted(Bug::ReadsUnknown)
 }
 
-/// [`Bug::SyncWantedForEver`].
-pub(crate) fn wants_syncs_for_ever() -> bool {
-    is_planted(Bug::SyncWantedForEver)
+/// Up to which position a sync is asked for: [`Bug::SyncWantedForEver`].
+pub(crate) fn wanted(position: u64) -> u64 {
+    if is_planted(Bug::SyncWantedForEver) { u64::MAX } else { position }
+}
+
+/// [`Bug::BacklogUnsynced`].
+pub(crate) fn leaves_the_backlog_unsynced() -> bool {
+    is_planted(Bug::BacklogUnsynced)
+}
+
+/// [`Bug::CustomTypesTaken`].
+pub(crate) fn takes_custom_types() -> bool {
+    is_planted(Bug::CustomTypesTaken)
 }
 
 /// [`Bug::EndUntold`].
 pub(crate) fn leaves_the_end_untold() -> bool {
     is_planted(Bug::EndUntold)
+}
+
+/// Who is woken at a tick: [`Bug::TickWakesNobody`].
+pub(crate) fn woken<T>(mut waiting: Vec<T>) -> Vec<T> {
+    if is_planted(Bug::TickWakesNobody) {
+        waiting.clear();
+    }
+    waiting
 }

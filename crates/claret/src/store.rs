@@ -11,7 +11,7 @@ use claret_core::{Cause, Closed};
 use claret_types::{Bytes, DataType, State};
 use futures_timer::Delay;
 
-use crate::backend::Backend;
+use crate::backend::{Backend, UntilDurable};
 use crate::batch::Batch;
 use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
@@ -309,7 +309,7 @@ impl Store {
         Ok((result, end))
     }
 
-    /// Commits where the store has a log: it is written, and stays.
+    /// Commits where the store has a log: it is written, and durable.
     async fn commit_to_log(&self, tx: &Tx, after: Duration, deadline: &mut Deadline<'_>) -> End {
         // One that is committing may be committed.
         if !tx.is_committing()
@@ -322,14 +322,41 @@ impl Store {
             Some(end) => end,
             None => tx.give_up(after).await,
         };
-        match self.settling(tx.writes()) {
-            Some(settling) if matches!(end, End::Committed) => {
-                match self.settled(settling, tx.writes(), after, deadline).await {
+        match self.until_durable(|| tx.writes()) {
+            Some(until_durable) if matches!(end, End::Committed) => {
+                match self.wait_until_durable(until_durable, tx.writes(), after, deadline).await {
                     Ok(()) => End::Committed,
                     Err(error) => End::Failed(error),
                 }
             }
             _ => end,
+        }
+    }
+
+    /// What a commit waits for, also of a transaction that only read.
+    pub(crate) fn until_durable(&self, writes: impl FnOnce() -> bool) -> Option<UntilDurable> {
+        let until_durable = self.backend.until_durable()?;
+        (!planted::lets_reads_go() || writes()).then_some(until_durable)
+    }
+
+    /// Waits until what was committed is durable. Nothing that only read is unknown: it may be run again (P65).
+    ///
+    /// # Errors
+    /// It is not known to stay.
+    pub(crate) async fn wait_until_durable(
+        &self,
+        until_durable: UntilDurable,
+        writes: bool,
+        after: Duration,
+        deadline: &mut Deadline<'_>,
+    ) -> Result<(), Error> {
+        match deadline.race(until_durable).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(_)) | None if planted::may_have_written(writes) => Err(Error::Unknown),
+            Some(Err(_)) | None => {
+                self.backend.check_log(true)?;
+                Err(self.backend.too_late(after))
+            }
         }
     }
 

@@ -1,30 +1,15 @@
 //! Stores that outlive their process: what was reported is there when they are opened again.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use claret::{Error, OpenError, Records, Store, Sync};
+use claret::{Error, OpenError, Operation, Records, Store, Sync};
+use claret_rig::TestFolder;
 
-/// A folder of a test, which goes with it.
-struct TestFolder(PathBuf);
+use faulty::{Faulty, FaultyOp};
 
-impl TestFolder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("claret-durable-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        TestFolder(path)
-    }
-
-    fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for TestFolder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
+#[path = "bad_input/faulty.rs"]
+#[allow(dead_code)]
+mod faulty;
 
 fn wait<T>(future: impl Future<Output = T>) -> T {
     pollster::block_on(future)
@@ -32,7 +17,7 @@ fn wait<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn records_of_every_type_are_there_again() {
-    let folder = TestFolder::new("types");
+    let folder = TestFolder::new();
     let store = Store::open(folder.path()).expect("it begins");
     wait(async {
         store.register("register").set("a").await?;
@@ -69,7 +54,7 @@ fn records_of_every_type_are_there_again() {
 
 #[test]
 fn a_store_is_open_once() {
-    let folder = TestFolder::new("once");
+    let folder = TestFolder::new();
     let store = Store::open(folder.path()).expect("it begins");
     let error = Store::open(folder.path()).expect_err("it is open");
     assert!(matches!(error, OpenError::InUse { .. }), "{error}");
@@ -79,7 +64,7 @@ fn a_store_is_open_once() {
 
 #[test]
 fn transactions_over_shards_are_there_as_a_whole() {
-    let folder = TestFolder::new("whole");
+    let folder = TestFolder::new();
     let accounts: Vec<String> = (0..20).map(|number| format!("account:{number}")).collect();
     for round in 0..3 {
         let store = Store::open(folder.path()).expect("it opens");
@@ -121,7 +106,7 @@ fn transactions_over_shards_are_there_as_a_whole() {
 
 #[test]
 fn commits_that_are_not_waited_for_are_there_after_a_close() {
-    let folder = TestFolder::new("every");
+    let folder = TestFolder::new();
     let every = || Store::builder().sync(Sync::Every(Duration::from_secs(60)));
     let store = every().open(folder.path()).expect("it begins");
     for _ in 0..1_000 {
@@ -134,7 +119,7 @@ fn commits_that_are_not_waited_for_are_there_after_a_close() {
 
 #[test]
 fn unique_numbers_are_not_given_twice() {
-    let folder = TestFolder::new("unique");
+    let folder = TestFolder::new();
     let mut given = std::collections::HashSet::new();
     for _ in 0..3 {
         let store = Store::open(folder.path()).expect("it opens");
@@ -149,7 +134,7 @@ fn unique_numbers_are_not_given_twice() {
 #[test]
 fn snapshots_keep_the_log_short() {
     const BYTES: u64 = 20_000;
-    let folder = TestFolder::new("snapshots");
+    let folder = TestFolder::new();
     let open = || {
         Store::builder().sync(Sync::Every(Duration::from_millis(1))).snapshot_after(BYTES).open(folder.path())
     };
@@ -175,6 +160,12 @@ fn snapshots_keep_the_log_short() {
                 });
             }
         });
+        let end = Instant::now() + Duration::from_secs(60);
+        while folder.path().join("log-0000000000000000").exists() {
+            assert!(Instant::now() < end, "the log is never cut: {:?}", store.log_status());
+            wait(store.counter("more").add(1)).expect("nobody is in the way");
+        }
+        assert!(store.log_status().is_some_and(|it| it.snapshot > 0 && it.snapshot_error.is_none()));
         wait(store.close());
         let store = open().expect("it opens");
         let mut sum = 0;
@@ -187,17 +178,12 @@ fn snapshots_keep_the_log_short() {
         }
         assert_eq!(store.type_of("counter:1"), Some("counter"), "also where it is from a snapshot");
     }
-    let files: Vec<_> = std::fs::read_dir(folder.path())
-        .expect("it is there")
-        .map(|it| it.expect("a file").file_name())
-        .collect();
-    assert!(files.iter().any(|name| name.to_string_lossy().starts_with("snapshot-")), "{files:?}");
 }
 
 /// A folder that holds something else is left alone.
 #[test]
 fn what_is_no_store_is_named_and_left_alone() {
-    let folder = TestFolder::new("foreign");
+    let folder = TestFolder::new();
     std::fs::create_dir_all(folder.path()).expect("a folder");
     let file = folder.path().join("photo.jpg");
     std::fs::write(&file, "a photo").expect("a file");
@@ -206,4 +192,21 @@ fn what_is_no_store_is_named_and_left_alone() {
     let error = Store::open(&file).expect_err("it is a file").to_string();
     assert!(error.contains("photo.jpg' is no file of a Claret store"), "{error}");
     assert_eq!(std::fs::read(&file).expect("it is there"), b"a photo");
+}
+
+/// The log has no form for its effects, and would have to stop where it is written.
+#[test]
+fn a_type_that_is_not_built_in_is_refused() {
+    let folder = TestFolder::new();
+    let store = Store::open(folder.path()).expect("it begins");
+    let add = || ("k".into(), Operation::new::<Faulty>(FaultyOp::Add(1)));
+    let error = wait(store.run_all([add()])).expect_err("it is not built in").to_string();
+    assert!(
+        error.contains("the type faulty is not built in") && error.contains("a store in memory"),
+        "{error}"
+    );
+    let transaction = store.transaction(async |tx| Ok(tx.execute(add().0, add().1).await?));
+    let error = wait(transaction).expect_err("it is not built in").to_string();
+    assert!(error.contains("the type faulty is not built in"), "{error}");
+    assert_eq!(wait(store.counter("k").add(1)), Ok(()));
 }

@@ -1,29 +1,14 @@
 //! A store in a folder, used and killed as a user may do it: `claret shell`, `check` and `dump`.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// A folder of a test, which goes with it.
-struct TestFolder(PathBuf);
+use claret_rig::TestFolder;
 
-impl TestFolder {
-    fn new(name: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("claret-cli-{name}-{}", std::process::id()));
-        let _ = std::fs::remove_dir_all(&path);
-        TestFolder(path)
-    }
-
-    fn store(&self) -> String {
-        format!("file:{}", self.0.display())
-    }
-}
-
-impl Drop for TestFolder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+fn store_in(folder: &TestFolder) -> String {
+    format!("file:{}", folder.path().display())
 }
 
 fn claret(arguments: &[&str]) -> Output {
@@ -47,11 +32,11 @@ fn number(store: &str, key: &str) -> u64 {
 /// Transactions until the process is killed: what was reported is there, each transaction as a whole.
 #[test]
 fn what_was_reported_outlives_kill_9() {
-    let folder = TestFolder::new("kill");
+    let folder = TestFolder::new();
     let mut reported = 0;
     for round in 0..6u64 {
         let mut child = Command::new(env!("CARGO_BIN_EXE_claret"))
-            .args(["shell", "--store", &folder.store()])
+            .args(["shell", "--store", &store_in(&folder)])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
@@ -69,9 +54,9 @@ fn what_was_reported_outlives_kill_9() {
         stdin.write_all(b"BEGIN\nINCRBY a 1\nINCRBY b 1\nCOMMIT\n").expect("it listens");
         child.kill().expect("it runs");
         child.wait().expect("it ends");
-        let checked = on(&folder.0, "check");
+        let checked = on(folder.path(), "check");
         assert!(checked.status.success(), "{}", text(&checked.stderr));
-        let (a, b) = (number(&folder.store(), "a"), number(&folder.store(), "b"));
+        let (a, b) = (number(&store_in(&folder), "a"), number(&store_in(&folder), "b"));
         assert_eq!(a, b, "half of a transaction is there");
         assert!((reported..=reported + 1).contains(&a), "{reported} were reported, and there are {a}");
         reported = a;
@@ -81,20 +66,22 @@ fn what_was_reported_outlives_kill_9() {
 
 #[test]
 fn damage_is_named_and_nothing_is_opened() {
-    let folder = TestFolder::new("damage");
+    let folder = TestFolder::new();
     for at in 0..5 {
         let statements = format!("SADD set {at}; INCRBY counter 1");
-        let output = claret(&["shell", "--store", &folder.store(), "-c", &statements]);
+        let output = claret(&["shell", "--store", &store_in(&folder), "-c", &statements]);
         assert!(output.status.success());
     }
-    let log = folder.0.join("log-0000000000000000");
+    let log = folder.path().join("log-0000000000000000");
     let whole = std::fs::read(&log).expect("there is a log");
     let mut damaged = whole.clone();
     damaged[whole.len() / 2] ^= 4;
     std::fs::write(&log, &damaged).expect("it is written");
-    for output in
-        [on(&folder.0, "check"), on(&folder.0, "dump"), claret(&["shell", "--store", &folder.store()])]
-    {
+    for output in [
+        on(folder.path(), "check"),
+        on(folder.path(), "dump"),
+        claret(&["shell", "--store", &store_in(&folder)]),
+    ] {
         assert!(!output.status.success());
         let error = text(&output.stderr);
         assert!(error.contains("'log-0000000000000000' is damaged at byte"), "{error}");
@@ -102,29 +89,28 @@ fn damage_is_named_and_nothing_is_opened() {
     }
     assert_eq!(std::fs::read(&log).expect("it is there"), damaged, "it was changed");
     std::fs::write(&log, &whole).expect("it is written");
-    assert_eq!(number(&folder.store(), "counter"), 5);
+    assert_eq!(number(&store_in(&folder), "counter"), 5);
 }
 
 #[test]
 fn what_is_no_store_is_said_to_be_none() {
-    let folder = TestFolder::new("none");
-    let output = on(&folder.0, "check");
+    let folder = TestFolder::new();
+    let output = on(&folder.path().join("nowhere"), "check");
     assert!(text(&output.stderr).contains("there is no folder"), "{output:?}");
-    std::fs::create_dir(&folder.0).expect("a folder");
-    let output = on(&folder.0, "dump");
-    assert!(text(&output.stderr).contains("is no store: it has no file 'lock'"), "{output:?}");
+    let output = on(folder.path(), "dump");
+    assert!(text(&output.stderr).contains("there is no store in"), "{output:?}");
 }
 
 #[test]
 fn records_are_dumped_as_lines() {
-    let folder = TestFolder::new("dump");
+    let folder = TestFolder::new();
     let statements = "SADD set a b; RPUSH list 1 2; INCRBY counter 7";
-    assert!(claret(&["shell", "--store", &folder.store(), "-c", statements]).status.success());
-    let dumped = text(&on(&folder.0, "dump").stdout);
+    assert!(claret(&["shell", "--store", &store_in(&folder), "-c", statements]).status.success());
+    let dumped = text(&on(folder.path(), "dump").stdout);
     let expected = "{\"key\":\"counter\",\"type\":\"counter\",\"expires_ms\":null,\"content\":[\"7\"]}\n\
                     {\"key\":\"list\",\"type\":\"list\",\"expires_ms\":null,\"content\":[\"1\",\"2\"]}\n\
                     {\"key\":\"set\",\"type\":\"set\",\"expires_ms\":null,\"content\":[\"a\",\"b\"]}\n";
     assert_eq!(dumped, expected);
-    let checked = text(&on(&folder.0, "check").stdout);
+    let checked = text(&on(folder.path(), "check").stdout);
     assert!(checked.contains("3 records, no damage"), "{checked}");
 }

@@ -2,7 +2,7 @@
 //!
 //! A host that wants it calls [`Shard::keep_journal`](crate::Shard::keep_journal), and takes what was noted after each input,
 //! before anybody else has the shard. Effects are noted as bytes, in the order in which they are or will be carried out; the log
-//! need not understand them. [`read_effects`] and [`read_record`] do, when the log is read again.
+//! need not understand them. [`read_effects`] and [`read_records`] do, when the log is read again.
 
 use std::ops::Range;
 

@@ -52,3 +52,13 @@ pub(crate) fn carries_out_vanished() -> bool {
 pub(crate) fn carries_out_snapshot_again() -> bool {
     is_planted(Bug::SnapshotCarriedOutAgain)
 }
+
+/// [`Bug::OldFilesStay`].
+pub(crate) fn keeps_old_files() -> bool {
+    is_planted(Bug::OldFilesStay)
+}
+
+/// [`Bug::DoubtfulNotWrittenAgain`].
+pub(crate) fn trusts_what_is_doubtful() -> bool {
+    is_planted(Bug::DoubtfulNotWrittenAgain)
+}

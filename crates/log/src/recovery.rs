@@ -186,15 +186,19 @@ impl Reader<'_> {
         if *self.store.get_or_insert(store) != store {
             return Err(LogError::damaged(name, 0, "it is of another store"));
         }
-        self.read.unsynced_from = at as u64;
+        // Behind the last entry: marks are of no position of their own, and nobody says of them that they were synced.
+        let mut behind = at as u64;
+        self.read.unsynced_from = behind;
         while let Some((header, body)) = read_frame(&bytes[at..])
             && (header.store, header.position) == (store, self.read.position)
         {
             self.group(name, at as u64, body)?;
             at += HEADER + body.len();
-            if header.synced >= self.read.position - body.len() as u64 {
-                // Everything before this group stays.
-                self.read.unsynced_from = (at - HEADER - body.len()) as u64;
+            if header.synced >= header.position {
+                self.read.unsynced_from = behind;
+            }
+            if !body.is_empty() {
+                behind = at as u64;
             }
             self.said.bytes += (HEADER + body.len()) as u64;
             (self.progress)(self.said);

@@ -101,6 +101,29 @@ fn what_is_missing_is_found() {
     }
 }
 
+/// A sync fails, and the store is opened again without a crash. The system takes its pages for written then: were they not written
+/// again, a later crash would leave a hole before what was reported.
+#[test]
+fn what_a_failed_sync_left_is_written_again() {
+    for seed in 0..50 {
+        let mut random = Random(seed + 1);
+        let disk = LyingDisk::default();
+        let mut host = Host::open(disk.clone(), &mut random).expect("it begins");
+        for _ in 0..100 {
+            host.step(&mut random).expect("it goes on");
+        }
+        host.write().expect("it is written");
+        disk.fail_next_sync();
+        host.sync().expect_err("the disk fails");
+        let mut host = host.open_again(&mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        for _ in 0..100 {
+            host.step(&mut random).expect("it goes on");
+        }
+        host.sync().expect("the disk is well");
+        host.crash(&mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+    }
+}
+
 /// A disk that is full: what was not written is written when there is room, and nothing is there twice.
 #[test]
 fn a_full_disk_loses_nothing() {

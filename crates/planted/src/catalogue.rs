@@ -531,6 +531,14 @@ bugs! {
         ReadsUnknown ["claret/lib who_reads_while_there_is_no_room_hears_that"];
         /// A sync that was asked for is asked for ever after, and the writer does not rest.
         SyncWantedForEver ["claret/lib the_writer_rests_when_it_has_done_what_was_asked"];
+        /// With a long time between syncs, what is not synced grows until commits wait for that time.
+        BacklogUnsynced ["claret/lib a_long_time_between_syncs_stops_nobody"];
+        /// Operations of custom types are taken, for which the log has no form.
+        CustomTypesTaken ["claret/durable a_type_that_is_not_built_in_is_refused"];
+        /// Old files of the log stay behind a snapshot.
+        OldFilesStay ["claret/durable snapshots_keep_the_log_short"];
+        /// What was in doubt when a sync failed counts as written when the store is opened again.
+        DoubtfulNotWrittenAgain ["log/lying_disk what_a_failed_sync_left_is_written_again"];
         /// Who waits for the log when it ends waits on.
         EndUntold ["claret/lib after_a_close_nobody_waits_for_ever", "claret/lib a_disk_that_fails_stops_the_store"];
         /// The checksum of a file's first line is not compared.

@@ -65,6 +65,26 @@ impl Folder {
     }
 }
 
+/// A folder of a test, which goes with it.
+#[derive(Debug)]
+pub struct TestFolder(Folder);
+
+impl TestFolder {
+    /// A new one, and empty.
+    ///
+    /// # Panics
+    /// If it cannot be made.
+    #[expect(clippy::new_without_default, reason = "each is another one")]
+    pub fn new() -> Self {
+        TestFolder(Folder::temporary().unwrap_or_else(|error| panic!("{error}")))
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
 impl Drop for Folder {
     fn drop(&mut self) {
         if self.is_temporary {

@@ -28,6 +28,7 @@ mod topology;
 
 pub use cluster::{Cluster, ClusterOptions, Progress};
 pub use error::RigError;
+pub use folder::TestFolder;
 pub use keys::{delete_keys, delete_keys_everywhere};
 pub use limit::TestLimit;
 pub use module::Module;

@@ -22,7 +22,7 @@
 // | `net`, `connection`, `backoff`, `tls` | one task for each node: connect, log in, read and write, connect anew |
 // | `topology`, `address` | which node serves which slot |
 // | `resp`, `bounds`, `secret` | RESP3 by a library; what is taken from a server, at most; what is never shown |
-// | `timers`, `coarse_timer` | timers on the store's runtime; deadlines that are far away |
+// | `timers`, `ticks` | timers on the store's runtime; deadlines that are far away |
 // | `runtime_thread` | a thread for the connections of a blocking store |
 // | `plain/` | plain commands, multiplexed; mode `none` |
 //
@@ -38,7 +38,6 @@ mod backoff;
 mod bounds;
 mod builder;
 mod client;
-mod coarse_timer;
 mod connection;
 mod error;
 mod frames;
@@ -54,6 +53,7 @@ mod resp;
 mod runtime_thread;
 mod secret;
 mod settings;
+mod ticks;
 mod timers;
 mod tls;
 mod topology;

@@ -128,14 +128,6 @@ pub(super) fn tries(anew: u32, before: u32) -> u32 {
     if is_planted(Bug::PausesStayLong) { before } else { anew }
 }
 
-/// Who is woken at a tick: [`Bug::TickWakesNobody`].
-pub(super) fn woken<T>(mut waiting: Vec<T>) -> Vec<T> {
-    if is_planted(Bug::TickWakesNobody) {
-        waiting.clear();
-    }
-    waiting
-}
-
 // --- topology ---
 
 /// Whether two ranges have a slot in common: [`Bug::TwoServeOneSlot`].

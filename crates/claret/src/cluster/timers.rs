@@ -11,20 +11,20 @@ use tokio::runtime::Handle;
 use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::sleep;
 
-use super::coarse_timer::{CoarseTimer, TICK};
+use super::ticks::Ticks;
 
 /// See the module's text. They end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Timers {
     runtime: Handle,
-    ticks: Arc<CoarseTimer>,
+    ticks: Arc<Ticks>,
     ticking: AbortHandle,
 }
 
 impl Timers {
     /// Starts the coarse timer, and beside it something else that keeps time.
     pub(super) fn start(runtime: Handle, beside: impl Future<Output = ()> + Send + 'static) -> Self {
-        let ticks = Arc::<CoarseTimer>::default();
+        let ticks = Arc::<Ticks>::default();
         let run = Arc::clone(&ticks).run();
         let ticking = runtime.spawn(async { tokio::join!(beside, run) }).abort_handle();
         Timers { runtime, ticks, ticking }
@@ -41,7 +41,7 @@ impl Timers {
 
     /// Wakes this task at the next tick, whose number this is. `None`: the time is too short for ticks, or there are none.
     pub(super) fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
-        (time > 2 * TICK).then(|| self.ticks.join(waker)).flatten()
+        self.ticks.join(time, waker)
     }
 
     /// Ends after some time, or with the runtime. A task of its own: few wait for so long that they need one. To poll a

@@ -15,19 +15,21 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::{Context, Poll, Waker};
 use std::thread::{self, JoinHandle};
+use std::time::Duration;
 
 use claret_core::{Shard, ShardId};
 use claret_log::{Disk, Folder, Gathered, LogError, Recovered, Tail, Writer, is_of_a_store, recover};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
+use super::ticking::Ticking;
 use super::writing::Writing;
-use crate::backend::Settling;
+use crate::backend::UntilDurable;
 use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::Error;
 use crate::planted;
 
-/// A file of the log is no longer, but for its last group.
-const SEGMENT_BYTES: u64 = 64 << 20;
+/// A file of the log is no longer, but for its last group; nor than what the log grows by between two snapshots, so that files go.
+const SEGMENT_BYTES_MAX: u64 = 64 << 20;
 
 /// So many bytes may wait to be written before those who commit wait, too.
 pub(super) const WAITING_BYTES_MAX: usize = 32 << 20;
@@ -36,6 +38,7 @@ pub(super) const WAITING_BYTES_MAX: usize = 32 << 20;
 #[derive(Debug)]
 pub(super) struct Durable {
     shared: Arc<Shared>,
+    ticking: Arc<Ticking>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Nobody else opens the store while this is locked.
     lock: Mutex<Option<File>>,
@@ -53,14 +56,14 @@ pub(super) struct Shared {
     pub(super) closing: AtomicBool,
     /// The position behind what shards have noted.
     pub(super) noted: AtomicU64,
-    /// The position behind what stays.
-    pub(super) stays: AtomicU64,
+    /// Up to here all is on the disk.
+    pub(super) synced: AtomicU64,
     pub(super) sync: Sync,
     pub(super) waiting: Mutex<Waiting>,
     pub(super) trouble: Mutex<Option<Trouble>>,
     pub(super) is_troubled: AtomicBool,
-    /// Somebody waits for a sync, whatever time it is.
-    pub(super) wants_sync: AtomicBool,
+    /// Up to here somebody waits for a sync, whatever time it is.
+    pub(super) wanted: AtomicU64,
     pub(super) growth: Mutex<Growth>,
     pub(super) has_grown: Condvar,
 }
@@ -90,8 +93,8 @@ pub(super) struct Waiting {
     numbers: u64,
 }
 
-/// Ends when the log up to a position stays.
-struct Settled {
+/// Ends when the log is synced up to a position.
+struct UntilSynced {
     shared: Arc<Shared>,
     position: u64,
     /// Its number, once it waits.
@@ -149,9 +152,10 @@ impl Durable {
         snapshot_after: u64,
     ) -> Result<Self, OpenError> {
         let Opened { recovered, disk, lock } = opened;
+        let segment_bytes = snapshot_after.min(SEGMENT_BYTES_MAX);
         let writer = match &recovered {
-            Some(recovered) => Writer::go_on(disk, recovered, SEGMENT_BYTES),
-            None => Writer::create(disk, new_identity(), SEGMENT_BYTES),
+            Some(recovered) => Writer::go_on(disk, recovered, segment_bytes),
+            None => Writer::create(disk, new_identity(), segment_bytes),
         };
         let writer = writer.map_err(OpenError::Log)?;
         let snapshot = recovered.as_ref().and_then(|recovered| recovered.snapshot).unwrap_or_default();
@@ -171,12 +175,12 @@ impl Durable {
             writer_waits: AtomicBool::new(false),
             closing: AtomicBool::new(false),
             noted: AtomicU64::new(writer.position()),
-            stays: AtomicU64::new(writer.position()),
+            synced: AtomicU64::new(writer.position()),
             sync,
             waiting: Mutex::default(),
             trouble: Mutex::default(),
             is_troubled: AtomicBool::new(false),
-            wants_sync: AtomicBool::new(false),
+            wanted: AtomicU64::new(0),
             growth: Mutex::new(growth),
             has_grown: Condvar::new(),
         });
@@ -184,7 +188,11 @@ impl Durable {
         let thread = thread::Builder::new().name("claret-log".into()).spawn(|| writing.run());
         let thread =
             thread.map_err(|source| OpenError::Io { doing: "start", path: "a thread".into(), source })?;
-        Ok(Durable { shared, threads: Mutex::new(vec![thread]), lock: Mutex::new(lock) })
+        let ticking = Arc::<Ticking>::default();
+        let threads = Mutex::new(vec![thread]);
+        let log = Durable { shared, ticking, threads, lock: Mutex::new(lock) };
+        log.has_thread(log.ticking.start()?);
+        Ok(log)
     }
 
     /// What its threads share, for another one.
@@ -195,6 +203,11 @@ impl Durable {
     /// A thread that ends when the store closes.
     pub(super) fn has_thread(&self, thread: JoinHandle<()>) {
         self.threads.lock().push(thread);
+    }
+
+    /// Wakes this task at the next tick of a coarse timer: its number.
+    pub(super) fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
+        self.ticking.join(time, waker)
     }
 
     /// Where unique numbers begin.
@@ -229,8 +242,8 @@ impl Durable {
         }
     }
 
-    /// Waits until what was noted so far stays; `None`: it does, or nobody asked for that.
-    pub(super) fn settle(&self) -> Option<Settling> {
+    /// Waits until what was noted so far is synced; `None`: it is, or commits do not wait for that.
+    pub(super) fn until_durable(&self) -> Option<UntilDurable> {
         let noted = self.shared.noted.load(Ordering::Acquire);
         let position = match self.shared.sync {
             // Nobody writes it any more.
@@ -239,18 +252,18 @@ impl Durable {
             // Only so much is kept that is not written.
             Sync::Every(_) => noted.saturating_sub(WAITING_BYTES_MAX as u64),
         };
-        if self.shared.stays.load(Ordering::Acquire) >= position {
+        if self.shared.synced.load(Ordering::Acquire) >= position {
             return None;
         }
-        Some(Box::pin(Settled { shared: Arc::clone(&self.shared), position, number: None }))
+        Some(Box::pin(UntilSynced { shared: Arc::clone(&self.shared), position, number: None }))
     }
 
     pub(super) fn status(&self) -> LogStatus {
-        let Shared { noted, stays, growth, .. } = &*self.shared;
+        let Shared { noted, synced, growth, .. } = &*self.shared;
         let growth = growth.lock();
         LogStatus {
             position: noted.load(Ordering::Acquire),
-            synced: stays.load(Ordering::Acquire),
+            synced: synced.load(Ordering::Acquire),
             snapshot: growth.snapshot,
             snapshot_error: growth.error.clone(),
         }
@@ -264,6 +277,8 @@ impl Durable {
         match self.shared.trouble.lock().clone() {
             Some(Trouble::Full(reason)) if writes => Err(Error::NoRoom { reason }),
             None | Some(Trouble::Full(_)) => Ok(()),
+            // It ended with the store.
+            Some(Trouble::Stopped(_)) if self.shared.is_closing() => Err(Error::Closed),
             Some(Trouble::Stopped(reason)) => Err(Error::LogStopped { reason }),
         }
     }
@@ -275,6 +290,7 @@ impl Durable {
         self.shared.gathered.notify_all();
         drop(self.shared.growth.lock());
         self.shared.has_grown.notify_all();
+        self.ticking.close();
         let threads = std::mem::take(&mut *self.threads.lock());
         // The last handle of a store may be the one of a thread of its own.
         for thread in threads.into_iter().filter(|it| it.thread().id() != thread::current().id()) {
@@ -316,9 +332,9 @@ impl Shared {
         }
     }
 
-    pub(super) fn stays_up_to(&self, position: u64) {
+    pub(super) fn synced_up_to(&self, position: u64) {
         let mut waiting = self.waiting.lock();
-        self.stays.store(position, Ordering::Release);
+        self.synced.store(position, Ordering::Release);
         let later = waiting.wakers.split_off(&(position + 1, 0));
         let woken = std::mem::replace(&mut waiting.wakers, later);
         drop(waiting);
@@ -357,13 +373,12 @@ impl Shared {
         (tail.position(), tail.open_since(), tail.unique())
     }
 
-    /// Waits until the log stays up to a position; `false` if the store closes or the log stops.
-    pub(super) fn wait_until_stays(self: &Arc<Self>, position: u64) -> bool {
-        self.wants_sync.store(true, Ordering::Release);
+    /// Waits until the log is synced up to a position; `false` if the store closes or the log stops.
+    pub(super) fn wait_until_synced(self: &Arc<Self>, position: u64) -> bool {
+        self.wanted.fetch_max(planted::wanted(position), Ordering::AcqRel);
         drop(self.tail.lock());
         self.gathered.notify_one();
-        let settled = Settled { shared: Arc::clone(self), position, number: None };
-        pollster::block_on(settled).is_ok()
+        pollster::block_on(UntilSynced { shared: Arc::clone(self), position, number: None }).is_ok()
     }
 
     /// Waits until a snapshot is due; `false` when the store closes.
@@ -385,7 +400,7 @@ impl Shared {
     pub(super) fn has_no_snapshot(&self, error: &LogError) {
         let mut growth = self.growth.lock();
         growth.error = Some(error.to_string());
-        (growth.last, growth.is_due) = (self.stays.load(Ordering::Acquire), false);
+        (growth.last, growth.is_due) = (self.synced.load(Ordering::Acquire), false);
     }
 
     /// The log was written up to here: a snapshot may be due. From where on it is needed, if that is new.
@@ -399,14 +414,14 @@ impl Shared {
     }
 }
 
-impl Future for Settled {
+impl Future for UntilSynced {
     type Output = Result<(), Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let Settled { shared, position, number } = &mut *self;
+        let UntilSynced { shared, position, number } = &mut *self;
         let mut waiting = shared.waiting.lock();
         // With the lock that the writer takes to wake those who wait.
-        if shared.stays.load(Ordering::Acquire) >= *position {
+        if shared.synced.load(Ordering::Acquire) >= *position {
             return Poll::Ready(Ok(()));
         }
         if shared.has_stopped() {
@@ -421,7 +436,7 @@ impl Future for Settled {
     }
 }
 
-impl Drop for Settled {
+impl Drop for UntilSynced {
     fn drop(&mut self) {
         if let Some(number) = self.number {
             self.shared.waiting.lock().wakers.remove(&(self.position, number));
@@ -433,7 +448,7 @@ impl Drop for Settled {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicU8;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use claret_core::Limits;
 
@@ -518,9 +533,13 @@ mod tests {
     }
 
     fn embedded(disk: &MoodyDisk) -> Arc<Embedded> {
+        embedded_with(disk, Sync::EachGroup)
+    }
+
+    fn embedded_with(disk: &MoodyDisk, sync: Sync) -> Arc<Embedded> {
         let mut embedded = Embedded::new(4, Mode::default(), Limits::default());
         let opened = Opened { recovered: None, disk: disk.clone(), lock: None };
-        let log = Durable::start(opened, Sync::EachGroup, u64::MAX).expect("it begins");
+        let log = Durable::start(opened, sync, u64::MAX).expect("it begins");
         embedded.shards.iter_mut().for_each(|shard| shard.get_mut().keep_journal());
         embedded.log = Some(log);
         Arc::new(embedded)
@@ -632,6 +651,18 @@ mod tests {
         add(&store).expect("there is room again");
     }
 
+    /// What is not synced is bounded, and nobody waits for the time to be over.
+    #[test]
+    fn a_long_time_between_syncs_stops_nobody() {
+        let embedded = embedded_with(&MoodyDisk::default(), Sync::Every(Duration::MAX));
+        let options = TxOptions::default().deadline(Duration::from_secs(30));
+        let store = Store { backend: embedded, options };
+        let value = "x".repeat(1 << 20);
+        for _ in 0..3 * WAITING_BYTES_MAX / value.len() {
+            pollster::block_on(store.register("k").set(&*value)).expect("it does not wait for the time");
+        }
+    }
+
     /// A snapshot asks for a sync, once.
     #[test]
     fn the_writer_rests_when_it_has_done_what_was_asked() {
@@ -639,10 +670,8 @@ mod tests {
             let opened = Opened { recovered: None, disk: MoodyDisk::default(), lock: None };
             let log = Durable::start(opened, sync, u64::MAX).expect("it begins");
             log.begin_unique();
-            assert!(log.shared.wait_until_stays(log.shared.position()));
-            let shared = &log.shared;
-            let wants_more = || shared.wants_sync.load(Ordering::Acquire);
-            wait_until(|| shared.writer_waits.load(Ordering::Acquire) && !wants_more());
+            assert!(log.shared.wait_until_synced(log.shared.position()));
+            wait_until(|| log.shared.writer_waits.load(Ordering::Acquire));
         }
     }
 
@@ -655,9 +684,9 @@ mod tests {
         let mut tail = log.shared.tail.lock();
         tail.reserve_unique(1 << 40);
         log.shared.has_noted(tail);
-        let settling = log.settle().expect("it is not on the disk");
+        let settling = log.until_durable().expect("it is not on the disk");
         assert_eq!(pollster::block_on(settling), Err(Error::Unknown));
-        assert!(!log.shared.wait_until_stays(u64::MAX), "a snapshot is given up");
+        assert!(!log.shared.wait_until_synced(u64::MAX), "a snapshot is given up");
     }
 
     #[test]

@@ -17,12 +17,14 @@ mod durable;
 mod keys;
 mod own;
 mod snapshots;
+mod ticking;
 mod writing;
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::task::Waker;
 use std::time::{Duration, Instant, SystemTime};
 
 use claret_core::message::{Link, Refusal};
@@ -33,13 +35,14 @@ use claret_types::{Bytes, Expiry, OpError, Operation, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::backend::{Backend, Driver, InstantOutcome, Settling, Task};
+use crate::backend::{Backend, Driver, InstantOutcome, Task, UntilDurable};
 use crate::call::Call;
 use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
 use crate::pages::Pages;
+use crate::planted;
 use crate::stats::{Counts, Measured, Stats};
 use combined::{Combined, SharedClient};
 use durable::Durable;
@@ -249,7 +252,7 @@ impl Backend for Embedded {
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
-        if self.log.is_none() || op.is_builtin() {
+        if self.log.is_none() || op.is_builtin() || planted::takes_custom_types() {
             return Ok(());
         }
         let kind = op.type_info().name;
@@ -259,8 +262,12 @@ impl Backend for Embedded {
         Err(OpError::Custom(message.into()))
     }
 
-    fn settle(&self) -> Option<Settling> {
-        self.log.as_ref()?.settle()
+    fn until_durable(&self) -> Option<UntilDurable> {
+        self.log.as_ref()?.until_durable()
+    }
+
+    fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {
+        self.log.as_ref()?.join_tick(time, waker)
     }
 
     fn has_log(&self) -> bool {

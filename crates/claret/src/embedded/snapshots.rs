@@ -94,7 +94,7 @@ impl Snapshots {
                 writer.add(as_of, &records)?;
             }
         }
-        if !self.shared.wait_until_stays(as_of) || self.shared.is_closing() {
+        if !self.shared.wait_until_synced(as_of) || self.shared.is_closing() {
             return Err(GivenUp::Closing);
         }
         let bytes = writer.bytes();

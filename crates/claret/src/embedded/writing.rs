@@ -66,21 +66,22 @@ impl<D: Disk> Writing<D> {
                 is_marked = false;
             }
             if planted::reports_before_sync() {
-                self.shared.stays_up_to(self.writer.position());
+                self.shared.synced_up_to(self.writer.position());
             }
             let is_closing = self.shared.is_closing();
-            let is_wanted = self.shared.wants_sync.swap(planted::wants_syncs_for_ever(), Ordering::AcqRel);
             let unsynced = self.writer.position() - self.writer.synced();
             let is_due = match self.shared.sync {
                 Sync::EachGroup => true,
                 // Well before those who commit have to wait.
-                Sync::Every(_) if unsynced >= WAITING_BYTES_MAX as u64 / 2 => true,
-                Sync::Every(time) => is_closing || is_wanted || synced_at.elapsed() >= time,
+                Sync::Every(_) if unsynced >= WAITING_BYTES_MAX as u64 / 2 => {
+                    !planted::leaves_the_backlog_unsynced()
+                }
+                Sync::Every(time) => is_closing || self.is_wanted() || synced_at.elapsed() >= time,
             };
             if is_due && self.writer.synced() < self.writer.position() {
                 self.writer.sync()?;
                 synced_at = Instant::now();
-                self.shared.stays_up_to(self.writer.synced());
+                self.shared.synced_up_to(self.writer.synced());
                 self.remove_what_is_not_needed();
             }
             let is_all = self.writer.synced() == self.writer.position();
@@ -106,11 +107,15 @@ impl<D: Disk> Writing<D> {
         }
     }
 
+    /// Whether somebody waits for more than is synced.
+    fn is_wanted(&self) -> bool {
+        self.shared.wanted.load(Ordering::Acquire) > self.writer.synced()
+    }
+
     /// Waits until something has gathered, and takes it. Without any it comes back when something else is to be done.
     fn take(&mut self, is_marked: bool, synced_at: Instant) -> bool {
         let mut tail = self.shared.tail.lock();
-        let wants_sync = self.shared.wants_sync.load(Ordering::Acquire);
-        if tail.waiting() == 0 && !self.shared.is_closing() && !wants_sync {
+        if tail.waiting() == 0 && !self.shared.is_closing() && !self.is_wanted() {
             self.shared.writer_waits.store(true, Ordering::Release);
             let until = match self.shared.sync {
                 Sync::Every(time) if self.writer.synced() < self.writer.position() => {
@@ -137,7 +142,7 @@ impl<D: Disk> Writing<D> {
                 Err(error) if error.is_full() && !self.shared.is_closing() => {
                     self.shared.set_trouble(Some(Trouble::Full(error.to_string())));
                     self.writer.sync()?;
-                    self.shared.stays_up_to(self.writer.synced());
+                    self.shared.synced_up_to(self.writer.synced());
                     self.remove_what_is_not_needed();
                     thread::sleep(FULL_PAUSE);
                 }

@@ -414,7 +414,11 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
         out,
         "{}, {}, {} shards, {} clients on {} thread{}{}, {} slices of {:.2} s for each mode, medians",
         setting.workload,
-        if setting.store == "embedded" { "embedded store" } else { setting.store },
+        match setting.store {
+            "embedded" => "embedded store",
+            "file" => "embedded store in a folder",
+            other => other,
+        },
         summaries.iter().map(|summary| summary.setting.shards).max().unwrap_or(0),
         setting.clients,
         setting.threads,
@@ -427,7 +431,7 @@ fn print_table(out: &mut dyn Write, summaries: &[Summary], checks: &[Check], cut
         summaries.iter().find(|it| it.setting.mode == mode).map(|summary| summary.figures.throughput)
     };
     // What people have today is what the rest is compared with.
-    let baseline = if setting.store == "embedded" { "rw" } else { "redis-lock" };
+    let baseline = if matches!(setting.store, "embedded" | "file") { "rw" } else { "redis-lock" };
     let (none, today) = (of("none"), of(baseline));
     let row = |summary: &Summary| {
         let figures = &summary.figures;

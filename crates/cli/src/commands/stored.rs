@@ -64,15 +64,14 @@ fn read(folder: &Path) -> Result<Recovered, String> {
     if !folder.is_dir() {
         return Err(format!("there is no folder '{shown}'; name that of a store"));
     }
-    // Held until it is read: nobody writes meanwhile.
-    let lock = File::open(folder.join("lock"));
-    let lock = lock.map_err(|_| format!("'{shown}' is no store: it has no file 'lock'"))?;
-    match lock.try_lock_shared() {
-        Ok(()) => {}
-        Err(TryLockError::WouldBlock) => {
+    // Held until it is read: nobody writes meanwhile. A copy may be without it.
+    let lock = File::open(folder.join("lock")).ok();
+    match lock.as_ref().map(File::try_lock_shared) {
+        None | Some(Ok(())) => {}
+        Some(Err(TryLockError::WouldBlock)) => {
             return Err(format!("the store at '{shown}' is open; close it there first, or read a copy"));
         }
-        Err(TryLockError::Error(error)) => return Err(format!("cannot lock '{shown}': {error}")),
+        Some(Err(TryLockError::Error(error))) => return Err(format!("cannot lock '{shown}': {error}")),
     }
     let bar = ProgressBar::new(0).with_style(
         ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {msg}")

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind};
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
 use claret_log::Disk;
@@ -11,8 +12,10 @@ use crate::host::Random;
 #[derive(Clone, Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
-    /// Of these, so many stay as they are.
+    /// What stays.
     synced: Vec<u8>,
+    /// What the system takes for written since a sync of it failed, and is not.
+    doubtful: Range<usize>,
 }
 
 #[derive(Debug, Default)]
@@ -24,6 +27,8 @@ struct Folder {
     next: u64,
     /// So many bytes may still be written.
     room: Option<usize>,
+    /// The next sync of a file fails.
+    fails: bool,
 }
 
 /// See the module's text. Clones are the same folder.
@@ -52,6 +57,11 @@ impl LyingDisk {
     /// So many bytes may still be written.
     pub(crate) fn set_room(&self, room: Option<usize>) {
         self.with(|folder| folder.room = room);
+    }
+
+    /// The next sync of a file fails: its pages count as written after that, and are not.
+    pub(crate) fn fail_next_sync(&self) {
+        self.with(|folder| folder.fails = true);
     }
 
     /// The power goes. Of what was not synced each page is as it was written, as it was before, or zero; a file that was not
@@ -83,7 +93,7 @@ impl LyingDisk {
                         }
                     }
                 }
-                (content.bytes, content.synced) = (kept.clone(), kept);
+                *content = Content { bytes: kept.clone(), synced: kept, doubtful: 0..0 };
             }
         });
     }
@@ -165,15 +175,33 @@ impl Disk for LyingDisk {
     }
 
     fn write_again(&mut self, name: &str, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.at(name, |content| assert_eq!(content.bytes[at as usize..][..bytes.len()], *bytes))
+        self.at(name, |content| {
+            let again = at as usize..at as usize + bytes.len();
+            assert_eq!(content.bytes[again.clone()], *bytes);
+            if again.start <= content.doubtful.start && content.doubtful.end <= again.end {
+                content.doubtful = 0..0;
+            }
+        })
     }
 
     fn truncate(&mut self, name: &str, len: u64) -> io::Result<()> {
-        self.at(name, |content| content.bytes.truncate(len as usize))
+        self.at(name, |content| {
+            content.bytes.truncate(len as usize);
+            content.doubtful.end = content.doubtful.end.min(len as usize).max(content.doubtful.start);
+        })
     }
 
     fn sync(&mut self, name: &str) -> io::Result<()> {
-        self.at(name, |content| content.synced.clone_from(&content.bytes))
+        let fails = self.with(|folder| std::mem::take(&mut folder.fails));
+        self.at(name, |content| {
+            if fails {
+                content.doubtful = content.synced.len()..content.bytes.len();
+                return Err(ErrorKind::Other.into());
+            }
+            content.synced.clone_from(&content.bytes);
+            content.synced[content.doubtful.clone()].fill(0);
+            Ok(())
+        })?
     }
 
     fn sync_names(&mut self) -> io::Result<()> {

@@ -166,9 +166,14 @@ impl Host {
     }
 
     /// The power goes; what is on the disk is opened again, and checked.
-    pub(crate) fn crash(mut self, random: &mut Random) -> Result<Self, String> {
-        let (synced, snapshots) = (self.writer.synced(), self.snapshots);
+    pub(crate) fn crash(self, random: &mut Random) -> Result<Self, String> {
         self.disk.crash(random);
+        self.open_again(random)
+    }
+
+    /// What is on the disk is opened again, and checked.
+    pub(crate) fn open_again(mut self, random: &mut Random) -> Result<Self, String> {
+        let (synced, snapshots) = (self.writer.synced(), self.snapshots);
         let mut history = std::mem::take(&mut self.history);
         let mut host = Host::open_with(self.disk.clone(), Vec::new(), self.clock_ms, self.next, random)?;
         let position = host.writer.position();
@@ -348,7 +353,7 @@ impl Host {
         self.history.push((self.tail.position(), calls));
     }
 
-    fn write(&mut self) -> Result<(), String> {
+    pub(crate) fn write(&mut self) -> Result<(), String> {
         let tail = &mut self.tail;
         let group = self.group.get_or_insert_with(|| {
             let mut group = Gathered::default();
@@ -363,7 +368,7 @@ impl Host {
         Ok(())
     }
 
-    fn sync(&mut self) -> Result<(), String> {
+    pub(crate) fn sync(&mut self) -> Result<(), String> {
         self.writer.sync().map_err(|error| error.to_string())
     }
 
