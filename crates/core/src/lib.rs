@@ -6,6 +6,7 @@
 //!
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
+mod backup;
 mod client;
 mod coordinator;
 mod digest;
@@ -21,6 +22,7 @@ mod shard;
 mod switches;
 pub mod wire;
 
+pub use backup::{Backup, Change, Changes, Granted, HeldRecord, Vote};
 pub use client::{Client, Node, Pacing, Pipeline, SlotRange, Unexpected};
 pub use coordinator::{
     Cause, Closed, Contention, Coordinator, Event, Frontend, FrontendStats, Session, TxHandle, Waits,

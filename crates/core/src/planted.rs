@@ -5,7 +5,8 @@
 //! same functions, each of which breaks its rule while the bug of its name is planted ([`with_bug`]) and keeps it
 //! otherwise. Without the feature neither that file nor this one is compiled, and no bug is in the code that is shipped.
 //!
-//! What a bug takes out is a rule of `docs/protocol.md` (P), `docs/combining.md` (C) or `docs/batches.md` (B). Faults of messages and of hosts
+//! What a bug takes out is a rule of `docs/protocol.md` (P), `docs/combining.md` (C), `docs/batches.md` (B) or
+//! `docs/replication.md` (R). Faults of messages and of hosts
 //! are no code of the protocol: the simulator makes them (`crates/sim/src/tamper.rs`).
 //! `crates/sim/examples/planted.rs` says which check catches each, and how soon.
 
@@ -67,6 +68,16 @@ bugs! {
     QueuePlacesStay "queue-places-stay" "P30";
     /// What was granted in the very step that ends the attempt stays granted.
     StepGrantStays "step-grant-stays" "P30";
+
+    // --- replicas ---
+    /// What counts leaves before the replicas have what it stands for.
+    AnswersBeforeReplicas "answers-before-replicas" "R1, R2";
+    /// A promoted replica holds nothing of what had voted.
+    PromotedForgetsVotes "promoted-forgets-votes" "R3";
+    /// A promoted replica holds nothing of what had voted and only read.
+    PromotedForgetsReads "promoted-forgets-reads" "R3";
+    /// A promoted replica knows nothing of what was decided.
+    PromotedForgetsDecisions "promoted-forgets-decisions" "R3";
 
     // --- attempts that are over ---
     /// A call or a commit of an attempt that is over is taken.

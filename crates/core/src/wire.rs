@@ -18,6 +18,7 @@ use serde::de::DeserializeOwned;
 use smallvec::SmallVec;
 use thiserror::Error;
 
+use crate::backup::Change;
 use crate::ids::{AttemptId, Birth, ShardId};
 use crate::limits::Limits;
 use crate::message::{Call, KeyedCall, Members, Participants, PeerMessage, Request, Response};
@@ -213,6 +214,23 @@ pub fn encode_peer(message: &PeerMessage) -> Vec<u8> {
 pub fn decode_peer(bytes: &[u8]) -> Result<PeerMessage, WireError> {
     let (message, behind) = take(bytes, 0)?;
     if behind.is_empty() { Ok(message) } else { Err(WireError::Trailing(behind.len())) }
+}
+
+/// One thing that a shard tells its replicas, to stand behind others.
+///
+/// # Errors
+/// It is of a type that is not built in, and has no form.
+pub fn encode_change(change: &Change) -> Result<Vec<u8>, WireError> {
+    let problem = |error: postcard::Error| WireError::Malformed { at: 0, problem: error.to_string() };
+    postcard::to_extend(change, Vec::new()).map_err(problem)
+}
+
+/// The first of some changes, and the bytes behind it.
+///
+/// # Errors
+/// When it is none.
+pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), WireError> {
+    take(bytes, 0)
 }
 
 fn append(message: &impl Serialize, frame: &mut Vec<u8>) {

@@ -50,6 +50,8 @@ pub struct Config {
     pub finish_us_max: u64,
     /// Whether calls are ordered: 0 never, 1 on every record, 2 on those where many meet.
     pub ordering: u32,
+    /// Whether shards have replicas, one of which is promoted where a shard would restart. Not with direct delivery.
+    pub replicated: bool,
     /// When frames leave: 0 as in a store, 1 at once, 2 so late that all is met.
     pub pacing: u32,
     /// Transactions whose programs are empty, by session * 2^32 + place: left out while shrinking.
@@ -184,6 +186,7 @@ impl Config {
             finish_us_max: 20_000_000,
             pacing: 0,
             ordering: 0,
+            replicated: false,
             skip: Vec::new(),
         };
         // After all others: what a seed draws besides stays as it was.
@@ -232,6 +235,10 @@ impl Config {
         let passed_us = *random.pick(&[u64::MAX, 0, 2_000]);
         self.limits.passed_us = if self.faults.clocks { u64::MAX } else { passed_us };
         self.batching = random.chance(500);
+        self.replicated = random.chance(200) && !self.direct;
+        if self.replicated {
+            self.faults.restarts = *random.pick(&[1, 3, 6]);
+        }
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.
@@ -306,7 +313,12 @@ impl Config {
 
     /// Whether calls may be ordered.
     pub fn is_ordered(&self) -> bool {
-        self.ordering > 0 && !self.direct && !self.reader_writer && self.phasing
+        self.ordering > 0 && !self.direct && !self.reader_writer && self.phasing && !self.is_replicated()
+    }
+
+    /// Whether shards have replicas.
+    pub fn is_replicated(&self) -> bool {
+        self.replicated && !self.direct
     }
 
     /// When frames leave.

@@ -199,7 +199,7 @@ impl World {
 
     /// When what leaves now over a connection arrives. Where the ends do not see each other it is lost, and all that comes
     /// behind it.
-    fn stream(&mut self, from: Endpoint, to: Endpoint, connection: u32) -> Option<Time> {
+    pub(crate) fn stream(&mut self, from: Endpoint, to: Endpoint, connection: u32) -> Option<Time> {
         let arrival = self.network.stream(self.now, from, to, connection);
         if arrival.is_none()
             && let (Endpoint::Session(session), Endpoint::Shard(shard))
@@ -323,6 +323,10 @@ impl World {
         requests: Vec<Request>,
     ) -> Result<(), Violation> {
         if self.removed.contains(&to) || self.is_torn(link.session, to, link.connection) {
+            return Ok(());
+        }
+        if self.comes_to_stale(to, link) {
+            self.hear_as_stale(to, link, requests, true);
             return Ok(());
         }
         let refused = requests.iter().any(|request| self.cannot_be_read(to, request))
@@ -449,6 +453,17 @@ impl World {
     /// A shard says something besides: it reaches the process over the connection that the shard knows.
     pub(crate) fn push(&mut self, from: ShardId, session: SessionId, response: Response) {
         let connection = self.link_of(from, session);
+        self.push_over(from, session, connection, response);
+    }
+
+    /// The same over a connection of which it is known.
+    pub(crate) fn push_over(
+        &mut self,
+        from: ShardId,
+        session: SessionId,
+        connection: u32,
+        response: Response,
+    ) {
         self.outcome.messages += 1;
         let way = (Endpoint::Shard(from), Endpoint::Session(session));
         let arrivals = match self.config.network.framed {

@@ -66,6 +66,10 @@ pub(crate) enum SimEvent {
     Pause(Endpoint, Time),
     /// A shard restarts, and stands still until then.
     Restart(ShardId, Time),
+    /// A primary hears that all its replicas have a batch: of which life, and which.
+    Replicated(ShardId, u64, u64),
+    /// A stale primary is gone.
+    EndStale(ShardId),
     /// A shard refuses all that has not voted.
     Refuse(ShardId),
     /// Records of a shard expire, or are evicted.
@@ -120,6 +124,8 @@ impl SimEvent {
             | SimEvent::Move(..)
             | SimEvent::Pause(..)
             | SimEvent::Restart(..)
+            | SimEvent::Replicated(..)
+            | SimEvent::EndStale(_)
             | SimEvent::Audit(_) => None,
         }
     }
@@ -193,6 +199,8 @@ impl SimEvent {
             SimEvent::Move(slot, to) => [69, u64::from(*slot), u64::from(to.0), 0, 0],
             SimEvent::Leave(shard) => [70, u64::from(shard.0), 0, 0, 0],
             SimEvent::Abandon(session, tx) => [71, session.0, tx.0, 0, 0],
+            SimEvent::Replicated(shard, life, batch) => [73, u64::from(shard.0), *life, *batch, 0],
+            SimEvent::EndStale(shard) => [74, u64::from(shard.0), 0, 0, 0],
             SimEvent::Break(session, shard) => [72, u64::from(shard.0), session.0, 0, 0],
             SimEvent::Begin(session) => [42, 0, session.0, 0, 0],
             SimEvent::Continue(id) => run(43, id),
@@ -287,6 +295,10 @@ impl fmt::Display for SimEvent {
             SimEvent::Restart(shard, until) => {
                 write!(f, "{shard}: restarts, and stands still until {until}")
             }
+            SimEvent::Replicated(shard, life, batch) => {
+                write!(f, "{shard}: its replicas have batch {life}.{batch}")
+            }
+            SimEvent::EndStale(shard) => write!(f, "{shard}: the stale primary is gone"),
             SimEvent::Ask(session, shard, attempt) => {
                 write!(f, "c{}: asks {shard} what became of {attempt}", session.0)
             }

@@ -23,6 +23,7 @@ mod connections;
 mod cut;
 mod drive;
 mod event;
+mod host;
 #[cfg(feature = "planted-bugs")]
 pub mod hunt;
 pub mod model;
@@ -35,6 +36,7 @@ mod process;
 mod queue;
 mod random;
 mod reference;
+mod replicas;
 mod run;
 pub mod script;
 mod settings;

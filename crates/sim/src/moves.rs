@@ -80,7 +80,12 @@ impl World {
         let shards = u64::from(self.config.shards);
         let loses_records = self.config.faults.restarts > 0 && self.config.survives() == Survives::Nothing;
         // Without phases nobody is in a queue: who is told to ask again may be let in after the slot went.
-        if !self.config.is_external() || !self.config.phasing || shards < 2 || loses_records {
+        if !self.config.is_external()
+            || !self.config.phasing
+            || shards < 2
+            || loses_records
+            || self.config.is_replicated()
+        {
             return;
         }
         let random = &mut Random::new(self.seed, Stream::Moves);

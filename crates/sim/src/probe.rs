@@ -120,6 +120,7 @@ pub(crate) fn history<'a>(
     kinds: &BTreeMap<Bytes, ProbeKind>,
     ends: impl Iterator<Item = (&'a Bytes, Time, Time)>,
     contents: Option<impl Iterator<Item = (&'a Bytes, &'a State)>>,
+    is_replicated: bool,
 ) -> Vec<Observed> {
     let mut history = Vec::new();
     let mut later = runs.keys().skip(1);
@@ -132,9 +133,10 @@ pub(crate) fn history<'a>(
             if *kind == ProbeKind::Bits && log.told == Told::Void && !is_last {
                 continue;
             }
-            acts.extend(
-                kind.acts(probe, issued.reply.as_ref()).into_iter().map(|act| (issued.key.clone(), act)),
-            );
+            // Before its end is known an attempt may see what is lost with its primary. Then it does not commit (R5).
+            let is_seen = !is_replicated || log.told != Told::Nothing;
+            let reply = issued.reply.as_ref().filter(|_| is_seen);
+            acts.extend(kind.acts(probe, reply).into_iter().map(|act| (issued.key.clone(), act)));
         }
         let known = match log.told {
             Told::Committed(at) => Known::Committed(at.0),

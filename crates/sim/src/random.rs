@@ -35,6 +35,8 @@ pub(crate) enum Stream {
     Frames,
     /// Which slots move, and when.
     Moves,
+    /// When replicas have what was sent to them, and who is promoted.
+    Replicas,
     /// A client process of the performance model.
     Model(u64),
 }
@@ -57,6 +59,7 @@ impl Random {
             Stream::Partings => 7,
             Stream::Frames => 8,
             Stream::Moves => 9,
+            Stream::Replicas => 10,
             Stream::Clock { end } => 1 << 60 | end,
             Stream::Program { session, sequence } => (session + 1) << 32 | sequence,
             Stream::Model(process) => 1 << 63 | process,

@@ -29,6 +29,7 @@ pub(crate) fn settings(config: &mut Config) -> Vec<(&'static str, Setting<'_>)> 
         ("probes_permille", Number(&mut config.probes_permille)),
         ("restarts", Small(&mut faults.restarts)),
         ("survives", Small(&mut faults.survives)),
+        ("replicated", Flag(&mut config.replicated)),
         ("deaths", List(&mut faults.deaths)),
         ("asks_permille", Number(&mut faults.asks_permille)),
         ("outages", Small(&mut faults.outages)),

@@ -44,6 +44,11 @@ impl Store {
         self.content().records.clone()
     }
 
+    /// Has these records, and no others.
+    pub(crate) fn hold(&self, records: BTreeMap<Bytes, State>) {
+        self.content().records = records;
+    }
+
     /// A record vanishes. Returns whether there was one.
     pub(crate) fn lose(&self, key: &Bytes) -> bool {
         self.content().records.remove(key).is_some()

@@ -59,6 +59,8 @@ impl World {
 
     /// These records expire; those that are not there do not.
     pub(crate) fn expire(&mut self, id: ShardId, mut keys: Vec<Bytes>) -> Result<(), Violation> {
+        // Those who had committed by then are told first: when a record vanishes is known at once.
+        self.replicate_at_once(id)?;
         self.shard(id).vanishing(&keys);
         let Some(store) = self.store(id) else { return Ok(()) };
         keys.retain(|key| store.lose(key));
@@ -82,19 +84,27 @@ impl World {
         let now_ms = now.0 / 1000;
         if let Some(store) = self.store(id) {
             let keys = store.expired(now_ms);
-            for key in &keys {
-                store.lose(key);
+            if keys.is_empty() {
+                return Ok(());
             }
-            return if keys.is_empty() { Ok(()) } else { self.lost(id, &keys, Some(now_ms)) };
+            self.replicate_at_once(id)?;
+            if let Some(store) = self.store(id) {
+                keys.iter().for_each(|key| {
+                    store.lose(key);
+                });
+            }
+            return self.lost(id, &keys, Some(now_ms));
         }
         if self.shard(id).next_expiry().is_none_or(|expiry| expiry.ms() > now_ms) {
             return Ok(());
         }
+        self.replicate_at_once(id)?;
         let voted = self.voted_at(id);
         let keys = self.shard(id).expire(now, now_ms);
         self.ledger.note_vanished(id, (&keys, &voted), self.now, Some(now_ms));
         self.outcome.vanished += keys.len() as u64;
-        self.drain_shard(id)
+        self.drain_shard(id)?;
+        self.replicate_at_once(id)
     }
 
     /// Who has voted at a shard, said or not.
@@ -104,6 +114,7 @@ impl World {
 
     /// All records of the shard are flushed. The host tells of those that somebody holds, as if they were there.
     pub(crate) fn flush(&mut self, id: ShardId) -> Result<(), Violation> {
+        self.replicate_at_once(id)?;
         let held: Vec<Bytes> = self.shard(id).held_keys().cloned().collect();
         self.shard(id).vanishing(&held);
         let Some(store) = self.store(id) else { return Ok(()) };
@@ -123,6 +134,8 @@ impl World {
             true => keys.chunks(1).for_each(|key| self.shard(id).vanished(now, key)),
             false => self.shard(id).vanished(now, keys),
         }
-        self.drain_shard(id)
+        self.drain_shard(id)?;
+        // When a record vanished nobody is told, and so it is not taken back.
+        self.replicate_at_once(id)
     }
 }

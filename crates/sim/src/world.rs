@@ -7,15 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response, Status};
-use claret_core::{
-    AttemptId, Client, Incarnation, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash,
-};
-use claret_types::{Bytes, Operation, State};
+use claret_core::{AttemptId, Client, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash};
+use claret_types::{Bytes, State};
 
 use crate::check::{Ledger, LedgerEnd, Violation};
 use crate::clock::Clock;
 use crate::config::Config;
 use crate::event::SimEvent;
+use crate::host::Host;
 use crate::moves::Moves;
 use crate::network::{Endpoint, Network};
 use crate::observed::judge;
@@ -25,13 +24,10 @@ use crate::process::Process;
 use crate::queue::Queue;
 use crate::random::{Random, Stream};
 use crate::reference::Reference;
-use crate::store::{Lease, Store};
+use crate::store::Store;
 use crate::tamper::{Sent, Tamper, Tampering};
 use crate::trace::Trace;
 use crate::workload::Workload;
-
-/// No incarnation executes as many calls.
-const EXTERNAL_INCARNATIONS_APART: u64 = 1 << 20;
 
 /// More steps than any run needs: a storm of messages.
 const STEPS_MAX: u64 = 800_000;
@@ -83,64 +79,6 @@ pub struct Outcome {
     pub trace_hash: u64,
 }
 
-/// A shard and the timeout it was last promised.
-#[derive(Debug)]
-pub(crate) struct Host {
-    pub(crate) shard: Shard,
-    /// The records, if they are not the shard's own.
-    store: Option<Lease>,
-    timer: Option<Time>,
-    clock: Clock,
-    recoveries: u64,
-    /// Of which state of the cluster it knows who owns keys, and how often it was looked at since.
-    pub(crate) knows: u64,
-    pub(crate) behind: u64,
-}
-
-impl Host {
-    fn new(id: ShardId, config: &Config, moves: &Moves) -> Host {
-        let store = config.is_external().then(|| Lease::new(id, moves));
-        let (first, switches, limits) = (Incarnation(1), config.switches(), config.limits);
-        let shard = match &store {
-            Some(store) => Shard::over(store.as_external(), id, first, switches, limits),
-            None => Shard::new(id, first, switches, limits),
-        };
-        Host { shard, store, timer: None, clock: Clock::TRUE, recoveries: 0, knows: 0, behind: 0 }
-    }
-
-    /// Does an operation before the run. Returns whether it could be done.
-    fn prepare(&mut self, key: &Bytes, op: &Operation) -> bool {
-        if let Some(store) = &self.store {
-            return store.prepare(key, op);
-        }
-        let done = self.shard.instant(key_hash(key), key, op).is_ok();
-        if done {
-            self.shard.finish_instant();
-        }
-        done
-    }
-
-    /// The process ends and begins again.
-    fn restart(&mut self, now: Time, survives: Survives) {
-        // Of external records, unique numbers are counted from the incarnation.
-        let apart = if self.store.is_some() { EXTERNAL_INCARNATIONS_APART } else { 1 };
-        if survives != Survives::Votes {
-            self.recoveries += self.shard.stats().recoveries;
-        }
-        if let Some(store) = self.store.as_ref().filter(|_| survives == Survives::Nothing) {
-            store.lose_all();
-        }
-        self.shard.restart(now, Incarnation(self.shard.incarnation().0 + apart), survives);
-    }
-
-    fn contents(&self) -> BTreeMap<Bytes, State> {
-        match &self.store {
-            Some(store) => store.records(),
-            None => self.shard.contents().map(|(key, state)| (key.clone(), state.clone())).collect(),
-        }
-    }
-}
-
 /// See the module's text.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -171,6 +109,8 @@ pub(crate) struct World {
     pub(crate) partings: Random,
     /// Which frames are refused.
     pub(crate) frames: Random,
+    /// When replicas have what was sent to them, and who is promoted.
+    pub(crate) replication: Random,
     pub(crate) plant: Plant,
     pub(crate) tamper: Tamper,
     /// Counts of sent messages at which the sender dies, in order.
@@ -208,6 +148,7 @@ impl World {
             stale: Random::new(seed, Stream::Stale),
             partings: Random::new(seed, Stream::Partings),
             frames: Random::new(seed, Stream::Frames),
+            replication: Random::new(seed, Stream::Replicas),
             plant,
             tamper: Tamper::new(plant.tampering()),
             deaths: deaths.into(),
@@ -302,6 +243,7 @@ impl World {
 
     /// Runs until everything is done (in safety mode: until time is over), and checks the end.
     pub(crate) fn run(&mut self) -> Result<Outcome, Violation> {
+        self.begin_replicas()?;
         let deadline = Time(self.config.deadline_us());
         while !self.is_quiet() {
             let Some((at, number, event)) = self.queue.pop() else {
@@ -322,6 +264,8 @@ impl World {
             }
             self.step(number, event)?;
         }
+        // In the end all arrives: what shards have written counts, though nobody was told.
+        (0..self.config.shards).try_for_each(|number| self.replicate_at_once(ShardId(number)))?;
         if !self.config.faults.endless {
             self.leave_nothing()?;
         }
@@ -353,7 +297,13 @@ impl World {
                 self.pause(end, until);
                 Ok(())
             }
+            SimEvent::Restart(id, until) if self.config.is_replicated() => self.fail_over(id, until),
             SimEvent::Restart(id, until) => self.restart_shard(id, until),
+            SimEvent::Replicated(id, life, batch) => self.have_replicated(id, life, batch),
+            SimEvent::EndStale(id) => {
+                self.end_stale(id);
+                Ok(())
+            }
             SimEvent::Audit(session) => self.audit(session),
             of_shard => self.step_shard(of_shard),
         }
@@ -376,6 +326,10 @@ impl World {
         }
         match event {
             SimEvent::Request { to, .. } if self.removed.contains(&to) => Ok(()),
+            SimEvent::Request { to, link, request } if self.comes_to_stale(to, link) => {
+                self.hear_as_stale(to, link, vec![request], false);
+                Ok(())
+            }
             SimEvent::Request { to, link, request } => {
                 let now = self.shard_time(to);
                 self.note_link(to, link);
@@ -468,7 +422,7 @@ impl World {
     }
 
     /// An end stands still, for the longest that any fault wants.
-    fn pause(&mut self, end: Endpoint, until: Time) {
+    pub(crate) fn pause(&mut self, end: Endpoint, until: Time) {
         let paused = self.paused.entry(end).or_insert(until);
         *paused = until.max(*paused);
     }
@@ -497,6 +451,7 @@ impl World {
                 Output::Tell { shard: to, message } => self.send_peer(id, to, message),
             }
         }
+        self.replicate(id)?;
         self.finish_moves(id)?;
         self.gossip(id);
         // What this input had the shard say was decided before the input raised its clock.
@@ -530,8 +485,10 @@ impl World {
             return Ok(());
         }
         self.check_not_stale(session, &response)?;
-        let shard = &self.hosts[from.0 as usize].shard;
-        let written = response.attempt().and_then(|attempt| shard.written(attempt));
+        let Host { shard, replicas, .. } = &self.hosts[from.0 as usize];
+        // What has waited for replicas tells of what was written then: meanwhile it may be forgotten, and a no be there.
+        let is_late = replicas.is_some() && matches!(response, Response::Applied { .. });
+        let written = response.attempt().filter(|_| !is_late).and_then(|attempt| shard.written(attempt));
         self.ledger.note_response(from, &response, written, self.now)?;
         if let Response::Refused { attempt, refusal, .. } = &response
             && let Some((key, behind)) = refusal.of_operation()
@@ -569,7 +526,7 @@ impl World {
         self.links.get(&(shard, session)).copied().unwrap_or(0)
     }
 
-    fn send_peer(&mut self, from: ShardId, to: ShardId, message: PeerMessage) {
+    pub(crate) fn send_peer(&mut self, from: ShardId, to: ShardId, message: PeerMessage) {
         self.outcome.messages += 1;
         if !self.tamper.tell(from, to, &message) {
             return;
@@ -581,6 +538,9 @@ impl World {
 
     /// A shard hears of another.
     fn hear_peer(&mut self, from: ShardId, to: ShardId, message: PeerMessage) -> Result<(), Violation> {
+        if self.peer_comes_to_stale(to, &message) {
+            return Ok(());
+        }
         if let PeerMessage::Inquire { attempt, .. } = message
             && self.tamper.is(Tampering::QuestionWritesNothing)
             && self.shard(to).written(attempt).is_none()
@@ -735,8 +695,14 @@ impl World {
         }
         let contents = (!self.config.faults.endless).then(|| self.contents());
         let contents = contents.as_ref().map(BTreeMap::iter);
-        let history =
-            probe::history(self.ledger.runs(), &self.workload.probes(), self.ledger.ends(), contents);
+        let is_replicated = self.config.is_replicated();
+        let history = probe::history(
+            self.ledger.runs(),
+            &self.workload.probes(),
+            self.ledger.ends(),
+            contents,
+            is_replicated,
+        );
         let judged = judge(&history)?;
         (self.outcome.judged, self.outcome.edges) = (judged.transactions, judged.edges);
         Ok(())

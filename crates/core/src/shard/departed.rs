@@ -10,6 +10,7 @@ use std::ops::Bound;
 
 use super::history::Place;
 use super::{AttemptId, Output, Participants, PeerMessage, Shard, ShardId, Status, Time, rules};
+use crate::backup::Change;
 use crate::ids::{Incarnation, SessionId, TxId};
 
 /// To ask the others of one decision costs as much as so many calls.
@@ -80,8 +81,11 @@ impl Shard {
             history.since = Some(incarnation);
         }
         let (before, bytes) = (std::mem::replace(&mut history.account, account), history.bytes());
+        let since = history.since;
         self.recount(before, bytes, 0);
         self.recount(account, 0, bytes);
+        self.tell_replicas(|_| Some(Change::Incarnation(incarnation)));
+        self.tell_replicas(|_| Some(Change::Greeted { session, account, since }));
     }
 
     /// As which incarnation the shard speaks with a session.
@@ -205,6 +209,7 @@ impl Shard {
         if let Some(history) = self.sessions.remove(&session) {
             self.recount(history.account, history.bytes(), 0);
             self.close_account(history.account);
+            self.tell_replicas(|_| Some(Change::Forgotten(session)));
         }
     }
 }

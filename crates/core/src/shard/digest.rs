@@ -30,6 +30,7 @@ impl Shard {
             again_bytes: _,
             latest: _,
             outputs,
+            replication,
             stats: _,
         } = self;
         let mut open: Vec<(&AttemptId, &Participant)> = Vec::new();
@@ -42,7 +43,16 @@ impl Shard {
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
         let turns: Vec<&AttemptId> = put_off.values().collect();
         let due = (turns, deserted, held_off, (clock, stamped, horizon));
-        digest(&(id, incarnation, remembers_since, open, table.content(), sessions, due, outputs))
+        digest(&(
+            id,
+            incarnation,
+            remembers_since,
+            open,
+            table.content(),
+            sessions,
+            due,
+            (outputs, replication),
+        ))
     }
 
     fn content_of<'a>(&'a self, participant: &'a Participant) -> impl std::fmt::Debug + 'a {

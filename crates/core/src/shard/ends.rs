@@ -112,6 +112,8 @@ impl Shard {
             self.stamped -= usize::from(participant.is_stamped());
             self.recount(participant.account, participant.bytes, 0);
         }
+        let had_voted = participant.as_ref().is_some_and(|it| it.is_prepared());
+        self.tell_end(attempt, had_voted, &decided, listed.as_ref());
         self.remember(attempt, decided, listed);
         let Some(participant) = participant else { return };
         if participant.is_prepared() {

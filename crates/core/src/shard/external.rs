@@ -7,6 +7,7 @@
 use claret_types::{Bytes, Claims, Operation, TypeInfo};
 
 use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash, rules};
+use crate::backup::Change;
 use crate::records::{External, Records};
 
 impl Shard {
@@ -142,6 +143,7 @@ impl Shard {
                 continue;
             };
             refused.extend(self.table.vanish(record).into_iter().map(|attempt| (attempt, key)));
+            self.tell_replicas(|_| Some(Change::Vanished(key.clone())));
         }
         for (attempt, key) in refused {
             if rules::ends_with_its_record(self, attempt) {

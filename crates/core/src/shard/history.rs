@@ -63,6 +63,17 @@ impl Remembered {
     }
 }
 
+impl Remembered {
+    /// Whether whoever follows the shard has to know it, too: what is applied, and what others may be in doubt about.
+    pub(crate) fn outlives(&self) -> bool {
+        match &self.decided {
+            Decided::Applied { .. } => true,
+            Decided::Refused(Refusal::Unknown) => self.listed.is_some(),
+            Decided::Refused(_) => false,
+        }
+    }
+}
+
 /// The noes that are written for all places of a range.
 #[derive(Clone, Debug)]
 struct Barred {

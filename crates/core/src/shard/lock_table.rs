@@ -25,6 +25,7 @@ mod hot;
 mod instant;
 mod leaving;
 mod line;
+mod replicating;
 mod right;
 mod top;
 #[cfg(feature = "planted-bugs")]

@@ -28,6 +28,7 @@ mod picture;
 mod placing;
 mod recent;
 mod recovery;
+mod replicating;
 mod restart;
 mod right;
 mod top;
@@ -60,6 +61,7 @@ use lock_table::{Answers, Fate, LockTable, Owner, RecordIx, Stop, Woken};
 use participant::{Blocked, Calls, Heard, Participant, Round, Stage, by_key};
 pub use picture::{Stats, Wait};
 use recovery::{Deserted, runs};
+use replicating::Replication;
 pub use restart::Survives;
 #[cfg(not(feature = "planted-bugs"))]
 use right as rules;
@@ -116,6 +118,8 @@ pub struct Shard {
     /// The time of the latest input.
     latest: Time,
     outputs: VecDeque<Output>,
+    /// What its replicas have to know, if it has any.
+    replication: Option<Box<Replication>>,
     stats: Stats,
 }
 
@@ -148,6 +152,7 @@ impl Shard {
             again_bytes: 0,
             latest: Time(0),
             outputs: VecDeque::new(),
+            replication: None,
             stats: Stats::default(),
         }
     }
@@ -344,15 +349,18 @@ impl Shard {
 
     // --- outputs ---
 
-    /// The next output.
+    /// The next output. What waits for replicas comes later.
     pub fn poll_output(&mut self) -> Option<Output> {
-        self.outputs.pop_front()
+        match self.replication {
+            None => self.outputs.pop_front(), // Mostly.
+            Some(_) => self.poll_free_output(),
+        }
     }
 
     /// Whether there is a next output.
     #[inline]
     pub fn has_output(&self) -> bool {
-        !self.outputs.is_empty()
+        !self.outputs.is_empty() || self.has_free_output()
     }
 
     /// When [`Self::handle_timeout`] has something to do.
@@ -596,6 +604,9 @@ impl Shard {
         size: account::Taken,
         asks: Asks,
     ) -> Result<(), Refusal> {
+        if self.is_stamped_in_vain(asks) {
+            return Err(Refusal::ReadOnly);
+        }
         if !matches!(asks, Asks::Place(_)) && !self.takes_unstamped(now, records) {
             self.ask_clocks(now);
             return Err(Refusal::Unstamped);
@@ -682,6 +693,7 @@ impl Shard {
         let replies = participant.replies[round.replies_before..].to_vec();
         participant.stage = Stage::Prepared { round, place: None, answers: SmallVec::new(), asked_us: 0 };
         self.note_vote(attempt);
+        self.tell_vote(attempt);
         self.respond(attempt, Response::Voted { attempt, shard: self.id, replies });
     }
 

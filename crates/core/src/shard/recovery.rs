@@ -21,6 +21,7 @@ use super::{
     AttemptId, Attempts, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId,
     Stage, Status, Time, rules,
 };
+use crate::backup::Change;
 use crate::ids::{Birth, Sequence, SessionId, TxId};
 
 /// A deserted session whose leases are being ended: after which attempt, and up to which.
@@ -148,11 +149,14 @@ impl Shard {
         }
         history.connection = link.connection;
         let (account, before) = (history.account, history.bytes());
+        let is_raised = low_water > history.low_water;
         history.raise(low_water);
         let after = history.bytes();
         let named = |(sequence, attempt)| AttemptId { tx: TxId { session: link.session, sequence }, attempt };
         let open: Vec<AttemptId> = history.open_after(Bound::Unbounded).map(named).collect();
         self.recount(account, before, after);
+        let session = link.session;
+        self.tell_replicas(|_| is_raised.then_some(Change::Passed { session, low_water }));
         let live: BTreeSet<AttemptId> = live.iter().copied().collect();
         for attempt in open {
             if live.contains(&attempt) {

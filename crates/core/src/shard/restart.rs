@@ -4,6 +4,8 @@
 //! may take an unrecorded no for a recorded one. Their coordinators learn it from the new incarnation. Invariant:
 //! with [`Survives::Votes`] every yes and every no that was written stays written.
 
+use crate::backup::Change;
+
 use super::lock_table::{Fate, LockTable};
 use super::{AllDeparted, AttemptId, Incarnation, Shard, Time, VecDeque, rules};
 
@@ -35,6 +37,7 @@ impl Shard {
                 *self = Shard { incarnation, horizon, outputs: VecDeque::new(), ..old };
                 self.table.unique = unique;
                 self.keep_votes(now);
+                self.tell_replicas(|_| Some(Change::Incarnation(incarnation)));
             }
             Survives::Records => {
                 self.begin_clock(now);

@@ -10,6 +10,7 @@ use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Heard, Participant};
 use super::{AttemptId, CallNo, Delivery, Incarnation, Participants, Shard, Switches, Time};
+use crate::backup::Vote;
 use crate::ids::{Birth, Sequence, Timestamp};
 
 // --- the vote record: yes or no, written once (P2) ---
@@ -244,4 +245,24 @@ pub(super) fn release_all(table: &mut LockTable, now: Time, participant: &Partic
     for record in &participant.held {
         table.release(now, *record, participant.owner.attempt, fate);
     }
+}
+
+// --- replicas (docs/replication.md) ---
+
+/// Whether an output waits until the replicas have what the shard had written (R1).
+#[inline]
+pub(super) fn waits_for_replicas(counts: bool) -> bool {
+    counts
+}
+
+/// Whether whoever is promoted holds again what had voted (R3).
+#[inline]
+pub(super) fn is_restored(_: &Vote) -> bool {
+    true
+}
+
+/// Whether whoever is promoted remembers a decision (R3).
+#[inline]
+pub(super) fn restores(_is_applied: bool) -> bool {
+    true
 }

@@ -7,6 +7,7 @@ use super::history::{Decided, History, Place, Remembered};
 use super::lock_table::{Fate, LockTable, RecordIx};
 use super::participant::{AllBlocked, Blocked, Calls, Participant};
 use super::{AttemptId, CallNo, Incarnation, Participants, Shard, Switches, Time, right};
+use crate::backup::Vote;
 use crate::ids::{Birth, Sequence, Timestamp};
 use crate::planted::{Bug, is};
 
@@ -202,4 +203,20 @@ pub(super) fn release_all(table: &mut LockTable, now: Time, participant: &Partic
         let fate = if at == 0 { fate } else { Fate::Drop };
         table.release(now, *record, participant.owner.attempt, fate);
     }
+}
+
+/// [`Bug::AnswersBeforeReplicas`].
+pub(super) fn waits_for_replicas(counts: bool) -> bool {
+    right::waits_for_replicas(counts) && !is(Bug::AnswersBeforeReplicas)
+}
+
+/// [`Bug::PromotedForgetsVotes`], [`Bug::PromotedForgetsReads`].
+pub(super) fn is_restored(vote: &Vote) -> bool {
+    let writes = || vote.held.iter().any(|held| held.granted.iter().any(|it| it.effect.is_some()));
+    right::is_restored(vote) && !is(Bug::PromotedForgetsVotes) && (writes() || !is(Bug::PromotedForgetsReads))
+}
+
+/// [`Bug::PromotedForgetsDecisions`].
+pub(super) fn restores(is_applied: bool) -> bool {
+    right::restores(is_applied) && !is(Bug::PromotedForgetsDecisions)
 }

@@ -1,0 +1,309 @@
+//! Shards with replicas (`docs/replication.md`): a primary dies or is cut off, and a replica that may be behind goes on as the
+//! shard.
+//!
+//! All replicas of a shard are one here: what all of them have for certain, and what is on its way to them. The one that is
+//! promoted has some of what is on its way. A primary that is cut off lives on for a while as the *stale* one, with the
+//! connections that it had; nobody tells it that its batches arrived.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use claret_core::message::{Link, Output, PeerMessage, Request, Response};
+use claret_core::{Backup, Change, Changes, Incarnation, SessionId, Shard, ShardId, Survives, Time, wire};
+use claret_types::{Bytes, State};
+
+use crate::check::Violation;
+use crate::event::SimEvent;
+use crate::host::incarnations_apart;
+use crate::network::Endpoint;
+use crate::store::Lease;
+use crate::world::World;
+
+/// How long a batch and its acknowledgement take at most, in microseconds; now and then many times that.
+const ACKNOWLEDGED_US_MAX: u64 = 400;
+const LAGS_US_MAX: u64 = 30_000;
+
+/// So many incarnations are between a primary and whoever is promoted: it may have gone on without being heard of (R4).
+const APART: u64 = 1_000;
+
+/// Changes that leave together, and the records after them.
+#[derive(Debug)]
+struct Batch {
+    number: u64,
+    changes: Changes,
+    records: BTreeMap<Bytes, State>,
+}
+
+/// What the replicas of a shard have.
+#[derive(Debug, Default)]
+pub(crate) struct Replicas {
+    /// What all of them have for certain, and the records then.
+    backup: Backup,
+    records: BTreeMap<Bytes, State>,
+    /// What is on its way to them, or was not heard to have arrived.
+    sent: VecDeque<Batch>,
+    /// When the last of these arrives.
+    last: Time,
+    /// All that was sent: what a replica that is not behind knows.
+    ahead: Backup,
+    /// How many primaries there were.
+    life: u64,
+}
+
+/// A primary that does not know that it is none any more.
+#[derive(Debug)]
+pub(crate) struct Stale {
+    shard: Shard,
+    /// Its records.
+    _store: Option<Lease>,
+    /// Whoever is still connected to it, and how.
+    connections: BTreeMap<SessionId, u32>,
+}
+
+impl World {
+    /// Shards have replicas from the beginning, and these have all.
+    pub(crate) fn begin_replicas(&mut self) -> Result<(), Violation> {
+        if !self.config.is_replicated() {
+            return Ok(());
+        }
+        for number in 0..self.config.shards {
+            let id = ShardId(number);
+            self.host(id).replicas = Some(Replicas::default());
+            self.shard(id).replicate();
+            self.replicate_at_once(id)?;
+        }
+        Ok(())
+    }
+
+    /// Sends what a shard wrote to its replicas.
+    pub(crate) fn replicate(&mut self, id: ShardId) -> Result<(), Violation> {
+        if self.host(id).replicas.is_none() {
+            return Ok(()); // Mostly.
+        }
+        while let Some((number, changes)) = self.shard(id).poll_changes() {
+            let lags = self.replication.chance(30);
+            let most = if lags { LAGS_US_MAX } else { ACKNOWLEDGED_US_MAX };
+            let takes = 1 + self.replication.below(most);
+            let (now, records) = (self.now, self.hosts[id.0 as usize].contents());
+            let Some(replicas) = &mut self.host(id).replicas else { return Ok(()) };
+            let changes: Changes = changes.into_iter().map(as_sent).collect();
+            changes.iter().for_each(|change| replicas.ahead.take(change.clone()));
+            replicas.sent.push_back(Batch { number, changes, records });
+            let at = replicas.last.max(now.plus(takes));
+            replicas.last = at;
+            let life = replicas.life;
+            self.schedule(at, SimEvent::Replicated(id, life, number));
+        }
+        let host = self.host(id);
+        let told = host.replicas.as_ref().map_or(0, |replicas| replicas.ahead.votes());
+        let voted = host.shard.voted_attempts();
+        match told == voted {
+            true => Ok(()),
+            false => Err(format!("{id}: {voted} attempts have voted, and replicas were told of {told}")),
+        }
+    }
+
+    /// The same, and all of it arrives now.
+    pub(crate) fn replicate_at_once(&mut self, id: ShardId) -> Result<(), Violation> {
+        self.replicate(id)?;
+        let Some(replicas) = &self.host(id).replicas else { return Ok(()) };
+        let (life, last) = (replicas.life, replicas.sent.back().map(|batch| batch.number));
+        last.map_or(Ok(()), |number| self.have_replicated(id, life, number))?;
+        // A record that nobody holds vanishes without a word of the shard.
+        let host = self.host(id);
+        let records = host.contents();
+        host.replicas.iter_mut().for_each(|replicas| replicas.records = records.clone());
+        Ok(())
+    }
+
+    /// A primary hears that all its replicas have a batch, and all before it.
+    pub(crate) fn have_replicated(&mut self, id: ShardId, life: u64, number: u64) -> Result<(), Violation> {
+        let host = self.host(id);
+        let Some(replicas) = host.replicas.as_mut().filter(|replicas| replicas.life == life) else {
+            return Ok(());
+        };
+        while replicas.sent.front().is_some_and(|batch| batch.number <= number) {
+            replicas.arrive();
+        }
+        host.shard.replicated(number);
+        self.drain_shard(id)
+    }
+
+    /// A primary is gone, or cut off. A replica has some of what was on its way, and is promoted.
+    pub(crate) fn fail_over(&mut self, id: ShardId, until: Time) -> Result<(), Violation> {
+        self.outcome.faults += 1;
+        self.outcome.shard_restarts += 1;
+        let (lives_on, now) = (self.replication.chance(500), self.shard_time(id));
+        let on_its_way = self.host(id).replicas.as_ref().map_or(0, |replicas| replicas.sent.len());
+        for _ in 0..self.replication.below(on_its_way as u64 + 1) {
+            let changes = self.host(id).replicas.as_mut().map(Replicas::arrive).unwrap_or_default();
+            changes.iter().try_for_each(|change| self.note_arrived(id, change))?;
+        }
+        let before = self.promote(id, now)?;
+        let clock = self.shard(id).clock();
+        self.ledger.note_restart(id, Survives::Votes, clock);
+        if lives_on {
+            self.leave_stale(id, before, until);
+        } else {
+            self.pause(Endpoint::Shard(id), until);
+            self.break_all_to(id, until);
+        }
+        self.replicate_at_once(id)
+    }
+
+    /// What arrived, and nobody was told of, is decided all the same.
+    fn note_arrived(&mut self, id: ShardId, change: &Change) -> Result<(), Violation> {
+        let response = match change {
+            Change::Voted(vote) => {
+                let replies = vote.replies.clone();
+                Response::Voted { attempt: vote.attempt, shard: id, replies }
+            }
+            Change::Decided { attempt, is_applied: true, replies, .. } => {
+                let replies = replies.clone().unwrap_or_default();
+                Response::Committed { attempt: *attempt, replies }
+            }
+            _ => return Ok(()),
+        };
+        self.ledger.note_response(id, &response, None, self.now)
+    }
+
+    /// Makes a shard of what a replica has. Returns the one that was.
+    fn promote(&mut self, id: ShardId, now: Time) -> Result<(Shard, Option<Lease>), Violation> {
+        let (switches, limits) = (self.config.switches(), self.config.limits);
+        let apart = APART * incarnations_apart(self.config.is_external());
+        let store = self.config.is_external().then(|| Lease::new(id, &self.moves));
+        let host = self.host(id);
+        let replicas = host.replicas.as_mut().expect("it has replicas");
+        let (backup, records) = (std::mem::take(&mut replicas.backup), replicas.records.clone());
+        replicas.sent.clear();
+        replicas.ahead = Backup::default();
+        replicas.life += 1;
+        let heard_of = backup.incarnation().expect("it began");
+        let next = Incarnation(heard_of.0 + apart);
+        let external = store.as_ref().map(Lease::as_external);
+        if let Some(store) = external {
+            store.hold(records.clone());
+        }
+        let external = external.map(|store| store as &'static dyn claret_core::Records);
+        let promoted = Shard::promote(backup, external, now, next, switches, limits);
+        let mut shard = promoted.ok_or_else(|| format!("{id}: a replica knows of no shard"))?;
+        if store.is_none() {
+            records.into_iter().for_each(|(key, state)| shard.load(key, state));
+        }
+        shard.replicate();
+        host.recoveries += host.shard.stats().recoveries;
+        host.timer = None;
+        let before = std::mem::replace(&mut host.shard, shard);
+        let store_before = std::mem::replace(&mut host.store, store);
+        self.tell_owners(id);
+        Ok((before, store_before))
+    }
+
+    /// The one that was goes on for those who are connected to it.
+    fn leave_stale(&mut self, id: ShardId, (shard, store): (Shard, Option<Lease>), until: Time) {
+        let sessions: Vec<SessionId> = self.processes.keys().copied().collect();
+        let mut connections = BTreeMap::new();
+        for session in sessions {
+            if let Some(number) = self.processes[&session].connection_to(id) {
+                connections.insert(session, number);
+            }
+            let span = until.since(self.now) + 1;
+            let at = self.now.plus(self.replication.below(span));
+            self.schedule(at, SimEvent::Break(session, id));
+        }
+        self.host(id).stale = Some(Stale { shard, _store: store, connections });
+        self.schedule(until.plus(1), SimEvent::EndStale(id));
+    }
+
+    /// The stale primary is gone, with what was on its way to it.
+    pub(crate) fn end_stale(&mut self, id: ShardId) {
+        let Some(stale) = self.host(id).stale.take() else { return };
+        for (session, number) in stale.connections {
+            let torn = self.torn.entry((session, id)).or_insert(number);
+            *torn = number.max(*torn);
+            if self.processes.get(&session).and_then(|it| it.connection_to(id)) == Some(number) {
+                self.tear(session, id);
+                self.reconnect_later(session, id);
+            }
+        }
+    }
+
+    /// Whether what comes over this connection comes to the stale primary.
+    pub(crate) fn comes_to_stale(&self, id: ShardId, link: Link) -> bool {
+        let stale = self.hosts[id.0 as usize].stale.as_ref();
+        let number = stale.and_then(|stale| stale.connections.get(&link.session));
+        number.is_some_and(|number| link.connection <= *number)
+    }
+
+    /// The stale primary takes requests, and says what it does not have to wait for. The answer to a frame, if it is one.
+    pub(crate) fn hear_as_stale(&mut self, id: ShardId, link: Link, requests: Vec<Request>, is_frame: bool) {
+        let said = self.with_stale(id, |shard, now| {
+            requests.into_iter().for_each(|request| shard.handle(now, link, request));
+        });
+        let Link { session, connection } = link;
+        let (own, others): (Vec<_>, Vec<_>) =
+            said.into_iter().partition(|(to, _)| is_frame && *to == session);
+        for (session, response) in others {
+            let number = self.host(id).stale.as_ref().and_then(|it| it.connections.get(&session).copied());
+            self.push_over(id, session, number.unwrap_or_default(), response);
+        }
+        let responses = own.into_iter().map(|(_, response)| response).collect();
+        if is_frame && let Some(at) = self.stream(Endpoint::Shard(id), Endpoint::Session(session), connection)
+        {
+            let answer = SimEvent::Answer { from: id, session, connection, refused: false, responses };
+            self.schedule(at, answer);
+        }
+    }
+
+    /// Another shard's word reaches whoever it takes for the shard. Whether it was the stale primary.
+    pub(crate) fn peer_comes_to_stale(&mut self, id: ShardId, message: &PeerMessage) -> bool {
+        if self.host(id).stale.is_none() || !self.replication.chance(500) {
+            return false;
+        }
+        let said = self.with_stale(id, |shard, now| shard.handle_peer(now, message.clone()));
+        for (session, response) in said {
+            let number = self.host(id).stale.as_ref().and_then(|it| it.connections.get(&session).copied());
+            self.push_over(id, session, number.unwrap_or_default(), response);
+        }
+        true
+    }
+
+    fn with_stale(
+        &mut self,
+        id: ShardId,
+        input: impl FnOnce(&mut Shard, Time),
+    ) -> Vec<(SessionId, Response)> {
+        let now = self.shard_time(id);
+        let Some(stale) = &mut self.host(id).stale else { return Vec::new() };
+        stale.shard.handle_timeout(now);
+        input(&mut stale.shard, now);
+        stale.shard.check_invariants();
+        let _ = stale.shard.poll_changes(); // They reach nobody.
+        let (mut said, mut told) = (Vec::new(), Vec::new());
+        while let Some(output) = stale.shard.poll_output() {
+            match output {
+                Output::Respond { session, response } => said.push((session, response)),
+                Output::Tell { shard, message } => told.push((shard, message)),
+            }
+        }
+        told.into_iter().for_each(|(shard, message)| self.send_peer(id, shard, message));
+        said
+    }
+}
+
+impl Replicas {
+    /// The next batch has arrived.
+    fn arrive(&mut self) -> Changes {
+        let Some(batch) = self.sent.pop_front() else { return Changes::new() };
+        batch.changes.iter().for_each(|change| self.backup.take(change.clone()));
+        self.records = batch.records;
+        batch.changes
+    }
+}
+
+/// As it arrives, in bytes. Of types that users wrote there is no such form.
+fn as_sent(change: Change) -> Change {
+    match wire::encode_change(&change) {
+        Ok(bytes) => wire::decode_change(&bytes).expect("what was written is read").0,
+        Err(_) => change,
+    }
+}
