@@ -1,4 +1,4 @@
-//! What a shard tells its replicas (R1 to R8 of `docs/replication.md`), and what a replica makes of it.
+//! What a shard tells its replicas (S1 to S8 of `docs/replication.md`), and what a replica makes of it.
 //!
 //! A [`Change`] is one thing that the shard has written beside its records. Records travel on the host's own way; the host sees to it
 //! that a change and what it does to records reach a replica together or not at all. A [`Backup`] is what a replica knows:

@@ -6,7 +6,7 @@
 //! otherwise. Without the feature neither that file nor this one is compiled, and no bug is in the code that is shipped.
 //!
 //! What a bug takes out is a rule of `docs/protocol.md` (P), `docs/combining.md` (C), `docs/batches.md` (B) or
-//! `docs/replication.md` (R). Faults of messages and of hosts
+//! `docs/replication.md` (S). Faults of messages and of hosts
 //! are no code of the protocol: the simulator makes them (`crates/sim/src/tamper.rs`).
 //! `crates/sim/examples/planted.rs` says which check catches each, and how soon.
 
@@ -71,13 +71,13 @@ bugs! {
 
     // --- replicas ---
     /// What counts leaves before the replicas have what it stands for.
-    AnswersBeforeReplicas "answers-before-replicas" "R1, R2";
+    AnswersBeforeReplicas "answers-before-replicas" "S1, S2";
     /// A promoted replica holds nothing of what had voted.
-    PromotedForgetsVotes "promoted-forgets-votes" "R3";
+    PromotedForgetsVotes "promoted-forgets-votes" "S3";
     /// A promoted replica holds nothing of what had voted and only read.
-    PromotedForgetsReads "promoted-forgets-reads" "R3";
+    PromotedForgetsReads "promoted-forgets-reads" "S3";
     /// A promoted replica knows nothing of what was decided.
-    PromotedForgetsDecisions "promoted-forgets-decisions" "R3";
+    PromotedForgetsDecisions "promoted-forgets-decisions" "S3";
 
     // --- attempts that are over ---
     /// A call or a commit of an attempt that is over is taken.

@@ -133,7 +133,7 @@ pub(crate) fn history<'a>(
             if *kind == ProbeKind::Bits && log.told == Told::Void && !is_last {
                 continue;
             }
-            // Before its end is known an attempt may see what is lost with its primary. Then it does not commit (R5).
+            // Before its end is known an attempt may see what is lost with its primary. Then it does not commit (S5).
             let is_seen = !is_replicated || log.told != Told::Nothing;
             let reply = issued.reply.as_ref().filter(|_| is_seen);
             acts.extend(kind.acts(probe, reply).into_iter().map(|act| (issued.key.clone(), act)));

@@ -22,7 +22,7 @@ use crate::world::World;
 const ACKNOWLEDGED_US_MAX: u64 = 400;
 const LAGS_US_MAX: u64 = 30_000;
 
-/// So many incarnations are between a primary and whoever is promoted: it may have gone on without being heard of (R4).
+/// So many incarnations are between a primary and whoever is promoted: it may have gone on without being heard of (S4).
 const APART: u64 = 1_000;
 
 /// Changes that leave together, and the records after them.

@@ -1,10 +1,10 @@
 //! A shard with replicas (`docs/replication.md`): what it tells them, what waits for them, and how one of them goes on as
 //! the shard.
 //!
-//! What a shard says that counts (R2) leaves when every replica holds all that the shard had written by then. The host sends
+//! What a shard says that counts (S2) leaves when every replica holds all that the shard had written by then. The host sends
 //! [`Shard::poll_changes`] to the replicas, a batch at a time, and says with [`Shard::replicated`] up to which batch all of them
 //! have it. Even where nothing was written there is a batch, an empty one: that all replicas answer it shows that none of them has
-//! been promoted (R5).
+//! been promoted (S5).
 
 use std::collections::VecDeque;
 
@@ -32,7 +32,7 @@ pub(super) struct Replication {
 }
 
 /// Whether an output may be believed only if the shard's replicas have what it had written: all but what is asked, and what
-/// is said of locks, which counts only with a vote (R2).
+/// is said of locks, which counts only with a vote (S2).
 fn counts(output: &Output) -> bool {
     match output {
         Output::Respond { response, .. } => !matches!(
@@ -111,7 +111,7 @@ impl Shard {
         }
     }
 
-    /// How an attempt ended, as far as that has to outlive the shard (R3): a no need not.
+    /// How an attempt ended, as far as that has to outlive the shard (S3): a no need not.
     pub(super) fn tell_end(
         &mut self,
         attempt: AttemptId,
@@ -256,7 +256,7 @@ impl Shard {
         self.renew(now, attempt);
     }
 
-    /// Whether an attempt asks for what a shard with replicas does not have: a place in an order (R8).
+    /// Whether an attempt asks for what a shard with replicas does not have: a place in an order (S8).
     pub(super) fn is_stamped_in_vain(&self, asks: Asks) -> bool {
         self.replication.is_some() && matches!(asks, Asks::Place(_))
     }

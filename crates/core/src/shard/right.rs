@@ -249,19 +249,19 @@ pub(super) fn release_all(table: &mut LockTable, now: Time, participant: &Partic
 
 // --- replicas (docs/replication.md) ---
 
-/// Whether an output waits until the replicas have what the shard had written (R1).
+/// Whether an output waits until the replicas have what the shard had written (S1).
 #[inline]
 pub(super) fn waits_for_replicas(counts: bool) -> bool {
     counts
 }
 
-/// Whether whoever is promoted holds again what had voted (R3).
+/// Whether whoever is promoted holds again what had voted (S3).
 #[inline]
 pub(super) fn is_restored(_: &Vote) -> bool {
     true
 }
 
-/// Whether whoever is promoted remembers a decision (R3).
+/// Whether whoever is promoted remembers a decision (S3).
 #[inline]
 pub(super) fn restores(_is_applied: bool) -> bool {
     true

@@ -1,4 +1,4 @@
-//! Numbers by which comments and documents cite rules (P, C, B and R) and traps: each is defined, once, and each trap has a test.
+//! Numbers by which comments and documents cite rules (P, C, B and S) and traps: each is defined, once, and each trap has a test.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,7 +9,7 @@ pub(crate) const RULES: &[(char, &str)] = &[
     ('P', "docs/protocol.md"),
     ('C', "docs/combining.md"),
     ('B', "docs/batches.md"),
-    ('R', "docs/replication.md"),
+    ('S', "docs/replication.md"),
 ];
 
 /// Traps without a test, each with the reason.
@@ -39,7 +39,7 @@ pub(crate) fn rules(letter: char, document: &str) -> Vec<(usize, String)> {
 
 /// `P12`, and nothing behind it.
 fn is_rule(word: &str) -> bool {
-    matches!(word.split_at_checked(1), Some(("P" | "C" | "B" | "R", number)) if is_number(number))
+    matches!(word.split_at_checked(1), Some(("P" | "C" | "B" | "S", number)) if is_number(number))
 }
 
 fn is_number(word: &str) -> bool {
@@ -63,7 +63,7 @@ pub(crate) fn undefined(file: &File, defined: &Defined) -> Vec<String> {
         } else if has_suffix(word) {
             "rules have numbers without suffixes"
         } else if word.strip_prefix('R').is_some_and(is_number) {
-            "rules are P (docs/protocol.md), C (docs/combining.md), B (docs/batches.md) or R (docs/replication.md)"
+            "rules are P (docs/protocol.md), C (docs/combining.md), B (docs/batches.md) or S (docs/replication.md)"
         } else {
             continue;
         };
