@@ -235,10 +235,8 @@ impl Config {
         let passed_us = *random.pick(&[u64::MAX, 0, 2_000]);
         self.limits.passed_us = if self.faults.clocks { u64::MAX } else { passed_us };
         self.batching = random.chance(500);
-        self.replicated = random.chance(200) && !self.direct;
-        if self.replicated {
-            self.faults.restarts = *random.pick(&[1, 3, 6]);
-        }
+        let keeps_votes = self.faults.restarts > 0 && self.survives() == Survives::Votes;
+        self.replicated = random.chance(800) && keeps_votes && !self.direct && !self.is_ordered();
     }
 
     /// A node leaves under load, often with the answer to a commit that is on its way.
