@@ -7,11 +7,15 @@
 //!
 //! Nothing here draws random numbers: seeds and challenges are given.
 
+mod peers;
+
 use std::fmt;
 
 use claret_core::{SessionId, ShardId};
 use ring::digest::{SHA256, digest};
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair, UnparsedPublicKey};
+
+pub use peers::{PeerSecret, PeerSignature};
 
 /// What every signature begins with, so that one made for anything else is never taken for one of these.
 const DOMAIN: &[u8] = b"claret hello\0";
