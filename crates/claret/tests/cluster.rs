@@ -33,6 +33,8 @@ mod opening;
 mod plain;
 #[path = "cluster/rig.rs"]
 mod rig;
+#[path = "cluster/strict.rs"]
+mod strict;
 #[path = "cluster/strikes.rs"]
 mod strikes;
 #[path = "cluster/values.rs"]

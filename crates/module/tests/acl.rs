@@ -274,6 +274,8 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
             let resolve = |word: &str| format!("CLARET.RESOLVE {} {word}", admin_attempt(admin));
             lines(&[&resolve("COMMIT"), &resolve("ABORT")])
         }
+        "claret.changes" => lines(&["CLARET.CHANGES node 1 1 x"]),
+        "claret.unproven" => lines(&["CLARET.UNPROVEN"]),
         other => panic!("{other} is new: what can be tried with it?"),
     }
 }
@@ -297,7 +299,7 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
     let mut none = server.connect_as("nothing", "pw");
     let declared: Vec<String> =
         redis::cmd("COMMAND").arg(&["LIST", "FILTERBY", "MODULE", "claret"]).query(&mut plain).expect("all");
-    assert_eq!(declared.len(), 11);
+    assert_eq!(declared.len(), 13);
     for command in &declared {
         for (shown, tried) in attempts_on_b(command, &mut al, &admin) {
             let answer = tried.query::<Value>(&mut al.connection);
@@ -326,6 +328,8 @@ fn every_command_is_tried_on_a_key_that_is_not_the_users() {
                 "NO PERMISSIONS",
                 "NOTHING IS SHOWN",
                 "NOSESSION",
+                // Whoever it is.
+                "THIS NODE HAS JUST STARTED",
             ];
             let said = said.to_uppercase();
             assert!(words.iter().any(|word| said.contains(word)), "{shown}: {said}");

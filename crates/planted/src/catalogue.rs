@@ -59,13 +59,16 @@ pub enum Room {
     Records,
     /// Sessions, rights, keys that expire, and the shard's life.
     Sessions,
+    /// The durability `strict` of the module.
+    Replicas,
     /// The log of a store in a folder, `crates/log` and its threads in `crates/claret`.
     Log,
 }
 
 impl Room {
     /// All of them.
-    pub const ALL: &[Room] = &[Room::Client, Room::Guard, Room::Records, Room::Sessions, Room::Log];
+    pub const ALL: &[Room] =
+        &[Room::Client, Room::Guard, Room::Records, Room::Sessions, Room::Replicas, Room::Log];
 
     /// For people.
     pub fn title(self) -> &'static str {
@@ -74,6 +77,7 @@ impl Room {
             Room::Guard => "The guard",
             Room::Records => "Native effects and replication",
             Room::Sessions => "Sessions, rights, expiry",
+            Room::Replicas => "The durability strict",
             Room::Log => "The log of a store in a folder",
         }
     }
@@ -81,6 +85,8 @@ impl Room {
 
 bugs! {
     Client {
+        /// Nodes may differ in what a failover loses.
+        DurabilitiesMixed ["claret/hostile nodes_that_differ_in_durability_are_refused"];
         /// A listing of keys ends with the first node.
         FirstNodeListed ["claret/cluster records_come_expire_and_go_on_a_cluster"];
         /// A record that moves to another key does not expire any more.
@@ -517,6 +523,40 @@ bugs! {
         ReadersReserve ["module/participants who_only_reads_keeps_out_no_other_reader"];
         /// The length of a frame is not bounded.
         FramesUnbounded ["module/lives frames_outboxes_and_sessions_have_bounds"];
+    }
+    Replicas {
+        /// A replica that comes is not told everything.
+        NewcomerUntold ["module/lib who_came_between_two_batches_counts_from_when_it_was_told_everything"];
+        /// What was told before a replica came counts for that one, too.
+        WholeUncounted ["module/lib who_came_between_two_batches_counts_from_when_it_was_told_everything"];
+        /// A batch ends where the stream began.
+        EndUnsought ["module/lib a_batch_counts_when_every_replica_has_all_up_to_its_end"];
+        /// A batch counts when the fastest replica has it.
+        FastestDecides ["module/lib the_slowest_of_all_decides_and_who_is_missing_decides_too"];
+        /// Replicas that are not connected do not matter.
+        AwayUncounted ["module/lib the_slowest_of_all_decides_and_who_is_missing_decides_too"];
+        /// `claret.replicas` does not matter.
+        ConfiguredIgnored ["module/lib the_slowest_of_all_decides_and_who_is_missing_decides_too"];
+        /// Whoever reads the stream like a replica counts as one.
+        AnybodyCounts ["module/lib who_follows_is_found_among_those_who_are_connected"];
+        /// A primary that lost its replicas takes transactions.
+        ServesWithoutReplicas ["claret/cluster a_primary_without_its_replica_serves_nothing_and_says_so"];
+        /// A letter counts whatever its signature.
+        LetterUnsigned ["module/lib a_letter_counts_once_for_one_node_and_from_one"];
+        /// A letter counts as often as it comes.
+        LetterCountsAgain ["module/lib a_letter_counts_once_for_one_node_and_from_one"];
+        /// A letter of an earlier life of its sender counts.
+        PastLifeCounts ["module/lib a_letter_is_for_one_life_and_an_earlier_life_is_over"];
+        /// A letter to an earlier life of its receiver counts.
+        OtherLifeMeant ["module/lib a_letter_is_for_one_life_and_an_earlier_life_is_over"];
+        /// A client can say what a primary tells its replicas.
+        ClientsTellChanges ["module/strict a_client_tells_no_changes"];
+        /// Whoever goes on as the shard believes that all records vanished, as they had when it got those of its primary.
+        VanishedBeforePromotion ["claret/cluster what_was_reported_is_there_after_a_primary_dies"];
+        /// A primary that has just started lets its replicas in, and they forget what they know.
+        ReplicaLetIn ["claret/cluster a_primary_that_starts_again_at_once_does_not_serve_with_nothing"];
+        /// A primary that has just started begins with nothing before its replicas have said what they know.
+        BeginsUnproven ["claret/cluster a_primary_that_starts_again_at_once_does_not_serve_with_nothing"];
     }
     Log {
         /// The log counts as synced, and the disk was not asked to.

@@ -1,8 +1,8 @@
 //! The service of transactions: it does the handshake with nodes, carries frames between their connections and the
 //! client state machine, and runs timers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use claret_core::message::Response;
@@ -18,9 +18,10 @@ use super::backoff::Backoff;
 use super::connection::{Connection, refusal, unreachable_at};
 use super::error::ConnectError;
 use super::frames::Frames;
-use super::handshake::{self, Handshake};
+use super::handshake::{self, Durability, Handshake};
 use super::machine::Machine;
 use super::net::{Net, Service};
+use super::planted;
 use super::secret::Secret;
 use super::settings::Settings;
 use super::topology::Topology;
@@ -39,6 +40,8 @@ pub(crate) struct ClusterClient {
     /// What nobody else knows of the names of the channels that grants are pushed on.
     secret: Secret<u64>,
     settings: Settings,
+    /// What all nodes have.
+    durability: OnceLock<Durability>,
     machine: Mutex<Machine>,
     /// Connections made so far.
     connections: AtomicU32,
@@ -65,6 +68,7 @@ impl ClusterClient {
             identity,
             secret,
             settings,
+            durability: OnceLock::new(),
             machine: Mutex::new(Machine::new(session, switches, limits)),
             connections: AtomicU32::new(0),
             began: std::time::Instant::now(),
@@ -152,7 +156,7 @@ impl ClusterClient {
         backoff: &mut Backoff,
     ) -> Result<(), ConnectError> {
         let mut connection = Connection::open(&self.settings, node).await?;
-        handshake::listen(&mut connection, self.introduction(link.connection, Some(link.shard))).await?;
+        handshake::listen(&mut connection, self.introduction(link.connection, Some(link.name))).await?;
         connection.set_bounds(self.settings.limits.of_work());
         let session = self.identity.session().0.to_string();
         let words = ["CLARET.POLL".to_owned(), session, POLL.as_millis().to_string()];
@@ -182,9 +186,14 @@ impl Service for ClusterClient {
             self.look(|machine| (machine.topology().clone(), machine.expected_at(&node)));
         let handshake = self.introduction(number, expected);
         let hello = handshake::exchange(connection, &topology, self.settings.grants, handshake).await?;
-        let link = ShardLink { shard: hello.shard, connection: number };
+        let ours = *self.durability.get_or_init(|| hello.durability);
+        if planted::is_mixed(ours != hello.durability) {
+            let (theirs, ours) = (hello.durability.name(), ours.name());
+            return Err(ConnectError::MixedDurability { node: node.to_string(), theirs, ours });
+        }
+        let link = ShardLink { shard: hello.shard, name: hello.name, connection: number };
         let shard = (hello.shard, hello.incarnation);
-        self.visit(|machine, now| machine.connected(now, number, &node, shard, hello.lease_us));
+        self.visit(|machine, now| machine.connected(now, number, (&node, hello.name), shard, hello.lease_us));
         let poll = (!hello.pushes)
             .then(|| tokio::spawn(Arc::clone(&self).poll_grants(node.clone(), link)).abort_handle());
         Ok(Frames::new(self, node, link, hello.incarnation, poll))
@@ -210,6 +219,8 @@ impl Service for ClusterClient {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ShardLink {
     pub(super) shard: ShardId,
+    /// The name of its node.
+    pub(super) name: ShardId,
     pub(super) connection: u32,
 }
 
@@ -239,7 +250,7 @@ pub(super) mod tests {
         let client = ClusterClient::new(settings, identity, Secret(2), switches, Limits::default());
         client.adopt(&Topology::alone(node.clone()));
         client.visit(|machine, now| {
-            machine.connected(now, CONNECTION, &node, (SHARD, Incarnation(5)), 1_000_000)
+            machine.connected(now, CONNECTION, (&node, SHARD), (SHARD, Incarnation(5)), 1_000_000)
         });
         Arc::new(client)
     }
@@ -248,8 +259,10 @@ pub(super) mod tests {
     #[test]
     fn a_frame_without_an_answer_is_owed_one_until_it_comes() {
         let client = client();
-        let (node, link) =
-            (client.settings.seeds[0].clone(), ShardLink { shard: SHARD, connection: CONNECTION });
+        let (node, link) = (
+            client.settings.seeds[0].clone(),
+            ShardLink { shard: SHARD, name: SHARD, connection: CONNECTION },
+        );
         let mut frames = Frames::new(client, node, link, Incarnation(5), None);
         assert_eq!(frames.waits(), None);
         let mut out = BytesMut::new();

@@ -56,6 +56,19 @@ pub enum ConnectError {
         /// The version spoken here.
         ours: u16,
     },
+    /// The nodes do not agree what a failover that nobody planned may lose. Final.
+    #[error(
+        "{node} has claret.durability {theirs}, and other nodes have {ours}: a transaction over both would promise neither; set the \
+         same on all nodes"
+    )]
+    MixedDurability {
+        /// The node's address.
+        node: String,
+        /// What it has.
+        theirs: &'static str,
+        /// What a node has that this program spoke with before.
+        ours: &'static str,
+    },
     /// Nobody serves some of the slots. Retryable: `connect` waited until its timeout.
     #[error("no node serves {}; repair the cluster (`redis-cli --cluster fix`)", describe_slots(slots))]
     Uncovered {
@@ -96,6 +109,7 @@ impl ConnectError {
             | ConnectError::Denied { .. }
             | ConnectError::NoModule { .. }
             | ConnectError::OtherVersion { .. }
+            | ConnectError::MixedDurability { .. }
             | ConnectError::OverBound { .. }
             | ConnectError::NotUnderstood { .. } => false,
         }

@@ -71,7 +71,7 @@ impl Frames {
 
 impl Handler for Frames {
     fn fill(&mut self, waker: &Waker, out: &mut BytesMut) -> bool {
-        let ShardLink { shard, connection } = self.link;
+        let ShardLink { shard, connection, .. } = self.link;
         let mut requests = self.pipeline.spare();
         let is_done = self.client.visit(|machine, _| machine.take(shard, connection, waker, &mut requests));
         let counted = usize::from(!requests.is_empty());
@@ -110,7 +110,7 @@ impl Handler for Frames {
     }
 
     fn waits(&self) -> Option<Duration> {
-        let ShardLink { shard, connection } = self.link;
+        let ShardLink { shard, connection, .. } = self.link;
         let since = self.client.look(|machine| machine.client.owes_since(shard, connection))?;
         Some(Duration::from_micros(self.client.now().since(since)))
     }
@@ -121,7 +121,7 @@ impl Drop for Frames {
         if let Some(poll) = &self.poll {
             poll.abort();
         }
-        let ShardLink { shard, connection } = self.link;
+        let ShardLink { shard, connection, .. } = self.link;
         self.client.look(|machine| machine.disconnected(shard, connection));
     }
 }
@@ -138,7 +138,13 @@ mod tests {
     fn frames() -> Frames {
         let client = client();
         let node = Address { host: "h".into(), port: 1 };
-        Frames::new(client, node, ShardLink { shard: SHARD, connection: CONNECTION }, Incarnation(5), None)
+        Frames::new(
+            client,
+            node,
+            ShardLink { shard: SHARD, name: SHARD, connection: CONNECTION },
+            Incarnation(5),
+            None,
+        )
     }
 
     fn take(frames: &mut Frames, said: &[u8]) -> Result<usize, ConnectError> {

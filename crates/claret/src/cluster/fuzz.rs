@@ -152,7 +152,7 @@ fn damaged_replies_to_cluster_slots_are_sound_topologies_or_none() {
         taken += 1;
         let switches = Mode::CommutingPhased.switches(Delivery::Network);
         let mut machine = Machine::new(SessionId(7), switches, Limits::default());
-        machine.connected(Time(0), 1, &asked, (ShardId(0), Incarnation(5)), 1_000_000);
+        machine.connected(Time(0), 1, (&asked, ShardId(0)), (ShardId(0), Incarnation(5)), 1_000_000);
         machine.adopt(Time(1), &topology);
         machine.client.check_invariants();
         let covered: usize = topology.ranges.iter().map(|it| usize::from(it.last - it.first) + 1).sum();

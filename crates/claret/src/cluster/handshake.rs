@@ -35,10 +35,32 @@ pub(super) struct Handshake<'a> {
     pub(super) expected: Option<ShardId>,
 }
 
+/// What a node promises of a failover that nobody planned (`claret.durability`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// What was reported last may be lost.
+    Async,
+    /// Nothing that was reported is lost.
+    Strict,
+}
+
+impl Durability {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Durability::Async => "async",
+            Durability::Strict => "strict",
+        }
+    }
+}
+
 /// What a node answered to the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Hello {
+    /// The name of the node.
+    pub(super) name: ShardId,
+    /// The shard that it bears: in the durability `strict` that of a node whose place it took.
     pub(super) shard: ShardId,
+    pub(super) durability: Durability,
     pub(super) incarnation: Incarnation,
     pub(super) lease_us: u64,
     /// Whether grants come on this connection.
@@ -99,8 +121,8 @@ async fn prove(
     words.extend(["PROOF".to_owned(), identity.sign(&statement).to_string()]);
     let reply = connection.ask(&words).await?.map_err(|error| hello_error(error, &connection.node))?;
     let hello = read(&reply, &connection.node)?;
-    if hello.shard != shard {
-        let reason = format!("CLARET.HELLO speaks of shard {} and of shard {}", shard.0, hello.shard.0);
+    if hello.name != shard {
+        let reason = format!("CLARET.HELLO speaks of shard {} and of shard {}", shard.0, hello.name.0);
         return Err(ConnectError::NotUnderstood { node: connection.node.to_string(), reason });
     }
     Ok(hello)
@@ -167,8 +189,16 @@ impl Fields<'_> {
     }
 
     /// The largest number stands for slots that nobody serves.
-    fn shard(&self) -> Result<ShardId, ConnectError> {
-        Ok(ShardId(self.number("shard", 0, u64::from(u32::MAX - 1))? as u32))
+    fn shard(&self, field: &str) -> Result<ShardId, ConnectError> {
+        Ok(ShardId(self.number(field, 0, u64::from(u32::MAX - 1))? as u32))
+    }
+
+    fn durability(&self) -> Result<Durability, ConnectError> {
+        match self.field("durability").as_deref() {
+            Some("async") => Ok(Durability::Async),
+            Some("strict") => Ok(Durability::Strict),
+            Some(_) | None => Err(self.lacks("'durability', which is 'async' or 'strict'")),
+        }
     }
 
     fn is_of_this_version(&self) -> Result<(), ConnectError> {
@@ -186,15 +216,22 @@ fn read_challenge(reply: &Reply, node: &Address) -> Result<(ShardId, Challenge),
     let answer = Fields { reply, node };
     answer.is_of_this_version()?;
     let challenge = answer.field("challenge").and_then(|digits| Challenge::parse(digits.as_bytes()));
-    Ok((answer.shard()?, challenge.ok_or_else(|| answer.lacks("a challenge"))?))
+    Ok((answer.shard("shard")?, challenge.ok_or_else(|| answer.lacks("a challenge"))?))
 }
 
 /// Reads the welcome.
 fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
     let answer = Fields { reply, node };
     answer.is_of_this_version()?;
+    let (name, durability) = (answer.shard("shard")?, answer.durability()?);
+    let shard = match durability {
+        Durability::Async => name,
+        Durability::Strict => answer.shard("bears")?,
+    };
     Ok(Hello {
-        shard: answer.shard()?,
+        name,
+        shard,
+        durability,
         incarnation: Incarnation(answer.number("incarnation", 0, INCARNATION_MAX)?),
         lease_us: answer.number("lease_us", LEASE_US_MIN, LEASE_US_MAX)?,
         pushes: answer.number("push", 0, 1)? == 1,
@@ -224,6 +261,8 @@ mod tests {
             ("incarnation", Reply::Bytes("1700000000000000".into())),
             ("lease_us", Reply::Int(10_000_000)),
             ("push", Reply::Int(1)),
+            ("bears", Reply::Int(4097)),
+            ("durability", Reply::Bytes("async".into())),
         ]
     }
 
@@ -231,7 +270,17 @@ mod tests {
     fn the_answer_to_hello_is_read() {
         let hello = read(&answer(&whole(wire::VERSION.into())), &node()).unwrap();
         let incarnation = Incarnation(1_700_000_000_000_000);
-        assert_eq!(hello, Hello { shard: ShardId(4096), incarnation, lease_us: 10_000_000, pushes: true });
+        let (name, durability) = (ShardId(4096), Durability::Async);
+        let expected =
+            Hello { name, shard: name, durability, incarnation, lease_us: 10_000_000, pushes: true };
+        assert_eq!(hello, expected);
+        let mut strict = whole(wire::VERSION.into());
+        strict[8].1 = Reply::Bytes("strict".into());
+        let hello = read(&answer(&strict), &node()).unwrap();
+        assert_eq!(hello, Hello { shard: ShardId(4097), durability: Durability::Strict, ..expected });
+        strict[8].1 = Reply::Bytes("perhaps".into());
+        let error = read(&answer(&strict), &node()).unwrap_err().to_string();
+        assert!(error.contains("durability") && error.contains("h:7001"), "{error}");
     }
 
     #[test]

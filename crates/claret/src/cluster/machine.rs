@@ -25,6 +25,8 @@ pub(super) struct Machine {
     connections: Vec<(u32, Waker)>,
     woken: Wakers,
     topology: Topology,
+    /// What nodes said that their names are. In the durability `strict` the shard that one bears may have another.
+    names: HashMap<Address, ShardId, foldhash::fast::FixedState>,
     /// When the timer is going to look.
     promised: Option<Time>,
 }
@@ -47,6 +49,7 @@ impl Machine {
             connections: Vec::new(),
             woken: Wakers::new(),
             topology: Topology::default(),
+            names: HashMap::default(),
             promised: None,
         }
     }
@@ -67,17 +70,20 @@ impl Machine {
         &self.topology
     }
 
-    /// The shard that the topology has at a node, or, of one that serves nothing any more, that which it said it was.
+    /// The name that the topology has for a node, or, of one that serves nothing any more, that which it said it had.
     pub(super) fn expected_at(&self, node: &Address) -> Option<ShardId> {
         match self.topology.slot_at(node) {
             Some(_) => self.topology.shard_at(node),
-            None => self.client.shard_at(&node.to_string()),
+            None => self.names.get(node).copied(),
         }
     }
 
     /// A node left the cluster, or became a replica, and answers no more.
     pub(super) fn part_with(&mut self, now: Time, node: &Address) {
         self.client.part_with(now, &node.to_string());
+        if self.topology.slot_at(node).is_none() {
+            self.names.remove(node);
+        }
     }
 
     // --- transactions ---
@@ -117,10 +123,11 @@ impl Machine {
         &mut self,
         now: Time,
         connection: u32,
-        node: &Address,
+        (node, name): (&Address, ShardId),
         shard: (ShardId, Incarnation),
         lease_us: u64,
     ) {
+        self.names.insert(node.clone(), name);
         self.client.connected(now, connection, &name_of(node), shard, planted::lease(lease_us));
     }
 
@@ -219,7 +226,7 @@ mod tests {
         let switches = Mode::CommutingPhased.switches(Delivery::Network);
         let mut machine = Machine::new(SessionId(1), switches, Limits::default());
         machine.adopt(Time(0), &Topology::alone(node.clone()));
-        machine.connected(Time(0), 1, &node, (SHARD, Incarnation(5)), lease_us);
+        machine.connected(Time(0), 1, (&node, SHARD), (SHARD, Incarnation(5)), lease_us);
         machine
     }
 
@@ -242,7 +249,7 @@ mod tests {
         assert!(machine.promise() > Some(Time(1_000_000)), "the next one is far away");
         assert!(!machine.settle(Time(1)).is_sooner, "nothing is new");
         let node = Address { host: "h".into(), port: 1 };
-        machine.connected(Time(2), 2, &node, (SHARD, Incarnation(5)), 300_000);
+        machine.connected(Time(2), 2, (&node, SHARD), (SHARD, Incarnation(5)), 300_000);
         assert!(machine.settle(Time(2)).is_sooner, "a shorter lease");
     }
 }

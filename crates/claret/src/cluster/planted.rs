@@ -140,6 +140,11 @@ pub(super) fn are_too_many_nodes(are: bool) -> bool {
     are && !is_planted(Bug::NodesUnbounded)
 }
 
+/// Whether a node's durability is not that of the others: [`Bug::DurabilitiesMixed`].
+pub(super) fn is_mixed(is: bool) -> bool {
+    is && !is_planted(Bug::DurabilitiesMixed)
+}
+
 /// Whether slots at the end have nobody: [`Bug::LastSlotsUnmissed`].
 pub(super) fn are_missing(are: bool) -> bool {
     are && !is_planted(Bug::LastSlotsUnmissed)

@@ -4,8 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use claret::Store;
+use claret::cluster::ConnectError;
 
-use super::fake::{Fake, Say, hello, slots, slots_of};
+use super::fake::{Fake, Say, hello, hello_of, slots, slots_of};
 use super::time::in_time;
 
 const OTHER: u32 = 7;
@@ -89,4 +90,27 @@ async fn a_node_that_is_not_ready_yet_is_greeted_again() {
     });
     let builder = Store::cluster(fake.url()).connect_timeout(Duration::from_secs(20));
     drop(in_time(builder.connect()).await.expect("it is ready in time"));
+}
+
+/// A transaction over both would promise neither.
+#[tokio::test]
+async fn nodes_that_differ_in_durability_are_refused() {
+    let strict = Fake::start(|asked| match asked.name.as_str() {
+        "CLARET.HELLO" => hello_of(asked, u32::from(asked.port), "strict"),
+        _ => Say::Usual,
+    });
+    let other = i64::from(strict.port);
+    let fake = Fake::start(move |asked| match asked.name.as_str() {
+        "CLARET.HELLO" => hello(asked, u32::from(asked.port)),
+        "CLUSTER" => slots(&[(0, 8191, "127.0.0.1", asked.port.into()), (8192, 16383, "127.0.0.1", other)]),
+        _ => Say::Usual,
+    });
+    let builder = Store::cluster(fake.url()).connect_timeout(Duration::from_secs(20));
+    let error = in_time(builder.connect()).await.expect_err("refused");
+    assert!(matches!(error, ConnectError::MixedDurability { .. }), "{error}");
+    let text = error.to_string();
+    assert!(
+        text.contains("async") && text.contains("strict") && text.contains("the same on all nodes"),
+        "{text}"
+    );
 }

@@ -48,10 +48,12 @@ fn counts(output: &Output) -> bool {
 }
 
 impl Shard {
-    /// From now on changes are told, and what counts waits for [`Self::replicated`]. All that there is comes first.
+    /// From now on changes are told, and what counts waits for [`Self::replicated`]. All that there is comes with the next batch, also
+    /// if it was told before: a replica may have come that knows nothing of it.
     pub fn replicate(&mut self) {
         let changes = self.all_changes().collect();
-        self.replication = Some(Box::new(Replication { changes, ..Replication::default() }));
+        let replication = self.replication.get_or_insert_default();
+        replication.changes = changes;
     }
 
     /// Whether it has replicas for which it waits.

@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use redis_module::raw;
 
-use super::{exec, frame, keyspace, locks, plain, poll, top};
+use super::{exec, frame, keyspace, locks, plain, poll, replicas, top};
 use crate::ffi::{Arg, Ctx, Denial, Rejected, api};
 use crate::parts::error::{Error, Outcome};
 
@@ -286,6 +286,37 @@ pub(crate) const COMMANDS: &[Command] = &[
         answers: "`OK`; for a user, how many attempts it ended",
         since: "0.1.0",
         entry: entry!(locks::resolve, true),
+    },
+    Command {
+        name: c"claret.changes",
+        flags: c"write deny-script no-slowlog",
+        categories: c"write dangerous",
+        arity: 5,
+        arguments: &[
+            one("node", Shape::Text),
+            one("incarnation", Shape::Int),
+            one("batch", Shape::Int),
+            one("changes", Shape::Text),
+        ],
+        summary: "Internal: with it a primary tells its replicas what its shard has written, in the durability `strict`. Clients are \
+                  refused.",
+        complexity: "O(N) with N the changes",
+        answers: "`OK`",
+        since: "0.1.0",
+        entry: entry!(replicas::changes),
+    },
+    Command {
+        name: c"claret.unproven",
+        flags: c"readonly deny-script no-slowlog allow-stale",
+        categories: c"read fast",
+        arity: -1,
+        arguments: &[Argument { name: "word", shape: Shape::Text, optional: true, repeated: true }],
+        summary: "Internal: the module puts it before `PSYNC` and `SYNC` of a replica that may know more than this node, which has just \
+                  started.",
+        complexity: "O(1)",
+        answers: "an error that has the replica come again",
+        since: "0.1.0",
+        entry: entry!(replicas::unproven),
     },
 ];
 

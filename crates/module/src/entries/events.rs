@@ -21,12 +21,14 @@ pub(super) fn subscribe(ctx: Ctx) -> Result<(), Rejected> {
     Ctx::accepted(unsafe {
         api!(RedisModule_SubscribeToKeyspaceEvents)(ctx.raw(), kinds, Some(key_vanished))
     })?;
-    let events: [(u64, raw::RedisModuleEventCallback); 5] = [
+    let events: [(u64, raw::RedisModuleEventCallback); 7] = [
         (raw::REDISMODULE_EVENT_CLIENT_CHANGE, Some(client_changed)),
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, Some(role_changed)),
         (raw::REDISMODULE_EVENT_CRON_LOOP, Some(looked_around)),
         (raw::REDISMODULE_EVENT_FLUSHDB, Some(flushed)),
         (raw::REDISMODULE_EVENT_SWAPDB, Some(swapped)),
+        (raw::REDISMODULE_EVENT_REPLICA_CHANGE, Some(replica_changed)),
+        (raw::REDISMODULE_EVENT_LOADING, Some(loading)),
     ];
     for (id, callback) in events {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
@@ -54,12 +56,43 @@ unsafe extern "C" fn client_changed(
 unsafe extern "C" fn role_changed(
     ctx: *mut raw::RedisModuleCtx,
     _: raw::RedisModuleEvent,
-    _: u64,
+    role: u64,
     _: *mut c_void,
 ) {
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
-    entry(ctx, "a change of roles", |ctx| with_node(|node| node.role_changed(ctx)));
+    let is_replica = role == raw::REDISMODULE_EVENT_REPLROLECHANGED_NOW_REPLICA;
+    entry(ctx, "a change of roles", |ctx| with_node(|node| node.role_changed(ctx, is_replica)));
+}
+
+/// A replica is there, and receives what is written from now on.
+unsafe extern "C" fn replica_changed(
+    ctx: *mut raw::RedisModuleCtx,
+    _: raw::RedisModuleEvent,
+    what: u64,
+    _: *mut c_void,
+) {
+    if what != raw::REDISMODULE_SUBEVENT_REPLICA_CHANGE_ONLINE {
+        return;
+    }
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "a replica that comes", |ctx| with_node(|node| node.replica_came(ctx)));
+}
+
+/// All that this node has is replaced by what its primary has.
+unsafe extern "C" fn loading(
+    ctx: *mut raw::RedisModuleCtx,
+    _: raw::RedisModuleEvent,
+    what: u64,
+    _: *mut c_void,
+) {
+    if what != raw::REDISMODULE_SUBEVENT_LOADING_REPL_START {
+        return;
+    }
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "a sync", |_| with_node(Node::forget_backup));
 }
 
 /// Here, too, nothing may be written.

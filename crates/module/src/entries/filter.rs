@@ -5,6 +5,7 @@ use redis_module::raw;
 
 use super::{entry, with_node};
 use crate::ffi::{Ctx, Filtered, caught};
+use crate::node::settings::is_strict;
 
 /// What the module runs for itself it does not look at. What it runs for a client may be a script: the commands of that it looks
 /// at, and finds nobody at the node, since such a command is run between two visits there.
@@ -14,6 +15,9 @@ pub(super) unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFil
     }
     // SAFETY: it is what the server just called the filter with, and is used within this call alone.
     let filtered = unsafe { Filtered::new(filtered) };
+    if is_strict() {
+        see_replica(&filtered);
+    }
     // Nothing unwinds out of the module from here either; where nothing panics that costs nothing.
     let row = match caught(|| with_node(|node| node.fast_path(&filtered)).flatten()) {
         Ok(Some(row)) => Ok(row),
@@ -27,4 +31,10 @@ pub(super) unsafe extern "C" fn filter(filtered: *mut raw::RedisModuleCommandFil
         }
         Err(said) => panic!("{said}"),
     });
+}
+
+/// Among the clients are replicas, which say how much they have.
+fn see_replica(filtered: &Filtered) {
+    let Some(ctx) = with_node(|node| node.detached()) else { return };
+    entry(ctx, "the filter", |ctx| with_node(|node| node.sees_replica(ctx, filtered)));
 }

@@ -63,8 +63,8 @@ fn reply(ctx: Ctx, welcome: Welcome) {
             number("shard", u64::from(shard.0));
             text("challenge", &challenge.to_string());
         }
-        Welcome::In { shard, incarnation, pushes } => {
-            ctx.reply_array(14);
+        Welcome::In { shard, bears, incarnation, pushes } => {
+            ctx.reply_array(18);
             text("server", &ctx.server_version());
             text("module", env!("CARGO_PKG_VERSION"));
             number("wire", u64::from(wire::VERSION));
@@ -72,6 +72,8 @@ fn reply(ctx: Ctx, welcome: Welcome) {
             number("incarnation", incarnation.0);
             number("lease_us", settings::LEASE_MS.get() * 1_000);
             number("push", u64::from(pushes));
+            number("bears", u64::from(bears.0));
+            text("durability", if settings::is_strict() { "strict" } else { "async" });
         }
     }
 }

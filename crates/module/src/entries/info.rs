@@ -7,7 +7,7 @@ use redis_module::raw;
 
 use super::with_node;
 use crate::ffi::{Ctx, Rejected, alloc, api, guarded};
-use crate::node::Node;
+use crate::node::{Node, settings};
 
 /// One number.
 pub(crate) struct Field {
@@ -34,6 +34,23 @@ pub(crate) const FIELDS: &[Field] = &[
     }),
     field("incarnation", "its incarnation", |node, _| node.shard.as_ref().map_or(0, |it| it.incarnation().0)),
     field("incarnations", "incarnations since the module was loaded", |node, _| node.counts.incarnations),
+    field("strict", "1 in the durability `strict`", |_, _| u64::from(settings::is_strict())),
+    field(
+        "replicas_there",
+        "replicas that are connected and acknowledge, in the durability `strict`",
+        |node, _| node.replicas_seen(),
+    ),
+    field("batches_told", "batches of changes that replicas were told", |node, _| node.counts.batches_told),
+    field("batches_waiting", "of these, those that some replica has not acknowledged", |node, _| {
+        node.batches_waiting()
+    }),
+    field("batches_taken", "batches of changes that this node was told, as a replica", |node, _| {
+        node.counts.batches_taken
+    }),
+    field("answers_waiting", "answers that wait for replicas", |node, _| of_shard(node, Shard::unreplicated)),
+    field("backup_votes", "votes of its primary that this node knows, as a replica", |node, _| {
+        node.following.votes() as u64
+    }),
     field("panics", "panics that were caught; each begins a new incarnation", |node, _| node.counts.panics),
     field(
         "checks",

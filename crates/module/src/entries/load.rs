@@ -3,12 +3,13 @@
 use std::ffi::{c_char, c_int};
 
 use claret_core::SessionId;
+use claret_identity::PeerSecret;
 use redis_module::raw;
 use thiserror::Error;
 
 use super::{bus, commands, config, events, filter, info, needs, timers};
-use crate::ffi::{Ctx, Log, Rejected, api, guarded};
-use crate::node::Node;
+use crate::ffi::{Ctx, Flag, Log, Rejected, api, guarded};
+use crate::node::{Node, settings};
 
 /// Its name and its version, as the server lists them: 0.1.0 is 100.
 const NAME: &std::ffi::CStr = c"claret";
@@ -24,6 +25,21 @@ pub(super) enum Unfit {
     /// A registration.
     #[error("claret cannot register with this server, which refused {0}")]
     Rejected(&'static str),
+    #[error("claret.peer-secret-file: cannot read '{file}': {why}")]
+    SecretUnread { file: String, why: String },
+    #[error(
+        "claret.peer-secret-file: '{0}' has fewer than 16 bytes; write a longer secret, the same on all nodes"
+    )]
+    SecretShort(String),
+    #[error(
+        "claret.durability strict needs a cluster, and this server is none: set cluster-enabled yes, or claret.durability async"
+    )]
+    StrictAlone,
+    #[error(
+        "claret.durability strict needs claret.peer-secret-file, a file with a secret that all nodes have: whoever reaches the \
+         port of the cluster bus could speak for a node"
+    )]
+    StrictWithoutSecret,
 }
 
 const USE_ACL: &str = "say with access control lists (ACL SETUSER) who may run what instead";
@@ -79,15 +95,44 @@ fn load(ctx: Ctx) -> Result<(), Unfit> {
     let accepted = |what, status: Result<(), Rejected>| status.map_err(|Rejected| Unfit::Rejected(what));
     accepted("a command", commands::register(ctx))?;
     accepted("a setting", config::register(ctx))?;
+    let secret = secret()?;
+    if settings::is_strict() {
+        check_strict(ctx, secret.is_some())?;
+    }
     accepted("an event", events::subscribe(ctx))?;
     accepted("a section of INFO", info::register(ctx))?;
     ctx.receive(bus::received);
-    super::begin(|keyspace| Node::new(ctx, keyspace, timers::PROCS, SessionId(ctx.random())));
+    super::begin(|keyspace| Node::new(ctx, keyspace, timers::PROCS, SessionId(ctx.random()), secret));
     // In the first turn of the server's loop, before it reads any command of a client: the shard begins.
     ctx.timer(0, timers::PROCS.check);
     accepted("the filter", ctx.filter(filter::filter))?;
     ctx.log(Log::Notice, &format!("claret {} is here", env!("CARGO_PKG_VERSION")));
     Ok(())
+}
+
+/// With what nodes sign what they tell each other. Blanks around it are no part of it.
+fn secret() -> Result<Option<PeerSecret>, Unfit> {
+    let file = settings::PEER_SECRET_FILE.get();
+    if file.is_empty() {
+        return Ok(None);
+    }
+    let file = String::from_utf8_lossy(&file).into_owned();
+    let bytes = std::fs::read(&file)
+        .map_err(|why| Unfit::SecretUnread { file: file.clone(), why: why.to_string() })?;
+    match PeerSecret::new(bytes.trim_ascii()) {
+        Some(secret) => Ok(Some(secret)),
+        None => Err(Unfit::SecretShort(file)),
+    }
+}
+
+fn check_strict(ctx: Ctx, has_secret: bool) -> Result<(), Unfit> {
+    if !ctx.is(Flag::Cluster) {
+        return Err(Unfit::StrictAlone);
+    }
+    if !has_secret {
+        return Err(Unfit::StrictWithoutSecret);
+    }
+    needs::check_strict(ctx)
 }
 
 /// The server would like to unload the module. It stays: what is held would be forgotten, and the server keeps calling

@@ -18,6 +18,7 @@ mod needs;
 mod plain;
 mod poll;
 mod pops;
+mod replicas;
 mod set_slot;
 mod timers;
 mod top;

@@ -45,6 +45,13 @@ const NEEDED: [&str; 33] = [
     "ZREMRANGEBYRANK",
 ];
 
+/// The same of what the durability `strict` runs.
+pub(super) fn check_strict(ctx: Ctx) -> Result<(), Unfit> {
+    let needed = ["ROLE", "REPLCONF"];
+    let names: Vec<Text> = needed.iter().map(|name| Text::new(name.as_bytes())).collect();
+    missing(ctx, &names).map_or(Ok(()), |missing| Err(Unfit::Missing(needed[missing])))
+}
+
 /// Refuses to load beside `rename-command`, where that matters.
 pub(super) fn check(ctx: Ctx) -> Result<(), Unfit> {
     let cluster = ctx.is(Flag::Cluster).then_some("CLUSTER");

@@ -9,7 +9,7 @@ use crate::ffi::Ctx;
 use crate::node::TimerProcs;
 
 /// What the node's timers call.
-pub(super) const PROCS: TimerProcs = TimerProcs { deadline, soon, tick, check };
+pub(super) const PROCS: TimerProcs = TimerProcs { deadline, soon, tick, check, replicas, ack };
 
 unsafe extern "C" fn deadline(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
@@ -21,6 +21,18 @@ unsafe extern "C" fn soon(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
     entry(ctx, "a timer", |ctx| with_node(|node| node.soon_fired(ctx)));
+}
+
+unsafe extern "C" fn replicas(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "the replicas' timer", |ctx| with_node(|node| node.replicas_fired(ctx)));
+}
+
+unsafe extern "C" fn ack(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {
+    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
+    let ctx = unsafe { Ctx::new(ctx) };
+    entry(ctx, "the primary's timer", |ctx| with_node(|node| node.ack_fired(ctx)));
 }
 
 unsafe extern "C" fn tick(ctx: *mut raw::RedisModuleCtx, _: *mut c_void) {

@@ -1,6 +1,6 @@
 //! A context: how the module calls the server while the server is calling the module.
 
-use std::ffi::{CString, c_char, c_int, c_long, c_longlong, c_void};
+use std::ffi::{CStr, CString, c_char, c_int, c_long, c_longlong, c_void};
 use std::ptr::{null_mut, without_provenance_mut};
 
 use claret_types::Reply;
@@ -33,6 +33,8 @@ pub(crate) enum Flag {
     DenyBlocking = 1 << 21,
     /// Reading its data from disk or from its primary.
     Loading = 1 << 13,
+    /// Within a command that the primary passed on.
+    Replicated = 1 << 12,
 }
 
 /// Levels of the server's log.
@@ -168,6 +170,24 @@ impl Ctx {
         // SAFETY: context and string rules: the server keeps counts of its own of what it queues.
         let heard = unsafe { api!(RedisModule_PublishMessageShard)(self.0, channel.raw(), message.raw()) };
         u64::try_from(heard).unwrap_or(0)
+    }
+
+    /// Passes a command on to replicas and the append-only file, behind what was passed on before, in one piece with it. It is not run
+    /// here.
+    pub(crate) fn replicate(self, command: &CStr, words: &[&[u8]]) {
+        let texts: Vec<Text> = words.iter().map(|word| Text::new(word)).collect();
+        let list: Vec<*mut raw::RedisModuleString> = texts.iter().map(Text::raw_borrowed).collect();
+        // SAFETY: context rule; the format's `v` reads so many strings of `list`, which live beyond the call, and of which the server
+        // keeps counts of its own (string rule). The command is one of the module's.
+        unsafe {
+            api!(RedisModule_Replicate)(
+                self.raw(),
+                command.as_ptr(),
+                c"v".as_ptr(),
+                list.as_ptr(),
+                list.len(),
+            )
+        };
     }
 
     // --- the client ---

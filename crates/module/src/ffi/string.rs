@@ -87,6 +87,11 @@ impl Text {
         self.0
     }
 
+    /// The same string, for the server to read at once.
+    pub(crate) fn raw_borrowed(&self) -> *mut raw::RedisModuleString {
+        self.0
+    }
+
     /// As an argument of a command.
     pub(crate) fn arg(&self) -> Arg<'_> {
         Arg { raw: self.0, command: PhantomData }

@@ -29,6 +29,13 @@ impl Node {
         if self.shard.as_ref().is_none_or(Shard::is_in_doubt) {
             return Begun::Ended(Err(Error::NotReady));
         }
+        if let Err(error) = self.are_replicas_there() {
+            return Begun::Ended(Err(error));
+        }
+        // Its answer comes when the replicas have it, and nobody could say before that nothing was done.
+        if !may_wait && self.shard.as_ref().is_some_and(Shard::is_replicated) {
+            return Begun::Ended(Err(Error::WaitsForAnswer));
+        }
         self.refuse_late(self.now());
         let number = self.one_shots.begin(unix_time(), calls, (caller.name(), ctx.client()));
         self.prepare_one(ctx, number);

@@ -1,7 +1,7 @@
 //! What client processes send: hellos, frames, and polls for later responses.
 
 use claret_core::message::{Call, PeerMessage, Refusal, Request, Response};
-use claret_core::{AttemptId, Incarnation, SessionId, ShardId, Time};
+use claret_core::{AttemptId, Incarnation, SessionId, Shard, ShardId, Time};
 use claret_identity::{Challenge, Signature};
 
 use super::keyspace::Keyspace;
@@ -11,6 +11,7 @@ use crate::parts::error::Error;
 use crate::parts::planted::sessions as planted;
 use crate::parts::queue::OWN;
 use crate::parts::sessions::{Handshake, SessionBounds, Way};
+use crate::parts::slots::Slots;
 
 /// How old a transaction may say that it is (P51), in microseconds.
 const BIRTH_AGE_US_MAX: u64 = 60_000_000;
@@ -30,7 +31,7 @@ pub(crate) enum Welcome {
     /// Sign this.
     Prove { shard: ShardId, challenge: Challenge },
     /// The connection speaks for its session.
-    In { shard: ShardId, incarnation: Incarnation, pushes: bool },
+    In { shard: ShardId, bears: ShardId, incarnation: Incarnation, pushes: bool },
 }
 
 /// What is answered to a poll.
@@ -52,14 +53,16 @@ impl Node {
         if [OWN, self.one_shots.session()].contains(&session) {
             return Err(Error::OwnSession);
         }
-        let shard = self.shard.as_ref().ok_or(Error::NotReady)?.id();
+        self.shard.as_ref().ok_or(Error::NotReady)?;
+        // What is signed names the node, and not the shard that it bears: whoever claims to bear another's gains nothing by it.
+        let name = self.keyspace.view(Slots::own_name).flatten().ok_or(Error::NotReady)?;
         let Some(proof) = proof else {
             let challenge = Challenge(ctx.random_bytes());
             self.sessions.ask(handshake.client, challenge)?;
-            return Ok(Welcome::Prove { shard, challenge });
+            return Ok(Welcome::Prove { shard: name, challenge });
         };
         self.sessions
-            .prove(&handshake, shard, &proof)
+            .prove(&handshake, name, &proof)
             .inspect_err(|_| caller.log_denial(ctx, b"claret.hello", Denial::Login))?;
         let pushes = matches!(way, Some(Way::Push(_)));
         let is_known = self.sessions.is_known(session);
@@ -74,7 +77,8 @@ impl Node {
         };
         // From now on there are transactions at this node.
         self.sleepers.come();
-        Ok(Welcome::In { shard, incarnation: incarnation.ok_or(Error::NotReady)?, pushes })
+        let bears = self.shard.as_ref().map_or(name, Shard::id);
+        Ok(Welcome::In { shard: name, bears, incarnation: incarnation.ok_or(Error::NotReady)?, pushes })
     }
 
     /// Takes a poll of a connection, of this client. `may_wait`: it can be made to wait.
@@ -136,6 +140,7 @@ impl Node {
         if planted::is_foreign(requests.iter().any(foreign)) {
             return Err(Error::OtherSession);
         }
+        self.are_replicas_there()?;
         let now = self.now();
         self.drain(now);
         self.come_with(ctx, &requests);

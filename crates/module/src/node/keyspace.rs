@@ -13,11 +13,12 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use claret_core::message::Refusal;
-use claret_core::{Applied, HeldEnd, Records, Shard, Time};
+use claret_core::{Applied, HeldEnd, Incarnation, Records, Shard, ShardId, Time};
 use claret_types::{Bytes, Effect, OpError, Operation, State, TypeInfo};
 use smallvec::SmallVec;
 
 use super::rights::Caller;
+use super::settings;
 use crate::ffi::{Answer, Ctx, Flag, Key, Kind, Log, OnMainThread, Side, Text};
 use crate::parts::adding::{Adding, Kept, amount_of, effect_of};
 use crate::parts::command_table::{Row, Table};
@@ -87,6 +88,11 @@ impl Keyspace {
         self.slots.with(|slots| look(slots))
     }
 
+    /// A node says which shard it is, and as which incarnation.
+    pub(super) fn learn(&self, node: &str, bears: Option<(ShardId, Incarnation)>) {
+        self.slots.with(|slots| slots.learn(node, bears));
+    }
+
     /// Whether an operation on a key may be done here.
     pub(crate) fn serves(&self, key: &[u8]) -> bool {
         self.view(|slots| slots.serves(key)).unwrap_or(false)
@@ -142,6 +148,13 @@ impl Keyspace {
     /// Notes a change. Somebody has to see that the shard hears of it soon, if nothing else happens.
     pub(crate) fn note(&self, change: Change) {
         self.changes.with(|changes| changes.insert(change));
+    }
+
+    /// What changed before a shard begins concerns nobody: of what a replica's primary has lost its votes say so themselves.
+    pub(super) fn forget_changes(&self) {
+        if planted::replicas::are_forgotten() {
+            self.changes.with(std::mem::take);
+        }
     }
 
     /// Whether the key ended before anybody of those came who hold it when the shard is told: who looks at it just now found
@@ -260,7 +273,10 @@ fn slots_of(ctx: Ctx) -> Option<Slots> {
         return Some(Slots::alone().with_planted_shards(cfg!(debug_assertions) && planted()));
     }
     match ctx.call(c"CLUSTER", c"Ev", &[Text::new(b"NODES")]) {
-        Answer::Bytes(listing) => Some(Slots::parse(&String::from_utf8_lossy(&listing))),
+        Answer::Bytes(listing) => {
+            let slots = Slots::parse(&String::from_utf8_lossy(&listing));
+            Some(if settings::is_strict() { slots.strict() } else { slots })
+        }
         _ => None,
     }
 }

@@ -7,9 +7,9 @@
 use std::sync::atomic::Ordering;
 
 use claret_core::message::Refusal;
-use claret_core::{Incarnation, SessionId, Shard, Survives, Time};
+use claret_core::{Incarnation, SessionId, Shard, ShardId, Survives, Time};
 
-use super::{Node, limits, settings, unix_time};
+use super::{Node, limits, next_incarnation, settings};
 use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::owner::Name;
 use crate::parts::planted::sessions as planted;
@@ -22,6 +22,7 @@ impl Node {
         let took = before
             .as_ref()
             .is_some_and(|before| self.keyspace.view(|view| view.takes(before)).unwrap_or(false));
+        self.note_whom_it_follows();
         if planted::is_no_primary(ctx.is(Flag::Replica) || ctx.is(Flag::Loading)) {
             return self.end(ctx);
         }
@@ -38,6 +39,7 @@ impl Node {
             // The node has another id: it was reset, and is another one to everybody.
             (Some(shard), Ok(Some(id))) if shard.id() != id => {
                 self.end(ctx);
+                self.forget_backup();
                 self.begin(ctx);
             }
             (Some(_), _) if lost => self.go_on(ctx),
@@ -59,38 +61,71 @@ impl Node {
         self.incarnation = next;
         self.counts.incarnations += 1;
         self.dismiss();
+        self.begin_to_tell(ctx);
         ctx.log(Log::Notice, &format!("slots left or came: the shard goes on as incarnation {}", next.0));
     }
 
     fn begin(&mut self, ctx: Ctx) {
-        let id = match self.keyspace.view(|view| view.serves_some().then(|| view.shard())).flatten() {
-            Some(Ok(Some(id))) => id,
-            Some(Err(Namesake(other))) => {
-                // Said once and not with each check.
-                if !std::mem::replace(&mut self.is_namesake, true) {
-                    let advice = "give this one another with CLUSTER RESET HARD";
-                    let text = format!("no shard begins: the id of node {other} begins alike; {advice}");
-                    ctx.log(Log::Warning, &text);
-                }
-                return;
-            }
-            Some(Ok(None)) | None => return,
-        };
-        self.is_namesake = false;
-        self.incarnation = next_incarnation(self.incarnation);
-        self.counts.incarnations += 1;
-        self.keyspace.let_all_end();
         self.limits = limits();
-        let switches = super::horizon::switches(ctx.is(Flag::Cluster));
-        let mut shard = Shard::over(self.keyspace, id, self.incarnation, switches, self.limits);
+        self.keyspace.forget_changes();
+        let begun = match settings::is_strict() {
+            true => self.begin_strict(ctx),
+            false => self.begin_anew(ctx),
+        };
+        let Some(mut shard) = begun else { return };
+        let id = shard.id();
+        self.incarnation = shard.incarnation();
+        self.counts.incarnations += 1;
         shard.know_owners(self.keyspace.view(|view| view.owners().collect::<Vec<_>>()).unwrap_or_default());
         // Where nothing is, nothing was ordered; else nobody knows what was (P85).
         if ctx.has_keys() {
             shard.begin_clock(self.now());
         }
         self.shard = Some(shard);
+        self.begin_to_tell(ctx);
         self.begin_to_look(ctx);
         ctx.log(Log::Notice, &format!("shard {id} begins as incarnation {}", self.incarnation.0));
+    }
+
+    /// A shard that remembers nothing.
+    fn begin_anew(&mut self, ctx: Ctx) -> Option<Shard> {
+        let id = self.keyspace.view(|view| view.serves_some().then(|| view.shard())).flatten()?;
+        let id = self.named(ctx, id)?;
+        self.keyspace.let_all_end();
+        let switches = super::horizon::switches(ctx.is(Flag::Cluster));
+        let incarnation = next_incarnation(self.incarnation);
+        Some(Shard::over(self.keyspace, id, incarnation, switches, self.limits))
+    }
+
+    /// The name of a shard that may begin here, unless another one has it.
+    pub(super) fn named(&mut self, ctx: Ctx, name: Result<Option<ShardId>, Namesake>) -> Option<ShardId> {
+        match name {
+            Ok(name) => {
+                self.is_namesake = false;
+                name
+            }
+            Err(Namesake(other)) => {
+                // Said once and not with each check.
+                if !std::mem::replace(&mut self.is_namesake, true) {
+                    let advice = "give this one another with CLUSTER RESET HARD";
+                    let text = format!("no shard begins: the id of node {other} begins alike; {advice}");
+                    ctx.log(Log::Warning, &text);
+                }
+                None
+            }
+        }
+    }
+
+    /// Another node goes on as the shard of this one, which does not know yet that it was replaced.
+    pub(super) fn heed_successor(&mut self, ctx: Ctx) {
+        let Some((id, own)) = self.shard.as_ref().map(|shard| (shard.id(), shard.incarnation())) else {
+            return;
+        };
+        let successor = self.keyspace.view(|view| view.successor(id, own).map(str::to_owned)).flatten();
+        if let Some(node) = successor {
+            ctx.log(Log::Warning, &format!("the shard ends: node {node} goes on as it"));
+            self.end(ctx);
+        }
     }
 
     /// What comes before anything else in an entry: whoever waits no more is refused, and from the first look on that sees
@@ -107,7 +142,11 @@ impl Node {
     /// The shard's memory goes. Its sessions have to say hello again.
     fn end(&mut self, ctx: Ctx) {
         self.dismiss();
-        if self.shard.take().is_some() {
+        if let Some(shard) = self.shard.take() {
+            if settings::is_strict() {
+                self.keep_backup(&shard);
+            }
+            self.bears_nothing();
             settings::DRAIN.value.store(0, Ordering::Relaxed);
             ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
         }
@@ -128,11 +167,15 @@ impl Node {
         self.counts.panics += 1;
         self.dismiss();
         self.shard = None;
+        self.bears_nothing();
         self.begin(ctx);
     }
 
     /// As a replica, or as a primary that was one, the node remembers nothing that counts.
-    pub(crate) fn role_changed(&mut self, ctx: Ctx) {
+    pub(crate) fn role_changed(&mut self, ctx: Ctx, is_replica: bool) {
+        if is_replica {
+            self.follows_anew();
+        }
         self.end(ctx);
     }
 
@@ -145,16 +188,16 @@ impl Node {
     }
 }
 
-fn next_incarnation(before: Incarnation) -> Incarnation {
-    Incarnation(unix_time().0.max(before.0 + 1))
-}
-
 /// The periodic check: looks around every `claret.topology-ms`, as long as there is something that changes without an entry.
 /// A server alone with its clients, none of which is a session, is not woken for it.
 impl Node {
     pub(crate) fn check(&mut self, ctx: Ctx) {
         self.counts.checks += 1;
         self.look_around(ctx);
+        self.greet_nodes(ctx, false);
+        if self.look_at_replicas(ctx) && !self.keyspace.is_barred(ctx) {
+            self.carry_out(ctx, None);
+        }
         let (now, after_us) = (self.now(), settings::FORGET_MS.get() * 1_000);
         let forgotten = self.sessions.forget(now, after_us);
         if let Some(shard) = &mut self.shard {

@@ -18,6 +18,7 @@ pub(crate) mod rights;
 pub(crate) mod settings;
 
 mod exec;
+mod following;
 mod frames;
 mod horizon;
 mod leaving;
@@ -27,20 +28,25 @@ mod operator;
 mod output;
 mod peers;
 mod plain;
+mod telling;
 mod top;
 
 use std::cell::Cell;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use claret_core::{Incarnation, Limits, SessionId, Shard, Time};
+use claret_identity::PeerSecret;
 
 use crate::ffi::{Ctx, Timer, TimerProc};
 use crate::parts::command_table::Table;
+use crate::parts::following::Following;
 use crate::parts::leaving::Leaving;
 use crate::parts::one_shots::OneShots;
 use crate::parts::open_multis::OpenMultis;
 use crate::parts::passed_over::PassedOver;
 use crate::parts::queue::Queue;
+use crate::parts::replicas::Telling;
+use crate::parts::seals::Seals;
 use crate::parts::sessions::Sessions;
 use crate::parts::sleepers::Sleepers;
 use keyspace::Keyspace;
@@ -60,6 +66,9 @@ const INQUIRE_US_MAX: u64 = 5_000_000;
 /// If the time of day is so much later than the node's own, the node catches up, in microseconds.
 const CATCHES_UP_US: u64 = 100_000;
 
+/// How long a timer waits that found that nothing can be written, in milliseconds.
+const BARRED_MS: u64 = 10;
+
 /// How far ahead of now a client may want its timestamp, in microseconds: some round trips.
 const AHEAD_US_MAX: u64 = 50_000;
 
@@ -77,6 +86,10 @@ pub(crate) struct TimerProcs {
     pub(crate) tick: TimerProc,
     /// [`Node::check`].
     pub(crate) check: TimerProc,
+    /// [`Node::replicas_fired`].
+    pub(crate) replicas: TimerProc,
+    /// [`Node::ack_fired`].
+    pub(crate) ack: TimerProc,
 }
 
 /// See the module's text.
@@ -106,6 +119,11 @@ pub(crate) struct Node {
     passed_over: PassedOver,
     sleepers: Sleepers,
     leaving: Leaving,
+    /// As a primary of the durability `strict`, and as a replica of one.
+    telling: Telling,
+    pub(crate) following: Following,
+    /// With what nodes sign; `None` without a secret.
+    seals: Option<Seals>,
     /// Sessions whose last connection closed since the last entry.
     deserted: Vec<SessionId>,
     /// Set for the shard's next deadline.
@@ -123,6 +141,8 @@ pub(crate) struct Node {
     is_drained: bool,
     /// Another node has the same name, and that was logged.
     is_namesake: bool,
+    /// Another node does not sign as this one does, and that was logged.
+    is_forged_said: bool,
     /// The timer of the periodic check is set; otherwise the server's cron sees when there is something to look after.
     is_checked: bool,
     pub(crate) counts: Counts,
@@ -146,6 +166,8 @@ pub(crate) struct Counts {
     pub(crate) peer_messages_unsent: u64,
     pub(crate) peer_messages_refused: u64,
     pub(crate) incarnations: u64,
+    pub(crate) batches_told: u64,
+    pub(crate) batches_taken: u64,
     pub(crate) panics: u64,
     pub(crate) checks: u64,
     pub(crate) resolved: u64,
@@ -159,7 +181,13 @@ pub(crate) struct Counts {
 
 impl Node {
     /// `own` is the number of the session under which transactions of one go run: random, so that nobody guesses it.
-    pub(crate) fn new(ctx: Ctx, keyspace: &'static Keyspace, procs: TimerProcs, own: SessionId) -> Self {
+    pub(crate) fn new(
+        ctx: Ctx,
+        keyspace: &'static Keyspace,
+        procs: TimerProcs,
+        own: SessionId,
+        secret: Option<PeerSecret>,
+    ) -> Self {
         // It is there as long as the server: the module is never unloaded.
         let commands: &'static Table = Box::leak(Box::new(Table::of(ctx.call(c"COMMAND", c"E", &[]))));
         keyspace.begin(commands);
@@ -182,6 +210,9 @@ impl Node {
             passed_over: PassedOver::default(),
             sleepers: Sleepers::default(),
             leaving: Leaving::default(),
+            telling: Telling::default(),
+            following: Following::default(),
+            seals: secret.map(|secret| Seals::new(secret, ctx.random().max(1))),
             deserted: Vec::new(),
             timer: None,
             soon: None,
@@ -191,6 +222,7 @@ impl Node {
             looked_through: 0,
             is_drained: false,
             is_namesake: false,
+            is_forged_said: false,
             is_checked: true,
             counts: Counts::default(),
         }
@@ -232,6 +264,11 @@ impl Node {
 /// The time of day: births of transactions are compared between processes.
 pub(crate) fn unix_time() -> Time {
     Time(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as u64)
+}
+
+/// An incarnation that the shard of this node never was.
+fn next_incarnation(before: Incarnation) -> Incarnation {
+    Incarnation(unix_time().0.max(before.0 + 1))
 }
 
 /// The bounds of a shard that begins now.

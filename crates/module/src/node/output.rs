@@ -3,16 +3,13 @@
 use claret_core::message::{Output, PeerMessage, Request, Response, Status};
 use claret_core::{SessionId, Shard, ShardId, wire};
 
-use super::{Node, peers, settings};
+use super::peers::Sent;
+use super::{BARRED_MS, Node, settings};
 use crate::ffi::Ctx;
 use crate::parts::one_shots::Next;
 use crate::parts::planted::sessions as planted;
 use crate::parts::queue::OWN;
 use crate::parts::sessions::{Delivery, OutboxBounds};
-use peers::Sent;
-
-/// How long a timer waits that found that nothing can be written, in milliseconds.
-const BARRED_MS: u64 = 10;
 
 impl Node {
     /// Carries out what the shard wants, and sets the timer. Answers to `own` go where it says, those to others into
@@ -34,6 +31,7 @@ impl Node {
             self.seek_horizon(ctx);
             self.say(ctx, None);
         }
+        self.tell_replicas(ctx);
         self.set_timer(ctx);
     }
 
@@ -70,7 +68,7 @@ impl Node {
     }
 
     fn tell_peer(&mut self, ctx: Ctx, shard: ShardId, message: &PeerMessage) {
-        match peers::send(ctx, self.keyspace, shard, message) {
+        match self.send(ctx, shard, message) {
             Sent::Yes => self.counts.peer_messages_out += 1,
             Sent::No => self.counts.peer_messages_unsent += 1,
             Sent::ToNobody => self.answer_for_the_gone(shard, message),

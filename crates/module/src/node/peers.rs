@@ -1,16 +1,19 @@
-//! Other shards, over the cluster bus: recovery of attempts in doubt (P23 to P25). A message that the server accepted
-//! can still be lost; the protocol then asks again.
+//! Other nodes, over the cluster bus: recovery of attempts in doubt (P23 to P25), and who bears which shard (S13). A message that the
+//! server accepted can still be lost; the protocol then asks again. With a secret everything is sealed (`parts/seals.rs`).
 
 use std::ffi::CString;
 
 use claret_core::message::PeerMessage;
 use claret_core::{ShardId, wire};
 
-use super::Node;
-use super::keyspace::Keyspace;
-use crate::ffi::Ctx;
+use super::{Node, settings};
+use crate::ffi::{Ctx, Log};
 use crate::parts::planted::sessions as planted;
+use crate::parts::seals::{Greeting, Letter, Refused};
 use crate::parts::slots::Bearer;
+
+/// A node greets the others each so many checks.
+const GREETS_EACH: u64 = 10;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,24 +24,80 @@ pub(super) enum Sent {
     ToNobody,
 }
 
-/// Sends.
-pub(super) fn send(ctx: Ctx, keyspace: &Keyspace, shard: ShardId, message: &PeerMessage) -> Sent {
-    let id = keyspace.view(|view| match view.bearer(shard) {
-        Bearer::Primary(node) if !node.myself => CString::new(node.id.as_str()).map_err(|_| Sent::No),
-        Bearer::Primary(_) | Bearer::Unheard => Err(Sent::No),
-        Bearer::Gone => Err(Sent::ToNobody),
-    });
-    match id.unwrap_or(Err(Sent::No)) {
-        Ok(id) if ctx.send_to_node(&id, &wire::encode_peer(message)) => Sent::Yes,
-        Ok(_) => Sent::No,
-        Err(sent) => sent,
-    }
-}
-
 impl Node {
-    /// Something came over the bus, from the node of this id. What is not of a primary that `CLUSTER NODES` lists, or does not
-    /// say that it is of that one's shard, is dropped.
+    /// Sends a message to a shard.
+    pub(super) fn send(&mut self, ctx: Ctx, shard: ShardId, message: &PeerMessage) -> Sent {
+        let id = self.keyspace.view(|view| match view.bearer(shard) {
+            Bearer::Primary(node) if !node.myself => Ok(node.id.clone()),
+            Bearer::Primary(_) | Bearer::Unheard => Err(Sent::No),
+            Bearer::Gone => Err(Sent::ToNobody),
+        });
+        match id.unwrap_or(Err(Sent::No)) {
+            Ok(id) if self.send_letter(ctx, &id, &Letter::Peer(wire::encode_peer(message))) => Sent::Yes,
+            Ok(_) => Sent::No,
+            Err(sent) => sent,
+        }
+    }
+
+    /// Whether the server took it.
+    pub(super) fn send_letter(&mut self, ctx: Ctx, to: &str, letter: &Letter) -> bool {
+        let Ok(id) = CString::new(to) else { return false };
+        let sealed = match (&mut self.seals, letter) {
+            (Some(seals), letter) => {
+                let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+                seals.seal(&own, to, letter)
+            }
+            (None, Letter::Peer(message)) => Some(message.clone()),
+            (None, Letter::Greeting(_) | Letter::Knows { .. } | Letter::TakeOver) => None,
+        };
+        sealed.is_some_and(|sealed| ctx.send_to_node(&id, &sealed))
+    }
+
+    /// Something came over the bus, from the node of this id. With a secret, what is not sealed with it is dropped.
     pub(crate) fn received(&mut self, ctx: Ctx, sender: &[u8], payload: &[u8]) {
+        let Some(seals) = &mut self.seals else { return self.hear_peer(ctx, sender, payload) };
+        let (own, sender) = (
+            self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default(),
+            String::from_utf8_lossy(sender).into_owned(),
+        );
+        let (letter, is_news) = match seals.open(&own, &sender, payload) {
+            Ok(opened) => opened,
+            Err(refused) => return self.note_refused(ctx, &sender, refused),
+        };
+        if is_news {
+            self.greet_node(ctx, &sender);
+        }
+        match letter {
+            Letter::Greeting(greeting) => {
+                self.keyspace.learn(&sender, greeting.bears);
+                self.heed_successor(ctx);
+                if let Some((primary, letter)) =
+                    self.position_letter(ctx, greeting.asks).filter(|(primary, _)| *primary == sender)
+                {
+                    self.send_letter(ctx, &primary, &letter);
+                }
+            }
+            Letter::Peer(message) => self.hear_peer(ctx, sender.as_bytes(), &message),
+            Letter::Knows { position, asked } => self.hear_position(&sender, position, asked),
+            Letter::TakeOver => self.take_over(ctx, &sender),
+        }
+    }
+
+    fn note_refused(&mut self, ctx: Ctx, sender: &str, refused: Refused) {
+        self.counts.peer_messages_refused += 1;
+        let is_foreign = matches!(refused, Refused::Form | Refused::Signature);
+        if is_foreign && !std::mem::replace(&mut self.is_forged_said, true) {
+            let text = format!(
+                "what node {sender} sends is not signed with the secret in claret.peer-secret-file: all nodes need the same one \
+                 ({refused:?})"
+            );
+            ctx.log(Log::Warning, &text);
+        }
+    }
+
+    /// A message of a shard. What is not of a primary that `CLUSTER NODES` lists, or does not say that it is of that one's shard, is
+    /// dropped.
+    fn hear_peer(&mut self, ctx: Ctx, sender: &[u8], payload: &[u8]) {
         let sender = self.keyspace.view(|view| view.shard_of(sender)).flatten();
         match wire::decode_peer(payload) {
             Ok(message @ (PeerMessage::AskClock { .. } | PeerMessage::Clock { .. }))
@@ -52,5 +111,27 @@ impl Node {
             Ok(message) if planted::is_senders(Some(message.from()) == sender) => self.peer(ctx, message),
             Ok(_) | Err(_) => self.counts.peer_messages_refused += 1,
         }
+    }
+
+    // --- greetings ---
+
+    /// Greets all other nodes, each so many checks, or `now`.
+    pub(super) fn greet_nodes(&mut self, ctx: Ctx, now: bool) {
+        if self.seals.is_none() || !now && !self.counts.checks.is_multiple_of(GREETS_EACH) {
+            return;
+        }
+        let others = self.keyspace.view(|view| view.members().others.clone()).unwrap_or_default();
+        if let Some(seals) = &mut self.seals {
+            seals.keep(|id| others.iter().any(|other| other == id));
+        }
+        for other in &others {
+            self.greet_node(ctx, other);
+        }
+    }
+
+    fn greet_node(&mut self, ctx: Ctx, node: &str) {
+        let bears = self.shard.as_ref().map(|shard| (shard.id(), shard.incarnation()));
+        let greeting = Greeting { is_strict: settings::is_strict(), bears, asks: self.following.asks };
+        self.send_letter(ctx, node, &Letter::Greeting(greeting));
     }
 }

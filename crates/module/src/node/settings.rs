@@ -1,6 +1,9 @@
 //! Settings, each declared once: the registration and `docs/commands.md` come from here.
 
+use std::ffi::CStr;
 use std::sync::atomic::{AtomicI64, Ordering};
+
+use crate::ffi::{OnMainThread, Text};
 
 /// One setting.
 pub(crate) struct Setting {
@@ -12,6 +15,8 @@ pub(crate) struct Setting {
     pub(crate) max: i64,
     /// Only at load; after it, the value that it has is all it takes.
     pub(crate) fixed: bool,
+    /// One of these words, each of which stands for its place; if there are none, a number.
+    pub(crate) words: &'static [&'static CStr],
     #[cfg_attr(not(test), expect(dead_code, reason = "the page shows it"))]
     pub(crate) summary: &'static str,
 }
@@ -31,8 +36,14 @@ impl Setting {
             min: bounds.0,
             max: bounds.1,
             fixed,
+            words: &[],
             summary,
         }
+    }
+
+    /// One of some words, the first by default; only at load.
+    const fn of_words(name: &'static str, words: &'static [&'static CStr], summary: &'static str) -> Self {
+        Setting { words, ..Setting::new(name, 0, (0, words.len() as i64 - 1), true, summary) }
     }
 
     /// The value; within its bounds, none of which is negative.
@@ -205,8 +216,61 @@ pub(crate) static CLOCK_SKEW_MS: Setting = Setting::new(
      long a silent node delays answers about what was ordered",
 );
 
-/// All of them.
-pub(crate) static SETTINGS: [&Setting; 22] = [
+pub(crate) static DURABILITY: Setting = Setting::of_words(
+    "durability",
+    &[c"async", c"strict"],
+    "what a failover that nobody planned may lose: `async`, what was reported last; `strict`, nothing that was reported, \
+     since every configured replica has it before, and a replica that takes over goes on as the same shard. The same on \
+     all nodes; `strict` needs a cluster and claret.peer-secret-file",
+);
+pub(crate) static REPLICAS: Setting = Setting::new(
+    "replicas",
+    1,
+    (1, 64),
+    false,
+    "so many replicas each primary has in the durability `strict`, at least; with fewer that are connected it serves no \
+     transactions",
+);
+pub(crate) static REPLICA_MS: Setting = Setting::new(
+    "replica-ms",
+    1_000,
+    (10, MINUTE_MS),
+    false,
+    "how long a primary waits in the durability `strict` for its replicas before it refuses further transactions, in \
+     milliseconds",
+);
+
+/// A setting that is text, only at load.
+pub(crate) struct TextSetting {
+    /// As in [`Setting`].
+    pub(crate) name: &'static str,
+    pub(crate) value: OnMainThread<Text>,
+    #[cfg_attr(not(test), expect(dead_code, reason = "the page shows it"))]
+    pub(crate) summary: &'static str,
+}
+
+impl TextSetting {
+    /// Empty where it is not set.
+    pub(crate) fn get(&self) -> Vec<u8> {
+        self.value.with(|value| value.bytes().to_vec()).unwrap_or_default()
+    }
+}
+
+pub(crate) static PEER_SECRET_FILE: TextSetting = TextSetting {
+    name: "peer-secret-file",
+    value: OnMainThread::new(),
+    summary: "a file with a secret that all nodes have and nobody else, of 16 bytes at least: with it nodes sign what they \
+              tell each other, and take nothing that is not signed",
+};
+
+/// Whether [`DURABILITY`] is `strict`.
+#[inline]
+pub(crate) fn is_strict() -> bool {
+    DURABILITY.value.load(Ordering::Relaxed) == 1
+}
+
+/// All of them, but for [`PEER_SECRET_FILE`].
+pub(crate) static SETTINGS: [&Setting; 25] = [
     &LEASE_MS,
     &INQUIRE_MS,
     &FRAME_BYTES_MAX,
@@ -229,4 +293,7 @@ pub(crate) static SETTINGS: [&Setting; 22] = [
     &DRAIN,
     &ORDERING,
     &CLOCK_SKEW_MS,
+    &DURABILITY,
+    &REPLICAS,
+    &REPLICA_MS,
 ];

@@ -81,6 +81,16 @@ pub(crate) enum Error {
     /// The server would not carry out a write now; what it says of that.
     #[error("this node accepts no writes now: {0}")]
     NoWrites(String),
+    #[error(
+        "{there} replicas of this node are connected and acknowledge, and claret.replicas is {configured}: no transactions are \
+         served until they are there"
+    )]
+    NoReplicas { there: usize, configured: u64 },
+    /// What a replica is told.
+    #[error("this node has just started, and waits for what its replicas know; try again")]
+    Unproven,
+    #[error("only a primary of this module says that, to its replicas")]
+    NotForClients,
     #[error("nobody serves slot {0}")]
     NobodyServes(u16),
     #[error("{slot} {address}")]
@@ -106,6 +116,11 @@ pub(crate) enum Error {
     ExecWords,
     #[error("no operation is given")]
     ExecEmpty,
+    #[error(
+        "in the durability strict CLARET.EXEC waits for replicas, and here nothing can wait; send it by itself, outside MULTI and \
+         scripts"
+    )]
+    WaitsForAnswer,
     #[error("{0}")]
     Operation(OpError),
     #[error("over claret.calls-max, which is {0} operations; split the transaction")]
@@ -173,6 +188,7 @@ impl Error {
             | Error::PanickedWaiting
             | Error::ExecWords
             | Error::ExecEmpty
+            | Error::WaitsForAnswer
             | Error::Operation(_)
             | Error::TooManyCalls(_)
             | Error::NotInDoubt(_)
@@ -197,7 +213,10 @@ impl Error {
             | Error::NoOperator
             | Error::Denied { .. } => "NOPERM",
             Error::NotReady => "NOTREADY",
-            Error::NoWrites(_) | Error::NobodyServes(_) => "CLUSTERDOWN",
+            // A replica takes that for a reason to come again.
+            Error::Unproven => "LOADING",
+            Error::NotForClients => "NOPERM",
+            Error::NoWrites(_) | Error::NobodyServes(_) | Error::NoReplicas { .. } => "CLUSTERDOWN",
             Error::Moved { .. } => "MOVED",
             Error::CrossSlot => "CROSSSLOT",
             Error::NoAuth => "NOAUTH",

@@ -5,10 +5,12 @@
 //! its slots: slots move, votes stay (P56).
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use claret_core::ShardId;
+use claret_core::{Incarnation, ShardId};
 
+use crate::parts::members::Members;
 use crate::parts::planted::{guard as planted, sessions};
 
 /// How many slots there are.
@@ -107,11 +109,20 @@ pub(crate) struct Primary {
     has_failed: bool,
     /// First and last.
     pub(crate) ranges: Vec<(u16, u16)>,
+    /// The shard that it said it is, where a shard may outlive its node (S13).
+    bears: Option<ShardId>,
+    /// Only what it said counts.
+    is_strict: bool,
 }
 
 impl Primary {
-    /// The name of its shard: as much of the node's id as fits.
+    /// The name of its shard.
     fn shard(&self) -> Option<ShardId> {
+        if self.is_strict { self.bears } else { self.name() }
+    }
+
+    /// The name of a shard that begins there: as much of the node's id as fits.
+    fn name(&self) -> Option<ShardId> {
         u32::from_str_radix(self.id.get(..8)?, 16).ok().map(ShardId)
     }
 }
@@ -146,6 +157,9 @@ pub(crate) struct Slots {
     closed: ClosedSlots,
     /// Tests of one node vote as if there were others.
     has_planted_shards: bool,
+    members: Members,
+    /// A shard may outlive its node: each node says which one it is, by its id, and as which incarnation.
+    said: Option<BTreeMap<String, (ShardId, Incarnation)>>,
 }
 
 impl Slots {
@@ -167,7 +181,14 @@ impl Slots {
             heard_of: Vec::new(),
             closed: ClosedSlots::default(),
             has_planted_shards: false,
+            members: Members::default(),
+            said: None,
         }
+    }
+
+    /// In this view a shard may outlive its node, and be borne by another.
+    pub(crate) fn strict(self) -> Slots {
+        Slots { said: Some(BTreeMap::new()), ..self }
     }
 
     /// Votes may name shards that do not exist, as tests of one node have them.
@@ -177,7 +198,7 @@ impl Slots {
 
     /// Reads `CLUSTER NODES`.
     pub(crate) fn parse(listing: &str) -> Slots {
-        let mut slots = Slots::nowhere();
+        let mut slots = Slots { members: Members::parse(listing), ..Slots::nowhere() };
         for line in listing.lines() {
             let words: Vec<&str> = line.split(' ').collect();
             let [id, address, flags, _, _, _, _, _, owned @ ..] = &words[..] else { continue };
@@ -200,7 +221,9 @@ impl Slots {
                 slots.owners[usize::from(*first)..=usize::from(*last)].fill(place);
             }
             let has_failed = flags.contains(&"fail");
-            slots.nodes.push(Primary { id: (*id).to_owned(), address, myself, has_failed, ranges });
+            let id = (*id).to_owned();
+            let (bears, is_strict) = (None, false);
+            slots.nodes.push(Primary { id, address, myself, has_failed, ranges, bears, is_strict });
         }
         for slot in 0..SLOTS as u16 {
             slots.served[usize::from(slot)] = slots.is_mine(slot);
@@ -287,7 +310,8 @@ impl Slots {
         if !self.clustered {
             return Ok(Some(ShardId(0)));
         }
-        let name = self.myself().and_then(Primary::shard);
+        let own = self.myself();
+        let name = own.and_then(|own| own.shard().or_else(|| own.name()));
         let mut others = self.nodes.iter().filter(|node| !node.myself && node.shard() == name);
         others.next().map_or(Ok(name), |other| Err(Namesake(other.id.clone())))
     }
@@ -300,6 +324,12 @@ impl Slots {
     /// Whom to ask for a shard. A primary that serves nothing may have given its slots away, and remembers; one that
     /// is dead as well had them taken.
     pub(crate) fn bearer(&self, shard: ShardId) -> Bearer<'_> {
+        if let Some(said) = &self.said {
+            // Two may say so as long as one does not know that it has been replaced.
+            let bear = |node: &&Primary| node.bears == Some(shard);
+            let latest = self.nodes.iter().filter(bear).max_by_key(|node| said.get(&node.id).map(|it| it.1));
+            return latest.map_or(Bearer::Unheard, Bearer::Primary);
+        }
         let node = self.nodes.iter().find(|node| node.shard() == Some(shard));
         match node.filter(|node| !node.has_failed || !node.ranges.is_empty()) {
             Some(node) => Bearer::Primary(node),
@@ -321,12 +351,58 @@ impl Slots {
         self.nodes.iter().find(|node| !node.myself && node.id.as_bytes() == id).and_then(Primary::shard)
     }
 
+    /// A node says which shard it is, and as which incarnation; `None`: none.
+    pub(crate) fn learn(&mut self, node: &str, bears: Option<(ShardId, Incarnation)>) {
+        let Some(said) = self.said.as_mut().filter(|_| self.members.has(node)) else { return };
+        match bears {
+            Some(bears) => said.insert(node.to_owned(), bears),
+            None => said.remove(node),
+        };
+        self.name_shards();
+        let named = bears.map(|(shard, _)| shard).filter(|shard| !self.heard_of.contains(shard));
+        self.heard_of.extend(named);
+        self.heard_of.sort_unstable();
+    }
+
+    fn name_shards(&mut self) {
+        let Some(said) = &self.said else { return };
+        for node in &mut self.nodes {
+            (node.is_strict, node.bears) = (true, said.get(&node.id).map(|(shard, _)| *shard));
+        }
+    }
+
+    /// The other node that bears a shard as a later incarnation than this one.
+    pub(crate) fn successor(&self, shard: ShardId, own: Incarnation) -> Option<&str> {
+        let said = self.said.as_ref()?;
+        let is_later = |it: &(&String, &(ShardId, Incarnation))| {
+            *it.0 != self.members.own && it.1.0 == shard && it.1.1 > own
+        };
+        said.iter().find(is_later).map(|(node, _)| node.as_str())
+    }
+
+    /// The name of a shard that begins here.
+    pub(crate) fn own_name(&self) -> Option<ShardId> {
+        match self.clustered {
+            true => self.myself().and_then(Primary::name),
+            false => Some(ShardId(0)),
+        }
+    }
+
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
+    }
+
     /// Takes over what is remembered of the view before, whatever is in view now.
     pub(crate) fn follow(&mut self, before: Option<&Slots>) {
         self.probe = self.lowest().map(|slot| {
             let same = before.and_then(|before| before.probe.clone());
             same.filter(|key| slot_of(key.as_bytes()) == slot).unwrap_or_else(|| probe_of(slot))
         });
+        if let (Some(said), Some(known)) = (&mut self.said, before.and_then(|before| before.said.as_ref())) {
+            said.clone_from(known);
+            said.retain(|id, _| self.members.has(id));
+        }
+        self.name_shards();
         self.heard_of = before.map(|before| before.heard_of.clone()).unwrap_or_default();
         self.closed = before.map(|before| before.closed.clone()).unwrap_or_default();
         self.heard_of.extend(self.nodes.iter().filter_map(Primary::shard));
@@ -344,7 +420,7 @@ fn range(word: &str) -> Option<(u16, u16)> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Bearer, Namesake, ShardId, Slots, hash_tag, slot_of};
+    use super::{Bearer, Incarnation, Namesake, ShardId, Slots, hash_tag, slot_of};
 
     #[test]
     fn slots_are_those_that_redis_computes() {
@@ -403,6 +479,39 @@ mod tests {
         assert_eq!(later("bb000002 h:2@3 slave cc 0 1 2 connected\n").bearer(other), Bearer::Gone);
         assert_eq!(later("").bearer(other), Bearer::Gone);
         assert_eq!(with("").bearer(other), Bearer::Unheard, "it may be that nobody told yet");
+    }
+
+    #[test]
+    fn a_strict_shard_is_where_the_latest_incarnation_says_that_it_is() {
+        let listing = "aa000001 h:1@2 myself,master - 0 1 1 connected 5-10\n\
+                       bb000002 h:2@3 master - 0 1 2 connected 0-4\n\
+                       cc000003 h:3@4 master - 0 1 3 connected\n";
+        let mut slots = Slots::parse(listing).strict();
+        slots.follow(None);
+        let (lineage, other) = (ShardId(0xbb00_0002), ShardId(0xcc00_0003));
+        assert_eq!(slots.bearer(lineage), Bearer::Unheard, "its node did not say so");
+        assert_eq!((slots.shard_of(b"cc000003"), slots.knows(lineage)), (None, false));
+        slots.learn("bb000002", Some((lineage, Incarnation(5))));
+        slots.learn("nobody", Some((other, Incarnation(5))));
+        assert!(!slots.knows(other), "who is in no view says nothing");
+        slots.learn("cc000003", Some((lineage, Incarnation(7))));
+        let bearer = |slots: &Slots| match slots.bearer(lineage) {
+            Bearer::Primary(node) => node.id.clone(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(bearer(&slots), "cc000003");
+        assert_eq!(slots.shard_of(b"cc000003"), Some(lineage));
+        assert_eq!(slots.successor(lineage, Incarnation(6)), Some("cc000003"));
+        assert_eq!(slots.successor(lineage, Incarnation(7)), None);
+        let without = "aa000001 h:1@2 myself,master - 0 1 1 connected 5-10\n\
+                       bb000002 h:2@3 master - 0 1 2 connected 0-4\n";
+        let mut later = Slots::parse(without).strict();
+        later.follow(Some(&slots));
+        assert_eq!(bearer(&later), "bb000002");
+        let mut alone = Slots::parse("aa000001 h:1@2 myself,master - 0 1 1 connected 5-10\n").strict();
+        alone.follow(Some(&later));
+        assert_eq!(alone.bearer(lineage), Bearer::Unheard, "it is never gone: its votes may be somewhere");
+        assert!(alone.knows(lineage));
     }
 
     #[test]

@@ -67,6 +67,11 @@ impl Server {
         Server::start_as(None, &[], &["--enable-module-command", "yes"])
     }
 
+    /// The same, in cluster mode.
+    pub(crate) fn start_in_cluster_without_module() -> Server {
+        Server::start_as(None, &[], &["--enable-module-command", "yes", "--cluster-enabled", "yes"])
+    }
+
     /// One that the module can be loaded into later, where a command has another name; none takes it away.
     pub(crate) fn start_renamed(command: &str, name: &str) -> Server {
         let options = ["--enable-module-command", "yes", "--rename-command", command, name];

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::{Argument, COMMANDS, Command, Shape};
 use crate::entries::info::FIELDS;
-use crate::node::settings::SETTINGS;
+use crate::node::settings::{PEER_SECRET_FILE, SETTINGS};
 
 const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
 
@@ -96,11 +96,18 @@ fn page() -> String {
         "\n## CONFIG claret.*\n\n| setting | default | from | to | what |\n|---|---|---|---|---|\n",
     );
     for setting in SETTINGS {
-        let (name, default, min, max) = (setting.name, setting.default, setting.min, setting.max);
+        let shown = |value: i64| match usize::try_from(value).ok().and_then(|at| setting.words.get(at)) {
+            Some(word) => format!("`{}`", word.to_string_lossy()),
+            None => value.to_string(),
+        };
+        let (name, [default, min, max]) =
+            (setting.name, [setting.default, setting.min, setting.max].map(shown));
         let when = if setting.fixed { " (at load only)" } else { "" };
         writeln!(page, "| `claret.{name}` | {default} | {min} | {max} | {}{when} |", setting.summary)
             .expect("into a string");
     }
+    let (name, summary) = (PEER_SECRET_FILE.name, PEER_SECRET_FILE.summary);
+    writeln!(page, "| `claret.{name}` | none |  |  | {summary} (at load only) |").expect("into a string");
     page.push_str("\n## INFO claret\n\n| number | what |\n|---|---|\n");
     for field in FIELDS {
         writeln!(page, "| `claret_{}` | {} |", field.name, field.summary).expect("into a string");

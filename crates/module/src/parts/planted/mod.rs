@@ -4,4 +4,5 @@
 
 pub(crate) mod guard;
 pub(crate) mod records;
+pub(crate) mod replicas;
 pub(crate) mod sessions;

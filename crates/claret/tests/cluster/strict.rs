@@ -1,0 +1,222 @@
+//! The durability `strict`: nothing that was reported is lost when a replica takes over, and nothing is torn.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use claret::{Records, Store, TxOptions};
+use claret_rig::{Cluster, Module};
+
+/// Three primaries with so many replicas each, none of which keeps anything on a disk.
+fn strict_cluster(replicas: u16) -> Cluster {
+    let secret = std::env::temp_dir().join(format!("claret-peer-secret-{}", std::process::id()));
+    std::fs::write(&secret, "a secret of the nodes of a test\n").expect("a file");
+    let module = Module::of_sources().expect("the module");
+    Cluster::options(3, replicas)
+        .module(module)
+        .node_timeout_ms(1_000)
+        .config("claret.durability strict")
+        .config(&format!("claret.replicas {replicas}"))
+        .config(&format!("claret.peer-secret-file {}", secret.display()))
+        .start()
+        .expect("a cluster")
+}
+
+async fn store(cluster: &Cluster) -> Store {
+    let options = TxOptions::new().deadline(Duration::from_secs(5)).attempts(10_000);
+    let builder = Store::cluster(cluster.url()).transactions(options);
+    builder.response_timeout(Duration::from_secs(1)).connect().await.expect("a store")
+}
+
+/// Writes pairs of members, the same into sets at different shards, until it is told to stop. What was reported as committed.
+async fn write_pairs(
+    store: Store,
+    sets: Vec<String>,
+    writer: usize,
+    stop: Arc<AtomicBool>,
+) -> Vec<(usize, String)> {
+    let mut done = Vec::new();
+    let mut count = 0;
+    while !stop.load(Ordering::Relaxed) {
+        count += 1;
+        let (member, first) = (format!("{writer}:{count}"), (writer + count) % sets.len());
+        let batch = store.batch();
+        batch.set(&sets[first]).add(&member);
+        batch.set(&sets[(first + 1) % sets.len()]).add(&member);
+        if batch.commit().await.is_ok() {
+            done.push((first, member));
+        }
+    }
+    done
+}
+
+/// Every pair that was reported is there, and no half of any.
+async fn check(store: &Store, sets: &[String], done: &[(usize, String)]) {
+    let mut found: Vec<BTreeSet<String>> = Vec::new();
+    for set in sets {
+        let members: Vec<String> = store.set(set).members().await.expect("read");
+        found.push(members.into_iter().collect());
+    }
+    for (first, member) in done {
+        let second = (first + 1) % sets.len();
+        let [here, there] = [*first, second].map(|set| found[set].contains(member));
+        assert!(here && there, "{member} was reported, and is lost ({here}, {there})");
+    }
+    for (at, members) in found.iter().enumerate() {
+        for member in members {
+            let (writer, count) = member.split_once(':').expect("a writer and a number");
+            let number = |text: &str| text.parse::<usize>().expect("a number");
+            let first = (number(writer) + number(count)) % sets.len();
+            let other = if at == first { (first + 1) % sets.len() } else { first };
+            assert!(found[other].contains(member), "half of {member} is there");
+        }
+    }
+}
+
+/// Writers that go on until they are stopped.
+struct Writing {
+    store: Store,
+    sets: Vec<String>,
+    stop: Arc<AtomicBool>,
+    writers: Vec<tokio::task::JoinHandle<Vec<(usize, String)>>>,
+}
+
+impl Writing {
+    async fn begin(cluster: &Cluster) -> Self {
+        let store = store(cluster).await;
+        let sets: Vec<String> = (0..3).map(|shard| cluster.key_at(shard, "pairs:")).collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let write =
+            |writer| tokio::spawn(write_pairs(store.clone(), sets.clone(), writer, Arc::clone(&stop)));
+        let writers = (0..8).map(write).collect();
+        Writing { store, sets, stop, writers }
+    }
+
+    /// They stop, and all that was reported is there. How much that is.
+    async fn end(self) -> usize {
+        self.stop.store(true, Ordering::Relaxed);
+        let mut done = Vec::new();
+        for writer in self.writers {
+            done.extend(writer.await.expect("done"));
+        }
+        check(&self.store, &self.sets, &done).await;
+        done.len()
+    }
+}
+
+/// Time for the writers, or for the cluster to see that a node is dead.
+async fn pause(millis: u64) {
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+/// Waits until something is so.
+async fn wait_until(what: &str, is: impl Fn() -> bool) {
+    let began = Instant::now();
+    while !is() {
+        assert!(began.elapsed() < Duration::from_secs(20), "{what}: it is not");
+        pause(20).await;
+    }
+}
+
+fn serves(cluster: &Cluster, node: usize) -> bool {
+    let info = cluster.servers()[node].info("claret", "claret_serving");
+    info.ok().flatten().as_deref() == Some("1")
+}
+
+/// Bug: a replica noted that all its records had gone when it got those of its primary, and told the shard so when it went on as
+/// that. Consequence: what had voted came to nothing there, and half of it was missing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_reported_is_there_after_a_primary_dies() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(1);
+    let writing = Writing::begin(&cluster).await;
+    pause(1_000).await;
+    let replica = cluster.replica(1, 0);
+    for dead in [1, replica] {
+        cluster.server_mut(dead).kill();
+        let other = if dead == 1 { replica } else { 1 };
+        wait_until("the other goes on", || serves(&cluster, other)).await;
+        cluster.server_mut(dead).restart().expect("it starts");
+        cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+        pause(1_000).await;
+    }
+    assert!(writing.end().await > 100);
+}
+
+/// A planned failover, one that nobody agreed to, and one without the primary.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_reported_is_there_after_an_operator_had_a_replica_take_over() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(2);
+    let writing = Writing::begin(&cluster).await;
+    pause(1_000).await;
+    let (first, second) = (cluster.replica(0, 0), cluster.replica(0, 1));
+    for (node, words) in [
+        (first, &["CLUSTER", "FAILOVER"][..]),
+        (second, &["CLUSTER", "FAILOVER", "FORCE"]),
+        (0, &["CLUSTER", "FAILOVER", "TAKEOVER"]),
+    ] {
+        cluster.query::<()>(node, words).expect("it takes over");
+        wait_until("it goes on", || serves(&cluster, node)).await;
+        cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+        pause(1_000).await;
+    }
+    assert!(writing.end().await > 100);
+}
+
+/// A primary whose process starts again before anybody took its place has nothing, and its replica has everything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_starts_again_at_once_does_not_serve_with_nothing() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(1);
+    let writing = Writing::begin(&cluster).await;
+    pause(1_000).await;
+    cluster.server_mut(2).kill();
+    cluster.server_mut(2).restart().expect("it starts");
+    let replica = cluster.replica(2, 0);
+    wait_until("its replica takes its place", || serves(&cluster, replica)).await;
+    cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+    pause(1_000).await;
+    let log = cluster.servers()[replica].log(1_000);
+    assert!(log.contains("the primary has lost what this node knows"), "{log}");
+    assert!(writing.end().await > 100);
+}
+
+/// It is cut off, and its replica takes over; when it is back it learns so.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_primary_that_stood_still_reports_nothing_that_its_successor_does_not_know() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(1);
+    let writing = Writing::begin(&cluster).await;
+    pause(1_000).await;
+    cluster.servers()[0].pause();
+    let replica = cluster.replica(0, 0);
+    wait_until("its replica takes its place", || serves(&cluster, replica)).await;
+    cluster.servers()[0].resume();
+    cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+    pause(1_000).await;
+    assert!(writing.end().await > 100);
+}
+
+#[tokio::test]
+async fn a_primary_without_its_replica_serves_nothing_and_says_so() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(1);
+    let store = store(&cluster).await;
+    let key = cluster.key_at(1, "alone:");
+    store.counter(&key).add(1).await.expect("counted");
+    let replica = cluster.replica(1, 0);
+    cluster.server_mut(replica).kill();
+    // What comes first waits for the replica, and nobody can say what becomes of it.
+    store.counter(&key).add(1).await.expect_err("nobody else has it");
+    let exec = cluster.query::<i64>(1, &["CLARET.EXEC", "2", "INCR", &key]).expect_err("refused");
+    assert!(exec.to_string().contains("claret.replicas is 1"), "{exec}");
+    let log = cluster.servers()[1].log(1_000);
+    assert!(log.contains("no transactions are served: 0 of 1 replicas"), "{log}");
+    cluster.server_mut(replica).restart().expect("it starts");
+    cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+    store.counter(&key).add(1).await.expect("its replica is back");
+    let sum: i64 = store.counter(&key).get().await.expect("read");
+    assert!((2..=3).contains(&sum), "{sum}");
+}

@@ -1,0 +1,31 @@
+//! What a primary tells its replicas, and what a replica is told that comes too early (`docs/replication.md`).
+
+use claret_core::Incarnation;
+
+use super::with_node;
+use crate::ffi::{Arg, Ctx, Flag};
+use crate::parts::error::{Error, Outcome};
+use crate::parts::planted::replicas as planted;
+use crate::parts::seals::Position;
+
+/// `CLARET.CHANGES node incarnation batch changes`
+///
+/// Whoever is no primary of this node, and no file of its own, could make it forget what it knows.
+pub(super) fn changes(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    if !planted::is_told(ctx.is(Flag::Replicated) || ctx.is(Flag::Loading)) {
+        return Err(Error::NotForClients);
+    }
+    const USAGE: Error = Error::Usage("CLARET.CHANGES node incarnation batch changes");
+    let [_, node, incarnation, batch, changes] = arguments else { return Err(USAGE) };
+    let incarnation = Incarnation(incarnation.number().ok_or(USAGE)?);
+    let position = Position { incarnation, batch: batch.number().ok_or(USAGE)? };
+    let taken = with_node(|it| it.take_changes(ctx, node.bytes(), position, changes.bytes()));
+    taken.unwrap_or(Err(Error::NotReady))?;
+    ctx.reply_ok();
+    Ok(())
+}
+
+/// `CLARET.UNPROVEN [word ...]`
+pub(super) fn unproven(_: Ctx, _: &[Arg<'_>]) -> Outcome {
+    Err(Error::Unproven)
+}

@@ -1,0 +1,186 @@
+//! The durability `strict`, at a replica: what it is told of its primary's shard, and how it goes on as that
+//! (`docs/replication.md`). And how a primary that has just started learns whether it may begin.
+
+use claret_core::{Backup, Incarnation, Shard, wire};
+
+use super::{Node, limits, next_incarnation, settings, unix_time};
+use crate::ffi::{Ctx, Flag, Log};
+use crate::parts::error::{Error, Outcome};
+use crate::parts::planted::replicas as planted;
+use crate::parts::seals::{Letter, Position};
+
+/// Whoever is promoted is a later incarnation than its primary can have been by so much, in microseconds: a primary counts
+/// incarnations by the clock, and a session a time more.
+const INCARNATIONS_AHEAD: u64 = 3_600_000_000;
+
+impl Node {
+    /// The primary tells what the shard has written.
+    pub(crate) fn take_changes(
+        &mut self,
+        ctx: Ctx,
+        source: &[u8],
+        position: Position,
+        bytes: &[u8],
+    ) -> Outcome {
+        if ctx.is(Flag::Loading) {
+            return Ok(()); // It was told before this process began, and more may have been told since.
+        }
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            let (change, behind) = wire::decode_change(rest).map_err(|error| {
+                self.forget_backup();
+                let text =
+                    format!("what the primary told of its shard cannot be read, and is forgotten: {error}");
+                ctx.log(Log::Warning, &text);
+                Error::Unreadable(error)
+            })?;
+            self.following.backup.take(change);
+            rest = behind;
+        }
+        self.following.position = Some(position);
+        self.following.source = Some(String::from_utf8_lossy(source).into_owned());
+        self.counts.batches_taken += 1;
+        if self.following.ack.is_none() {
+            self.following.ack = Some(ctx.timer(0, self.procs.ack));
+        }
+        Ok(())
+    }
+
+    /// The primary hears at once how much was carried out.
+    pub(crate) fn ack_fired(&mut self, ctx: Ctx) {
+        self.following.ack = None;
+        // It answers nothing; and without a primary it does nothing.
+        ctx.call(c"REPLCONF", c"v", &[crate::ffi::Text::new(b"GETACK"), crate::ffi::Text::new(b"*")]);
+    }
+
+    /// Everything that is there is about to be replaced, or is of no use.
+    pub(crate) fn forget_backup(&mut self) {
+        self.following.backup = Backup::default();
+        (self.following.source, self.following.position) = (None, None);
+    }
+
+    /// What a look at the cluster shows of whom this node follows.
+    pub(super) fn note_whom_it_follows(&mut self) {
+        let follows = self.keyspace.view(|view| view.members().follows.clone()).flatten();
+        if follows.is_some() {
+            self.following.followed = follows;
+        }
+    }
+
+    /// This node was the shard, and is not any more. What it knows may be all that is left of it.
+    pub(super) fn keep_backup(&mut self, shard: &Shard) {
+        let mut backup = Backup::default();
+        shard.all_changes().for_each(|change| backup.take(change));
+        let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+        let position = Position { incarnation: shard.incarnation(), batch: self.telling.told.last() };
+        self.following.backup = backup;
+        (self.following.source, self.following.position) = (Some(own), Some(position));
+    }
+
+    /// A primary without a shard, where a shard may outlive its node: it goes on as that of which it knows most, or begins if nobody
+    /// knows anything. `None`: not yet (S14).
+    pub(super) fn begin_strict(&mut self, ctx: Ctx) -> Option<Shard> {
+        let serves = self.keyspace.view(|view| view.serves_some()).unwrap_or(false);
+        if !serves || ctx.is(Flag::Replica) || ctx.is(Flag::Loading) {
+            return None;
+        }
+        if self.following.whole().is_none() && !self.knows_most(ctx) {
+            return None;
+        }
+        let switches = super::horizon::switches(false);
+        let Some(position) = self.following.complete() else {
+            let name = self.keyspace.view(|view| view.shard())?;
+            let id = self.named(ctx, name)?;
+            let incarnation = next_incarnation(self.incarnation);
+            return Some(Shard::over(self.keyspace, id, incarnation, switches, limits()));
+        };
+        let backup = std::mem::take(&mut self.following.backup);
+        self.forget_backup();
+        let heard_of = backup.incarnation().unwrap_or(position.incarnation).max(position.incarnation);
+        let incarnation = Incarnation(unix_time().0.max(heard_of.0 + INCARNATIONS_AHEAD));
+        let (votes, decisions) = (backup.votes(), backup.decisions());
+        let shard = Shard::promote(backup, Some(self.keyspace), self.now(), incarnation, switches, limits())?;
+        let text = format!(
+            "goes on as shard {} in incarnation {}, with {votes} votes and {decisions} decisions of its former primary",
+            shard.id(),
+            incarnation.0
+        );
+        ctx.log(Log::Notice, &text);
+        Some(shard)
+    }
+
+    /// Whether all replicas have said what they know, and none knows more than this node. One that does is to take its place.
+    fn knows_most(&mut self, ctx: Ctx) -> bool {
+        let followers = self.keyspace.view(|view| view.members().followers.clone()).unwrap_or_default();
+        self.following.known.retain(|node, _| followers.iter().any(|(id, _)| id == node));
+        let configured = settings::REPLICAS.get() as usize;
+        let (said, all) = (self.following.known.len(), followers.len().max(configured));
+        if planted::may_know_more(said < all) {
+            let text = format!(
+                "no transactions are served: {said} of {all} replicas have said what they know (claret.replicas is {configured})"
+            );
+            self.say_once(ctx, &text);
+            return false;
+        }
+        let own = self.following.complete();
+        let known = self.following.known.iter();
+        let best = known.filter_map(|(node, position)| Some(((*position)?, node.clone()))).max();
+        let Some((_, node)) = best.filter(|(position, _)| Some(*position) > own) else { return true };
+        self.say_once(ctx, &format!("replica {node} has what this node lacks, and is to take its place"));
+        self.send_letter(ctx, &node, &Letter::TakeOver);
+        false
+    }
+
+    /// Not with each check.
+    fn say_once(&mut self, ctx: Ctx, text: &str) {
+        if self.following.said != text {
+            self.following.said = text.to_owned();
+            ctx.log(Log::Warning, text);
+        }
+    }
+
+    /// Whether this node would begin with nothing while a replica may know something: who follows it is not let in, since it would
+    /// lose that.
+    pub(super) fn is_unproven(&self) -> bool {
+        settings::is_strict() && self.shard.is_none() && self.following.whole().is_none()
+    }
+
+    /// A replica says how much it knows.
+    pub(super) fn hear_position(&mut self, from: &str, position: Option<Position>, asked: u64) {
+        if asked != self.following.asks {
+            return;
+        }
+        self.following.known.insert(from.to_owned(), position);
+    }
+
+    /// This node has no shard any more: what its replicas said before counts no more.
+    pub(super) fn ask_anew(&mut self) {
+        self.following.known.clear();
+        self.following.said.clear();
+        self.following.asks += 1;
+    }
+
+    /// This node follows another one from now on, or the same again.
+    pub(super) fn follows_anew(&mut self) {
+        self.following.followed = None;
+    }
+
+    /// The primary knows less than this node.
+    pub(super) fn take_over(&mut self, ctx: Ctx, from: &str) {
+        let is_primary = self.following.followed.as_deref() == Some(from);
+        if is_primary && ctx.is(Flag::Replica) && self.following.complete().is_some() {
+            let words = [&b"FAILOVER"[..], b"FORCE"].map(crate::ffi::Text::new);
+            let answer = ctx.call(c"CLUSTER", c"Ev", &words);
+            ctx.log(
+                Log::Notice,
+                &format!("the primary has lost what this node knows, which takes its place: {answer:?}"),
+            );
+        }
+    }
+
+    /// What a replica tells its primary of itself; `None`: this node is none.
+    pub(super) fn position_letter(&self, ctx: Ctx, asked: u64) -> Option<(String, Letter)> {
+        let followed = self.following.followed.clone().filter(|_| ctx.is(Flag::Replica))?;
+        Some((followed, Letter::Knows { position: self.following.complete(), asked }))
+    }
+}

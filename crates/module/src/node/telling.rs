@@ -1,0 +1,173 @@
+//! The durability `strict`, at a primary: the shard's changes go to the replicas, and what counts waits for them
+//! (`docs/replication.md`).
+//!
+//! A batch leaves with `CLARET.CHANGES`, which the server passes on in one piece with what the same entry did to records. Each
+//! replica acknowledges as soon as it has carried it out; the filter sees that, and the server is asked who has how much.
+
+use claret_core::{Shard, Time, wire};
+
+use super::{BARRED_MS, Node, settings};
+use crate::ffi::{Ctx, Filtered, Flag, Log};
+use crate::parts::error::{Error, Outcome};
+use crate::parts::planted::replicas as planted;
+use crate::parts::replicas::{Replicas, Told};
+
+impl Node {
+    /// Hands to the server what the shard has to tell its replicas. Last in an entry: what it did to records goes before.
+    pub(super) fn tell_replicas(&mut self, ctx: Ctx) {
+        let Some(shard) = self.shard.as_mut().filter(|shard| shard.is_replicated()) else { return };
+        if Ctx::must_not_write() {
+            return self.come_back(ctx, BARRED_MS);
+        }
+        let mut is_whole = self.telling.told.is_whole_due();
+        if is_whole {
+            shard.replicate();
+        }
+        let incarnation = shard.incarnation();
+        while let Some((batch, changes)) = shard.poll_changes() {
+            let encoded = changes.iter().map(wire::encode_change).collect::<Result<Vec<_>, _>>();
+            let encoded = encoded.expect("the types of a module are built in").concat();
+            let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+            let numbers = [incarnation.0, batch].map(|number| number.to_string());
+            ctx.replicate(
+                c"CLARET.CHANGES",
+                &[own.as_bytes(), numbers[0].as_bytes(), numbers[1].as_bytes(), &encoded],
+            );
+            self.telling.told.told(batch, std::mem::take(&mut is_whole));
+            self.counts.batches_told += 1;
+        }
+        if self.telling.told.waiting() > 0 {
+            let now = self.now();
+            self.telling.waits_since.get_or_insert(now);
+        }
+        if self.telling.told.is_place_sought() {
+            self.look_at_replicas_soon(ctx, 0);
+        }
+    }
+
+    pub(super) fn look_at_replicas_soon(&mut self, ctx: Ctx, millis: u64) {
+        if self.telling.look.is_none() {
+            self.telling.look = Some(ctx.timer(millis, self.procs.replicas));
+        }
+    }
+
+    /// The timer: the server is asked who has how much.
+    pub(crate) fn replicas_fired(&mut self, ctx: Ctx) {
+        self.telling.look = None;
+        if self.keyspace.is_barred(ctx) {
+            return self.look_at_replicas_soon(ctx, BARRED_MS);
+        }
+        if self.look_at_replicas(ctx) {
+            let now = self.now();
+            self.drain(now);
+            self.carry_out(ctx, None);
+        }
+    }
+
+    /// Whether something is confirmed that was not before.
+    pub(super) fn look_at_replicas(&mut self, ctx: Ctx) -> bool {
+        let Some(shard) = self.shard.as_mut().filter(|shard| shard.is_replicated()) else { return false };
+        let seals = &self.seals;
+        let is_strict = |id: &str| {
+            seals.as_ref().and_then(|seals| seals.greeting_of(id)).is_some_and(|greeting| greeting.is_strict)
+        };
+        let followers = self.keyspace.view(|view| view.members().followers.clone()).unwrap_or_default();
+        // Who keeps nothing of what it is told is as good as away.
+        let addresses =
+            followers.into_iter().map(|(id, address)| if is_strict(&id) { address } else { String::new() });
+        let role = ctx.call(c"ROLE", c"Ev", &[]);
+        let Some(seen) = Replicas::of(role, addresses) else { return false };
+        let configured = settings::REPLICAS.get() as usize;
+        let confirmed = self.telling.told.look(seen, configured);
+        if let Some(batch) = confirmed {
+            shard.replicated(batch);
+        }
+        let now = self.now();
+        if self.telling.told.waiting() == 0 {
+            self.telling.waits_since = None;
+        } else if confirmed.is_some() {
+            self.telling.waits_since = Some(now);
+        }
+        let is_late = self.are_replicas_late(now);
+        if is_late != std::mem::replace(&mut self.telling.is_said, is_late) {
+            let acked = &self.telling.told.seen().acked;
+            let (there, all) = (acked.iter().flatten().count(), acked.len());
+            let text = match is_late {
+                true => format!(
+                    "no transactions are served: {there} of {all} replicas are connected and acknowledge, and claret.replicas is \
+                     {configured}"
+                ),
+                false => format!("transactions are served again: {there} of {all} replicas acknowledge"),
+            };
+            ctx.log(if is_late { Log::Warning } else { Log::Notice }, &text);
+        }
+        confirmed.is_some()
+    }
+
+    /// Whether the replicas keep what was told waiting for too long.
+    fn are_replicas_late(&self, now: Time) -> bool {
+        let since = self.telling.waits_since;
+        planted::are_late(since.is_some_and(|since| now.since(since) > settings::REPLICA_MS.get() * 1_000))
+    }
+
+    /// Whether further transactions may come: a primary without its replicas takes none, which would only wait.
+    pub(crate) fn are_replicas_there(&self) -> Outcome {
+        if self.shard.as_ref().is_none_or(|shard| !shard.is_replicated())
+            || !self.are_replicas_late(self.now())
+        {
+            return Ok(());
+        }
+        let there = self.telling.told.seen().acked.iter().flatten().count();
+        Err(Error::NoReplicas { there, configured: settings::REPLICAS.get() })
+    }
+
+    pub(crate) fn replicas_seen(&self) -> u64 {
+        self.telling.told.seen().acked.iter().flatten().count() as u64
+    }
+
+    pub(crate) fn batches_waiting(&self) -> u64 {
+        self.telling.told.waiting() as u64
+    }
+
+    /// A replica came, or comes back: it is told everything.
+    pub(crate) fn replica_came(&mut self, ctx: Ctx) {
+        if self.shard.as_ref().is_some_and(Shard::is_replicated) {
+            self.telling.told.came();
+            self.come_back(ctx, 0);
+        }
+    }
+
+    /// The filter sees what a replica says. It is not to be let in where it would lose what it knows.
+    pub(crate) fn sees_replica(&mut self, ctx: Ctx, filtered: &Filtered) {
+        let is = |at: usize, word: &str| {
+            filtered.word(at).is_some_and(|it| it.eq_ignore_ascii_case(word.as_bytes()))
+        };
+        if is(0, "REPLCONF") && is(1, "ACK") && self.telling.told.waiting() > 0 {
+            self.look_at_replicas_soon(ctx, 0);
+        } else if (is(0, "PSYNC") || is(0, "SYNC"))
+            && planted::is_held_off(self.is_unproven() && !ctx.is(Flag::Replica))
+        {
+            filtered.insert(0, b"CLARET.UNPROVEN");
+        }
+    }
+
+    /// A shard begins, or goes on, and tells its replicas everything.
+    pub(super) fn begin_to_tell(&mut self, ctx: Ctx) {
+        let Some(shard) = self.shard.as_mut().filter(|_| settings::is_strict()) else { return };
+        shard.replicate();
+        let bears = Some((shard.id(), shard.incarnation()));
+        self.telling.told.came();
+        let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+        self.keyspace.learn(&own, bears);
+        self.greet_nodes(ctx, true);
+    }
+
+    /// This node is no shard any more.
+    pub(super) fn bears_nothing(&mut self) {
+        self.telling.told = Told::default();
+        self.telling.waits_since = None;
+        let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+        self.keyspace.learn(&own, None);
+        self.ask_anew();
+    }
+}
