@@ -36,6 +36,8 @@ pub(crate) enum Step {
     Id(String, u64),
     /// Money went from one account to another.
     Moved,
+    /// So much of it went from the first account to the second.
+    Paid(String, String, i64),
     /// All that a bank's accounts hold.
     Total(String, i64),
     /// The record ended: it expired, or was flushed; certainly, or perhaps.
@@ -59,7 +61,7 @@ impl Step {
             | Step::Id(key, _)
             | Step::Total(key, _)
             | Step::End(key, _) => Some(key),
-            Step::Moved => None,
+            Step::Moved | Step::Paid(..) => None,
         }
     }
 
@@ -76,7 +78,14 @@ impl Step {
             Step::Get(_, value) => Act::Get(*value),
             Step::End(_, true) => Act::End,
             Step::End(_, false) => Act::MayEnd,
-            Step::Change(..) | Step::Level(..) | Step::Id(..) | Step::Moved | Step::Total(..) => return None,
+            Step::Change(..)
+            | Step::Level(..)
+            | Step::Id(..)
+            | Step::Moved
+            | Step::Paid(..)
+            | Step::Total(..) => {
+                return None;
+            }
         })
     }
 }

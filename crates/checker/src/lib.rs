@@ -56,6 +56,7 @@ mod report;
 mod rounds;
 mod sums;
 mod target;
+mod torture;
 mod traffic;
 mod verdict;
 
@@ -66,3 +67,7 @@ pub use processes::{StartWorker, Worker};
 pub use report::Report;
 pub use rounds::{check, take_part};
 pub use target::Target;
+pub use torture::{
+    Durability, StartTortured, TorturePlan, TortureReport, TortureTarget, Tortured, take_part_in_torture,
+    torture,
+};

@@ -124,15 +124,19 @@ pub(super) async fn work(mut client: Client, progress: &Progress) -> Result<Hist
     Ok(history)
 }
 
-type Ended = Result<Vec<Step>, Failure>;
+pub(crate) type Ended = Result<Vec<Step>, Failure>;
 
 /// Why there are no steps.
-enum Failure {
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// The store's error.
     Store(Error),
+    /// An answer of the wrong shape, or one that cannot be.
     Broken(String),
 }
 
-async fn all_at_once(store: &Store, intents: &[Intent]) -> Ended {
+/// Operations that are all known, as one transaction.
+pub(crate) async fn all_at_once(store: &Store, intents: &[Intent]) -> Ended {
     let calls = intents.iter().map(|intent| (intent.key.as_str().into(), intent.operation()));
     let replies = store.run_all(calls).await.map_err(Failure::Store)?;
     let steps = intents.iter().zip(&replies).map(|(intent, reply)| intent.steps(reply));
@@ -147,7 +151,8 @@ pub(super) async fn pause(time: Duration) {
     }
 }
 
-async fn one_by_one(store: &Store, intents: &[Intent], last: Duration) -> Ended {
+/// The same one after the other, with pauses.
+pub(crate) async fn one_by_one(store: &Store, intents: &[Intent], last: Duration) -> Ended {
     let steps = store
         .transaction(|tx| async move {
             let mut steps = Vec::with_capacity(intents.len());

@@ -27,17 +27,22 @@ pub(crate) fn judge_all(history: &History) -> Verdict {
         verdict.anomalies.push(broken.clone());
         return verdict;
     }
+    judge_orders(history, &mut verdict);
+    verdict.anomalies.extend(judge_sums(history));
+    verdict.anomalies.extend(judge_reasons(history));
+    verdict
+}
+
+/// Judges what shows who came before whom: sets, counters, lists and registers; and lists alone by another judge.
+pub(crate) fn judge_orders(history: &History, verdict: &mut Verdict) {
     match judge(&history.observed()) {
         Ok(judged) => verdict.judged = judged,
         Err(anomaly) => verdict.anomalies.push(anomaly),
     }
-    verdict.anomalies.extend(judge_sums(history));
-    verdict.anomalies.extend(judge_reasons(history));
     let ended: BTreeSet<&str> = history.ends().into_keys().collect();
     let lists: Vec<Entry> = history.entries.iter().filter_map(|entry| of_lists(entry, &ended)).collect();
     verdict.lists = lists.len();
     verdict.anomalies.extend(ask_adya(&lists));
-    verdict
 }
 
 /// Whoever was refused something for a reason was so while there was that reason.

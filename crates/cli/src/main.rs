@@ -13,7 +13,9 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 use claret::cluster::without_passwords;
 
-use commands::{bench, check_store, check_type, cluster, completions, demo, man, report, sim, stored};
+use commands::{
+    bench, check_store, check_type, cluster, completions, demo, man, report, sim, stored, torture,
+};
 
 /// Strictly serializable transactions over typed records that do not fall over on hot keys.
 #[derive(Debug, Parser)]
@@ -43,6 +45,8 @@ enum Command {
     CheckType(check_type::Args),
     /// Let many clients loose on a store and judge from outside what they saw.
     CheckStore(check_store::Args),
+    /// Kill, stop and fail over a store while clients work, then read everything and judge what they saw.
+    Torture(Box<torture::Args>),
     /// Run the protocol in a simulator that delays, loses and doubles messages.
     Sim(sim::Args),
     /// Draw every figure of the papers on Claret beside our own measurements, in one HTML file.
@@ -74,6 +78,7 @@ fn main() -> ExitCode {
         Command::Top(args) => commands::top::run(args),
         Command::CheckType(args) => check_type::run(args),
         Command::CheckStore(args) => check_store::run(args),
+        Command::Torture(args) => torture::run(*args),
         Command::Sim(args) => sim::run(args),
         Command::Report(args) => report::run(args),
         Command::Completions(args) => completions::run(args, Cli::command()),

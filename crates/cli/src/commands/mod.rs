@@ -17,3 +17,4 @@ pub(crate) mod sim;
 mod store_arg;
 pub(crate) mod stored;
 pub(crate) mod top;
+pub(crate) mod torture;

@@ -1,0 +1,333 @@
+//! A cluster of the run's own: its nodes are killed, stopped, failed over and started again, one shard after the other.
+//!
+//! What a fault may cost in a cluster that keeps what Redis keeps is noted as an excuse; with `claret.durability strict` nothing is
+//! excused. A failover of a drained node, a node that stops for a moment and a dead replica cost nothing in either.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use claret_rig::{Cluster, Module, RigError, Server, field};
+use rand::RngExt;
+
+use super::children::Process;
+use super::plan::Durability;
+use super::run::Run;
+use super::url::{start, stop, strike_clients};
+
+/// A node that is silent for so long counts as failed.
+const NODE_TIMEOUT_MS: u32 = 2_000;
+
+/// How long a failover may take, and the cluster until all is well after a fault.
+const FAILOVER_TIME: Duration = Duration::from_secs(40);
+const HEAL_TIME: Duration = Duration::from_secs(90);
+
+/// How long clients work between two faults, in milliseconds.
+const BETWEEN_MS: (u64, u64) = (800, 3_500);
+
+/// How long a node is drained before it hands over (docs/operations.md).
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+
+const LOOK: Duration = Duration::from_millis(30);
+
+/// What strikes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// A primary is killed; when a replica has taken over, it comes back.
+    Kill,
+    /// A primary is killed and started again at once.
+    Restart,
+    /// A node stops, for less than would count as failed.
+    Stop,
+    /// A primary stops until a replica has taken over, and goes on.
+    Freeze,
+    /// `CLUSTER FAILOVER`, of a node that was not drained.
+    Failover,
+    /// The same of a node that was drained.
+    Drained,
+    /// `CLUSTER FAILOVER TAKEOVER`: nobody is asked.
+    Takeover,
+    /// A replica is killed, and comes back.
+    Replica,
+    /// A process with clients is killed or stopped.
+    Clients,
+}
+
+/// With replicas, and without.
+const ALL: [Fault; 9] = [
+    Fault::Kill,
+    Fault::Restart,
+    Fault::Stop,
+    Fault::Freeze,
+    Fault::Failover,
+    Fault::Drained,
+    Fault::Takeover,
+    Fault::Replica,
+    Fault::Clients,
+];
+const ALONE: [Fault; 3] = [Fault::Restart, Fault::Stop, Fault::Clients];
+
+impl Fault {
+    fn name(self) -> &'static str {
+        match self {
+            Fault::Kill => "primary killed, replica took over",
+            Fault::Restart => "primary killed and started again",
+            Fault::Stop => "node stopped",
+            Fault::Freeze => "primary stopped, replica took over",
+            Fault::Failover => "failover by hand",
+            Fault::Drained => "failover by hand of a drained node",
+            Fault::Takeover => "takeover",
+            Fault::Replica => "replica killed",
+            Fault::Clients => "clients",
+        }
+    }
+
+    /// Whether it may cost what was acknowledged, where the cluster keeps what Redis keeps.
+    fn may_lose(self) -> bool {
+        match self {
+            Fault::Kill | Fault::Restart | Fault::Freeze | Fault::Failover | Fault::Takeover => true,
+            Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients => false,
+        }
+    }
+}
+
+/// The cluster.
+pub(super) struct Servers {
+    rig: Cluster,
+    replicas: usize,
+    /// Faults that have not struck since all have.
+    remaining: Vec<Fault>,
+}
+
+fn text(error: RigError) -> String {
+    error.to_string()
+}
+
+impl Servers {
+    /// Starts it. Nodes write to an append-only file, so that one that is killed comes back with its records.
+    ///
+    /// # Errors
+    /// The servers'.
+    pub(super) fn start(
+        shards: u16,
+        replicas: u16,
+        server: Option<&Path>,
+        durability: Durability,
+    ) -> Result<Self, String> {
+        let module = Module::find().map_err(text)?;
+        let mut options = Cluster::options(shards, replicas)
+            .module(module)
+            .node_timeout_ms(NODE_TIMEOUT_MS)
+            .config("appendonly yes")
+            .config("appendfsync everysec");
+        if durability == Durability::Strict {
+            options = options.config("claret.durability strict");
+        }
+        if let Some(server) = server {
+            options = options.program(server);
+        }
+        let rig = options.start().map_err(text)?;
+        Ok(Servers { rig, replicas: replicas.into(), remaining: Vec::new() })
+    }
+
+    /// What clients connect to: all nodes, of which some are down at times.
+    pub(super) fn url(&self) -> String {
+        let hosts: Vec<String> = self.rig.servers().iter().map(Server::address).collect();
+        format!("redis://{}", hosts.join(","))
+    }
+
+    /// Strikes until the time is over.
+    ///
+    /// # Errors
+    /// What is wrong: the cluster does not heal, or a client says so.
+    pub(super) fn strike(&mut self, run: &mut Run<'_>) -> Result<(), String> {
+        let mut processes = start(run)?;
+        let mut primaries = self.primaries()?;
+        while !run.is_over() {
+            run.rest(BETWEEN_MS, &mut processes)?;
+            if run.is_over() {
+                break;
+            }
+            let fault = self.draw(run);
+            let (shard, began) = (run.below(self.rig.masters()), run.clock.now());
+            if fault == Fault::Clients {
+                strike_clients(run, &mut processes)?;
+            } else {
+                let whom = self.inject(fault, shard, run, &mut processes)?;
+                self.rig.wait_until_ok(HEAL_TIME).map_err(text)?;
+                run.note(fault.name(), began, whom);
+            }
+            primaries = self.look(run, &primaries, (fault, shard), began)?;
+        }
+        // What is in doubt is decided, and nobody is down.
+        self.rig.wait_until_ok(HEAL_TIME).map_err(text)?;
+        stop(processes)
+    }
+
+    /// Each fault strikes before one strikes again.
+    fn draw(&mut self, run: &mut Run<'_>) -> Fault {
+        if self.remaining.is_empty() {
+            self.remaining = if self.replicas > 0 { ALL.to_vec() } else { ALONE.to_vec() };
+        }
+        let at = run.below(self.remaining.len());
+        self.remaining.swap_remove(at)
+    }
+
+    /// Counts failovers, also those that nobody asked for, and notes what may be lost.
+    fn look(
+        &self,
+        run: &mut Run<'_>,
+        before: &[usize],
+        (fault, shard): (Fault, usize),
+        began: u64,
+    ) -> Result<Vec<usize>, String> {
+        let now = self.primaries()?;
+        let changed: Vec<usize> = (0..now.len()).filter(|at| now[*at] != before[*at]).collect();
+        run.failovers += changed.len() as u64;
+        let is_asked = |at: &usize| fault == Fault::Drained && *at == shard;
+        let mut hit: Vec<usize> = changed.into_iter().filter(|at| !is_asked(at)).collect();
+        if fault.may_lose() && !hit.contains(&shard) {
+            hit.push(shard);
+        }
+        if run.plan.durability == Durability::Async && !hit.is_empty() {
+            let slots = hit.into_iter().map(|at| self.rig.slots(at)).collect();
+            run.excuses.note_hit((began, run.clock.now()), slots);
+        }
+        Ok(now)
+    }
+
+    /// The nodes of a shard, whatever they are at the moment.
+    fn nodes(&self, shard: usize) -> Vec<usize> {
+        std::iter::once(shard).chain((0..self.replicas).map(|at| self.rig.replica(shard, at))).collect()
+    }
+
+    /// The nodes that say that they are the primaries, where one is silent.
+    fn primary_but(&self, shard: usize, silent: Option<usize>) -> Option<usize> {
+        let says_so = |node: &usize| {
+            Some(*node) != silent
+                && self
+                    .rig
+                    .query::<String>(*node, &["INFO", "replication"])
+                    .is_ok_and(|info| field(&info, "role").as_deref() == Some("master"))
+        };
+        self.nodes(shard).into_iter().find(says_so)
+    }
+
+    /// The primary of each shard, when all is well.
+    fn primaries(&self) -> Result<Vec<usize>, String> {
+        let of = |shard| {
+            self.primary_but(shard, None).ok_or_else(|| format!("shard {shard} has no primary that answers"))
+        };
+        (0..self.rig.masters()).map(of).collect()
+    }
+
+    fn wait(
+        &self,
+        run: &mut Run<'_>,
+        processes: &mut [Process],
+        time: Duration,
+        what: &str,
+        holds: impl Fn() -> bool,
+    ) -> Result<(), String> {
+        let since = Instant::now();
+        while !holds() {
+            if since.elapsed() > time {
+                return Err(format!("{what}: not within {time:?}"));
+            }
+            processes.iter_mut().try_for_each(Process::check)?;
+            run.tell();
+            std::thread::sleep(LOOK);
+        }
+        Ok(())
+    }
+
+    /// Strikes once; whom.
+    fn inject(
+        &mut self,
+        fault: Fault,
+        shard: usize,
+        run: &mut Run<'_>,
+        processes: &mut [Process],
+    ) -> Result<String, String> {
+        let primary = self.primary_but(shard, None);
+        let primary = primary.ok_or_else(|| format!("shard {shard} has no primary that answers"))?;
+        let others: Vec<usize> = self.nodes(shard).into_iter().filter(|node| *node != primary).collect();
+        let other = others.get(run.below(others.len().max(1))).copied();
+        let whom = format!("shard {shard}, node {primary}");
+        let wait_ms = run.random.random_range(0..1_500);
+        match (fault, other) {
+            (Fault::Kill, Some(_)) => {
+                self.rig.server_mut(primary).kill();
+                self.wait_for_another(shard, primary, run, processes)?;
+                std::thread::sleep(Duration::from_millis(wait_ms));
+                self.rig.server_mut(primary).restart().map_err(text)?;
+            }
+            (Fault::Restart, _) => {
+                self.rig.server_mut(primary).kill();
+                self.rig.server_mut(primary).restart().map_err(text)?;
+            }
+            (Fault::Freeze, Some(_)) => {
+                self.rig.servers()[primary].pause();
+                let waited = self.wait_for_another(shard, primary, run, processes);
+                self.rig.servers()[primary].resume();
+                waited?;
+            }
+            (Fault::Failover, Some(other)) => self.fail_over(other, &[], run, processes)?,
+            (Fault::Takeover, Some(other)) => self.fail_over(other, &["TAKEOVER"], run, processes)?,
+            (Fault::Drained, Some(other)) => {
+                self.say(primary, &["CONFIG", "SET", "claret.drain", "1"])?;
+                std::thread::sleep(DRAIN_TIME);
+                let is_settled = || {
+                    let number = self.rig.servers()[primary].info("claret", "claret_in_doubt");
+                    number.is_ok_and(|number| number.as_deref() == Some("0"))
+                };
+                self.wait(run, processes, FAILOVER_TIME, "a drained node has nothing in doubt", is_settled)?;
+                self.fail_over(other, &[], run, processes)?;
+            }
+            (Fault::Replica, Some(other)) => {
+                self.rig.server_mut(other).kill();
+                std::thread::sleep(Duration::from_millis(wait_ms));
+                self.rig.server_mut(other).restart().map_err(text)?;
+                return Ok(format!("shard {shard}, node {other}"));
+            }
+            _ => {
+                let nodes = self.nodes(shard);
+                let node = nodes[run.below(nodes.len())];
+                self.rig.servers()[node].pause();
+                std::thread::sleep(Duration::from_millis(100 + wait_ms / 2));
+                self.rig.servers()[node].resume();
+                return Ok(format!("shard {shard}, node {node}"));
+            }
+        }
+        Ok(whom)
+    }
+
+    fn wait_for_another(
+        &self,
+        shard: usize,
+        primary: usize,
+        run: &mut Run<'_>,
+        processes: &mut [Process],
+    ) -> Result<(), String> {
+        let what = format!("another node takes over from node {primary}");
+        self.wait(run, processes, FAILOVER_TIME, &what, || self.primary_but(shard, Some(primary)).is_some())
+    }
+
+    fn fail_over(
+        &self,
+        replica: usize,
+        words: &[&str],
+        run: &mut Run<'_>,
+        processes: &mut [Process],
+    ) -> Result<(), String> {
+        self.say(replica, &[&["CLUSTER", "FAILOVER"], words].concat())?;
+        let what = format!("node {replica} takes over");
+        self.wait(run, processes, FAILOVER_TIME, &what, || {
+            let role = self.rig.servers()[replica].info("replication", "role");
+            role.is_ok_and(|role| role.as_deref() == Some("master"))
+        })
+    }
+
+    fn say(&self, node: usize, words: &[&str]) -> Result<(), String> {
+        self.rig.query::<redis::Value>(node, words).map(drop).map_err(text)
+    }
+}

@@ -1,0 +1,148 @@
+//! Files of histories, one for each generation: what clients tell is written there as it comes, and read again at the end.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File, OpenOptions};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use crate::history::Entry;
+use crate::journal::read_journal;
+
+/// So many files are open at a time; transactions of earlier generations are rare.
+const OPEN_MAX: usize = 4;
+
+/// What a client tells of a transaction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Told {
+    Begun,
+    Committed,
+    Void,
+    Unknown,
+}
+
+impl Told {
+    pub(super) const ALL: [Told; 4] = [Told::Begun, Told::Committed, Told::Void, Told::Unknown];
+
+    /// The word before its line.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Told::Begun => "begun",
+            Told::Committed => "committed",
+            Told::Void => "void",
+            Told::Unknown => "unknown",
+        }
+    }
+}
+
+/// How many transactions there were.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Counts {
+    pub(super) begun: u64,
+    pub(super) committed: u64,
+    pub(super) unknown: u64,
+    pub(super) void: u64,
+    /// By what the error said.
+    pub(super) void_because: BTreeMap<String, u64>,
+}
+
+/// See the module's text.
+#[derive(Debug)]
+pub(super) struct Spool {
+    folder: PathBuf,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    open: BTreeMap<u64, BufWriter<File>>,
+    /// Every generation that has a file.
+    all: Vec<u64>,
+    counts: Counts,
+    failed: Option<String>,
+}
+
+impl Spool {
+    /// In this folder, which is made.
+    pub(super) fn new(folder: &Path) -> Result<Self, String> {
+        fs::create_dir_all(folder).map_err(|error| format!("making '{}': {error}", folder.display()))?;
+        Ok(Spool { folder: folder.to_owned(), inner: Mutex::default() })
+    }
+
+    fn path(&self, generation: u64) -> PathBuf {
+        self.folder.join(format!("generation-{generation:04}.jsonl"))
+    }
+
+    /// A transaction of a generation, as a client wrote it.
+    pub(super) fn add(&self, told: Told, generation: u64, line: &str) {
+        let mut inner = self.inner.lock().expect("nobody panics with it");
+        let counts = &mut inner.counts;
+        *match told {
+            Told::Begun => &mut counts.begun,
+            Told::Committed => &mut counts.committed,
+            Told::Void => &mut counts.void,
+            Told::Unknown => &mut counts.unknown,
+        } += 1;
+        if let Err(error) = self.write(&mut inner, generation, line) {
+            inner.failed.get_or_insert(error);
+        }
+    }
+
+    fn write(&self, inner: &mut Inner, generation: u64, line: &str) -> Result<(), String> {
+        let path = self.path(generation);
+        let failed = |error: std::io::Error| format!("writing '{}': {error}", path.display());
+        if !inner.open.contains_key(&generation) {
+            let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+            inner.open.insert(generation, BufWriter::new(file));
+            if !inner.all.contains(&generation) {
+                inner.all.push(generation);
+            }
+            if inner.open.len() > OPEN_MAX
+                && let Some((_, mut eldest)) = inner.open.pop_first()
+            {
+                eldest.flush().map_err(failed)?;
+            }
+        }
+        let Some(file) = inner.open.get_mut(&generation) else { return Ok(()) };
+        file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)
+    }
+
+    /// Why a transaction was not done.
+    pub(super) fn note_void(&self, why: &str) {
+        let mut inner = self.inner.lock().expect("nobody panics with it");
+        *inner.counts.void_because.entry(why.to_owned()).or_default() += 1;
+    }
+
+    pub(super) fn counts(&self) -> Counts {
+        self.inner.lock().expect("nobody panics with it").counts.clone()
+    }
+
+    /// All generations, once nobody writes any more.
+    ///
+    /// # Errors
+    /// Something was not written.
+    pub(super) fn end(&self) -> Result<Vec<u64>, String> {
+        let mut inner = self.inner.lock().expect("nobody panics with it");
+        for (generation, mut file) in std::mem::take(&mut inner.open) {
+            file.flush().map_err(|error| format!("writing generation {generation}: {error}"))?;
+        }
+        let mut all = inner.all.clone();
+        all.sort_unstable();
+        inner.failed.take().map_or(Ok(all), Err)
+    }
+
+    /// What clients saw in a generation. One that was killed told of what it had begun.
+    pub(super) fn read(&self, generation: u64) -> Result<Vec<Entry>, String> {
+        let path = self.path(generation);
+        let read = read_journal(&path).map_err(|error| format!("reading '{}': {error}", path.display()));
+        read.map(|history| history.entries)
+    }
+
+    /// Writes something beside them, a JSON document.
+    pub(super) fn keep(&self, name: &str, what: &impl serde::Serialize) -> Result<(), String> {
+        let path = self.folder.join(name);
+        let failed = |error: String| format!("writing '{}': {error}", path.display());
+        let text = serde_json::to_vec(what).map_err(|error| failed(error.to_string()))?;
+        fs::write(&path, text).map_err(|error| failed(error.to_string()))
+    }
+}
