@@ -1,10 +1,12 @@
 //! What may have cost acknowledged transactions, where the store's promise allows that: failovers of a cluster that keeps what
 //! Redis keeps, and deaths of a process whose store syncs now and then.
 
+use std::collections::BTreeSet;
+
 use claret_rig::slot_of;
 
 use super::worker::CLIENTS_MAX;
-use crate::history::{Entry, Outcome};
+use crate::history::{Entry, Outcome, Step};
 
 /// A failover or a restart of a node may cost what was acknowledged so shortly before, or is seen so shortly after.
 const MARGIN_US: u64 = 1_000_000;
@@ -42,15 +44,23 @@ impl Excuses {
         self.deaths.push((life, since));
     }
 
-    /// The slots that were hit while these transactions ran, or while their outcome may have been open.
-    pub(super) fn slots_of(&self, entries: &[Entry]) -> Vec<Slots> {
-        let Some(began) = entries.iter().map(|entry| entry.began).min() else { return Vec::new() };
-        let last = entries.iter().filter(|entry| entry.ended < u64::MAX).map(|entry| entry.ended).max();
-        let last = last.unwrap_or(began).max(entries.iter().map(|entry| entry.began).max().unwrap_or(began));
-        let is_open = entries.iter().any(|entry| entry.outcome == Outcome::Unknown);
-        let ended = last + if is_open { DOUBT_US } else { MARGIN_US };
-        let meets = |hit: &&Hit| hit.began <= ended && began <= hit.ended + MARGIN_US;
-        self.hits.iter().filter(meets).flat_map(|hit| hit.slots.clone()).collect()
+    /// What of these transactions' records was hit while they ran, or while the outcome of one that wrote there may have been open.
+    pub(super) fn hits_of(&self, entries: &[Entry]) -> Hits {
+        let Some(began) = entries.iter().map(|entry| entry.began).min() else { return Hits::default() };
+        let ends = entries.iter().map(|entry| if entry.ended < u64::MAX { entry.ended } else { entry.began });
+        let ended = ends.max().unwrap_or(began) + MARGIN_US;
+        let meets = |hit: &Hit, began: u64, ended: u64| hit.began <= ended && began <= hit.ended + MARGIN_US;
+        let met = self.hits.iter().filter(|hit| meets(hit, began, ended));
+        let mut hits = Hits { slots: met.flat_map(|hit| hit.slots.clone()).collect(), ..Hits::default() };
+        for open in entries.iter().filter(|entry| entry.outcome == Outcome::Unknown) {
+            let keys = keys_of(open);
+            let is_meant = |hit: &Hit| keys.iter().any(|key| is_in(&hit.slots, key));
+            let mut late = self.hits.iter().filter(|hit| meets(hit, open.began, open.began + DOUBT_US));
+            if late.any(is_meant) {
+                hits.keys.extend(keys.into_iter().map(str::to_owned));
+            }
+        }
+        hits
     }
 
     /// Whether what this client reported then may be lost, because its process died soon after.
@@ -60,8 +70,46 @@ impl Excuses {
     }
 }
 
+/// What was hit of a generation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Hits {
+    /// Of nodes that died or were replaced while its transactions ran.
+    slots: Vec<Slots>,
+    /// Written by transactions of unknown outcome, one of whose nodes died or was replaced later.
+    keys: BTreeSet<String>,
+}
+
+impl Hits {
+    /// Whether nothing was hit.
+    pub(super) fn is_empty(&self) -> bool {
+        self.slots.is_empty() && self.keys.is_empty()
+    }
+
+    /// Whether what it showed may come from a loss.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.keys.contains(key) || is_in(&self.slots, key)
+    }
+
+    /// Whether a transaction may be lost, or half of it: it used a node that died or was replaced.
+    pub(super) fn may_cost(&self, entry: &Entry) -> bool {
+        keys_of(entry).iter().any(|key| is_in(&self.slots, key))
+    }
+}
+
+/// The keys that a transaction used.
+fn keys_of(entry: &Entry) -> Vec<&str> {
+    let mut keys = Vec::new();
+    for step in &entry.steps {
+        match step {
+            Step::Paid(from, to, _) => keys.extend([from.as_str(), to.as_str()]),
+            step => keys.extend(step.key()),
+        }
+    }
+    keys
+}
+
 /// Whether a key is in one of these slots.
-pub(super) fn is_in(slots: &[Slots], key: &str) -> bool {
+fn is_in(slots: &[Slots], key: &str) -> bool {
     let slot = slot_of(key);
     slots.iter().any(|(first, last)| (*first..=*last).contains(&slot))
 }
@@ -79,10 +127,23 @@ mod tests {
         let mut excuses = Excuses::default();
         excuses.note_hit((20_000_000, 21_000_000), vec![(0, 9)]);
         let done = entry((10_000_000, 11_000_000), Outcome::Committed);
-        assert!(excuses.slots_of(std::slice::from_ref(&done)).is_empty());
-        let open = entry((10_000_000, u64::MAX), Outcome::Unknown);
-        assert_eq!(excuses.slots_of(&[done, open]), [(0, 9)]);
-        assert_eq!(excuses.slots_of(&[entry((21_500_000, 23_000_000), Outcome::Committed)]), [(0, 9)]);
+        assert!(excuses.hits_of(std::slice::from_ref(&done)).is_empty());
+        let near = entry((21_500_000, 23_000_000), Outcome::Committed);
+        assert_eq!(excuses.hits_of(&[near]).slots, [(0, 9)]);
+    }
+
+    #[test]
+    fn of_who_was_in_doubt_at_a_hit_the_records_count_as_hit() {
+        let (slot, mut excuses) = (slot_of("a"), Excuses::default());
+        excuses.note_hit((20_000_000, 21_000_000), vec![(slot, slot)]);
+        let done = entry((10_000_000, 11_000_000), Outcome::Committed);
+        let open = |keys: &[&str]| {
+            let steps = keys.iter().map(|key| Step::Add((*key).into(), 1)).collect();
+            Entry { steps, ..entry((10_000_000, u64::MAX), Outcome::Unknown) }
+        };
+        let hits = excuses.hits_of(&[done.clone(), open(&["a", "b"])]);
+        assert!(hits.has("a") && hits.has("b") && !hits.has("c") && !hits.may_cost(&open(&["b"])));
+        assert!(excuses.hits_of(&[done, open(&["b"])]).is_empty());
     }
 
     #[test]

@@ -9,7 +9,7 @@
 
 use std::collections::BTreeSet;
 
-use super::excuse::{Excuses, Slots, is_in};
+use super::excuse::{Excuses, Hits};
 use super::ledger::judge_bank;
 use super::records::Records;
 use super::reread::Contents;
@@ -39,10 +39,10 @@ pub(super) fn judge_generation(
     records: &Records,
     excuses: &Excuses,
 ) -> Judged {
-    let hit = excuses.slots_of(&entries);
+    let hit = excuses.hits_of(&entries);
     let mut judged = Judged { is_hit: !hit.is_empty(), ..Judged::default() };
     judge_losses(&entries, contents, (excuses, &hit), &mut judged);
-    if hit.is_empty() {
+    if !records.accounts().chain(records.ledgers()).any(|key| hit.has(&key)) {
         judged.anomalies.extend(judge_bank(&entries, contents, records));
     }
     forget_lost(&mut entries, contents, excuses, &mut judged);
@@ -58,7 +58,7 @@ pub(super) fn judge_generation(
 fn judge_losses(
     entries: &[Entry],
     contents: &Contents,
-    (excuses, hit): (&Excuses, &[Slots]),
+    (excuses, hit): (&Excuses, &Hits),
     judged: &mut Judged,
 ) {
     let mut told = 0;
@@ -68,7 +68,7 @@ fn judge_losses(
         if is_whole {
             continue;
         }
-        if touches(entry, hit) || excuses.is_before_death(entry) {
+        if hit.may_cost(entry) || excuses.is_before_death(entry) {
             match there.iter().any(|it| *it) {
                 true => judged.lost_in_part += 1,
                 false => judged.lost += 1,
@@ -97,13 +97,6 @@ fn describe(step: &Step) -> String {
         Step::Append(key, item) => format!("the item {item} of '{key}'"),
         other => format!("{other:?}"),
     }
-}
-
-fn touches(entry: &Entry, hit: &[Slots]) -> bool {
-    entry.steps.iter().any(|step| match step {
-        Step::Paid(from, to, _) => is_in(hit, from) || is_in(hit, to),
-        step => step.key().is_some_and(|key| is_in(hit, key)),
-    })
 }
 
 /// What died with its process did not happen, nor did whoever saw it.
@@ -144,17 +137,17 @@ fn forget_lost(entries: &mut [Entry], contents: &Contents, excuses: &Excuses, ju
 }
 
 /// Leaves out the records in slots that were hit, and what a transaction that wrote there did elsewhere may be gone.
-fn forget_hit(entries: &mut [Entry], hit: &[Slots]) {
+fn forget_hit(entries: &mut [Entry], hit: &Hits) {
     if hit.is_empty() {
         return;
     }
     for entry in entries {
         let writes = |step: &Step| matches!(step, Step::Add(..) | Step::Append(..) | Step::Paid(..));
-        if entry.outcome == Outcome::Committed && touches(entry, hit) && entry.steps.iter().any(writes) {
+        if entry.outcome == Outcome::Committed && hit.may_cost(entry) && entry.steps.iter().any(writes) {
             entry.outcome = Outcome::Unknown;
             entry.steps.retain(writes);
         }
-        entry.steps.retain(|step| step.key().is_some_and(|key| !is_in(hit, key)));
+        entry.steps.retain(|step| step.key().is_some_and(|key| !hit.has(key)));
     }
 }
 

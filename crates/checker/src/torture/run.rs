@@ -114,6 +114,7 @@ pub fn torture(
     }
     let is_kept = plan.out.is_some() || !report.is_well();
     if is_kept {
+        run.spool.keep("report.json", &report)?;
         report.histories = Some(folder);
     } else {
         let _ = std::fs::remove_dir_all(folder);

@@ -263,6 +263,7 @@ fn tell_end(report: &TortureReport) {
         );
         println!("  read-N.json         what its keys held at the end");
         println!("  faults.json         what was done when");
+        println!("  report.json         counts, and all that is wrong");
         println!("  grep '\"KEY\"' generation-N.jsonl shows who touched a key");
     }
 }

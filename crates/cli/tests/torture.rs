@@ -1,0 +1,106 @@
+//! `claret torture`: faults strike stores of all kinds for a while, and nothing is lost or torn; a loss does not go unnoticed.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use claret_rig::{Module, Server, TestFolder};
+use serde_json::Value;
+
+fn claret(store: &str, seconds: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_claret"));
+    command.args(["torture", "--json", "--store", store, "--seconds", seconds]);
+    command
+}
+
+fn module() -> Module {
+    Module::of_sources().expect("the module")
+}
+
+fn is_empty(report: &Value, field: &str) -> bool {
+    report[field].as_array().is_some_and(Vec::is_empty)
+}
+
+/// Runs it; all must be well.
+fn run(command: &mut Command) -> Value {
+    let output = command.output().expect("the program runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let report: Value = serde_json::from_str(&text).expect("one JSON object");
+    assert!(is_empty(&report, "anomalies"), "{text}");
+    for field in ["committed", "judged", "edges", "list_transactions", "keys_read"] {
+        assert!(report[field].as_u64() > Some(50), "{field}: {text}");
+    }
+    assert_eq!(report["histories"], Value::Null, "{text}");
+    report
+}
+
+#[test]
+fn a_store_in_a_folder_that_is_killed_again_and_again_keeps_what_it_reported() {
+    let folder = TestFolder::new();
+    let store = format!("file:{}", folder.path().join("store").display());
+    let report = run(&mut claret(&store, "20"));
+    assert!(report["struck"]["kill"].as_u64() > Some(2), "{report}");
+    assert_eq!((&report["lost"], &report["lost_in_part"]), (&0.into(), &0.into()), "{report}");
+}
+
+#[test]
+fn a_store_that_syncs_now_and_then_has_a_beginning_of_what_it_reported() {
+    let folder = TestFolder::new();
+    let store = format!("file:{}", folder.path().join("store").display());
+    let report = run(claret(&store, "10").args(["--sync", "every:300"]));
+    assert!(report["struck"]["kill"].as_u64() > Some(1), "{report}");
+}
+
+#[test]
+fn a_cluster_whose_nodes_are_killed_and_fail_over_loses_no_more_than_redis_does() {
+    let mut command = claret("cluster", "30");
+    let report = run(command.env("CLARET_MODULE", module().path).args(["--replicas", "1"]));
+    let struck = report["struck"].as_object().expect("counts");
+    assert!(struck.values().filter_map(Value::as_u64).sum::<u64>() > 1, "{report}");
+}
+
+#[test]
+fn a_cluster_without_replicas_whose_nodes_come_back_loses_no_more_than_redis_does() {
+    let mut command = claret("cluster", "15");
+    run(command.env("CLARET_MODULE", module().path).args(["--replicas", "0", "--processes", "1"]));
+}
+
+#[test]
+fn a_loss_is_found_and_its_history_is_kept() {
+    let server = Server::options().module(module()).start().expect("a server");
+    let folder = TestFolder::new();
+    let out = folder.path().join("histories");
+    let running = claret(&server.url(), "5")
+        .args(["--processes", "1", "--out"])
+        .arg(&out)
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
+    std::thread::sleep(Duration::from_secs(3));
+    server.query::<()>(&["FLUSHALL"]).expect("flushed");
+    let output = running.wait_with_output().expect("it ends");
+    assert_eq!(output.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert!(!is_empty(&report, "anomalies"), "{report}");
+    assert_eq!(report["histories"].as_str().map(Path::new), Some(out.as_path()), "{report}");
+    let files = std::fs::read_dir(&out).expect("there").flatten().map(|entry| entry.file_name());
+    let names: Vec<String> = files.map(|name| name.to_string_lossy().into_owned()).collect();
+    for kind in ["generation-", "read-", "faults.json"] {
+        assert!(names.iter().any(|name| name.starts_with(kind)), "{kind}: {names:?}");
+    }
+}
+
+#[test]
+fn what_is_no_store_and_no_way_to_sync_is_refused_by_name() {
+    for (store, more, named) in [
+        ("embedded", None, "embedded"),
+        ("sim", None, "sim"),
+        ("file:x", Some(["--sync", "never"]), "never"),
+        ("cluster", Some(["--durability", "both"]), "both"),
+    ] {
+        let output = claret(store, "1").args(more.iter().flatten()).output().expect("the program runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && text.contains(named), "{store}: {text}");
+    }
+}
