@@ -1,6 +1,7 @@
 //! Files of histories, one for each generation: what clients tell is written there as it comes, and read again at the end.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry as Slot;
 use std::fs::{self, File, OpenOptions};
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
@@ -91,19 +92,23 @@ impl Spool {
     fn write(&self, inner: &mut Inner, generation: u64, line: &str) -> Result<(), String> {
         let path = self.path(generation);
         let failed = |error: std::io::Error| format!("writing '{}': {error}", path.display());
-        if !inner.open.contains_key(&generation) {
-            let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
-            inner.open.insert(generation, BufWriter::new(file));
-            if !inner.all.contains(&generation) {
-                inner.all.push(generation);
-            }
-            if inner.open.len() > OPEN_MAX
-                && let Some((_, mut eldest)) = inner.open.pop_first()
-            {
-                eldest.flush().map_err(failed)?;
-            }
+        let is_new = !inner.open.contains_key(&generation);
+        if is_new
+            && inner.open.len() >= OPEN_MAX
+            && let Some((_, mut eldest)) = inner.open.pop_first()
+        {
+            eldest.flush().map_err(failed)?;
         }
-        let Some(file) = inner.open.get_mut(&generation) else { return Ok(()) };
+        if is_new && !inner.all.contains(&generation) {
+            inner.all.push(generation);
+        }
+        let file = match inner.open.entry(generation) {
+            Slot::Occupied(open) => open.into_mut(),
+            Slot::Vacant(free) => {
+                let file = OpenOptions::new().create(true).append(true).open(&path).map_err(failed)?;
+                free.insert(BufWriter::new(file))
+            }
+        };
         file.write_all(line.as_bytes()).and_then(|()| file.write_all(b"\n")).map_err(failed)
     }
 
@@ -144,5 +149,36 @@ impl Spool {
         let failed = |error: String| format!("writing '{}': {error}", path.display());
         let text = serde_json::to_vec(what).map_err(|error| failed(error.to_string()))?;
         fs::write(&path, text).map_err(|error| failed(error.to_string()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::history::Outcome;
+
+    #[test]
+    fn nothing_is_left_out_when_many_generations_are_written_in_turn() {
+        let folder = claret_rig::TestFolder::new();
+        let spool = Spool::new(folder.path()).expect("a folder");
+        let entry = |client| Entry {
+            client,
+            began: 1,
+            ended: 2,
+            outcome: Outcome::Committed,
+            plain: false,
+            steps: Vec::new(),
+        };
+        for client in 0..3 {
+            for generation in (0..9).rev() {
+                let line = serde_json::to_string(&entry(client)).expect("numbers");
+                spool.add(Told::Committed, generation, &line);
+            }
+        }
+        assert_eq!(spool.end(), Ok((0..9).collect()));
+        for generation in 0..9 {
+            assert_eq!(spool.read(generation), Ok((0..3).map(entry).collect()), "{generation}");
+        }
+        assert_eq!(spool.counts().committed, 27);
     }
 }
