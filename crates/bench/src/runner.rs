@@ -145,7 +145,7 @@ impl StoreRunner {
 
     fn ended_badly(&mut self, error: Error) -> Outcome {
         let client = &mut self.work.client;
-        if matches!(error, Error::Unknown) {
+        if matches!(error, Error::Unknown(_)) {
             client.unknown();
             return Outcome::Aborted;
         }

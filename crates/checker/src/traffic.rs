@@ -175,7 +175,7 @@ pub(crate) async fn one_by_one(store: &Store, intents: &[Intent], last: Duration
 /// One that says that the run itself is wrong.
 pub(super) fn outcome_of(error: &Error) -> Result<Outcome, String> {
     match error {
-        Error::Unknown => Ok(Outcome::Unknown),
+        Error::Unknown(_) => Ok(Outcome::Unknown),
         Error::Refused(reason) if reason.contains("NOPERM") => Ok(Outcome::Void(Why::Denied)),
         Error::Refused(reason) if reason.starts_with("no memory") => Ok(Outcome::Void(Why::NoMemory)),
         Error::Invalid { error: OpError::Missing { .. }, .. } => Ok(Outcome::Void(Why::Missing)),

@@ -20,6 +20,7 @@ use crate::durability::LogStatus;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
+use crate::outcome::{Outcome, OutcomeId};
 use crate::pages::Pages;
 use crate::stats::{Counts, Stats};
 
@@ -31,6 +32,9 @@ pub(crate) type Task<'a> = Pin<Box<dyn Future<Output = ()> + Send + 'a>>;
 
 /// Ends when what was committed is durable.
 pub(crate) type UntilDurable = Pin<Box<dyn Future<Output = Result<(), Error>> + Send>>;
+
+/// Ends when it is known what became of a transaction.
+pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send>>;
 
 /// What a transaction of known calls came to, where it was to be done at once.
 #[derive(Debug)]
@@ -107,6 +111,21 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// Waits until what has committed so far is durable, where the store has a log; `None`: it is, as far as is promised.
     fn until_durable(&self) -> Option<UntilDurable> {
         None
+    }
+
+    /// How far the log was noted, where there is one.
+    fn noted(&self) -> u64 {
+        0
+    }
+
+    /// Names a transaction that was noted in the log behind this position, and by now.
+    fn name_in_log(&self, _from: u64) -> OutcomeId {
+        OutcomeId::nobody()
+    }
+
+    /// Asks what became of a transaction (P89).
+    fn outcome(&self, _id: &OutcomeId) -> Asking {
+        Box::pin(std::future::ready(Ok(Outcome::Forgotten)))
     }
 
     /// Whether commits are written to a log.
@@ -204,6 +223,11 @@ pub(crate) trait Driver: fmt::Debug + Send {
 
     /// Under which name the shards know the attempt, if they do.
     fn name(&self) -> Option<AttemptId> {
+        None
+    }
+
+    /// Names the attempt that is committing, or whose outcome nobody knows, for who asks later.
+    fn outcome_id(&mut self) -> Option<OutcomeId> {
         None
     }
 

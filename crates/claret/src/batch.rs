@@ -18,6 +18,7 @@ use crate::deadline::Deadline;
 use crate::error::{Abort, Error};
 use crate::nesting;
 use crate::observe::Observed;
+use crate::outcome::OutcomeId;
 use crate::read::{Keys, Read};
 use crate::stats::{Measure, Outcome};
 use crate::store::{Begun, Store, doom_first};
@@ -269,6 +270,7 @@ impl Store {
         }
         let counts = self.backend.counts();
         let measure = counts.begin();
+        let from = self.backend.noted();
         match self.backend.instant(&calls) {
             InstantOutcome::Done(replies) => match self.until_durable(|| are_writing(&calls)) {
                 None => {
@@ -276,8 +278,12 @@ impl Store {
                     Ok(replies)
                 }
                 Some(until_durable) => {
-                    let durable =
-                        Box::pin(self.instant_until_durable(until_durable, are_writing(&calls), measure));
+                    let durable = Box::pin(self.instant_until_durable(
+                        until_durable,
+                        from,
+                        are_writing(&calls),
+                        measure,
+                    ));
                     durable.await.map(|()| replies)
                 }
             },
@@ -329,7 +335,9 @@ impl Store {
                     return Ok(replies);
                 }
                 Some(SentOutcome::Failed(refusal)) => return Err(observed.fails(as_error(&refusal))),
-                Some(SentOutcome::Unknown) if are_writing => return Err(observed.fails(Error::Unknown)),
+                Some(SentOutcome::Unknown) if are_writing => {
+                    return Err(observed.fails(Error::Unknown(OutcomeId::nobody())));
+                }
                 Some(SentOutcome::Unknown) => Cause::Refused(Refusal::Unknown),
                 None => return Err(observed.fails(self.backend.too_late(self.options.deadline))),
             };
@@ -348,12 +356,13 @@ impl Store {
     async fn instant_until_durable(
         &self,
         until_durable: UntilDurable,
+        from: u64,
         writes: bool,
         measure: Measure,
     ) -> Result<(), Error> {
         let after = self.options.deadline;
         let mut deadline = Deadline::new(&*self.backend, after);
-        let durable = self.wait_until_durable(until_durable, writes, after, &mut deadline).await;
+        let durable = self.wait_until_durable((until_durable, from), writes, after, &mut deadline).await;
         let outcome = if durable.is_ok() { Outcome::Committed } else { Outcome::Failed };
         self.backend.counts().end(outcome, measure, None);
         durable
@@ -364,6 +373,7 @@ impl Store {
         let mut observed = Observed::begin(self.backend.counts(), Some(measure));
         let span = observed.attempt(1);
         let mut deadline = Deadline::new(&*self.backend, self.options.deadline);
+        let from = self.backend.noted();
         // Those of which spans tell go the long way, where these hear of their waits.
         let begun = (!span.is_told()).then(|| OneShot::begin(&self.backend, calls).ok()).flatten();
         let tx = match begun {
@@ -374,7 +384,7 @@ impl Store {
                     if let Some(until_durable) = self.until_durable(|| are_writing(calls)) {
                         let durable = self
                             .wait_until_durable(
-                                until_durable,
+                                (until_durable, from),
                                 are_writing(calls),
                                 self.options.deadline,
                                 &mut deadline,

@@ -24,6 +24,7 @@ use crate::error::{Abort, Error};
 use crate::mode::Mode;
 use crate::once::Once;
 use crate::options::TxOptions;
+use crate::outcome::{Outcome, OutcomeId};
 use crate::planted;
 use crate::read::Read;
 use crate::records::{Scope, Ticketed, TxScope, Waited};
@@ -88,6 +89,14 @@ impl Store {
         body: impl FnMut(&Tx) -> Result<T, Abort>,
     ) -> Result<T, Error> {
         self.wait(self.inner.transaction_with(options, called(options, body)))
+    }
+
+    /// See [`crate::Store::outcome`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn outcome(&self, id: &OutcomeId) -> Result<Outcome, Error> {
+        self.wait(self.inner.outcome(id))
     }
 
     /// See [`crate::Store::try_transaction`].

@@ -12,6 +12,8 @@ use std::time::Duration;
 use claret_types::{Bytes, OpError};
 use thiserror::Error as Describe;
 
+use crate::outcome::OutcomeId;
+
 /// The reason that an application gave for an abort: an error of its own, as in
 /// `reason.downcast_ref::<SoldOut>()`. Clones share it, and it equals nothing but its clones.
 #[derive(Clone)]
@@ -169,11 +171,13 @@ pub enum Error {
     /// It may or may not have committed: a node did not answer in time, or lost its memory, while it was committing; or the
     /// log of a store in this process could not be written in time. Final: running it again may do it twice. (Never returned by
     /// a store in memory, whose shards are a call away.)
+    ///
+    /// [`Store::outcome`](crate::Store::outcome) can be asked later what became of it, also by another process.
     #[error(
-        "it is unknown whether the transaction committed; look at what it would have written, \
-         or use transaction_once, which can be run again"
+        "it is unknown whether the transaction committed ({0}); ask Store::outcome with this id, look at what it would have \
+         written, or use transaction_once, which can be run again"
     )]
-    Unknown,
+    Unknown(OutcomeId),
 }
 
 impl Error {
@@ -198,7 +202,7 @@ impl Error {
             | Error::Closed
             | Error::BlocksRuntime
             | Error::OtherTicket
-            | Error::Unknown => false,
+            | Error::Unknown(_) => false,
         }
     }
 }

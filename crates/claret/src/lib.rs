@@ -76,7 +76,7 @@
 //! |---|---|
 //! | [`Error::Aborted`] | your closure said so, by [`Abort::because`]: its reason is in it |
 //! | [`Error::is_retryable`] | nothing is done; the same may succeed later |
-//! | [`Error::Unknown`], on a cluster alone | a node was lost while it committed: look, or use [`Store::transaction_once`], which can be run again |
+//! | [`Error::Unknown`] | a node was lost while it committed, or its log was not written in time: ask [`Store::outcome`], look, or use [`Store::transaction_once`], which can be run again |
 //! | another one | nothing is done, and trying again does not help: the error says what would |
 //!
 //! A closure that returns an error type of your own takes [`Store::try_transaction`]:
@@ -148,6 +148,7 @@ mod observe;
 mod once;
 mod open;
 mod options;
+mod outcome;
 mod pages;
 mod planted;
 mod read;
@@ -174,6 +175,7 @@ pub use mode::Mode;
 pub use once::Once;
 pub use open::StoreBuilder;
 pub use options::TxOptions;
+pub use outcome::{NoOutcomeId, Outcome, OutcomeId};
 pub use read::Read;
 pub use records::{
     Answers, AsyncScope, Awaited, BlockingScope, BoundedRecord, CounterRecord, DictRecord, Done, FloatRecord,
@@ -205,6 +207,9 @@ mod documents {
 
     #[doc = include_str!("../../../docs/howto/unknown-outcome.md")]
     struct UnknownOutcome;
+
+    #[doc = include_str!("../../../docs/unknown-outcomes.md")]
+    struct UnknownOutcomes;
 
     #[doc = include_str!("../../../docs/howto/write-a-type.md")]
     struct WriteAType;

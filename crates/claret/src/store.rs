@@ -18,6 +18,7 @@ use crate::error::{Abort, Error};
 use crate::nesting;
 use crate::observe::{AttemptSpan, Observed};
 use crate::options::TxOptions;
+use crate::outcome::{Outcome, OutcomeId};
 use crate::planted;
 use crate::stats::{Measure, Stats};
 use crate::tx::{End, Tx};
@@ -204,7 +205,9 @@ impl Store {
                                 Tx::begin(&self.backend, tx.attempt(), span)
                             }
                             // A driver that said so lets it run again. If it does not, nobody knows what it did instead.
-                            Err(Closed) => return Err(observed.fails(Error::Unknown).into()),
+                            Err(Closed) => {
+                                return Err(observed.fails(Error::Unknown(tx.outcome_id())).into());
+                            }
                         };
                         if planted::renews_deadline() {
                             *deadline = Deadline::new(&*self.backend, options.deadline);
@@ -219,7 +222,9 @@ impl Store {
                     (Ok(_), End::Aborted) => {
                         return Err(observed.fails(self.backend.too_late(options.deadline)).into());
                     }
-                    (_, End::Unknown) => return Err(observed.fails(Error::Unknown).into()),
+                    (_, End::Unknown) => {
+                        return Err(observed.fails(Error::Unknown(tx.outcome_id())).into());
+                    }
                 }
             }
         }
@@ -318,13 +323,14 @@ impl Store {
             tx.abort_and_wait().await;
             return End::Failed(error);
         }
+        let from = self.backend.noted();
         let end = match deadline.race(tx.commit()).await.flatten() {
             Some(end) => end,
             None => tx.give_up(after).await,
         };
         match self.until_durable(|| tx.writes()) {
             Some(until_durable) if matches!(end, End::Committed) => {
-                match self.wait_until_durable(until_durable, tx.writes(), after, deadline).await {
+                match self.wait_until_durable((until_durable, from), tx.writes(), after, deadline).await {
                     Ok(()) => End::Committed,
                     Err(error) => End::Failed(error),
                 }
@@ -339,20 +345,22 @@ impl Store {
         (!planted::lets_reads_go() || writes()).then_some(until_durable)
     }
 
-    /// Waits until what was committed is durable. Nothing that only read is unknown: it may be run again (P65).
+    /// Waits until what was committed is durable, and was noted behind `from`. Nothing that only read is unknown: it may be run again (P65).
     ///
     /// # Errors
     /// It is not known to stay.
     pub(crate) async fn wait_until_durable(
         &self,
-        until_durable: UntilDurable,
+        (until_durable, from): (UntilDurable, u64),
         writes: bool,
         after: Duration,
         deadline: &mut Deadline<'_>,
     ) -> Result<(), Error> {
         match deadline.race(until_durable).await {
             Some(Ok(())) => Ok(()),
-            Some(Err(_)) | None if planted::may_have_written(writes) => Err(Error::Unknown),
+            Some(Err(_)) | None if planted::may_have_written(writes) => {
+                Err(Error::Unknown(self.backend.name_in_log(from)))
+            }
             Some(Err(_)) | None => {
                 self.backend.check_log(true)?;
                 Err(self.backend.too_late(after))
@@ -387,6 +395,31 @@ impl Store {
     /// A batch: operations that are all known up front commit as one transaction in one step.
     pub fn batch(&self) -> Batch {
         Batch::new(self.clone())
+    }
+
+    /// What became of a transaction whose caller heard [`Error::Unknown`]. Asking changes nothing: a transaction that is not
+    /// decided may still commit ([`Outcome::NotYet`](crate::Outcome::NotYet)). Any process may ask that uses the same store, and, of a store in a folder,
+    /// whoever opens it next. `docs/unknown-outcomes.md` says for how long it is remembered.
+    ///
+    /// # Errors
+    /// [`Error::Closed`] if the store is closed. A node that does not answer is no error, but [`Outcome::NotYet`](crate::Outcome::NotYet).
+    ///
+    /// ```no_run
+    /// use claret::{Error, Outcome, Records, Store};
+    ///
+    /// async fn pay(store: &Store) -> Result<bool, Error> {
+    ///     match store.counter("account:ada").add(-30).await {
+    ///         Ok(()) => Ok(true),
+    ///         Err(Error::Unknown(id)) => Ok(store.outcome(&id).await? == Outcome::Committed),
+    ///         Err(other) => Err(other),
+    ///     }
+    /// }
+    /// ```
+    pub async fn outcome(&self, id: &OutcomeId) -> Result<Outcome, Error> {
+        match self.backend.outcome(id) {
+            _ if self.backend.is_closed() => Err(Error::Closed),
+            asking => asking.await,
+        }
     }
 
     /// Counts. On a cluster they are those of this process: waits of its transactions, and attempts whose outcome

@@ -34,6 +34,7 @@ use crate::error::Error;
 use crate::mailbox::Mailbox;
 use crate::nesting::Nested;
 use crate::observe::{AttemptSpan, WaitEvents};
+use crate::outcome::OutcomeId;
 use crate::planted;
 use crate::read::{Keys, Read};
 pub(crate) use one_shot::{OneShot, in_order};
@@ -354,6 +355,13 @@ impl Tx {
         true
     }
 
+    /// Names it for who asks later what became of it, after its end was not heard.
+    pub(crate) fn outcome_id(&self) -> OutcomeId {
+        let mut state = self.shared.state.lock();
+        let named = state.driver.as_mut().and_then(|driver| driver.outcome_id());
+        named.unwrap_or_else(OutcomeId::nobody)
+    }
+
     /// Whether an operation of another transaction may wait for what this attempt has executed.
     pub(crate) fn conflicts_with(&self, key: &Bytes, op: &Operation) -> bool {
         let state = self.shared.state.lock();
@@ -527,7 +535,7 @@ pub(crate) fn as_error(refusal: &Refusal) -> Error {
 /// What a committed transaction answers whose answer is of no kind that the operation has: a mistake of the type's author,
 /// or of a server.
 pub(crate) fn strange(writes: bool) -> Error {
-    if writes { Error::Unknown } else { Error::Refused(STRANGE.into()) }
+    if writes { Error::Unknown(OutcomeId::nobody()) } else { Error::Refused(STRANGE.into()) }
 }
 
 const STRANGE: &str = "the answer is of no kind that the operation has";

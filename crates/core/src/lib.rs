@@ -6,6 +6,7 @@
 //!
 //! This crate names no clock, thread, socket, random source, log or async runtime.
 
+mod asked;
 mod backup;
 mod client;
 mod coordinator;
@@ -22,6 +23,7 @@ mod shard;
 mod switches;
 pub mod wire;
 
+pub use asked::{Asked, Known, NotAsked, Told, Written};
 pub use backup::{Backup, Change, Changes, Granted, HeldRecord, Vote};
 pub use client::{Client, Node, Pacing, Pipeline, SlotRange, Unexpected};
 pub use coordinator::{

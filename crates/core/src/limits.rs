@@ -48,6 +48,10 @@ pub struct Limits {
     pub inquire_us: u64,
     /// The longest wait between two rounds of asking, in microseconds.
     pub inquire_us_max: u64,
+    /// How long a process keeps shards from forgetting a transaction whose outcome it did not hear, in microseconds: so long
+    /// others can ask for it.
+    // P89.
+    pub outcome_us: u64,
     /// How long a coordinator that is blocked waits before it gives way to an elder, in microseconds: about a
     /// round trip.
     // P21.
@@ -111,6 +115,7 @@ impl Default for Limits {
             lease_us: 10_000_000,
             inquire_us: 100_000,
             inquire_us_max: 5_000_000,
+            outcome_us: 60_000_000,
             give_way_us: 200,
             hot_waits_min: 16,
             ahead_us_max: 1_000_000,

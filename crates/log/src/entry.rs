@@ -13,6 +13,8 @@ pub(crate) enum Entry<'a> {
     Vanished { shard: u32, key: &'a [u8] },
     /// Unique numbers below this count may have been given (D9).
     Unique { count: u64 },
+    /// The store was opened as this life, when the log ended at this position (D13).
+    Opened { life: u64, at: u64 },
 }
 
 /// What a transaction does at one shard.
@@ -28,6 +30,7 @@ const COMMIT: u8 = 1;
 const APPLIED: u8 = 2;
 const VANISHED: u8 = 3;
 const UNIQUE: u8 = 4;
+const OPENED: u8 = 5;
 
 /// Adds a transaction that is committed.
 pub(crate) fn put_commit<'a>(out: &mut Vec<u8>, done: &[u8], parts: impl ExactSizeIterator<Item = Part<'a>>) {
@@ -62,6 +65,13 @@ pub(crate) fn put_unique(out: &mut Vec<u8>, count: u64) {
     put_number(out, count);
 }
 
+/// Adds that the store was opened when the log ended there.
+pub(crate) fn put_opened(out: &mut Vec<u8>, life: u64, at: u64) {
+    out.push(OPENED);
+    put_number(out, life);
+    put_number(out, at);
+}
+
 /// Takes an entry off the front; `None` if there is none.
 pub(crate) fn take_entry<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     let (tag, rest) = bytes.split_first()?;
@@ -78,6 +88,7 @@ pub(crate) fn take_entry<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
         APPLIED => Some(Entry::Applied { commit: take_number(bytes)?, shard: take_shard(bytes)? }),
         VANISHED => Some(Entry::Vanished { shard: take_shard(bytes)?, key: take_bytes(bytes)? }),
         UNIQUE => Some(Entry::Unique { count: take_number(bytes)? }),
+        OPENED => Some(Entry::Opened { life: take_number(bytes)?, at: take_number(bytes)? }),
         _ => None,
     }
 }

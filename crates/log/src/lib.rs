@@ -1,4 +1,4 @@
-//! The log of a durable store (`docs/durability.md`, D1 to D12).
+//! The log of a durable store (`docs/durability.md`, D1 to D13).
 //!
 //! All shards of a store write to one log: committed transactions, in the order in which they took effect. [`Tail`] gathers them,
 //! [`Writer`] writes what was gathered as one group, with one sync, and [`recover`] reads all of it again. A snapshot
@@ -10,6 +10,7 @@ mod disk;
 mod entry;
 mod error;
 mod format;
+mod lives;
 mod planted;
 mod recovery;
 mod snapshot;
@@ -19,6 +20,7 @@ mod writer;
 pub use disk::{Disk, Folder};
 pub use error::LogError;
 pub use format::VERSION;
+pub use lives::{LeftOf, Lives};
 pub use recovery::{Progress, Recovered, Torn, is_of_a_store, recover};
 pub use snapshot::{SnapshotWriter, UNFINISHED};
 pub use tail::{Gathered, Tail};

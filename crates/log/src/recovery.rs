@@ -14,6 +14,7 @@ use crate::disk::Disk;
 use crate::entry::{Entry, Part, take_entry};
 use crate::error::LogError;
 use crate::format::{HEADER, Header, Kind, read_frame};
+use crate::lives::Lives;
 use crate::planted;
 use crate::snapshot::{self, Begin, UNFINISHED};
 
@@ -55,6 +56,8 @@ pub struct Recovered {
     pub unique: u64,
     /// Entries of the log that were carried out.
     pub entries: u64,
+    /// Each time that it was opened.
+    pub lives: Lives,
     /// The position of the snapshot, if there was one.
     pub snapshot: Option<u64>,
     /// What was cut off.
@@ -230,6 +233,9 @@ impl Reader<'_> {
             if let Entry::Unique { count } = entry {
                 self.read.unique = self.read.unique.max(count);
             }
+            if let Entry::Opened { life, at } = entry {
+                self.read.lives.add(life, at);
+            }
             self.replay.entry(self.read.position + offset, entry).map_err(|what| damaged(&what))?;
             self.said.entries += 1;
         }
@@ -318,7 +324,7 @@ impl Replay {
                 }
                 Ok(())
             }
-            Entry::Unique { .. } => Ok(()),
+            Entry::Unique { .. } | Entry::Opened { .. } => Ok(()),
         }
     }
 

@@ -8,7 +8,8 @@ use std::collections::{BTreeSet, HashMap};
 use claret_core::{AttemptId, Journal, Noted, ShardId};
 use claret_types::Bytes;
 
-use crate::entry::{Part, put_applied, put_commit, put_unique, put_vanished};
+use crate::entry::{Part, put_applied, put_commit, put_opened, put_unique, put_vanished};
+use crate::lives::Lives;
 use crate::planted;
 use crate::recovery::Recovered;
 
@@ -47,6 +48,7 @@ pub struct Tail {
     open: BTreeSet<u64>,
     /// Up to this count unique numbers may be given.
     unique: u64,
+    lives: Lives,
 }
 
 impl Tail {
@@ -65,7 +67,28 @@ impl Tail {
             committing: HashMap::new(),
             open: BTreeSet::new(),
             unique: read.map_or(0, |read| read.unique),
+            lives: read.map(|read| read.lives.clone()).unwrap_or_default(),
         }
+    }
+
+    /// The store goes on as this life, a number that no other has. Before anything is noted.
+    pub fn open(&mut self, life: u64) {
+        self.lives.add(life, self.begin);
+        put_opened(&mut self.gathered, life, self.begin);
+    }
+
+    /// All lives, with this one.
+    pub fn lives(&self) -> &Lives {
+        &self.lives
+    }
+
+    /// Says once more which lives there were, for the log behind a snapshot: from where on it is needed for that.
+    pub fn say_lives(&mut self) -> u64 {
+        let from = self.position();
+        for (life, at) in self.lives.iter() {
+            put_opened(&mut self.gathered, life, at);
+        }
+        from
     }
 
     /// The position of the next entry.

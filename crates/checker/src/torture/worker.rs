@@ -293,7 +293,7 @@ impl Client {
         let (told, outcome, steps) = match ended {
             Ok(steps) => (Told::Committed, Outcome::Committed, steps),
             Err(Failure::Broken(why)) => return Err(why),
-            Err(Failure::Store(Error::Unknown)) => (Told::Unknown, Outcome::Unknown, meant),
+            Err(Failure::Store(Error::Unknown(_))) => (Told::Unknown, Outcome::Unknown, meant),
             Err(Failure::Store(error)) => {
                 say(&format!("{BECAUSE}{}", because(&error)?));
                 (Told::Void, Outcome::Void(Why::Later), meant)

@@ -18,15 +18,17 @@ use super::error::ConnectError;
 use super::keys::Listing;
 use super::machine::Machine;
 use super::net::{Net, Service};
+use super::outcomes;
 use super::secret::Secret;
 use super::settings::Settings;
 use super::timers::Timers;
 use super::topology::slot_of;
-use crate::backend::{Backend, Behind, Driver, InstantOutcome, Task};
+use crate::backend::{Asking, Backend, Behind, Driver, InstantOutcome, Task};
 use crate::call::Call;
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
+use crate::outcome::{Named, Outcome, OutcomeId};
 use crate::pages::Pages;
 use crate::stats::{Counts, Measured, Stats};
 
@@ -124,6 +126,13 @@ impl Backend for Cluster {
 
     fn instant(&self, calls: &[Call]) -> InstantOutcome {
         instant(calls)
+    }
+
+    fn outcome(&self, id: &OutcomeId) -> Asking {
+        match id.named() {
+            Named::Shards(asked) => outcomes::ask(&self.net, asked.clone()),
+            _ => Box::pin(std::future::ready(Ok(Outcome::Forgotten))),
+        }
     }
 
     fn commits_by_itself(&self) -> bool {
@@ -228,6 +237,11 @@ impl Driver for Remote {
 
     fn name(&self) -> Option<AttemptId> {
         self.client.look(|machine| machine.client.attempt(self.tx?))
+    }
+
+    fn outcome_id(&mut self) -> Option<OutcomeId> {
+        let asked = self.client.visit(|machine, now| machine.client.asked(now, self.tx?))?;
+        Some(OutcomeId::new(Named::Shards(asked)))
     }
 
     fn ask_behind(&mut self) -> bool {

@@ -47,6 +47,7 @@ mod handshake;
 mod keys;
 mod machine;
 mod net;
+mod outcomes;
 mod plain;
 mod planted;
 mod resp;

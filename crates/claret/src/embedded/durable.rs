@@ -18,7 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use claret_core::{Shard, ShardId};
-use claret_log::{Disk, Folder, Gathered, LogError, Recovered, Tail, Writer, is_of_a_store, recover};
+use claret_log::{Disk, Folder, Gathered, LeftOf, LogError, Recovered, Tail, Writer, is_of_a_store, recover};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 
 use super::ticking::Ticking;
@@ -26,6 +26,7 @@ use super::writing::Writing;
 use crate::backend::UntilDurable;
 use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::Error;
+use crate::outcome::{LogPlace, Named, Outcome, OutcomeId};
 use crate::planted;
 
 /// A file of the log is no longer, but for its last group; nor than what the log grows by between two snapshots, so that files go.
@@ -49,6 +50,8 @@ pub(super) struct Durable {
 pub(super) struct Shared {
     /// The store's identity.
     pub(super) store: u64,
+    /// This opening of it.
+    life: u64,
     pub(super) tail: Mutex<Tail>,
     /// Something has gathered, or the store is closing.
     pub(super) gathered: Condvar,
@@ -168,9 +171,12 @@ impl Durable {
             snapshot,
             error: None,
         };
+        let (life, mut tail) = (new_identity(), Tail::new(recovered.as_ref()));
+        tail.open(life);
         let shared = Arc::new(Shared {
             store: writer.store(),
-            tail: Mutex::new(Tail::new(recovered.as_ref())),
+            life,
+            tail: Mutex::new(tail),
             gathered: Condvar::new(),
             writer_waits: AtomicBool::new(false),
             closing: AtomicBool::new(false),
@@ -256,6 +262,37 @@ impl Durable {
             return None;
         }
         Some(Box::pin(UntilSynced { shared: Arc::clone(&self.shared), position, number: None }))
+    }
+
+    /// The position behind what was noted so far.
+    pub(super) fn noted(&self) -> u64 {
+        self.shared.noted.load(Ordering::Acquire)
+    }
+
+    /// Names a transaction that was noted behind this position, and by now.
+    pub(super) fn name(&self, from: u64) -> OutcomeId {
+        let Shared { store, life, .. } = *self.shared;
+        OutcomeId::new(Named::Log(LogPlace { store, life, from, to: self.noted() }))
+    }
+
+    /// What became of a transaction of this life or an earlier one (D13).
+    pub(super) fn outcome(&self, place: LogPlace) -> Outcome {
+        if place.store != self.shared.store {
+            return Outcome::Forgotten;
+        }
+        let left = match place.life == self.shared.life {
+            true => LeftOf::Lives,
+            false => self.shared.tail.lock().lives().left_of(place.life),
+        };
+        match left {
+            LeftOf::UpTo(end) if end >= place.to => Outcome::Committed,
+            LeftOf::UpTo(end) if end <= place.from => Outcome::Aborted,
+            LeftOf::Nothing => Outcome::Aborted,
+            // The log ends between what was noted just before it and just after it.
+            LeftOf::UpTo(_) | LeftOf::Unknown => Outcome::Forgotten,
+            LeftOf::Lives if self.shared.synced.load(Ordering::Acquire) >= place.to => Outcome::Committed,
+            LeftOf::Lives => Outcome::NotYet,
+        }
     }
 
     pub(super) fn status(&self) -> LogStatus {
@@ -369,8 +406,12 @@ impl Shared {
 
     /// Where a snapshot begins, from where on it needs the log, and up to which count unique numbers may be given.
     pub(super) fn snapshot_begins(&self) -> (u64, u64, u64) {
-        let tail = self.tail.lock();
-        (tail.position(), tail.open_since(), tail.unique())
+        let mut tail = self.tail.lock();
+        // The log from before the snapshot goes.
+        let said_from = tail.say_lives();
+        let begins = (tail.position(), tail.open_since().min(said_from), tail.unique());
+        self.has_noted(tail);
+        begins
     }
 
     /// Waits until the log is synced up to a position; `false` if the store closes or the log stops.
@@ -425,7 +466,7 @@ impl Future for UntilSynced {
             return Poll::Ready(Ok(()));
         }
         if shared.has_stopped() {
-            return Poll::Ready(Err(Error::Unknown));
+            return Poll::Ready(Err(Error::Unknown(OutcomeId::nobody())));
         }
         let number = *number.get_or_insert_with(|| {
             waiting.numbers += 1;
@@ -628,7 +669,7 @@ mod tests {
         let disk = MoodyDisk::default();
         let store = store(&disk, Duration::from_millis(50));
         disk.is(FULL);
-        assert_eq!(add(&store), Err(Error::Unknown));
+        assert!(matches!(add(&store), Err(Error::Unknown(_))));
         let refused =
             pollster::block_on(store.counter("hits").get()).expect_err("it saw what is not on the disk");
         assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
@@ -685,7 +726,7 @@ mod tests {
         tail.reserve_unique(1 << 40);
         log.shared.has_noted(tail);
         let settling = log.until_durable().expect("it is not on the disk");
-        assert_eq!(pollster::block_on(settling), Err(Error::Unknown));
+        assert!(matches!(pollster::block_on(settling), Err(Error::Unknown(_))));
         assert!(!log.shared.wait_until_synced(u64::MAX), "a snapshot is given up");
     }
 
@@ -694,7 +735,7 @@ mod tests {
         let disk = MoodyDisk::default();
         let store = store(&disk, Duration::from_millis(50));
         disk.is(FULL);
-        assert_eq!(add(&store), Err(Error::Unknown));
+        assert!(matches!(add(&store), Err(Error::Unknown(_))));
         disk.is(WELL);
     }
 
@@ -705,7 +746,7 @@ mod tests {
         let store = store(&disk, Duration::from_secs(30));
         add(&store).expect("all is well");
         disk.is(BROKEN);
-        assert_eq!(add(&store), Err(Error::Unknown));
+        assert!(matches!(add(&store), Err(Error::Unknown(_))));
         disk.is(WELL);
         for refused in [add(&store).map(|()| 0), pollster::block_on(store.counter("hits").get())] {
             let refused = refused.expect_err("the log stopped");

@@ -35,12 +35,13 @@ use claret_types::{Bytes, Expiry, OpError, Operation, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::backend::{Backend, Driver, InstantOutcome, Task, UntilDurable};
+use crate::backend::{Asking, Backend, Driver, InstantOutcome, Task, UntilDurable};
 use crate::call::Call;
 use crate::durability::{LogStatus, OpenError, Progress, Sync};
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
+use crate::outcome::{Named, Outcome, OutcomeId};
 use crate::pages::Pages;
 use crate::planted;
 use crate::stats::{Counts, Measured, Stats};
@@ -264,6 +265,22 @@ impl Backend for Embedded {
 
     fn until_durable(&self) -> Option<UntilDurable> {
         self.log.as_ref()?.until_durable()
+    }
+
+    fn noted(&self) -> u64 {
+        self.log.as_ref().map_or(0, Durable::noted)
+    }
+
+    fn name_in_log(&self, from: u64) -> OutcomeId {
+        self.log.as_ref().map_or_else(OutcomeId::nobody, |log| log.name(from))
+    }
+
+    fn outcome(&self, id: &OutcomeId) -> Asking {
+        let outcome = match (id.named(), &self.log) {
+            (Named::Log(place), Some(log)) => log.outcome(*place),
+            _ => Outcome::Forgotten,
+        };
+        Box::pin(std::future::ready(Ok(outcome)))
     }
 
     fn join_tick(&self, time: Duration, waker: &Waker) -> Option<u64> {

@@ -55,7 +55,7 @@ impl Outcome {
     pub(crate) fn of(error: &Error) -> Self {
         match error {
             Error::Deadline { .. } | Error::NoAnswer { .. } => Outcome::Deadline,
-            Error::Unknown => Outcome::Unknown,
+            Error::Unknown(_) => Outcome::Unknown,
             Error::Aborted(_) => Outcome::Aborted,
             _ => Outcome::Failed,
         }

@@ -174,7 +174,7 @@ async fn a_node_that_stops_for_five_seconds_leaves_nothing_half_applied() {
                     match store.transaction(transfer).await {
                         Ok(()) => done += 1,
                         Err(error) => {
-                            let is_clear = matches!(error, Error::Unknown) || error.is_retryable();
+                            let is_clear = matches!(error, Error::Unknown(_)) || error.is_retryable();
                             assert!(is_clear, "{error}");
                             failed += 1;
                         }

@@ -121,7 +121,7 @@ async fn of_a_node_in_trouble() -> Vec<Provoked> {
         read,
         Error::NoAnswer { after, reason } if after.as_millis() == 700 && reason.contains(&address)
     );
-    let unknown = matched!(store.counter("k").add(1).await, Error::Unknown);
+    let unknown = matched!(store.counter("k").add(1).await, Error::Unknown(_));
     vec![
         Provoked::new(renamed, ["key 'k'", "use RENAME, or a mode other than none"]),
         Provoked::new(told, ["key 'k'", "Not enough good replicas to write"]),

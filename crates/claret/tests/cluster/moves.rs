@@ -52,7 +52,7 @@ async fn transfers(store: Store, accounts: [String; 2], seen: String, course: Ar
             }
         });
         match moved.await {
-            Err(Error::Unknown) if course.loses_votes => continue,
+            Err(Error::Unknown(_)) if course.loses_votes => continue,
             moved => moved.expect("moved"),
         }
         course.done.fetch_add(1, Ordering::Relaxed);

@@ -39,6 +39,7 @@ use std::collections::{BTreeSet, VecDeque};
 use claret_types::{Bytes, Claims, Operation};
 use smallvec::SmallVec;
 
+use crate::asked::Asked;
 use crate::coordinator::{Closed, Event, TxHandle, Waits};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp};
 use crate::limits::Limits;
@@ -215,6 +216,13 @@ impl Client {
     /// Under which attempt a transaction speaks to the shards now. `None`: it is over, or between two attempts.
     pub fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
         self.transactions.attempt(tx)
+    }
+
+    /// What can be asked about a transaction that is committing and is going to be [given up](Self::abandon), or that ended
+    /// with [`Event::Unknown`]. From now on shards remember its outcome for [`Limits::outcome_us`], that of the 256 latest of
+    /// a process. `None`: nothing of it was to be committed.
+    pub fn asked(&mut self, now: Time, tx: TxHandle) -> Option<Asked> {
+        self.transactions.asked(now, tx)
     }
 
     /// Whether calls of a transaction are unanswered: it must not commit before.

@@ -16,7 +16,10 @@ use smallvec::SmallVec;
 use super::by_sequence::BySequence;
 use super::rules;
 use super::timers::Timers;
-use crate::coordinator::{Closed, Contention, Coordinator, Event, Frontend, Session, TxHandle, Waits};
+use crate::asked::Asked;
+use crate::coordinator::{
+    Closed, Contention, Coordinator, Event, Frontend, Session, TxHandle, Unheard, Waits,
+};
 use crate::ids::{AttemptId, CallNo, Incarnation, Sequence, SessionId, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Request, Response};
@@ -62,6 +65,8 @@ pub(super) struct Table {
     /// Whose callers wait for the horizon to come to where (P78), and where it is.
     telling: BTreeSet<(Timestamp, u64)>,
     horizon: Timestamp,
+    /// What can be asked about those whose outcome nobody knows.
+    unheard: Unheard,
     /// When each is due. A timer counts if its entry names it.
     timers: Timers,
 }
@@ -138,6 +143,7 @@ impl Transactions {
             batches: Batches::new(switches),
             telling: BTreeSet::new(),
             horizon: Timestamp::default(),
+            unheard: Unheard::default(),
             timers: Timers::default(),
         }))
     }
@@ -148,6 +154,14 @@ impl Transactions {
         match self {
             Transactions::Single(table) => table.speaker(tx.0).map(|entry| entry.coordinator.attempt()),
             Transactions::Combined(frontend) => frontend.attempt(tx),
+        }
+    }
+
+    /// What can be asked about a transaction that is committing, or whose user heard that nobody knows its outcome (P89).
+    pub(super) fn asked(&mut self, now: Time, tx: TxHandle) -> Option<Asked> {
+        match self {
+            Transactions::Single(table) => table.asked(now, tx),
+            Transactions::Combined(frontend) => frontend.asked(now, tx),
         }
     }
 
@@ -651,6 +665,7 @@ impl Table {
     }
 
     fn handle_timeout(&mut self, now: Time) {
+        self.session.release(now);
         while let Some((due, tx)) = self.timers.pop(now) {
             let Some(entry) = self.entries.get_mut(tx).filter(|entry| entry.timer == Some(due)) else {
                 continue;
@@ -670,6 +685,13 @@ impl Table {
             rules::reset(&mut entry);
             self.spare.push(entry);
         }
+    }
+
+    fn asked(&mut self, now: Time, tx: TxHandle) -> Option<Asked> {
+        let asked = self.speaker(tx.0).and_then(|entry| entry.coordinator.asked());
+        let asked = asked.or_else(|| self.unheard.take(tx))?;
+        self.session.keep(asked.attempt.tx, now.plus(self.limits.outcome_us));
+        Some(asked)
     }
 
     /// All that users know, and that are not over.
@@ -715,6 +737,10 @@ impl Table {
             }
             while let Some(event) = entry.coordinator.poll_event() {
                 self.batches.note_end(&mut entry.left);
+                if let (Event::Unknown, Some(asked)) = (&event, entry.coordinator.asked()) {
+                    self.session.keep(asked.attempt.tx, now.plus(self.limits.outcome_us));
+                    self.unheard.note(TxHandle(tx), asked);
+                }
                 if entry.carriage == Carriage::Carries {
                     entry.ended = true;
                     entry.coordinator.give_up();

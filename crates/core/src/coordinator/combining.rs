@@ -22,7 +22,8 @@ use smallvec::SmallVec;
 use super::contention::Contention;
 use super::group::{Called, Deferred, FrontendStats, Group, Uses};
 use super::held_reads::HeldReads;
-use super::{Cause, Closed, Coordinator, Event, Session, rules};
+use super::{Cause, Closed, Coordinator, Event, Session, Unheard, rules};
+use crate::asked::Asked;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, Member, Sequence, ShardId, Time, Timestamp, TxId};
 use crate::limits::Limits;
 use crate::message::{Request, Response};
@@ -88,6 +89,8 @@ pub struct Frontend {
     met: BTreeMap<ShardId, Incarnation>,
     contention: Contention,
     next: u64,
+    /// What can be asked about those whose outcome nobody knows.
+    pub(super) unheard: Unheard,
     pub(super) stats: FrontendStats,
 }
 
@@ -110,6 +113,7 @@ impl Frontend {
             met: BTreeMap::new(),
             contention: Contention::new(switches, limits),
             next: 0,
+            unheard: Unheard::default(),
             stats: FrontendStats::default(),
         }
     }
@@ -126,6 +130,15 @@ impl Frontend {
     pub fn attempt(&self, tx: TxHandle) -> Option<AttemptId> {
         let (group, _) = self.txs.get(&tx)?.place?;
         Some(self.groups[group].coordinator.attempt())
+    }
+
+    /// What can be asked about a transaction that is committing, or whose user heard that nobody knows its outcome (P89).
+    pub(crate) fn asked(&mut self, now: Time, tx: TxHandle) -> Option<Asked> {
+        let place = self.txs.get(&tx).and_then(|it| it.place);
+        let asked = place.and_then(|(group, _)| self.groups[group].coordinator.asked());
+        let asked = asked.or_else(|| self.unheard.take(tx))?;
+        self.session.keep(asked.attempt.tx, now.plus(self.limits.outcome_us));
+        Some(asked)
     }
 
     /// Whether calls of a transaction are under way that are not answered yet: it must not commit before.
@@ -385,6 +398,7 @@ impl Frontend {
 
     /// Ends what is due: waits for mates, for answers, for elders.
     pub fn handle_timeout(&mut self, now: Time) {
+        self.session.release(now);
         let due: SmallVec<[usize; 8]> =
             self.deadlines.range(..=(now, usize::MAX)).map(|(_, group)| *group).collect();
         for at in due {

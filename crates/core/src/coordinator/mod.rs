@@ -38,6 +38,7 @@ mod right;
 mod session;
 mod touched;
 mod turns;
+mod unheard;
 mod waits;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
@@ -47,6 +48,7 @@ use std::collections::VecDeque;
 use claret_types::{Bytes, Reply};
 use smallvec::SmallVec;
 
+use crate::asked::Asked;
 use crate::ids::{AttemptId, Birth, CallNo, Incarnation, ShardId, Time, Timestamp};
 use crate::limits::Limits;
 use crate::message::{KeyedCall, Members, Participants, Refusal, Request, Response, Status};
@@ -64,6 +66,7 @@ use reserves::Reserves;
 use right as rules;
 pub use session::Session;
 use touched::Touched;
+pub(crate) use unheard::Unheard;
 pub use waits::Waits;
 #[cfg(feature = "planted-bugs")]
 use wrong as rules;
@@ -229,6 +232,12 @@ impl Coordinator {
     /// The attempt that runs, or ran last.
     pub fn attempt(&self) -> AttemptId {
         AttemptId { tx: self.birth.tx, attempt: self.number }
+    }
+
+    /// What can be asked about the attempt, once its prepare has left (P89).
+    pub(crate) fn asked(&self) -> Option<Asked> {
+        let participants = self.listed.clone()?;
+        Some(Asked { attempt: self.attempt(), participants })
     }
 
     /// When it first began.

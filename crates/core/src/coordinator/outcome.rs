@@ -19,7 +19,7 @@ impl Frontend {
                 Event::Committed { replies } => self.on_committed(at, replies),
                 Event::Behind { .. } => {} // The client tells this by itself.
                 ended @ (Event::Aborted | Event::Restart { .. } | Event::Failed { .. } | Event::Unknown) => {
-                    self.on_ended(at, ended);
+                    self.on_ended(now, at, ended);
                 }
             }
         }
@@ -95,13 +95,18 @@ impl Frontend {
     }
 
     /// The attempt is over and nothing of it will be applied.
-    fn on_ended(&mut self, at: usize, ended: Event) {
+    fn on_ended(&mut self, now: Time, at: usize, ended: Event) {
         let group = &self.groups[at];
+        let asked = group.coordinator.asked().filter(|_| ended == Event::Unknown);
         let combined = group.is_combined();
         let members: SmallVec<[(TxHandle, bool); 4]> =
             group.present.iter().map(|(member, tx)| (*tx, group.regretting.contains(member))).collect();
         self.dissolve(at);
+        if let Some(asked) = &asked {
+            self.session.keep(asked.attempt.tx, now.plus(self.limits.outcome_us));
+        }
         for (tx, regrets) in members {
+            asked.iter().for_each(|asked| self.unheard.note(tx, asked.clone()));
             let event = match &ended {
                 Event::Restart { .. } | Event::Failed { .. } if combined && regrets => Event::Aborted,
                 // Whoever is to blame fails on its own.

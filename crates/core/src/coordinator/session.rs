@@ -1,9 +1,11 @@
 //! A session: one client process. It numbers transactions and knows which are still open, so that shards may forget
 //! all below the low-water mark (P28).
 //!
+//! One whose outcome nobody heard is remembered for a while longer, for those who ask (P89).
+//!
 //! Invariant: the low-water mark never passes an open transaction; a number is never given twice.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use crate::ids::{Birth, Sequence, SessionId, Time, TxId};
 
@@ -15,12 +17,17 @@ pub struct Session {
     next: Sequence,
     /// In order. Most end near its front: the oldest first.
     open: VecDeque<Sequence>,
+    /// Over or not, shards are to remember these for so long: nobody heard their outcome (P89).
+    kept: BTreeMap<Sequence, Time>,
 }
+
+/// So many transactions are kept, at most: the latest.
+const KEPT_MAX: usize = 256;
 
 impl Session {
     /// A session that was never used before: numbers of sessions are not reused.
     pub fn new(id: SessionId) -> Self {
-        Session { id, next: Sequence(1), open: VecDeque::new() }
+        Session { id, next: Sequence(1), open: VecDeque::new(), kept: BTreeMap::new() }
     }
 
     /// Begins a transaction.
@@ -39,13 +46,59 @@ impl Session {
         }
     }
 
-    /// No earlier transaction is open.
+    /// Shards are to remember a transaction until then, though it may be over.
+    pub fn keep(&mut self, tx: TxId, until: Time) {
+        debug_assert_eq!(tx.session, self.id);
+        self.kept.insert(tx.sequence, until);
+        while self.kept.len() > KEPT_MAX {
+            self.kept.pop_first();
+        }
+    }
+
+    /// Lets shards forget what they were to remember until now. O(what is kept).
+    pub fn release(&mut self, now: Time) {
+        if !self.kept.is_empty() {
+            self.kept.retain(|_, until| *until > now);
+        }
+    }
+
+    /// No earlier transaction is open, or to be remembered.
     pub fn low_water(&self) -> Sequence {
-        self.open.front().copied().unwrap_or(self.next)
+        let open = self.open.front().copied().unwrap_or(self.next);
+        self.kept.first_key_value().map_or(open, |(kept, _)| open.min(*kept))
     }
 
     /// Who.
     pub fn id(&self) -> SessionId {
         self.id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_to_be_remembered_keeps_the_mark_until_its_time() {
+        let mut session = Session::new(SessionId(1));
+        let [first, second] = [0, 1].map(|at| session.begin(Time(at)).tx);
+        session.keep(first, Time(100));
+        session.end(first);
+        session.end(second);
+        session.release(Time(99));
+        assert_eq!(session.low_water(), first.sequence);
+        session.release(Time(100));
+        assert_eq!(session.low_water(), Sequence(second.sequence.0 + 1));
+    }
+
+    #[test]
+    fn only_the_latest_are_remembered() {
+        let mut session = Session::new(SessionId(1));
+        for at in 0..=KEPT_MAX as u64 {
+            let tx = session.begin(Time(at)).tx;
+            session.keep(tx, Time(u64::MAX));
+            session.end(tx);
+        }
+        assert_eq!(session.low_water(), Sequence(2));
     }
 }

@@ -60,6 +60,11 @@ impl AllDeparted {
         Some(departed)
     }
 
+    /// Whether it is gone, and part of what it did is still remembered.
+    pub(super) fn has(&self, session: SessionId) -> bool {
+        self.sessions.contains_key(&session)
+    }
+
     pub(super) fn note_stranger(&mut self, now: Time, session: SessionId) {
         self.strangers.push_back((now, session));
     }

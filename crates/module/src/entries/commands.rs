@@ -5,7 +5,7 @@ use std::ptr::{null, null_mut};
 
 use redis_module::raw;
 
-use super::{exec, frame, keyspace, locks, plain, poll, replicas, top};
+use super::{exec, frame, keyspace, locks, outcome, plain, poll, replicas, top};
 use crate::ffi::{Arg, Ctx, Denial, Rejected, api};
 use crate::parts::error::{Error, Outcome};
 
@@ -224,6 +224,19 @@ pub(crate) const COMMANDS: &[Command] = &[
         answers: "an array with the answer of each operation; or one error, and nothing is done",
         since: "0.1.0",
         entry: entry!(exec::exec),
+    },
+    Command {
+        name: c"claret.outcome",
+        flags: c"readonly fast",
+        categories: c"read fast",
+        arity: 2,
+        arguments: &[one("attempt", Shape::Text)],
+        summary: "Tells what this shard has written for an attempt (`session.sequence/attempt`), and changes nothing by it: for \
+                  whoever heard that an outcome is unknown, and asks all participants.",
+        complexity: "O(log N) with N the transactions that are remembered",
+        answers: "the shard; since which incarnation it remembers; `nothing`, `prepared`, `applied`, `refused`, `forgotten` or `lost`",
+        since: "0.1.0",
+        entry: entry!(outcome::outcome),
     },
     Command {
         name: c"claret.locks",

@@ -79,7 +79,7 @@ pub(super) fn resolve(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
 }
 
 /// As attempts are shown: `session.sequence/attempt`.
-fn parse(text: &str) -> Option<AttemptId> {
+pub(super) fn parse(text: &str) -> Option<AttemptId> {
     let (tx, attempt) = text.split_once('/')?;
     let (session, sequence) = tx.split_once('.')?;
     let tx = TxId { session: SessionId(session.parse().ok()?), sequence: Sequence(sequence.parse().ok()?) };

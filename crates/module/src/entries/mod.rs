@@ -15,6 +15,7 @@ mod info;
 mod load;
 mod locks;
 mod needs;
+mod outcome;
 mod plain;
 mod poll;
 mod pops;

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use claret_core::message::{Refusal, Request, Status};
-use claret_core::{AttemptId, Shard, Wait};
+use claret_core::{AttemptId, Shard, Told, Wait};
 use claret_types::{Access, Bytes};
 
 use super::{Caller, Node};
@@ -43,6 +43,12 @@ impl Node {
         };
         let shown = |Wait { key, holders, waiters }| Shown { key, attempts: [show(holders), show(waiters)] };
         Ok(waits.into_iter().map(shown).collect())
+    }
+
+    /// What is written for an attempt, for somebody who only wants to know.
+    pub(crate) fn tell_written(&self, attempt: AttemptId) -> Result<Told, Error> {
+        let shard = self.shard.as_ref().ok_or(Error::NotReady)?;
+        Ok(shard.tell_written(attempt, true))
     }
 
     pub(super) fn shown(&self, shard: &Shard, attempt: AttemptId) -> ShownAttempt {

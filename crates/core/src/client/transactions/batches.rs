@@ -298,7 +298,9 @@ impl Table {
                 self.unload_committed(now, &members, replies, outlet);
             }
             event if rules::is_unknown(&event) => {
+                let asked = self.unheard.take(TxHandle(carrier));
                 for it in &members {
+                    asked.iter().for_each(|asked| self.unheard.note(TxHandle(it.tx), asked.clone()));
                     self.close_carried(it.tx, Event::Unknown, outlet);
                 }
             }

@@ -1,0 +1,19 @@
+//! `CLARET.OUTCOME`: what is written here for an attempt, for somebody who only wants to know what became of it (P89).
+
+use super::{locks, with_node};
+use crate::ffi::{Arg, Ctx};
+use crate::parts::error::{Error, Outcome};
+
+/// `CLARET.OUTCOME attempt`
+pub(super) fn outcome(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
+    const USAGE: Error = Error::Usage("CLARET.OUTCOME session.sequence/attempt");
+    let [_, attempt] = arguments else { return Err(USAGE) };
+    let attempt = attempt.text().and_then(locks::parse).ok_or(USAGE)?;
+    let told = with_node(|node| node.tell_written(attempt)).unwrap_or(Err(Error::NotReady))?;
+    ctx.reply_array(3);
+    ctx.reply_int(i64::from(told.shard.0));
+    // Larger than the server's integers.
+    ctx.reply_bytes(told.since.0.to_string().as_bytes());
+    ctx.reply_bytes(told.written.word().as_bytes());
+    Ok(())
+}
