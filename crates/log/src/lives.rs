@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 /// So many are known, at most: the latest.
 const LIVES_MAX: usize = 1_024;
 
-/// See the module's text.
+/// The latest lives of a store, and where its log ended when each began.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Lives {
     /// In their order: a number that no other life has, and where the log ended when it began.

@@ -21,6 +21,7 @@ use super::{
     AttemptId, Attempts, Decided, Delivery, Fate, Incarnation, Link, Refusal, Response, Shard, ShardId,
     Stage, Status, Time, rules,
 };
+use crate::asked::{Told, Written};
 use crate::backup::Change;
 use crate::ids::{Birth, Sequence, SessionId, TxId};
 
@@ -70,6 +71,29 @@ impl Shard {
                 Status::Refused
             }
         }
+    }
+
+    /// What is written for an attempt, for somebody who only wants to know (P89). Looking writes nothing. `greets`: the host
+    /// greets each session that the shard does not know (P59), so that such a one can do nothing that it began before.
+    pub fn tell_written(&self, attempt: AttemptId, greets: bool) -> Told {
+        let session = attempt.tx.session;
+        let written = match self.decided(attempt) {
+            Some(Decided::Applied { .. }) => Written::Applied,
+            // It may be applied where nobody remembers.
+            Some(Decided::Refused(Refusal::Unknown)) => Written::Lost,
+            Some(Decided::Refused(_)) => Written::Refused,
+            None if self.placed_at(attempt).is_some() => Written::Applied,
+            None if self.voted_at(attempt).is_some() => Written::Prepared,
+            None => match self.attempts.get(&attempt) {
+                Some(participant) if participant.is_prepared() => Written::Prepared,
+                Some(_) => Written::Nothing,
+                None if self.is_below_low_water(attempt) => Written::Forgotten,
+                None if self.departed.has(session) => Written::Lost,
+                None if greets && !self.sessions.contains_key(&session) => Written::Lost,
+                None => Written::Nothing,
+            },
+        };
+        Told { shard: self.id, written, since: self.remembers_for(session) }
     }
 
     /// The same at once, instead of at the end of its lease.
