@@ -14,6 +14,7 @@
 //! is promised"): its answers are not checked and it counts only where it was applied. Everything else must hold.
 
 mod order;
+mod outcomes;
 mod precedence;
 #[cfg(test)]
 mod tests;

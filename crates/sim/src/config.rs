@@ -380,6 +380,8 @@ fn random_limits(random: &mut Random) -> Limits {
         group_members_max: *random.pick(&[2, 4, 32]),
         combine_misses_max: *random.pick(&[1, 16]),
         group_wait_us_max: *random.pick(&[0, 200, 1_000, 20_000]),
+        // In the end nothing is to be remembered any more.
+        outcome_us: 0,
         ..Limits::default()
     }
 }

@@ -383,6 +383,7 @@ impl World {
             }
             Event::Unknown => {
                 self.ledger.told_unknown(run)?;
+                self.ask_for_outcome(self.ledger.asked_of(run));
                 self.outcome.unknown += 1;
                 self.leave(run);
             }
@@ -459,6 +460,9 @@ impl World {
             let successor = SessionId(self.processes.len() as u64);
             let transactions = self.random.between(1, SUCCESSOR_TRANSACTIONS_MAX) as u32;
             self.add_process(successor, transactions);
+        }
+        for attempt in client.live() {
+            self.ask_for_outcome(self.ledger.asked(attempt));
         }
         let asked = self.ask_about(&client.live());
         self.part_from(session, last_arrival, &asked);

@@ -10,6 +10,7 @@
 //! run: [`Outcome::trace_hash`]. [`script`] plays one interleaving by hand; [`model`] puts costs on the same
 //! machines. `docs/simulation.md` describes all this, and what it cannot see.
 
+mod asking;
 /// A type that a user wrote, run like the built-in ones: a link to an example of `claret`, so that the package has it, too.
 #[allow(dead_code, unreachable_pub)]
 mod book;

@@ -10,6 +10,7 @@ use claret_core::message::{Link, Output, PeerMessage, Refusal, Request, Response
 use claret_core::{AttemptId, Client, Sequence, SessionId, Shard, ShardId, Survives, Time, key_hash};
 use claret_types::{Bytes, State};
 
+use crate::asking::Asking;
 use crate::check::{Ledger, LedgerEnd, Violation};
 use crate::clock::Clock;
 use crate::config::Config;
@@ -102,6 +103,7 @@ pub(crate) struct World {
     pub(crate) network: Network,
     pub(crate) workload: Workload,
     pub(crate) ledger: Ledger,
+    pub(crate) asking: Asking,
     pub(crate) random: Random,
     /// What users do with runs that are over.
     pub(crate) stale: Random,
@@ -144,6 +146,7 @@ impl World {
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
             ledger: Ledger::new(config.direct, config.is_ordered(), config.limits.answers_bytes_max),
+            asking: Asking::default(),
             random: Random::new(seed, Stream::Client),
             stale: Random::new(seed, Stream::Stale),
             partings: Random::new(seed, Stream::Partings),
@@ -460,6 +463,8 @@ impl World {
         self.ledger.note_clocks(owners.map(|host| host.shard.clock()));
         let host = self.host(id);
         host.shard.check_invariants();
+        self.look_for_outcomes(id)?;
+        let host = self.host(id);
         if host.shard.open_attempts() == 0 && host.store.as_ref().is_some_and(|store| store.holds_an_end()) {
             return Err(format!("{id}: an end is held, and nobody has voted"));
         }

@@ -690,7 +690,7 @@ impl Table {
     fn asked(&mut self, now: Time, tx: TxHandle) -> Option<Asked> {
         let asked = self.speaker(tx.0).and_then(|entry| entry.coordinator.asked());
         let asked = asked.or_else(|| self.unheard.take(tx))?;
-        self.session.keep(asked.attempt.tx, now.plus(self.limits.outcome_us));
+        self.session.keep(asked.attempt.tx, now, self.limits.outcome_us);
         Some(asked)
     }
 
@@ -738,7 +738,7 @@ impl Table {
             while let Some(event) = entry.coordinator.poll_event() {
                 self.batches.note_end(&mut entry.left);
                 if let (Event::Unknown, Some(asked)) = (&event, entry.coordinator.asked()) {
-                    self.session.keep(asked.attempt.tx, now.plus(self.limits.outcome_us));
+                    self.session.keep(asked.attempt.tx, now, self.limits.outcome_us);
                     self.unheard.note(TxHandle(tx), asked);
                 }
                 if entry.carriage == Carriage::Carries {

@@ -137,7 +137,7 @@ impl Frontend {
         let place = self.txs.get(&tx).and_then(|it| it.place);
         let asked = place.and_then(|(group, _)| self.groups[group].coordinator.asked());
         let asked = asked.or_else(|| self.unheard.take(tx))?;
-        self.session.keep(asked.attempt.tx, now.plus(self.limits.outcome_us));
+        self.session.keep(asked.attempt.tx, now, self.limits.outcome_us);
         Some(asked)
     }
 

@@ -103,7 +103,7 @@ impl Frontend {
             group.present.iter().map(|(member, tx)| (*tx, group.regretting.contains(member))).collect();
         self.dissolve(at);
         if let Some(asked) = &asked {
-            self.session.keep(asked.attempt.tx, now.plus(self.limits.outcome_us));
+            self.session.keep(asked.attempt.tx, now, self.limits.outcome_us);
         }
         for (tx, regrets) in members {
             asked.iter().for_each(|asked| self.unheard.note(tx, asked.clone()));

@@ -46,10 +46,12 @@ impl Session {
         }
     }
 
-    /// Shards are to remember a transaction until then, though it may be over.
-    pub fn keep(&mut self, tx: TxId, until: Time) {
+    /// Shards are to remember a transaction for so long, in microseconds, though it may be over.
+    pub fn keep(&mut self, tx: TxId, now: Time, time_us: u64) {
         debug_assert_eq!(tx.session, self.id);
-        self.kept.insert(tx.sequence, until);
+        if time_us > 0 {
+            self.kept.insert(tx.sequence, now.plus(time_us));
+        }
         while self.kept.len() > KEPT_MAX {
             self.kept.pop_first();
         }
@@ -82,7 +84,7 @@ mod tests {
     fn what_is_to_be_remembered_keeps_the_mark_until_its_time() {
         let mut session = Session::new(SessionId(1));
         let [first, second] = [0, 1].map(|at| session.begin(Time(at)).tx);
-        session.keep(first, Time(100));
+        session.keep(first, Time(40), 60);
         session.end(first);
         session.end(second);
         session.release(Time(99));
@@ -96,7 +98,7 @@ mod tests {
         let mut session = Session::new(SessionId(1));
         for at in 0..=KEPT_MAX as u64 {
             let tx = session.begin(Time(at)).tx;
-            session.keep(tx, Time(u64::MAX));
+            session.keep(tx, Time(at), u64::MAX);
             session.end(tx);
         }
         assert_eq!(session.low_water(), Sequence(2));

@@ -69,6 +69,11 @@ impl AllDeparted {
         self.strangers.push_back((now, session));
     }
 
+    /// Whether only others spoke of it, as far as is known. O(such sessions).
+    pub(super) fn is_stranger(&self, session: SessionId) -> bool {
+        self.strangers.iter().any(|(_, stranger)| *stranger == session)
+    }
+
     pub(super) fn strangers(&self) -> usize {
         self.strangers.len()
     }

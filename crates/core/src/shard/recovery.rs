@@ -77,7 +77,22 @@ impl Shard {
     /// greets each session that the shard does not know (P59), so that such a one can do nothing that it began before.
     pub fn tell_written(&self, attempt: AttemptId, greets: bool) -> Told {
         let session = attempt.tx.session;
-        let written = match self.decided(attempt) {
+        // What was decided may be forgotten, and a no written since because another one asked.
+        let is_gone = self.departed.has(session)
+            || match self.sessions.get(&session) {
+                Some(history) if greets => history.met_as.is_none(),
+                Some(_) => self.departed.is_stranger(session),
+                None => greets,
+            };
+        let written = match self.written_or_placed(attempt) {
+            Written::Refused | Written::Nothing if is_gone => Written::Lost,
+            written => written,
+        };
+        Told { shard: self.id, written, since: self.remembers_for(session) }
+    }
+
+    fn written_or_placed(&self, attempt: AttemptId) -> Written {
+        match self.decided(attempt) {
             Some(Decided::Applied { .. }) => Written::Applied,
             // It may be applied where nobody remembers.
             Some(Decided::Refused(Refusal::Unknown)) => Written::Lost,
@@ -88,12 +103,9 @@ impl Shard {
                 Some(participant) if participant.is_prepared() => Written::Prepared,
                 Some(_) => Written::Nothing,
                 None if self.is_below_low_water(attempt) => Written::Forgotten,
-                None if self.departed.has(session) => Written::Lost,
-                None if greets && !self.sessions.contains_key(&session) => Written::Lost,
                 None => Written::Nothing,
             },
-        };
-        Told { shard: self.id, written, since: self.remembers_for(session) }
+        }
     }
 
     /// The same at once, instead of at the end of its lease.
