@@ -71,7 +71,6 @@ pub fn torture(
 ) -> Result<TortureReport, String> {
     let prefix = format!("torture-{:08x}", rand::rng().random::<u32>());
     let folder = plan.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("claret-{prefix}")));
-    let spool = Arc::new(Spool::new(&folder)?);
     let (mut servers, store) = match &plan.target {
         TortureTarget::Folder(folder) => (None, Ok(folder.clone())),
         TortureTarget::Url(url) => (None, Err(url.clone())),
@@ -82,6 +81,7 @@ pub fn torture(
             (Some(servers), Err(url))
         }
     };
+    let spool = Arc::new(Spool::new(&folder)?);
     let now = Instant::now();
     let mut run = Run {
         plan,
