@@ -7,6 +7,8 @@ use claret::Mode;
 pub enum Engine {
     /// Collections behind one mutex, written by hand (`baseline/mutex.rs`).
     Mutex,
+    /// Tables of a SQLite file (`baseline/sqlite`).
+    Sqlite,
     /// The store, in one of its modes.
     Store(Mode),
     /// Plain Redis commands (`baseline/redis`).
@@ -55,8 +57,9 @@ pub struct BenchMode {
     pub engine: Engine,
 }
 
-const MODES: [BenchMode; 13] = [
+const MODES: [BenchMode; 14] = [
     BenchMode { name: "mutex", engine: Engine::Mutex },
+    BenchMode { name: "sqlite", engine: Engine::Sqlite },
     BenchMode { name: "none", engine: Engine::Store(Mode::None) },
     BenchMode { name: "rw", engine: Engine::Store(Mode::ReaderWriter) },
     BenchMode { name: "rw+phase", engine: Engine::Store(Mode::ReaderWriterPhased) },
@@ -77,7 +80,7 @@ impl BenchMode {
         match self.engine {
             Engine::Redis(scheme) => !scheme.is_interactive(),
             Engine::OneServer => true,
-            Engine::Mutex | Engine::Store(_) => false,
+            Engine::Mutex | Engine::Sqlite | Engine::Store(_) => false,
         }
     }
 

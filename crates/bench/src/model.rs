@@ -335,7 +335,9 @@ fn mode_of(mode: BenchMode) -> model::Mode {
     let mode = match mode.engine {
         Engine::Store(mode) => mode,
         Engine::OneServer => return model::Mode::OneServer,
-        Engine::Mutex | Engine::Redis(_) => unreachable!("the mode '{}' was refused", mode.name),
+        Engine::Mutex | Engine::Sqlite | Engine::Redis(_) => {
+            unreachable!("the mode '{}' was refused", mode.name)
+        }
     };
     match mode {
         Mode::None => model::Mode::None,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::baseline::mutex;
+use crate::baseline::{mutex, sqlite};
 use crate::mode::{BenchMode, Engine};
 use crate::over_time::Intervals;
 use crate::pace::Pace;
@@ -86,6 +86,11 @@ impl Plan {
             return Err(format!(
                 "the mode 'mutex' exists for rawmix and hot only, not for '{name}': leave it out of --modes"
             ));
+        }
+        let has_sqlite = self.modes.iter().any(|mode| mode.engine == Engine::Sqlite);
+        if has_sqlite && !sqlite::IS_BUILT {
+            let how = "build it with 'cargo build --release -p claret-cli --features sqlite'";
+            return Err(format!("the mode 'sqlite' is not in this program: {how}"));
         }
         let thinks = match self.pace {
             Pace::Together => false,

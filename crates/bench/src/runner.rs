@@ -11,6 +11,7 @@ use smallvec::SmallVec;
 
 use crate::baseline::mutex::MutexClient;
 use crate::baseline::redis::{RedisBaseline, RedisRunner};
+use crate::baseline::sqlite::SqliteRunner;
 use crate::measure::Counts;
 use crate::pace::{Pace, think};
 use crate::schedule::{Outcome, Schedule};
@@ -20,6 +21,7 @@ use crate::workload::{Call, Client, Stage};
 pub(super) enum Runner {
     Store(Box<StoreRunner>),
     Mutex(Box<MutexRunner>),
+    Sqlite(Box<SqliteRunner>),
     Redis(Box<RedisRunner>),
 }
 
@@ -53,6 +55,10 @@ impl Runner {
         Runner::Mutex(Box::new(MutexRunner { client, counts: Counts::new(kinds) }))
     }
 
+    pub(super) fn on_sqlite(runner: SqliteRunner) -> Self {
+        Runner::Sqlite(Box::new(runner))
+    }
+
     pub(super) fn on_redis(
         baseline: Arc<RedisBaseline>,
         client: Box<dyn Client>,
@@ -76,6 +82,15 @@ impl Runner {
                 runner.run(&schedule).await;
                 Runner::Mutex(runner)
             }
+            Runner::Sqlite(mut runner) => {
+                // It waits for the disk and for others, on a thread of its own.
+                let run = move || {
+                    runner.run(&schedule);
+                    runner
+                };
+                let ended = tokio::task::spawn_blocking(run).await;
+                Runner::Sqlite(ended.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())))
+            }
         }
     }
 
@@ -83,6 +98,7 @@ impl Runner {
         match self {
             Runner::Store(runner) => &mut runner.counts,
             Runner::Mutex(runner) => &mut runner.counts,
+            Runner::Sqlite(runner) => runner.counts(),
             Runner::Redis(runner) => &mut runner.counts,
         }
     }
@@ -92,6 +108,7 @@ impl Runner {
         match self {
             Runner::Store(runner) => runner.work.client.finish(),
             Runner::Mutex(runner) => runner.client.finish(),
+            Runner::Sqlite(runner) => runner.finish(),
             Runner::Redis(runner) => runner.finish(),
         }
     }

@@ -33,6 +33,16 @@ pub(super) enum Outcome {
 impl Schedule {
     /// Notes how a transaction ended. When the next one begins; `None` when there is to be none.
     pub(super) async fn next(&self, began: Instant, ended: Outcome, counts: &mut Counts) -> Option<Instant> {
+        let now = self.ended(began, ended, counts)?;
+        if !self.shares_thread {
+            return Some(now);
+        }
+        yield_once().await;
+        Some(Instant::now())
+    }
+
+    /// The same, for who has the thread to itself.
+    pub(super) fn ended(&self, began: Instant, ended: Outcome, counts: &mut Counts) -> Option<Instant> {
         let now = Instant::now();
         let in_time = now < self.deadline;
         match ended {
@@ -46,10 +56,6 @@ impl Schedule {
         if !in_time || self.stop.load(Ordering::Relaxed) {
             return None;
         }
-        if !self.shares_thread {
-            return Some(now);
-        }
-        yield_once().await;
-        Some(Instant::now())
+        Some(now)
     }
 }

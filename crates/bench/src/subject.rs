@@ -1,5 +1,6 @@
 //! One mode of a comparison, the subject of a measurement: its store, its run of the workload, its clients.
 
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
@@ -9,6 +10,7 @@ use claret_sim::model::INTERVALS;
 
 use crate::baseline::mutex::{self, MutexBaseline};
 use crate::baseline::redis::RedisBaseline;
+use crate::baseline::sqlite::SqliteBaseline;
 use crate::measure::{Check, Counts, Figures, Setting, Slice, Summary};
 use crate::mode::{BenchMode, Engine, Scheme};
 use crate::observer::Observer;
@@ -34,6 +36,10 @@ enum Instance {
         run: Box<dyn Run>,
     },
     Mutex(Box<dyn MutexBaseline>),
+    Sqlite {
+        baseline: SqliteBaseline,
+        run: Box<dyn Run>,
+    },
     /// The same for baselines.
     Redis {
         baselines: Vec<Arc<RedisBaseline>>,
@@ -88,6 +94,9 @@ impl Subject {
                     Runner::on_store(stores[number % plan.processes].clone(), run.client(seed), kinds)
                 }
                 Instance::Mutex(mutex) => Runner::on_mutex(mutex.client(seed), kinds),
+                Instance::Sqlite { baseline, run } => {
+                    Runner::on_sqlite(baseline.runner(run.client(seed), kinds)?)
+                }
                 Instance::Redis { baselines, run } => Runner::on_redis(
                     Arc::clone(&baselines[number % plan.processes]),
                     run.client(seed),
@@ -130,7 +139,7 @@ impl Subject {
     pub fn store(&self) -> Option<&Store> {
         match &self.instance {
             Instance::Store { stores, .. } => stores.first(),
-            Instance::Mutex(_) | Instance::Redis { .. } => None,
+            Instance::Mutex(_) | Instance::Sqlite { .. } | Instance::Redis { .. } => None,
         }
     }
 
@@ -146,6 +155,7 @@ impl Subject {
                 stats.map(|Stats { restarts, lock_waits, .. }| (restarts, lock_waits)).collect()
             }
             Instance::Mutex(_) => Vec::new(),
+            Instance::Sqlite { baseline, .. } => vec![(0, baseline.waits())],
             Instance::Redis { baselines, .. } => baselines.iter().map(|it| it.counts()).collect(),
         };
         let add = |sum: Troubles, (restarts, lock_waits)| Troubles {
@@ -174,6 +184,7 @@ impl Subject {
     fn load_batch(&mut self, calls: Vec<Call>) -> Result<(), String> {
         match &self.instance {
             Instance::Mutex(_) => Ok(()),
+            Instance::Sqlite { baseline, .. } => baseline.run_all(&calls).map(drop),
             Instance::Store { stores, .. } => {
                 let store = stores[0].clone();
                 let load = async move { store.run_all(calls.into_iter().map(|it| (it.key, it.op))).await };
@@ -247,11 +258,20 @@ impl Subject {
         let promise = match (self.mode.engine, &self.instance) {
             (Engine::Store(Mode::None) | Engine::Mutex, _) => Promise::Operations,
             (_, Instance::Redis { baselines, .. }) => baselines[0].promise(),
-            (Engine::Store(_) | Engine::Redis(_) | Engine::OneServer, _) => Promise::Transactions,
+            (Engine::Store(_) | Engine::Sqlite | Engine::Redis(_) | Engine::OneServer, _) => {
+                Promise::Transactions
+            }
         };
         let threads = &mut self.threads;
         let violations = match &self.instance {
             Instance::Mutex(mutex) => lines(&mutex.verify()),
+            Instance::Sqlite { baseline, run } => {
+                let mut read = |call: Call| {
+                    let replies = baseline.run_all(&[call]);
+                    replies.expect("the file can be read").remove(0)
+                };
+                lines(&run.verify(promise, &mut read))
+            }
             Instance::Store { stores, run } => verify(stores, run.as_ref(), promise, threads),
             Instance::Redis { baselines, run } => {
                 let mut read = |call: Call| {
@@ -290,15 +310,16 @@ fn instance(
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
         (Engine::Store(isolation), Place::Folder(folder)) => {
-            let folder = folder.join(mode.name);
-            if folder.exists() {
-                let folder = folder.display();
-                return Err(format!("'{folder}' is there already; name another folder, or remove it"));
-            }
+            let folder = new_folder(folder, mode)?;
             let store = Store::builder().shards(plan.shards).mode(isolation).open(folder);
             let store = store.map_err(|error| error.to_string())?;
             Ok(Instance::Store { stores: vec![store], run: workload.run() })
         }
+        (Engine::Sqlite, Place::Folder(folder)) => {
+            let baseline = SqliteBaseline::create(&new_folder(folder, mode)?, plan.pace)?;
+            Ok(Instance::Sqlite { baseline, run: workload.run() })
+        }
+        (Engine::Sqlite, Place::Embedded | Place::Servers(_)) => Err("it needs a folder".into()),
         (Engine::Store(mode), Place::Servers(servers)) => {
             let url = servers.url.clone().expect("there is a cluster for those who need it");
             let connect = || {
@@ -322,6 +343,18 @@ fn instance(
     }
 }
 
+/// A mode's folder, which is not there yet.
+fn new_folder(folder: &Path, mode: BenchMode) -> Result<PathBuf, String> {
+    let folder = folder.join(mode.name);
+    match folder.exists() {
+        false => Ok(folder),
+        true => {
+            let folder = folder.display();
+            Err(format!("'{folder}' is there already; name another folder, or remove it"))
+        }
+    }
+}
+
 fn redis_url(scheme: Scheme, servers: &Servers) -> String {
     let url = if scheme.is_single() { &servers.single } else { &servers.url };
     url.clone().expect("there are servers for those who need them")
@@ -329,7 +362,7 @@ fn redis_url(scheme: Scheme, servers: &Servers) -> String {
 
 fn shards(mode: BenchMode, plan: &Plan) -> u32 {
     match (mode.engine, &plan.place) {
-        (Engine::Mutex, _) => 0,
+        (Engine::Mutex | Engine::Sqlite, _) => 0,
         (Engine::Redis(scheme), _) if scheme.is_single() => 1,
         (_, Place::Embedded | Place::Folder(_)) => plan.shards,
         (_, Place::Servers(servers)) => servers.shards,

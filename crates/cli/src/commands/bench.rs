@@ -25,6 +25,8 @@ use crate::table::{grouped, latency, ratio, table};
 const HELP_AFTER: &str = "\
 Modes:
   mutex                collections behind one mutex, by hand (rawmix and hot only)
+  sqlite               with --store file:FOLDER: tables of a SQLite file, WAL, synchronous=FULL, a connection for each client;
+                       in a program built with --features sqlite
   none                 the same operations without transactions
   rw                   reader/writer locks, retry with backoff
   rw+phase             reader/writer locks, waiters queue in phases

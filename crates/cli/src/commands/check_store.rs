@@ -226,7 +226,11 @@ impl Args {
 
     fn mode(&self) -> Result<Mode, String> {
         match BenchMode::parse(&self.mode)?.engine {
-            Engine::Store(Mode::None) | Engine::Mutex | Engine::Redis(_) | Engine::OneServer => {
+            Engine::Store(Mode::None)
+            | Engine::Mutex
+            | Engine::Sqlite
+            | Engine::Redis(_)
+            | Engine::OneServer => {
                 Err(format!("the mode '{}' promises nothing that could be checked", self.mode))
             }
             Engine::Store(mode) => Ok(mode),

@@ -47,9 +47,8 @@ impl StoreArg {
     /// The modes that were asked for, else those that tell most.
     pub(super) fn modes(&self, asked: Option<&str>) -> Result<Vec<BenchMode>, String> {
         match self {
-            StoreArg::Embedded | StoreArg::File(_) => {
-                BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded)
-            }
+            StoreArg::Embedded => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), embedded),
+            StoreArg::File(_) => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), in_a_folder),
             StoreArg::Model => BenchMode::parse_list_for(asked.unwrap_or("none,rw,claret"), of_model),
             StoreArg::Cluster | StoreArg::Url(_) => {
                 BenchMode::parse_list_for(asked.unwrap_or("none,redis-lock,claret"), of_cluster)
@@ -85,6 +84,14 @@ impl StoreArg {
     }
 }
 
+/// Beside a store in a folder there may be another database in one.
+fn in_a_folder(mode: BenchMode) -> Result<BenchMode, String> {
+    match mode.engine {
+        Engine::Sqlite => Ok(mode),
+        Engine::Mutex | Engine::Store(_) | Engine::Redis(_) | Engine::OneServer => embedded(mode),
+    }
+}
+
 /// The embedded store has all modes but those made of Redis commands.
 fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
     match mode.engine {
@@ -93,8 +100,13 @@ fn embedded(mode: BenchMode) -> Result<BenchMode, String> {
             mode.name
         )),
         Engine::OneServer => Err(model_only(mode)),
+        Engine::Sqlite => Err(file_only(mode)),
         Engine::Mutex | Engine::Store(_) => Ok(mode),
     }
+}
+
+fn file_only(mode: BenchMode) -> String {
+    format!("the mode '{}' has a file: say --store file:FOLDER", mode.name)
 }
 
 fn model_only(mode: BenchMode) -> String {
@@ -108,6 +120,7 @@ fn model_only(mode: BenchMode) -> String {
 fn of_cluster(mode: BenchMode) -> Result<BenchMode, String> {
     match mode.engine {
         Engine::Mutex => Err("the mode 'mutex' is of one process: leave it out of --modes".into()),
+        Engine::Sqlite => Err(file_only(mode)),
         Engine::OneServer => Err(model_only(mode)),
         Engine::Store(Mode::ReaderWriter | Mode::ReaderWriterPhased | Mode::Commuting) => Err(format!(
             "the mode '{}' is not what the module's shards do; measure it with --store sim or embedded",
@@ -125,6 +138,7 @@ fn of_model(mode: BenchMode) -> Result<BenchMode, String> {
         Engine::Mutex => {
             Err("the mode 'mutex' is of one process: --store sim has none; leave it out of --modes".into())
         }
+        Engine::Sqlite => Err(file_only(mode)),
         Engine::Redis(_) => Err(format!(
             "the mode '{name}' is of real servers: --store sim has none; leave it out of --modes"
         )),
