@@ -4,6 +4,7 @@ mod commands;
 mod interrupt;
 mod local;
 mod output;
+mod reading;
 mod shell;
 mod table;
 mod top;

@@ -10,6 +10,9 @@ use crate::format::{Header, Kind, put_number, read_frame, take_number};
 /// What a snapshot is called until it is whole.
 pub const UNFINISHED: &str = "snapshot.new";
 
+/// After so many bytes the file is synced: all of it at once would keep the log waiting for the disk.
+const SYNC_AFTER: u64 = 1 << 20;
+
 /// What the first frame says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Begin {
@@ -29,6 +32,7 @@ pub struct SnapshotWriter<D> {
     begin: Begin,
     frames: u64,
     bytes: u64,
+    unsynced: u64,
 }
 
 impl<D: Disk> SnapshotWriter<D> {
@@ -46,7 +50,7 @@ impl<D: Disk> SnapshotWriter<D> {
         let line = Kind::Snapshot.line(store);
         disk.append(UNFINISHED, line.as_bytes()).map_err(LogError::io("write", UNFINISHED))?;
         let begin = Begin { base, log_from, unique };
-        let mut writer = SnapshotWriter { disk, store, begin, frames: 0, bytes: 0 };
+        let mut writer = SnapshotWriter { disk, store, begin, frames: 0, bytes: 0, unsynced: 0 };
         let mut body = Vec::new();
         [base, log_from, unique].into_iter().for_each(|number| put_number(&mut body, number));
         writer.frame(base, &body)?;
@@ -98,6 +102,11 @@ impl<D: Disk> SnapshotWriter<D> {
         self.disk.append(UNFINISHED, &frame).map_err(LogError::io("write", UNFINISHED))?;
         self.frames += 1;
         self.bytes += body.len() as u64;
+        self.unsynced += frame.len() as u64;
+        if self.unsynced >= SYNC_AFTER {
+            self.unsynced = 0;
+            self.disk.sync(UNFINISHED).map_err(LogError::io("sync", UNFINISHED))?;
+        }
         Ok(())
     }
 }

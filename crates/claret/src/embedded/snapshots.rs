@@ -7,6 +7,7 @@ use std::thread;
 
 use claret_core::write_record;
 use claret_log::{Disk, Folder, LogError, SnapshotWriter, UNFINISHED};
+use parking_lot::MutexGuard;
 
 use super::Embedded;
 use super::durable::Shared;
@@ -129,5 +130,8 @@ fn some_records(
     if place.is_none() {
         shard.keep_gone(false);
     }
-    (place, shared.position())
+    let as_of = shared.position();
+    // To who waits for it, before this thread has it again.
+    MutexGuard::unlock_fair(shard);
+    (place, as_of)
 }

@@ -6,12 +6,12 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use claret_log::{Folder, Progress, Recovered, VERSION, recover};
+use claret_log::{Folder, Recovered, VERSION, recover};
 use claret_types::{Bytes, State};
-use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use crate::output;
+use crate::reading::Reading;
 
 /// Arguments of `claret check`.
 #[derive(Debug, clap::Args)]
@@ -73,17 +73,9 @@ fn read(folder: &Path) -> Result<Recovered, String> {
         }
         Some(Err(TryLockError::Error(error))) => return Err(format!("cannot lock '{shown}': {error}")),
     }
-    let bar = ProgressBar::new(0).with_style(
-        ProgressStyle::with_template("{bar:40} {bytes} of {total_bytes}, {msg}")
-            .expect("the template is well-formed"),
-    );
-    let mut on_progress = |progress: Progress| {
-        bar.set_length(progress.of);
-        bar.set_position(progress.bytes);
-        bar.set_message(format!("{} entries", progress.entries));
-    };
-    let recovered = recover(&mut Folder::new(folder), &mut on_progress);
-    bar.finish_and_clear();
+    let mut reading = Reading::begin();
+    let recovered = recover(&mut Folder::new(folder), &mut |progress| reading.is_at(progress));
+    drop(reading);
     let recovered = recovered.map_err(|error| error.to_string())?;
     recovered.ok_or_else(|| format!("there is no store in '{shown}' yet"))
 }

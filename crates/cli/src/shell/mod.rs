@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use claret::{Error, Limits, Mode, Store, StoreBuilder};
 use claret_types::{Bytes, OpError, Operation};
 
+use crate::reading::Reading;
 use session::{Deed, Happened, Outcome, Session};
 use syntax::{SESSIONS_MAX, Statement};
 use tokio::runtime::{Builder, Runtime};
@@ -106,12 +107,15 @@ impl Shell {
         Shell::on(of_a_person().build(), of_a_person_limits(), None)
     }
 
-    /// The same on the store in this folder, which is begun if there is none.
+    /// The same on the store in this folder, which is begun if there is none. If reading it takes long, a bar shows how far it is.
     ///
     /// # Errors
     /// It cannot be opened.
     pub(crate) fn open(folder: &Path) -> Result<Self, String> {
-        let store = of_a_person().open(folder).map_err(|error| error.to_string())?;
+        let mut reading = Reading::begin();
+        let store = of_a_person().open_with_progress(folder, |progress| reading.is_at(progress));
+        drop(reading);
+        let store = store.map_err(|error| error.to_string())?;
         let shell = Shell::on(store, of_a_person_limits(), None);
         Ok(Shell { is_kept: true, ..shell })
     }
