@@ -5,7 +5,8 @@
 //! them asks which host it is.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Waker;
@@ -16,7 +17,7 @@ use claret_core::{AttemptId, CallNo, Closed, Event, Limits, Time};
 use claret_types::{Bytes, Claims, OpError, Operation, Reply, State};
 
 use crate::call::Call;
-use crate::durability::LogStatus;
+use crate::durability::{BackupError, LogStatus};
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
@@ -35,6 +36,8 @@ pub(crate) type UntilDurable = Pin<Box<dyn Future<Output = Result<(), Error>> + 
 
 /// Ends when it is known what became of a transaction.
 pub(crate) type Asking = Pin<Box<dyn Future<Output = Result<Outcome, Error>> + Send>>;
+/// Ends when a backup is whole.
+pub(crate) type Backup = Pin<Box<dyn Future<Output = Result<(), BackupError>> + Send>>;
 
 /// What a transaction of known calls came to, where it was to be done at once.
 #[derive(Debug)]
@@ -136,6 +139,11 @@ pub(crate) trait Backend: fmt::Debug + Send + Sync {
     /// How the store's log stands, if it has one.
     fn log_status(&self) -> Option<LogStatus> {
         None
+    }
+
+    /// Copies the store into a folder. Elsewhere than in a folder of its own: never.
+    fn back_up(&self, _folder: &Path) -> Backup {
+        Box::pin(ready(Err(BackupError::OnACluster)))
     }
 
     /// Whether the store's log takes something that writes, or does not.

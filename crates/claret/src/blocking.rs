@@ -8,6 +8,7 @@
 
 use std::fmt;
 use std::future::{Future, Ready, poll_fn, ready};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -19,7 +20,7 @@ use crate::answer::Answer;
 use crate::backend::Backend;
 use crate::batch::{Replies, Ticket};
 use crate::deadline::Deadline;
-use crate::durability::LogStatus;
+use crate::durability::{BackupError, LogStatus};
 use crate::error::{Abort, Error};
 use crate::mode::Mode;
 use crate::once::Once;
@@ -151,6 +152,14 @@ impl Store {
     /// See [`Error`]. Nothing was applied, except perhaps under [`Error::Unknown`].
     pub fn run_all(&self, calls: impl IntoIterator<Item = (Bytes, Operation)>) -> Result<Vec<Reply>, Error> {
         self.wait(self.inner.run_all(calls))
+    }
+
+    /// See [`crate::Store::backup`].
+    ///
+    /// # Errors
+    /// See [`BackupError`].
+    pub fn backup(&self, folder: impl AsRef<Path>) -> Result<(), BackupError> {
+        self.wait(self.inner.backup(folder))
     }
 
     /// How the store's log stands. `None`: it has none.

@@ -7,6 +7,8 @@ use std::time::Duration;
 pub use claret_log::{LogError, Progress};
 use thiserror::Error as Describe;
 
+use crate::error::Error;
+
 /// When a commit is reported: what is promised of it then.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sync {
@@ -55,4 +57,44 @@ pub struct LogStatus {
     pub snapshot: u64,
     /// Why the last snapshot was not made, if it was not. The log is whole without it, and longer than it would be.
     pub snapshot_error: Option<String>,
+}
+
+/// Why there is no backup: [`Store::backup`](crate::Store::backup). What was copied is removed, as far as that can be.
+#[derive(Debug, Describe)]
+#[non_exhaustive]
+pub enum BackupError {
+    /// Its content ends with the process.
+    #[error("the store is in memory, and there is nothing on a disk to copy; open one with Store::open")]
+    InMemory,
+    /// Its content is that of servers.
+    #[error("the store is on a cluster; back up the records with the means of its servers (BGSAVE)")]
+    OnACluster,
+    /// There is something in the folder.
+    #[error("'{}' is not empty; name a new folder for each backup", path.display())]
+    NotEmpty {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The folder is the store's own, or in it.
+    #[error("'{}' is in the store's own folder; name one elsewhere", path.display())]
+    OwnFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("cannot {doing} '{}': {source}", path.display())]
+    Io {
+        /// What was to be done.
+        doing: &'static str,
+        /// With what.
+        path: PathBuf,
+        /// What the system says.
+        source: io::Error,
+    },
+    /// The store cannot be read, or the backup not written.
+    #[error(transparent)]
+    Log(LogError),
+    /// The store was closed, or its log stopped.
+    #[error(transparent)]
+    Store(#[from] Error),
 }

@@ -168,7 +168,7 @@ pub use claret_types::{
     Bytes, Content, DataType, ExpiresAt, Expiry, FromReply, OpError, Operation, Pairs, Reply, ScoreBound,
     Summary, Ttl,
 };
-pub use durability::{LogError, LogStatus, OpenError, Progress, Sync};
+pub use durability::{BackupError, LogError, LogStatus, OpenError, Progress, Sync};
 pub use error::{Abort, Error, Reason, Wait};
 pub use keys::{BlockingKeys, Keys};
 pub use mode::Mode;

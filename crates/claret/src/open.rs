@@ -6,8 +6,9 @@ use std::sync::Arc;
 use claret_core::Limits;
 
 use crate::blocking;
-use crate::durability::{LogStatus, OpenError, Progress, Sync};
+use crate::durability::{BackupError, LogStatus, OpenError, Progress, Sync};
 use crate::embedded::Embedded;
+use crate::error::Error;
 use crate::mode::Mode;
 use crate::options::TxOptions;
 use crate::store::Store;
@@ -117,6 +118,37 @@ impl Store {
     /// ```
     pub fn open(path: impl AsRef<Path>) -> Result<Self, OpenError> {
         Store::builder().open(path)
+    }
+
+    /// Copies the store in a folder into another folder, which is made, or is empty. Transactions go on meanwhile, and nobody waits.
+    /// [`Store::open`] opens the copy: it is the store at one moment, with all that was reported before this was called. What
+    /// is copied is checked, so that a backup is none of damage. A thread does it; dropping the future gives it up.
+    ///
+    /// # Errors
+    /// See [`BackupError`].
+    ///
+    /// ```
+    /// # pollster::block_on(async {
+    /// use claret::{Records, Store};
+    ///
+    /// # let folder = std::env::temp_dir().join(format!("claret-doc-backup-{}", std::process::id()));
+    /// # let (path, copy) = (&folder.join("shop"), &folder.join("copy"));
+    /// let store = Store::open(path)?;
+    /// store.counter("visits").add(1).await?;
+    /// store.backup(copy).await?;
+    ///
+    /// let copy = Store::open(copy)?;
+    /// assert_eq!(copy.counter("visits").get().await?, 1);
+    /// # copy.close().await;
+    /// # store.close().await;
+    /// # std::fs::remove_dir_all(folder)?;
+    /// # Ok::<_, Box<dyn std::error::Error>>(()) }).unwrap();
+    /// ```
+    pub async fn backup(&self, folder: impl AsRef<Path>) -> Result<(), BackupError> {
+        if self.backend.is_closed() {
+            return Err(BackupError::Store(Error::Closed));
+        }
+        self.backend.back_up(folder.as_ref()).await
     }
 
     /// How the store's log stands. `None`: it has none.

@@ -61,6 +61,11 @@ pub(crate) fn leaves_the_backlog_unsynced() -> bool {
     is_planted(Bug::BacklogUnsynced)
 }
 
+/// Up to which position a backup goes: [`Bug::BackupEndsWhereSynced`].
+pub(crate) fn backed_up(noted: u64, synced: u64) -> u64 {
+    if is_planted(Bug::BackupEndsWhereSynced) { synced } else { noted }
+}
+
 /// [`Bug::CustomTypesTaken`].
 pub(crate) fn takes_custom_types() -> bool {
     is_planted(Bug::CustomTypesTaken)

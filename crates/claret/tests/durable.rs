@@ -1,8 +1,10 @@
 //! Stores that outlive their process: what was reported is there when they are opened again.
 
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Error, OpenError, Operation, Records, Store, Sync};
+use claret::{BackupError, Error, OpenError, Operation, Records, Store, Sync, blocking};
 use claret_rig::TestFolder;
 
 use faulty::{Faulty, FaultyOp};
@@ -178,6 +180,103 @@ fn snapshots_keep_the_log_short() {
         }
         assert_eq!(store.type_of("counter:1"), Some("counter"), "also where it is from a snapshot");
     }
+}
+
+/// Whoever moves money moves it in a backup, too: as a whole, and not again. What was reported before is in it.
+#[test]
+fn backups_under_load_are_the_store_at_one_moment() {
+    const ACCOUNTS: i64 = 20;
+    const THREADS: i64 = 3;
+    let folder = TestFolder::new();
+    let store = Store::builder()
+        .snapshot_after(5_000)
+        .open(folder.path().join("bank"))
+        .expect("it begins")
+        .blocking();
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let (store, is_over) = (&store, &is_over);
+            scope.spawn(move || {
+                let mut done = 0;
+                while !is_over.load(Ordering::Relaxed) {
+                    let (from, to) = ((done * 7 + thread) % ACCOUNTS, (done * 3 + thread * 5 + 1) % ACCOUNTS);
+                    let transfer = store.transaction(|tx| {
+                        let has = tx.counter(format!("account:{from}")).get()?;
+                        tx.counter(format!("account:{from}")).add(-1 - has % 3)?;
+                        tx.counter(format!("account:{to}")).add(1 + has % 3)?;
+                        tx.counter(format!("done:{thread}")).add(1)?;
+                        Ok(())
+                    });
+                    transfer.expect("it commits");
+                    done += 1;
+                }
+            });
+        }
+        let end = Instant::now() + Duration::from_secs(60);
+        let had_snapshot = || store.log_status().is_some_and(|it| it.snapshot > 0);
+        let mut rounds = 0;
+        // A panic is told once those who commit have ended.
+        let all = catch_unwind(AssertUnwindSafe(|| {
+            while rounds < 6 || !had_snapshot() {
+                assert!(Instant::now() < end, "no snapshot is made: {:?}", store.log_status());
+                let copy = folder.path().join(format!("copy-{rounds}"));
+                let before = sum(&store, "done", THREADS);
+                store.backup(&copy).expect("there is room");
+                let after = sum(&store, "done", THREADS);
+                let copy = Store::open(&copy).expect("it is a store").blocking();
+                assert_eq!(sum(&copy, "account", ACCOUNTS), 0, "a transfer is there in part");
+                let done = sum(&copy, "done", THREADS);
+                assert!((before..=after).contains(&done), "{before} to {after}, and {done} in the backup");
+                rounds += 1;
+            }
+        }));
+        is_over.store(true, Ordering::Relaxed);
+        all.unwrap_or_else(|panicked| resume_unwind(panicked));
+    });
+}
+
+/// Of these counters.
+fn sum(store: &blocking::Store, name: &str, count: i64) -> i64 {
+    (0..count).map(|at| store.counter(format!("{name}:{at}")).get().expect("nobody is in the way")).sum()
+}
+
+#[test]
+fn a_backup_has_what_was_reported_and_not_synced() {
+    let folder = TestFolder::new();
+    let builder = Store::builder().sync(Sync::Every(Duration::from_secs(3600)));
+    let store = builder.open(folder.path().join("store")).expect("it begins");
+    for round in 1..=3 {
+        wait(store.counter("hits").add(1)).expect("nobody is in the way");
+        let copy = folder.path().join(format!("copies/{round}"));
+        wait(store.backup(&copy)).expect("the folders are made");
+        let copy = Store::open(copy).expect("it is a store");
+        assert_eq!(wait(copy.counter("hits").get()), Ok(round));
+    }
+}
+
+#[test]
+fn where_no_backup_can_be_is_said() {
+    let folder = TestFolder::new();
+    let store = Store::open(folder.path().join("store")).expect("it begins");
+    let backup = |name: &str| wait(store.backup(folder.path().join(name)));
+    std::fs::create_dir_all(folder.path().join("full")).expect("a folder");
+    std::fs::write(folder.path().join("full/photo.jpg"), "a photo").expect("a file");
+    assert!(matches!(backup("full"), Err(BackupError::NotEmpty { .. })));
+    assert!(matches!(backup("full/photo.jpg"), Err(BackupError::Io { .. })));
+    for own in ["store", "store/copy", "store/a/b", "full/../store/copy"] {
+        let error = backup(own).expect_err("the store could not be opened any more");
+        assert!(matches!(error, BackupError::OwnFolder { .. }), "{own}: {error}");
+    }
+    assert!(!folder.path().join("store/copy").exists() && folder.path().join("full/photo.jpg").exists());
+    let error =
+        wait(Store::in_memory().backup(folder.path().join("copy"))).expect_err("nothing is on a disk");
+    assert!(matches!(error, BackupError::InMemory) && error.to_string().contains("Store::open"), "{error}");
+    let closed = store.clone();
+    wait(store.close());
+    let error = wait(closed.backup(folder.path().join("copy"))).expect_err("it is closed");
+    assert!(matches!(error, BackupError::Store(Error::Closed)), "{error}");
+    assert!(!folder.path().join("copy").exists());
 }
 
 /// A folder that holds something else is left alone.

@@ -114,3 +114,22 @@ fn records_are_dumped_as_lines() {
     let checked = text(&on(folder.path(), "check").stdout);
     assert!(checked.contains("3 records, no damage"), "{checked}");
 }
+
+#[test]
+fn a_backup_is_a_store_of_its_own() {
+    let folder = TestFolder::new();
+    let (store, copy) = (folder.path().join("store"), folder.path().join("copy"));
+    let (store, shown) = (format!("file:{}", store.display()), copy.display());
+    let output = claret(&[
+        "shell",
+        "--store",
+        &store,
+        "-c",
+        &format!("INCRBY a 1; BACKUP {shown}; INCRBY a 1; BACKUP {shown}"),
+    ]);
+    assert!(!output.status.success() && text(&output.stdout).contains("is not empty"), "{output:?}");
+    assert!(on(&copy, "check").status.success());
+    assert_eq!((number(&store, "a"), number(&format!("file:{shown}"), "a")), (2, 1));
+    let output = claret(&["shell", "-c", &format!("BACKUP {shown}/other")]);
+    assert!(text(&output.stdout).contains("the store is in memory"), "{output:?}");
+}

@@ -48,6 +48,14 @@ pub enum LogError {
         /// The latest that is known.
         known: u32,
     },
+    /// It is a backup that was never whole: the process or the machine ended meanwhile.
+    #[error(
+        "'{file}' is here, so this backup was never whole; remove the folder, and back up the store again"
+    )]
+    Unfinished {
+        /// The file that says so.
+        file: String,
+    },
     /// An earlier error left it open what is written.
     #[error("the log stopped after an error: {0}; open the store again")]
     Stopped(String),

@@ -92,6 +92,11 @@ pub(crate) struct Header {
 }
 
 impl Header {
+    /// How long the frame of this body is.
+    pub(crate) fn frame_len(&self, body: &[u8]) -> u64 {
+        (HEADER + body.len()) as u64
+    }
+
     /// The bytes before this body.
     pub(crate) fn before(&self, body: &[u8]) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
@@ -113,13 +118,26 @@ fn checksum(header: &[u8], body: &[u8]) -> u32 {
     sum.finalize()
 }
 
+/// How long the frame is that begins like this, as it says.
+pub(crate) fn frame_len(header: &[u8]) -> u64 {
+    HEADER as u64 + u64::from(half(header, 4))
+}
+
+/// The checksum that a frame has which begins like this, as it says.
+pub(crate) fn frame_sum(header: &[u8]) -> u32 {
+    half(header, 0)
+}
+
+fn half(header: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"))
+}
+
 /// The frame at the beginning of these bytes; `None` if there is none, or not all of it.
 pub(crate) fn read_frame(bytes: &[u8]) -> Option<(Header, &[u8])> {
     let (header, rest) = bytes.split_at_checked(HEADER)?;
     let number = |at: usize| u64::from_le_bytes(header[at..at + 8].try_into().expect("eight bytes"));
-    let half = |at: usize| u32::from_le_bytes(header[at..at + 4].try_into().expect("four bytes"));
-    let body = rest.get(..half(4) as usize)?;
-    if half(0) != checksum(&header[4..], body) && !planted::takes_torn_groups() {
+    let body = rest.get(..half(header, 4) as usize)?;
+    if frame_sum(header) != checksum(&header[4..], body) && !planted::takes_torn_groups() {
         return None;
     }
     Some((Header { store: number(8), position: number(16), synced: number(24) }, body))

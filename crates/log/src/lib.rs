@@ -2,21 +2,25 @@
 //!
 //! All shards of a store write to one log: committed transactions, in the order in which they took effect. [`Tail`] gathers them,
 //! [`Writer`] writes what was gathered as one group, with one sync, and [`recover`] reads all of it again. A snapshot
-//! ([`SnapshotWriter`]) lets what is older than it be removed.
+//! ([`SnapshotWriter`]) lets what is older than it be removed. [`back_up`] copies
+//! a store that is in use.
 //!
 //! Nothing here starts a thread, reads a clock or waits. Files are on a [`Disk`]: a [`Folder`], or one that a test makes up.
 
+mod backup;
 mod disk;
 mod entry;
 mod error;
 mod format;
 mod lives;
+mod frames;
 mod planted;
 mod recovery;
 mod snapshot;
 mod tail;
 mod writer;
 
+pub use backup::{BACKUP_UNFINISHED, back_up};
 pub use disk::{Disk, Folder};
 pub use error::LogError;
 pub use format::VERSION;
@@ -24,4 +28,4 @@ pub use lives::{LeftOf, Lives};
 pub use recovery::{Progress, Recovered, Torn, is_of_a_store, recover};
 pub use snapshot::{SnapshotWriter, UNFINISHED};
 pub use tail::{Gathered, Tail};
-pub use writer::Writer;
+pub use writer::{SEGMENT_BYTES_MAX, Writer};

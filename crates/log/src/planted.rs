@@ -62,3 +62,13 @@ pub(crate) fn keeps_old_files() -> bool {
 pub(crate) fn trusts_what_is_doubtful() -> bool {
     is_planted(Bug::DoubtfulNotWrittenAgain)
 }
+
+/// [`Bug::UnfinishedBackupOpened`].
+pub(crate) fn opens_unfinished_backups() -> bool {
+    is_planted(Bug::UnfinishedBackupOpened)
+}
+
+/// From where on the log is copied: [`Bug::BackupPassesOpenCommit`].
+pub(crate) fn copied_from(log_from: u64, base: u64) -> u64 {
+    if is_planted(Bug::BackupPassesOpenCommit) { base } else { log_from }
+}

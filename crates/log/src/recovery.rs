@@ -10,16 +10,23 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use claret_core::{read_effects, read_records};
 use claret_types::{Bytes, State};
 
+use crate::backup::BACKUP_UNFINISHED;
 use crate::disk::Disk;
 use crate::entry::{Entry, Part, take_entry};
 use crate::error::LogError;
 use crate::format::{HEADER, Header, Kind, read_frame};
 use crate::lives::Lives;
+use crate::format::{HEADER, Kind};
+use crate::frames::Frames;
 use crate::planted;
 use crate::snapshot::{self, Begin, UNFINISHED};
+use crate::writer::SEGMENT_BYTES_MAX;
 
 /// Files that are beside those of the log: the one that is locked by who has the store open.
-const BESIDE: &[&str] = &["lock", UNFINISHED];
+const BESIDE: &[&str] = &["lock", UNFINISHED, BACKUP_UNFINISHED];
+
+/// No file of a log is longer: what it may have before its last group, and that one at its longest.
+const FILE_BYTES_MAX: u64 = SEGMENT_BYTES_MAX + 2 * (u32::MAX as u64 + HEADER as u64);
 
 /// How far reading is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -78,7 +85,7 @@ pub fn is_of_a_store(name: &str) -> bool {
     Kind::Log.position(name).or_else(|| Kind::Snapshot.position(name)).is_some() || BESIDE.contains(&name)
 }
 
-/// Reads a store; `None` if there is none yet. In memory in proportion to the records and to one file of the log.
+/// Reads a store; `None` if there is none yet. In memory in proportion to the records and to the largest group.
 ///
 /// # Errors
 /// See [`LogError`].
@@ -93,6 +100,9 @@ pub fn recover(
             (Some(position), _) => segments.push(position),
             (_, Some(base)) => snapshots.push(base),
             _ if name == UNFINISHED => unfinished = true,
+            _ if name == BACKUP_UNFINISHED && !planted::opens_unfinished_backups() => {
+                return Err(LogError::Unfinished { file: name });
+            }
             _ if BESIDE.contains(&&*name) => {}
             _ => return Err(LogError::Foreign { file: name }),
         }
@@ -130,13 +140,17 @@ impl Reader<'_> {
     fn snapshot(&mut self, name: &str) -> Result<(), LogError> {
         let (replay, said) = (&mut self.replay, &mut self.said);
         said.of = self.disk.len(name).map_err(LogError::io("read", name))?;
-        let (store, begin) = snapshot::read(self.disk, name, |at, as_of, body| {
-            for record in read_records(body) {
+        let (store, begin) = snapshot::read(self.disk, name, |frame| {
+            if !frame.has_records() {
+                return Ok(());
+            }
+            let (at, as_of) = (frame.at, frame.header.position);
+            for record in read_records(frame.body) {
                 let (key, state) = record.map_err(|error| LogError::damaged(name, at, error.to_string()))?;
                 replay.records.insert(key, (state, as_of));
             }
             replay.synced = replay.synced.max(as_of);
-            said.bytes = at + body.len() as u64;
+            said.bytes = at + frame.body.len() as u64;
             (self.progress)(*said);
             Ok(())
         })?;
@@ -158,6 +172,10 @@ impl Reader<'_> {
             return Err(LogError::damaged(&Kind::Log.name(from), 0, "the log from here on is missing"));
         }
         self.read.position = segments.first().copied().unwrap_or(0);
+        for begin in &segments {
+            let name = Kind::Log.name(*begin);
+            self.said.of += self.disk.len(&name).map_err(LogError::io("read", &name))?;
+        }
         for at in 0..segments.len() {
             let (name, is_last) = (Kind::Log.name(segments[at]), at + 1 == segments.len());
             if self.read.position != segments[at] {
@@ -174,14 +192,14 @@ impl Reader<'_> {
 
     /// Whether the file is part of the log: one that was just being made is not.
     fn segment(&mut self, name: &str, is_last: bool) -> Result<bool, LogError> {
-        let len = self.disk.len(name).map_err(LogError::io("read", name))?;
-        let mut bytes = vec![0; len as usize];
-        let read = self.disk.read(name, 0, &mut bytes).map_err(LogError::io("read", name))?;
-        bytes.truncate(read);
-        self.said.of += read as u64;
-        let Some((store, mut at)) = Kind::Log.read_line(name, &bytes)? else {
+        let mut frames = Frames::open(self.disk, name)?;
+        if frames.len() > FILE_BYTES_MAX {
+            let what = format!("it has {} bytes, and no file of a log is so long", frames.len());
+            return Err(LogError::damaged(name, 0, what));
+        }
+        let Some((store, mut at)) = frames.line(self.disk, Kind::Log)? else {
             // Its line is synced before anything is behind it.
-            return match is_last && bytes.len() <= Kind::Log.line_len() {
+            return match is_last && frames.len() <= Kind::Log.line_len() as u64 {
                 true => Ok(false),
                 false => Err(LogError::damaged(name, 0, "its first line is not that of a log")),
             };
@@ -190,36 +208,36 @@ impl Reader<'_> {
             return Err(LogError::damaged(name, 0, "it is of another store"));
         }
         // Behind the last entry: marks are of no position of their own, and nobody says of them that they were synced.
-        let mut behind = at as u64;
+        let mut behind = at;
         self.read.unsynced_from = behind;
-        while let Some((header, body)) = read_frame(&bytes[at..])
+        while let Some((header, body)) = frames.frame(self.disk, at)?
             && (header.store, header.position) == (store, self.read.position)
         {
-            self.group(name, at as u64, body)?;
-            at += HEADER + body.len();
+            self.group(name, at, body)?;
+            let len = header.frame_len(body);
+            at += len;
             if header.synced >= header.position {
                 self.read.unsynced_from = behind;
             }
             if !body.is_empty() {
-                behind = at as u64;
+                behind = at;
             }
-            self.said.bytes += (HEADER + body.len()) as u64;
+            self.said.bytes += len;
             (self.progress)(self.said);
         }
-        if at < bytes.len() {
-            let later = synced_after(&bytes[at..], store, self.read.position);
-            let other = read_frame(&bytes[at..]);
-            if (!is_last || later.is_some() || other.is_some()) && !planted::takes_damage_for_torn() {
+        if at < frames.len() {
+            let later = frames.says_synced(self.disk, at, store, self.read.position)?;
+            let other = frames.frame(self.disk, at)?.map(|(header, _)| header.position);
+            if (!is_last || later || other.is_some()) && !planted::takes_damage_for_torn() {
                 let what = match other {
-                    Some((Header { position, .. }, _)) => format!("a group of position {position} is here"),
+                    Some(position) => format!("a group of position {position} is here"),
                     None => "a checksum is wrong".to_owned(),
                 };
-                return Err(LogError::damaged(name, at as u64, what));
+                return Err(LogError::damaged(name, at, what));
             }
-            let (file, bytes) = (name.to_owned(), (bytes.len() - at) as u64);
-            self.read.torn = Some(Torn { file, at: at as u64, bytes });
+            self.read.torn = Some(Torn { file: name.to_owned(), at, bytes: frames.len() - at });
         }
-        self.read.last_len = at as u64;
+        self.read.last_len = at;
         Ok(true)
     }
 
@@ -266,14 +284,6 @@ impl Reader<'_> {
         (self.read.store, self.read.entries) = (store, self.said.entries);
         Ok(Some(self.read))
     }
-}
-
-/// Whether a frame in these bytes says that more was synced than this position, so that what is here was, too.
-fn synced_after(bytes: &[u8], store: u64, position: u64) -> Option<u64> {
-    let store = store.to_le_bytes();
-    let places = bytes.windows(HEADER).enumerate().filter(|(_, header)| header[8..16] == store);
-    let headers = places.filter_map(|(at, _)| read_frame(&bytes[at..]).map(|(header, _)| header));
-    headers.map(|header| header.synced).find(|synced| *synced > position)
 }
 
 /// Records as they become.
@@ -369,6 +379,7 @@ mod tests {
     use super::*;
     use crate::disk::Folder;
     use crate::entry::{put_applied, put_commit, put_unique, put_vanished};
+    use crate::format::Header;
 
     const STORE: u64 = 7;
 

@@ -5,7 +5,8 @@
 
 use crate::disk::Disk;
 use crate::error::LogError;
-use crate::format::{Header, Kind, put_number, read_frame, take_number};
+use crate::format::{HEADER, Header, Kind, put_number, take_number};
+use crate::frames::Frames;
 
 /// What a snapshot is called until it is whole.
 pub const UNFINISHED: &str = "snapshot.new";
@@ -111,48 +112,56 @@ impl<D: Disk> SnapshotWriter<D> {
     }
 }
 
-/// Reads a snapshot: hands on what its first frame says, and then each body with its position.
+/// A part of a snapshot.
+pub(crate) struct Frame<'a> {
+    /// Where in the file it is.
+    pub(crate) at: u64,
+    pub(crate) header: Header,
+    pub(crate) body: &'a [u8],
+}
+
+impl Frame<'_> {
+    /// Whether it has records: the first one says where the snapshot begins, and the last one that it is whole.
+    pub(crate) fn has_records(&self) -> bool {
+        self.header.synced > 0 && !self.body.is_empty()
+    }
+}
+
+/// Reads a snapshot: hands each frame on. Which store it is of, and what its first frame says.
 ///
 /// # Errors
 /// See [`LogError`]: a snapshot is whole, or damaged.
 pub(crate) fn read(
     disk: &mut dyn Disk,
     name: &str,
-    mut each: impl FnMut(u64, u64, &[u8]) -> Result<(), LogError>,
+    mut each: impl FnMut(Frame<'_>) -> Result<(), LogError>,
 ) -> Result<(u64, Begin), LogError> {
-    let len = disk.len(name).map_err(LogError::io("read", name))?;
-    let mut line = vec![0; (len as usize).min(crate::format::LINE_MAX)];
-    disk.read(name, 0, &mut line).map_err(LogError::io("read", name))?;
-    let Some((store, begin)) = Kind::Snapshot.read_line(name, &line)? else {
+    let mut file = Frames::open(disk, name)?;
+    let Some((store, mut at)) = file.line(disk, Kind::Snapshot)? else {
         return Err(LogError::damaged(name, 0, "its first line is not that of a snapshot"));
     };
-    let (mut at, mut frames, mut bytes) = (begin as u64, 0, Vec::new());
-    let mut first = None;
+    let (mut frames, mut first) = (0, None);
     loop {
         let damaged = |what: &str| LogError::damaged(name, at, what);
-        let size = frame_size(disk, name, at)?.filter(|size| at + size <= len);
-        let Some(size) = size else { return Err(damaged("it ends in the middle")) };
-        bytes.resize(size as usize, 0);
-        disk.read(name, at, &mut bytes).map_err(LogError::io("read", name))?;
-        let Some((header, body)) = read_frame(&bytes) else { return Err(damaged("a checksum is wrong")) };
+        if at + HEADER as u64 > file.len() {
+            return Err(damaged("it ends in the middle"));
+        }
+        let Some((header, body)) = file.frame(disk, at)? else {
+            return Err(damaged("a checksum is wrong, or it ends in the middle"));
+        };
         if header.store != store || header.synced != frames {
             return Err(damaged("a frame is of another place"));
         }
-        match first {
-            None => first = Some(read_begin(body).ok_or_else(|| damaged("its first frame says nothing"))?),
-            Some(begin) if body.is_empty() => return Ok((store, begin)),
-            Some(_) => each(at, header.position, body)?,
+        let (len, is_last) = (header.frame_len(body), body.is_empty());
+        if frames == 0 {
+            first = Some(read_begin(body).ok_or_else(|| damaged("its first frame says nothing"))?);
         }
-        (at, frames) = (at + size, frames + 1);
+        each(Frame { at, header, body })?;
+        if let Some(begin) = first.filter(|_| is_last) {
+            return Ok((store, begin));
+        }
+        (at, frames) = (at + len, frames + 1);
     }
-}
-
-/// How long the frame at a place says that it is; `None` at the end.
-fn frame_size(disk: &mut dyn Disk, name: &str, at: u64) -> Result<Option<u64>, LogError> {
-    let mut start = [0; 8];
-    let read = disk.read(name, at, &mut start).map_err(LogError::io("read", name))?;
-    let length = u32::from_le_bytes(start[4..].try_into().expect("four bytes"));
-    Ok((read == start.len()).then_some(crate::format::HEADER as u64 + u64::from(length)))
 }
 
 fn read_begin(mut body: &[u8]) -> Option<Begin> {

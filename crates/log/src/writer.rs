@@ -7,6 +7,9 @@ use crate::planted;
 use crate::recovery::Recovered;
 use crate::tail::Gathered;
 
+/// A file of the log is no longer, but for its last group.
+pub const SEGMENT_BYTES_MAX: u64 = 64 << 20;
+
 /// Writes groups to the log's files, one after another. Invariant: what is before the position is in the files, and what is before
 /// `synced` stays there.
 #[derive(Debug)]
@@ -20,7 +23,7 @@ pub struct Writer<D> {
     len: u64,
     position: u64,
     synced: u64,
-    /// Once a file is so long another one is begun.
+    /// Once a file is so long another one is begun. At most [`SEGMENT_BYTES_MAX`].
     segment_bytes: u64,
     stopped: Option<String>,
 }
@@ -45,7 +48,7 @@ impl<D: Disk> Writer<D> {
             len: 0,
             position: 0,
             synced: 0,
-            segment_bytes,
+            segment_bytes: segment_bytes.min(SEGMENT_BYTES_MAX),
             stopped: None,
         };
         writer.begin_segment()?;
@@ -79,7 +82,7 @@ impl<D: Disk> Writer<D> {
             len: read.last_len,
             position: read.position,
             synced: 0,
-            segment_bytes,
+            segment_bytes: segment_bytes.min(SEGMENT_BYTES_MAX),
             stopped: None,
         };
         writer.sync()?;

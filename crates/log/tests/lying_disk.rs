@@ -37,6 +37,22 @@ fn what_was_reported_is_there_after_every_crash() {
     assert!(commits > 10_000 && snapshots > 400, "{commits} commits and {snapshots} snapshots are few");
 }
 
+/// While transactions run and snapshots are made: all is there up to its position, and nothing else; and before it is whole it is
+/// not opened (D13).
+#[test]
+fn a_backup_is_the_store_as_of_a_position() {
+    for seed in 0..100 {
+        let mut random = Random(seed + 1);
+        let mut host = Host::open(LyingDisk::default(), &mut random).expect("it begins");
+        for _ in 0..10 {
+            for _ in 0..random.below(100) {
+                host.step(&mut random).expect("it goes on");
+            }
+            host.backed_up(&mut random).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
+        }
+    }
+}
+
 /// Every byte of a closed store's files is changed, one after another: nothing is read as if it was right.
 #[test]
 fn a_changed_byte_is_found() {

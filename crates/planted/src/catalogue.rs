@@ -599,6 +599,12 @@ bugs! {
         VanishedCarriedOut ["log/lying_disk what_was_reported_is_there_after_every_crash"];
         /// What is in a snapshot already is carried out again.
         SnapshotCarriedOutAgain ["log/lying_disk what_was_reported_is_there_after_every_crash"];
+        /// A backup that was never whole is opened.
+        UnfinishedBackupOpened ["log/lying_disk a_backup_is_the_store_as_of_a_position"];
+        /// A backup leaves out the log before its snapshot, though a commit there is not carried out everywhere.
+        BackupPassesOpenCommit ["log/lying_disk a_backup_is_the_store_as_of_a_position"];
+        /// A backup has what is synced, not all that was reported.
+        BackupEndsWhereSynced ["claret/durable a_backup_has_what_was_reported_and_not_synced"];
         /// Unique numbers begin again with each opening.
         UniqueFromTheBeginning ["claret/durable unique_numbers_are_not_given_twice"];
     }

@@ -29,9 +29,6 @@ use crate::error::Error;
 use crate::outcome::{LogPlace, Named, Outcome, OutcomeId};
 use crate::planted;
 
-/// A file of the log is no longer, but for its last group; nor than what the log grows by between two snapshots, so that files go.
-const SEGMENT_BYTES_MAX: u64 = 64 << 20;
-
 /// So many bytes may wait to be written before those who commit wait, too.
 pub(super) const WAITING_BYTES_MAX: usize = 32 << 20;
 
@@ -69,6 +66,8 @@ pub(super) struct Shared {
     pub(super) wanted: AtomicU64,
     pub(super) growth: Mutex<Growth>,
     pub(super) has_grown: Condvar,
+    /// Held while a snapshot is made, and while a backup: files go when there is a newer snapshot.
+    pub(super) files: Mutex<()>,
 }
 
 /// When the next snapshot is due.
@@ -155,7 +154,8 @@ impl Durable {
         snapshot_after: u64,
     ) -> Result<Self, OpenError> {
         let Opened { recovered, disk, lock } = opened;
-        let segment_bytes = snapshot_after.min(SEGMENT_BYTES_MAX);
+        // No more than what the log grows by between two snapshots, so that files go.
+        let segment_bytes = snapshot_after;
         let writer = match &recovered {
             Some(recovered) => Writer::go_on(disk, recovered, segment_bytes),
             None => Writer::create(disk, new_identity(), segment_bytes),
@@ -189,6 +189,7 @@ impl Durable {
             wanted: AtomicU64::new(0),
             growth: Mutex::new(growth),
             has_grown: Condvar::new(),
+            files: Mutex::default(),
         });
         let writing = Writing { shared: Arc::clone(&shared), writer, group: Gathered::default() };
         let thread = thread::Builder::new().name("claret-log".into()).spawn(|| writing.run());
@@ -208,7 +209,9 @@ impl Durable {
 
     /// A thread that ends when the store closes.
     pub(super) fn has_thread(&self, thread: JoinHandle<()>) {
-        self.threads.lock().push(thread);
+        let mut threads = self.threads.lock();
+        threads.retain(|it| !it.is_finished()); // Those of backups end by themselves.
+        threads.push(thread);
     }
 
     /// Wakes this task at the next tick of a coarse timer: its number.
@@ -314,9 +317,7 @@ impl Durable {
         match self.shared.trouble.lock().clone() {
             Some(Trouble::Full(reason)) if writes => Err(Error::NoRoom { reason }),
             None | Some(Trouble::Full(_)) => Ok(()),
-            // It ended with the store.
-            Some(Trouble::Stopped(_)) if self.shared.is_closing() => Err(Error::Closed),
-            Some(Trouble::Stopped(reason)) => Err(Error::LogStopped { reason }),
+            Some(Trouble::Stopped(reason)) => Err(self.shared.ended(reason)),
         }
     }
 
@@ -344,7 +345,7 @@ impl Drop for Durable {
 }
 
 /// Makes a folder, and those that it is in, so that they stay.
-fn create_folder(path: &Path) -> io::Result<()> {
+pub(super) fn create_folder(path: &Path) -> io::Result<()> {
     let missing: Vec<&Path> =
         path.ancestors().take_while(|it| !it.as_os_str().is_empty() && !it.exists()).collect();
     fs::create_dir_all(path)?;
@@ -395,6 +396,19 @@ impl Shared {
             && matches!(*self.trouble.lock(), Some(Trouble::Stopped(_)))
     }
 
+    /// The log stopped for a reason, perhaps that of its store.
+    fn ended(&self, reason: String) -> Error {
+        if self.is_closing() { Error::Closed } else { Error::LogStopped { reason } }
+    }
+
+    /// Why the log takes nothing more.
+    pub(super) fn why_ended(&self) -> Error {
+        match self.trouble.lock().clone() {
+            Some(Trouble::Stopped(reason) | Trouble::Full(reason)) => self.ended(reason),
+            None => Error::Closed,
+        }
+    }
+
     pub(super) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Acquire)
     }
@@ -402,6 +416,11 @@ impl Shared {
     /// The position of the next entry.
     pub(super) fn position(&self) -> u64 {
         self.tail.lock().position()
+    }
+
+    /// Up to here all is on the disk.
+    pub(super) fn synced_position(&self) -> u64 {
+        self.synced.load(Ordering::Acquire)
     }
 
     /// Where a snapshot begins, from where on it needs the log, and up to which count unique numbers may be given.

@@ -12,6 +12,7 @@
 //! Lock order: a transaction's state, then the combining client, then shards (several in ascending order), then the log's tail, then
 //! the registry, then a mailbox.
 
+mod backups;
 mod combined;
 mod durable;
 mod keys;
@@ -21,7 +22,8 @@ mod ticking;
 mod writing;
 
 use std::fmt;
-use std::path::Path;
+use std::future::ready;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::task::Waker;
@@ -36,8 +38,9 @@ use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
 use crate::backend::{Asking, Backend, Driver, InstantOutcome, Task, UntilDurable};
+use crate::backend::{Backend, Backup, Driver, InstantOutcome, Task, UntilDurable};
 use crate::call::Call;
-use crate::durability::{LogStatus, OpenError, Progress, Sync};
+use crate::durability::{BackupError, LogStatus, OpenError, Progress, Sync};
 use crate::error::{Error, Wait};
 use crate::mailbox::Mailbox;
 use crate::mode::Mode;
@@ -64,6 +67,8 @@ pub(crate) struct Embedded {
     counts: Counts,
     is_closed: AtomicBool,
     log: Option<Durable>,
+    /// Where its folder is, if it has one.
+    path: Option<PathBuf>,
 }
 
 const SESSION: SessionId = SessionId(1);
@@ -85,6 +90,7 @@ impl Embedded {
             counts: Counts::new(Measured::Sample),
             is_closed: AtomicBool::new(false),
             log: None,
+            path: None,
         }
     }
 
@@ -109,6 +115,8 @@ impl Embedded {
             shard.get_mut().count_unique_from(unique);
         }
         self.log = Some(log);
+        // Whatever folder the process goes to.
+        self.path = Some(path.canonicalize().unwrap_or_else(|_| path.to_owned()));
         let store = Arc::new(self);
         if let Some(log) = &store.log {
             log.has_thread(snapshots::start(&store, log.shared(), path)?);
@@ -249,7 +257,7 @@ impl Backend for Embedded {
         self.registry.wake();
         self.client.iter().for_each(|client| client.wake());
         self.log.iter().for_each(Durable::close);
-        Box::pin(std::future::ready(()))
+        Box::pin(ready(()))
     }
 
     fn knows(&self, op: &Operation) -> Result<(), OpError> {
@@ -293,6 +301,13 @@ impl Backend for Embedded {
 
     fn log_status(&self) -> Option<LogStatus> {
         self.log.as_ref().map(Durable::status)
+    }
+
+    fn back_up(&self, folder: &Path) -> Backup {
+        match (&self.log, &self.path) {
+            (Some(log), Some(own)) => Box::pin(backups::start(log, own, folder)),
+            _ => Box::pin(ready(Err(BackupError::InMemory))),
+        }
     }
 
     fn check_log(&self, writes: bool) -> Result<(), Error> {

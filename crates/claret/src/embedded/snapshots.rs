@@ -53,6 +53,7 @@ struct Snapshots {
 impl Snapshots {
     fn run(self) {
         while self.shared.wait_for_growth() {
+            let files = self.shared.files.lock();
             let made = catch_unwind(AssertUnwindSafe(|| self.snapshot()));
             let made =
                 made.unwrap_or_else(|_| Err(LogError::Stopped("making a snapshot panicked".into()).into()));
@@ -60,6 +61,7 @@ impl Snapshots {
                 // Half of it is only in the way.
                 let _ = Folder::new(&self.path).remove(UNFINISHED);
             }
+            drop(files);
             match made {
                 Ok((base, bytes, log_from)) => self.shared.has_snapshot(base, bytes, log_from),
                 Err(GivenUp::Closing) => break,

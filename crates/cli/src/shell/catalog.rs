@@ -54,6 +54,11 @@ pub(crate) const OWN: &[Own] = &[
     },
     Own { name: "TYPE", arguments: "key", summary: "the type that made the committed record" },
     Own { name: "TYPES", arguments: "", summary: "the types of records" },
+    Own {
+        name: "BACKUP",
+        arguments: "folder",
+        summary: "copies the committed records into a new folder, a store of its own; with --store file:FOLDER",
+    },
     Own { name: "STATS", arguments: "", summary: "counts of waits, phases, restarts and locks" },
     Own { name: "HELP", arguments: "[name]", summary: "explains an operation, a type or a command" },
     Own { name: "EXIT", arguments: "", summary: "ends the shell; also QUIT and Ctrl-D" },

@@ -245,6 +245,7 @@ impl Shell {
             ("RENAME", [from, to]) => {
                 self.rename(number, Deed::Rename(from.clone(), to.clone()), statement.text)
             }
+            ("BACKUP", [folder]) => self.back_up(number, folder),
             ("STATS", []) => self.say(number, Kind::Answer, &self.describe_stats()),
             ("HELP", []) => self.say(number, Kind::Answer, &catalog::overview()),
             ("HELP", [of]) => match catalog::explain(&of.to_string()) {
@@ -336,6 +337,16 @@ impl Shell {
                 lines.push(end);
                 self.say(number, Kind::Answer, &lines.join("\n"));
             }
+            Err(error) => self.say(number, Kind::Error, &error.to_string()),
+        }
+    }
+
+    fn back_up(&mut self, number: u32, folder: &Bytes) {
+        let Some(folder) = folder.as_str() else {
+            return self.say(number, Kind::Error, "the name of a folder is text");
+        };
+        match self.store.clone().blocking().backup(folder) {
+            Ok(()) => self.say(number, Kind::Answer, "OK"),
             Err(error) => self.say(number, Kind::Error, &error.to_string()),
         }
     }

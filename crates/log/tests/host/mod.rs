@@ -7,7 +7,7 @@ use claret_core::{
     AttemptId, Birth, Coordinator, Delivery, Event, Incarnation, Limits, Noted, Sequence, SessionId, Shard,
     ShardId, Switches, Time, TxId, digest, key_hash, write_record,
 };
-use claret_log::{Gathered, LogError, Recovered, SnapshotWriter, Tail, Writer, recover};
+use claret_log::{Gathered, LogError, Recovered, SnapshotWriter, Tail, Writer, back_up, recover};
 use claret_types::{Bytes, KeyspaceOp, Moment, Operation, State, TypeInfo, Unique, builtin_types};
 
 use crate::disk::LyingDisk;
@@ -180,9 +180,35 @@ impl Host {
         if position < synced {
             return Err(format!("the log was synced up to {synced}, and ends at {position}"));
         }
+        host.is_as_of(position, &mut history)?;
+        (host.history, host.snapshots) = (history, snapshots);
+        Ok(host)
+    }
+
+    /// A backup of what is synced, opened.
+    pub(crate) fn backed_up(&self, random: &mut Random) -> Result<(), String> {
+        let (mut from, to) = (self.disk.clone(), LyingDisk::default());
+        let mut unfinished = || match recover(&mut to.copy(), &mut |_| {}) {
+            Err(LogError::Unfinished { .. }) => true,
+            other => panic!("a backup that is not whole is {other:?}"),
+        };
+        let synced = self.writer.synced();
+        back_up(&mut from, &mut to.clone(), synced, &mut unfinished).map_err(|error| error.to_string())?;
+        // It is all on the disk.
+        to.crash(random);
+        let host = Host::open_with(to, Vec::new(), self.clock_ms, self.next, random)?;
+        let position = host.writer.position();
+        if position < synced {
+            return Err(format!("the log was synced up to {synced}, and a backup ends at {position}"));
+        }
+        host.is_as_of(position, &mut self.history.clone())
+    }
+
+    /// The records are those of the transactions up to a position, and these are what stays of the history.
+    fn is_as_of(&self, position: u64, history: &mut Vec<Done>) -> Result<(), String> {
         history.retain(|(end, _)| *end <= position);
-        let expected = carried_out(&history);
-        let records: HashMap<Bytes, State> = host.contents();
+        let expected = carried_out(history);
+        let records: HashMap<Bytes, State> = self.contents();
         for (key, state) in &expected {
             if written(key, records.get(key)) != written(key, Some(state)) {
                 return Err(format!(
@@ -194,8 +220,7 @@ impl Host {
         if let Some(key) = records.keys().find(|key| !expected.contains_key(*key)) {
             return Err(format!("at {position} '{key}' is there and should not be"));
         }
-        (host.history, host.snapshots) = (history, snapshots);
-        Ok(host)
+        Ok(())
     }
 
     /// Everything is written, as when a store is closed.
