@@ -7,7 +7,7 @@ use claret_core::message::{
 };
 use claret_core::{
     AttemptId, Birth, CallNo, Incarnation, Limits, Member, Sequence, SessionId, Shard, ShardId, Survives,
-    Switches, Time, TxId,
+    Switches, Time, TxId, Written,
 };
 use claret_types::{Bytes, Operation, Register, RegisterOp};
 
@@ -240,6 +240,42 @@ fn what_is_applied_with_others_is_forgotten_when_they_have_decided() {
     }
     assert_eq!((shard.sessions(), shard.remembered(), shard.kept_bytes()), (2, 0, 0));
     assert!(asked < 600, "not again and again: {asked}");
+}
+
+/// Bug: who wanted to know what became of an attempt heard that it was applied; and, when its session was gone and another shard
+/// had asked late, that it was refused. Mend: of a session that is gone a no is no answer (P89).
+#[test]
+fn a_no_that_was_written_when_the_decision_was_forgotten_is_lost_to_who_wants_to_know() {
+    for greets in [true, false] {
+        let mut shard = shard(Limits::default());
+        let done = send(&mut shard, prepare(attempt(1, 1), 0, 1, &[(HERE, FIRST)]));
+        assert!(matches!(done[..], [Response::Committed { .. }]), "{done:?}");
+        assert_eq!(shard.tell_written(attempt(1, 1), greets).written, Written::Applied);
+        shard.forget(NOW, SessionId(1));
+        while let Some(due) = shard.poll_timeout().filter(|_| shard.departed() > 0) {
+            shard.handle_timeout(due.max(NOW));
+        }
+        assert_eq!(ask(&mut shard, attempt(1, 1)), Some(Status::Refused), "whoever asks writes a no");
+        assert_eq!(shard.tell_written(attempt(1, 1), greets).written, Written::Lost);
+    }
+}
+
+/// Nobody is refused because somebody wanted to know.
+#[test]
+fn who_wants_to_know_writes_nothing() {
+    let mut shard = shard(Limits::default());
+    assert_eq!(shard.tell_written(attempt(1, 1), true).written, Written::Nothing);
+    assert_eq!(
+        shard.tell_written(attempt(9, 1), true).written,
+        Written::Lost,
+        "a session that nobody greeted"
+    );
+    let done = send(&mut shard, prepare(attempt(1, 1), 0, 1, &[(HERE, FIRST)]));
+    assert!(matches!(done[..], [Response::Committed { .. }]), "{done:?}");
+    send(&mut shard, Request::Withdraw { attempt: attempt(1, 2) });
+    assert_eq!(shard.tell_written(attempt(1, 2), true).written, Written::Refused);
+    send(&mut shard, Request::Heartbeat { live: Vec::new(), low_water: Sequence(3) });
+    assert_eq!(shard.tell_written(attempt(1, 1), true).written, Written::Forgotten);
 }
 
 /// Bug: a session that was forgotten and came back was taken for a new one. Consequence: a commit that it sent again, since it
