@@ -37,8 +37,7 @@ use claret_types::{Bytes, Expiry, OpError, Operation, State};
 use parking_lot::{Mutex, MutexGuard};
 use smallvec::SmallVec;
 
-use crate::backend::{Asking, Backend, Driver, InstantOutcome, Task, UntilDurable};
-use crate::backend::{Backend, Backup, Driver, InstantOutcome, Task, UntilDurable};
+use crate::backend::{Asking, Backend, Backup, Driver, InstantOutcome, Task, UntilDurable};
 use crate::call::Call;
 use crate::durability::{BackupError, LogStatus, OpenError, Progress, Sync};
 use crate::error::{Error, Wait};

@@ -48,6 +48,10 @@ impl Node {
     /// What is written for an attempt, for somebody who only wants to know.
     pub(crate) fn tell_written(&self, attempt: AttemptId) -> Result<Told, Error> {
         let shard = self.shard.as_ref().ok_or(Error::NotReady)?;
+        // Others might build on it, and it may be that nobody but this node has it (S2).
+        if shard.is_replicated() {
+            return Err(Error::OutcomeInStrict);
+        }
         Ok(shard.tell_written(attempt, true))
     }
 

@@ -89,6 +89,10 @@ pub(crate) enum Error {
     /// What a replica is told.
     #[error("this node has just started, and waits for what its replicas know; try again")]
     Unproven,
+    #[error(
+        "in the durability strict a node does not tell outcomes yet: what it has may not have reached its replicas"
+    )]
+    OutcomeInStrict,
     #[error("only a primary of this module says that, to its replicas")]
     NotForClients,
     #[error("nobody serves slot {0}")]
@@ -189,6 +193,7 @@ impl Error {
             | Error::ExecWords
             | Error::ExecEmpty
             | Error::WaitsForAnswer
+            | Error::OutcomeInStrict
             | Error::Operation(_)
             | Error::TooManyCalls(_)
             | Error::NotInDoubt(_)
