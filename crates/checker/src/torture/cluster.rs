@@ -3,7 +3,10 @@
 //! What a fault may cost in a cluster that keeps what Redis keeps is noted as an excuse; with `claret.durability strict` nothing is
 //! excused. A failover of a drained node, a node that stops for a moment and a dead replica cost nothing in either.
 
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use claret_rig::{Cluster, Module, RigError, Server, field};
@@ -96,10 +99,33 @@ pub(super) struct Servers {
     replicas: usize,
     /// Faults that have not struck since all have.
     remaining: Vec<Fault>,
+    /// In the durability strict.
+    secret: Option<SecretFile>,
 }
 
 fn text(error: RigError) -> String {
     error.to_string()
+}
+
+/// What nodes sign with, in a file that goes with the run.
+#[derive(Debug)]
+struct SecretFile(PathBuf);
+
+impl SecretFile {
+    fn write() -> Result<Self, String> {
+        let path = std::env::temp_dir().join(format!("claret-torture-secret-{}", std::process::id()));
+        let secret = format!("{:032x}", rand::random::<u128>());
+        let file = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&path);
+        let written = file.and_then(|mut file| file.write_all(secret.as_bytes()));
+        written.map_err(|error| format!("writing {}: {error}", path.display()))?;
+        Ok(SecretFile(path))
+    }
+}
+
+impl Drop for SecretFile {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(&self.0); // It is in the folder for such things.
+    }
 }
 
 impl Servers {
@@ -119,14 +145,23 @@ impl Servers {
             .node_timeout_ms(NODE_TIMEOUT_MS)
             .config("appendonly yes")
             .config("appendfsync everysec");
+        let mut secret = None;
         if durability == Durability::Strict {
-            options = options.config("claret.durability strict");
+            if replicas == 0 {
+                return Err("the durability strict needs replicas: take --replicas 1 or more".to_owned());
+            }
+            let file = SecretFile::write()?;
+            options = options
+                .config("claret.durability strict")
+                .config(&format!("claret.replicas {replicas}"))
+                .config(&format!("claret.peer-secret-file {}", file.0.display()));
+            secret = Some(file);
         }
         if let Some(server) = server {
             options = options.program(server);
         }
         let rig = options.start().map_err(text)?;
-        Ok(Servers { rig, replicas: replicas.into(), remaining: Vec::new() })
+        Ok(Servers { rig, replicas: replicas.into(), remaining: Vec::new(), secret })
     }
 
     /// What clients connect to: all nodes, of which some are down at times.
@@ -154,6 +189,7 @@ impl Servers {
             } else {
                 let whom = self.inject(fault, shard, run, &mut processes)?;
                 self.rig.wait_until_ok(HEAL_TIME).map_err(text)?;
+                self.wait_until_known()?;
                 run.note(fault.name(), began, whom);
             }
             primaries = self.look(run, &primaries, (fault, shard), began)?;
@@ -161,6 +197,28 @@ impl Servers {
         // What is in doubt is decided, and nobody is down.
         self.rig.wait_until_ok(HEAL_TIME).map_err(text)?;
         stop(processes)
+    }
+
+    /// In the durability strict a shard outlives one fault at a time: the next one waits until its replicas know everything again.
+    fn wait_until_known(&self) -> Result<(), String> {
+        if self.secret.is_none() {
+            return Ok(());
+        }
+        let began = Instant::now();
+        loop {
+            let primaries = self.primaries()?;
+            let knows = |node: &usize| {
+                let known = self.rig.servers()[*node].info("claret", "claret_replicas_know");
+                known.ok().flatten().as_deref() == Some("1")
+            };
+            if primaries.iter().all(knows) {
+                return Ok(());
+            }
+            if began.elapsed() > HEAL_TIME {
+                return Err("replicas do not know what their primaries do".to_owned());
+            }
+            std::thread::sleep(LOOK);
+        }
     }
 
     /// Each fault strikes before one strikes again.

@@ -40,6 +40,11 @@ pub(crate) const FIELDS: &[Field] = &[
         "replicas that are connected and acknowledge, in the durability `strict`",
         |node, _| node.replicas_seen(),
     ),
+    field(
+        "replicas_know",
+        "1 while all configured replicas know what the shard remembers, but for what is on its way: this node may die",
+        |node, _| u64::from(node.do_replicas_know()),
+    ),
     field("batches_told", "batches of changes that replicas were told", |node, _| node.counts.batches_told),
     field("batches_waiting", "of these, those that some replica has not acknowledged", |node, _| {
         node.batches_waiting()

@@ -125,6 +125,10 @@ impl Node {
         self.telling.told.seen().acked.iter().flatten().count() as u64
     }
 
+    pub(crate) fn do_replicas_know(&self) -> bool {
+        self.telling.told.do_replicas_know(settings::REPLICAS.get() as usize)
+    }
+
     pub(crate) fn batches_waiting(&self) -> u64 {
         self.telling.told.waiting() as u64
     }

@@ -120,6 +120,12 @@ impl Told {
             && planted::are_connected(self.seen.acked.iter().all(Option::is_some))
     }
 
+    /// Whether all configured replicas know what was told, but for what is on its way: this node may die.
+    pub(crate) fn do_replicas_know(&self, configured: usize) -> bool {
+        let is_whole_there = self.batches.front().is_none_or(|(batch, _)| *batch > self.whole);
+        !self.is_whole_due && self.whole > 0 && is_whole_there && self.are_all_there(configured)
+    }
+
     /// As seen last.
     pub(crate) fn seen(&self) -> &Replicas {
         &self.seen
@@ -198,10 +204,14 @@ mod tests {
             None,
             "it has the records, and not what the shard remembers"
         );
-        assert!(told.is_whole_due());
+        assert!(told.is_whole_due() && !told.do_replicas_know(1));
         told.told(3, true);
+        assert!(!told.do_replicas_know(1));
         assert_eq!(told.look(seen(200, &[150]), 1), None);
         assert_eq!(told.look(seen(200, &[200]), 1), Some(3));
+        assert!(told.do_replicas_know(1) && !told.do_replicas_know(2));
+        told.told(4, false);
+        assert!(told.do_replicas_know(1));
     }
 
     #[test]
