@@ -4,6 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+mod guarantees;
 mod layers;
 mod links;
 mod numbers;
@@ -51,6 +52,12 @@ fn assert_none(problems: Vec<String>) {
 
 fn check(files: &[File], rule: fn(&File) -> Vec<String>) {
     assert_none(files.iter().flat_map(rule).collect());
+}
+
+#[test]
+fn what_is_promised_under_a_fault_has_its_test() {
+    let document = fs::read_to_string(root().join("docs/guarantees.md")).expect("the page");
+    assert_none(guarantees::untested(&document, &files(&[".rs"])));
 }
 
 #[test]
