@@ -7,12 +7,15 @@ use claret_core::message::PeerMessage;
 use claret_core::{ShardId, wire};
 
 use super::{Node, settings};
-use crate::ffi::{Ctx, Log};
+use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::planted::sessions as planted;
 use crate::parts::seals::{Greeting, Letter, Refused};
 use crate::parts::slots::Bearer;
 
-/// A node greets the others each so many checks.
+/// A node greets all others each so many checks: what a greeting says, they may have missed.
+const GREETS_ALL_EACH: u64 = 30;
+
+/// And those whom it does not know yet, or of whom it wants to know something.
 const GREETS_EACH: u64 = 10;
 
 /// What became of a message.
@@ -115,17 +118,23 @@ impl Node {
 
     // --- greetings ---
 
-    /// Greets all other nodes, each so many checks, or `now`.
+    /// Greets other nodes when it is time, or all of them `now`.
     pub(super) fn greet_nodes(&mut self, ctx: Ctx, now: bool) {
-        if self.seals.is_none() || !now && !self.counts.checks.is_multiple_of(GREETS_EACH) {
+        let is_time = |each: u64| self.counts.checks.is_multiple_of(each);
+        if self.seals.is_none() || !now && !is_time(GREETS_EACH) {
             return;
         }
+        let asks = settings::is_strict() && self.shard.is_none() && !ctx.is(Flag::Replica);
+        let greets_all = now || asks || is_time(GREETS_ALL_EACH);
         let others = self.keyspace.view(|view| view.members().others.clone()).unwrap_or_default();
         if let Some(seals) = &mut self.seals {
             seals.keep(|id| others.iter().any(|other| other == id));
         }
         for other in &others {
-            self.greet_node(ctx, other);
+            let is_known = self.seals.as_ref().is_some_and(|seals| seals.greeting_of(other).is_some());
+            if greets_all || !is_known {
+                self.greet_node(ctx, other);
+            }
         }
     }
 

@@ -12,6 +12,9 @@ use crate::parts::error::{Error, Outcome};
 use crate::parts::planted::replicas as planted;
 use crate::parts::replicas::{Replicas, Told};
 
+/// A batch that says everything can be long. It goes in commands that are not much longer than this.
+const PART_BYTES: usize = 1 << 20;
+
 impl Node {
     /// Hands to the server what the shard has to tell its replicas. Last in an entry: what it did to records goes before.
     pub(super) fn tell_replicas(&mut self, ctx: Ctx) {
@@ -23,16 +26,23 @@ impl Node {
         if is_whole {
             shard.replicate();
         }
-        let incarnation = shard.incarnation();
+        let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+        let incarnation = shard.incarnation().0.to_string();
         while let Some((batch, changes)) = shard.poll_changes() {
-            let encoded = changes.iter().map(wire::encode_change).collect::<Result<Vec<_>, _>>();
-            let encoded = encoded.expect("the types of a module are built in").concat();
-            let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
-            let numbers = [incarnation.0, batch].map(|number| number.to_string());
-            ctx.replicate(
-                c"CLARET.CHANGES",
-                &[own.as_bytes(), numbers[0].as_bytes(), numbers[1].as_bytes(), &encoded],
-            );
+            let number = batch.to_string();
+            let tell = |part: &[u8]| {
+                let words = [own.as_bytes(), incarnation.as_bytes(), number.as_bytes(), part];
+                ctx.replicate(c"CLARET.CHANGES", &words);
+            };
+            // All parts arrive together, as everything that an entry writes.
+            let mut part = Vec::new();
+            for change in &changes {
+                part.append(&mut wire::encode_change(change).expect("the types of a module are built in"));
+                if part.len() > PART_BYTES {
+                    tell(&std::mem::take(&mut part));
+                }
+            }
+            tell(&part);
             self.telling.told.told(batch, std::mem::take(&mut is_whole));
             self.counts.batches_told += 1;
         }
