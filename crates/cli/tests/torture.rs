@@ -61,6 +61,15 @@ fn a_cluster_whose_nodes_are_killed_and_fail_over_loses_no_more_than_redis_does(
 }
 
 #[test]
+fn a_strict_cluster_whose_nodes_are_killed_and_fail_over_keeps_what_it_reported() {
+    let mut command = claret("cluster", "30");
+    let command =
+        command.env("CLARET_MODULE", module().path).args(["--replicas", "1", "--durability", "strict"]);
+    let report = run(command);
+    assert_eq!((report["lost"].as_u64(), report["lost_in_part"].as_u64()), (Some(0), Some(0)), "{report}");
+}
+
+#[test]
 fn a_cluster_without_replicas_whose_nodes_come_back_loses_no_more_than_redis_does() {
     let mut command = claret("cluster", "15");
     run(command.env("CLARET_MODULE", module().path).args(["--replicas", "0", "--processes", "1"]));
