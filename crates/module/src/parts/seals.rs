@@ -12,7 +12,8 @@ use claret_identity::PeerSecret;
 
 use crate::parts::planted::replicas as planted;
 
-/// The form of what is here. Nodes that cannot read each other say so.
+/// The form of letters, and of what a primary tells its replicas (`claret_core::Change`): another one for each change of either. A
+/// replica with another form is not heard, and so it does not count as one.
 const FORM: u8 = 1;
 
 /// So many earlier lives of another node are remembered, whose letters count no more.
