@@ -223,7 +223,9 @@ fn read_challenge(reply: &Reply, node: &Address) -> Result<(ShardId, Challenge),
 fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
     let answer = Fields { reply, node };
     answer.is_of_this_version()?;
-    let (name, durability) = (answer.shard("shard")?, answer.durability()?);
+    let name = answer.shard("shard")?;
+    let incarnation = Incarnation(answer.number("incarnation", 0, INCARNATION_MAX)?);
+    let durability = answer.durability()?;
     let shard = match durability {
         Durability::Async => name,
         Durability::Strict => answer.shard("bears")?,
@@ -232,7 +234,7 @@ fn read(reply: &Reply, node: &Address) -> Result<Hello, ConnectError> {
         name,
         shard,
         durability,
-        incarnation: Incarnation(answer.number("incarnation", 0, INCARNATION_MAX)?),
+        incarnation,
         lease_us: answer.number("lease_us", LEASE_US_MIN, LEASE_US_MAX)?,
         pushes: answer.number("push", 0, 1)? == 1,
     })
