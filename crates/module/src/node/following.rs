@@ -37,6 +37,7 @@ impl Node {
             self.following.backup.take(change);
             rest = behind;
         }
+        self.following.heirs.clear();
         self.following.position = Some(position);
         self.following.source = Some(String::from_utf8_lossy(source).into_owned());
         self.counts.batches_taken += 1;
@@ -56,6 +57,7 @@ impl Node {
     /// Everything that is there is about to be replaced, or is of no use.
     pub(crate) fn forget_backup(&mut self) {
         self.following.backup = Backup::default();
+        self.following.heirs.clear();
         (self.following.source, self.following.position) = (None, None);
     }
 
@@ -71,10 +73,11 @@ impl Node {
     pub(super) fn keep_backup(&mut self, shard: &Shard) {
         let mut backup = Backup::default();
         shard.all_changes().for_each(|change| backup.take(change));
-        let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+        let members = self.keyspace.view(|view| view.members().clone()).unwrap_or_default();
         let position = Position { incarnation: shard.incarnation(), batch: self.telling.told.last() };
         self.following.backup = backup;
-        (self.following.source, self.following.position) = (Some(own), Some(position));
+        self.following.heirs = members.followers.into_iter().map(|(id, _)| id).collect();
+        (self.following.source, self.following.position) = (Some(members.own), Some(position));
     }
 
     /// A primary without a shard, where a shard may outlive its node: it goes on as that of which it knows most, or begins if nobody

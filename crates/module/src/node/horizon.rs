@@ -31,8 +31,8 @@ pub(crate) fn meets_min() -> u32 {
     }
 }
 
-/// A node alone carries everything out at once, and has nothing to order; what replicas have to know they do not know of an order (S8). In a cluster every node can take timestamps, whatever it
-/// orders itself: the others may order.
+/// A node alone carries everything out at once, and has nothing to order. In a cluster every node can take timestamps, whatever it
+/// orders itself: the others may order. In the durability `strict` nobody orders (S8).
 pub(super) fn switches(is_clustered: bool) -> Switches {
     let ordering = if is_clustered && !settings::is_strict() { Ordered::Hot } else { Ordered::Never };
     Switches { ordering, ..Switches::CLARET }

@@ -176,6 +176,8 @@ impl Node {
         if is_replica {
             self.follows_anew();
         }
+        // What was said to this node in another role is not what is so now.
+        self.ask_anew();
         self.end(ctx);
     }
 

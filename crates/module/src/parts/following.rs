@@ -15,6 +15,8 @@ pub(crate) struct Following {
     /// The node that told it, and its last batch.
     pub(crate) source: Option<String>,
     pub(crate) position: Option<Position>,
+    /// Of a node that was the shard itself: who followed it then, and may have taken its place.
+    pub(crate) heirs: Vec<String>,
     /// Whom this node followed last, as a replica.
     pub(crate) followed: Option<String>,
     /// Set while the primary is to hear that everything was carried out.
@@ -28,9 +30,14 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// How much it knows, if it knows everything that somebody knew once.
+    /// How much it knows of the shard of the node that it follows, or followed last, if it knows everything that somebody knew once. A
+    /// node may have been given to another primary before that told it anything: then it knows of a shard that goes on elsewhere.
     pub(crate) fn complete(&self) -> Option<Position> {
-        self.position.filter(|_| self.backup.shard().is_some())
+        let is_of_shard = match &self.followed {
+            Some(followed) => self.source.as_ref() == Some(followed) || self.heirs.contains(followed),
+            None => true,
+        };
+        self.position.filter(|_| is_of_shard && self.backup.shard().is_some())
     }
 
     /// The same, if that is what the very node has told that this one followed: nobody can know more who counts.
@@ -41,5 +48,41 @@ impl Following {
 
     pub(crate) fn votes(&self) -> usize {
         self.backup.votes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use claret_core::{Change, Incarnation, ShardId};
+
+    use super::Following;
+    use crate::parts::seals::Position;
+
+    fn told_by(source: &str, heirs: &[&str]) -> Following {
+        let mut following = Following {
+            source: Some(source.to_owned()),
+            position: Some(Position { incarnation: Incarnation(1), batch: 2 }),
+            heirs: heirs.iter().map(|&heir| heir.to_owned()).collect(),
+            ..Following::default()
+        };
+        following.backup.take(Change::Began { shard: ShardId(7), since: Incarnation(1) });
+        following
+    }
+
+    fn following(mut it: Following, followed: &str) -> [bool; 2] {
+        it.followed = Some(followed.to_owned());
+        [it.complete().is_some(), it.whole().is_some()]
+    }
+
+    #[test]
+    fn what_was_told_counts_for_the_shard_that_it_is_of() {
+        assert_eq!(following(told_by("primary", &[]), "primary"), [true, true]);
+        assert_eq!(
+            following(told_by("primary", &[]), "another"),
+            [false, false],
+            "it was given to another one"
+        );
+        assert_eq!(following(told_by("itself", &["heir"]), "heir"), [true, false], "it was replaced");
+        assert_eq!(following(told_by("itself", &["heir"]), "another"), [false, false]);
     }
 }

@@ -30,7 +30,8 @@ impl Replicas {
         let offset = words.next()?.int().filter(|_| is_primary)?;
         let connected: Vec<(String, u64)> = words.next()?.items().into_iter().filter_map(connected).collect();
         let acked = |address: String| {
-            let found = connected.iter().find(|(of, _)| *of == address);
+            // The newest connection, where an older one has not been given up yet.
+            let found = connected.iter().rev().find(|(of, _)| *of == address);
             planted::acked(found.map(|it| it.1), connected.first().map(|it| it.1))
         };
         Some(Replicas { offset: u64::try_from(offset).ok()?, acked: followers.map(acked).collect() })
@@ -218,7 +219,13 @@ mod tests {
     fn who_follows_is_found_among_those_who_are_connected() {
         let bytes = |text: &str| Answer::Bytes(Bytes::from(text));
         let of = |host, port, acked| Answer::Array(vec![bytes(host), bytes(port), bytes(acked)]);
-        let connected = Answer::Array(vec![of("h", "1", "70"), of("h", "9", "90"), of("h", "3", "rubbish")]);
+        // One connection is older, and not given up yet.
+        let connected = Answer::Array(vec![
+            of("h", "1", "60"),
+            of("h", "1", "70"),
+            of("h", "9", "90"),
+            of("h", "3", "rubbish"),
+        ]);
         let role = Answer::Array(vec![bytes("master"), Answer::Int(100), connected]);
         let followers = ["h:1", "h:2", "h:3"].map(str::to_owned);
         let found = Replicas::of(role, followers.clone().into_iter());
