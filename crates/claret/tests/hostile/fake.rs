@@ -119,6 +119,8 @@ fn usual(asked: &Asked) -> Say {
             Say::Text(format!(">3\r\n$10\r\nssubscribe\r\n${}\r\n{channel}\r\n:1\r\n", channel.len()))
         }
         "GET" => text("$1\r\nv\r\n"),
+        // No response: a client sends what it has as soon as one node welcomed it.
+        "CLARET.FRAME" => text("$0\r\n\r\n"),
         _ => text("+OK\r\n"),
     }
 }
