@@ -276,7 +276,7 @@ fn attempts_on_b(command: &str, al: &mut Process, admin: &Process) -> Vec<(Strin
             let resolve = |word: &str| format!("CLARET.RESOLVE {} {word}", admin_attempt(admin));
             lines(&[&resolve("COMMIT"), &resolve("ABORT")])
         }
-        "claret.changes" => lines(&["CLARET.CHANGES node 1 1 x"]),
+        "claret.changes" => lines(&["CLARET.CHANGES 1 node 1 1 x"]),
         "claret.unproven" => lines(&["CLARET.UNPROVEN"]),
         other => panic!("{other} is new: what can be tried with it?"),
     }

@@ -48,6 +48,6 @@ fn the_secret_is_shown_nowhere() {
 #[test]
 fn a_client_tells_no_changes() {
     let server = Server::start(&[]);
-    let refused = error(&mut server.connect(), "CLARET.CHANGES node 1 1 x");
+    let refused = error(&mut server.connect(), "CLARET.CHANGES 1 node 1 1 x");
     assert!(refused.contains("only a primary of this module"), "{refused}");
 }

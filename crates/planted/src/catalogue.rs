@@ -557,6 +557,15 @@ bugs! {
         ReplicaLetIn ["claret/cluster a_primary_that_starts_again_at_once_does_not_serve_with_nothing"];
         /// A primary that has just started begins with nothing before its replicas have said what they know.
         BeginsUnproven ["claret/cluster a_primary_that_starts_again_at_once_does_not_serve_with_nothing"];
+        /// What a file has counts as all that anybody knows.
+        FileSaysAll ["module/lib what_was_told_counts_for_the_shard_that_it_is_of"];
+        /// Files have nothing of what the shard remembers.
+        FilesHaveNothing [
+            "claret/cluster what_was_reported_is_there_after_all_nodes_of_a_shard_died",
+            "claret/cluster what_was_reported_is_there_after_all_nodes_were_shut_down"
+        ];
+        /// An append-only file that is rewritten as commands loses what was told before.
+        RewriteUntold ["claret/cluster what_was_reported_is_there_after_all_nodes_of_a_shard_died"];
     }
     Log {
         /// The log counts as synced, and the disk was not asked to.

@@ -10,17 +10,22 @@ use claret_rig::{Cluster, Module};
 
 /// Three primaries with so many replicas each, none of which keeps anything on a disk.
 fn strict_cluster(replicas: u16) -> Cluster {
+    strict_cluster_with(replicas, &[])
+}
+
+/// The same with these lines in the configuration.
+fn strict_cluster_with(replicas: u16, config: &[&str]) -> Cluster {
     let secret = std::env::temp_dir().join(format!("claret-peer-secret-{}", std::process::id()));
     std::fs::write(&secret, "a secret of the nodes of a test\n").expect("a file");
     let module = Module::of_sources().expect("the module");
-    Cluster::options(3, replicas)
+    let options = Cluster::options(3, replicas)
         .module(module)
         .node_timeout_ms(1_000)
         .config("claret.durability strict")
         .config(&format!("claret.replicas {replicas}"))
-        .config(&format!("claret.peer-secret-file {}", secret.display()))
-        .start()
-        .expect("a cluster")
+        .config(&format!("claret.peer-secret-file {}", secret.display()));
+    let options = config.iter().fold(options, |options, line| options.config(line));
+    options.start().expect("a cluster")
 }
 
 async fn store(cluster: &Cluster) -> Store {
@@ -219,4 +224,58 @@ async fn a_primary_without_its_replica_serves_nothing_and_says_so() {
     store.counter(&key).add(1).await.expect("its replica is back");
     let sum: i64 = store.counter(&key).get().await.expect("read");
     assert!((2..=3).contains(&sum), "{sum}");
+}
+
+/// Nobody is left who has it in memory: it is in their append-only files. They are rewritten meanwhile, with records first as an RDB
+/// file has them, or as commands.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_reported_is_there_after_all_nodes_of_a_shard_died() {
+    let _limit = crate::limit::of_test();
+    for begins_as_rdb in ["yes", "no"] {
+        let preamble = format!("aof-use-rdb-preamble {begins_as_rdb}");
+        let mut cluster = strict_cluster_with(1, &["appendonly yes", "appendfsync always", &preamble]);
+        let writing = Writing::begin(&cluster).await;
+        let all: Vec<usize> = (0..cluster.servers().len()).collect();
+        for dead in [vec![1, cluster.replica(1, 0)], all] {
+            pause(500).await;
+            for node in &dead {
+                cluster.query::<String>(*node, &["BGREWRITEAOF"]).expect("it begins");
+            }
+            pause(1_000).await;
+            for node in &dead {
+                cluster.server_mut(*node).kill();
+            }
+            for node in &dead {
+                cluster.server_mut(*node).restart().expect("it starts");
+            }
+            cluster.wait_until_ok(Duration::from_secs(30)).expect("well");
+            wait_until("somebody goes on", || serves(&cluster, 1) || serves(&cluster, cluster.replica(1, 0)))
+                .await;
+            pause(1_000).await;
+        }
+        assert!(writing.end().await > 100);
+    }
+}
+
+/// One after the other, each with an RDB file, as an operator does who moves all machines.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_reported_is_there_after_all_nodes_were_shut_down() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster_with(1, &["save 3600 1"]);
+    let writing = Writing::begin(&cluster).await;
+    let all: Vec<usize> = (0..cluster.servers().len()).collect();
+    for _ in 0..2 {
+        pause(1_000).await;
+        all.iter().for_each(|node| cluster.server_mut(*node).stop());
+        all.iter().for_each(|node| cluster.server_mut(*node).restart().expect("it starts"));
+        cluster.wait_until_ok(Duration::from_secs(30)).expect("well");
+        for shard in 0..3 {
+            wait_until("somebody goes on", || {
+                serves(&cluster, shard) || serves(&cluster, cluster.replica(shard, 0))
+            })
+            .await;
+        }
+        pause(1_000).await;
+    }
+    assert!(writing.end().await > 100);
 }

@@ -1,7 +1,7 @@
-//! Traps 3 and 19: locks and refusals die with the shard, and late messages must not bring them back.
+//! Traps 3, 4 and 19: locks and refusals die with the shard, and late messages must not bring them back.
 
 use claret_core::message::{Asks, Request};
-use claret_core::{Cause, Event, Incarnation, Limits, ShardId, Survives};
+use claret_core::{Backup, Cause, Event, Incarnation, Limits, Shard, ShardId, Survives, Switches};
 use claret_types::Reply;
 
 use crate::harness::{Kind, World, get, incr, incr_returning};
@@ -435,4 +435,38 @@ fn trap_08_an_unknown_end_is_not_decided_by_the_coordinator() {
     w.run();
     assert_eq!([w.counter(1, "k"), w.counter(2, "k")], [1, 1], "the second asked the third");
     w.assert_quiet();
+}
+
+/// Bug: a shard votes, the other one applies, and it goes on without its prepare. Consequence: half of a transaction. Mend: a vote
+/// leaves when every replica has it (S1), and whoever is promoted holds it again (S6).
+#[test]
+fn trap_04_a_vote_is_told_when_every_replica_has_it() {
+    let mut w = World::new(2);
+    w.shards[0].replicate();
+    let tx = w.begin();
+    for shard in [0, 1] {
+        w.coordinator_mut(tx).meet(ShardId(shard), Incarnation(1));
+        w.buffer(tx, shard, "k", incr(1));
+    }
+    w.commit(tx);
+    for shard in [0, 1] {
+        w.deliver(Kind::Prepare, shard);
+    }
+    assert_eq!((w.count(Kind::Voted, 0), w.count(Kind::Voted, 1)), (0, 1), "no replica has the first one");
+    let (mut backup, mut last) = (Backup::default(), 0);
+    while let Some((batch, changes)) = w.shards[0].poll_changes() {
+        changes.into_iter().for_each(|change| backup.take(change));
+        last = batch;
+    }
+    w.shards[0].replicated(last);
+    w.pass(0);
+    w.deliver(Kind::Voted, 0);
+    w.deliver(Kind::Voted, 1);
+    w.deliver(Kind::Apply, 1);
+    w.lose_all();
+    let promoted = Shard::promote(backup, None, w.now, Incarnation(2), Switches::CLARET, Limits::default());
+    w.shards[0] = promoted.expect("it is of a shard");
+    w.pass(Limits::default().lease_us);
+    w.run();
+    assert_eq!([w.counter(0, "k"), w.counter(1, "k")], [1, 1], "it asks the other one");
 }

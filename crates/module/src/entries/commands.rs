@@ -304,8 +304,9 @@ pub(crate) const COMMANDS: &[Command] = &[
         name: c"claret.changes",
         flags: c"write deny-script no-slowlog",
         categories: c"write dangerous",
-        arity: 5,
+        arity: 6,
         arguments: &[
+            one("form", Shape::Int),
             one("node", Shape::Text),
             one("incarnation", Shape::Int),
             one("batch", Shape::Int),

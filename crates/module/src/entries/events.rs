@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_int, c_void};
 
 use redis_module::raw;
 
-use super::{entry, keyspace, with_node};
+use super::{entry, files, keyspace, with_node};
 use crate::ffi::{Arg, Ctx, Rejected, api};
 use crate::node::Node;
 use crate::parts::planted::sessions as planted;
@@ -21,7 +21,7 @@ pub(super) fn subscribe(ctx: Ctx) -> Result<(), Rejected> {
     Ctx::accepted(unsafe {
         api!(RedisModule_SubscribeToKeyspaceEvents)(ctx.raw(), kinds, Some(key_vanished))
     })?;
-    let events: [(u64, raw::RedisModuleEventCallback); 7] = [
+    let events: [(u64, raw::RedisModuleEventCallback); 8] = [
         (raw::REDISMODULE_EVENT_CLIENT_CHANGE, Some(client_changed)),
         (raw::REDISMODULE_EVENT_REPLICATION_ROLE_CHANGED, Some(role_changed)),
         (raw::REDISMODULE_EVENT_CRON_LOOP, Some(looked_around)),
@@ -29,6 +29,7 @@ pub(super) fn subscribe(ctx: Ctx) -> Result<(), Rejected> {
         (raw::REDISMODULE_EVENT_SWAPDB, Some(swapped)),
         (raw::REDISMODULE_EVENT_REPLICA_CHANGE, Some(replica_changed)),
         (raw::REDISMODULE_EVENT_LOADING, Some(loading)),
+        (raw::REDISMODULE_EVENT_FORK_CHILD, Some(files::forked)),
     ];
     for (id, callback) in events {
         let event = raw::RedisModuleEvent { id, dataver: 1 };
@@ -80,19 +81,24 @@ unsafe extern "C" fn replica_changed(
     entry(ctx, "a replica that comes", |ctx| with_node(|node| node.replica_came(ctx)));
 }
 
-/// All that this node has is replaced by what its primary has.
+/// All that this node has is replaced by what its primary, or a file, has.
 unsafe extern "C" fn loading(
     ctx: *mut raw::RedisModuleCtx,
     _: raw::RedisModuleEvent,
     what: u64,
     _: *mut c_void,
 ) {
-    if what != raw::REDISMODULE_SUBEVENT_LOADING_REPL_START {
-        return;
-    }
     // SAFETY: it is what the server just called with, and does not leave this call (context rule).
     let ctx = unsafe { Ctx::new(ctx) };
-    entry(ctx, "a sync", |_| with_node(Node::forget_backup));
+    match what {
+        raw::REDISMODULE_SUBEVENT_LOADING_REPL_START => {
+            entry(ctx, "a sync", |_| with_node(Node::forget_backup));
+        }
+        raw::REDISMODULE_SUBEVENT_LOADING_RDB_START | raw::REDISMODULE_SUBEVENT_LOADING_AOF_START => {
+            entry(ctx, "loading", |ctx| with_node(|node| node.begins_to_load(ctx)));
+        }
+        _ => {}
+    }
 }
 
 /// Here, too, nothing may be written.

@@ -7,7 +7,7 @@ use claret_identity::PeerSecret;
 use redis_module::raw;
 use thiserror::Error;
 
-use super::{bus, commands, config, events, filter, info, needs, timers};
+use super::{bus, commands, config, events, files, filter, info, needs, timers};
 use crate::ffi::{Ctx, Flag, Log, Rejected, api, guarded};
 use crate::node::{Node, settings};
 
@@ -100,6 +100,7 @@ fn load(ctx: Ctx) -> Result<(), Unfit> {
         check_strict(ctx, secret.is_some())?;
     }
     accepted("an event", events::subscribe(ctx))?;
+    accepted("a part of RDB files", files::register(ctx))?;
     accepted("a section of INFO", info::register(ctx))?;
     ctx.receive(bus::received);
     super::begin(|keyspace| Node::new(ctx, keyspace, timers::PROCS, SessionId(ctx.random()), secret));

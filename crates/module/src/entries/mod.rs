@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod events;
 mod exec;
+mod files;
 mod filter;
 mod frame;
 mod info;

@@ -8,18 +8,19 @@ use crate::parts::error::{Error, Outcome};
 use crate::parts::planted::replicas as planted;
 use crate::parts::seals::Position;
 
-/// `CLARET.CHANGES node incarnation batch changes`
+/// `CLARET.CHANGES form node incarnation batch changes`
 ///
 /// Whoever is no primary of this node, and no file of its own, could make it forget what it knows.
 pub(super) fn changes(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     if !planted::is_told(ctx.is(Flag::Replicated) || ctx.is(Flag::Loading)) {
         return Err(Error::NotForClients);
     }
-    const USAGE: Error = Error::Usage("CLARET.CHANGES node incarnation batch changes");
-    let [_, node, incarnation, batch, changes] = arguments else { return Err(USAGE) };
+    const USAGE: Error = Error::Usage("CLARET.CHANGES form node incarnation batch changes");
+    let [_, form, node, incarnation, batch, changes] = arguments else { return Err(USAGE) };
+    let form = form.number().ok_or(USAGE)?;
     let incarnation = Incarnation(incarnation.number().ok_or(USAGE)?);
     let position = Position { incarnation, batch: batch.number().ok_or(USAGE)? };
-    let taken = with_node(|it| it.take_changes(ctx, node.bytes(), position, changes.bytes()));
+    let taken = with_node(|it| it.take_changes(ctx, form, (node.bytes(), position), changes.bytes()));
     taken.unwrap_or(Err(Error::NotReady))?;
     ctx.reply_ok();
     Ok(())

@@ -25,6 +25,8 @@ pub(crate) enum Flag {
     Replica = 1 << 3,
     /// Refuses writes: mostly a replica.
     ReadOnly = 1 << 4,
+    /// Writes an append-only file.
+    Aof = 1 << 6,
     /// Has a `maxmemory`, and may throw keys away for it.
     Evicts = 1 << 9,
     /// Over `maxmemory`.

@@ -24,6 +24,7 @@ mod entry;
 mod filter;
 mod key;
 mod main_thread;
+mod saved;
 mod string;
 mod user;
 
@@ -34,6 +35,7 @@ pub(crate) use entry::{caught, guarded};
 pub(crate) use filter::{Filtered, Place};
 pub(crate) use key::{Key, Kind, Side};
 pub(crate) use main_thread::OnMainThread;
+pub(crate) use saved::{Loaded, Saved};
 pub(crate) use string::{Arg, Text};
 pub(crate) use user::{Denial, User};
 

@@ -1,10 +1,12 @@
 //! The durability `strict`, at a replica: what it is told of its primary's shard, and how it goes on as that
 //! (`docs/replication.md`). And how a primary that has just started learns whether it may begin.
 
-use claret_core::{Backup, Incarnation, Shard, wire};
+use claret_core::wire::{self, WireError};
+use claret_core::{Backup, Change, Incarnation, Shard};
 
+use super::files::FORM;
 use super::{Node, limits, next_incarnation, settings, unix_time};
-use crate::ffi::{Ctx, Flag, Log};
+use crate::ffi::{Ctx, Flag, Log, Text};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::planted::replicas as planted;
 use crate::parts::seals::{Letter, Position};
@@ -18,30 +20,41 @@ impl Node {
     pub(crate) fn take_changes(
         &mut self,
         ctx: Ctx,
-        source: &[u8],
-        position: Position,
+        form: u64,
+        (source, position): (&[u8], Position),
         bytes: &[u8],
     ) -> Outcome {
-        if ctx.is(Flag::Loading) {
-            return Ok(()); // It was told before this process began, and more may have been told since.
+        if !settings::is_strict() || ctx.is(Flag::Loading) && !planted::is_of_use(true) {
+            return Ok(());
         }
         let mut rest = bytes;
         while !rest.is_empty() {
-            let (change, behind) = wire::decode_change(rest).map_err(|error| {
+            let other_form = || WireError::Malformed {
+                at: 0,
+                problem: format!("it has form {form}, and this module reads form {FORM}"),
+            };
+            let read = if form == FORM { wire::decode_change(rest) } else { Err(other_form()) };
+            let (change, behind) = read.map_err(|error| {
                 self.forget_backup();
-                let text =
-                    format!("what the primary told of its shard cannot be read, and is forgotten: {error}");
+                let text = format!("what was told of the shard cannot be read, and is forgotten: {error}");
                 ctx.log(Log::Warning, &text);
+                // It would acknowledge what it does not know. When it is connected again, it is told everything.
+                let words = [b"KILL".as_slice(), b"TYPE", b"master"].map(Text::new);
+                ctx.call(c"CLIENT", c"Ev", &words);
                 Error::Unreadable(error)
             })?;
+            // All is told; or it was when the file was written.
+            if matches!(change, Change::Began { .. }) {
+                self.following.is_of_file = ctx.is(Flag::Loading);
+            }
             self.following.backup.take(change);
             rest = behind;
         }
-        self.following.heirs.clear();
         self.following.position = Some(position);
         self.following.source = Some(String::from_utf8_lossy(source).into_owned());
+        self.note_heirs();
         self.counts.batches_taken += 1;
-        if self.following.ack.is_none() {
+        if self.following.ack.is_none() && !ctx.is(Flag::Loading) {
             self.following.ack = Some(ctx.timer(0, self.procs.ack));
         }
         Ok(())
@@ -51,13 +64,14 @@ impl Node {
     pub(crate) fn ack_fired(&mut self, ctx: Ctx) {
         self.following.ack = None;
         // It answers nothing; and without a primary it does nothing.
-        ctx.call(c"REPLCONF", c"v", &[crate::ffi::Text::new(b"GETACK"), crate::ffi::Text::new(b"*")]);
+        ctx.call(c"REPLCONF", c"v", &[Text::new(b"GETACK"), Text::new(b"*")]);
     }
 
     /// Everything that is there is about to be replaced, or is of no use.
     pub(crate) fn forget_backup(&mut self) {
         self.following.backup = Backup::default();
         self.following.heirs.clear();
+        self.following.is_of_file = false;
         (self.following.source, self.following.position) = (None, None);
     }
 
@@ -76,6 +90,7 @@ impl Node {
         let members = self.keyspace.view(|view| view.members().clone()).unwrap_or_default();
         let position = Position { incarnation: shard.incarnation(), batch: self.telling.told.last() };
         self.following.backup = backup;
+        self.following.is_of_file = false;
         self.following.heirs = members.followers.into_iter().map(|(id, _)| id).collect();
         (self.following.source, self.following.position) = (Some(members.own), Some(position));
     }
@@ -172,7 +187,7 @@ impl Node {
     pub(super) fn take_over(&mut self, ctx: Ctx, from: &str) {
         let is_primary = self.following.followed.as_deref() == Some(from);
         if is_primary && ctx.is(Flag::Replica) && self.following.complete().is_some() {
-            let words = [&b"FAILOVER"[..], b"FORCE"].map(crate::ffi::Text::new);
+            let words = [&b"FAILOVER"[..], b"FORCE"].map(Text::new);
             let answer = ctx.call(c"CLUSTER", c"Ev", &words);
             ctx.log(
                 Log::Notice,

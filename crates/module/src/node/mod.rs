@@ -18,6 +18,7 @@ pub(crate) mod rights;
 pub(crate) mod settings;
 
 mod exec;
+mod files;
 mod following;
 mod frames;
 mod horizon;

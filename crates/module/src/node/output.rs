@@ -152,6 +152,7 @@ impl Node {
     /// The timer for what an event left to do.
     pub(crate) fn soon_fired(&mut self, ctx: Ctx) {
         self.soon = None;
+        self.write_backup(ctx);
         self.due_unless_barred(ctx);
     }
 

@@ -45,11 +45,9 @@ impl Node {
     /// Whether the server took it.
     pub(super) fn send_letter(&mut self, ctx: Ctx, to: &str, letter: &Letter) -> bool {
         let Ok(id) = CString::new(to) else { return false };
+        let own = self.own();
         let sealed = match (&mut self.seals, letter) {
-            (Some(seals), letter) => {
-                let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
-                seals.seal(&own, to, letter)
-            }
+            (Some(seals), letter) => seals.seal(&own, to, letter),
             (None, Letter::Peer(message)) => Some(message.clone()),
             (None, Letter::Greeting(_) | Letter::Knows { .. } | Letter::TakeOver) => None,
         };
@@ -58,11 +56,9 @@ impl Node {
 
     /// Something came over the bus, from the node of this id. With a secret, what is not sealed with it is dropped.
     pub(crate) fn received(&mut self, ctx: Ctx, sender: &[u8], payload: &[u8]) {
+        let (own, id) = (self.own(), String::from_utf8_lossy(sender).into_owned());
         let Some(seals) = &mut self.seals else { return self.hear_peer(ctx, sender, payload) };
-        let (own, sender) = (
-            self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default(),
-            String::from_utf8_lossy(sender).into_owned(),
-        );
+        let sender = id;
         let (letter, is_news) = match seals.open(&own, &sender, payload) {
             Ok(opened) => opened,
             Err(refused) => return self.note_refused(ctx, &sender, refused),

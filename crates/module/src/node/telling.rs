@@ -4,20 +4,19 @@
 //! A batch leaves with `CLARET.CHANGES`, which the server passes on in one piece with what the same entry did to records. Each
 //! replica acknowledges as soon as it has carried it out; the filter sees that, and the server is asked who has how much.
 
-use claret_core::{Shard, Time, wire};
+use claret_core::{Shard, Time};
 
-use super::{BARRED_MS, Node, settings};
+use super::{BARRED_MS, Node, files, settings};
 use crate::ffi::{Ctx, Filtered, Flag, Log};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::planted::replicas as planted;
 use crate::parts::replicas::{Replicas, Told};
-
-/// A batch that says everything can be long. It goes in commands that are not much longer than this.
-const PART_BYTES: usize = 1 << 20;
+use crate::parts::seals::Position;
 
 impl Node {
     /// Hands to the server what the shard has to tell its replicas. Last in an entry: what it did to records goes before.
     pub(super) fn tell_replicas(&mut self, ctx: Ctx) {
+        let own = self.own();
         let Some(shard) = self.shard.as_mut().filter(|shard| shard.is_replicated()) else { return };
         if Ctx::must_not_write() {
             return self.come_back(ctx, BARRED_MS);
@@ -26,23 +25,14 @@ impl Node {
         if is_whole {
             shard.replicate();
         }
-        let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
-        let incarnation = shard.incarnation().0.to_string();
+        let incarnation = shard.incarnation();
         while let Some((batch, changes)) = shard.poll_changes() {
-            let number = batch.to_string();
-            let tell = |part: &[u8]| {
-                let words = [own.as_bytes(), incarnation.as_bytes(), number.as_bytes(), part];
-                ctx.replicate(c"CLARET.CHANGES", &words);
-            };
-            // All parts arrive together, as everything that an entry writes.
-            let mut part = Vec::new();
-            for change in &changes {
-                part.append(&mut wire::encode_change(change).expect("the types of a module are built in"));
-                if part.len() > PART_BYTES {
-                    tell(&std::mem::take(&mut part));
-                }
+            let position = Position { incarnation, batch };
+            // All parts arrive together, as everything that an entry writes. One without changes asks whether the replicas are there (S5).
+            if changes.is_empty() {
+                files::pass_on(ctx, &own, position, b"");
             }
-            tell(&part);
+            files::in_parts(changes.into_iter(), |part| files::pass_on(ctx, &own, position, part));
             self.telling.told.told(batch, std::mem::take(&mut is_whole));
             self.counts.batches_told += 1;
         }
@@ -171,7 +161,7 @@ impl Node {
         shard.replicate();
         let bears = Some((shard.id(), shard.incarnation()));
         self.telling.told.came();
-        let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+        let own = self.own();
         self.keyspace.learn(&own, bears);
         self.greet_nodes(ctx, true);
     }
@@ -180,7 +170,7 @@ impl Node {
     pub(super) fn bears_nothing(&mut self) {
         self.telling.told = Told::default();
         self.telling.waits_since = None;
-        let own = self.keyspace.view(|view| view.members().own.clone()).unwrap_or_default();
+        let own = self.own();
         self.keyspace.learn(&own, None);
         self.ask_anew();
     }

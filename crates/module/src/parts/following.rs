@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use claret_core::Backup;
 
 use crate::ffi::Timer;
+use crate::parts::planted::replicas as planted;
 use crate::parts::seals::Position;
 
 /// What a replica keeps.
@@ -17,6 +18,13 @@ pub(crate) struct Following {
     pub(crate) position: Option<Position>,
     /// Of a node that was the shard itself: who followed it then, and may have taken its place.
     pub(crate) heirs: Vec<String>,
+    /// What is known is what a file had, or a full sync brought, and what was told on top of that: nobody has said since that this is
+    /// all.
+    pub(crate) is_of_file: bool,
+    /// Who followed this node when it began to load its files.
+    pub(crate) followed_by: Vec<String>,
+    /// What is known is to be written into this node's append-only file.
+    pub(crate) is_to_be_written: bool,
     /// Whom this node followed last, as a replica.
     pub(crate) followed: Option<String>,
     /// Set while the primary is to hear that everything was carried out.
@@ -40,9 +48,11 @@ impl Following {
         self.position.filter(|_| is_of_shard && self.backup.shard().is_some())
     }
 
-    /// The same, if that is what the very node has told that this one followed: nobody can know more who counts.
+    /// The same, if that is what the very node has told that this one followed: nobody can know more who counts. A file may be older
+    /// than what was acknowledged.
     pub(crate) fn whole(&self) -> Option<Position> {
         let is_of_primary = self.source.is_some() && self.source == self.followed;
+        let is_of_primary = is_of_primary && !planted::may_be_old(self.is_of_file);
         self.complete().filter(|_| is_of_primary)
     }
 
@@ -84,5 +94,11 @@ mod tests {
         );
         assert_eq!(following(told_by("itself", &["heir"]), "heir"), [true, false], "it was replaced");
         assert_eq!(following(told_by("itself", &["heir"]), "another"), [false, false]);
+        let of_file = Following { is_of_file: true, ..told_by("primary", &[]) };
+        assert_eq!(
+            following(of_file, "primary"),
+            [true, false],
+            "the others are asked whether they know more"
+        );
     }
 }

@@ -12,9 +12,9 @@ use claret_identity::PeerSecret;
 
 use crate::parts::planted::replicas as planted;
 
-/// The form of letters, and of what a primary tells its replicas (`claret_core::Change`): another one for each change of either. A
-/// replica with another form is not heard, and so it does not count as one.
-const FORM: u8 = 1;
+/// The form of letters, of what a primary tells its replicas, and of what is in files (`claret_core::Change`): another one for each
+/// change of any. A replica with another form is not heard, and so it does not count as one.
+pub(crate) const FORM: u8 = 1;
 
 /// So many earlier lives of another node are remembered, whose letters count no more.
 const PAST_LIVES_MAX: usize = 64;

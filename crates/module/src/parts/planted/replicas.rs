@@ -73,6 +73,21 @@ pub(crate) fn is_told(is: bool) -> bool {
     is || is_planted(Bug::ClientsTellChanges)
 }
 
+/// Whether a file may know less than others: [`Bug::FileSaysAll`].
+pub(crate) fn may_be_old(may: bool) -> bool {
+    may && !is_planted(Bug::FileSaysAll)
+}
+
+/// Whether what a file has of the shard is of use: [`Bug::FilesHaveNothing`].
+pub(crate) fn is_of_use(is: bool) -> bool {
+    is && !is_planted(Bug::FilesHaveNothing)
+}
+
+/// Whether a file is rewritten that begins with records alone: [`Bug::RewriteUntold`].
+pub(crate) fn is_to_be_told(is: bool) -> bool {
+    is && !is_planted(Bug::RewriteUntold)
+}
+
 /// Whether changes are kept that came before a shard: [`Bug::VanishedBeforePromotion`].
 pub(crate) fn are_forgotten() -> bool {
     !is_planted(Bug::VanishedBeforePromotion)
