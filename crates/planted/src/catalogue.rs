@@ -557,6 +557,8 @@ bugs! {
         ReplicaLetIn ["claret/cluster a_primary_that_starts_again_at_once_does_not_serve_with_nothing"];
         /// A primary that has just started begins with nothing before its replicas have said what they know.
         BeginsUnproven ["claret/cluster a_primary_that_starts_again_at_once_does_not_serve_with_nothing"];
+        /// Whoever asks for an outcome hears it though no replica knows it.
+        OutcomeToldAtOnce ["module/lib who_asks_hears_it_when_the_replicas_have_what_was_written_then"];
         /// What a file has counts as all that anybody knows.
         FileSaysAll ["module/lib what_was_told_counts_for_the_shard_that_it_is_of"];
         /// Files have nothing of what the shard remembers.

@@ -15,17 +15,17 @@ fn fresh() -> Cluster {
     options.node_timeout_ms(30_000).config("appendonly yes").start().expect("a cluster")
 }
 
-async fn impatient(cluster: &Cluster) -> Store {
+pub(crate) async fn impatient(cluster: &Cluster) -> Store {
     let options = TxOptions::new().deadline(Duration::from_millis(400));
     let builder = Store::cluster(cluster.url()).transactions(options);
     builder.response_timeout(Duration::from_millis(400)).connect().await.expect("a store")
 }
 
-async fn patient(cluster: &Cluster) -> Store {
+pub(crate) async fn patient(cluster: &Cluster) -> Store {
     Store::cluster(cluster.url()).connect().await.expect("a store")
 }
 
-fn id_of(result: Result<(), Error>) -> OutcomeId {
+pub(crate) fn id_of(result: Result<(), Error>) -> OutcomeId {
     match result {
         // As it goes to another process.
         Err(Error::Unknown(id)) => id.to_string().parse().expect("the same"),
@@ -34,7 +34,7 @@ fn id_of(result: Result<(), Error>) -> OutcomeId {
 }
 
 /// What it is once that is known.
-async fn outcome(store: &Store, id: &OutcomeId) -> Outcome {
+pub(crate) async fn outcome(store: &Store, id: &OutcomeId) -> Outcome {
     let began = Instant::now();
     loop {
         match store.outcome(id).await.expect("it is open") {

@@ -5,8 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::{Records, Store, TxOptions};
+use claret::{Outcome, Records, Store, TxOptions};
 use claret_rig::{Cluster, Module};
+
+use crate::outcomes::{id_of, impatient, outcome, patient};
 
 /// Three primaries with so many replicas each, none of which keeps anything on a disk.
 fn strict_cluster(replicas: u16) -> Cluster {
@@ -278,4 +280,37 @@ async fn what_was_reported_is_there_after_all_nodes_were_shut_down() {
         pause(1_000).await;
     }
     assert!(writing.end().await > 100);
+}
+
+/// A node says nothing of it before its replica has it, and whoever takes its place says the same.
+#[tokio::test]
+async fn an_unknown_outcome_is_known_when_the_replicas_have_it_and_after_a_failover() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(1);
+    let (store, other) = (impatient(&cluster).await, patient(&cluster).await);
+    let key = cluster.key_at(1, "asked:");
+    let (primary, replica) = (1, cluster.replica(1, 0));
+    let mut sum = 0;
+    for dies in [false, true] {
+        cluster.servers()[replica].pause();
+        let id = id_of(store.counter(&key).add(1).await);
+        assert_eq!(store.outcome(&id).await, Ok(Outcome::NotYet), "its replica does not have it");
+        if dies {
+            cluster.server_mut(primary).kill();
+        }
+        cluster.servers()[replica].resume();
+        if dies {
+            wait_until("it takes over", || serves(&cluster, replica)).await;
+            cluster.server_mut(primary).restart().expect("it starts");
+        }
+        cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+        let became = outcome(&other, &id).await;
+        sum += match became {
+            Outcome::Committed => 1,
+            Outcome::Aborted => 0,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(store.outcome(&id).await, Ok(became));
+        assert_eq!(other.counter(&key).get().await, Ok(sum), "{became:?}");
+    }
 }

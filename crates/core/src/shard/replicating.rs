@@ -23,6 +23,8 @@ use crate::records::Records;
 pub(super) struct Replication {
     /// Since the last batch.
     changes: Changes,
+    /// The host waits for this batch, whether anything is written or not.
+    asked: u64,
     /// So many batches were taken.
     taken: u64,
     /// What waits for the replicas, by the batch that they must have. In order.
@@ -64,12 +66,21 @@ impl Shard {
     /// The next batch for the replicas, and its number; `None` if nothing was written and nothing waits for an answer of theirs.
     pub fn poll_changes(&mut self) -> Option<(u64, Changes)> {
         let replication = self.replication.as_mut()?;
-        let is_awaited = replication.held.back().is_some_and(|(batch, _)| *batch > replication.taken);
+        let is_awaited = replication.held.back().is_some_and(|(batch, _)| *batch > replication.taken)
+            || replication.asked > replication.taken;
         if replication.changes.is_empty() && !is_awaited {
             return None;
         }
         replication.taken += 1;
         Some((replication.taken, std::mem::take(&mut replication.changes)))
+    }
+
+    /// What is written here now counts when the replicas have the batch of this number, which is going to be there, if only an empty one
+    /// (S5): for what the host itself tells. `None`: nothing has to wait.
+    pub fn ask_replicas(&mut self) -> Option<u64> {
+        let replication = self.replication.as_mut()?;
+        replication.asked = replication.taken + 1;
+        Some(replication.asked)
     }
 
     /// All replicas have all batches up to this one.

@@ -234,7 +234,7 @@ pub(crate) const COMMANDS: &[Command] = &[
         summary: "Tells what this shard has written for an attempt (`session.sequence/attempt`), and changes nothing by it: for \
                   whoever heard that an outcome is unknown, and asks all participants.",
         complexity: "O(log N) with N the transactions that are remembered",
-        answers: "the shard; since which incarnation it remembers; `nothing`, `prepared`, `applied`, `refused`, `forgotten` or `lost`",
+        answers: "in the durability `strict` when its replicas have it, too: the shard; since which incarnation it remembers; `nothing`, `prepared`, `applied`, `refused`, `forgotten` or `lost`",
         since: "0.1.0",
         entry: entry!(outcome::outcome),
     },

@@ -201,6 +201,8 @@ impl Node {
             self.carry_out(ctx, None);
         }
         let (now, after_us) = (self.now(), settings::FORGET_MS.get() * 1_000);
+        self.questions.expire(now);
+        self.release_questions();
         let forgotten = self.sessions.forget(now, after_us);
         if let Some(shard) = &mut self.shard {
             shard.set_bounds(limits());

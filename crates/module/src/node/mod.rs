@@ -45,6 +45,7 @@ use crate::parts::leaving::Leaving;
 use crate::parts::one_shots::OneShots;
 use crate::parts::open_multis::OpenMultis;
 use crate::parts::passed_over::PassedOver;
+use crate::parts::questions::Questions;
 use crate::parts::queue::Queue;
 use crate::parts::replicas::Telling;
 use crate::parts::seals::Seals;
@@ -57,7 +58,7 @@ pub(crate) use exec::{Begun, check_placement};
 pub(crate) use frames::{Hello, Polled, Welcome};
 use horizon::meets_min;
 pub(crate) use leaving::{Taking, would_wait};
-pub(crate) use operator::{Shown, ShownAttempt};
+pub(crate) use operator::{Asked, Shown, ShownAttempt};
 pub(crate) use plain::{Judged, Waited};
 pub(crate) use top::{HotKey, ShownWait, Top};
 
@@ -122,6 +123,7 @@ pub(crate) struct Node {
     leaving: Leaving,
     /// As a primary of the durability `strict`, and as a replica of one.
     telling: Telling,
+    questions: Questions,
     pub(crate) following: Following,
     /// With what nodes sign; `None` without a secret.
     seals: Option<Seals>,
@@ -212,6 +214,7 @@ impl Node {
             sleepers: Sleepers::default(),
             leaving: Leaving::default(),
             telling: Telling::default(),
+            questions: Questions::default(),
             following: Following::default(),
             seals: secret.map(|secret| Seals::new(secret, ctx.random().max(1))),
             deserted: Vec::new(),

@@ -7,8 +7,8 @@ use claret_core::message::{Refusal, Request, Status};
 use claret_core::{AttemptId, Shard, Told, Wait};
 use claret_types::{Access, Bytes};
 
-use super::{Caller, Node};
-use crate::ffi::{Ctx, Log};
+use super::{Caller, Node, settings};
+use crate::ffi::{Blocked, Ctx, Log};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::owner::{Name, Owner};
 use crate::parts::planted::sessions as planted;
@@ -29,6 +29,14 @@ pub(crate) struct ShownAttempt {
     pub(crate) owner: Option<Owner>,
 }
 
+/// What somebody hears who asks what is written.
+pub(crate) enum Asked {
+    /// At once.
+    Told(Told),
+    /// When the replicas have it: its client is to wait, with [`Node::question_waits`].
+    Waits(u64),
+}
+
 impl Node {
     /// The keys that are held and that the caller may look at, in order; or this one alone.
     pub(crate) fn locks(&self, caller: &Caller, key: Option<&Bytes>) -> Result<Vec<Shown>, Error> {
@@ -46,13 +54,48 @@ impl Node {
     }
 
     /// What is written for an attempt, for somebody who only wants to know.
-    pub(crate) fn tell_written(&self, attempt: AttemptId) -> Result<Told, Error> {
-        let shard = self.shard.as_ref().ok_or(Error::NotReady)?;
-        // Others might build on it, and it may be that nobody but this node has it (S2).
-        if shard.is_replicated() {
-            return Err(Error::OutcomeInStrict);
+    ///
+    /// Others build on it, and it may be that nobody but this node has it: where the shard has replicas, who asks is told when those
+    /// have it, too (S2).
+    pub(crate) fn tell_written(
+        &mut self,
+        ctx: Ctx,
+        attempt: AttemptId,
+        may_wait: bool,
+    ) -> Result<Asked, Error> {
+        self.are_replicas_there()?;
+        let until = self.now().plus(settings::REPLICA_MS.get() * 1_000);
+        let shard = self.shard.as_mut().ok_or(Error::NotReady)?;
+        let told = shard.tell_written(attempt, true);
+        let Some(batch) = shard.ask_replicas() else { return Ok(Asked::Told(told)) };
+        if !may_wait {
+            return Err(Error::WaitsForAnswer);
         }
-        Ok(shard.tell_written(attempt, true))
+        let number = self.questions.ask(batch, told, until);
+        self.come_back(ctx, 0);
+        Ok(Asked::Waits(number))
+    }
+
+    /// The client of a question waits from now on.
+    pub(crate) fn question_waits(&mut self, number: u64, client: Blocked) {
+        self.questions.wait(number, client);
+        self.release_questions();
+    }
+
+    /// What is said to a client that waited.
+    pub(crate) fn question_answered(&mut self, number: u64) -> Result<Told, Error> {
+        self.questions.take(number).ok_or(Error::NotReady)
+    }
+
+    /// A client that asked is gone. Whether it still waited.
+    pub(crate) fn question_left(&mut self, client: Blocked) -> bool {
+        self.questions.left(client)
+    }
+
+    pub(super) fn release_questions(&mut self) {
+        while let Some((client, number)) = self.questions.poll_released() {
+            client.release(number);
+        }
     }
 
     pub(super) fn shown(&self, shard: &Shard, attempt: AttemptId) -> ShownAttempt {

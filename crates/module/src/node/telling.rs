@@ -81,6 +81,8 @@ impl Node {
         let confirmed = self.telling.told.look(seen, configured);
         if let Some(batch) = confirmed {
             shard.replicated(batch);
+            self.questions.confirmed(batch);
+            self.release_questions();
         }
         let now = self.now();
         if self.telling.told.waiting() == 0 {
@@ -168,6 +170,8 @@ impl Node {
 
     /// This node is no shard any more.
     pub(super) fn bears_nothing(&mut self) {
+        self.questions.end();
+        self.release_questions();
         self.telling.told = Told::default();
         self.telling.waits_since = None;
         let own = self.own();

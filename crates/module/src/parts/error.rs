@@ -89,10 +89,6 @@ pub(crate) enum Error {
     /// What a replica is told.
     #[error("this node has just started, and waits for what its replicas know; try again")]
     Unproven,
-    #[error(
-        "in the durability strict a node does not tell outcomes yet: what it has may not have reached its replicas"
-    )]
-    OutcomeInStrict,
     #[error("only a primary of this module says that, to its replicas")]
     NotForClients,
     #[error("nobody serves slot {0}")]
@@ -121,8 +117,8 @@ pub(crate) enum Error {
     #[error("no operation is given")]
     ExecEmpty,
     #[error(
-        "in the durability strict CLARET.EXEC waits for replicas, and here nothing can wait; send it by itself, outside MULTI and \
-         scripts"
+        "in the durability strict the answer waits for replicas, and here nothing can wait; send the command by itself, outside MULTI \
+         and scripts"
     )]
     WaitsForAnswer,
     #[error("{0}")]
@@ -193,7 +189,6 @@ impl Error {
             | Error::ExecWords
             | Error::ExecEmpty
             | Error::WaitsForAnswer
-            | Error::OutcomeInStrict
             | Error::Operation(_)
             | Error::TooManyCalls(_)
             | Error::NotInDoubt(_)

@@ -16,6 +16,7 @@ pub(crate) mod owner;
 pub(crate) mod passed_over;
 pub(crate) mod plain;
 pub(crate) mod planted;
+pub(crate) mod questions;
 pub(crate) mod queue;
 pub(crate) mod replicas;
 pub(crate) mod seals;

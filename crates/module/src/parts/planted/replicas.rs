@@ -66,6 +66,11 @@ pub(crate) fn is_meant(is: bool) -> bool {
     is || is_planted(Bug::OtherLifeMeant)
 }
 
+/// Whether all replicas have what is asked for: [`Bug::OutcomeToldAtOnce`].
+pub(crate) fn is_confirmed(is: bool) -> bool {
+    is || is_planted(Bug::OutcomeToldAtOnce)
+}
+
 // --- who goes on ---
 
 /// Whether a primary tells changes: [`Bug::ClientsTellChanges`].
