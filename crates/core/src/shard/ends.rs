@@ -1,6 +1,7 @@
 //! How an attempt ends here: a no is written, or what was voted is applied or dropped; and the decision is
 //! remembered.
 
+use super::history::History;
 use super::participant::Place;
 use super::recovery::runs;
 use super::{
@@ -87,7 +88,13 @@ impl Shard {
             }
             None => {}
         }
+        self.refused.remove(&attempt);
         self.respond(attempt, Response::Aborted { attempt, shard: self.id });
+    }
+
+    /// Decisions remembered until the sessions' low-water marks pass them; with direct delivery until they are aborted.
+    pub fn remembered(&self) -> usize {
+        self.sessions.values().map(History::decisions).sum::<usize>() + self.refused.len()
     }
 
     /// Ends an attempt here: locks go, the decision is remembered, with those who may be in doubt.
@@ -154,6 +161,10 @@ impl Shard {
 
     pub(super) fn remember(&mut self, attempt: AttemptId, decided: Decided, listed: Option<Participants>) {
         if self.switches.delivery == Delivery::Direct {
+            // A call may be on its way that was made before this is heard.
+            if matches!(decided, Decided::Refused(_)) {
+                self.refused.insert(attempt);
+            }
             return;
         }
         let barred = match &decided {

@@ -36,7 +36,7 @@ mod waking;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 use std::ops::Range;
 
@@ -99,6 +99,8 @@ pub struct Shard {
     going_on: VecDeque<AttemptId>,
     /// Those who have more calls than are executed at once, by turn. Each goes on with the next timeouts, and is here once.
     put_off: BTreeMap<u64, AttemptId>,
+    /// With direct delivery: attempts that were refused and not aborted yet.
+    refused: BTreeSet<AttemptId>,
     deserted: VecDeque<Deserted>,
     departed: AllDeparted,
     /// Bytes that are kept for each account, and for all (P60).
@@ -140,6 +142,7 @@ impl Shard {
             deadlines: Deadlines::default(),
             going_on: VecDeque::new(),
             put_off: BTreeMap::new(),
+            refused: BTreeSet::new(),
             deserted: VecDeque::new(),
             departed: AllDeparted::default(),
             accounts: HashMap::default(),
@@ -221,11 +224,6 @@ impl Shard {
         own.filter(|(_, it)| !matches!(it.stage, Stage::Placed { .. })).count()
     }
 
-    /// Decisions remembered until the sessions' low-water marks pass them.
-    pub fn remembered(&self) -> usize {
-        self.sessions.values().map(History::decisions).sum()
-    }
-
     /// Sessions of which anything is known.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
@@ -251,6 +249,9 @@ impl Shard {
         match request {
             // As if it was lost: it comes again.
             Request::Execute { .. } | Request::Prepare { .. } if rules::is_in_doubt(self) => {}
+            // Its coordinator is about to hear of that.
+            Request::Execute { attempt, .. } | Request::Prepare { attempt, .. }
+                if self.refused.contains(&attempt) => {}
             Request::Execute { attempt, birth, incarnation, key, calls } => {
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
                     self.execute(now, owner, &key, calls);

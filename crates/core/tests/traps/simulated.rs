@@ -144,3 +144,30 @@ fn an_attempt_that_fails_on_two_records_at_once_ends_once() {
     assert_eq!(w.events(tx).iter().filter(|event| failed(event)).count(), 1);
     w.assert_quiet();
 }
+
+/// Bug: with direct calls a shard forgot what it had refused. An attempt that waited for its tries was refused as a record ended, and
+/// its coordinator asked again before it heard of that. Consequence: it was carried out, and again when it was run again. Mend: what
+/// was refused is kept until it is aborted.
+#[test]
+fn who_is_refused_and_asks_again_before_hearing_of_it_is_not_taken() {
+    let mut w = World::with(1, Switches { phasing: false, ..DIRECT }, Limits::default());
+    let holder = w.holder(0, "k", get());
+    let tx = w.begin();
+    w.buffer(tx, 0, "ends", incr(1));
+    w.buffer(tx, 0, "k", incr(1));
+    w.commit(tx);
+    let again = w.hold(Kind::Prepare, 0);
+    w.hand_over(again.clone());
+    w.shards[0].vanished(w.now, &["ends".into()]);
+    w.abort(holder);
+    w.deliver(Kind::Abort, 0);
+    w.hand_over(again);
+    w.run();
+    assert_eq!((w.committed(tx), w.restarts(tx), w.counter(0, "k")), (false, 1, 0));
+    w.restart(tx);
+    w.buffer(tx, 0, "k", incr(1));
+    w.commit(tx);
+    w.run();
+    assert_eq!((w.committed(tx), w.counter(0, "k")), (true, 1));
+    w.assert_quiet();
+}
