@@ -1,12 +1,14 @@
 //! The durability `strict`: nothing that was reported is lost when a replica takes over, and nothing is torn.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use claret::{Outcome, Records, Store, TxOptions};
-use claret_rig::{Cluster, Module};
+use claret_rig::{Cluster, Module, TestFolder};
 
 use crate::outcomes::{id_of, impatient, outcome, patient};
 
@@ -313,4 +315,74 @@ async fn an_unknown_outcome_is_known_when_the_replicas_have_it_and_after_a_failo
         assert_eq!(store.outcome(&id).await, Ok(became));
         assert_eq!(other.counter(&key).get().await, Ok(sum), "{became:?}");
     }
+}
+
+/// Restarts a node with this module.
+fn restart_with(cluster: &mut Cluster, node: usize, module: &Path) {
+    let server = cluster.server_mut(node);
+    let file = server.dir().join("redis.conf");
+    let config = fs::read_to_string(&file).expect("its configuration");
+    let lines = config.lines().map(|line| match line.starts_with("loadmodule ") {
+        true => format!("loadmodule \"{}\"", module.display()),
+        false => line.to_owned(),
+    });
+    fs::write(&file, lines.collect::<Vec<_>>().join("\n")).expect("written");
+    server.stop();
+    server.restart().expect("it starts");
+}
+
+/// Replicas first; then each primary hands over, and is restarted, too.
+async fn upgrade(cluster: &mut Cluster, is_drained: bool, ready: impl Fn(&Cluster, usize) -> bool) {
+    let folder = TestFolder::new();
+    let next = folder.path().join("next.so");
+    fs::copy(Module::of_sources().expect("the module").path, &next).expect("copied");
+    for shard in 0..3 {
+        let replica = cluster.replica(shard, 0);
+        restart_with(cluster, replica, &next);
+        cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+        wait_until("its replica is back", || ready(cluster, shard)).await;
+        if is_drained {
+            cluster.query::<()>(shard, &["CONFIG", "SET", "claret.drain", "1"]).expect("drained");
+            let voted = || cluster.servers()[shard].info("claret", "claret_in_doubt").ok().flatten();
+            wait_until("nothing is in doubt", || voted().as_deref() == Some("0")).await;
+        }
+        cluster.query::<()>(replica, &["CLUSTER", "FAILOVER"]).expect("it takes over");
+        wait_until("it goes on", || serves(cluster, replica)).await;
+        restart_with(cluster, shard, &next);
+        cluster.wait_until_ok(Duration::from_secs(20)).expect("well");
+        wait_until("the other one is back", || ready(cluster, replica)).await;
+    }
+    for node in 0..6 {
+        let modules = cluster.query::<redis::Value>(node, &["MODULE", "LIST"]).expect("listed");
+        assert!(format!("{modules:?}").contains("next.so"), "{modules:?}");
+    }
+}
+
+/// A new version of the module comes to one node after the other while transactions run.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_reported_is_there_after_a_rolling_upgrade() {
+    let _limit = crate::limit::of_test();
+    let mut cluster = strict_cluster(1);
+    let writing = Writing::begin(&cluster).await;
+    let knows = |cluster: &Cluster, node: usize| {
+        cluster.servers()[node].info("claret", "claret_replicas_know").ok().flatten().as_deref() == Some("1")
+    };
+    upgrade(&mut cluster, false, knows).await;
+    assert!(writing.end().await > 100);
+}
+
+/// The same in the durability `async`: nodes are drained before they hand over.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_reported_is_there_after_a_rolling_upgrade_of_drained_nodes() {
+    let _limit = crate::limit::of_test();
+    let module = Module::of_sources().expect("the module");
+    let mut cluster =
+        Cluster::options(3, 1).module(module).node_timeout_ms(1_000).start().expect("a cluster");
+    let writing = Writing::begin(&cluster).await;
+    let synced = |cluster: &Cluster, node: usize| {
+        let offset = |field: &str| cluster.servers()[node].info("replication", field).ok().flatten();
+        offset("slave0").is_some_and(|replica| replica.contains("state=online"))
+    };
+    upgrade(&mut cluster, true, synced).await;
+    assert!(writing.end().await > 100);
 }

@@ -23,6 +23,7 @@ them. What they hold is in memory: it is gone when they end, and `stop` removes 
 Examples:
   claret cluster start --shards 4
   claret cluster start --tls --password
+  claret cluster start --replicas 1 --durability strict
   claret bench hot --store $(claret cluster start)
   claret cluster status
   claret cluster stop";
@@ -53,6 +54,10 @@ struct Start {
     /// Replicas of each.
     #[arg(long, default_value_t = 0, value_parser = clap::value_parser!(u16).range(0..=5))]
     replicas: u16,
+    /// What is promised when a node dies: async, what Redis keeps; or strict, all that was reported, for which every
+    /// transaction waits for all replicas.
+    #[arg(long, default_value = "async", value_parser = ["async", "strict"])]
+    durability: String,
     /// The first port; the others follow, and those of the cluster bus are 10000 above. None may be one that the system
     /// gives to outgoing connections (default: 7000, or the next hundred that is free).
     #[arg(long)]
@@ -104,9 +109,13 @@ pub(crate) fn run(args: Args) -> ExitCode {
 
 fn run_start(start: Start) -> Result<ExitCode, String> {
     let access = start.access()?;
-    let Start { shards, replicas, port, server, module, at, .. } = start;
+    let Start { shards, replicas, durability, port, server, module, at, .. } = start;
+    let is_strict = durability == "strict";
+    if is_strict && replicas == 0 {
+        return Err("--durability strict needs replicas: add --replicas 1".to_owned());
+    }
     let dir = ClusterDir::new(at.dir)?;
-    let options = Options { shards, replicas, port, server, module, access };
+    let options = Options { shards, replicas, port, server, module, access, is_strict };
     let stop = watch_interrupts();
     let progress = ProgressBar::new_spinner();
     progress.set_style(ProgressStyle::with_template("{spinner} {msg}").expect("the template is well-formed"));

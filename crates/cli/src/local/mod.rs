@@ -31,6 +31,9 @@ const FILE: &str = "claret-cluster.json";
 /// The directory of the certificates, beside those of the servers.
 const TLS: &str = "tls";
 
+/// What nodes sign with, in the durability strict.
+const SECRET: &str = "claret-peer-secret";
+
 /// How to start a cluster.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -46,6 +49,8 @@ pub(crate) struct Options {
     pub(crate) module: Option<PathBuf>,
     /// Who may connect, and how.
     pub(crate) access: Access,
+    /// In the durability strict, with all of its replicas.
+    pub(crate) is_strict: bool,
 }
 
 /// The directory of a cluster.
@@ -203,6 +208,9 @@ impl ClusterDir {
         file.write_all(written.as_bytes())
             .map_err(|error| format!("cannot write {}: {error}", self.file().display()))?;
         let mut cluster = cluster.clone().first_port(described.ports[0]);
+        if options.is_strict {
+            cluster = self.strictly(cluster, replicas)?;
+        }
         let made = described.tls.as_ref().map(|tls| Certificates::make(tls)).transpose();
         let started = made.and_then(|certificates| {
             if let Some(certificates) = certificates {
@@ -220,6 +228,20 @@ impl ClusterDir {
                 Ok(Err(error))
             }
         }
+    }
+
+    /// The servers with the durability strict, and with a secret of this cluster's.
+    fn strictly(&self, cluster: ClusterOptions, replicas: u16) -> Result<ClusterOptions, String> {
+        let file = self.0.join(SECRET);
+        let written = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&file);
+        written
+            .and_then(|mut opened| opened.write_all(Password::random().as_str().as_bytes()))
+            .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        let file = file.canonicalize().map_err(|error| format!("cannot find {}: {error}", file.display()))?;
+        Ok(cluster
+            .config("claret.durability strict")
+            .config(&format!("claret.replicas {replicas}"))
+            .config(&format!("claret.peer-secret-file {}", file.display())))
     }
 
     /// Ends the cluster here, and removes it; what it was.
@@ -288,6 +310,7 @@ impl ClusterDir {
         if let Some(tls) = &described.tls {
             remove(fs::remove_dir_all(tls), tls)?;
         }
+        remove(fs::remove_file(self.0.join(SECRET)), &self.0.join(SECRET))?;
         remove(fs::remove_file(self.file()), &self.file())?;
         if described.made_directory {
             // Unless the user has put something there.
