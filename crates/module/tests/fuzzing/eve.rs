@@ -13,7 +13,7 @@ use crate::common::{birth, example, identity, shard, statement, told};
 use redis::Value;
 
 /// So many of its attempts are spoken of again.
-const ATTEMPTS_MAX: usize = 12;
+const ATTEMPTS_MAX: usize = 6;
 
 /// Words that operations are tried with.
 const WORDS: [&str; 18] = [
@@ -219,6 +219,41 @@ impl Eve {
             _ if dice.once_in(2) => Request::ApplyAt { attempt, at: Timestamp(dice.number()) },
             _ => Request::Tick { want: Timestamp(dice.number()) },
         }
+    }
+
+    /// A frame of a transaction on one record: it commits, or reads and lets go.
+    pub(crate) fn frame_on(&mut self, key: &[u8], dice: &mut Dice) -> Vec<u8> {
+        let tx = TxId { session: self.session, sequence: Sequence(self.next) };
+        self.next += 1;
+        let attempt = AttemptId { tx, attempt: 1 };
+        let (birth, incarnation) = (birth(attempt), Some(self.incarnation));
+        let executes = dice.roll(3) as u32;
+        let call = |no, dice: &mut Dice| {
+            let op = dice.pick(&self.operations).clone();
+            Call { no: CallNo(no), op, member: Member(0), reserve: None }
+        };
+        let mut requests: Vec<Request> = (1..=executes)
+            .map(|no| {
+                let calls = [call(no, dice)].into_iter().collect();
+                Request::Execute { attempt, birth, incarnation, key: key.into(), calls }
+            })
+            .collect();
+        let calls = (1..=dice.roll(3) as u32)
+            .map(|no| KeyedCall { key: key.into(), call: call(executes + no, dice) });
+        let calls: Vec<KeyedCall> = calls.collect();
+        requests.push(Request::Prepare {
+            attempt,
+            birth,
+            participants: [Listed { shard: self.shard, incarnation }].into_iter().collect(),
+            relies_on: executes,
+            calls,
+            members: Members::All,
+            asks: Asks::Decision,
+        });
+        // Whoever could not commit lets go; and what is over need not be remembered.
+        requests.push(Request::Withdraw { attempt });
+        requests.push(Request::Heartbeat { live: Vec::new(), low_water: Sequence(self.next) });
+        wire::encode_requests(&requests)
     }
 
     /// A frame, as bytes: right, damaged, or noise.

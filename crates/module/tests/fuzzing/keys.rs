@@ -7,6 +7,9 @@ use super::dice::Dice;
 /// What the user may read and write begins so. What stands beside a top list has the name in braces.
 pub(crate) const OWN: &str = "eve:";
 
+/// So many keys the user has: more commands meet on fewer, and one that waits in vain takes a tick of the module's clock.
+const OWN_KEYS: usize = 40;
+
 /// Keys of one slot, so that commands may have several.
 #[derive(Clone, Debug)]
 pub(crate) struct Keys {
@@ -23,7 +26,7 @@ impl Keys {
             .find(|tag| slot_of(tag) < 8_192)
             .expect("one of two is");
         let named = |name: &str| format!("{name}{tag}").into_bytes();
-        let own = (0..10).map(|number| named(&format!("{OWN}{number}:"))).collect();
+        let own = (0..OWN_KEYS).map(|number| named(&format!("{OWN}{number}:"))).collect();
         let mut others: Vec<Vec<u8>> = SENTINELS.iter().map(|(name, _)| named(name)).collect();
         others.extend([
             named("bank:0"),

@@ -4,6 +4,9 @@ use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
+use claret_core::message::{Refusal, Response};
+use claret_core::wire;
+use claret_types::OpError;
 use redis::Value;
 
 /// How long the server may keep somebody waiting who waits for nobody. It shares the machine with others.
@@ -96,6 +99,7 @@ impl Link {
             if !is_push && reply.ends_with(format!("{token}\r\n").as_bytes()) {
                 return Ok(replies);
             }
+            panicked(&reply)?;
             if reply[0] == b'-' {
                 replies.errors.push(String::from_utf8_lossy(&reply[1..reply.len().min(30)]).into_owned());
             }
@@ -184,6 +188,25 @@ fn end_of(bytes: &[u8], at: usize, depth: usize) -> Result<Option<usize>, String
         _ => return Err(odd("no kind of value", line)),
     };
     if is_right { Ok(Some(behind)) } else { Err(odd("no value of its kind", line)) }
+}
+
+/// Whether an answer says that somewhere the module or an operation panicked, as an error or in a frame.
+fn panicked(reply: &[u8]) -> Result<(), String> {
+    if reply[0] == b'-' && reply.windows(8).any(|words| words == b"panicked") {
+        return Err(format!("a panic is answered: {}", reply.escape_ascii()));
+    }
+    let Some(line) = reply.iter().position(|byte| *byte == b'\n').filter(|_| reply[0] == b'$') else {
+        return Ok(());
+    };
+    let frame = reply.get(line + 1..reply.len() - 2).unwrap_or_default();
+    for response in wire::decode_responses(frame).unwrap_or_default() {
+        if let Response::Refused { refusal: Refusal::Operation { error, .. }, .. } = &response
+            && matches!(**error, OpError::Panicked { .. })
+        {
+            return Err(format!("an operation panicked: {response:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn odd(what: &str, line: &[u8]) -> String {

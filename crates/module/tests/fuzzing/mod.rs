@@ -8,6 +8,7 @@
 mod bystanders;
 mod commands;
 mod dice;
+mod dumps;
 mod eve;
 mod keys;
 mod link;
@@ -30,10 +31,12 @@ const SHOWN_MAX: usize = 25;
 pub(crate) enum Target {
     /// Commands of a user with few rights.
     Commands,
+    /// Damaged dumps.
+    Dumps,
 }
 
 /// All targets, by the names that they go by.
-pub(crate) const TARGETS: [(&str, Target); 1] = [("commands", Target::Commands)];
+pub(crate) const TARGETS: [(&str, Target); 2] = [("commands", Target::Commands), ("dumps", Target::Dumps)];
 
 /// How it is fuzzed.
 #[derive(Clone, Debug)]
@@ -145,6 +148,7 @@ pub(crate) fn run(target: Target, options: &Options) -> (Progress, Option<Findin
     let mut progress = Progress::new(options.is_loud);
     let ran = match target {
         Target::Commands => commands::run(options, &mut progress),
+        Target::Dumps => dumps::run(options, &mut progress),
     };
     (progress, ran.err())
 }

@@ -96,7 +96,7 @@ const PLAIN: &[&str] = &[
     "SCARD k",
     "SPOP k",
     "SPOP k n",
-    "SRANDMEMBER k n",
+    "SRANDMEMBER k -3",
     "SMOVE k k m",
     "SINTER k k",
     "SINTERCARD 2 k k LIMIT n",
@@ -120,7 +120,7 @@ const PLAIN: &[&str] = &[
     "HSTRLEN k m",
     "HINCRBY k m n",
     "HINCRBYFLOAT k m f",
-    "HRANDFIELD k n WITHVALUES",
+    "HRANDFIELD k -3 WITHVALUES",
     "HSCAN k 0 MATCH m",
     "ZADD k f m",
     "ZADD k GT CH f m f m",
@@ -146,7 +146,7 @@ const PLAIN: &[&str] = &[
     "ZPOPMIN k",
     "ZPOPMAX k n",
     "ZMPOP 1 k MIN COUNT n",
-    "ZRANDMEMBER k n",
+    "ZRANDMEMBER k -3",
     "ZUNION 2 k k",
     "ZUNIONSTORE k 2 k k WEIGHTS f f",
     "ZINTER 2 k k",
@@ -185,6 +185,7 @@ const BLOCKING: &[&str] = &[
     "XREAD BLOCK 1 STREAMS k $",
     "XREADGROUP GROUP g c BLOCK 1 STREAMS k >",
     "WAIT 1 1",
+    "CLARET.POLL s n",
 ];
 
 /// The same, for somebody who will not wait for the answer.
@@ -307,7 +308,6 @@ const MODULE: &[&str] = &[
     "CLARET.UNPROVEN",
     "CLARET.UNPROVEN w w",
     "CLARET.POLL s 0",
-    "CLARET.POLL s n",
     "CLARET.POLL n n",
     "CLARET.POLL w",
     "CLARET.HELLO n w n",
