@@ -2,22 +2,13 @@
 //!
 //! The module is no library that others can use, so its letters are compiled here once more, from the same file.
 
+#[allow(dead_code, unreachable_pub, reason = "the module uses the rest")]
+mod parts;
+
 use claret_core::{Incarnation, ShardId};
 use claret_identity::PeerSecret;
 
 use parts::seals::{Greeting, Letter, Position, Refused, Seals};
-
-/// What letters need of the module, by the paths that they use.
-#[allow(dead_code, unreachable_pub, reason = "the module uses the rest")]
-mod parts {
-    #[path = "../../../src/parts/seals.rs"]
-    pub(crate) mod seals;
-
-    pub(crate) mod planted {
-        #[path = "../../../../src/parts/planted/replicas.rs"]
-        pub(crate) mod replicas;
-    }
-}
 
 /// A letter of an input: a byte of options, two bytes that are its length, and what is said.
 const HEAD: usize = 3;

@@ -13,6 +13,10 @@ use super::{Finding, Options, Progress, Trace};
 /// Payloads that leave together, at most.
 const PAYLOADS_MAX: usize = 24;
 
+/// Bytes behind which a length of 32 or 64 bits stands. For a set that says that it has billions of members Redis makes room, also
+/// without the module, and stands still for many seconds.
+const LARGE: [u8; 2] = [0x80, 0x81];
+
 /// So many payloads until it is looked whether all is well.
 const CHECK_EVERY: u64 = 5_000;
 
@@ -161,6 +165,9 @@ fn use_one(batch: &mut Batch, dumps: &mut [Vec<u8>], keys: &Keys, eve: &mut Eve,
             dice.mutate(&mut rest);
             payload.append(&mut rest);
         }
+    }
+    if payload.get(1).is_some_and(|byte| LARGE.contains(byte)) {
+        payload[1] = 3;
     }
     payload.extend(version);
     let checksum = crc64(&payload);

@@ -10,8 +10,13 @@ mod commands;
 mod dice;
 mod dumps;
 mod eve;
+mod files;
 mod keys;
 mod link;
+#[path = "../../../core/tests/wire/samples.rs"]
+mod samples;
+#[path = "../../../core/tests/wire/told.rs"]
+mod told;
 mod words;
 
 use std::collections::BTreeMap;
@@ -33,10 +38,13 @@ pub(crate) enum Target {
     Commands,
     /// Damaged dumps.
     Dumps,
+    /// Damaged append-only files of strict nodes.
+    Files,
 }
 
 /// All targets, by the names that they go by.
-pub(crate) const TARGETS: [(&str, Target); 2] = [("commands", Target::Commands), ("dumps", Target::Dumps)];
+pub(crate) const TARGETS: [(&str, Target); 3] =
+    [("commands", Target::Commands), ("dumps", Target::Dumps), ("files", Target::Files)];
 
 /// How it is fuzzed.
 #[derive(Clone, Debug)]
@@ -149,6 +157,7 @@ pub(crate) fn run(target: Target, options: &Options) -> (Progress, Option<Findin
     let ran = match target {
         Target::Commands => commands::run(options, &mut progress),
         Target::Dumps => dumps::run(options, &mut progress),
+        Target::Files => files::run(options, &mut progress),
     };
     (progress, ran.err())
 }
