@@ -45,12 +45,7 @@ fn vote() -> Vote {
         replies: Vec::new(),
         account: 1,
         bytes: 100,
-        held: vec![HeldRecord {
-            key: Bytes::from("k"),
-            kind: *kind,
-            has_vanished: false,
-            granted: vec![granted],
-        }],
+        held: vec![HeldRecord { key: Bytes::from("k"), kind, has_vanished: false, granted: vec![granted] }],
     }
 }
 
