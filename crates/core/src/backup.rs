@@ -198,8 +198,11 @@ impl Backup {
                 (known.account, known.since) = (account, since);
             }
             Change::Voted(vote) => {
-                self.sessions.entry(vote.attempt.tx.session).or_default();
-                self.votes.insert(vote.attempt, *vote);
+                let known = self.sessions.entry(vote.attempt.tx.session).or_default();
+                // A yes comes before what is decided of it: one that comes after is of nobody.
+                if !known.decided.contains_key(&(vote.attempt.tx.sequence, vote.attempt.attempt)) {
+                    self.votes.insert(vote.attempt, *vote);
+                }
             }
             Change::Dropped(attempt) => drop(self.votes.remove(&attempt)),
             Change::Decided { attempt, is_applied, replies, listed } => {

@@ -10,9 +10,10 @@
 
 mod answers;
 mod frequent;
+mod told;
 mod writer;
 
-use claret_types::{Bytes, Claims, Mode, OpError, Operation};
+use claret_types::{Bytes, Claims, Mode, OpError, Operation, TypeInfo};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use smallvec::SmallVec;
@@ -228,9 +229,11 @@ pub fn encode_change(change: &Change) -> Result<Vec<u8>, WireError> {
 /// The first of some changes, and the bytes behind it.
 ///
 /// # Errors
-/// When it is none.
+/// When it is none, or no shard could be made of it.
 pub fn decode_change(bytes: &[u8]) -> Result<(Change, &[u8]), WireError> {
-    take(bytes, 0)
+    let (change, behind) = take(bytes, 0)?;
+    told::check(&change).map_err(|what| WireError::Senseless { at: 0, what })?;
+    Ok((change, behind))
 }
 
 fn append(message: &impl Serialize, frame: &mut Vec<u8>) {
@@ -239,6 +242,11 @@ fn append(message: &impl Serialize, frame: &mut Vec<u8>) {
 
 fn take<T: DeserializeOwned>(bytes: &[u8], at: usize) -> Result<(T, &[u8]), WireError> {
     postcard::take_from_bytes(bytes).map_err(|error| WireError::Malformed { at, problem: error.to_string() })
+}
+
+/// Whether locks on records of a type have this mode.
+fn is_mode_of(kind: &TypeInfo, mode: Mode) -> bool {
+    mode.is_universal() || usize::from(mode.0) < kind.modes.names.len()
 }
 
 /// Holds one request of a frame against what a request can be.
@@ -325,9 +333,7 @@ impl Checker<'_> {
 
     fn reserve(&self, op: &Operation, claims: &Claims) -> Result<(), WireError> {
         self.within("claims in a reserve", claims.list.len(), CLAIMS_MAX)?;
-        let modes = op.type_info().modes.names.len();
-        let is_known = |mode: Mode| mode.is_universal() || usize::from(mode.0) < modes;
-        if !claims.list.iter().all(|claim| is_known(claim.mode)) {
+        if !claims.list.iter().all(|claim| is_mode_of(op.type_info(), claim.mode)) {
             return self.senseless("a lock mode that the type does not have");
         }
         Ok(())

@@ -4,6 +4,8 @@
 #[path = "../../tests/wire/samples.rs"]
 #[allow(dead_code, reason = "the tests use the others")]
 mod samples;
+#[path = "../../tests/wire/told.rs"]
+mod told;
 
 use std::path::Path;
 
@@ -24,5 +26,6 @@ fn main() -> std::io::Result<()> {
     let pairs = requests.windows(2).map(encode_requests);
     write("requests", requests.iter().map(|it| encode_requests(std::slice::from_ref(it))).chain(pairs))?;
     write("responses", samples::responses().into_iter().map(|it| encode_responses(&[it])))?;
+    write("changes", told::all().into_iter())?;
     write("peer", samples::peers().iter().map(encode_peer))
 }

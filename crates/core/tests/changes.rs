@@ -1,0 +1,111 @@
+//! What a shard tells its replicas, as bytes: it comes back as it was, and what no shard says is refused.
+//!
+//! A fuzzer (`crates/core/fuzz`, `changes`) asks the same of far more bytes; what it finds becomes a test here.
+
+#[path = "wire/samples.rs"]
+#[allow(dead_code, reason = "the tests of the wire use the others")]
+mod samples;
+#[path = "wire/told.rs"]
+mod told;
+
+use claret_core::message::{Listed, Members};
+use claret_core::wire::{decode_change, encode_change};
+use claret_core::{
+    Backup, Birth, Change, Granted, HeldRecord, Incarnation, Limits, Shard, ShardId, Switches, Time, Vote,
+};
+use claret_types::{BUILTIN, Bytes, Claims, Mode};
+use samples::attempt;
+
+/// All changes of these bytes.
+fn read(mut bytes: &[u8]) -> Vec<Change> {
+    let mut all = Vec::new();
+    while !bytes.is_empty() {
+        let (change, behind) = decode_change(bytes).expect("what is told can be read");
+        all.push(change);
+        bytes = behind;
+    }
+    all
+}
+
+fn refused(change: &Change) -> String {
+    let bytes = encode_change(change).expect("it has a form");
+    decode_change(&bytes).expect_err("it is refused").to_string()
+}
+
+/// The yes of an attempt over two shards, which holds a counter.
+fn vote() -> Vote {
+    let (attempt, listed) = (attempt(7, 1, 1), |shard| Listed { shard: ShardId(shard), incarnation: None });
+    let kind = BUILTIN.iter().find(|kind| kind.name == "counter").expect("it is built in");
+    let granted = Granted { member: Default::default(), claims: Claims::record(Mode(0)), effect: None };
+    Vote {
+        attempt,
+        birth: Birth { time: Time(1), tx: attempt.tx },
+        participants: [listed(0), listed(1)].into_iter().collect(),
+        members: Members::All,
+        replies: Vec::new(),
+        account: 1,
+        bytes: 100,
+        held: vec![HeldRecord { key: Bytes::from("k"), kind, has_vanished: false, granted: vec![granted] }],
+    }
+}
+
+fn voted(change: impl FnOnce(&mut Vote)) -> Change {
+    let mut vote = vote();
+    change(&mut vote);
+    Change::Voted(Box::new(vote))
+}
+
+#[test]
+fn what_is_told_of_every_operation_comes_back() {
+    for told in told::all() {
+        let mut backup = Backup::default();
+        for change in read(&told) {
+            let bytes = encode_change(&change).expect("it was read");
+            assert_eq!(encode_change(&read(&bytes)[0]).expect("it was read"), bytes);
+            backup.take(change);
+        }
+        assert_eq!(backup.shard(), Some(ShardId(0)));
+    }
+}
+
+/// Bug: whatever could be read of a file or from a primary was kept, also a lock mode that the type does not have, an incarnation
+/// after which there is none, and a vote of more bytes than a number holds. Consequence: the replica said that it had it, and panicked
+/// when it was to go on as the shard, or went on as an incarnation that was before. Mend: it is refused where it is read, like a
+/// request, and nothing is kept of what came with it.
+#[test]
+fn what_no_shard_says_is_refused_and_not_kept_until_a_promotion() {
+    assert!(decode_change(&encode_change(&voted(|_| {})).expect("a form")).is_ok());
+    for (change, what) in [
+        (Change::Began { shard: ShardId(0), since: Incarnation(u64::MAX) }, "no incarnation"),
+        (Change::Incarnation(Incarnation(u64::MAX)), "an incarnation after which"),
+        (voted(|vote| vote.held[0].granted[0].claims = Claims::record(Mode(9))), "a lock mode"),
+        (voted(|vote| vote.bytes = u64::MAX), "more bytes"),
+        (voted(|vote| vote.birth.tx.session.0 += 1), "the birth of another"),
+        (voted(|vote| vote.participants = vote.participants[..1].into()), "nobody else"),
+        (voted(|vote| vote.participants = [vote.participants[0]; 2].into()), "listed twice"),
+        (voted(|vote| vote.held.push(vote.held[0].clone())), "held twice"),
+        (voted(|vote| vote.held[0].key = Bytes::from("")), "an empty key"),
+    ] {
+        let said = refused(&change);
+        let is_said = said.contains(what) || what.starts_with("no ") && said.contains("message 0");
+        assert!(is_said, "{what}: {said}");
+    }
+}
+
+/// Bug: a yes that was told after what was decided of the same attempt was kept beside that. Consequence: whoever was promoted held
+/// locks for an attempt that was over, and answered those who asked from the decision: nothing ended the vote. Mend: a yes of what is
+/// decided is of nobody.
+#[test]
+fn a_yes_after_the_decision_holds_nothing() {
+    let mut backup = Backup::default();
+    backup.take(Change::Began { shard: ShardId(0), since: Incarnation(1) });
+    let decided = Change::Decided { attempt: vote().attempt, is_applied: true, replies: None, listed: None };
+    for change in [voted(|_| {}), decided, voted(|_| {})] {
+        backup.take(change);
+    }
+    assert_eq!((backup.votes(), backup.decisions()), (0, 1));
+    let promoted = Shard::promote(backup, None, Time(1), Incarnation(9), Switches::CLARET, Limits::default());
+    let shard = promoted.expect("it is of a shard");
+    assert_eq!(shard.held_keys().count(), 0);
+    shard.check_invariants();
+}
