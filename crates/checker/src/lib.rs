@@ -52,6 +52,7 @@ mod plain;
 mod plan;
 mod planted;
 mod processes;
+mod proxy;
 mod report;
 mod rounds;
 mod sums;

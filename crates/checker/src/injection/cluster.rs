@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use claret_rig::{Cluster, Module, RigError, Server};
 
-use super::proxy::Proxy;
+use crate::proxy::Proxy;
 
 /// How long a process may be silent: its locks are free after this and a round of asking.
 pub(crate) const LEASE: Duration = Duration::from_millis(2_000);

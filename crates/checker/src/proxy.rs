@@ -13,7 +13,7 @@ const BYTES_MAX: i64 = 400;
 
 /// See the module's text. It ends when this is dropped.
 #[derive(Debug)]
-pub(super) struct Proxy {
+pub(crate) struct Proxy {
     port: u16,
     shared: Arc<Shared>,
 }
@@ -50,7 +50,7 @@ impl Shared {
 
 impl Proxy {
     /// Starts one for a port of this host.
-    pub(super) fn start(node: u16) -> Result<Self, String> {
+    pub(crate) fn start(node: u16) -> Result<Self, String> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).and_then(|it| Ok((it.local_addr()?.port(), it)));
         let (port, listener) = listener.map_err(|error| format!("starting a proxy: {error}"))?;
         let shared = Arc::new(Shared::default());
@@ -75,12 +75,12 @@ impl Proxy {
     }
 
     /// Where clients connect.
-    pub(super) fn port(&self) -> u16 {
+    pub(crate) fn port(&self) -> u16 {
         self.port
     }
 
     /// Cuts all connections that are there, about half of them at once, the others after some bytes.
-    pub(super) fn cut(&self, random: &mut impl Rng) {
+    pub(crate) fn cut(&self, random: &mut impl Rng) {
         for link in self.shared.links().iter().filter_map(Weak::upgrade) {
             match random.random() {
                 true => link.cut(),
