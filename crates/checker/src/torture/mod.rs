@@ -17,6 +17,7 @@
 
 mod children;
 mod cluster;
+mod course;
 mod excuse;
 mod folder;
 mod judge;
@@ -30,7 +31,7 @@ mod spool;
 mod url;
 mod worker;
 
+pub use course::torture;
 pub use plan::{Durability, StartTortured, TorturePlan, TortureTarget, Tortured};
 pub use report::TortureReport;
-pub use run::torture;
 pub use worker::take_part_in_torture;
