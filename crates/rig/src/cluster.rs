@@ -341,7 +341,7 @@ impl Cluster {
             return Err(format!("{address} knows {} nodes of {}", view.len(), self.servers.len()));
         }
         for node in &view {
-            let at = self.servers.iter().position(|server| server.port() == node.port);
+            let at = self.servers.iter().position(|server| server.announced_port() == node.port);
             let is_running = at.is_some_and(|at| running[at]);
             if is_running == node.has_failed || is_running && node.is_uncertain {
                 return Err(format!("{address} is not right about port {}", node.port));

@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::env;
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -134,7 +136,8 @@ impl ServerOptions {
             None => Folder::temporary()?,
         };
         let (password, tls) = (self.password.clone(), self.tls.clone());
-        let mut server = Server { program, port, folder, password, tls, child: None, guard: None };
+        let announced = port;
+        let mut server = Server { program, port, announced, folder, password, tls, child: None, guard: None };
         let path = server.config_file();
         write_private(&path, &self.lines(port, server.dir()))
             .map_err(|error| RigError::io("writing", &path, error))?;
@@ -176,6 +179,8 @@ impl ServerOptions {
 pub struct Server {
     program: PathBuf,
     port: u16,
+    /// The port at which other nodes and clients of its cluster know it.
+    announced: u16,
     folder: Folder,
     password: Option<String>,
     tls: Option<Certificates>,
@@ -200,6 +205,40 @@ impl Server {
     /// Its port on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port at which its cluster knows it: its own, or one that was [announced](Server::announce).
+    pub fn announced_port(&self) -> u16 {
+        self.announced
+    }
+
+    /// Sets a setting, for now and for each start to come.
+    ///
+    /// # Errors
+    /// It does not answer, or refuses; or its configuration cannot be written.
+    pub fn configure(&self, name: &str, value: &str) -> Result<(), RigError> {
+        self.query::<()>(&["CONFIG", "SET", name, value])?;
+        let path = self.config_file();
+        let opened = OpenOptions::new().append(true).open(&path);
+        let written = opened.and_then(|mut file| writeln!(file, "{name} \"{value}\""));
+        written.map_err(|error| RigError::io("writing", &path, error))
+    }
+
+    /// Has it tell its cluster that it is reached at these ports of this host, for clients and for other nodes: those of
+    /// proxies before it. It connects to others from an address of the loopback interface of its own, by which these proxies know it.
+    ///
+    /// # Errors
+    /// As [`Server::configure`].
+    pub fn announce(&mut self, port: u16, bus_port: u16, own: IpAddr) -> Result<(), RigError> {
+        self.configure("bind-source-addr", &own.to_string())?;
+        for name in ["replica-announce-ip", "cluster-announce-ip"] {
+            self.configure(name, "127.0.0.1")?;
+        }
+        self.configure("replica-announce-port", &port.to_string())?;
+        self.configure("cluster-announce-bus-port", &bus_port.to_string())?;
+        self.configure("cluster-announce-port", &port.to_string())?;
+        self.announced = port;
+        Ok(())
     }
 
     /// Its address, `127.0.0.1:PORT`.

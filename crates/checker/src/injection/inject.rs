@@ -140,7 +140,7 @@ impl Injector {
             match self.random.random_range(0..4) {
                 0 => self.cluster.say(node, &["CLIENT", "KILL", "TYPE", "pubsub"])?,
                 1 => self.cluster.say(node, &["CLIENT", "KILL", "TYPE", "normal"])?,
-                _ => self.cluster.proxies[node].cut(&mut self.random),
+                _ => self.cluster.proxies[node].cut(None, &mut self.random),
             }
             self.rest(20, 250);
         }

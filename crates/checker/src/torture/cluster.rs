@@ -9,19 +9,21 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use claret_rig::{Cluster, Module, RigError, Server, field};
+use claret_rig::{Cluster, Module, RigError, field};
 use rand::RngExt;
 
 use super::children::Process;
+use super::cuts::Cut;
+use super::network::Network;
 use super::plan::Durability;
 use super::run::Run;
 use super::url::{start, stop, strike_clients};
 
 /// A node that is silent for so long counts as failed.
-const NODE_TIMEOUT_MS: u32 = 2_000;
+pub(super) const NODE_TIMEOUT_MS: u32 = 2_000;
 
 /// How long a failover may take, and the cluster until all is well after a fault.
-const FAILOVER_TIME: Duration = Duration::from_secs(40);
+pub(super) const FAILOVER_TIME: Duration = Duration::from_secs(40);
 const HEAL_TIME: Duration = Duration::from_secs(90);
 
 /// How long clients work between two faults, in milliseconds.
@@ -53,10 +55,12 @@ enum Fault {
     Replica,
     /// A process with clients is killed or stopped.
     Clients,
+    /// The network fails.
+    Cut(Cut),
 }
 
-/// With replicas, and without.
-const ALL: [Fault; 9] = [
+/// All of them.
+const ALL: [Fault; 17] = [
     Fault::Kill,
     Fault::Restart,
     Fault::Stop,
@@ -66,8 +70,15 @@ const ALL: [Fault; 9] = [
     Fault::Takeover,
     Fault::Replica,
     Fault::Clients,
+    Fault::Cut(Cut::Slow),
+    Fault::Cut(Cut::Closed),
+    Fault::Cut(Cut::Clients),
+    Fault::Cut(Cut::Late),
+    Fault::Cut(Cut::Blink),
+    Fault::Cut(Cut::Shard),
+    Fault::Cut(Cut::Link),
+    Fault::Cut(Cut::Off),
 ];
-const ALONE: [Fault; 3] = [Fault::Restart, Fault::Stop, Fault::Clients];
 
 impl Fault {
     fn name(self) -> &'static str {
@@ -81,6 +92,7 @@ impl Fault {
             Fault::Takeover => "takeover",
             Fault::Replica => "replica killed",
             Fault::Clients => "clients",
+            Fault::Cut(cut) => cut.name(),
         }
     }
 
@@ -89,13 +101,24 @@ impl Fault {
         match self {
             Fault::Kill | Fault::Restart | Fault::Freeze | Fault::Failover | Fault::Takeover => true,
             Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients => false,
+            Fault::Cut(cut) => cut.may_lose(),
+        }
+    }
+
+    /// Whether it can strike where nodes have no replicas.
+    fn strikes_alone(self) -> bool {
+        match self {
+            Fault::Restart | Fault::Stop | Fault::Clients => true,
+            Fault::Cut(cut) => !cut.needs_replica(),
+            _ => false,
         }
     }
 }
 
 /// The cluster.
 pub(super) struct Servers {
-    rig: Cluster,
+    pub(super) rig: Cluster,
+    pub(super) network: Network,
     replicas: usize,
     /// Faults that have not struck since all have.
     remaining: Vec<Fault>,
@@ -160,14 +183,14 @@ impl Servers {
         if let Some(server) = server {
             options = options.program(server);
         }
-        let rig = options.start().map_err(text)?;
-        Ok(Servers { rig, replicas: replicas.into(), remaining: Vec::new(), secret })
+        let mut rig = options.start().map_err(text)?;
+        let network = Network::start(&mut rig)?;
+        Ok(Servers { rig, network, replicas: replicas.into(), remaining: Vec::new(), secret })
     }
 
     /// What clients connect to: all nodes, of which some are down at times.
     pub(super) fn url(&self) -> String {
-        let hosts: Vec<String> = self.rig.servers().iter().map(Server::address).collect();
-        format!("redis://{}", hosts.join(","))
+        format!("redis://{}", self.network.hosts().join(","))
     }
 
     /// Strikes until the time is over.
@@ -194,6 +217,7 @@ impl Servers {
             }
             primaries = self.look(run, &primaries, (fault, shard), began)?;
         }
+        self.network.release();
         // What is in doubt is decided, and nobody is down.
         self.rig.wait_until_ok(HEAL_TIME).map_err(text)?;
         stop(processes)
@@ -224,7 +248,8 @@ impl Servers {
     /// Each fault strikes before one strikes again.
     fn draw(&mut self, run: &mut Run<'_>) -> Fault {
         if self.remaining.is_empty() {
-            self.remaining = if self.replicas > 0 { ALL.to_vec() } else { ALONE.to_vec() };
+            let strikes = |fault: &Fault| self.replicas > 0 || fault.strikes_alone();
+            self.remaining = ALL.into_iter().filter(strikes).collect();
         }
         let at = run.below(self.remaining.len());
         self.remaining.swap_remove(at)
@@ -254,7 +279,7 @@ impl Servers {
     }
 
     /// The nodes of a shard, whatever they are at the moment.
-    fn nodes(&self, shard: usize) -> Vec<usize> {
+    pub(super) fn nodes(&self, shard: usize) -> Vec<usize> {
         std::iter::once(shard).chain((0..self.replicas).map(|at| self.rig.replica(shard, at))).collect()
     }
 
@@ -278,7 +303,7 @@ impl Servers {
         (0..self.rig.masters()).map(of).collect()
     }
 
-    fn wait(
+    pub(super) fn wait(
         &self,
         run: &mut Run<'_>,
         processes: &mut [Process],
@@ -313,6 +338,7 @@ impl Servers {
         let whom = format!("shard {shard}, node {primary}");
         let wait_ms = run.random.random_range(0..1_500);
         match (fault, other) {
+            (Fault::Cut(cut), _) => return self.cut(cut, (shard, primary), run, processes),
             (Fault::Kill, Some(_)) => {
                 self.rig.server_mut(primary).kill();
                 self.wait_for_another(shard, primary, run, processes)?;
@@ -359,7 +385,7 @@ impl Servers {
         Ok(whom)
     }
 
-    fn wait_for_another(
+    pub(super) fn wait_for_another(
         &self,
         shard: usize,
         primary: usize,

@@ -18,10 +18,12 @@
 mod children;
 mod cluster;
 mod course;
+mod cuts;
 mod excuse;
 mod folder;
 mod judge;
 mod ledger;
+mod network;
 mod plan;
 mod records;
 mod report;
