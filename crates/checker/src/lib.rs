@@ -48,6 +48,7 @@ mod history;
 mod injection;
 mod intent;
 mod journal;
+mod moves;
 mod plain;
 mod plan;
 mod planted;

@@ -14,9 +14,11 @@ use rand::RngExt;
 
 use super::children::Process;
 use super::cuts::Cut;
+use super::excuse::Slots;
 use super::network::Network;
 use super::plan::Durability;
 use super::run::Run;
+use super::slots::{Homes, Shift};
 use super::url::{start, stop, strike_clients};
 
 /// A node that is silent for so long counts as failed.
@@ -24,7 +26,7 @@ pub(super) const NODE_TIMEOUT_MS: u32 = 2_000;
 
 /// How long a failover may take, and the cluster until all is well after a fault.
 pub(super) const FAILOVER_TIME: Duration = Duration::from_secs(40);
-const HEAL_TIME: Duration = Duration::from_secs(90);
+pub(super) const HEAL_TIME: Duration = Duration::from_secs(90);
 
 /// How long clients work between two faults, in milliseconds.
 const BETWEEN_MS: (u64, u64) = (800, 3_500);
@@ -57,10 +59,12 @@ enum Fault {
     Clients,
     /// The network fails.
     Cut(Cut),
+    /// Slots move.
+    Shift(Shift),
 }
 
 /// All of them.
-const ALL: [Fault; 17] = [
+const ALL: [Fault; 19] = [
     Fault::Kill,
     Fault::Restart,
     Fault::Stop,
@@ -78,6 +82,8 @@ const ALL: [Fault; 17] = [
     Fault::Cut(Cut::Shard),
     Fault::Cut(Cut::Link),
     Fault::Cut(Cut::Off),
+    Fault::Shift(Shift::Slots),
+    Fault::Shift(Shift::Killed),
 ];
 
 impl Fault {
@@ -93,6 +99,7 @@ impl Fault {
             Fault::Replica => "replica killed",
             Fault::Clients => "clients",
             Fault::Cut(cut) => cut.name(),
+            Fault::Shift(shift) => shift.name(),
         }
     }
 
@@ -102,13 +109,15 @@ impl Fault {
             Fault::Kill | Fault::Restart | Fault::Freeze | Fault::Failover | Fault::Takeover => true,
             Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients => false,
             Fault::Cut(cut) => cut.may_lose(),
+            // What was hit on its way is noted by itself.
+            Fault::Shift(_) => false,
         }
     }
 
     /// Whether it can strike where nodes have no replicas.
     fn strikes_alone(self) -> bool {
         match self {
-            Fault::Restart | Fault::Stop | Fault::Clients => true,
+            Fault::Restart | Fault::Stop | Fault::Clients | Fault::Shift(Shift::Slots) => true,
             Fault::Cut(cut) => !cut.needs_replica(),
             _ => false,
         }
@@ -119,6 +128,7 @@ impl Fault {
 pub(super) struct Servers {
     pub(super) rig: Cluster,
     pub(super) network: Network,
+    pub(super) homes: Homes,
     replicas: usize,
     /// Faults that have not struck since all have.
     remaining: Vec<Fault>,
@@ -126,7 +136,7 @@ pub(super) struct Servers {
     secret: Option<SecretFile>,
 }
 
-fn text(error: RigError) -> String {
+pub(super) fn text(error: RigError) -> String {
     error.to_string()
 }
 
@@ -185,7 +195,14 @@ impl Servers {
         }
         let mut rig = options.start().map_err(text)?;
         let network = Network::start(&mut rig)?;
-        Ok(Servers { rig, network, replicas: replicas.into(), remaining: Vec::new(), secret })
+        Ok(Servers {
+            rig,
+            network,
+            homes: Homes::default(),
+            replicas: replicas.into(),
+            remaining: Vec::new(),
+            secret,
+        })
     }
 
     /// What clients connect to: all nodes, of which some are down at times.
@@ -205,7 +222,7 @@ impl Servers {
             if run.is_over() {
                 break;
             }
-            let fault = self.draw(run);
+            let fault = self.draw(run)?;
             let (shard, began) = (run.below(self.rig.masters()), run.clock.now());
             if fault == Fault::Clients {
                 strike_clients(run, &mut processes)?;
@@ -246,18 +263,27 @@ impl Servers {
     }
 
     /// Each fault strikes before one strikes again.
-    fn draw(&mut self, run: &mut Run<'_>) -> Fault {
+    fn draw(&mut self, run: &mut Run<'_>) -> Result<Fault, String> {
         if self.remaining.is_empty() {
-            let strikes = |fault: &Fault| self.replicas > 0 || fault.strikes_alone();
-            self.remaining = ALL.into_iter().filter(strikes).collect();
+            let only = &run.plan.only;
+            let is_meant = |fault: &Fault| only.is_empty() || only.iter().any(|it| fault.name().contains(it));
+            self.remaining = ALL.into_iter().filter(|it| self.can_strike(*it) && is_meant(it)).collect();
+            if self.remaining.is_empty() {
+                return Err(format!("no fault that can strike this cluster has one of {only:?} in its name"));
+            }
         }
         let at = run.below(self.remaining.len());
-        self.remaining.swap_remove(at)
+        Ok(self.remaining.swap_remove(at))
+    }
+
+    fn can_strike(&self, fault: Fault) -> bool {
+        let is_one = self.rig.masters() == 1;
+        (self.replicas > 0 || fault.strikes_alone()) && !(is_one && matches!(fault, Fault::Shift(_)))
     }
 
     /// Counts failovers, also those that nobody asked for, and notes what may be lost.
     fn look(
-        &self,
+        &mut self,
         run: &mut Run<'_>,
         before: &[usize],
         (fault, shard): (Fault, usize),
@@ -272,7 +298,9 @@ impl Servers {
             hit.push(shard);
         }
         if run.plan.durability == Durability::Async && !hit.is_empty() {
-            let slots = hit.into_iter().map(|at| self.rig.slots(at)).collect();
+            let mut slots: Vec<Slots> =
+                hit.into_iter().flat_map(|at| self.homes.slots(&self.rig, at)).collect();
+            slots.append(&mut self.homes.take_hit());
             run.excuses.note_hit((began, run.clock.now()), slots);
         }
         Ok(now)
@@ -284,7 +312,7 @@ impl Servers {
     }
 
     /// The nodes that say that they are the primaries, where one is silent.
-    fn primary_but(&self, shard: usize, silent: Option<usize>) -> Option<usize> {
+    pub(super) fn primary_but(&self, shard: usize, silent: Option<usize>) -> Option<usize> {
         let says_so = |node: &usize| {
             Some(*node) != silent
                 && self
@@ -296,7 +324,7 @@ impl Servers {
     }
 
     /// The primary of each shard, when all is well.
-    fn primaries(&self) -> Result<Vec<usize>, String> {
+    pub(super) fn primaries(&self) -> Result<Vec<usize>, String> {
         let of = |shard| {
             self.primary_but(shard, None).ok_or_else(|| format!("shard {shard} has no primary that answers"))
         };
@@ -338,6 +366,7 @@ impl Servers {
         let whom = format!("shard {shard}, node {primary}");
         let wait_ms = run.random.random_range(0..1_500);
         match (fault, other) {
+            (Fault::Shift(shift), _) => return self.shift(shift, run, processes),
             (Fault::Cut(cut), _) => return self.cut(cut, (shard, primary), run, processes),
             (Fault::Kill, Some(_)) => {
                 self.rig.server_mut(primary).kill();

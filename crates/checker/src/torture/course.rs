@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use claret::Store;
 use rand::RngExt;
@@ -47,7 +48,10 @@ pub fn torture(
         (_, None) => url::strike(&mut run),
     };
     let mut report = TortureReport { seed: plan.seed, ..TortureReport::default() };
-    report.anomalies.extend(ended.err());
+    if let Err(error) = ended {
+        say(&format!("the faults are over: {error}"));
+        report.anomalies.push(error);
+    }
     finish(&mut run, &mut report)?;
     if let (TortureTarget::Url(url), true) = (&plan.target, report.is_well()) {
         claret_rig::delete_keys_everywhere(url, &format!("{}:*", run.prefix)).map_err(|it| it.to_string())?;
@@ -77,13 +81,17 @@ fn finish(run: &mut Run<'_>, report: &mut TortureReport) -> Result<(), String> {
             return Ok(());
         }
     };
-    let mut contents = BTreeMap::new();
+    let (mut contents, mut patience) = (BTreeMap::new(), reread::PATIENCE);
     for generation in &generations {
         let (records, client) = (run.records(*generation), reader.life * CLIENTS_MAX);
-        let read = reread::read(&store, &records, run.clock, client);
+        let read = reread::read(&store, &records, run.clock, client, patience);
         match runtime.block_on(read) {
             Ok(read) => drop(contents.insert(*generation, read)),
-            Err(error) => report.anomalies.push(format!("generation {generation}: {error}")),
+            Err(error) => {
+                report.anomalies.push(format!("generation {generation}: {error}"));
+                // It was waited for once.
+                patience = Duration::ZERO;
+            }
         }
     }
     runtime.block_on(Store::close(store));

@@ -29,6 +29,7 @@ mod records;
 mod report;
 mod reread;
 mod run;
+mod slots;
 mod spool;
 mod url;
 mod worker;

@@ -56,6 +56,9 @@ pub(crate) struct Args {
     /// When --store file:FOLDER reports a commit: each-group, once it is on the disk; or every:MILLISECONDS, before that.
     #[arg(long, default_value = "each-group", value_parser = sync_of)]
     sync: SyncArg,
+    /// Of the faults of --store cluster, those alone whose names contain this, as they are printed at the end; may be repeated.
+    #[arg(long, value_name = "WORDS")]
+    only: Vec<String>,
     /// The server program of --store cluster; by default CLARET_SERVER, else redis-server.
     #[arg(long, value_name = "PATH")]
     server: Option<PathBuf>,
@@ -166,6 +169,7 @@ impl Args {
             seed: self.seed.unwrap_or_else(|| rand::rng().random()),
             sync: self.sync.1,
             durability,
+            only: self.only.clone(),
             out: self.out.clone(),
         })
     }
