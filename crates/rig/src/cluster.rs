@@ -108,6 +108,13 @@ impl ClusterOptions {
         self
     }
 
+    /// As nodes that [bear a full disk](ServerOptions::bears_limits).
+    #[must_use]
+    pub fn bears_limits(mut self) -> Self {
+        self.server = self.server.bears_limits();
+        self
+    }
+
     /// Starts it and waits until all nodes say that all is well.
     ///
     /// # Errors

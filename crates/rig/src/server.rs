@@ -49,6 +49,7 @@ pub struct ServerOptions {
     password: Option<String>,
     tls: Option<Certificates>,
     config: Vec<String>,
+    bears_limits: bool,
 }
 
 impl ServerOptions {
@@ -102,6 +103,14 @@ impl ServerOptions {
         self
     }
 
+    /// As one that goes on, as with a full disk, where a file becomes longer than [it may](Server::limit_files). By default the
+    /// system ends such a process.
+    #[must_use]
+    pub fn bears_limits(mut self) -> Self {
+        self.bears_limits = true;
+        self
+    }
+
     /// Starts it and waits until it answers.
     ///
     /// # Errors
@@ -135,9 +144,19 @@ impl ServerOptions {
             Some(dir) => Folder::given(dir)?,
             None => Folder::temporary()?,
         };
-        let (password, tls) = (self.password.clone(), self.tls.clone());
+        let (password, tls, bears_limits) = (self.password.clone(), self.tls.clone(), self.bears_limits);
         let announced = port;
-        let mut server = Server { program, port, announced, folder, password, tls, child: None, guard: None };
+        let mut server = Server {
+            program,
+            port,
+            announced,
+            folder,
+            password,
+            tls,
+            bears_limits,
+            child: None,
+            guard: None,
+        };
         let path = server.config_file();
         write_private(&path, &self.lines(port, server.dir()))
             .map_err(|error| RigError::io("writing", &path, error))?;
@@ -184,6 +203,7 @@ pub struct Server {
     folder: Folder,
     password: Option<String>,
     tls: Option<Certificates>,
+    bears_limits: bool,
     child: Option<Child>,
     guard: Option<Guard>,
 }
@@ -301,6 +321,12 @@ impl Server {
         self.signal(Signal::CONT);
     }
 
+    /// From now on none of its files becomes longer than this, or any length: as if its disk were full. Whether this system can
+    /// do that.
+    pub fn limit_files(&self, bytes_max: Option<u64>) -> bool {
+        self.pid().is_some_and(|pid| process::limit_files(pid, bytes_max))
+    }
+
     /// Ends it at once (SIGKILL), as a crash would.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
@@ -355,7 +381,15 @@ impl Server {
             .open(&log)
             .and_then(|file| file.try_clone().map(|other| (file, other)));
         let (out, err) = opened.map_err(|error| RigError::io("opening", &log, error))?;
-        let child = Command::new(&self.program)
+        let mut command = match self.bears_limits {
+            true => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(&self.program);
+                shell
+            }
+            false => Command::new(&self.program),
+        };
+        let child = command
             .arg(self.config_file())
             .current_dir(self.dir())
             .stdin(Stdio::null())

@@ -34,7 +34,10 @@ const BETWEEN_MS: (u64, u64) = (800, 3_500);
 /// How long a node is drained before it hands over (docs/operations.md).
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-const LOOK: Duration = Duration::from_millis(30);
+/// So much of a node's log is shown.
+const LOG_LINES: usize = 12;
+
+pub(super) const LOOK: Duration = Duration::from_millis(30);
 
 /// What strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +64,12 @@ enum Fault {
     Cut(Cut),
     /// Slots move.
     Shift(Shift),
+    /// The disk of a node is full for a while.
+    Disk,
 }
 
 /// All of them.
-const ALL: [Fault; 19] = [
+const ALL: [Fault; 20] = [
     Fault::Kill,
     Fault::Restart,
     Fault::Stop,
@@ -84,6 +89,7 @@ const ALL: [Fault; 19] = [
     Fault::Cut(Cut::Off),
     Fault::Shift(Shift::Slots),
     Fault::Shift(Shift::Killed),
+    Fault::Disk,
 ];
 
 impl Fault {
@@ -100,6 +106,7 @@ impl Fault {
             Fault::Clients => "clients",
             Fault::Cut(cut) => cut.name(),
             Fault::Shift(shift) => shift.name(),
+            Fault::Disk => "disk full",
         }
     }
 
@@ -107,7 +114,7 @@ impl Fault {
     fn may_lose(self) -> bool {
         match self {
             Fault::Kill | Fault::Restart | Fault::Freeze | Fault::Failover | Fault::Takeover => true,
-            Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients => false,
+            Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients | Fault::Disk => false,
             Fault::Cut(cut) => cut.may_lose(),
             // What was hit on its way is noted by itself.
             Fault::Shift(_) => false,
@@ -117,7 +124,7 @@ impl Fault {
     /// Whether it can strike where nodes have no replicas.
     fn strikes_alone(self) -> bool {
         match self {
-            Fault::Restart | Fault::Stop | Fault::Clients | Fault::Shift(Shift::Slots) => true,
+            Fault::Restart | Fault::Stop | Fault::Clients | Fault::Disk | Fault::Shift(Shift::Slots) => true,
             Fault::Cut(cut) => !cut.needs_replica(),
             _ => false,
         }
@@ -129,6 +136,8 @@ pub(super) struct Servers {
     pub(super) rig: Cluster,
     pub(super) network: Network,
     pub(super) homes: Homes,
+    /// Nodes write to append-only files.
+    has_files: bool,
     replicas: usize,
     /// Faults that have not struck since all have.
     remaining: Vec<Fault>,
@@ -162,7 +171,7 @@ impl Drop for SecretFile {
 }
 
 impl Servers {
-    /// Starts it. Nodes write to an append-only file, so that one that is killed comes back with its records.
+    /// Starts it. Nodes write to append-only files, so that one that is killed comes back with its records, or to none.
     ///
     /// # Errors
     /// The servers'.
@@ -170,14 +179,16 @@ impl Servers {
         shards: u16,
         replicas: u16,
         server: Option<&Path>,
-        durability: Durability,
+        (durability, has_files): (Durability, bool),
     ) -> Result<Self, String> {
         let module = Module::find().map_err(text)?;
-        let mut options = Cluster::options(shards, replicas)
-            .module(module)
-            .node_timeout_ms(NODE_TIMEOUT_MS)
-            .config("appendonly yes")
-            .config("appendfsync everysec");
+        let mut options =
+            Cluster::options(shards, replicas).module(module).node_timeout_ms(NODE_TIMEOUT_MS).bears_limits();
+        if has_files {
+            options = options.config("appendonly yes").config("appendfsync everysec");
+        } else if replicas == 0 {
+            return Err("without files a node that dies has lost all: take --replicas 1 or more".to_owned());
+        }
         let mut secret = None;
         if durability == Durability::Strict {
             if replicas == 0 {
@@ -199,6 +210,7 @@ impl Servers {
             rig,
             network,
             homes: Homes::default(),
+            has_files,
             replicas: replicas.into(),
             remaining: Vec::new(),
             secret,
@@ -277,6 +289,12 @@ impl Servers {
     }
 
     fn can_strike(&self, fault: Fault) -> bool {
+        // A primary that has no files is a shard without records when it is back before anybody took its place, as in Redis; but
+        // in the durability strict.
+        let loses_all = fault == Fault::Restart && !self.has_files && self.secret.is_none();
+        if loses_all || fault == Fault::Disk && !self.has_files {
+            return false;
+        }
         let is_one = self.rig.masters() == 1;
         (self.replicas > 0 || fault.strikes_alone()) && !(is_one && matches!(fault, Fault::Shift(_)))
     }
@@ -297,10 +315,9 @@ impl Servers {
         if fault.may_lose() && !hit.contains(&shard) {
             hit.push(shard);
         }
-        if run.plan.durability == Durability::Async && !hit.is_empty() {
-            let mut slots: Vec<Slots> =
-                hit.into_iter().flat_map(|at| self.homes.slots(&self.rig, at)).collect();
-            slots.append(&mut self.homes.take_hit());
+        let mut slots: Vec<Slots> = hit.into_iter().flat_map(|at| self.homes.slots(&self.rig, at)).collect();
+        slots.append(&mut self.homes.take_hit());
+        if run.plan.durability == Durability::Async && !slots.is_empty() {
             run.excuses.note_hit((began, run.clock.now()), slots);
         }
         Ok(now)
@@ -366,6 +383,7 @@ impl Servers {
         let whom = format!("shard {shard}, node {primary}");
         let wait_ms = run.random.random_range(0..1_500);
         match (fault, other) {
+            (Fault::Disk, _) => return self.fill_disk((shard, primary), run, processes),
             (Fault::Shift(shift), _) => return self.shift(shift, run, processes),
             (Fault::Cut(cut), _) => return self.cut(cut, (shard, primary), run, processes),
             (Fault::Kill, Some(_)) => {
@@ -422,7 +440,14 @@ impl Servers {
         processes: &mut [Process],
     ) -> Result<(), String> {
         let what = format!("another node takes over from node {primary}");
-        self.wait(run, processes, FAILOVER_TIME, &what, || self.primary_but(shard, Some(primary)).is_some())
+        let is_there = || self.primary_but(shard, Some(primary)).is_some();
+        self.wait(run, processes, FAILOVER_TIME, &what, is_there).map_err(|error| {
+            let log = |node: usize| format!("\nnode {node}:\n{}", self.rig.servers()[node].log(LOG_LINES));
+            format!(
+                "{error}; the end of each log:{}",
+                self.nodes(shard).into_iter().map(log).collect::<String>()
+            )
+        })
     }
 
     fn fail_over(

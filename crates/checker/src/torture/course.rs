@@ -11,10 +11,11 @@ use rand::RngExt;
 use super::cluster::Servers;
 use super::judge::judge_generation;
 use super::plan::{StartTortured, TorturePlan, TortureTarget};
+use super::records::CLIENTS_MAX;
 use super::report::TortureReport;
 use super::run::Run;
 use super::spool::Spool;
-use super::worker::{CLIENTS_MAX, open};
+use super::worker::open;
 use super::{folder, reread, url};
 
 /// Tortures a store. `say` hears how far it has come; `stop` ends the faults, and what happened until then is judged. The keys
@@ -35,7 +36,8 @@ pub fn torture(
         TortureTarget::Url(url) => (None, Err(url.clone())),
         TortureTarget::Cluster { shards, replicas, server } => {
             say("starting the cluster");
-            let servers = Servers::start(*shards, *replicas, server.as_deref(), plan.durability)?;
+            let servers =
+                Servers::start(*shards, *replicas, server.as_deref(), (plan.durability, plan.has_files))?;
             let url = servers.url();
             (Some(servers), Err(url))
         }
@@ -99,8 +101,10 @@ fn finish(run: &mut Run<'_>, report: &mut TortureReport) -> Result<(), String> {
     for (generation, contents) in &contents {
         run.spool.keep(&format!("read-{generation:04}.json"), &contents.entry)?;
         let entries = run.spool.read(*generation)?;
+        let told = run.spool.told(*generation);
+        run.spool.keep(&format!("told-{generation:04}.json"), &told)?;
         let records = run.records(*generation);
-        let judged = judge_generation(entries, contents, &records, &run.excuses);
+        let judged = judge_generation(entries, contents, &records, (&run.excuses, &told));
         report.take(*generation, contents.keys(), judged);
     }
     Ok(())

@@ -15,10 +15,12 @@
 //! The clients are other processes ([`take_part_in_torture`]). Each tells on its standard output what it is about to write and
 //! what became of it, so that this process knows what was acknowledged whenever one is killed.
 
+mod answers;
 mod children;
 mod cluster;
 mod course;
 mod cuts;
+mod disk;
 mod excuse;
 mod folder;
 mod judge;

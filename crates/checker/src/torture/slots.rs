@@ -47,7 +47,7 @@ impl Operator for Cluster {
 pub(super) struct Homes {
     /// Those that are not where they began.
     moved: BTreeMap<u16, usize>,
-    /// Slots that were on their way when a primary died, since somebody asked for them.
+    /// Slots that were on their way when a primary died, or of a node that ended by itself, since somebody asked for them.
     hit: Vec<Slots>,
 }
 
@@ -70,7 +70,13 @@ impl Homes {
         ranges
     }
 
-    /// What was hit on its way.
+    /// A shard was hit, whatever the fault.
+    pub(super) fn note_hit(&mut self, rig: &Cluster, shard: usize) {
+        let mut slots = self.slots(rig, shard);
+        self.hit.append(&mut slots);
+    }
+
+    /// What was hit since somebody asked for it.
     pub(super) fn take_hit(&mut self) -> Vec<Slots> {
         std::mem::take(&mut self.hit)
     }
