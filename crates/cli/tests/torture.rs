@@ -69,6 +69,48 @@ fn a_strict_cluster_whose_nodes_are_killed_and_fail_over_keeps_what_it_reported(
     assert_eq!((report["lost"].as_u64(), report["lost_in_part"].as_u64()), (Some(0), Some(0)), "{report}");
 }
 
+/// Clients reach a primary after others took its place, and write to it.
+#[test]
+fn a_cluster_whose_primaries_are_cut_off_loses_no_more_than_redis_does() {
+    let mut command = claret("cluster", "15");
+    let report = run(command.env("CLARET_MODULE", module().path).args([
+        "--only",
+        "primary cut off",
+        "--clients",
+        "4",
+    ]));
+    assert!(report["failovers"].as_u64() >= Some(1), "{report}");
+}
+
+#[test]
+fn a_strict_cluster_whose_network_fails_and_whose_slots_move_keeps_what_it_reported() {
+    let mut command = claret("cluster", "25");
+    command.env("CLARET_MODULE", module().path).args(["--durability", "strict", "--clients", "4"]);
+    let report = run(command.args(["--only", "cut off", "--only", "slot", "--only", "held"]));
+    assert_eq!((report["lost"].as_u64(), report["lost_in_part"].as_u64()), (Some(0), Some(0)), "{report}");
+}
+
+#[test]
+fn a_cluster_whose_disks_are_full_for_a_while_keeps_what_it_reported() {
+    for durability in ["async", "strict"] {
+        let mut command = claret("cluster", "10");
+        command.env("CLARET_MODULE", module().path).args(["--only", "disk full", "--clients", "4"]);
+        let report = run(command.args(["--durability", durability]));
+        assert_eq!(
+            (report["lost"].as_u64(), report["lost_in_part"].as_u64()),
+            (Some(0), Some(0)),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn a_strict_cluster_that_writes_nothing_to_disks_keeps_what_it_reported() {
+    let mut command = claret("cluster", "20");
+    command.env("CLARET_MODULE", module().path).args(["--durability", "strict", "--clients", "4"]);
+    run(command.args(["--files", "nothing", "--only", "primary killed"]));
+}
+
 #[test]
 fn a_cluster_without_replicas_whose_nodes_come_back_loses_no_more_than_redis_does() {
     let mut command = claret("cluster", "15");

@@ -108,6 +108,13 @@ impl ClusterOptions {
         self
     }
 
+    /// As nodes that [bear a full disk](ServerOptions::bears_limits).
+    #[must_use]
+    pub fn bears_limits(mut self) -> Self {
+        self.server = self.server.bears_limits();
+        self
+    }
+
     /// Starts it and waits until all nodes say that all is well.
     ///
     /// # Errors
@@ -341,7 +348,7 @@ impl Cluster {
             return Err(format!("{address} knows {} nodes of {}", view.len(), self.servers.len()));
         }
         for node in &view {
-            let at = self.servers.iter().position(|server| server.port() == node.port);
+            let at = self.servers.iter().position(|server| server.announced_port() == node.port);
             let is_running = at.is_some_and(|at| running[at]);
             if is_running == node.has_failed || is_running && node.is_uncertain {
                 return Err(format!("{address} is not right about port {}", node.port));

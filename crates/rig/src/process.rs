@@ -18,6 +18,19 @@ pub(crate) fn signal(pid: u32, signal: Signal) -> bool {
     Pid::from_raw(pid as i32).is_some_and(|pid| kill_process(pid, signal).is_ok())
 }
 
+/// Whether it was done.
+#[cfg(target_os = "linux")]
+pub(crate) fn limit_files(pid: u32, bytes_max: Option<u64>) -> bool {
+    use rustix::process::{Resource, Rlimit, prlimit};
+    let limit = Rlimit { current: bytes_max, maximum: None };
+    Pid::from_raw(pid as i32).is_some_and(|pid| prlimit(Some(pid), Resource::Fsize, limit).is_ok())
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(crate) fn limit_files(_pid: u32, _bytes_max: Option<u64>) -> bool {
+    false
+}
+
 /// Stops a process in its tracks (SIGSTOP). It must be a child of this one that was not waited for, so that the pid is its
 /// own.
 pub fn pause_process(pid: u32) {

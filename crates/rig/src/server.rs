@@ -3,6 +3,8 @@
 use std::collections::HashSet;
 use std::env;
 use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -47,6 +49,7 @@ pub struct ServerOptions {
     password: Option<String>,
     tls: Option<Certificates>,
     config: Vec<String>,
+    bears_limits: bool,
 }
 
 impl ServerOptions {
@@ -100,6 +103,14 @@ impl ServerOptions {
         self
     }
 
+    /// As one that goes on, as with a full disk, where a file becomes longer than [it may](Server::limit_files). By default the
+    /// system ends such a process.
+    #[must_use]
+    pub fn bears_limits(mut self) -> Self {
+        self.bears_limits = true;
+        self
+    }
+
     /// Starts it and waits until it answers.
     ///
     /// # Errors
@@ -133,8 +144,19 @@ impl ServerOptions {
             Some(dir) => Folder::given(dir)?,
             None => Folder::temporary()?,
         };
-        let (password, tls) = (self.password.clone(), self.tls.clone());
-        let mut server = Server { program, port, folder, password, tls, child: None, guard: None };
+        let (password, tls, bears_limits) = (self.password.clone(), self.tls.clone(), self.bears_limits);
+        let announced = port;
+        let mut server = Server {
+            program,
+            port,
+            announced,
+            folder,
+            password,
+            tls,
+            bears_limits,
+            child: None,
+            guard: None,
+        };
         let path = server.config_file();
         write_private(&path, &self.lines(port, server.dir()))
             .map_err(|error| RigError::io("writing", &path, error))?;
@@ -176,9 +198,12 @@ impl ServerOptions {
 pub struct Server {
     program: PathBuf,
     port: u16,
+    /// The port at which other nodes and clients of its cluster know it.
+    announced: u16,
     folder: Folder,
     password: Option<String>,
     tls: Option<Certificates>,
+    bears_limits: bool,
     child: Option<Child>,
     guard: Option<Guard>,
 }
@@ -200,6 +225,40 @@ impl Server {
     /// Its port on the loopback interface.
     pub fn port(&self) -> u16 {
         self.port
+    }
+
+    /// The port at which its cluster knows it: its own, or one that was [announced](Server::announce).
+    pub fn announced_port(&self) -> u16 {
+        self.announced
+    }
+
+    /// Sets a setting, for now and for each start to come.
+    ///
+    /// # Errors
+    /// It does not answer, or refuses; or its configuration cannot be written.
+    pub fn configure(&self, name: &str, value: &str) -> Result<(), RigError> {
+        self.query::<()>(&["CONFIG", "SET", name, value])?;
+        let path = self.config_file();
+        let opened = OpenOptions::new().append(true).open(&path);
+        let written = opened.and_then(|mut file| writeln!(file, "{name} \"{value}\""));
+        written.map_err(|error| RigError::io("writing", &path, error))
+    }
+
+    /// Has it tell its cluster that it is reached at these ports of this host, for clients and for other nodes: those of
+    /// proxies before it. It connects to others from an address of the loopback interface of its own, by which these proxies know it.
+    ///
+    /// # Errors
+    /// As [`Server::configure`].
+    pub fn announce(&mut self, port: u16, bus_port: u16, own: IpAddr) -> Result<(), RigError> {
+        self.configure("bind-source-addr", &own.to_string())?;
+        for name in ["replica-announce-ip", "cluster-announce-ip"] {
+            self.configure(name, "127.0.0.1")?;
+        }
+        self.configure("replica-announce-port", &port.to_string())?;
+        self.configure("cluster-announce-bus-port", &bus_port.to_string())?;
+        self.configure("cluster-announce-port", &port.to_string())?;
+        self.announced = port;
+        Ok(())
     }
 
     /// Its address, `127.0.0.1:PORT`.
@@ -262,6 +321,12 @@ impl Server {
         self.signal(Signal::CONT);
     }
 
+    /// From now on none of its files becomes longer than this, or any length: as if its disk were full. Whether this system can
+    /// do that.
+    pub fn limit_files(&self, bytes_max: Option<u64>) -> bool {
+        self.pid().is_some_and(|pid| process::limit_files(pid, bytes_max))
+    }
+
     /// Ends it at once (SIGKILL), as a crash would.
     pub fn kill(&mut self) {
         self.signal(Signal::KILL);
@@ -316,7 +381,15 @@ impl Server {
             .open(&log)
             .and_then(|file| file.try_clone().map(|other| (file, other)));
         let (out, err) = opened.map_err(|error| RigError::io("opening", &log, error))?;
-        let child = Command::new(&self.program)
+        let mut command = match self.bears_limits {
+            true => {
+                let mut shell = Command::new("sh");
+                shell.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\""]).arg(&self.program);
+                shell
+            }
+            false => Command::new(&self.program),
+        };
+        let child = command
             .arg(self.config_file())
             .current_dir(self.dir())
             .stdin(Stdio::null())

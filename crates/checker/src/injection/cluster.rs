@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use claret_rig::{Cluster, Module, RigError, Server};
 
-use super::proxy::Proxy;
+use crate::moves::Operator;
+use crate::proxy::Proxy;
 
 /// How long a process may be silent: its locks are free after this and a round of asking.
 pub(crate) const LEASE: Duration = Duration::from_millis(2_000);
@@ -53,6 +54,14 @@ fn is_busy(error: &str) -> bool {
 /// Another fault cut the connection; it may have been done.
 fn is_cut(error: &str) -> bool {
     ["end of file", "Broken pipe", "reset by peer"].iter().any(|it| error.contains(it))
+}
+
+impl Operator for FaultyCluster {
+    /// A command of an operator, which a script that another fault runs there keeps waiting. Where another fault cuts the
+    /// connection it is given again, and does no more the second time.
+    fn ask<T: redis::FromRedisValue>(&self, node: usize, words: &[&str]) -> Result<T, String> {
+        self.ask_again_while(node, words, |error| is_busy(error) || is_cut(error))
+    }
 }
 
 impl FaultyCluster {
@@ -117,12 +126,6 @@ impl FaultyCluster {
     /// The same for one that is not to be done twice: an error may mean that it was done.
     pub(super) fn say_once(&self, node: usize, words: &[&str]) -> Result<(), String> {
         self.ask_again_while::<redis::Value>(node, words, is_busy).map(drop)
-    }
-
-    /// A command of an operator, which a script that another fault runs there keeps waiting. Where another fault cuts the
-    /// connection it is given again, and does no more the second time.
-    pub(super) fn ask<T: redis::FromRedisValue>(&self, node: usize, words: &[&str]) -> Result<T, String> {
-        self.ask_again_while(node, words, |error| is_busy(error) || is_cut(error))
     }
 
     fn ask_again_while<T: redis::FromRedisValue>(

@@ -17,13 +17,11 @@ use crate::clock::Clock;
 use crate::fault::Fault;
 use crate::history::{Entry, Outcome, Reason, Step, Why};
 use crate::intent::Keys;
+use crate::moves::{Move, Moved, move_slot};
 use crate::processes::Processes;
 
 /// How long a fault of many small blows lasts.
 const BLOWS: Duration = Duration::from_millis(1_000);
-
-/// How long a slot may take to move. While clients work its keys are held again and again.
-const MOVE_TIME: Duration = Duration::from_secs(30);
 
 /// The server keeps time by the millisecond.
 const TICK_US: u64 = 5_000;
@@ -68,11 +66,6 @@ type Done = Result<Injected, String>;
 
 fn text(error: RigError) -> String {
     error.to_string()
-}
-
-/// Whether keys were in use, and nothing was done.
-fn is_later(error: &str) -> bool {
-    error.contains("TRYAGAIN") || error.contains("TryAgain")
 }
 
 impl Injector {
@@ -140,7 +133,7 @@ impl Injector {
             match self.random.random_range(0..4) {
                 0 => self.cluster.say(node, &["CLIENT", "KILL", "TYPE", "pubsub"])?,
                 1 => self.cluster.say(node, &["CLIENT", "KILL", "TYPE", "normal"])?,
-                _ => self.cluster.proxies[node].cut(&mut self.random),
+                _ => self.cluster.proxies[node].cut(None, &mut self.random),
             }
             self.rest(20, 250);
         }
@@ -235,54 +228,14 @@ impl Injector {
     }
 
     fn move_slot(&self, slot: u16, from: usize, to: usize) -> Result<bool, String> {
-        let cluster = &self.cluster.rig;
-        let id = |node: usize| self.cluster.ask::<String>(node, &["CLUSTER", "MYID"]);
-        let (from_id, to_id, name) = (id(from)?, id(to)?, slot.to_string());
-        let since = Instant::now();
-        // Refused while a key of the slot is in use.
-        let again = |node: usize, words: &[&str]| -> Result<bool, String> {
-            loop {
-                match self.cluster.say(node, words) {
-                    Ok(()) => return Ok(true),
-                    Err(error) if !is_later(&error) => return Err(error),
-                    Err(_) if since.elapsed() > MOVE_TIME => return Ok(false),
-                    Err(_) => sleep(Duration::from_millis(1)),
-                }
-            }
-        };
-        again(to, &["CLUSTER", "SETSLOT", &name, "IMPORTING", &from_id])?;
-        if !again(from, &["CLUSTER", "SETSLOT", &name, "MIGRATING", &to_id])? {
-            again(to, &["CLUSTER", "SETSLOT", &name, "STABLE"])?;
-            return Ok(false);
+        let port = self.cluster.rig.servers()[to].port();
+        let primaries: Vec<usize> = (0..self.cluster.masters()).collect();
+        let it = Move { slot, from, to, port, primaries: &primaries, steps_max: usize::MAX };
+        let is_there = move_slot(&*self.cluster, &it)? == Moved::There;
+        if is_there {
+            self.cluster.moved.lock().expect("nobody panics with it").insert(slot, to);
         }
-        let port = cluster.servers()[to].port().to_string();
-        loop {
-            let keys: Vec<String> = self.cluster.ask(from, &["CLUSTER", "GETKEYSINSLOT", &name, "50"])?;
-            if keys.is_empty() {
-                break;
-            }
-            let mut words = vec!["MIGRATE", "127.0.0.1", &port, "", "0", "10000", "REPLACE", "KEYS"];
-            words.extend(keys.iter().map(String::as_str));
-            match self.cluster.say(from, &words) {
-                Ok(()) => {}
-                // Keys of the slot that were in use, or a node that is stopped meanwhile: what has not come is still here.
-                Err(error) if is_later(&error) || error.contains("IOERR") => {}
-                Err(error) => return Err(error),
-            }
-            if since.elapsed() > 2 * MOVE_TIME {
-                return Err(format!("slot {slot} does not become empty: {keys:?}"));
-            }
-        }
-        for node in [to, from] {
-            if !again(node, &["CLUSTER", "SETSLOT", &name, "NODE", &to_id])? {
-                return Err(format!("slot {slot} is not given away within {MOVE_TIME:?}"));
-            }
-        }
-        for node in (0..cluster.masters()).filter(|node| ![from, to].contains(node)) {
-            again(node, &["CLUSTER", "SETSLOT", &name, "NODE", &to_id])?;
-        }
-        self.cluster.moved.lock().expect("nobody panics with it").insert(slot, to);
-        Ok(true)
+        Ok(is_there)
     }
 
     fn scripts(&mut self) -> Done {

@@ -7,7 +7,6 @@
 mod cluster;
 mod ends;
 mod inject;
-mod proxy;
 
 pub(crate) use cluster::{FaultyCluster, LEASE};
 pub(crate) use ends::add_ends;

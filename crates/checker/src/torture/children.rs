@@ -26,6 +26,9 @@ pub(super) const BROKEN: &str = "broken ";
 /// Before why a transaction was not done.
 pub(super) const BECAUSE: &str = "because ";
 
+/// Before a generation and what was told of an outcome.
+pub(super) const TOLD: &str = "told ";
+
 /// One process. It is killed when this is dropped.
 #[derive(Debug)]
 pub(super) struct Process {
@@ -151,6 +154,9 @@ fn read(mut out: BufReader<ChildStdout>, spool: &Spool, say: &Sender<String>) {
         let Some(whole) = line.strip_suffix('\n') else { break };
         if let Some(why) = whole.strip_prefix(BECAUSE) {
             spool.note_void(why);
+        } else if let Some((generation, told)) = whole.strip_prefix(TOLD).and_then(|it| it.split_once(' ')) {
+            // What a life has written is whole.
+            spool.note_told(generation.parse().unwrap_or(u64::MAX), told);
         } else if let Some((told, generation, entry)) = parse(whole) {
             spool.add(told, generation, entry);
         } else if say.send(whole.to_owned()).is_err() {

@@ -9,20 +9,24 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use claret_rig::{Cluster, Module, RigError, Server, field};
+use claret_rig::{Cluster, Module, RigError, field};
 use rand::RngExt;
 
 use super::children::Process;
+use super::cuts::Cut;
+use super::excuse::Slots;
+use super::network::Network;
 use super::plan::Durability;
 use super::run::Run;
+use super::slots::{Homes, Shift};
 use super::url::{start, stop, strike_clients};
 
 /// A node that is silent for so long counts as failed.
-const NODE_TIMEOUT_MS: u32 = 2_000;
+pub(super) const NODE_TIMEOUT_MS: u32 = 2_000;
 
 /// How long a failover may take, and the cluster until all is well after a fault.
-const FAILOVER_TIME: Duration = Duration::from_secs(40);
-const HEAL_TIME: Duration = Duration::from_secs(90);
+pub(super) const FAILOVER_TIME: Duration = Duration::from_secs(40);
+pub(super) const HEAL_TIME: Duration = Duration::from_secs(90);
 
 /// How long clients work between two faults, in milliseconds.
 const BETWEEN_MS: (u64, u64) = (800, 3_500);
@@ -30,7 +34,10 @@ const BETWEEN_MS: (u64, u64) = (800, 3_500);
 /// How long a node is drained before it hands over (docs/operations.md).
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 
-const LOOK: Duration = Duration::from_millis(30);
+/// So much of a node's log is shown.
+const LOG_LINES: usize = 12;
+
+pub(super) const LOOK: Duration = Duration::from_millis(30);
 
 /// What strikes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,10 +60,16 @@ enum Fault {
     Replica,
     /// A process with clients is killed or stopped.
     Clients,
+    /// The network fails.
+    Cut(Cut),
+    /// Slots move.
+    Shift(Shift),
+    /// The disk of a node is full for a while.
+    Disk,
 }
 
-/// With replicas, and without.
-const ALL: [Fault; 9] = [
+/// All of them.
+const ALL: [Fault; 20] = [
     Fault::Kill,
     Fault::Restart,
     Fault::Stop,
@@ -66,8 +79,18 @@ const ALL: [Fault; 9] = [
     Fault::Takeover,
     Fault::Replica,
     Fault::Clients,
+    Fault::Cut(Cut::Slow),
+    Fault::Cut(Cut::Closed),
+    Fault::Cut(Cut::Clients),
+    Fault::Cut(Cut::Late),
+    Fault::Cut(Cut::Blink),
+    Fault::Cut(Cut::Shard),
+    Fault::Cut(Cut::Link),
+    Fault::Cut(Cut::Off),
+    Fault::Shift(Shift::Slots),
+    Fault::Shift(Shift::Killed),
+    Fault::Disk,
 ];
-const ALONE: [Fault; 3] = [Fault::Restart, Fault::Stop, Fault::Clients];
 
 impl Fault {
     fn name(self) -> &'static str {
@@ -81,6 +104,9 @@ impl Fault {
             Fault::Takeover => "takeover",
             Fault::Replica => "replica killed",
             Fault::Clients => "clients",
+            Fault::Cut(cut) => cut.name(),
+            Fault::Shift(shift) => shift.name(),
+            Fault::Disk => "disk full",
         }
     }
 
@@ -88,14 +114,30 @@ impl Fault {
     fn may_lose(self) -> bool {
         match self {
             Fault::Kill | Fault::Restart | Fault::Freeze | Fault::Failover | Fault::Takeover => true,
-            Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients => false,
+            Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients | Fault::Disk => false,
+            Fault::Cut(cut) => cut.may_lose(),
+            // What was hit on its way is noted by itself.
+            Fault::Shift(_) => false,
+        }
+    }
+
+    /// Whether it can strike where nodes have no replicas.
+    fn strikes_alone(self) -> bool {
+        match self {
+            Fault::Restart | Fault::Stop | Fault::Clients | Fault::Disk | Fault::Shift(Shift::Slots) => true,
+            Fault::Cut(cut) => !cut.needs_replica(),
+            _ => false,
         }
     }
 }
 
 /// The cluster.
 pub(super) struct Servers {
-    rig: Cluster,
+    pub(super) rig: Cluster,
+    pub(super) network: Network,
+    pub(super) homes: Homes,
+    /// Nodes write to append-only files.
+    has_files: bool,
     replicas: usize,
     /// Faults that have not struck since all have.
     remaining: Vec<Fault>,
@@ -103,7 +145,7 @@ pub(super) struct Servers {
     secret: Option<SecretFile>,
 }
 
-fn text(error: RigError) -> String {
+pub(super) fn text(error: RigError) -> String {
     error.to_string()
 }
 
@@ -129,7 +171,7 @@ impl Drop for SecretFile {
 }
 
 impl Servers {
-    /// Starts it. Nodes write to an append-only file, so that one that is killed comes back with its records.
+    /// Starts it. Nodes write to append-only files, so that one that is killed comes back with its records, or to none.
     ///
     /// # Errors
     /// The servers'.
@@ -137,14 +179,16 @@ impl Servers {
         shards: u16,
         replicas: u16,
         server: Option<&Path>,
-        durability: Durability,
+        (durability, has_files): (Durability, bool),
     ) -> Result<Self, String> {
         let module = Module::find().map_err(text)?;
-        let mut options = Cluster::options(shards, replicas)
-            .module(module)
-            .node_timeout_ms(NODE_TIMEOUT_MS)
-            .config("appendonly yes")
-            .config("appendfsync everysec");
+        let mut options =
+            Cluster::options(shards, replicas).module(module).node_timeout_ms(NODE_TIMEOUT_MS).bears_limits();
+        if has_files {
+            options = options.config("appendonly yes").config("appendfsync everysec");
+        } else if replicas == 0 {
+            return Err("without files a node that dies has lost all: take --replicas 1 or more".to_owned());
+        }
         let mut secret = None;
         if durability == Durability::Strict {
             if replicas == 0 {
@@ -160,14 +204,22 @@ impl Servers {
         if let Some(server) = server {
             options = options.program(server);
         }
-        let rig = options.start().map_err(text)?;
-        Ok(Servers { rig, replicas: replicas.into(), remaining: Vec::new(), secret })
+        let mut rig = options.start().map_err(text)?;
+        let network = Network::start(&mut rig)?;
+        Ok(Servers {
+            rig,
+            network,
+            homes: Homes::default(),
+            has_files,
+            replicas: replicas.into(),
+            remaining: Vec::new(),
+            secret,
+        })
     }
 
     /// What clients connect to: all nodes, of which some are down at times.
     pub(super) fn url(&self) -> String {
-        let hosts: Vec<String> = self.rig.servers().iter().map(Server::address).collect();
-        format!("redis://{}", hosts.join(","))
+        format!("redis://{}", self.network.hosts().join(","))
     }
 
     /// Strikes until the time is over.
@@ -182,7 +234,7 @@ impl Servers {
             if run.is_over() {
                 break;
             }
-            let fault = self.draw(run);
+            let fault = self.draw(run)?;
             let (shard, began) = (run.below(self.rig.masters()), run.clock.now());
             if fault == Fault::Clients {
                 strike_clients(run, &mut processes)?;
@@ -194,6 +246,7 @@ impl Servers {
             }
             primaries = self.look(run, &primaries, (fault, shard), began)?;
         }
+        self.network.release();
         // What is in doubt is decided, and nobody is down.
         self.rig.wait_until_ok(HEAL_TIME).map_err(text)?;
         stop(processes)
@@ -222,17 +275,33 @@ impl Servers {
     }
 
     /// Each fault strikes before one strikes again.
-    fn draw(&mut self, run: &mut Run<'_>) -> Fault {
+    fn draw(&mut self, run: &mut Run<'_>) -> Result<Fault, String> {
         if self.remaining.is_empty() {
-            self.remaining = if self.replicas > 0 { ALL.to_vec() } else { ALONE.to_vec() };
+            let only = &run.plan.only;
+            let is_meant = |fault: &Fault| only.is_empty() || only.iter().any(|it| fault.name().contains(it));
+            self.remaining = ALL.into_iter().filter(|it| self.can_strike(*it) && is_meant(it)).collect();
+            if self.remaining.is_empty() {
+                return Err(format!("no fault that can strike this cluster has one of {only:?} in its name"));
+            }
         }
         let at = run.below(self.remaining.len());
-        self.remaining.swap_remove(at)
+        Ok(self.remaining.swap_remove(at))
+    }
+
+    fn can_strike(&self, fault: Fault) -> bool {
+        // A primary that has no files is a shard without records when it is back before anybody took its place, as in Redis; but
+        // in the durability strict.
+        let loses_all = fault == Fault::Restart && !self.has_files && self.secret.is_none();
+        if loses_all || fault == Fault::Disk && !self.has_files {
+            return false;
+        }
+        let is_one = self.rig.masters() == 1;
+        (self.replicas > 0 || fault.strikes_alone()) && !(is_one && matches!(fault, Fault::Shift(_)))
     }
 
     /// Counts failovers, also those that nobody asked for, and notes what may be lost.
     fn look(
-        &self,
+        &mut self,
         run: &mut Run<'_>,
         before: &[usize],
         (fault, shard): (Fault, usize),
@@ -246,20 +315,21 @@ impl Servers {
         if fault.may_lose() && !hit.contains(&shard) {
             hit.push(shard);
         }
-        if run.plan.durability == Durability::Async && !hit.is_empty() {
-            let slots = hit.into_iter().map(|at| self.rig.slots(at)).collect();
+        let mut slots: Vec<Slots> = hit.into_iter().flat_map(|at| self.homes.slots(&self.rig, at)).collect();
+        slots.append(&mut self.homes.take_hit());
+        if run.plan.durability == Durability::Async && !slots.is_empty() {
             run.excuses.note_hit((began, run.clock.now()), slots);
         }
         Ok(now)
     }
 
     /// The nodes of a shard, whatever they are at the moment.
-    fn nodes(&self, shard: usize) -> Vec<usize> {
+    pub(super) fn nodes(&self, shard: usize) -> Vec<usize> {
         std::iter::once(shard).chain((0..self.replicas).map(|at| self.rig.replica(shard, at))).collect()
     }
 
     /// The nodes that say that they are the primaries, where one is silent.
-    fn primary_but(&self, shard: usize, silent: Option<usize>) -> Option<usize> {
+    pub(super) fn primary_but(&self, shard: usize, silent: Option<usize>) -> Option<usize> {
         let says_so = |node: &usize| {
             Some(*node) != silent
                 && self
@@ -271,14 +341,14 @@ impl Servers {
     }
 
     /// The primary of each shard, when all is well.
-    fn primaries(&self) -> Result<Vec<usize>, String> {
+    pub(super) fn primaries(&self) -> Result<Vec<usize>, String> {
         let of = |shard| {
             self.primary_but(shard, None).ok_or_else(|| format!("shard {shard} has no primary that answers"))
         };
         (0..self.rig.masters()).map(of).collect()
     }
 
-    fn wait(
+    pub(super) fn wait(
         &self,
         run: &mut Run<'_>,
         processes: &mut [Process],
@@ -313,6 +383,9 @@ impl Servers {
         let whom = format!("shard {shard}, node {primary}");
         let wait_ms = run.random.random_range(0..1_500);
         match (fault, other) {
+            (Fault::Disk, _) => return self.fill_disk((shard, primary), run, processes),
+            (Fault::Shift(shift), _) => return self.shift(shift, run, processes),
+            (Fault::Cut(cut), _) => return self.cut(cut, (shard, primary), run, processes),
             (Fault::Kill, Some(_)) => {
                 self.rig.server_mut(primary).kill();
                 self.wait_for_another(shard, primary, run, processes)?;
@@ -359,7 +432,7 @@ impl Servers {
         Ok(whom)
     }
 
-    fn wait_for_another(
+    pub(super) fn wait_for_another(
         &self,
         shard: usize,
         primary: usize,
@@ -367,7 +440,14 @@ impl Servers {
         processes: &mut [Process],
     ) -> Result<(), String> {
         let what = format!("another node takes over from node {primary}");
-        self.wait(run, processes, FAILOVER_TIME, &what, || self.primary_but(shard, Some(primary)).is_some())
+        let is_there = || self.primary_but(shard, Some(primary)).is_some();
+        self.wait(run, processes, FAILOVER_TIME, &what, is_there).map_err(|error| {
+            let log = |node: usize| format!("\nnode {node}:\n{}", self.rig.servers()[node].log(LOG_LINES));
+            format!(
+                "{error}; the end of each log:{}",
+                self.nodes(shard).into_iter().map(log).collect::<String>()
+            )
+        })
     }
 
     fn fail_over(

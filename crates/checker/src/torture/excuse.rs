@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use claret_rig::slot_of;
 
-use super::worker::CLIENTS_MAX;
+use super::records::CLIENTS_MAX;
 use crate::history::{Entry, Outcome, Step};
 
 /// A failover or a restart of a node may cost what was acknowledged so shortly before, or is seen so shortly after.
@@ -88,6 +88,11 @@ impl Hits {
     /// Whether what it showed may come from a loss.
     pub(super) fn has(&self, key: &str) -> bool {
         self.keys.contains(key) || is_in(&self.slots, key)
+    }
+
+    /// Whether anything that a transaction used was hit.
+    pub(super) fn meets(&self, entry: &Entry) -> bool {
+        keys_of(entry).iter().any(|key| self.has(key))
     }
 
     /// Whether a transaction may be lost, or half of it: it used a node that died or was replaced.

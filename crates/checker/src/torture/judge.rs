@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use super::answers::{Told, heed};
 use super::excuse::{Excuses, Hits};
 use super::ledger::judge_bank;
 use super::records::Records;
@@ -37,10 +38,11 @@ pub(super) fn judge_generation(
     mut entries: Vec<Entry>,
     contents: &Contents,
     records: &Records,
-    excuses: &Excuses,
+    (excuses, told): (&Excuses, &[Told]),
 ) -> Judged {
     let hit = excuses.hits_of(&entries);
     let mut judged = Judged { is_hit: !hit.is_empty(), ..Judged::default() };
+    judged.anomalies.extend(heed(&mut entries, told, &hit));
     judge_losses(&entries, contents, (excuses, &hit), &mut judged);
     if !records.accounts().chain(records.ledgers()).any(|key| hit.has(&key)) {
         judged.anomalies.extend(judge_bank(&entries, contents, records));
@@ -153,7 +155,7 @@ fn forget_hit(entries: &mut [Entry], hit: &Hits) {
 
 #[cfg(test)]
 mod tests {
-    use super::super::worker::CLIENTS_MAX;
+    use super::super::records::CLIENTS_MAX;
     use super::*;
 
     fn entry(client: u64, span: (u64, u64), steps: Vec<Step>) -> Entry {
@@ -176,7 +178,7 @@ mod tests {
         let append = |it| entry(1, (it * 10, it * 10 + 5), vec![Step::Append(records.list(0), it)]);
         let entries = vec![append(1), append(2)];
         let judge = |entries: &[Entry], items: &[u64], excuses: &Excuses| {
-            judge_generation(entries.to_vec(), &contents(&records, items, &[]), &records, excuses)
+            judge_generation(entries.to_vec(), &contents(&records, items, &[]), &records, (excuses, &[]))
         };
         assert!(judge(&entries, &[1, 2], &Excuses::default()).anomalies.is_empty());
         let lost = judge(&entries, &[1], &Excuses::default());
@@ -198,7 +200,7 @@ mod tests {
         let mut excuses = Excuses::default();
         excuses.note_hit((20, 30), vec![(slot, slot)]);
         let judge = |items: &[u64]| {
-            judge_generation(entries.clone(), &contents(&records, items, &[]), &records, &excuses)
+            judge_generation(entries.clone(), &contents(&records, items, &[]), &records, (&excuses, &[]))
         };
         // Its part at the list may be gone with the other.
         let gone = judge(&[]);
@@ -221,7 +223,7 @@ mod tests {
         excuses.note_death(1, 5);
         let judge = |entries: &[&Entry], elements: &[u64]| {
             let entries = entries.iter().map(|it| (*it).clone()).collect();
-            judge_generation(entries, &contents(&records, &[], elements), &records, &excuses).anomalies
+            judge_generation(entries, &contents(&records, &[], elements), &records, (&excuses, &[])).anomalies
         };
         assert!(judge(&[&first, &reader, &writer], &[]).is_empty());
         assert!(judge(&[&first, &reader, &writer], &[2])[0].contains("saw what is lost"));

@@ -15,22 +15,28 @@
 //! The clients are other processes ([`take_part_in_torture`]). Each tells on its standard output what it is about to write and
 //! what became of it, so that this process knows what was acknowledged whenever one is killed.
 
+mod answers;
 mod children;
 mod cluster;
+mod course;
+mod cuts;
+mod disk;
 mod excuse;
 mod folder;
 mod judge;
 mod ledger;
+mod network;
 mod plan;
 mod records;
 mod report;
 mod reread;
 mod run;
+mod slots;
 mod spool;
 mod url;
 mod worker;
 
+pub use course::torture;
 pub use plan::{Durability, StartTortured, TorturePlan, TortureTarget, Tortured};
 pub use report::TortureReport;
-pub use run::torture;
 pub use worker::take_part_in_torture;

@@ -67,6 +67,10 @@ pub struct TorturePlan {
     pub sync: Sync,
     /// What a cluster promises.
     pub durability: Durability,
+    /// Whether nodes of a cluster of the run's own write append-only files; else they write nothing.
+    pub has_files: bool,
+    /// Of the faults of a cluster of the run's own, those alone whose names contain one of these; by default all.
+    pub only: Vec<String>,
     /// Where the histories stay, whatever comes of it; by default a temporary folder, that stays if something is wrong.
     pub out: Option<PathBuf>,
 }

@@ -1,6 +1,9 @@
-//! The keys of each generation. They have no hash tags, so those of one generation are of many slots.
+//! Who has which numbers, and the keys of each generation. They have no hash tags, so those of one generation are of many slots.
 
 use crate::intent::PREFIX_END;
+
+/// Clients of each process, at most.
+pub(super) const CLIENTS_MAX: u64 = 1 << 12;
 
 /// How long a generation is, in microseconds.
 pub(super) const GENERATION_US: u64 = 4_000_000;

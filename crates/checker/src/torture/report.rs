@@ -28,6 +28,10 @@ pub struct TortureReport {
     pub committed: u64,
     /// Of unknown outcome: their clients were told so.
     pub unknown: u64,
+    /// Answers to clients that asked then: it had committed. Each asks again after the first answer.
+    pub told_committed: u64,
+    /// The same: it was aborted.
+    pub told_aborted: u64,
     /// Of unknown outcome: their process died meanwhile.
     pub orphaned: u64,
     /// Not done, and told so.
@@ -67,6 +71,8 @@ impl TortureReport {
         self.begun = counts.begun;
         self.committed = counts.committed;
         self.unknown = counts.unknown;
+        self.told_committed = counts.told_committed;
+        self.told_aborted = counts.told_aborted;
         self.refused = counts.void;
         self.orphaned = counts.begun.saturating_sub(counts.committed + counts.unknown + counts.void);
         self.refused_because = counts.void_because;

@@ -13,7 +13,7 @@ use crate::history::{Entry, Outcome, Step};
 use crate::intent::{Intent, Kind};
 
 /// How long it may take until everything can be read: what is in doubt is decided by then, and nodes are back.
-const PATIENCE: Duration = Duration::from_secs(90);
+pub(super) const PATIENCE: Duration = Duration::from_secs(90);
 
 /// What the keys of a generation hold at the end.
 #[derive(Clone, Debug, Default)]
@@ -44,12 +44,13 @@ impl Contents {
 /// Reads them all, in one transaction.
 ///
 /// # Errors
-/// They cannot be read within the time.
+/// They cannot be read, however patient one is.
 pub(super) async fn read(
     store: &Store,
     records: &Records,
     clock: Clock,
     client: u64,
+    patience: Duration,
 ) -> Result<Contents, String> {
     let lists = records.lists().map(|key| Intent::read(&key, Kind::List));
     let intents: Vec<Intent> = lists.chain(records.sets().map(|key| Intent::read(&key, Kind::Set))).collect();
@@ -61,7 +62,7 @@ pub(super) async fn read(
         let get = |key: &String| (Bytes::from(key.as_str()), Operation::new::<Counter>(CounterOp::Get));
         match store.run_all(reads.chain(accounts.iter().map(get))).await {
             Ok(replies) => break (began, replies),
-            Err(error) if is_passing(&error) && since.elapsed() < PATIENCE => {
+            Err(error) if is_passing(&error) && since.elapsed() < patience => {
                 tokio::time::sleep(Duration::from_millis(200)).await;
             }
             Err(error) => return Err(format!("reading everything at the end: {error}")),

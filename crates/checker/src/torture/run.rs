@@ -1,4 +1,4 @@
-//! Runs it: faults strike while clients work; then everything is read and judged.
+//! A run, as those see it who strike: its clients, its time, and what was done so far.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -6,21 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use claret::Store;
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
 use serde::Serialize;
 
 use super::children::Process;
-use super::cluster::Servers;
 use super::excuse::Excuses;
-use super::judge::judge_generation;
-use super::plan::{StartTortured, TorturePlan, TortureTarget, Tortured};
+use super::plan::{StartTortured, TorturePlan, Tortured};
 use super::records::Records;
 use super::report::TortureReport;
 use super::spool::Spool;
-use super::worker::{CLIENTS_MAX, open};
-use super::{folder, reread, url};
 use crate::clock::Clock;
 
 /// How often it is told how far it has come.
@@ -34,8 +29,8 @@ pub(super) struct Run<'a> {
     pub(super) plan: &'a TorturePlan,
     start: &'a StartTortured<'a>,
     stop: &'a AtomicBool,
-    say: &'a dyn Fn(&str),
-    prefix: String,
+    pub(super) say: &'a dyn Fn(&str),
+    pub(super) prefix: String,
     store: Result<PathBuf, String>,
     pub(super) clock: Clock,
     pub(super) spool: Arc<Spool>,
@@ -58,71 +53,35 @@ struct Struck {
     whom: String,
 }
 
-/// Tortures a store. `say` hears how far it has come; `stop` ends the faults, and what happened until then is judged. The keys
-/// of the run are deleted from a cluster that was there before.
-///
-/// # Errors
-/// What keeps it from coming to a result: servers that do not start, a file that cannot be written, a clock that was set.
-pub fn torture(
-    plan: &TorturePlan,
-    start: &StartTortured<'_>,
-    stop: &AtomicBool,
-    say: &dyn Fn(&str),
-) -> Result<TortureReport, String> {
-    let prefix = format!("torture-{:08x}", rand::rng().random::<u32>());
-    let folder = plan.out.clone().unwrap_or_else(|| std::env::temp_dir().join(format!("claret-{prefix}")));
-    let (mut servers, store) = match &plan.target {
-        TortureTarget::Folder(folder) => (None, Ok(folder.clone())),
-        TortureTarget::Url(url) => (None, Err(url.clone())),
-        TortureTarget::Cluster { shards, replicas, server } => {
-            say("starting the cluster");
-            let servers = Servers::start(*shards, *replicas, server.as_deref(), plan.durability)?;
-            let url = servers.url();
-            (Some(servers), Err(url))
+impl<'a> Run<'a> {
+    /// Of this plan, on this store.
+    pub(super) fn new(
+        plan: &'a TorturePlan,
+        (start, stop, say): (&'a StartTortured<'a>, &'a AtomicBool, &'a dyn Fn(&str)),
+        (prefix, store): (String, Result<PathBuf, String>),
+        spool: Arc<Spool>,
+    ) -> Self {
+        let now = Instant::now();
+        Run {
+            plan,
+            start,
+            stop,
+            say,
+            prefix,
+            store,
+            clock: Clock::new(None),
+            spool,
+            random: SmallRng::seed_from_u64(plan.seed),
+            excuses: Excuses::default(),
+            failovers: 0,
+            lives: 0,
+            struck: BTreeMap::new(),
+            faults: Vec::new(),
+            began: now,
+            last_told: now,
         }
-    };
-    let spool = Arc::new(Spool::new(&folder)?);
-    let now = Instant::now();
-    let mut run = Run {
-        plan,
-        start,
-        stop,
-        say,
-        prefix,
-        store,
-        clock: Clock::new(None),
-        spool,
-        random: SmallRng::seed_from_u64(plan.seed),
-        excuses: Excuses::default(),
-        failovers: 0,
-        lives: 0,
-        struck: BTreeMap::new(),
-        faults: Vec::new(),
-        began: now,
-        last_told: now,
-    };
-    let ended = match (&plan.target, &mut servers) {
-        (TortureTarget::Folder(path), _) => folder::strike(&mut run, path),
-        (_, Some(servers)) => servers.strike(&mut run),
-        (_, None) => url::strike(&mut run),
-    };
-    let mut report = TortureReport { seed: plan.seed, ..TortureReport::default() };
-    report.anomalies.extend(ended.err());
-    run.finish(&mut report)?;
-    if let (TortureTarget::Url(url), true) = (&plan.target, report.is_well()) {
-        claret_rig::delete_keys_everywhere(url, &format!("{}:*", run.prefix)).map_err(|it| it.to_string())?;
     }
-    let is_kept = plan.out.is_some() || !report.is_well();
-    if is_kept {
-        run.spool.keep("report.json", &report)?;
-        report.histories = Some(folder);
-    } else {
-        let _ = std::fs::remove_dir_all(folder);
-    }
-    Ok(report)
-}
 
-impl Run<'_> {
     /// Whether the time is over, or somebody said so.
     pub(super) fn is_over(&self) -> bool {
         self.stop.load(Ordering::Relaxed) || self.began.elapsed() >= self.plan.time
@@ -207,47 +166,17 @@ impl Run<'_> {
         self.random.random_range(0..count)
     }
 
-    /// Reads and judges everything.
-    fn finish(&mut self, report: &mut TortureReport) -> Result<(), String> {
+    /// Of all that struck.
+    pub(super) fn take_faults(&self, report: &mut TortureReport) -> Result<(), String> {
         report.take_counts(self.spool.counts(), self.began.elapsed());
         report.processes = self.lives;
         report.failovers = self.failovers;
         report.struck.clone_from(&self.struck);
-        self.spool.keep("faults.json", &self.faults)?;
-        let generations = self.spool.end()?;
-        (self.say)(&format!("reading every key, and judging {} histories", generations.len()));
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| format!("starting threads: {error}"))?;
-        let reader = self.next_life();
-        let store = match runtime.block_on(open(&reader)) {
-            Ok(store) => store,
-            Err(error) => {
-                report.anomalies.push(error);
-                return Ok(());
-            }
-        };
-        let mut contents = BTreeMap::new();
-        for generation in &generations {
-            let (records, client) = (self.records(*generation), reader.life * CLIENTS_MAX);
-            let read = reread::read(&store, &records, self.clock, client);
-            match runtime.block_on(read) {
-                Ok(read) => drop(contents.insert(*generation, read)),
-                Err(error) => report.anomalies.push(format!("generation {generation}: {error}")),
-            }
-        }
-        runtime.block_on(Store::close(store));
-        self.clock.check()?;
-        for (generation, contents) in &contents {
-            self.spool.keep(&format!("read-{generation:04}.json"), &contents.entry)?;
-            let entries = self.spool.read(*generation)?;
-            let records = self.records(*generation);
-            let judged = judge_generation(entries, contents, &records, &self.excuses);
-            report.take(*generation, contents.keys(), judged);
-        }
-        Ok(())
+        self.spool.keep("faults.json", &self.faults)
     }
 
-    fn records(&self, generation: u64) -> Records {
+    /// The keys of a generation.
+    pub(super) fn records(&self, generation: u64) -> Records {
         Records::new(&self.prefix, generation)
     }
 }

@@ -7,6 +7,7 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
+use super::answers;
 use crate::history::Entry;
 use crate::journal::read_journal;
 
@@ -43,6 +44,9 @@ pub(super) struct Counts {
     pub(super) committed: u64,
     pub(super) unknown: u64,
     pub(super) void: u64,
+    /// Answers to those who asked for an outcome.
+    pub(super) told_committed: u64,
+    pub(super) told_aborted: u64,
     /// By what the error said.
     pub(super) void_because: BTreeMap<String, u64>,
 }
@@ -60,6 +64,8 @@ struct Inner {
     /// Every generation that has a file.
     all: Vec<u64>,
     counts: Counts,
+    /// By generation.
+    told: BTreeMap<u64, Vec<answers::Told>>,
     failed: Option<String>,
 }
 
@@ -116,6 +122,24 @@ impl Spool {
     pub(super) fn note_void(&self, why: &str) {
         let mut inner = self.inner.lock().expect("nobody panics with it");
         *inner.counts.void_because.entry(why.to_owned()).or_default() += 1;
+    }
+
+    /// What a client was told of an outcome that it had asked for, as it wrote it.
+    pub(super) fn note_told(&self, generation: u64, line: &str) {
+        let mut inner = self.inner.lock().expect("nobody panics with it");
+        match serde_json::from_str::<answers::Told>(line) {
+            Ok(told) => {
+                inner.counts.told_committed += u64::from(told.committed);
+                inner.counts.told_aborted += u64::from(!told.committed);
+                inner.told.entry(generation).or_default().push(told);
+            }
+            Err(error) => drop(inner.failed.get_or_insert(format!("'{line}': {error}"))),
+        }
+    }
+
+    /// What clients were told of the outcomes in a generation.
+    pub(super) fn told(&self, generation: u64) -> Vec<answers::Told> {
+        self.inner.lock().expect("nobody panics with it").told.get(&generation).cloned().unwrap_or_default()
     }
 
     pub(super) fn counts(&self) -> Counts {

@@ -60,9 +60,7 @@ pub(super) fn stop(processes: Vec<Process>) -> Result<(), String> {
 pub(super) fn strike_clients(run: &mut Run<'_>, processes: &mut [Process]) -> Result<(), String> {
     let (at, began) = (run.below(processes.len()), run.clock.now());
     if run.below(2) == 0 {
-        let (new, life) = run.launch()?;
-        std::mem::replace(&mut processes[at], new).kill();
-        processes[at].wait_ready()?;
+        let life = replace(run, processes, at)?;
         run.note("client killed", began, format!("process {life} took its place"));
     } else {
         pause_process(processes[at].pid());
@@ -72,6 +70,13 @@ pub(super) fn strike_clients(run: &mut Run<'_>, processes: &mut [Process]) -> Re
         run.note("client stopped", began, format!("for {time} ms"));
     }
     Ok(())
+}
+
+/// Kills a process with clients, and starts another; which that is.
+pub(super) fn replace(run: &mut Run<'_>, processes: &mut [Process], at: usize) -> Result<u64, String> {
+    let (new, life) = run.launch()?;
+    std::mem::replace(&mut processes[at], new).kill();
+    processes[at].wait_ready().map(|()| life)
 }
 
 type Primaries = Vec<(Slots, String)>;

@@ -2,18 +2,20 @@
 //! killed at any moment.
 
 use std::io::Write;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use claret::types::{Counter, CounterOp, Few, Set, SetOp};
-use claret::{Bytes, Error, Operation, Records as _, Store, TxOptions};
+use claret::{Bytes, Error, Operation, OutcomeId, Records as _, Store, TxOptions};
 use rand::rngs::SmallRng;
 use rand::{RngExt, SeedableRng};
+use tokio::task::JoinSet;
 
-use super::children::{BECAUSE, BROKEN, DONE, READY};
+use super::answers::{self, ask};
+use super::children::{BECAUSE, BROKEN, DONE, READY, TOLD};
 use super::plan::Tortured;
-use super::records::{ACCOUNTS, GENERATION_US, LEDGERS, LISTS, Records, SETS};
+use super::records::{ACCOUNTS, CLIENTS_MAX, GENERATION_US, LEDGERS, LISTS, Records, SETS};
 use super::spool::Told;
 use crate::bank::sum;
 use crate::clock::Clock;
@@ -31,20 +33,22 @@ const RESPONSE_TIME: Duration = Duration::from_millis(1_500);
 const CONNECT_TRIES: u32 = 100;
 const CONNECT_PAUSE: Duration = Duration::from_millis(300);
 
+/// Who was told what became of a transaction asks again after this.
+const ASK_AGAIN: Duration = Duration::from_secs(2);
+
 /// A snapshot is made so often, in bytes of the log: many in a run.
 const SNAPSHOT_AFTER: u64 = 256 << 10;
 
 /// So many numbers for each process: none is used twice in a run.
 const NUMBERS: u64 = 1 << 24;
 
-/// Clients of each process, at most.
-pub(super) const CLIENTS_MAX: u64 = 1 << 12;
-
 struct Work {
     store: Store,
     clock: Clock,
     tortured: Tortured,
     numbers: AtomicU64,
+    /// Those who ask for outcomes.
+    asking: Mutex<JoinSet<Result<(), String>>>,
     stop: Arc<AtomicBool>,
 }
 
@@ -82,20 +86,31 @@ async fn work(tortured: Tortured) -> Result<(), String> {
     let store = open(&tortured).await?;
     let clock = Clock::new(Some(tortured.epoch));
     let clients = tortured.clients;
-    let work = Arc::new(Work { store: store.clone(), clock, tortured, numbers: AtomicU64::new(0), stop });
+    let work = Arc::new(Work {
+        store: store.clone(),
+        clock,
+        tortured,
+        numbers: AtomicU64::new(0),
+        asking: Mutex::default(),
+        stop,
+    });
     // Everything that was acknowledged lately is there.
     let now = clock.now() / GENERATION_US;
     for generation in now.saturating_sub(1)..=now {
         work.look(generation).await?;
     }
     say(READY);
-    let mut tasks = tokio::task::JoinSet::new();
+    let mut tasks = JoinSet::new();
     for number in 0..clients {
         let work = Arc::clone(&work);
         tasks.spawn(async move { Client::new(work, number).run().await });
     }
     while let Some(ended) = tasks.join_next().await {
         ended.unwrap_or_else(|error| Err(format!("a client ended badly: {error}")))?;
+    }
+    let asking = std::mem::take(&mut *work.asking.lock().expect("nobody panics with it"));
+    for asked in asking.join_all().await {
+        asked?;
     }
     store.close().await;
     say(DONE);
@@ -132,6 +147,29 @@ impl Work {
     /// A client that is no task: the last numbers are its.
     fn reader(self: &Arc<Self>) -> Client {
         Client::new(Arc::clone(self), CLIENTS_MAX - 1)
+    }
+
+    /// Asks what became of a transaction of this generation, client and time, and once more: what was told stays so.
+    async fn ask(
+        self: Arc<Self>,
+        (generation, client, began): (u64, u64, u64),
+        id: OutcomeId,
+    ) -> Result<(), String> {
+        for _ in 0..2 {
+            let asked = ask(&self.store, &id, |error| because(error).map(drop)).await;
+            let committed = match asked {
+                Ok(Some(committed)) => committed,
+                Ok(None) => return Ok(()),
+                Err(why) => {
+                    say(&format!("{BROKEN}{}", why.replace('\n', " ")));
+                    return Err(why);
+                }
+            };
+            let told = answers::Told { client, began, told: self.clock.now(), committed };
+            say(&format!("{TOLD}{generation} {}", serde_json::to_string(&told).expect("numbers")));
+            tokio::time::sleep(ASK_AGAIN).await;
+        }
+        Ok(())
     }
 
     /// Reads the records of a generation.
@@ -293,7 +331,11 @@ impl Client {
         let (told, outcome, steps) = match ended {
             Ok(steps) => (Told::Committed, Outcome::Committed, steps),
             Err(Failure::Broken(why)) => return Err(why),
-            Err(Failure::Store(Error::Unknown(_))) => (Told::Unknown, Outcome::Unknown, meant),
+            Err(Failure::Store(Error::Unknown(id))) => {
+                let asking = Arc::clone(&self.work).ask((generation, self.number, began), id);
+                self.work.asking.lock().expect("nobody panics with it").spawn(asking);
+                (Told::Unknown, Outcome::Unknown, meant)
+            }
             Err(Failure::Store(error)) => {
                 say(&format!("{BECAUSE}{}", because(&error)?));
                 (Told::Void, Outcome::Void(Why::Later), meant)

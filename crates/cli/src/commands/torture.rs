@@ -56,6 +56,12 @@ pub(crate) struct Args {
     /// When --store file:FOLDER reports a commit: each-group, once it is on the disk; or every:MILLISECONDS, before that.
     #[arg(long, default_value = "each-group", value_parser = sync_of)]
     sync: SyncArg,
+    /// What nodes of --store cluster write to their disks: aof, append-only files; or nothing.
+    #[arg(long, default_value = "aof", value_parser = ["aof", "nothing"])]
+    files: String,
+    /// Of the faults of --store cluster, those alone whose names contain this, as they are printed at the end; may be repeated.
+    #[arg(long, value_name = "WORDS")]
+    only: Vec<String>,
     /// The server program of --store cluster; by default CLARET_SERVER, else redis-server.
     #[arg(long, value_name = "PATH")]
     server: Option<PathBuf>,
@@ -166,6 +172,8 @@ impl Args {
             seed: self.seed.unwrap_or_else(|| rand::rng().random()),
             sync: self.sync.1,
             durability,
+            has_files: self.files == "aof",
+            only: self.only.clone(),
             out: self.out.clone(),
         })
     }
@@ -221,7 +229,11 @@ fn tell(report: &TortureReport) {
     println!("transactions:");
     println!("  {:6} begun", report.begun);
     println!("  {:6} acknowledged", report.committed);
-    println!("  {:6} of unknown outcome, their clients heard", report.unknown);
+    println!(
+        "  {:6} of unknown outcome, their clients heard; asked, they were told {} times that it had committed, {} times that it was \
+         aborted",
+        report.unknown, report.told_committed, report.told_aborted
+    );
     println!("  {:6} of unknown outcome, their process died", report.orphaned);
     let because: Vec<String> =
         report.refused_because.iter().map(|(why, count)| format!("{why} {count}")).collect();
@@ -261,6 +273,7 @@ fn tell_end(report: &TortureReport) {
             "  generation-N.jsonl  transactions as their clients saw them, when they began and when they ended; times are \
              microseconds since the run began"
         );
+        println!("  told-N.json         what clients were told that asked for outcomes");
         println!("  read-N.json         what its keys held at the end");
         println!("  faults.json         what was done when");
         println!("  report.json         counts, and all that is wrong");

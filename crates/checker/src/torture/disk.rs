@@ -1,0 +1,50 @@
+//! The disk of a node is full for a while, and has room again.
+
+use std::time::Instant;
+
+use super::children::Process;
+use super::cluster::{HEAL_TIME, LOOK, Servers, text};
+use super::run::Run;
+
+/// No file of a node becomes longer meanwhile. What the server cannot live without is shorter: what it knows of the cluster.
+const FILE_BYTES_MAX: u64 = 16 << 10;
+
+impl Servers {
+    /// Strikes once; whom. A replica that cannot write ends by itself (`replica-ignore-disk-write-errors`), and is started again.
+    ///
+    /// # Errors
+    /// The node cannot write after it, or a client says what is wrong.
+    pub(super) fn fill_disk(
+        &mut self,
+        (shard, primary): (usize, usize),
+        run: &mut Run<'_>,
+        processes: &mut [Process],
+    ) -> Result<String, String> {
+        let nodes = self.nodes(shard);
+        let node = nodes[run.below(nodes.len())];
+        if !self.rig.servers()[node].limit_files(Some(FILE_BYTES_MAX)) {
+            return Ok(format!("node {node}: not on this system"));
+        }
+        let rested = run.rest((500, 5_000), processes);
+        self.rig.servers()[node].limit_files(None);
+        rested?;
+        let server = self.rig.server_mut(node);
+        if !server.is_running() {
+            server.restart().map_err(text)?;
+            if node == primary {
+                self.homes.note_hit(&self.rig, shard);
+            }
+            return Ok(format!("node {node}, which ended"));
+        }
+        let since = Instant::now();
+        let state = || self.rig.servers()[node].info("persistence", "aof_last_write_status").ok().flatten();
+        let first = state();
+        while state().as_deref() != Some("ok") {
+            if since.elapsed() > HEAL_TIME {
+                return Err(format!("node {node} does not write, though its disk has room again"));
+            }
+            std::thread::sleep(LOOK);
+        }
+        Ok(format!("node {node}, writing: {}", first.unwrap_or_default()))
+    }
+}
