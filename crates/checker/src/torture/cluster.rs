@@ -46,6 +46,10 @@ enum Fault {
     Kill,
     /// A primary is killed and started again at once.
     Restart,
+    /// All nodes of a shard are killed, and come back.
+    Shard,
+    /// All nodes are.
+    Everybody,
     /// A node stops, for less than would count as failed.
     Stop,
     /// A primary stops until a replica has taken over, and goes on.
@@ -69,9 +73,11 @@ enum Fault {
 }
 
 /// All of them.
-const ALL: [Fault; 20] = [
+const ALL: [Fault; 22] = [
     Fault::Kill,
     Fault::Restart,
+    Fault::Shard,
+    Fault::Everybody,
     Fault::Stop,
     Fault::Freeze,
     Fault::Failover,
@@ -97,6 +103,8 @@ impl Fault {
         match self {
             Fault::Kill => "primary killed, replica took over",
             Fault::Restart => "primary killed and started again",
+            Fault::Shard => "all nodes of a shard killed",
+            Fault::Everybody => "all nodes killed",
             Fault::Stop => "node stopped",
             Fault::Freeze => "primary stopped, replica took over",
             Fault::Failover => "failover by hand",
@@ -114,6 +122,7 @@ impl Fault {
     fn may_lose(self) -> bool {
         match self {
             Fault::Kill | Fault::Restart | Fault::Freeze | Fault::Failover | Fault::Takeover => true,
+            Fault::Shard | Fault::Everybody => true,
             Fault::Stop | Fault::Drained | Fault::Replica | Fault::Clients | Fault::Disk => false,
             Fault::Cut(cut) => cut.may_lose(),
             // What was hit on its way is noted by itself.
@@ -185,7 +194,9 @@ impl Servers {
         let mut options =
             Cluster::options(shards, replicas).module(module).node_timeout_ms(NODE_TIMEOUT_MS).bears_limits();
         if has_files {
-            options = options.config("appendonly yes").config("appendfsync everysec");
+            // What was reported is to outlive the death of all nodes of a shard.
+            let sync = if durability == Durability::Strict { "always" } else { "everysec" };
+            options = options.config("appendonly yes").config(&format!("appendfsync {sync}"));
         } else if replicas == 0 {
             return Err("without files a node that dies has lost all: take --replicas 1 or more".to_owned());
         }
@@ -291,7 +302,13 @@ impl Servers {
     fn can_strike(&self, fault: Fault) -> bool {
         // A primary that has no files is a shard without records when it is back before anybody took its place, as in Redis; but
         // in the durability strict.
-        let loses_all = fault == Fault::Restart && !self.has_files && self.secret.is_none();
+        let loses_all = match fault {
+            Fault::Restart => !self.has_files && self.secret.is_none(),
+            Fault::Shard => !self.has_files,
+            // Where it may lose something it may lose something everywhere, and nothing would be left to judge.
+            Fault::Everybody => !self.has_files || self.secret.is_none(),
+            _ => false,
+        };
         if loses_all || fault == Fault::Disk && !self.has_files {
             return false;
         }
@@ -368,6 +385,12 @@ impl Servers {
         Ok(())
     }
 
+    /// They come back in any order.
+    fn kill_all(&mut self, nodes: &[usize]) -> Result<(), String> {
+        nodes.iter().for_each(|node| self.rig.server_mut(*node).kill());
+        nodes.iter().try_for_each(|node| self.rig.server_mut(*node).restart().map_err(text))
+    }
+
     /// Strikes once; whom.
     fn inject(
         &mut self,
@@ -395,6 +418,11 @@ impl Servers {
             (Fault::Restart, _) => {
                 self.rig.server_mut(primary).kill();
                 self.rig.server_mut(primary).restart().map_err(text)?;
+            }
+            (Fault::Shard, Some(_)) => self.kill_all(&self.nodes(shard))?,
+            (Fault::Everybody, _) => {
+                self.kill_all(&(0..self.rig.servers().len()).collect::<Vec<_>>())?;
+                return Ok("everybody".to_owned());
             }
             (Fault::Freeze, Some(_)) => {
                 self.rig.servers()[primary].pause();

@@ -84,7 +84,9 @@ fn file(samples: &[Vec<u8>], count: u64, dice: &mut Dice) -> Vec<u8> {
             file.line("MULTI");
             file.line(&format!("INCR {KEY}"));
         }
-        file.add(&[b"CLARET.CHANGES".to_vec(), node.as_bytes().to_vec(), incarnation, batch, changes]);
+        let form = if dice.once_in(50) { b"2".to_vec() } else { b"1".to_vec() };
+        let words = [b"CLARET.CHANGES".to_vec(), form, node.as_bytes().to_vec(), incarnation, batch, changes];
+        file.add(&words);
         if is_whole {
             file.line("EXEC");
         }
