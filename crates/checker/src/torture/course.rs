@@ -13,7 +13,7 @@ use super::judge::judge_generation;
 use super::plan::{StartTortured, TorturePlan, TortureTarget};
 use super::records::CLIENTS_MAX;
 use super::report::TortureReport;
-use super::run::Run;
+use super::run::{Ends, Run};
 use super::spool::Spool;
 use super::worker::open;
 use super::{folder, reread, url};
@@ -43,7 +43,7 @@ pub fn torture(
         }
     };
     let spool = Arc::new(Spool::new(&folder)?);
-    let mut run = Run::new(plan, (start, stop, say), (prefix, store), spool);
+    let mut run = Run::new(plan, Ends { start, stop, say }, (prefix, store), spool);
     let ended = match (&plan.target, &mut servers) {
         (TortureTarget::Folder(path), _) => folder::strike(&mut run, path),
         (_, Some(servers)) => servers.strike(&mut run),

@@ -28,23 +28,24 @@ impl Servers {
         let rested = run.rest((500, 5_000), processes);
         self.rig.servers()[node].limit_files(None);
         rested?;
-        let server = self.rig.server_mut(node);
-        if !server.is_running() {
-            server.restart().map_err(text)?;
-            if node == primary {
-                self.homes.note_hit(&self.rig, shard);
-            }
-            return Ok(format!("node {node}, which ended"));
-        }
         let since = Instant::now();
-        let state = || self.rig.servers()[node].info("persistence", "aof_last_write_status").ok().flatten();
-        let first = state();
-        while state().as_deref() != Some("ok") {
+        loop {
+            // It may end a moment later than it could write again.
+            if !self.rig.server_mut(node).is_running() {
+                self.rig.server_mut(node).restart().map_err(text)?;
+                if node == primary {
+                    self.homes.note_hit(&self.rig, shard);
+                }
+                return Ok(format!("node {node}, which ended"));
+            }
+            let state = self.rig.servers()[node].info("persistence", "aof_last_write_status");
+            if state.is_ok_and(|state| state.as_deref() == Some("ok")) {
+                return Ok(format!("node {node}"));
+            }
             if since.elapsed() > HEAL_TIME {
                 return Err(format!("node {node} does not write, though its disk has room again"));
             }
             std::thread::sleep(LOOK);
         }
-        Ok(format!("node {node}, writing: {}", first.unwrap_or_default()))
     }
 }

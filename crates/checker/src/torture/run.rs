@@ -24,6 +24,13 @@ const TELL_EVERY: Duration = Duration::from_secs(5);
 /// How often processes are looked at.
 const LOOK: Duration = Duration::from_millis(20);
 
+/// Between a run and whoever has it run.
+pub(super) struct Ends<'a> {
+    pub(super) start: &'a StartTortured<'a>,
+    pub(super) stop: &'a AtomicBool,
+    pub(super) say: &'a dyn Fn(&str),
+}
+
 /// What those who strike share.
 pub(super) struct Run<'a> {
     pub(super) plan: &'a TorturePlan,
@@ -57,7 +64,7 @@ impl<'a> Run<'a> {
     /// Of this plan, on this store.
     pub(super) fn new(
         plan: &'a TorturePlan,
-        (start, stop, say): (&'a StartTortured<'a>, &'a AtomicBool, &'a dyn Fn(&str)),
+        Ends { start, stop, say }: Ends<'a>,
         (prefix, store): (String, Result<PathBuf, String>),
         spool: Arc<Spool>,
     ) -> Self {
