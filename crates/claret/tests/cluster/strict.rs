@@ -343,6 +343,8 @@ async fn upgrade(cluster: &mut Cluster, is_drained: bool, ready: impl Fn(&Cluste
         wait_until("its replica is back", || ready(cluster, shard)).await;
         if is_drained {
             cluster.query::<()>(shard, &["CONFIG", "SET", "claret.drain", "1"]).expect("drained");
+            // The others hear of what it has voted (docs/operations.md).
+            pause(1_500).await;
             let voted = || cluster.servers()[shard].info("claret", "claret_in_doubt").ok().flatten();
             wait_until("nothing is in doubt", || voted().as_deref() == Some("0")).await;
         }
@@ -380,8 +382,8 @@ async fn what_was_reported_is_there_after_a_rolling_upgrade_of_drained_nodes() {
         Cluster::options(3, 1).module(module).node_timeout_ms(1_000).start().expect("a cluster");
     let writing = Writing::begin(&cluster).await;
     let synced = |cluster: &Cluster, node: usize| {
-        let offset = |field: &str| cluster.servers()[node].info("replication", field).ok().flatten();
-        offset("slave0").is_some_and(|replica| replica.contains("state=online"))
+        let replica = cluster.servers()[node].info("replication", "slave0").ok().flatten();
+        replica.is_some_and(|replica| replica.contains("state=online"))
     };
     upgrade(&mut cluster, true, synced).await;
     assert!(writing.end().await > 100);

@@ -1,7 +1,5 @@
 //! What a primary tells its replicas, and what a replica is told that comes too early (`docs/replication.md`).
 
-use claret_core::Incarnation;
-
 use super::with_node;
 use crate::ffi::{Arg, Ctx, Flag};
 use crate::parts::error::{Error, Outcome};
@@ -18,8 +16,8 @@ pub(super) fn changes(ctx: Ctx, arguments: &[Arg<'_>]) -> Outcome {
     const USAGE: Error = Error::Usage("CLARET.CHANGES form node incarnation batch changes");
     let [_, form, node, incarnation, batch, changes] = arguments else { return Err(USAGE) };
     let form = form.number().ok_or(USAGE)?;
-    let incarnation = Incarnation(incarnation.number().ok_or(USAGE)?);
-    let position = Position { incarnation, batch: batch.number().ok_or(USAGE)? };
+    let (incarnation, batch) = (incarnation.number().ok_or(USAGE)?, batch.number().ok_or(USAGE)?);
+    let position = Position::of(incarnation, batch).ok_or(USAGE)?;
     let taken = with_node(|it| it.take_changes(ctx, form, (node.bytes(), position), changes.bytes()));
     taken.unwrap_or(Err(Error::NotReady))?;
     ctx.reply_ok();

@@ -2,7 +2,7 @@
 //!
 //! In an RDB file: a form, and after the first form a node, an incarnation, a batch, and changes in parts, of which the last is empty.
 
-use claret_core::{Backup, Change, Incarnation, wire};
+use claret_core::{Backup, Change, wire};
 
 use super::{Node, settings};
 use crate::ffi::{Ctx, Flag, Loaded, Log, Saved, Text};
@@ -65,7 +65,7 @@ impl Node {
         if form == NOTHING {
             return Some(());
         }
-        let (source, incarnation, batch) = (file.bytes()?, file.number()?, file.number()?);
+        let (source, position) = (file.bytes()?, Position::of(file.number()?, file.number()?)?);
         let mut backup = Ok(Backup::default());
         loop {
             let part = file.bytes()?;
@@ -89,7 +89,7 @@ impl Node {
             Ok(backup) => {
                 self.following.backup = backup;
                 self.following.source = Some(String::from_utf8_lossy(&source).into_owned());
-                self.following.position = Some(Position { incarnation: Incarnation(incarnation), batch });
+                self.following.position = Some(position);
                 self.following.is_of_file = true;
                 self.note_heirs();
             }

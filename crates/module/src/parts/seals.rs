@@ -16,6 +16,9 @@ use crate::parts::planted::replicas as planted;
 /// change of any. A replica with another form is not heard, and so it does not count as one.
 pub(crate) const FORM: u8 = 1;
 
+/// Incarnations count microseconds. One as large as this is none.
+const INCARNATION_END: u64 = 1 << 62;
+
 /// So many earlier lives of another node are remembered, whose letters count no more.
 const PAST_LIVES_MAX: usize = 64;
 
@@ -54,6 +57,13 @@ pub(crate) struct Position {
     pub(crate) incarnation: Incarnation,
     /// Its last batch.
     pub(crate) batch: u64,
+}
+
+impl Position {
+    /// `None`: no later incarnation could follow.
+    pub(crate) fn of(incarnation: u64, batch: u64) -> Option<Position> {
+        (incarnation < INCARNATION_END).then_some(Position { incarnation: Incarnation(incarnation), batch })
+    }
 }
 
 /// Why a letter does not count.
