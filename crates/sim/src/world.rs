@@ -303,8 +303,8 @@ impl World {
             SimEvent::Restart(id, until) if self.config.is_replicated() => self.fail_over(id, until),
             SimEvent::Restart(id, until) => self.restart_shard(id, until),
             SimEvent::Replicated(id, life, batch) => self.have_replicated(id, life, batch),
-            SimEvent::EndStale(id) => {
-                self.end_stale(id);
+            SimEvent::EndStale(id, life) => {
+                self.end_stale(id, life);
                 Ok(())
             }
             SimEvent::Audit(session) => self.audit(session),
@@ -339,6 +339,10 @@ impl World {
                 self.host(to).shard.handle(now, link, request);
                 self.drain_shard(to)
             }
+                if let Some(at) = self.stale_of(to, link) {
+                    self.hear_as_stale((to, at), link, vec![request], false);
+                    return Ok(());
+                }
             SimEvent::Peer { from, to, message } if self.removed.contains(&to) => {
                 self.answer_for_removed(from, to, &message);
                 Ok(())
