@@ -145,7 +145,7 @@ impl World {
             removed: BTreeSet::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
-            ledger: Ledger::new(config.direct, config.is_ordered(), config.limits.answers_bytes_max),
+            ledger: Ledger::new(config.is_ordered(), config.limits.answers_bytes_max),
             asking: Asking::default(),
             random: Random::new(seed, Stream::Client),
             stale: Random::new(seed, Stream::Stale),

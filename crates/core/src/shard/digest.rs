@@ -20,6 +20,7 @@ impl Shard {
             put_off,
             deserted,
             departed: _,
+            refused: _, // With direct calls only.
             accounts: _,
             kept: _,
             at_once: _,

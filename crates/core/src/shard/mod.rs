@@ -36,7 +36,7 @@ mod waking;
 #[cfg(feature = "planted-bugs")]
 mod wrong;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::BuildHasher;
 use std::ops::Range;
 
@@ -101,6 +101,8 @@ pub struct Shard {
     put_off: BTreeMap<u64, AttemptId>,
     deserted: VecDeque<Deserted>,
     departed: AllDeparted,
+    /// Refused, and their coordinators did not say yet that they know. Empty wherever decisions are remembered.
+    refused: BTreeSet<AttemptId>,
     /// Bytes that are kept for each account, and for all (P60).
     accounts: HashMap<u64, usize, foldhash::fast::FixedState>,
     kept: usize,
@@ -142,6 +144,7 @@ impl Shard {
             put_off: BTreeMap::new(),
             deserted: VecDeque::new(),
             departed: AllDeparted::default(),
+            refused: BTreeSet::new(),
             accounts: HashMap::default(),
             kept: 0,
             at_once: 0,
@@ -223,7 +226,7 @@ impl Shard {
 
     /// Decisions remembered until the sessions' low-water marks pass them.
     pub fn remembered(&self) -> usize {
-        self.sessions.values().map(History::decisions).sum()
+        self.sessions.values().map(History::decisions).sum::<usize>() + self.refused.len()
     }
 
     /// Sessions of which anything is known.
@@ -386,7 +389,7 @@ impl Shard {
     ) -> Option<Owner> {
         let (account, own) = match self.switches.delivery {
             Delivery::Network => self.admit_from_network(now, link, attempt)?,
-            Delivery::Direct => (0, self.incarnation),
+            Delivery::Direct => (0, self.admit_directly(attempt)?),
         };
         let owner = match self.attempts.get(&attempt) {
             // Its first birth counts: under another one it would wait where nobody looks for it.
@@ -613,26 +616,6 @@ impl Shard {
         }
         records.iter().try_for_each(|(key, calls)| self.table.admit(key, calls))?;
         self.take_in(attempt, size)
-    }
-
-    /// A prepare came again after the decision: if that is yes, it is told again.
-    fn tell_applied(&mut self, attempt: AttemptId, is_last: bool) {
-        let Some(Decided::Applied { replies, at }) = self.decided(attempt) else { return };
-        if at.is_some() {
-            return self.tell_done(attempt);
-        }
-        // It is applied, and what was answered nobody knows any more.
-        let Some(replies) = rules::known_answers(replies) else {
-            return self.respond_refused(attempt, Refusal::Unknown);
-        };
-        if !self.says_again(&replies) {
-            return;
-        }
-        let response = match is_last {
-            true => Response::Committed { attempt, replies },
-            false => Response::Voted { attempt, shard: self.id, replies },
-        };
-        self.respond(attempt, response);
     }
 
     /// A prepare came again: a double while it waits, or, without phases, another try.

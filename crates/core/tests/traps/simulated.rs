@@ -3,7 +3,7 @@
 use claret_core::message::{Refusal, Request, Response};
 use claret_core::{Delivery, Event, Limits, Sequence, Switches};
 
-use claret_types::{BoundedCounter, BoundedCounterOp, Operation};
+use claret_types::{BoundedCounter, BoundedCounterOp, KeyspaceOp, Moment, Operation, Register, RegisterOp};
 
 use crate::harness::{Body, Kind, World, get, incr, incr_returning, sadd, sadd_returning};
 
@@ -78,6 +78,35 @@ fn a_call_asked_for_again_beside_a_refused_one_leaves_nothing_behind() {
     w.run();
     let failed = |event: &Event| matches!(event, Event::Failed { refusal: Refusal::Operation { .. } });
     assert!(w.events(tx).iter().any(failed));
+    w.assert_quiet();
+}
+
+/// Bug: without phases a prepare that was busy is sent again. With direct delivery nothing is remembered of a refusal, so what came
+/// again before its coordinator had heard of one began the attempt anew. Consequence: a record expired under a transaction, its user
+/// heard that it is run again, and it committed; then the next run committed, too. Mend: a refusal stays one until the
+/// coordinator's abort says that it knows.
+#[test]
+fn a_prepare_that_comes_again_after_a_refusal_does_not_commit() {
+    let mut w = World::with(1, Switches { phasing: false, ..DIRECT }, Limits::default());
+    let until = KeyspaceOp::SetUntil { value: "old".into(), at: Moment::At(1_000) };
+    w.set_up(0, "k", Operation::from(until));
+    let holder = w.holder(0, "other", incr_returning(10));
+    let tx = w.begin();
+    w.buffer(tx, 0, "k", Operation::new::<Register>(RegisterOp::Get));
+    w.buffer(tx, 0, "other", incr(1));
+    w.commit(tx);
+    w.run(); // It has the first, and is to ask again for the second.
+    let now = w.now;
+    assert_eq!(w.shards[0].expire(now, 2_000).len(), 1);
+    w.abort(holder);
+    w.deliver(Kind::Abort, 0);
+    w.pass(Limits::default().backoff_us_max);
+    let refused = w.hold(Kind::Refused, 0);
+    w.deliver(Kind::Prepare, 0);
+    assert_eq!(w.count(Kind::Committed, 0), 0, "it is refused");
+    w.hand_over(refused);
+    w.run();
+    assert_eq!((w.restarts(tx), w.committed(tx), w.counter(0, "other")), (1, false, 0));
     w.assert_quiet();
 }
 
