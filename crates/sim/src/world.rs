@@ -30,7 +30,7 @@ use crate::tamper::{Sent, Tamper, Tampering};
 use crate::trace::Trace;
 use crate::workload::Workload;
 
-/// More steps than any run needs: a storm of messages.
+/// More steps than any run needs, or without phases from one transaction's end to the next one's: a storm of messages.
 const STEPS_MAX: u64 = 800_000;
 
 /// What a run came to.
@@ -118,6 +118,8 @@ pub(crate) struct World {
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
     paused: BTreeMap<Endpoint, Time>,
+    /// When a transaction was last over for its user, and after how many steps.
+    pub(crate) last_end: (Time, u64),
     pub(crate) outcome: Outcome,
     pub(crate) trace: Trace,
 }
@@ -156,6 +158,7 @@ impl World {
             tamper: Tamper::new(plant.tampering()),
             deaths: deaths.into(),
             paused: BTreeMap::new(),
+            last_end: (Time(0), 0),
             outcome: Outcome::default(),
             trace: Trace::new(in_words),
             config,
@@ -247,7 +250,6 @@ impl World {
     /// Runs until everything is done (in safety mode: until time is over), and checks the end.
     pub(crate) fn run(&mut self) -> Result<Outcome, Violation> {
         self.begin_replicas()?;
-        let deadline = Time(self.config.deadline_us());
         while !self.is_quiet() {
             let Some((at, number, event)) = self.queue.pop() else {
                 return Err(format!("nothing will happen any more\n{}", self.picture()));
@@ -257,7 +259,7 @@ impl World {
             }
             self.now = at;
             self.outcome.steps += 1;
-            if at > deadline || self.outcome.steps > STEPS_MAX {
+            if self.is_late() {
                 return Err(format!(
                     "not done after {} steps, {at}, faults stopped at {}us\n{}",
                     self.outcome.steps,
@@ -274,6 +276,13 @@ impl World {
         }
         self.finish()?;
         Ok(self.outcome)
+    }
+
+    /// Whether everything should have been over by now. With phases everybody is the eldest in time. Without them nobody has a
+    /// turn (P68): as long as others come to an end one after the other, who is unlucky may wait.
+    fn is_late(&self) -> bool {
+        let (at, steps) = if self.config.phasing { (Time(0), 0) } else { self.last_end };
+        self.now > at.plus(self.config.deadline_us()) || self.outcome.steps - steps > STEPS_MAX
     }
 
     fn step(&mut self, number: u64, event: SimEvent) -> Result<(), Violation> {
