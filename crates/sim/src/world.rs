@@ -338,20 +338,16 @@ impl World {
         }
         match event {
             SimEvent::Request { to, .. } if self.removed.contains(&to) => Ok(()),
-            SimEvent::Request { to, link, request } if self.comes_to_stale(to, link) => {
-                self.hear_as_stale(to, link, vec![request], false);
-                Ok(())
-            }
             SimEvent::Request { to, link, request } => {
+                if let Some(at) = self.stale_of(to, link) {
+                    self.hear_as_stale((to, at), link, vec![request], false);
+                    return Ok(());
+                }
                 let now = self.shard_time(to);
                 self.note_link(to, link);
                 self.host(to).shard.handle(now, link, request);
                 self.drain_shard(to)
             }
-                if let Some(at) = self.stale_of(to, link) {
-                    self.hear_as_stale((to, at), link, vec![request], false);
-                    return Ok(());
-                }
             SimEvent::Peer { from, to, message } if self.removed.contains(&to) => {
                 self.answer_for_removed(from, to, &message);
                 Ok(())
@@ -461,6 +457,7 @@ impl World {
         // Up to here nobody votes at this moment, or later (P79).
         let passed = self.now.0.saturating_sub(self.config.limits.passed_us).saturating_sub(1);
         self.ledger.note_clocks(std::iter::once(claret_core::Timestamp(passed)));
+        self.ask_back(id);
         while let Some(output) = self.host(id).shard.poll_output() {
             match output {
                 Output::Respond { session, response } => self.send_response(id, session, response)?,
