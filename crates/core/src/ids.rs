@@ -98,6 +98,12 @@ pub struct Birth {
     pub tx: TxId,
 }
 
+impl Birth {
+    /// Nobody is elder.
+    pub(crate) const FIRST: Self =
+        Birth { time: Time(0), tx: TxId { session: SessionId(0), sequence: Sequence(0) } };
+}
+
 /// The place of a call within its transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CallNo(pub u32);

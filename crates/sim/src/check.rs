@@ -101,8 +101,6 @@ enum Moment {
 /// See the module's text.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
-    /// Shards are called, and keep no record of what is over.
-    direct: bool,
     /// Votes carry timestamps, and these are the serial order (P75).
     is_stamped: bool,
     /// How far the clocks of all shards are that own keys.
@@ -143,8 +141,8 @@ pub(crate) struct LedgerEnd<'a> {
 }
 
 impl Ledger {
-    pub(crate) fn new(direct: bool, is_stamped: bool, answers_bytes_max: usize) -> Self {
-        Ledger { direct, is_stamped, answers_bytes_max, ..Ledger::default() }
+    pub(crate) fn new(is_stamped: bool, answers_bytes_max: usize) -> Self {
+        Ledger { is_stamped, answers_bytes_max, ..Ledger::default() }
     }
 
     // --- what users do and hear ---
@@ -498,11 +496,6 @@ impl Ledger {
     fn note_yes(&mut self, attempt: AttemptId, from: ShardId, now: Time) -> Result<(), Violation> {
         let entry = self.attempts.entry(attempt).or_default();
         if entry.no.contains(&from) {
-            if self.direct {
-                // Shards that are called keep no register: what was sent before the no was heard begins anew there,
-                // for nobody.
-                return Ok(());
-            }
             return Err(format!("{attempt}: {from} says yes and has written no"));
         }
         if !entry.lost.contains(&from) {

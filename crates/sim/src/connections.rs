@@ -325,8 +325,8 @@ impl World {
         if self.removed.contains(&to) || self.is_torn(link.session, to, link.connection) {
             return Ok(());
         }
-        if self.comes_to_stale(to, link) {
-            self.hear_as_stale(to, link, requests, true);
+        if let Some(at) = self.stale_of(to, link) {
+            self.hear_as_stale((to, at), link, requests, true);
             return Ok(());
         }
         let refused = requests.iter().any(|request| self.cannot_be_read(to, request))

@@ -393,6 +393,7 @@ impl World {
 
     /// The user knows the end; its worker begins the next transaction.
     fn leave(&mut self, run: RunId) {
+        self.last_end = (self.now, self.outcome.steps);
         let at = self.now.plus(self.random.below(self.config.programs.think_us_max + 1));
         if let Some(process) = self.processes.get_mut(&run.session) {
             process.transactions.remove(&run.tx);

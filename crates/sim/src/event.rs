@@ -68,8 +68,8 @@ pub(crate) enum SimEvent {
     Restart(ShardId, Time),
     /// A primary hears that all its replicas have a batch: of which life, and which.
     Replicated(ShardId, u64, u64),
-    /// A stale primary is gone.
-    EndStale(ShardId),
+    /// A stale primary is gone: which of the shard's it was.
+    EndStale(ShardId, u64),
     /// A shard refuses all that has not voted.
     Refuse(ShardId),
     /// Records of a shard expire, or are evicted.
@@ -125,7 +125,7 @@ impl SimEvent {
             | SimEvent::Pause(..)
             | SimEvent::Restart(..)
             | SimEvent::Replicated(..)
-            | SimEvent::EndStale(_)
+            | SimEvent::EndStale(..)
             | SimEvent::Audit(_) => None,
         }
     }
@@ -200,7 +200,7 @@ impl SimEvent {
             SimEvent::Leave(shard) => [70, u64::from(shard.0), 0, 0, 0],
             SimEvent::Abandon(session, tx) => [71, session.0, tx.0, 0, 0],
             SimEvent::Replicated(shard, life, batch) => [73, u64::from(shard.0), *life, *batch, 0],
-            SimEvent::EndStale(shard) => [74, u64::from(shard.0), 0, 0, 0],
+            SimEvent::EndStale(shard, life) => [74, u64::from(shard.0), *life, 0, 0],
             SimEvent::Break(session, shard) => [72, u64::from(shard.0), session.0, 0, 0],
             SimEvent::Begin(session) => [42, 0, session.0, 0, 0],
             SimEvent::Continue(id) => run(43, id),
@@ -298,7 +298,7 @@ impl fmt::Display for SimEvent {
             SimEvent::Replicated(shard, life, batch) => {
                 write!(f, "{shard}: its replicas have batch {life}.{batch}")
             }
-            SimEvent::EndStale(shard) => write!(f, "{shard}: the stale primary is gone"),
+            SimEvent::EndStale(shard, _) => write!(f, "{shard}: the stale primary is gone"),
             SimEvent::Ask(session, shard, attempt) => {
                 write!(f, "c{}: asks {shard} what became of {attempt}", session.0)
             }

@@ -25,8 +25,8 @@ pub(crate) struct Host {
     pub(crate) recoveries: u64,
     /// What its replicas have, if it has any.
     pub(crate) replicas: Option<Replicas>,
-    /// The primary before it, which does not know that it is none any more.
-    pub(crate) stale: Option<Stale>,
+    /// Primaries before it that do not know that they are none any more, the oldest first.
+    pub(crate) stale: Vec<Stale>,
     /// Of which state of the cluster it knows who owns keys, and how often it was looked at since.
     pub(crate) knows: u64,
     pub(crate) behind: u64,
@@ -47,7 +47,7 @@ impl Host {
             clock: Clock::TRUE,
             recoveries: 0,
             replicas: None,
-            stale: None,
+            stale: Vec::new(),
             knows: 0,
             behind: 0,
         }

@@ -29,6 +29,9 @@ const PART_US_MAX: u64 = 10_000;
 /// A shard that does not know who owns keys now hears so when it was looked at so often.
 const GOSSIP_STEPS: u64 = 6;
 
+/// Who uses a slot that is to leave is asked for it again when shards that give slots away were looked at so often.
+const ASKED_BACK_STEPS: u64 = 16;
+
 /// Who serves which slot in truth, and what is about to change.
 #[derive(Debug)]
 pub(crate) struct Moves {
@@ -39,13 +42,15 @@ pub(crate) struct Moves {
     leaver: Option<ShardId>,
     /// Counts the slots that have gone.
     gone: u64,
+    /// How often shards that give slots away were looked at.
+    looks: u64,
 }
 
 impl Moves {
     pub(crate) fn new(config: &Config) -> Self {
         let each = if config.is_external() { SLOTS_OF_A_SHARD } else { 1 };
         let owners = (0..each).flat_map(|_| (0..config.shards).map(ShardId)).collect();
-        Moves { owners, leaving: Vec::new(), leaver: None, gone: 0 }
+        Moves { owners, leaving: Vec::new(), leaver: None, gone: 0, looks: 0 }
     }
 
     /// How many there are.
@@ -119,7 +124,27 @@ impl World {
         self.outcome.faults += 1;
         self.store(from).expect("records are external").close(slot);
         self.moves.leaving.push((slot, to));
+        self.ask_back_now(from);
         self.drain_shard(from)
+    }
+
+    /// Who uses a slot that is to leave is asked for it, again and again.
+    pub(crate) fn ask_back(&mut self, from: ShardId) {
+        let gives = |moves: &Moves| moves.leaving.iter().any(|(slot, _)| moves.owner(*slot) == from);
+        if self.moves.leaving.is_empty() || !gives(&self.moves) {
+            return; // Mostly.
+        }
+        self.moves.looks += 1;
+        if self.moves.looks.is_multiple_of(ASKED_BACK_STEPS) {
+            self.ask_back_now(from);
+        }
+    }
+
+    fn ask_back_now(&mut self, from: ShardId) {
+        let (now, slots) = (self.shard_time(from), self.moves.slots());
+        let of_it = self.moves.leaving.iter().filter(|(slot, _)| self.moves.owner(*slot) == from);
+        let leaving: BTreeSet<u16> = of_it.map(|(slot, _)| *slot).collect();
+        self.shard(from).ask_back(now, |key| leaving.contains(&slot_of(key, slots)));
     }
 
     /// Slots of a shard in which nobody uses anything any more go.

@@ -3,7 +3,7 @@
 //!
 //! All replicas of a shard are one here: what all of them have for certain, and what is on its way to them. The one that is
 //! promoted has some of what is on its way. A primary that is cut off lives on for a while as the *stale* one, with the
-//! connections that it had; nobody tells it that its batches arrived.
+//! connections that it had; nobody tells it that its batches arrived. Its replica may be cut off like itself: then there are two.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -52,6 +52,8 @@ pub(crate) struct Replicas {
 /// A primary that does not know that it is none any more.
 #[derive(Debug)]
 pub(crate) struct Stale {
+    /// Which primary it was.
+    life: u64,
     shard: Shard,
     /// Its records.
     _store: Option<Lease>,
@@ -210,13 +212,16 @@ impl World {
             let at = self.now.plus(self.replication.below(span));
             self.schedule(at, SimEvent::Break(session, id));
         }
-        self.host(id).stale = Some(Stale { shard, _store: store, connections });
-        self.schedule(until.plus(1), SimEvent::EndStale(id));
+        let host = self.host(id);
+        let life = host.replicas.as_ref().map_or(0, |replicas| replicas.life);
+        host.stale.push(Stale { life, shard, _store: store, connections });
+        self.schedule(until.plus(1), SimEvent::EndStale(id, life));
     }
 
-    /// The stale primary is gone, with what was on its way to it.
-    pub(crate) fn end_stale(&mut self, id: ShardId) {
-        let Some(stale) = self.host(id).stale.take() else { return };
+    /// A stale primary is gone, with what was on its way to it.
+    pub(crate) fn end_stale(&mut self, id: ShardId, life: u64) {
+        let ended = self.host(id).stale.extract_if(.., |stale| stale.life == life).next();
+        let Some(stale) = ended else { return };
         for (session, number) in stale.connections {
             let torn = self.torn.entry((session, id)).or_insert(number);
             *torn = number.max(*torn);
@@ -227,25 +232,29 @@ impl World {
         }
     }
 
-    /// Whether what comes over this connection comes to the stale primary.
-    pub(crate) fn comes_to_stale(&self, id: ShardId, link: Link) -> bool {
-        let stale = self.hosts[id.0 as usize].stale.as_ref();
-        let number = stale.and_then(|stale| stale.connections.get(&link.session));
-        number.is_some_and(|number| link.connection <= *number)
+    /// The place of the stale primary to which this connection leads, if it leads to one: the oldest that had it.
+    pub(crate) fn stale_of(&self, id: ShardId, link: Link) -> Option<usize> {
+        let leads_to = |stale: &Stale| {
+            stale.connections.get(&link.session).is_some_and(|number| link.connection <= *number)
+        };
+        self.hosts[id.0 as usize].stale.iter().position(leads_to)
     }
 
-    /// The stale primary takes requests, and says what it does not have to wait for. The answer to a frame, if it is one.
-    pub(crate) fn hear_as_stale(&mut self, id: ShardId, link: Link, requests: Vec<Request>, is_frame: bool) {
-        let said = self.with_stale(id, |shard, now| {
+    /// A stale primary takes requests, and says what it does not have to wait for. The answer to a frame, if it is one.
+    pub(crate) fn hear_as_stale(
+        &mut self,
+        (id, at): (ShardId, usize),
+        link: Link,
+        requests: Vec<Request>,
+        is_frame: bool,
+    ) {
+        let said = self.with_stale((id, at), |shard, now| {
             requests.into_iter().for_each(|request| shard.handle(now, link, request));
         });
         let Link { session, connection } = link;
         let (own, others): (Vec<_>, Vec<_>) =
             said.into_iter().partition(|(to, _)| is_frame && *to == session);
-        for (session, response) in others {
-            let number = self.host(id).stale.as_ref().and_then(|it| it.connections.get(&session).copied());
-            self.push_over(id, session, number.unwrap_or_default(), response);
-        }
+        self.push_as_stale((id, at), others);
         let responses = own.into_iter().map(|(_, response)| response).collect();
         if is_frame && let Some(at) = self.stream(Endpoint::Shard(id), Endpoint::Session(session), connection)
         {
@@ -254,26 +263,32 @@ impl World {
         }
     }
 
-    /// Another shard's word reaches whoever it takes for the shard. Whether it was the stale primary.
+    /// Another shard's word reaches whoever it takes for the shard. Whether it was a stale primary.
     pub(crate) fn peer_comes_to_stale(&mut self, id: ShardId, message: &PeerMessage) -> bool {
-        if self.host(id).stale.is_none() || !self.replication.chance(500) {
+        let stale = self.host(id).stale.len();
+        if stale == 0 || !self.replication.chance(500) {
             return false;
         }
-        let said = self.with_stale(id, |shard, now| shard.handle_peer(now, message.clone()));
+        let at = if stale == 1 { 0 } else { self.replication.below(stale as u64) as usize };
+        let said = self.with_stale((id, at), |shard, now| shard.handle_peer(now, message.clone()));
+        self.push_as_stale((id, at), said);
+        true
+    }
+
+    fn push_as_stale(&mut self, (id, at): (ShardId, usize), said: Vec<(SessionId, Response)>) {
         for (session, response) in said {
-            let number = self.host(id).stale.as_ref().and_then(|it| it.connections.get(&session).copied());
+            let number = self.host(id).stale[at].connections.get(&session).copied();
             self.push_over(id, session, number.unwrap_or_default(), response);
         }
-        true
     }
 
     fn with_stale(
         &mut self,
-        id: ShardId,
+        (id, at): (ShardId, usize),
         input: impl FnOnce(&mut Shard, Time),
     ) -> Vec<(SessionId, Response)> {
         let now = self.shard_time(id);
-        let Some(stale) = &mut self.host(id).stale else { return Vec::new() };
+        let stale = &mut self.host(id).stale[at];
         stale.shard.handle_timeout(now);
         input(&mut stale.shard, now);
         stale.shard.check_invariants();

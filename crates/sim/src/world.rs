@@ -30,7 +30,7 @@ use crate::tamper::{Sent, Tamper, Tampering};
 use crate::trace::Trace;
 use crate::workload::Workload;
 
-/// More steps than any run needs: a storm of messages.
+/// More steps than any run needs, or without phases from one transaction's end to the next one's: a storm of messages.
 const STEPS_MAX: u64 = 800_000;
 
 /// What a run came to.
@@ -118,6 +118,8 @@ pub(crate) struct World {
     /// Counts of sent messages at which the sender dies, in order.
     deaths: VecDeque<u64>,
     paused: BTreeMap<Endpoint, Time>,
+    /// When a transaction was last over for its user, and after how many steps.
+    pub(crate) last_end: (Time, u64),
     pub(crate) outcome: Outcome,
     pub(crate) trace: Trace,
 }
@@ -145,7 +147,7 @@ impl World {
             removed: BTreeSet::new(),
             network: Network::new(config.network.clone(), Random::new(seed, Stream::Network), until),
             workload,
-            ledger: Ledger::new(config.direct, config.is_ordered(), config.limits.answers_bytes_max),
+            ledger: Ledger::new(config.is_ordered(), config.limits.answers_bytes_max),
             asking: Asking::default(),
             random: Random::new(seed, Stream::Client),
             stale: Random::new(seed, Stream::Stale),
@@ -156,6 +158,7 @@ impl World {
             tamper: Tamper::new(plant.tampering()),
             deaths: deaths.into(),
             paused: BTreeMap::new(),
+            last_end: (Time(0), 0),
             outcome: Outcome::default(),
             trace: Trace::new(in_words),
             config,
@@ -247,7 +250,6 @@ impl World {
     /// Runs until everything is done (in safety mode: until time is over), and checks the end.
     pub(crate) fn run(&mut self) -> Result<Outcome, Violation> {
         self.begin_replicas()?;
-        let deadline = Time(self.config.deadline_us());
         while !self.is_quiet() {
             let Some((at, number, event)) = self.queue.pop() else {
                 return Err(format!("nothing will happen any more\n{}", self.picture()));
@@ -257,7 +259,7 @@ impl World {
             }
             self.now = at;
             self.outcome.steps += 1;
-            if at > deadline || self.outcome.steps > STEPS_MAX {
+            if self.is_late() {
                 return Err(format!(
                     "not done after {} steps, {at}, faults stopped at {}us\n{}",
                     self.outcome.steps,
@@ -274,6 +276,13 @@ impl World {
         }
         self.finish()?;
         Ok(self.outcome)
+    }
+
+    /// Whether everything should have been over by now. With phases everybody is the eldest in time. Without them nobody has a
+    /// turn (P68): as long as others come to an end one after the other, who is unlucky may wait.
+    fn is_late(&self) -> bool {
+        let (at, steps) = if self.config.phasing { (Time(0), 0) } else { self.last_end };
+        self.now > at.plus(self.config.deadline_us()) || self.outcome.steps - steps > STEPS_MAX
     }
 
     fn step(&mut self, number: u64, event: SimEvent) -> Result<(), Violation> {
@@ -303,8 +312,8 @@ impl World {
             SimEvent::Restart(id, until) if self.config.is_replicated() => self.fail_over(id, until),
             SimEvent::Restart(id, until) => self.restart_shard(id, until),
             SimEvent::Replicated(id, life, batch) => self.have_replicated(id, life, batch),
-            SimEvent::EndStale(id) => {
-                self.end_stale(id);
+            SimEvent::EndStale(id, life) => {
+                self.end_stale(id, life);
                 Ok(())
             }
             SimEvent::Audit(session) => self.audit(session),
@@ -329,11 +338,11 @@ impl World {
         }
         match event {
             SimEvent::Request { to, .. } if self.removed.contains(&to) => Ok(()),
-            SimEvent::Request { to, link, request } if self.comes_to_stale(to, link) => {
-                self.hear_as_stale(to, link, vec![request], false);
-                Ok(())
-            }
             SimEvent::Request { to, link, request } => {
+                if let Some(at) = self.stale_of(to, link) {
+                    self.hear_as_stale((to, at), link, vec![request], false);
+                    return Ok(());
+                }
                 let now = self.shard_time(to);
                 self.note_link(to, link);
                 self.host(to).shard.handle(now, link, request);
@@ -448,6 +457,7 @@ impl World {
         // Up to here nobody votes at this moment, or later (P79).
         let passed = self.now.0.saturating_sub(self.config.limits.passed_us).saturating_sub(1);
         self.ledger.note_clocks(std::iter::once(claret_core::Timestamp(passed)));
+        self.ask_back(id);
         while let Some(output) = self.host(id).shard.poll_output() {
             match output {
                 Output::Respond { session, response } => self.send_response(id, session, response)?,

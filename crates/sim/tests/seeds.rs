@@ -21,15 +21,6 @@ fn hundreds_of_seeds_keep_every_promise() {
     assert!(totals.judged > 5_000 && totals.edges > 50_000, "{totals:?}");
 }
 
-/// Seeds that failed, out of runs of a million. What they found has tests of its own, but for what was wrong in the checker alone.
-#[test]
-fn seeds_that_found_something_are_well() {
-    // An attempt that was refused asks again; a record vanishes under an attempt that another shard forgot.
-    for seed in [1_176_572, 1_288_787, 1_276_944] {
-        run(seed).unwrap_or_else(|failure| panic!("{failure}"));
-    }
-}
-
 #[test]
 fn a_seed_is_the_same_run_every_time() {
     let mut hashes = std::collections::BTreeSet::new();
@@ -95,6 +86,47 @@ fn those_in_a_batch_keep_their_order_when_one_of_their_users_leaves() {
         let options = SimOptions { config: Some(config), ..SimOptions::seed(seed) };
         run_with(&options).unwrap_or_else(|failure| panic!("{failure}"));
     }
+}
+
+/// Runs seeds as they draw themselves.
+fn all_pass(seeds: &[u64]) {
+    for seed in seeds {
+        run(*seed).unwrap_or_else(|failure| panic!("{failure}"));
+    }
+}
+
+/// Bug of the simulator: a primary that was cut off took the place of the one that was cut off before it. Consequence: what was on its
+/// way over a connection to the older one reached the shard, which knows nothing of that connection. Mend: each is there until it is
+/// found to be gone.
+#[test]
+fn a_shard_may_have_two_stale_primaries() {
+    all_pass(&[1_107_923, 1_259_431]);
+}
+
+/// Bug: see `who_uses_a_key_that_is_to_leave_and_waits_for_others_gives_way` in `crates/core/tests/records/hooks.rs`.
+#[test]
+fn a_slot_leaves_though_who_uses_it_waits_for_elder_ones() {
+    all_pass(&[1_170_494, 1_182_907]);
+}
+
+/// Bug: see `a_prepare_that_comes_again_after_a_refusal_does_not_commit` in `crates/core/tests/traps/simulated.rs`.
+#[test]
+fn what_is_refused_does_not_commit_without_phases() {
+    all_pass(&[1_176_572, 1_288_787]);
+}
+
+/// Bug of the checker: see `what_vanishes_under_one_that_is_given_up_does_not_come_behind_it` in `crates/sim/src/check/tests.rs`.
+#[test]
+fn who_finds_nothing_comes_behind_nobody_who_was_given_up() {
+    all_pass(&[1_276_944]);
+}
+
+/// Bug of the simulator: it gave up after a number of steps, though transactions came to an end one after the other. Consequence:
+/// a crowd without phases, of whom each has a small chance (P68), was called a failure. Mend: there it counts the steps since somebody
+/// came to an end.
+#[test]
+fn a_crowd_without_phases_comes_to_an_end_one_by_one() {
+    all_pass(&[1_122_664, 1_277_377]);
 }
 
 /// What is left of a failure fails in the same words, and its settings replay it.

@@ -18,9 +18,9 @@ impl Shard {
             deadlines: _, // As the attempts have them.
             going_on: _,
             put_off,
-            refused,
             deserted,
             departed: _,
+            refused: _, // With direct calls only.
             accounts: _,
             kept: _,
             at_once: _,
@@ -43,7 +43,7 @@ impl Shard {
         let open: Vec<_> = open.into_iter().map(|(_, participant)| self.content_of(participant)).collect();
         let sessions: Vec<_> = sessions.iter().filter(|(_, history)| !history.is_fresh()).collect();
         let turns: Vec<&AttemptId> = put_off.values().collect();
-        let due = (turns, refused, deserted, held_off, (clock, stamped, horizon));
+        let due = (turns, deserted, held_off, (clock, stamped, horizon));
         digest(&(
             id,
             incarnation,

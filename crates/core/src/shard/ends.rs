@@ -1,7 +1,6 @@
 //! How an attempt ends here: a no is written, or what was voted is applied or dropped; and the decision is
 //! remembered.
 
-use super::history::History;
 use super::participant::Place;
 use super::recovery::runs;
 use super::{
@@ -14,12 +13,41 @@ impl Shard {
     pub(super) fn refuse(&mut self, now: Time, attempt: AttemptId, refusal: Refusal) {
         debug_assert!(!self.attempts.get(&attempt).is_some_and(|it| it.is_prepared()), "yes is written");
         self.finish(now, attempt, Fate::Drop, Decided::Refused(refusal.clone()), None);
+        if !self.switches.phasing && self.switches.delivery == Delivery::Direct {
+            self.refused.insert(attempt);
+        }
         self.respond_refused(attempt, refusal);
+    }
+
+    /// With direct calls what is over is not remembered: nothing is late. But without phases a coordinator asks again by itself,
+    /// maybe before it has heard of a refusal. That stays one until it says that it knows (P68).
+    pub(super) fn admit_directly(&self, attempt: AttemptId) -> Option<Incarnation> {
+        (!self.refused.contains(&attempt)).then_some(self.incarnation)
     }
 
     pub(super) fn respond_refused(&mut self, attempt: AttemptId, refusal: Refusal) {
         let (shard, since) = (self.id, self.remembers_for(attempt.tx.session));
         self.respond(attempt, Response::Refused { attempt, shard, refusal, since });
+    }
+
+    /// A prepare came again after the decision: if that is yes, it is told again.
+    pub(super) fn tell_applied(&mut self, attempt: AttemptId, is_last: bool) {
+        let Some(Decided::Applied { replies, at }) = self.decided(attempt) else { return };
+        if at.is_some() {
+            return self.tell_done(attempt);
+        }
+        // It is applied, and what was answered nobody knows any more.
+        let Some(replies) = rules::known_answers(replies) else {
+            return self.respond_refused(attempt, Refusal::Unknown);
+        };
+        if !self.says_again(&replies) {
+            return;
+        }
+        let response = match is_last {
+            true => Response::Committed { attempt, replies },
+            false => Response::Voted { attempt, shard: self.id, replies },
+        };
+        self.respond(attempt, response);
     }
 
     pub(super) fn apply(&mut self, now: Time, attempt: AttemptId) {
@@ -75,6 +103,7 @@ impl Shard {
     }
 
     pub(super) fn abort(&mut self, now: Time, attempt: AttemptId, refused_by: Option<ShardId>) {
+        self.refused.remove(&attempt);
         match self.attempts.get(&attempt) {
             // Yes is written, and nobody is named who wrote no: this may be committed elsewhere (trap 1).
             Some(participant) if participant.is_prepared() && refused_by.is_none() => {
@@ -88,13 +117,7 @@ impl Shard {
             }
             None => {}
         }
-        self.refused.remove(&attempt);
         self.respond(attempt, Response::Aborted { attempt, shard: self.id });
-    }
-
-    /// Decisions remembered until the sessions' low-water marks pass them; with direct delivery until they are aborted.
-    pub fn remembered(&self) -> usize {
-        self.sessions.values().map(History::decisions).sum::<usize>() + self.refused.len()
     }
 
     /// Ends an attempt here: locks go, the decision is remembered, with those who may be in doubt.
@@ -161,10 +184,6 @@ impl Shard {
 
     pub(super) fn remember(&mut self, attempt: AttemptId, decided: Decided, listed: Option<Participants>) {
         if self.switches.delivery == Delivery::Direct {
-            // A call may be on its way that was made before this is heard.
-            if matches!(decided, Decided::Refused(_)) {
-                self.refused.insert(attempt);
-            }
             return;
         }
         let barred = match &decided {

@@ -6,8 +6,10 @@
 
 use claret_types::{Bytes, Claims, Operation, TypeInfo};
 
+use super::lock_table::{Notice, RecordIx};
 use super::{AttemptId, Incarnation, Limits, Link, Refusal, Shard, ShardId, Switches, Time, key_hash, rules};
 use crate::backup::Change;
+use crate::ids::Birth;
 use crate::records::{External, Records};
 
 impl Shard {
@@ -64,6 +66,23 @@ impl Shard {
     pub fn keys_in_use(&self) -> impl Iterator<Item = &Bytes> {
         let behind = self.attempts.values().flat_map(|participant| participant.behind.as_slice());
         self.table.held_keys().chain(behind.map(|(key, _)| key))
+    }
+
+    /// Records are about to go to another shard, and the host lets nobody in any more. It waits for who uses one, and is elder
+    /// than all of them: whoever waits for others meanwhile is to give way, or these may come again and again, be turned away
+    /// here, and keep it waiting (P35). To be said again while any of the records is in use: the word may be lost.
+    /// O(records that open attempts use).
+    #[expect(clippy::disallowed_methods, reason = "sorted")]
+    pub fn ask_back(&mut self, now: Time, leaves: impl Fn(&Bytes) -> bool) {
+        let holds = |record: &RecordIx| leaves(self.table.key(*record));
+        let using = self.attempts.iter().filter(|(_, participant)| {
+            participant.held.iter().any(holds)
+                || participant.behind.as_slice().iter().any(|(key, _)| leaves(key))
+        });
+        let mut using: Vec<AttemptId> = using.map(|(attempt, _)| *attempt).collect();
+        using.sort_unstable();
+        self.table.notices.extend(using.into_iter().map(|attempt| Notice { attempt, elder: Birth::FIRST }));
+        self.drain(now);
     }
 
     /// Whether an operation that begins and ends at once has to wait for those who hold the record. Waiters are no

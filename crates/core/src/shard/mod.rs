@@ -99,10 +99,10 @@ pub struct Shard {
     going_on: VecDeque<AttemptId>,
     /// Those who have more calls than are executed at once, by turn. Each goes on with the next timeouts, and is here once.
     put_off: BTreeMap<u64, AttemptId>,
-    /// With direct delivery: attempts that were refused and not aborted yet.
-    refused: BTreeSet<AttemptId>,
     deserted: VecDeque<Deserted>,
     departed: AllDeparted,
+    /// Refused, and their coordinators did not say yet that they know. Empty wherever decisions are remembered.
+    refused: BTreeSet<AttemptId>,
     /// Bytes that are kept for each account, and for all (P60).
     accounts: HashMap<u64, usize, foldhash::fast::FixedState>,
     kept: usize,
@@ -142,9 +142,9 @@ impl Shard {
             deadlines: Deadlines::default(),
             going_on: VecDeque::new(),
             put_off: BTreeMap::new(),
-            refused: BTreeSet::new(),
             deserted: VecDeque::new(),
             departed: AllDeparted::default(),
+            refused: BTreeSet::new(),
             accounts: HashMap::default(),
             kept: 0,
             at_once: 0,
@@ -224,6 +224,11 @@ impl Shard {
         own.filter(|(_, it)| !matches!(it.stage, Stage::Placed { .. })).count()
     }
 
+    /// Decisions remembered until the sessions' low-water marks pass them.
+    pub fn remembered(&self) -> usize {
+        self.sessions.values().map(History::decisions).sum::<usize>() + self.refused.len()
+    }
+
     /// Sessions of which anything is known.
     pub fn sessions(&self) -> usize {
         self.sessions.len()
@@ -249,9 +254,6 @@ impl Shard {
         match request {
             // As if it was lost: it comes again.
             Request::Execute { .. } | Request::Prepare { .. } if rules::is_in_doubt(self) => {}
-            // Its coordinator is about to hear of that.
-            Request::Execute { attempt, .. } | Request::Prepare { attempt, .. }
-                if self.refused.contains(&attempt) => {}
             Request::Execute { attempt, birth, incarnation, key, calls } => {
                 if let Some(owner) = self.admit(now, link, attempt, birth, incarnation) {
                     self.execute(now, owner, &key, calls);
@@ -387,7 +389,7 @@ impl Shard {
     ) -> Option<Owner> {
         let (account, own) = match self.switches.delivery {
             Delivery::Network => self.admit_from_network(now, link, attempt)?,
-            Delivery::Direct => (0, self.incarnation),
+            Delivery::Direct => (0, self.admit_directly(attempt)?),
         };
         let owner = match self.attempts.get(&attempt) {
             // Its first birth counts: under another one it would wait where nobody looks for it.
@@ -614,26 +616,6 @@ impl Shard {
         }
         records.iter().try_for_each(|(key, calls)| self.table.admit(key, calls))?;
         self.take_in(attempt, size)
-    }
-
-    /// A prepare came again after the decision: if that is yes, it is told again.
-    fn tell_applied(&mut self, attempt: AttemptId, is_last: bool) {
-        let Some(Decided::Applied { replies, at }) = self.decided(attempt) else { return };
-        if at.is_some() {
-            return self.tell_done(attempt);
-        }
-        // It is applied, and what was answered nobody knows any more.
-        let Some(replies) = rules::known_answers(replies) else {
-            return self.respond_refused(attempt, Refusal::Unknown);
-        };
-        if !self.says_again(&replies) {
-            return;
-        }
-        let response = match is_last {
-            true => Response::Committed { attempt, replies },
-            false => Response::Voted { attempt, shard: self.id, replies },
-        };
-        self.respond(attempt, response);
     }
 
     /// A prepare came again: a double while it waits, or, without phases, another try.

@@ -358,6 +358,43 @@ fn trap_17_a_key_moves_when_those_who_voted_are_done() {
     w.assert_quiet();
 }
 
+/// Bug: a slot was about to leave. Who had voted on a key of it waited at another shard for elder ones, which came again and again:
+/// they were turned away here, where they would have been waiters otherwise, and nobody told of them. Consequence: the slot never
+/// left, and nobody of them ever came to an end. Mend: the host, which waits for the key, counts as the eldest waiter.
+#[test]
+fn who_uses_a_key_that_is_to_leave_and_waits_for_others_gives_way() {
+    let (mut w, store) = world();
+    let elder = w.begin();
+    w.execute(elder, 1, "other", get());
+    w.execute(elder, 0, "first", get());
+    w.run();
+    let (voted, behind) = (w.begin(), w.begin());
+    w.buffer(voted, 0, "k", sadd("a"));
+    w.buffer(voted, 1, "other", incr(1));
+    w.buffer(behind, 0, "first", incr(1));
+    w.buffer(behind, 0, "l", sadd("b"));
+    w.commit(voted);
+    w.commit(behind);
+    w.run();
+    ["k", "l"].map(|key| store.bar(key, elsewhere()));
+    w.pass(Limits::default().give_way_us);
+    w.run();
+    let in_use = |w: &World| {
+        let mut keys: Vec<String> = w.shards[0].keys_in_use().map(ToString::to_string).collect();
+        keys.sort_unstable();
+        keys
+    };
+    assert_eq!(in_use(&w), ["first", "k", "l"]);
+    host(&mut w, |shard, now| shard.ask_back(now, |key| *key == Bytes::from("k")));
+    w.pass(Limits::default().give_way_us);
+    w.run();
+    assert_eq!((in_use(&w), w.restarts(voted), w.restarts(behind)), (vec!["first".into(), "l".into()], 1, 0));
+    host(&mut w, |shard, now| shard.ask_back(now, |key| *key == Bytes::from("l")));
+    w.pass(Limits::default().give_way_us);
+    w.run();
+    assert_eq!((in_use(&w), w.restarts(behind), w.restarts(elder)), (vec!["first".into()], 1, 0));
+}
+
 #[test]
 fn refusing_the_unvoted_leaves_the_voted_alone() {
     let (mut w, store) = world();

@@ -6,7 +6,7 @@
 //! command until the command has run. If it had to wait, its client must send it again, and then finds the slot
 //! closed and free.
 
-use claret_core::Shard;
+use claret_core::{Shard, Time};
 use claret_types::Bytes;
 
 use super::{Node, settings};
@@ -89,6 +89,14 @@ impl Node {
             self.leaving.begin(closed, until, stage);
         }
         self.tick_again(ctx);
+    }
+
+    /// Who uses a key of a slot for which a command waits is asked for it, again and again (P35).
+    pub(super) fn ask_back(&mut self, now: Time) {
+        let slots: Vec<u16> = self.leaving.waits_for().collect();
+        if let Some(shard) = self.shard.as_mut().filter(|_| !slots.is_empty()) {
+            shard.ask_back(now, |key| slots.contains(&slot_of(key)));
+        }
     }
 
     /// Lets those go whose slots are free, or whose time is over, and opens slots again whose commands have run.

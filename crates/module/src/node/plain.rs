@@ -278,6 +278,7 @@ impl Node {
             return Vec::new();
         }
         self.drain(now);
+        self.ask_back(now);
         self.ticks += 1;
         if self.ticks.is_multiple_of(TICKS_BETWEEN_LOOKS) {
             self.look_for_multis(ctx);

@@ -98,6 +98,12 @@ impl Leaving {
         released
     }
 
+    /// Slots whose commands wait for who uses a key of them.
+    pub(crate) fn waits_for(&self) -> impl Iterator<Item = u16> {
+        let waits = |leave: &&Leave| matches!(leave.stage, LeaveStage::Waits(..));
+        self.list.iter().filter(waits).map(Leave::slot)
+    }
+
     /// Those whose commands have run, or that need not stay closed any longer.
     pub(crate) fn over(&self, now: Time, is_blocked: impl Fn(u64) -> bool) -> Vec<u64> {
         let is_over = |leave: &&Leave| match leave.stage {

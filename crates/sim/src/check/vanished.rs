@@ -70,15 +70,15 @@ impl Ledger {
         self.vanished.iter().any(|it| it.shard == shard && it.key == *key)
     }
 
-    /// Those who come before it. Where a shard forgot a vote before it carried it out, nobody waited for it; where it gave one up that
-    /// another shard forgot, nothing of it came before anybody.
+    /// Those who come before it. Where a shard forgot a vote before it carried it out, nobody waited for it; and where another shard
+    /// did, it was given up here, unless it was carried out.
     fn remembered<'a>(&'a self, vanished: &'a Vanished) -> impl Iterator<Item = &'a AttemptEntry> {
         let entries = vanished.voted.iter().map(|attempt| &self.attempts[attempt]);
         entries.filter(|entry| {
             // Its slot may have been another shard's then.
             let site = entry.sites.get(&vanished.key).unwrap_or(&vanished.shard);
             let is_done = entry.applied.contains(site) || entry.carried_out.contains(&vanished.key);
-            is_done || !(entry.lost.contains(site) || entry.is_torn())
+            is_done || !entry.is_torn()
         })
     }
 
