@@ -46,7 +46,7 @@ fn a_prepare_that_comes_after_its_attempt_was_aborted_changes_nothing() {
     let attempt = here.begin();
     let first = here.prepare_with(attempt, 0, &[(HERE, "INCRBY 1")], &participants);
     let late = there.prepare_with(attempt, 0, &[(THERE, "INCRBY -1")], &participants);
-    assert!(matches!(&here.frame(&[first.clone()])[..], [Response::Voted { .. }]));
+    assert!(matches!(&here.frame(std::slice::from_ref(&first))[..], [Response::Voted { .. }]));
     wait_until("it is aborted, and its locks are free", || is_free(&servers[0]));
     // Others use the keys meanwhile.
     let (mut other, mut another) = both(&servers, 22);
@@ -55,7 +55,7 @@ fn a_prepare_that_comes_after_its_attempt_was_aborted_changes_nothing() {
     another.commit(THERE, "INCRBY 5");
     // What is on the way comes twice, as it is sent again where a connection was lost.
     for _ in 0..2 {
-        for told in [there.frame(&[late.clone()]), here.frame(&[first.clone()])] {
+        for told in [there.frame(std::slice::from_ref(&late)), here.frame(std::slice::from_ref(&first))] {
             assert!(refusals(&told).contains(&Refusal::Recovered), "{told:?}");
             assert!(!told.iter().any(|response| matches!(response, Response::Voted { .. })), "{told:?}");
         }
@@ -74,7 +74,7 @@ fn a_commit_that_comes_after_its_lease_changes_nothing() {
     let mut process = Process::hello(&server, 31);
     let attempt = process.begin();
     let execute = process.execute(attempt, 1, HERE, "INCRBY.RETURNING 1");
-    process.frame(&[execute.clone()]);
+    process.frame(std::slice::from_ref(&execute));
     let late = process.prepare_with(attempt, 1, &[], &[(process.shard, Some(process.incarnation))]);
     wait_until("the lease is over", || is_free(&server));
     Process::hello(&server, 32).commit(HERE, "INCRBY 5");
@@ -94,7 +94,7 @@ fn an_apply_that_comes_after_the_shards_have_applied_it_themselves_changes_nothi
     let attempt = here.begin();
     let first = here.prepare_with(attempt, 0, &[(HERE, "INCRBY 7")], &participants);
     let second = there.prepare_with(attempt, 0, &[(THERE, "INCRBY -7")], &participants);
-    assert!(matches!(&here.frame(&[first.clone()])[..], [Response::Voted { .. }]));
+    assert!(matches!(&here.frame(std::slice::from_ref(&first))[..], [Response::Voted { .. }]));
     assert!(matches!(&there.frame(&[second.clone()])[..], [Response::Voted { .. }]));
     wait_until("they apply it", || {
         (value(&servers[0], HERE), value(&servers[1], THERE)) == (Some(7), Some(-7))
