@@ -95,7 +95,7 @@ fn an_apply_that_comes_after_the_shards_have_applied_it_themselves_changes_nothi
     let first = here.prepare_with(attempt, 0, &[(HERE, "INCRBY 7")], &participants);
     let second = there.prepare_with(attempt, 0, &[(THERE, "INCRBY -7")], &participants);
     assert!(matches!(&here.frame(std::slice::from_ref(&first))[..], [Response::Voted { .. }]));
-    assert!(matches!(&there.frame(&[second.clone()])[..], [Response::Voted { .. }]));
+    assert!(matches!(&there.frame(std::slice::from_ref(&second))[..], [Response::Voted { .. }]));
     wait_until("they apply it", || {
         (value(&servers[0], HERE), value(&servers[1], THERE)) == (Some(7), Some(-7))
     });
