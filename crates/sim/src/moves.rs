@@ -85,12 +85,7 @@ impl World {
         let shards = u64::from(self.config.shards);
         let loses_records = self.config.faults.restarts > 0 && self.config.survives() == Survives::Nothing;
         // Without phases nobody is in a queue: who is told to ask again may be let in after the slot went.
-        if !self.config.is_external()
-            || !self.config.phasing
-            || shards < 2
-            || loses_records
-            || self.config.is_replicated()
-        {
+        if !self.config.is_external() || !self.config.phasing || shards < 2 || loses_records {
             return;
         }
         let random = &mut Random::new(self.seed, Stream::Moves);
@@ -100,7 +95,8 @@ impl World {
             let (at, to) = (random.below(until), ShardId(random.below(shards) as u32));
             self.schedule(Time(at), SimEvent::Move(slot, to));
         }
-        if leaves {
+        // A shard with replicas is never taken for gone (S13).
+        if leaves && !self.config.is_replicated() {
             // It gives all its slots away, one after the other, and is gone some time after the last one.
             let leaver = ShardId(random.below(shards) as u32);
             self.moves.leaver = Some(leaver);
@@ -158,11 +154,16 @@ impl World {
             if self.shard(from).keys_in_use().any(|key| slot_of(key, slots) == slot) {
                 continue;
             }
+            // What is on its way to replicas of the new owner is of records without the slot.
+            if ![from, to].into_iter().all(|id| self.shard(id).is_confirmed()) {
+                continue;
+            }
             self.moves.leaving.swap_remove(at);
             let records = self.store(from).expect("records are external").give(slot);
             let used = self.shard(from).hand_over();
             self.shard(to).take_over(used);
             self.store(to).expect("records are external").take(slot, records);
+            [from, to].into_iter().for_each(|id| self.have_records(id));
             self.moves.owners[usize::from(slot)] = to;
             self.moves.gone += 1;
             self.tell_owners(from);
@@ -178,6 +179,12 @@ impl World {
             self.schedule(self.now, SimEvent::Leave(from));
         }
         Ok(())
+    }
+
+    /// A slot that was to leave stays with a shard: who is promoted has not heard of that.
+    pub(crate) fn keep_slots(&mut self, shard: ShardId) {
+        let Moves { owners, leaving, .. } = &mut self.moves;
+        leaving.retain(|(slot, _)| owners[usize::from(*slot)] != shard);
     }
 
     /// A node leaves for good, if it serves nothing. What its shard remembers is lost.

@@ -111,9 +111,7 @@ impl World {
         let (life, last) = (replicas.life, replicas.sent.back().map(|batch| batch.number));
         last.map_or(Ok(()), |number| self.have_replicated(id, life, number))?;
         // A record that nobody holds vanishes without a word of the shard.
-        let host = self.host(id);
-        let records = host.contents();
-        host.replicas.iter_mut().for_each(|replicas| replicas.records = records.clone());
+        self.have_records(id);
         Ok(())
     }
 
@@ -128,6 +126,13 @@ impl World {
         }
         host.shard.replicated(number);
         self.drain_shard(id)
+    }
+
+    /// The replicas of a shard have all its records as they are, and nothing is on its way to them.
+    pub(crate) fn have_records(&mut self, id: ShardId) {
+        let host = self.host(id);
+        let records = host.contents();
+        host.replicas.iter_mut().for_each(|replicas| replicas.records = records.clone());
     }
 
     /// A primary is gone, or cut off. A replica has some of what was on its way, and is promoted.
@@ -171,6 +176,7 @@ impl World {
     /// Makes a shard of what a replica has. Returns the one that was.
     fn promote(&mut self, id: ShardId, now: Time) -> Result<(Shard, Option<Lease>), Violation> {
         let (switches, limits) = (self.config.switches(), self.config.limits);
+        self.keep_slots(id);
         let apart = APART * incarnations_apart(self.config.is_external());
         let store = self.config.is_external().then(|| Lease::new(id, &self.moves));
         let host = self.host(id);

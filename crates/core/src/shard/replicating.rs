@@ -25,8 +25,9 @@ pub(super) struct Replication {
     changes: Changes,
     /// The host waits for this batch, whether anything is written or not.
     asked: u64,
-    /// So many batches were taken.
+    /// So many batches were taken, and so many of them all replicas have.
     taken: u64,
+    confirmed: u64,
     /// What waits for the replicas, by the batch that they must have. In order.
     held: VecDeque<(u64, Output)>,
     /// What has waited.
@@ -86,9 +87,16 @@ impl Shard {
     /// All replicas have all batches up to this one.
     pub fn replicated(&mut self, batch: u64) {
         let Some(replication) = &mut self.replication else { return };
+        replication.confirmed = replication.confirmed.max(batch);
         while replication.held.front().is_some_and(|(waits_for, _)| *waits_for <= batch) {
             replication.free.extend(replication.held.pop_front().map(|(_, output)| output));
         }
+    }
+
+    /// Whether its replicas have all that it has written, if it has any. Until then no record may go to another shard (S15).
+    pub fn is_confirmed(&self) -> bool {
+        let is_confirmed = |it: &Replication| it.changes.is_empty() && it.confirmed == it.taken;
+        self.replication.as_deref().is_none_or(is_confirmed)
     }
 
     /// How much waits for the replicas.

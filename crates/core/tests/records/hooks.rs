@@ -376,7 +376,7 @@ fn who_uses_a_key_that_is_to_leave_and_waits_for_others_gives_way() {
     w.commit(voted);
     w.commit(behind);
     w.run();
-    ["k", "l"].map(|key| store.bar(key, elsewhere()));
+    ["k", "l"].into_iter().for_each(|key| store.bar(key, elsewhere()));
     w.pass(Limits::default().give_way_us);
     w.run();
     let in_use = |w: &World| {

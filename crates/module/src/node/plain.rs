@@ -278,10 +278,10 @@ impl Node {
             return Vec::new();
         }
         self.drain(now);
-        self.ask_back(now);
         self.ticks += 1;
         if self.ticks.is_multiple_of(TICKS_BETWEEN_LOOKS) {
             self.look_for_multis(ctx);
+            self.ask_back(now);
         }
         if !self.queue.is_quiet() {
             self.with_queue(|queue, now, shard| shard.map(|shard| queue.tick(now, shard)));
