@@ -312,7 +312,7 @@ async fn an_unknown_outcome_is_known_when_the_replicas_have_it_and_after_a_failo
             Outcome::Aborted => 0,
             other => panic!("{other:?}"),
         };
-        assert_eq!(store.outcome(&id).await, Ok(became));
+        assert_eq!(outcome(&store, &id).await, became);
         assert_eq!(other.counter(&key).get().await, Ok(sum), "{became:?}");
     }
 }
