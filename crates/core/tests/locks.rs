@@ -129,15 +129,27 @@ fn the_eldest_waiter_begins_the_next_phase() {
     assert!(w.answered(elder) && !w.answered(reader), "though the reader came first");
 }
 
-#[test]
-fn a_phase_takes_in_so_many_joiners_once_somebody_waits() {
+/// Who gets into a phase for whose end somebody waits, of five that come.
+fn joiners() -> Vec<bool> {
     let limits = Limits { phase_joins_max: 3, ..Limits::default() };
     let mut w = World::with(1, Switches::CLARET, limits);
     let free: Vec<Tx> = (0..10).map(|_| w.holder(0, "k", get())).collect();
     assert_eq!(answered(&w, &free), [true; 10], "nobody waits, nobody counts");
     w.holder(0, "k", incr_returning(1));
     let joiners: Vec<Tx> = (0..5).map(|_| w.holder(0, "k", get())).collect();
-    assert_eq!(answered(&w, &joiners), [true, true, true, false, false]);
+    answered(&w, &joiners)
+}
+
+#[test]
+fn a_phase_takes_in_so_many_joiners_once_somebody_waits() {
+    assert_eq!(joiners(), [true, true, true, false, false]);
+}
+
+#[cfg(feature = "planted-bugs")]
+#[test]
+fn a_phase_that_takes_in_everybody_is_noticed() {
+    use claret_core::{Bug, with_bug};
+    assert_eq!(with_bug(Some(Bug::NeverCapped), joiners), [true; 5]);
 }
 
 #[test]

@@ -13,7 +13,8 @@ const SEEDS_MAX: u64 = 4_000;
 const STARTS: [u64; 3] = [0, 100_000, 200_000];
 
 /// What takes so many things to come together that few seeds have them, and the script that shows it each time.
-const SCRIPTED: [(&str, &str, &str); 19] = [
+const SCRIPTED: [(&str, &str, &str); 20] = [
+    ("never-capped", LOCKS, "with_bug(Some(Bug::NeverCapped),"),
     ("calls-of-one-record-part", MOVED, "with_bug(Some(Bug::CallsOfOneRecordPart),"),
     ("unsettled-counts", TOLD, "with_bug(Some(Bug::UnsettledCounts),"),
     ("present-is-settled", TOLD, "with_bug(Some(Bug::PresentIsSettled),"),
@@ -35,6 +36,7 @@ const SCRIPTED: [(&str, &str, &str); 19] = [
     ("elder-not-passed-on", CLOCKS, "with_bug(Some(Bug::ElderNotPassedOn),"),
 ];
 
+const LOCKS: &str = include_str!("../../core/tests/locks.rs");
 const MOVED: &str = include_str!("../../core/tests/moved.rs");
 const CLOCKS: &str = include_str!("../../core/tests/traps/clocks.rs");
 const TOLD: &str = include_str!("../../core/tests/traps/told.rs");
