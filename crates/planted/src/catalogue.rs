@@ -562,10 +562,7 @@ bugs! {
         /// What a file has counts as all that anybody knows.
         FileSaysAll ["module/lib what_was_told_counts_for_the_shard_that_it_is_of"];
         /// Files have nothing of what the shard remembers.
-        FilesHaveNothing [
-            "claret/cluster what_was_reported_is_there_after_all_nodes_of_a_shard_died",
-            "claret/cluster what_was_reported_is_there_after_all_nodes_were_shut_down"
-        ];
+        FilesHaveNothing ["claret/cluster what_was_reported_is_there_after_all_nodes_of_a_shard_died"];
         /// An append-only file that is rewritten as commands loses what was told before.
         RewriteUntold ["claret/cluster what_was_reported_is_there_after_all_nodes_of_a_shard_died"];
     }
