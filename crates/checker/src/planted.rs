@@ -189,7 +189,7 @@ impl Writers {
                         let writer = Writer { at, client, began, ended, outcome };
                         writers.of.insert((key.clone(), *element), writer);
                     }
-                    Step::List(key, items) if items.len() >= 2 => {
+                    Step::List(key, items) if items.len() >= 2 && outcome == Outcome::Committed => {
                         *writers.readers.entry(key.clone()).or_default() += 1;
                     }
                     _ => {}
@@ -227,6 +227,7 @@ impl Writers {
             .entries
             .iter()
             .rev()
+            .filter(|entry| entry.outcome == Outcome::Committed)
             .find(|entry| entry.steps.iter().any(|it| seen_last(it).is_some()))?;
         let (lost, item) = last.steps.iter().filter_map(seen_last).find(is_known)?;
         for step in history.entries.iter_mut().flat_map(|entry| &mut entry.steps) {

@@ -56,6 +56,8 @@ pub struct Report {
     pub found: usize,
     /// How many of those on lists adya found.
     pub found_by_adya: usize,
+    /// Those that were not, and why.
+    pub not_found: Vec<String>,
     /// How many of those that were planted are on lists.
     #[serde(skip)]
     pub planted_on_lists: usize,
@@ -110,6 +112,8 @@ pub(crate) struct Tally {
     pub(crate) report: Report,
     /// Anomalies that had no place in a round yet.
     left: Vec<Planted>,
+    /// Those that had one, and were not found.
+    missed: Vec<String>,
 }
 
 impl Tally {
@@ -120,7 +124,7 @@ impl Tally {
         let planted_on_lists = left.iter().filter(|it| it.is_of_lists()).count();
         // A short run may have no place for one; it counts as planted all the same, and so the check fails.
         let report = Report { seed, planted: left.len(), planted_on_lists, ..Report::default() };
-        Tally { report, left }
+        Tally { report, left, missed: Vec::new() }
     }
 
     /// Something is wrong that no history shows.
@@ -132,6 +136,18 @@ impl Tally {
     /// How often a fault struck.
     pub(crate) fn count_of(&self, fault: &'static str) -> u64 {
         self.report.struck.get(fault).copied().unwrap_or_default()
+    }
+
+    /// Whether some anomaly had no place to be planted yet.
+    pub(crate) fn has_unplanted(&self) -> bool {
+        !self.left.is_empty()
+    }
+
+    /// What all came to.
+    pub(crate) fn into_report(self) -> Report {
+        let unplanted = self.left.iter().map(|anomaly| format!("{anomaly:?}: no round had a place for it"));
+        let not_found = self.missed.into_iter().chain(unplanted).collect();
+        Report { not_found, ..self.report }
     }
 
     /// Whether there is something wrong already.
@@ -150,8 +166,15 @@ impl Tally {
             let seen: Vec<String> =
                 judge_all(&spoiled).anomalies.into_iter().filter(|it| !known.contains(it)).collect();
             let by_adya = seen.iter().any(|anomaly| anomaly.starts_with("adya"));
-            self.report.found += usize::from(seen.iter().any(|anomaly| !anomaly.starts_with("adya")));
+            let by_claret = seen.iter().any(|anomaly| !anomaly.starts_with("adya"));
+            self.report.found += usize::from(by_claret);
             self.report.found_by_adya += usize::from(by_adya && anomaly.is_of_lists());
+            for (judge, is_blind) in [("", !by_claret), (" by adya", !by_adya && anomaly.is_of_lists())] {
+                if is_blind {
+                    self.missed
+                        .push(format!("{anomaly:?} in round {}: not found{judge}", self.report.rounds));
+                }
+            }
             false
         });
         let Verdict { judged, lists, anomalies } = verdict;

@@ -37,6 +37,9 @@ pub(super) fn tell(report: &Report) {
         "{} of {} planted anomalies found, {} of {} by adya",
         report.found, report.planted, report.found_by_adya, report.planted_on_lists
     );
+    for anomaly in &report.not_found {
+        println!("  {anomaly}");
+    }
     println!("{} anomalies", report.anomalies.len());
     for anomaly in &report.anomalies {
         println!("  {}", output::escaped(anomaly));
