@@ -64,6 +64,8 @@ pub enum Change {
     Forgotten(SessionId),
     /// A record vanished, and those who have voted on it come before that (P36).
     Vanished(Bytes),
+    /// What the host wants whoever is promoted to know. The last one counts.
+    OfHost(Bytes),
 }
 
 /// A yes, and all that it keeps.
@@ -160,6 +162,7 @@ pub struct Backup {
     pub(crate) incarnation: Option<Incarnation>,
     pub(crate) votes: BTreeMap<AttemptId, Vote>,
     pub(crate) sessions: BTreeMap<SessionId, Known>,
+    of_host: Bytes,
 }
 
 impl Backup {
@@ -171,6 +174,11 @@ impl Backup {
     /// The largest incarnation that it heard of.
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.incarnation
+    }
+
+    /// What the primary's host wanted to be known ([`Shard::note_of_host`](crate::Shard::note_of_host)).
+    pub fn of_host(&self) -> &[u8] {
+        &self.of_host
     }
 
     /// Votes that are not decided.
@@ -223,6 +231,7 @@ impl Backup {
                 let held = self.votes.values_mut().flat_map(|vote| &mut vote.held);
                 held.filter(|held| held.key == key).for_each(|held| held.has_vanished = true);
             }
+            Change::OfHost(note) => self.of_host = note,
         }
     }
 
@@ -232,7 +241,8 @@ impl Backup {
         let incarnation = self.incarnation.map(Change::Incarnation);
         let sessions = self.sessions.iter().flat_map(|(session, known)| known.changes(*session));
         let votes = self.votes.values().map(|vote| Change::Voted(Box::new(vote.clone())));
-        began.into_iter().chain(incarnation).chain(sessions).chain(votes)
+        let of_host = (!self.of_host.is_empty()).then(|| Change::OfHost(self.of_host.clone()));
+        began.into_iter().chain(incarnation).chain(of_host).chain(sessions).chain(votes)
     }
 
     /// Keys on which somebody holds something.

@@ -287,6 +287,12 @@ bugs! {
         AnyKindWakesPop ["module/pops pops_answer_byte_by_byte_as_without_the_module"];
         /// A slot leaves while its keys are held.
         SlotLeavesInUse ["module/plain a_slot_does_not_leave_while_its_keys_are_held"];
+        /// A slot leaves before the replicas have what was written in it.
+        SlotLeavesUnconfirmed ["module/lib a_slot_leaves_when_the_replicas_have_what_was_written"];
+        /// Who takes the place of a node that died serves a slot of which some keys have gone.
+        StrandedServed ["claret/cluster a_slot_on_its_way_is_served_by_nobody_after_its_giver_died"];
+        /// Replicas are not told which slots are on their way.
+        SlotOnItsWayUntold ["claret/cluster a_slot_on_its_way_is_served_by_nobody_after_its_giver_died"];
         /// A client that was let go and is gone leaves its slot closed.
         GoneLeavesSlotClosed ["module/lib who_is_gone_leaves_no_slot_closed_whether_it_was_let_go_or_not"];
         /// Keys of a slot on its way to another node are served.

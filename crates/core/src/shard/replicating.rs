@@ -8,6 +8,8 @@
 
 use std::collections::VecDeque;
 
+use claret_types::Bytes;
+
 use super::history::Remembered;
 use super::participant::{Participant, Round, Stage};
 use super::{
@@ -32,6 +34,8 @@ pub(super) struct Replication {
     held: VecDeque<(u64, Output)>,
     /// What has waited.
     free: VecDeque<Output>,
+    /// What the host wants whoever is promoted to know.
+    of_host: Bytes,
 }
 
 /// Whether an output may be believed only if the shard's replicas have what it had written: all but what is asked, and what
@@ -82,6 +86,22 @@ impl Shard {
         let replication = self.replication.as_mut()?;
         replication.asked = replication.taken + 1;
         Some(replication.asked)
+    }
+
+    /// What the host wants whoever is promoted to know ([`Backup::of_host`]), instead of what it wanted before. Whether replicas have
+    /// to hear of it.
+    pub fn note_of_host(&mut self, note: Bytes) -> bool {
+        let Some(replication) = self.replication.as_mut().filter(|it| it.of_host != note) else {
+            return false;
+        };
+        replication.of_host = note.clone();
+        replication.changes.push(Change::OfHost(note));
+        true
+    }
+
+    /// Whether all replicas have all batches up to this one; without replicas nothing has to wait.
+    pub fn is_replicated_to(&self, batch: u64) -> bool {
+        self.replication.as_ref().is_none_or(|replication| batch <= replication.confirmed)
     }
 
     /// All replicas have all batches up to this one.
@@ -202,7 +222,9 @@ impl Shard {
         voted.sort_unstable();
         let votes = voted.into_iter().filter_map(|attempt| self.vote_of(attempt));
         let votes = votes.map(|vote| Change::Voted(Box::new(vote)));
-        [began, incarnation].into_iter().chain(sessions).chain(votes)
+        let of_host = self.replication.as_ref().map(|replication| replication.of_host.clone());
+        let of_host = of_host.filter(|note| !note.is_empty()).map(Change::OfHost);
+        [began, incarnation].into_iter().chain(of_host).chain(sessions).chain(votes)
     }
 
     /// A replica goes on as its shard, in another incarnation, over the records that came with the changes: external ones, or none

@@ -15,6 +15,9 @@ const INCARNATION_END: Incarnation = Incarnation(1 << 62);
 /// A vote takes less. So the sum of all that can be told has room in a number.
 const VOTE_BYTES_END: u64 = 1 << 44;
 
+/// A host notes little.
+const NOTE_BYTES_END: usize = 1 << 16;
+
 /// What is wrong with a change, if anything is.
 pub(super) fn check(change: &Change) -> Result<(), &'static str> {
     let incarnation = match change {
@@ -27,6 +30,9 @@ pub(super) fn check(change: &Change) -> Result<(), &'static str> {
         | Change::Passed { .. }
         | Change::Forgotten(_)
         | Change::Vanished(_) => None,
+        Change::OfHost(note) => {
+            return hold(note.len() < NOTE_BYTES_END, "a note of the host that is too long");
+        }
     };
     hold(incarnation.is_none_or(|it| it < INCARNATION_END), "an incarnation after which there is none")
 }

@@ -56,6 +56,11 @@ pub(crate) const FIELDS: &[Field] = &[
     field("backup_votes", "votes of its primary that this node knows, as a replica", |node, _| {
         node.following.votes() as u64
     }),
+    field(
+        "slots_stranded",
+        "slots that were on their way when the primary died, and are served to no transaction",
+        |node, _| node.slots_stranded(),
+    ),
     field("panics", "panics that were caught; each begins a new incarnation", |node, _| node.counts.panics),
     field(
         "checks",

@@ -12,7 +12,7 @@ use claret_types::{Access, Bytes};
 use redis_module::raw;
 
 use super::{entry, keyspace, with_node};
-use crate::ffi::{Arg, Ctx, Flag, Kind, Text, User};
+use crate::ffi::{Answered, Arg, Ctx, Flag, Kind, Text, User};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::plain::is_move;
 use crate::parts::planted::guard as planted;
@@ -36,7 +36,7 @@ pub(super) fn pop(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     };
     // Of a long time the server may say that it is out of range.
     let runs = millis >= LONG || !finds_nothing(ctx, words, &keys);
-    if free && runs && ctx.run_for_client(words, true) {
+    if free && runs && ctx.run_for_client(words, true) != Answered::Nil {
         return Ok(());
     }
     if keys.is_empty() {

@@ -6,18 +6,18 @@ use std::ffi::c_int;
 use redis_module::raw;
 
 use super::{entry, with_node};
-use crate::ffi::{Arg, Blocked, Ctx, Flag};
+use crate::ffi::{Answered, Arg, Blocked, Ctx, Flag};
 use crate::node::{Taking, would_wait};
 use crate::parts::error::{Error, Outcome};
 
 /// `CLARET.WRITE CLUSTER SETSLOT slot MIGRATING node | NODE node ...`, of a client that may run it.
 pub(super) fn set_slot(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     let bytes: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
-    let Some(Taking::InUse { slot, key }) = with_node(|node| node.takes_slot(&bytes)) else {
+    let Some(Taking::Waits { slot, key }) = with_node(|node| node.takes_slot(&bytes)) else {
         return run(ctx, words);
     };
     if [Flag::Multi, Flag::Lua, Flag::DenyBlocking].into_iter().any(|flag| ctx.is(flag)) {
-        return Err(Error::SlotInUse(key));
+        return Err(key.map_or(Error::SlotUnconfirmed, Error::SlotInUse));
     }
     let client = ctx.block(Some(answer));
     client.on_disconnect(Some(gone));
@@ -30,8 +30,10 @@ fn run(ctx: Ctx, words: &[Arg<'_>]) -> Outcome {
     if would_wait(ctx) {
         return Err(Error::WaitsForReplicas);
     }
-    ctx.run_for_client(words, false);
-    with_node(|node| node.look_around(ctx));
+    if ctx.run_for_client(words, false) == Answered::Value {
+        let bytes: Vec<&[u8]> = words.iter().map(|word| word.bytes()).collect();
+        with_node(|node| node.slot_set(ctx, &bytes));
+    }
     Ok(())
 }
 

@@ -9,6 +9,14 @@ use redis_module::raw;
 use super::call::text_of;
 use super::{Arg, Ctx, Flag, Rejected, Text, api};
 
+/// What a command answered that was run for its client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Answered {
+    Nil,
+    Error,
+    Value,
+}
+
 /// The command that a filter looks at. Its words may be replaced and added to.
 #[derive(Clone, Copy)]
 pub(crate) struct Filtered(*mut raw::RedisModuleCommandFilterCtx);
@@ -178,22 +186,22 @@ impl Ctx {
     }
 
     /// Runs a plain command for its client and with the client's rights, passes it on, and hands its answer through.
-    /// Returns whether it answered something, not nil. With `unless_nil` a nil is not handed on.
-    pub(crate) fn run_for_client(self, words: &[Arg<'_>], unless_nil: bool) -> bool {
+    /// With `unless_nil` a nil is not handed on.
+    pub(crate) fn run_for_client(self, words: &[Arg<'_>], unless_nil: bool) -> Answered {
         self.run_with(c"!0CEMv", words, unless_nil)
     }
 
     /// The same for one that slept: Redis 7.0 does not ask again whether there is memory for it. Nothing if it is a nil.
     pub(crate) fn run_for_sleeper(self, words: &[Arg<'_>]) -> bool {
         let format = if Ctx::is_before_7_2() { c"!0CEv" } else { c"!0CEMv" };
-        self.run_with(format, words, true)
+        self.run_with(format, words, true) != Answered::Nil
     }
 
-    fn run_with(self, format: &CStr, words: &[Arg<'_>], unless_nil: bool) -> bool {
-        let Some((name, rest)) = words.split_first() else { return false };
+    fn run_with(self, format: &CStr, words: &[Arg<'_>], unless_nil: bool) -> Answered {
+        let Some((name, rest)) = words.split_first() else { return Answered::Nil };
         let Ok(command) = std::ffi::CString::new(name.bytes()) else {
             self.reply_error("ERR unknown command");
-            return true;
+            return Answered::Error;
         };
         let list: Vec<*mut raw::RedisModuleString> = rest.iter().map(|word| word.raw()).collect();
         // Within a script there is no other one.
@@ -210,16 +218,21 @@ impl Ctx {
             );
             if reply.is_null() {
                 self.reply_error(&format!("ERR {}", std::io::Error::last_os_error()));
-                return true;
+                return Answered::Error;
             }
-            let is_nil = api!(RedisModule_CallReplyType)(reply) as isize == raw::REDISMODULE_REPLY_NULL;
+            let kind = api!(RedisModule_CallReplyType)(reply) as isize;
+            let is_nil = kind == raw::REDISMODULE_REPLY_NULL;
             if let Some(denied) = denial(reply, name.bytes()) {
                 self.reply_error(&denied);
             } else if !(is_nil && unless_nil) {
                 api!(RedisModule_ReplyWithCallReply)(self.raw(), reply);
             }
             api!(RedisModule_FreeCallReply)(reply);
-            !is_nil
+            match kind {
+                _ if is_nil => Answered::Nil,
+                _ if kind == raw::REDISMODULE_REPLY_ERROR as isize => Answered::Error,
+                _ => Answered::Value,
+            }
         }
     }
 

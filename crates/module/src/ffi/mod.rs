@@ -32,7 +32,7 @@ pub(crate) use call::Answer;
 pub(crate) use client::ClientInfo;
 pub(crate) use ctx::{Blocked, Ctx, Flag, Log, Rejected, Timer, TimerProc};
 pub(crate) use entry::{caught, guarded};
-pub(crate) use filter::{Filtered, Place};
+pub(crate) use filter::{Answered, Filtered, Place};
 pub(crate) use key::{Key, Kind, Side};
 pub(crate) use main_thread::OnMainThread;
 pub(crate) use saved::{Loaded, Saved};

@@ -116,6 +116,7 @@ impl Node {
         self.forget_backup();
         let heard_of = backup.incarnation().unwrap_or(position.incarnation).max(position.incarnation);
         let incarnation = Incarnation(unix_time().0.max(heard_of.0 + INCARNATIONS_AHEAD));
+        self.strand(ctx, backup.of_host());
         let (votes, decisions) = (backup.votes(), backup.decisions());
         let shard = Shard::promote(backup, Some(self.keyspace), self.now(), incarnation, switches, limits())?;
         let text = format!(

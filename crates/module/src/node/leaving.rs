@@ -1,4 +1,5 @@
-//! Slots that leave: none leaves while its keys are held, because the other node would not know of that (trap 17).
+//! Slots that leave: none leaves while its keys are held, because the other node would not know of that (trap 17), or before the
+//! replicas of this node have what was written in it (S16).
 //!
 //! The slot is first closed to newcomers, and `CLUSTER SETSLOT` waits until nobody uses a key of it. Valkey 8 makes
 //! the client of this very command wait for the replicas; it cannot do that with a module's command, and the server
@@ -10,11 +11,12 @@ use claret_core::{Shard, Time};
 use claret_types::Bytes;
 
 use super::{Node, settings};
-use crate::ffi::{Answer, Blocked, Ctx, Filtered, Text, User};
+use crate::ffi::{Answer, Blocked, Ctx, Filtered, Log, Text, User};
 use crate::parts::error::Error;
-use crate::parts::leaving::{LeaveStage, slot_that_leaves};
+use crate::parts::leaving::{LeaveStage, Uses, slot_that_leaves, slot_that_stays};
 use crate::parts::planted::guard as planted;
 use crate::parts::slots::{Closed, slot_of};
+use crate::parts::stranded::Stranded;
 
 /// From this version on the server may make a client wait in `CLUSTER SETSLOT`.
 const WAITS_SINCE: i32 = 8;
@@ -23,20 +25,23 @@ const WAITS_SINCE: i32 = 8;
 pub(crate) enum Taking {
     /// Nobody uses a key of it, or it is none of this node's.
     Runs,
-    /// This key of it is in use.
-    InUse { slot: u16, key: Bytes },
+    /// This key of it is in use; or none, and the replicas do not have all that was written.
+    Waits { slot: u16, key: Option<Bytes> },
 }
 
 impl Node {
     /// The filter is shown a `CLUSTER` command. Whether the module is to run it.
     pub(super) fn looks_at_slot(&mut self, ctx: Ctx, filtered: &Filtered, client: Option<u64>) -> bool {
+        if slot_that_stays(|at| filtered.word(at)).is_some_and(|slot| self.stranded.has(slot)) {
+            return true;
+        }
         let Some(slot) = slot_that_leaves(|at| filtered.word(at)).filter(|slot| self.is_mine(*slot)) else {
             return false;
         };
         let Some(shard) = &self.shard else { return false };
         let runs_itself = client.filter(|_| may_wait_by_itself(ctx) && !Ctx::filters_in_script());
         let Some(client) = runs_itself else { return true };
-        if self.open_multis.is_open(Some(client)) || key_in_use(shard, slot).is_some() {
+        if self.open_multis.is_open(Some(client)) || key_in_use(shard, slot).is_some() || self.lacks(slot) {
             return true;
         }
         // The server refuses whoever may not.
@@ -53,23 +58,35 @@ impl Node {
     /// What becomes of a command with these words.
     pub(crate) fn takes_slot(&self, words: &[&[u8]]) -> Taking {
         let slot = slot_that_leaves(|at| words.get(at).copied()).filter(|slot| self.is_mine(*slot));
-        let key = |slot| Some((slot, key_in_use(self.shard.as_ref()?, slot)?));
-        match planted::in_use(slot.and_then(key)) {
-            Some((slot, key)) => Taking::InUse { slot, key },
-            None => Taking::Runs,
+        let Some(slot) = slot else { return Taking::Runs };
+        match planted::in_use(self.shard.as_ref().and_then(|shard| key_in_use(shard, slot))) {
+            None if !self.lacks(slot) => Taking::Runs,
+            key => Taking::Waits { slot, key },
         }
     }
 
-    /// The client of such a command waits from now on, until nobody uses a key of its slot.
-    pub(crate) fn slot_waits(&mut self, ctx: Ctx, slot: u16, key: Bytes, client: Blocked) {
+    /// Whether the replicas may lack something that was written in a slot.
+    fn lacks(&self, slot: u16) -> bool {
+        let is_confirmed = self.shard.as_ref().is_none_or(Shard::is_confirmed);
+        !is_confirmed && !self.leaving.is_free(slot)
+    }
+
+    /// The client of such a command waits from now on, until nobody uses a key of its slot, and the replicas have what was written.
+    pub(crate) fn slot_waits(&mut self, ctx: Ctx, slot: u16, key: Option<Bytes>, client: Blocked) {
         self.close(ctx, slot, LeaveStage::Waits(client, key));
     }
 
     /// A client was let go that waited under this number. Its command may run as long as what this returns lives.
     pub(crate) fn slot_waited(&mut self, ctx: Ctx, number: u64) -> Result<Closed, Error> {
         let leave = self.leaving.take(number).ok_or(Error::NotReady)?;
-        if let Some(key) = self.shard.as_ref().and_then(|shard| key_in_use(shard, leave.slot())) {
-            return Err(Error::SlotInUse(key));
+        if let Some(shard) = &self.shard {
+            if let Some(key) = key_in_use(shard, leave.slot()) {
+                return Err(Error::SlotInUse(key));
+            }
+            let is_there = leave.batch().map_or(shard.is_confirmed(), |batch| shard.is_replicated_to(batch));
+            if planted::waits_for(Some(0)).is_some() && !is_there {
+                return Err(Error::SlotUnconfirmed);
+            }
         }
         if would_wait(ctx) {
             self.close(ctx, leave.slot(), LeaveStage::Again);
@@ -91,6 +108,47 @@ impl Node {
         self.tick_again(ctx);
     }
 
+    /// The slots that a note of the former primary names are nobody's here, until their moves go on.
+    pub(super) fn strand(&mut self, ctx: Ctx, note: &[u8]) {
+        self.stranded = self.keyspace.view(|view| Stranded::of_note(note, view)).unwrap_or_default();
+        if self.stranded.len() > 0 {
+            let text = format!(
+                "slots {:?} were on their way when the primary died, and are served to no transaction: let the move go on \
+                 (CLUSTER SETSLOT slot MIGRATING node), or give it up (CLUSTER SETSLOT slot STABLE)",
+                self.stranded.list()
+            );
+            ctx.log(Log::Warning, &text);
+        }
+    }
+
+    /// A `CLUSTER SETSLOT` was run.
+    pub(crate) fn slot_set(&mut self, ctx: Ctx, words: &[&[u8]]) {
+        if slot_that_stays(|at| words.get(at).copied()).is_some_and(|slot| self.stranded.stays(slot)) {
+            ctx.log(Log::Notice, "a slot whose move is given up is served again");
+        }
+        self.look_around(ctx);
+        // Before any key of the slot goes.
+        self.tell_replicas(ctx);
+    }
+
+    pub(crate) fn slots_stranded(&self) -> u64 {
+        self.stranded.len() as u64
+    }
+
+    /// After a look at the slots: whoever is promoted has to know which are on their way.
+    pub(super) fn note_slots_on_their_way(&mut self, ctx: Ctx) {
+        let stranded = &mut self.stranded;
+        let note = self.keyspace.view(|view| {
+            stranded.look(view);
+            stranded.note(view)
+        });
+        if let (Some(shard), Some(note)) = (&mut self.shard, note)
+            && shard.note_of_host(note)
+        {
+            self.come_back(ctx, 0);
+        }
+    }
+
     /// Who uses a key of a slot for which a command waits is asked for it, again and again (P35).
     pub(super) fn ask_back(&mut self, now: Time) {
         let slots: Vec<u16> = self.leaving.waits_for().collect();
@@ -102,9 +160,7 @@ impl Node {
     /// Lets those go whose slots are free, or whose time is over, and opens slots again whose commands have run.
     pub(super) fn look_after_leaving(&mut self, ctx: Ctx) {
         let now = self.now();
-        let shard = self.shard.as_ref();
-        let is_held = |key: &Bytes| shard.is_some_and(|shard| shard.is_held(key));
-        for (client, number) in self.leaving.release(now, is_held, |slot| key_in_use(shard?, slot)) {
+        for (client, number) in self.leaving.release(now, &mut self.shard.as_mut()) {
             client.release(number);
         }
         let over = self.leaving.over(now, |client| ctx.is_blocked(client));
@@ -113,6 +169,24 @@ impl Node {
             self.look_around(ctx);
             self.leaving.open(&over);
         }
+    }
+}
+
+impl Uses for Option<&mut Shard> {
+    fn is_held(&self, key: &Bytes) -> bool {
+        self.as_ref().is_some_and(|shard| shard.is_held(key))
+    }
+
+    fn key_in_use(&self, slot: u16) -> Option<Bytes> {
+        key_in_use(self.as_ref()?, slot)
+    }
+
+    fn ask_replicas(&mut self) -> Option<u64> {
+        self.as_mut()?.ask_replicas()
+    }
+
+    fn have_replicas(&self, batch: u64) -> bool {
+        self.as_ref().is_none_or(|shard| shard.is_replicated_to(batch))
     }
 }
 

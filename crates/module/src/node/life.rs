@@ -14,6 +14,7 @@ use crate::ffi::{Ctx, Flag, Log};
 use crate::parts::owner::Name;
 use crate::parts::planted::sessions as planted;
 use crate::parts::slots::Namesake;
+use crate::parts::stranded::Stranded;
 
 impl Node {
     /// Looks who owns what, and whether the shard has to begin, begin anew, or end.
@@ -46,6 +47,7 @@ impl Node {
             (Some(_), _) | (None, _) => {}
         }
         self.tell_owners();
+        self.note_slots_on_their_way(ctx);
         let now = self.now();
         // On the keys that came, and on those that are gone, timestamps were used that this node does not know (P86).
         if let Some(shard) = self.shard.as_mut().filter(|_| took) {
@@ -147,6 +149,7 @@ impl Node {
                 self.keep_backup(&shard);
             }
             self.bears_nothing();
+            self.stranded = Stranded::default();
             settings::DRAIN.value.store(0, Ordering::Relaxed);
             ctx.log(Log::Notice, "the shard ends: this node serves no slots as a primary");
         }

@@ -51,6 +51,7 @@ use crate::parts::replicas::Telling;
 use crate::parts::seals::Seals;
 use crate::parts::sessions::Sessions;
 use crate::parts::sleepers::Sleepers;
+use crate::parts::stranded::Stranded;
 use keyspace::Keyspace;
 use rights::Caller;
 
@@ -121,6 +122,7 @@ pub(crate) struct Node {
     passed_over: PassedOver,
     sleepers: Sleepers,
     leaving: Leaving,
+    stranded: Stranded,
     /// As a primary of the durability `strict`, and as a replica of one.
     telling: Telling,
     questions: Questions,
@@ -213,6 +215,7 @@ impl Node {
             passed_over: PassedOver::default(),
             sleepers: Sleepers::default(),
             leaving: Leaving::default(),
+            stranded: Stranded::default(),
             telling: Telling::default(),
             questions: Questions::default(),
             following: Following::default(),

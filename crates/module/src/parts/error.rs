@@ -161,6 +161,10 @@ pub(crate) enum Error {
     #[error("a transaction holds key '{0}' of the slot, or is about to; nothing was changed, try again")]
     SlotInUse(Bytes),
     #[error(
+        "the replicas do not have all of the slot yet; nothing was changed, try again, outside MULTI and scripts"
+    )]
+    SlotUnconfirmed,
+    #[error(
         "transactions held keys of the slot; none does now, and the slot is closed to them for {0} ms \
          (claret.plain-wait-ms): send the command again"
     )]
@@ -227,6 +231,7 @@ impl Error {
             | Error::NotFree(_)
             | Error::Paused
             | Error::SlotInUse(_)
+            | Error::SlotUnconfirmed
             | Error::SlotClosed(_) => "TRYAGAIN",
             Error::Refused(refusal) => refusal_code(refusal),
         }

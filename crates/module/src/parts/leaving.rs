@@ -19,13 +19,30 @@ pub(crate) struct Leave {
     number: u64,
     slot: Closed,
     until: Time,
+    /// The replicas must have this batch first (S16).
+    batch: Option<u64>,
     stage: LeaveStage,
+}
+
+/// What the shard says of slots.
+pub(crate) trait Uses {
+    /// Whether a key is held.
+    fn is_held(&self, key: &Bytes) -> bool;
+
+    /// A key of the slot that is held, or is about to be. O(keys in use).
+    fn key_in_use(&self, slot: u16) -> Option<Bytes>;
+
+    /// The batch that the replicas must have, so that they have all that was written up to now; `None`: they need not.
+    fn ask_replicas(&mut self) -> Option<u64>;
+
+    /// Whether the replicas have this batch.
+    fn have_replicas(&self, batch: u64) -> bool;
 }
 
 /// How far one is.
 pub(crate) enum LeaveStage {
-    /// The command's client waits; this key was in use when that was last looked at.
-    Waits(Blocked, Bytes),
+    /// The command's client waits; this key was in use when that was last looked at. Without one it waits for the replicas.
+    Waits(Blocked, Option<Bytes>),
     /// It is let go, and its answer runs soon, unless it is gone before.
     Released(Blocked),
     /// The server runs the command of this client, at once or when replicas have acknowledged it.
@@ -37,6 +54,29 @@ pub(crate) enum LeaveStage {
 impl Leave {
     pub(crate) fn slot(&self) -> u16 {
         self.slot.slot()
+    }
+
+    /// The batch that the replicas must have before it leaves.
+    pub(crate) fn batch(&self) -> Option<u64> {
+        self.batch
+    }
+
+    /// Whether its client has to wait longer: somebody uses a key of its slot, or the replicas lack something of it.
+    fn goes_on_waiting(&mut self, uses: &mut impl Uses) -> bool {
+        let slot = self.slot();
+        let LeaveStage::Waits(_, key) = &mut self.stage else { return true };
+        if key.as_ref().is_some_and(|key| uses.is_held(key)) {
+            return true;
+        }
+        *key = uses.key_in_use(slot);
+        if key.is_some() {
+            self.batch = None;
+            return true;
+        }
+        if self.batch.is_none() {
+            self.batch = planted::waits_for(uses.ask_replicas());
+        }
+        self.batch.is_some_and(|batch| !uses.have_replicas(batch))
     }
 
     /// Its slot, which is closed for as long as that is kept.
@@ -52,7 +92,7 @@ impl Leaving {
 
     pub(crate) fn begin(&mut self, slot: Closed, until: Time, stage: LeaveStage) {
         self.last += 1;
-        self.list.push(Leave { number: self.last, slot, until, stage });
+        self.list.push(Leave { number: self.last, slot, until, batch: None, stage });
     }
 
     /// Takes one out. Its slot is closed for as long as it is kept.
@@ -73,29 +113,22 @@ impl Leaving {
     }
 
     /// Clients that are to be let go, with the numbers of what they wait for: their time is over, or nobody uses a key of
-    /// their slots. `is_held`: whether that key still is, which mostly is the same; `find` finds another one of the slot,
-    /// which takes long among many.
-    pub(crate) fn release(
-        &mut self,
-        now: Time,
-        is_held: impl Fn(&Bytes) -> bool,
-        find: impl Fn(u16) -> Option<Bytes>,
-    ) -> Vec<(Blocked, u64)> {
+    /// their slots and the replicas have what was written there.
+    pub(crate) fn release(&mut self, now: Time, uses: &mut impl Uses) -> Vec<(Blocked, u64)> {
         let mut released = Vec::new();
         for leave in &mut self.list {
-            let LeaveStage::Waits(client, key) = &mut leave.stage else { continue };
-            if leave.until > now && is_held(key) {
-                continue;
-            }
-            match Some(leave.slot.slot()).filter(|_| leave.until > now).and_then(&find) {
-                Some(other) => *key = other,
-                None => {
-                    released.push((*client, leave.number));
-                    leave.stage = LeaveStage::Released(*client);
-                }
+            let LeaveStage::Waits(client, _) = leave.stage else { continue };
+            if leave.until <= now || !leave.goes_on_waiting(uses) {
+                released.push((client, leave.number));
+                leave.stage = LeaveStage::Released(client);
             }
         }
         released
+    }
+
+    /// Whether a slot was found free, and is closed until its command is sent again.
+    pub(crate) fn is_free(&self, slot: u16) -> bool {
+        self.list.iter().any(|leave| leave.slot() == slot && matches!(leave.stage, LeaveStage::Again))
     }
 
     /// Slots whose commands wait for who uses a key of them.
@@ -120,11 +153,20 @@ impl Leaving {
     }
 }
 
+/// The slot of a command that says that it stays where it is.
+pub(crate) fn slot_that_stays<'a>(word: impl Fn(usize) -> Option<&'a [u8]>) -> Option<u16> {
+    slot_of_command(word, &["STABLE"])
+}
+
 /// The slot that a command takes away from whoever has it, if it is such a one.
 pub(crate) fn slot_that_leaves<'a>(word: impl Fn(usize) -> Option<&'a [u8]>) -> Option<u16> {
+    slot_of_command(word, &["MIGRATING", "NODE"])
+}
+
+fn slot_of_command<'a>(word: impl Fn(usize) -> Option<&'a [u8]>, what: &[&str]) -> Option<u16> {
     let is =
         |at: usize, known: &str| word(at).is_some_and(|word| word.eq_ignore_ascii_case(known.as_bytes()));
-    if !is(1, "SETSLOT") || !is(3, "MIGRATING") && !is(3, "NODE") {
+    if !is(1, "SETSLOT") || !what.iter().any(|what| is(3, what)) {
         return None;
     }
     let slot: usize = std::str::from_utf8(word(2)?).ok()?.parse().ok()?;
@@ -136,7 +178,7 @@ mod tests {
     use claret_core::Time;
     use claret_types::Bytes;
 
-    use super::{Blocked, LeaveStage, Leaving, slot_that_leaves};
+    use super::{Blocked, LeaveStage, Leaving, Uses, slot_that_leaves, slot_that_stays};
     use crate::parts::slots::Slots;
 
     fn client(number: usize) -> Blocked {
@@ -144,7 +186,34 @@ mod tests {
     }
 
     fn waits(number: usize) -> LeaveStage {
-        LeaveStage::Waits(client(number), Bytes::from("k"))
+        LeaveStage::Waits(client(number), Some(Bytes::from("k")))
+    }
+
+    /// What a shard would say.
+    #[derive(Default)]
+    struct Said {
+        held: &'static [&'static str],
+        taken: u64,
+        confirmed: u64,
+        has_replicas: bool,
+    }
+
+    impl Uses for Said {
+        fn is_held(&self, key: &Bytes) -> bool {
+            self.held.iter().any(|held| **key == *held.as_bytes())
+        }
+
+        fn key_in_use(&self, _: u16) -> Option<Bytes> {
+            self.held.first().map(|key| Bytes::from(*key))
+        }
+
+        fn ask_replicas(&mut self) -> Option<u64> {
+            self.has_replicas.then_some(self.taken + 1)
+        }
+
+        fn have_replicas(&self, batch: u64) -> bool {
+            batch <= self.confirmed
+        }
     }
 
     /// Bug: a client that was let go, and freed before its answer ran, left its slot closed. Consequence: transactions on
@@ -166,14 +235,36 @@ mod tests {
         let (slots, mut leaving) = (Slots::alone(), Leaving::default());
         leaving.begin(slots.close(1), Time(10), waits(8));
         leaving.begin(slots.close(2), Time(20), waits(16));
-        let none = |_| None;
-        assert_eq!(leaving.release(Time(0), |_| true, none), []);
-        assert_eq!(leaving.release(Time(0), |_| false, |_| Some(Bytes::from("other"))), []);
-        assert_eq!(leaving.release(Time(0), |key| **key == *b"other", none), [], "that one is in use now");
-        assert_eq!(leaving.release(Time(10), |_| true, none), [(client(8), 1)], "its time is over");
-        assert_eq!(leaving.release(Time(10), |_| false, none), [(client(16), 2)], "each once");
+        let mut held = Said { held: &["k"], ..Said::default() };
+        assert_eq!(leaving.release(Time(0), &mut held), []);
+        held.held = &["other"];
+        assert_eq!(leaving.release(Time(0), &mut held), []);
+        held.held = &["another", "other"];
+        assert_eq!(leaving.release(Time(0), &mut held), [], "that one is in use now");
+        assert_eq!(leaving.release(Time(10), &mut held), [(client(8), 1)], "its time is over");
+        assert_eq!(leaving.release(Time(10), &mut Said::default()), [(client(16), 2)], "each once");
         assert_eq!(leaving.take(2).map(|leave| leave.slot()), Some(2));
         assert_eq!(leaving.over(Time(99), |_| false), [] as [u64; 0], "an answer is still to run");
+    }
+
+    #[test]
+    fn a_slot_leaves_when_the_replicas_have_what_was_written() {
+        let (slots, mut leaving) = (Slots::alone(), Leaving::default());
+        leaving.begin(slots.close(1), Time(10), waits(8));
+        let mut said = Said { held: &["k"], taken: 3, confirmed: 3, has_replicas: true };
+        assert_eq!(leaving.release(Time(0), &mut said), []);
+        // Whoever held it has written once more.
+        (said.held, said.taken) = (&[], 5);
+        assert_eq!(leaving.release(Time(0), &mut said), []);
+        (said.taken, said.confirmed) = (9, 5);
+        assert_eq!(leaving.release(Time(0), &mut said), [], "they lack the sixth");
+        said.confirmed = 6;
+        assert_eq!(
+            leaving.release(Time(0), &mut said),
+            [(client(8), 1)],
+            "what others wrote since then is of no account"
+        );
+        assert_eq!(leaving.take(1).and_then(|leave| leave.batch()), Some(6));
     }
 
     #[test]
@@ -201,6 +292,8 @@ mod tests {
         {
             assert_eq!(slot(line), None, "{line}");
         }
+        let line = "cluster setslot 9 stable";
+        assert_eq!(slot_that_stays(|at| line.split(' ').map(str::as_bytes).nth(at)), Some(9));
         assert_eq!(slot("CLUSTER SETSLOT x NODE y"), None);
         assert_eq!(slot("CLUSTER NODES"), None);
     }

@@ -24,6 +24,7 @@ pub(crate) mod sessions;
 pub(crate) mod sleepers;
 pub(crate) mod slots;
 pub(crate) mod stored;
+pub(crate) mod stranded;
 #[cfg(test)]
 pub(crate) mod testing;
 pub(crate) mod users;

@@ -245,6 +245,12 @@ impl Slots {
         !self.clustered || self.owner(slot).is_some_and(|node| node.myself)
     }
 
+    /// Slots on their way from here to another node.
+    pub(crate) fn leaving(&self) -> impl Iterator<Item = u16> + '_ {
+        let is_here = |slot: &u16| usize::from(*slot) < SLOTS && self.is_mine(*slot);
+        self.moving.iter().copied().filter(is_here)
+    }
+
     fn has(&self, slot: u16) -> bool {
         !self.clustered || self.served[usize::from(slot)]
     }

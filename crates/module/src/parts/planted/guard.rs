@@ -220,6 +220,21 @@ pub(crate) fn in_use<T>(used: Option<T>) -> Option<T> {
     used.filter(|_| !is_planted(Bug::SlotLeavesInUse))
 }
 
+/// The batch that the replicas must have before a slot leaves: [`Bug::SlotLeavesUnconfirmed`].
+pub(crate) fn waits_for(batch: Option<u64>) -> Option<u64> {
+    batch.filter(|_| !is_planted(Bug::SlotLeavesUnconfirmed))
+}
+
+/// The slots that were on their way when the primary died: [`Bug::StrandedServed`].
+pub(crate) fn stranded(slots: Vec<u16>) -> Vec<u16> {
+    if is_planted(Bug::StrandedServed) { Vec::new() } else { slots }
+}
+
+/// The slots that are on their way, for replicas to know: [`Bug::SlotOnItsWayUntold`].
+pub(crate) fn told(slots: Vec<u16>) -> Vec<u16> {
+    if is_planted(Bug::SlotOnItsWayUntold) { Vec::new() } else { slots }
+}
+
 /// Whether a client that was let go is the one that is gone: [`Bug::GoneLeavesSlotClosed`].
 pub(crate) fn is_gone(is: bool) -> bool {
     is && !is_planted(Bug::GoneLeavesSlotClosed)
