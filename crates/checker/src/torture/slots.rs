@@ -7,7 +7,6 @@ use claret_rig::{Cluster, SLOTS, nodes, slot_of};
 use super::children::Process;
 use super::cluster::{HEAL_TIME, Servers, text};
 use super::excuse::Slots;
-use super::plan::Durability;
 use super::records::GENERATION_US;
 use super::run::Run;
 use crate::moves::{Move, Moved, Operator, move_slot, stop_slot};
@@ -103,10 +102,7 @@ impl Servers {
             let mut moved = self.move_from_to(slot, (from, to), steps_max)?;
             whom.push(format!("slot {slot} from shard {from} to {to}"));
             if shift == Shift::Killed {
-                // Who takes the giver's place serves the slot, without the records that have gone: the server does not tell replicas
-                // that a slot is on its way. So in the durability strict the giver lives.
-                let is_giver = run.plan.durability == Durability::Async && run.below(2) == 0;
-                let shard = if is_giver { from } else { to };
+                let shard = if run.below(2) == 0 { from } else { to };
                 whom.push(format!("{moved:?} when shard {shard} lost its primary"));
                 self.homes.hit.push((slot, slot));
                 self.kill_primary(shard, (slot, from, to), run, processes)?;

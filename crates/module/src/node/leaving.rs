@@ -65,15 +65,15 @@ impl Node {
         }
     }
 
-    /// Whether the replicas may lack something that was written in a slot.
+    /// Whether the replicas may lack something that was written in a slot, or do not know that it is about to leave.
     fn lacks(&self, slot: u16) -> bool {
-        let is_confirmed = self.shard.as_ref().is_none_or(Shard::is_confirmed);
-        !is_confirmed && !self.leaving.is_free(slot)
+        self.shard.as_ref().is_some_and(Shard::is_replicated) && !self.leaving.is_free(slot)
     }
 
     /// The client of such a command waits from now on, until nobody uses a key of its slot, and the replicas have what was written.
     pub(crate) fn slot_waits(&mut self, ctx: Ctx, slot: u16, key: Option<Bytes>, client: Blocked) {
         self.close(ctx, slot, LeaveStage::Waits(client, key));
+        self.note_slots_on_their_way(ctx);
     }
 
     /// A client was let go that waited under this number. Its command may run as long as what this returns lives.
@@ -83,8 +83,11 @@ impl Node {
             if let Some(key) = key_in_use(shard, leave.slot()) {
                 return Err(Error::SlotInUse(key));
             }
-            let is_there = leave.batch().map_or(shard.is_confirmed(), |batch| shard.is_replicated_to(batch));
-            if planted::waits_for(Some(0)).is_some() && !is_there {
+            let is_there = match leave.batch() {
+                Some(batch) => shard.is_replicated_to(batch),
+                None => planted::waits_for(shard.is_replicated().then_some(0)).is_none(),
+            };
+            if !is_there {
                 return Err(Error::SlotUnconfirmed);
             }
         }
@@ -135,12 +138,12 @@ impl Node {
         self.stranded.len() as u64
     }
 
-    /// After a look at the slots: whoever is promoted has to know which are on their way.
+    /// Whoever is promoted has to know which slots are on their way, or were about to be.
     pub(super) fn note_slots_on_their_way(&mut self, ctx: Ctx) {
-        let stranded = &mut self.stranded;
+        let (stranded, leaving) = (&mut self.stranded, &self.leaving);
         let note = self.keyspace.view(|view| {
             stranded.look(view);
-            stranded.note(view)
+            stranded.note(leaving.slots().chain(view.leaving()))
         });
         if let (Some(shard), Some(note)) = (&mut self.shard, note)
             && shard.note_of_host(note)

@@ -131,6 +131,11 @@ impl Leaving {
         self.list.iter().any(|leave| leave.slot() == slot && matches!(leave.stage, LeaveStage::Again))
     }
 
+    /// Those that a command has closed.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = u16> {
+        self.list.iter().map(Leave::slot)
+    }
+
     /// Slots whose commands wait for who uses a key of them.
     pub(crate) fn waits_for(&self) -> impl Iterator<Item = u16> {
         let waits = |leave: &&Leave| matches!(leave.stage, LeaveStage::Waits(..));

@@ -47,9 +47,9 @@ impl Stranded {
         list
     }
 
-    /// What whoever is promoted has to know: these, and those that are on their way from here.
-    pub(crate) fn note(&self, slots: &Slots) -> Bytes {
-        let mut list: Vec<u16> = slots.leaving().chain(self.list()).collect();
+    /// What whoever is promoted has to know: these, and those that leave.
+    pub(crate) fn note(&self, leaving: impl Iterator<Item = u16>) -> Bytes {
+        let mut list: Vec<u16> = leaving.chain(self.list()).collect();
         list.sort_unstable();
         list.dedup();
         planted::told(list).into_iter().flat_map(u16::to_be_bytes).collect::<Vec<u8>>().into()
@@ -76,12 +76,12 @@ mod tests {
 
     #[test]
     fn a_slot_is_nobodys_until_its_move_goes_on_or_is_given_up() {
-        let note = Stranded::default().note(&Slots::parse(FORMER));
+        let note = Stranded::default().note(Slots::parse(FORMER).leaving());
         assert_eq!(&note[..], [0, 6, 0, 7], "what comes is not on its way from here");
         let slots = Slots::parse(PROMOTED);
         let mut stranded = Stranded::of_note(&note, &slots);
         assert_eq!(stranded.list(), [6, 7]);
-        assert_eq!(stranded.note(&slots), note, "it may die as well");
+        assert_eq!(stranded.note(slots.leaving()), note, "it may die as well");
         stranded.look(&slots);
         assert_eq!(stranded.len(), 2);
         stranded.look(&Slots::parse(&format!("{PROMOTED} [7->-bb]")));
