@@ -11,6 +11,16 @@ pub(crate) fn error(what: impl Display) {
     eprintln!("error: {}", escaped(&without_passwords(&what.to_string())));
 }
 
+/// Prints a line, as `println!` does. Whether somebody reads it or not, the work goes on, and the exit status says how it went.
+macro_rules! say {
+    ($($part:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stdout().lock(), $($part)*);
+    }};
+}
+
+pub(crate) use say;
+
 /// Text in which control characters, but for ends of lines and tabs, stand escaped.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -44,6 +44,22 @@ fn a_store_in_a_folder_that_is_killed_again_and_again_keeps_what_it_reported() {
     assert_eq!((&report["lost"], &report["lost_in_part"]), (&0.into(), &0.into()), "{report}");
 }
 
+/// Bug: the program panicked when its output had no reader any more (`claret torture | head`). Consequence: servers and histories
+/// stayed behind.
+#[test]
+fn it_goes_on_when_nobody_reads_what_it_says() {
+    let folder = TestFolder::new();
+    let store = format!("file:{}", folder.path().join("store").display());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_claret"));
+    command.args(["torture", "--store", &store, "--seconds", "3"]);
+    let mut child =
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    drop(child.stdout.take());
+    let output = child.wait_with_output().expect("it ends");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && !text.contains("panicked"), "{text}");
+}
+
 #[test]
 fn a_store_that_syncs_now_and_then_has_a_beginning_of_what_it_reported() {
     let folder = TestFolder::new();

@@ -127,7 +127,7 @@ fn run_all(args: Args) -> Result<bool, String> {
     bar.finish_and_clear();
     let report = checked?;
     if json {
-        println!("{}", serde_json::to_string(&report).map_err(|error| error.to_string())?);
+        output::say!("{}", serde_json::to_string(&report).map_err(|error| error.to_string())?);
     } else {
         report::tell(&report);
     }

@@ -124,17 +124,17 @@ fn run_all(args: &Args) -> Result<TortureReport, String> {
     let plan = args.plan()?;
     let stop = watch_interrupts();
     if !args.json {
-        println!("seed {}", plan.seed);
+        output::say!("seed {}", plan.seed);
     }
     let start = |tortured: &Tortured| args.start(tortured);
     let say = |what: &str| {
         if !args.json {
-            println!("{what}");
+            output::say!("{what}");
         }
     };
     let report = torture(&plan, &start, &stop, &say)?;
     if args.json {
-        println!("{}", serde_json::to_string(&report).map_err(|error| error.to_string())?);
+        output::say!("{}", serde_json::to_string(&report).map_err(|error| error.to_string())?);
     } else {
         tell(&report);
     }
@@ -219,64 +219,71 @@ impl Args {
 }
 
 fn tell(report: &TortureReport) {
-    println!();
-    println!("{:.0} seconds, seed {}", report.seconds, report.seed);
-    println!("faults:");
+    output::say!();
+    output::say!("{:.0} seconds, seed {}", report.seconds, report.seed);
+    output::say!("faults:");
     for (fault, count) in &report.struck {
-        println!("  {count:6} {fault}");
+        output::say!("  {count:6} {fault}");
     }
-    println!("failovers: {}; processes with clients: {}", report.failovers, report.processes);
-    println!("transactions:");
-    println!("  {:6} begun", report.begun);
-    println!("  {:6} acknowledged", report.committed);
-    println!(
+    output::say!("failovers: {}; processes with clients: {}", report.failovers, report.processes);
+    output::say!("transactions:");
+    output::say!("  {:6} begun", report.begun);
+    output::say!("  {:6} acknowledged", report.committed);
+    output::say!(
         "  {:6} of unknown outcome, their clients heard; asked, they were told {} times that it had committed, {} times that it was \
          aborted",
-        report.unknown, report.told_committed, report.told_aborted
+        report.unknown,
+        report.told_committed,
+        report.told_aborted
     );
-    println!("  {:6} of unknown outcome, their process died", report.orphaned);
+    output::say!("  {:6} of unknown outcome, their process died", report.orphaned);
     let because: Vec<String> =
         report.refused_because.iter().map(|(why, count)| format!("{why} {count}")).collect();
-    println!("  {:6} not done ({})", report.refused, because.join(", "));
-    println!(
+    output::say!("  {:6} not done ({})", report.refused, because.join(", "));
+    output::say!(
         "read at the end: {} keys of {} generations, all that were used",
-        report.keys_read, report.generations
+        report.keys_read,
+        report.generations
     );
-    println!(
+    output::say!(
         "judged: {} transactions with {} edges, {} on lists by adya",
-        report.judged, report.edges, report.list_transactions
+        report.judged,
+        report.edges,
+        report.list_transactions
     );
     if report.generations_hit > 0 {
-        println!(
+        output::say!(
             "{} generations were hit by what may cost acknowledged transactions: lost there {}, and {} in part",
-            report.generations_hit, report.lost, report.lost_in_part
+            report.generations_hit,
+            report.lost,
+            report.lost_in_part
         );
     } else if report.lost + report.lost_in_part > 0 {
-        println!("lost within the promise: {}, and {} in part", report.lost, report.lost_in_part);
+        output::say!("lost within the promise: {}, and {} in part", report.lost, report.lost_in_part);
     }
     tell_end(report);
 }
 
 fn tell_end(report: &TortureReport) {
     if report.is_well() {
-        println!("well: nothing that was to stay is lost, and there are no anomalies");
+        output::say!("well: nothing that was to stay is lost, and there are no anomalies");
     }
     for anomaly in report.anomalies.iter().take(TOLD_MAX) {
-        println!("ANOMALY: {}", output::escaped(anomaly));
+        output::say!("ANOMALY: {}", output::escaped(anomaly));
     }
     if report.anomalies.len() > TOLD_MAX {
-        println!("and {} more", report.anomalies.len() - TOLD_MAX);
+        output::say!("and {} more", report.anomalies.len() - TOLD_MAX);
     }
     if let Some(folder) = &report.histories {
-        println!("the histories are in {}", folder.display());
-        println!(
+        output::say!("the histories are in {}", folder.display());
+        output::say!(
             "  generation-N.jsonl  transactions as their clients saw them, when they began and when they ended; times are \
              microseconds since the run began"
         );
-        println!("  told-N.json         what clients were told that asked for outcomes");
-        println!("  read-N.json         what its keys held at the end");
-        println!("  faults.json         what was done when");
-        println!("  report.json         counts, and all that is wrong");
-        println!("  grep '\"KEY\"' generation-N.jsonl shows who touched a key");
+        output::say!("  told-N.json         what clients were told that asked for outcomes");
+        output::say!("  read-N.json         what its keys held at the end");
+        output::say!("  faults.json         what was done when");
+        output::say!("  report.json         counts, and all that is wrong");
+        output::say!("  grep '\"KEY\"' generation-N.jsonl shows who touched a key");
     }
 }

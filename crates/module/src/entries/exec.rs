@@ -6,8 +6,8 @@ use claret_types::{BUILTIN, Bytes, OpError, Operation};
 use redis_module::raw;
 
 use super::frame::in_first_database;
-use super::{entry, keyspace, with_node};
-use crate::ffi::{Arg, Blocked, Ctx, Flag};
+use super::{closed, entry, keyspace, with_node};
+use crate::ffi::{Arg, Ctx, Flag};
 use crate::node::{Begun, check_placement, limits};
 use crate::parts::error::{Error, Outcome};
 use crate::parts::one_shots::{Calls, Ended};
@@ -93,13 +93,7 @@ unsafe extern "C" fn answer(
 }
 
 /// Its connection closed.
-unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, blocked: *mut raw::RedisModuleBlockedClient) {
-    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
-    let ctx = unsafe { Ctx::new(ctx) };
-    let blocked = Blocked::from_raw(blocked);
-    let waited = entry(ctx, "a closing client", |ctx| with_node(|node| node.exec_left(ctx, blocked)));
-    // It may have been let go already.
-    if waited.flatten() == Some(true) {
-        blocked.release(0);
-    }
+unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
+    // SAFETY: they are what the server just called with, and do not leave this call (context rule).
+    unsafe { closed(ctx, client, "a closing client", |node, ctx, client| node.exec_left(ctx, client)) }
 }

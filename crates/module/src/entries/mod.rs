@@ -25,7 +25,9 @@ mod set_slot;
 mod timers;
 mod top;
 
-use crate::ffi::{Ctx, OnMainThread, guarded};
+use redis_module::raw;
+
+use crate::ffi::{Blocked, Ctx, OnMainThread, guarded};
 use crate::node::Node;
 use crate::node::keyspace::Keyspace;
 
@@ -57,4 +59,23 @@ fn entry<R>(ctx: Ctx, name: &str, run: impl FnOnce(Ctx) -> R) -> Option<R> {
         with_node(|node| node.restart_after_panic(ctx));
     };
     guarded(ctx, name, restart, run)
+}
+
+/// The connection of a client closed that waits. `left` says whether it still did: it may have been let go already.
+///
+/// # Safety
+/// They are what the server just called with, and do not leave this call (context rule).
+unsafe fn closed(
+    ctx: *mut raw::RedisModuleCtx,
+    client: *mut raw::RedisModuleBlockedClient,
+    name: &str,
+    left: impl FnOnce(&mut Node, Ctx, Blocked) -> bool,
+) {
+    // SAFETY: the caller's.
+    let ctx = unsafe { Ctx::new(ctx) };
+    let client = Blocked::from_raw(client);
+    let waited = entry(ctx, name, |ctx| with_node(|node| left(node, ctx, client)));
+    if waited.flatten() == Some(true) {
+        client.release(0);
+    }
 }

@@ -5,8 +5,8 @@ use std::ffi::c_int;
 use claret_core::Told;
 use redis_module::raw;
 
-use super::{entry, keyspace, locks, with_node};
-use crate::ffi::{Arg, Blocked, Ctx, Flag};
+use super::{closed, entry, keyspace, locks, with_node};
+use crate::ffi::{Arg, Ctx, Flag};
 use crate::node::Asked;
 use crate::parts::error::{Error, Outcome};
 
@@ -46,15 +46,9 @@ unsafe extern "C" fn answer(
 }
 
 /// The connection closed.
-unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, blocked: *mut raw::RedisModuleBlockedClient) {
-    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
-    let ctx = unsafe { Ctx::new(ctx) };
-    let blocked = Blocked::from_raw(blocked);
-    let waited = entry(ctx, "a closing client", |_| with_node(|node| node.question_left(blocked)));
-    // It may have been let go already.
-    if waited.flatten() == Some(true) {
-        blocked.release(0);
-    }
+unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
+    // SAFETY: they are what the server just called with, and do not leave this call (context rule).
+    unsafe { closed(ctx, client, "a closing client", |node, _, client| node.question_left(client)) }
 }
 
 fn reply(ctx: Ctx, told: Told) {

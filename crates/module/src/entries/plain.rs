@@ -5,8 +5,8 @@ use std::ffi::c_int;
 
 use redis_module::raw;
 
-use super::{entry, keyspace, pops, set_slot, with_node};
-use crate::ffi::{Arg, Blocked, Ctx, Flag, Text};
+use super::{closed, entry, keyspace, pops, set_slot, with_node};
+use crate::ffi::{Arg, Ctx, Flag, Text};
 use crate::node::{Judged, Waited};
 use crate::parts::command_table::{Row, Special};
 use crate::parts::error::{Error, Outcome};
@@ -123,12 +123,10 @@ unsafe extern "C" fn answer(
 
 /// The connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
-    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
-    let ctx = unsafe { Ctx::new(ctx) };
-    let client = Blocked::from_raw(client);
-    let left = entry(ctx, "a plain command", |ctx| with_node(|node| node.plain_left(ctx, client)));
-    // It may have been let go already.
-    if left.flatten() == Some(Left::Waiting) {
-        client.release(0);
+    // SAFETY: they are what the server just called with, and do not leave this call (context rule).
+    unsafe {
+        closed(ctx, client, "a plain command", |node, ctx, client| {
+            node.plain_left(ctx, client) == Left::Waiting
+        })
     }
 }

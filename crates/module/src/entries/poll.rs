@@ -8,8 +8,8 @@ use std::ffi::c_int;
 use claret_core::{SessionId, wire};
 use redis_module::raw;
 
-use super::{entry, keyspace, with_node};
-use crate::ffi::{Arg, Blocked, Ctx, Flag};
+use super::{closed, entry, keyspace, with_node};
+use crate::ffi::{Arg, Ctx, Flag};
 use crate::node::{Polled, settings};
 use crate::parts::error::{Error, Outcome};
 
@@ -49,13 +49,7 @@ unsafe extern "C" fn answer(
 }
 
 /// The connection closed.
-unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, poller: *mut raw::RedisModuleBlockedClient) {
-    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
-    let ctx = unsafe { Ctx::new(ctx) };
-    let poller = Blocked::from_raw(poller);
-    let waited = entry(ctx, "a poll", |_| with_node(|node| node.poller_left(poller)));
-    // It may have been let go already.
-    if waited.flatten() == Some(true) {
-        poller.release(0);
-    }
+unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
+    // SAFETY: they are what the server just called with, and do not leave this call (context rule).
+    unsafe { closed(ctx, client, "a poll", |node, _, client| node.poller_left(client)) }
 }

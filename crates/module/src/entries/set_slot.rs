@@ -5,8 +5,8 @@ use std::ffi::c_int;
 
 use redis_module::raw;
 
-use super::{entry, with_node};
-use crate::ffi::{Answered, Arg, Blocked, Ctx, Flag};
+use super::{closed, entry, with_node};
+use crate::ffi::{Answered, Arg, Ctx, Flag};
 use crate::node::{Taking, would_wait};
 use crate::parts::error::{Error, Outcome};
 
@@ -60,12 +60,6 @@ unsafe extern "C" fn answer(
 
 /// The connection closed.
 unsafe extern "C" fn gone(ctx: *mut raw::RedisModuleCtx, client: *mut raw::RedisModuleBlockedClient) {
-    // SAFETY: it is what the server just called with, and does not leave this call (context rule).
-    let ctx = unsafe { Ctx::new(ctx) };
-    let client = Blocked::from_raw(client);
-    let waited = entry(ctx, "a slot that leaves", |_| with_node(|node| node.slot_left(client)));
-    // It may have been let go already.
-    if waited.flatten() == Some(true) {
-        client.release(0);
-    }
+    // SAFETY: they are what the server just called with, and do not leave this call (context rule).
+    unsafe { closed(ctx, client, "a slot that leaves", |node, _, client| node.slot_left(client)) }
 }

@@ -230,7 +230,7 @@ impl Ctx {
             api!(RedisModule_FreeCallReply)(reply);
             match kind {
                 _ if is_nil => Answered::Nil,
-                _ if kind == raw::REDISMODULE_REPLY_ERROR as isize => Answered::Error,
+                _ if kind == raw::REDISMODULE_REPLY_ERROR => Answered::Error,
                 _ => Answered::Value,
             }
         }

@@ -8,40 +8,43 @@ use crate::output;
 pub(super) fn tell(report: &Report) {
     let Report { rounds, committed, void, unknown, judged, edges, list_transactions, .. } = report;
     let Report { transfers, totals, changes, ids, ends, plain, longest_ms, .. } = report;
-    println!("{committed} transactions committed, {void} did not, {unknown} nobody knows");
+    output::say!("{committed} transactions committed, {void} did not, {unknown} nobody knows");
     let because = report.void_because.iter().map(|(why, count)| format!("{count} {why:?}"));
     let because: Vec<String> = because.collect();
     if !because.is_empty() {
-        println!("why they did not: {}; the longest took {longest_ms} ms", because.join(", "));
+        output::say!("why they did not: {}; the longest took {longest_ms} ms", because.join(", "));
     }
-    println!(
+    output::say!(
         "{judged} judged by what they saw, over {edges} edges; {list_transactions} on lists judged by adya"
     );
-    println!("{transfers} transfers between accounts, {totals} totals read");
-    println!("{changes} changes of bounded counters, {ids} unique numbers");
+    output::say!("{transfers} transfers between accounts, {totals} totals read");
+    output::say!("{changes} changes of bounded counters, {ids} unique numbers");
     if *plain > 0 {
-        println!("{plain} of all these by plain commands");
+        output::say!("{plain} of all these by plain commands");
     }
     if !report.struck.is_empty() {
-        println!(
+        output::say!(
             "seed {}, {rounds} rounds; {ends} records ended while they were in use or before they were read",
             report.seed
         );
-        println!("{:<12} {:>6}  locks free within", "fault", "struck");
+        output::say!("{:<12} {:>6}  locks free within", "fault", "struck");
         for (fault, count) in &report.struck {
             let free = report.free_after_ms.get(fault).copied().unwrap_or_default();
-            println!("{fault:<12} {count:>6}  {free} ms");
+            output::say!("{fault:<12} {count:>6}  {free} ms");
         }
     }
-    println!(
+    output::say!(
         "{} of {} planted anomalies found, {} of {} by adya",
-        report.found, report.planted, report.found_by_adya, report.planted_on_lists
+        report.found,
+        report.planted,
+        report.found_by_adya,
+        report.planted_on_lists
     );
     for anomaly in &report.not_found {
-        println!("  {anomaly}");
+        output::say!("  {anomaly}");
     }
-    println!("{} anomalies", report.anomalies.len());
+    output::say!("{} anomalies", report.anomalies.len());
     for anomaly in &report.anomalies {
-        println!("  {}", output::escaped(anomaly));
+        output::say!("  {}", output::escaped(anomaly));
     }
 }
